@@ -146,6 +146,7 @@ pub mod driver_report;
 pub mod error;
 pub mod event;
 pub mod journal;
+mod keys;
 pub mod latency;
 pub mod lnd;
 mod lost;

@@ -4,8 +4,8 @@ use bitflags::bitflags;
 use lustrine_wire::nid::{Nid, ProcessId};
 use slotmap::new_key_type;
 
+use crate::keys::PeerNiKey;
 use crate::memory::{Spans, total_len};
-use crate::peer::PeerNiKey;
 use crate::time::Time;
 
 new_key_type! {

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
-use slotmap::{Key, SlotMap, new_key_type};
+use slotmap::{Key, SlotMap};
 use smallvec::SmallVec;
 
 use crate::credits::Credits;
@@ -24,13 +24,9 @@ use crate::wait_queue::WaitQueue;
 mod configured;
 mod merge;
 
+pub(crate) use crate::keys::{PeerKey, PeerNiKey};
 pub use configured::ConfiguredPeer;
 pub(crate) use merge::{MergeOutcome, PeerClaim};
-
-new_key_type! {
-    pub(crate) struct PeerKey;
-    pub(crate) struct PeerNiKey;
-}
 
 /// State of a peer's discovery ([PING-14]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

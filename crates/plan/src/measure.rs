@@ -9,7 +9,19 @@ use lustrine_wire::srpc::{ClientStats, Counters, LnetCounters};
 
 use crate::points::{Line, Point};
 use crate::results::{ClientResult, Kind, Latency, NodeCounters, OpCounts, PointResult, Row};
-use crate::run::Progress;
+
+/// A point while it is measured: the latest statistics.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// How long it has been measured.
+    pub elapsed: Nanos,
+    /// The planned time.
+    pub of: Nanos,
+    /// Each test: its name, and what all its clients do; `None` if no client reports it.
+    pub rows: Vec<(String, Option<OpCounts>)>,
+    /// Each client of each test.
+    pub clients: Vec<(Nid, OpCounts)>,
+}
 
 /// The statistics of all nodes at one moment.
 #[derive(Clone, Debug, Default)]

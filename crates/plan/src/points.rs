@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::Test as RpcTest;
-use lustrine_selftest::console::Distribution as Rows;
+use lustrine_selftest::console::{Distribution as Rows, NewTest};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::FEATURES_KNOWN;
 
 use crate::model::{Dimension, Plan, Size, Spread, Step, Test, TestKind};
-use crate::run::new_test;
+
+/// The name of the batch of every point.
+pub(crate) const BATCH: &str = "plan";
 
 /// The nodes of each group, in the plan's order.
 pub type Nodes = Vec<Vec<Nid>>;
@@ -525,6 +527,30 @@ fn rounds(clients: &[Nid], servers: &[Nid]) -> Vec<Vec<(Nid, Nid)>> {
         pairs.collect::<Vec<_>>()
     };
     (0..places).map(round).filter(|pairs| !pairs.is_empty()).collect()
+}
+
+/// The commands for a flow.
+pub(crate) fn new_test(index: usize, flow: &Flow) -> NewTest {
+    NewTest {
+        batch: BATCH.to_owned(),
+        from: from(index),
+        to: to(index),
+        test: flow.test,
+        offset: flow.offset,
+        loops: -1,
+        concurrency: flow.concurrency,
+        spread: flow.spread,
+        stop_on_error: false,
+        rate: flow.rate,
+    }
+}
+
+pub(crate) fn from(flow: usize) -> String {
+    format!("from{flow}")
+}
+
+pub(crate) fn to(flow: usize) -> String {
+    format!("to{flow}")
 }
 
 #[cfg(test)]

@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_selftest::console::{
-    Answer, Command, Detail, NewTest, NodeReply, NodeState, Reply, Target,
-};
+use lustrine_selftest::console::{Answer, Command, Detail, NodeReply, NodeState, Reply, Target};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{Counters, FEATURES_KNOWN};
 
+pub use crate::measure::Progress;
 use crate::measure::{Mark, Silent, live, result};
 use crate::model::Plan;
-use crate::points::{Flow, Point};
+use crate::points::{BATCH, Flow, Point, from, new_test, to};
 use crate::results::{End, OpCounts, PointResult, Row};
 use crate::table::named;
 
@@ -42,8 +41,6 @@ const IDLE_PAUSE: Nanos = Nanos::from_millis(200);
 const NAMED_MAX: usize = 3;
 
 const GROUP: &str = "all";
-const BATCH: &str = "plan";
-
 /// The environment in which a plan runs.
 pub trait Env {
     /// Passes a command to the console, and waits for the answer.
@@ -125,19 +122,6 @@ impl From<UnexpectedAnswer> for RunError {
     fn from(bug: UnexpectedAnswer) -> RunError {
         RunError::Failed(bug.to_string())
     }
-}
-
-/// A point while it is measured: the latest statistics.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// How long it has been measured.
-    pub elapsed: Nanos,
-    /// The planned time.
-    pub of: Nanos,
-    /// Each test: its name, and what all its clients do; `None` if no client reports it.
-    pub rows: Vec<(String, Option<OpCounts>)>,
-    /// Each client of each test.
-    pub clients: Vec<(Nid, OpCounts)>,
 }
 
 /// Runs all points in order.
@@ -226,14 +210,6 @@ fn ask(env: &mut impl Env, command: Command) -> Result<Answer, RunError> {
     env.command(command)
 }
 
-fn from(flow: usize) -> String {
-    format!("from{flow}")
-}
-
-fn to(flow: usize) -> String {
-    format!("to{flow}")
-}
-
 fn group(name: &str, nids: &[Nid], env: &mut impl Env) -> Result<(), RunError> {
     let group = name.to_owned();
     ask(env, Command::AddGroup { group: group.clone() })?;
@@ -244,22 +220,6 @@ fn group(name: &str, nids: &[Nid], env: &mut impl Env) -> Result<(), RunError> {
 fn add(index: usize, flow: &Flow, env: &mut impl Env) -> Result<(), RunError> {
     let test = new_test(index, flow);
     all_good(ask(env, Command::AddTest(test))?, "set up for the test")
-}
-
-/// The commands for a flow.
-pub(crate) fn new_test(index: usize, flow: &Flow) -> NewTest {
-    NewTest {
-        batch: BATCH.to_owned(),
-        from: from(index),
-        to: to(index),
-        test: flow.test,
-        offset: flow.offset,
-        loops: -1,
-        concurrency: flow.concurrency,
-        spread: flow.spread,
-        stop_on_error: false,
-        rate: flow.rate,
-    }
 }
 
 /// Warms up, then collects statistics, shows progress, and collects statistics again. Returns them,

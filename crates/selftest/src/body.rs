@@ -2,7 +2,14 @@
 
 use lustrine_wire::srpc::Body;
 
-use crate::rpc::RpcIds;
+/// The match bits of one RPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RpcIds {
+    /// Where the reply goes.
+    pub(crate) reply: u64,
+    /// Where the bulk transfer goes; 0 without one.
+    pub(crate) bulk: u64,
+}
 
 /// The match bits a request wants its reply under; `None` for a reply.
 pub(crate) fn reply_bits(body: &Body) -> Option<u64> {

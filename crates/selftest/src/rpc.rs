@@ -4,7 +4,8 @@ mod caller;
 mod ids;
 mod inbox;
 
+pub(crate) use crate::body::RpcIds;
 pub(crate) use caller::{Bulk, Call, Completion, RpcClient};
 pub use caller::{LnetErrorKind, RpcError};
-pub(crate) use ids::{Ids, RpcIds};
+pub(crate) use ids::Ids;
 pub(crate) use inbox::{Arrived, RequestBuffers};

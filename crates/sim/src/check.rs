@@ -8,7 +8,6 @@ use lustrine_lnet::time::{Nanos, Time};
 use crate::memory::Usage;
 use crate::network::HostId;
 use crate::node::Node;
-use crate::stream::StreamSim;
 
 /// This many turns in a row may find nothing to do: another event may have met a deadline.
 const IDLE_TURNS_MAX: u64 = 16;
@@ -19,19 +18,10 @@ pub(crate) const LATENESS: Nanos = Nanos::from_millis(1);
 /// How often worlds check whether anything is [`overdue`].
 pub(crate) const REVIEW: Nanos = Nanos::from_secs(1);
 
-/// All checks below except [`rest`], [`leaks`] and [`overdue`].
-///
-/// # Panics
-/// When a check fails, with all violations.
-pub fn assert_idle(world: &StreamSim) {
-    let wrong = leftovers(world);
-    assert!(wrong.is_empty(), "violations:\n{}", wrong.join("\n"));
-}
-
-/// The violations that [`assert_idle`] would report.
-pub fn leftovers(world: &StreamSim) -> Vec<String> {
+/// The violations of all checks below except [`rest`], [`leaks`] and [`overdue`].
+pub fn leftovers<'a>(nodes: impl IntoIterator<Item = (HostId, &'a Node)>) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (host, node) in world.nodes() {
+    for (host, node) in nodes {
         let found = [credits(node), queues(node), probes(node), node.complaints().to_vec()];
         wrong.extend(found.into_iter().flatten().map(|what| format!("{host:?}: {what}")));
     }
@@ -129,13 +119,16 @@ pub(crate) fn overdue_in(shard: &Shard, operations: usize, now: Time) -> Vec<Str
 }
 
 /// Spans in use at every node, to be compared with a later state of the same load.
-pub fn spans(world: &StreamSim) -> BTreeMap<HostId, Usage> {
-    world.nodes().map(|(host, node)| (host, node.usage())).collect()
+pub fn spans<'a>(nodes: impl IntoIterator<Item = (HostId, &'a Node)>) -> BTreeMap<HostId, Usage> {
+    nodes.into_iter().map(|(host, node)| (host, node.usage())).collect()
 }
 
 /// Nodes that hold more spans than before.
-pub fn leaks(world: &StreamSim, before: &BTreeMap<HostId, Usage>) -> Vec<String> {
-    let now = spans(world);
+pub fn leaks<'a>(
+    nodes: impl IntoIterator<Item = (HostId, &'a Node)>,
+    before: &BTreeMap<HostId, Usage>,
+) -> Vec<String> {
+    let now = spans(nodes);
     let grown = now.iter().filter_map(|(host, usage)| {
         let before = before.get(host)?;
         (usage.spans > before.spans).then(|| format!("{host:?}: {before:?}, now {usage:?}"))

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use lustrine_lnet::time::Time;
 
-use crate::network::HostId;
+use crate::host_id::HostId;
 
 /// Entries that are kept for inspection.
 const KEPT: usize = 4096;

@@ -16,7 +16,7 @@ use foldhash::fast::FixedState;
 use lustrine_lnet::time::{Nanos, Time};
 use smallvec::SmallVec;
 
-use crate::network::HostId;
+use crate::host_id::HostId;
 use crate::rng::Rng;
 use link::Direction;
 pub use link::{LinkSpec, LinkUsage, Rate, Transit};

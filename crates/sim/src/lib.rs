@@ -161,9 +161,11 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+mod costs;
 mod event_log;
 pub mod fabric;
 pub mod frames;
+mod host_id;
 mod io;
 mod memory;
 mod message;
@@ -177,6 +179,7 @@ mod stream;
 pub mod swarm;
 pub mod tcp;
 
+pub use costs::{CpuCost, WaitTotals};
 pub use event_log::{EventKind, EventLog, LogEntry};
 pub use io::VirtualIo;
 pub use memory::{Rope, RopeMemory, Usage};
@@ -186,5 +189,5 @@ pub use node::{Node, NodeSpec};
 pub use recording::{RecordFilter, RecordSource, Recording};
 pub use rng::Rng;
 pub use script::{Script, ScriptIo, StreamEnd};
-pub use simulation::{CpuCost, Placement, Simulation, StopKind, WaitTotals};
+pub use simulation::{Placement, Simulation, StopKind};
 pub use stream::StreamSim;

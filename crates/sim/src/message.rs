@@ -19,13 +19,14 @@ use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
 use lustrine_selftest::{Client, ClientArgs, ClientSlot};
 
+use crate::costs::WaitTotals;
 use crate::event_log::{EventKind, EventLog, LogEntry};
 use crate::fabric::Fabric;
 use crate::memory::Usage;
 use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::recording::{RecordFilter, Recorder, Recording};
-use crate::simulation::{Placement, Simulation, StopKind, WaitTotals};
+use crate::simulation::{Placement, Simulation, StopKind};
 use crate::stream::BEGIN;
 use calendar::Event;
 use host::{Desk, Host};

@@ -29,10 +29,12 @@ use end::{Connection, End, Packet, State};
 use hellos::Hellos;
 use hosts::Host;
 
+pub use crate::host_id::HostId;
 pub(crate) use end::{Lent, Report};
-pub use hosts::{HostId, Incoming};
+pub use hosts::Incoming;
 pub use link::{Chunking, Link};
 pub(crate) use transfer::Offer;
+pub use transfer::StreamEnd;
 
 /// How long a host tries to resolve an address on its own net that no host has.
 const NO_SUCH_HOST: Nanos = Nanos::from_secs(3);

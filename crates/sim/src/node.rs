@@ -15,12 +15,12 @@ use lustrine_selftest::{Client, ClientSlot};
 use lustrine_socklnd::io::SockId;
 use lustrine_wire::nid::Nid;
 
+use crate::costs::{CpuCost, WaitTotals};
 use crate::event_log::EventKind;
 use crate::memory::Usage;
 use crate::network::{HostId, Incoming, Network};
 use crate::recording::{Recorder, SourceId};
 use crate::rng::Rng;
-use crate::simulation::{CpuCost, WaitTotals};
 use cpt::{Cpt, LoopMessage};
 pub use spec::NodeSpec;
 

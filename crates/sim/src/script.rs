@@ -7,6 +7,7 @@ use lustrine_lnet::time::Time;
 use lustrine_socklnd::io::{IoError, Readiness, SockId};
 
 use crate::memory::Rope;
+pub use crate::network::StreamEnd;
 use crate::network::{Chunking, HostId, Incoming, Network, Offer};
 
 /// The behaviour of a scripted peer.
@@ -139,13 +140,4 @@ impl ScriptIo<'_> {
     pub fn streams(&self) -> Vec<SockId> {
         self.network.streams_of(self.host)
     }
-}
-
-/// How a stream ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamEnd {
-    /// The other side closed it.
-    Closed,
-    /// It was reset.
-    Broken(IoError),
 }

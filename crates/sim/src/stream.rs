@@ -15,13 +15,14 @@ use lustrine_selftest::{Client, ClientSlot};
 use lustrine_wire::nid::Nid;
 
 use crate::check;
+use crate::costs::CpuCost;
 use crate::event_log::EventLog;
 use crate::network::{HostId, Network};
 use crate::node::{Node, NodeSpec};
 use crate::recording::Recorder;
 use crate::rng::Rng;
 use crate::script::{Script, ScriptIo};
-use crate::simulation::{CpuCost, StopKind};
+use crate::simulation::StopKind;
 
 /// When simulations begin: not at [`Time::ZERO`], which some code uses for "never".
 pub(crate) const BEGIN: Time = Time(1_000_000_000);
@@ -138,6 +139,15 @@ impl StreamSim {
             Actor::Node(node) => Some((HostId(index as u32), &**node)),
             _ => None,
         })
+    }
+
+    /// Checks that nothing is under way and that nothing was lost: see [`check::leftovers`].
+    ///
+    /// # Panics
+    /// When a check fails, with all violations.
+    pub fn assert_idle(&self) {
+        let wrong = check::leftovers(self.nodes());
+        assert!(wrong.is_empty(), "violations:\n{}", wrong.join("\n"));
     }
 
     /// Calls a function with a node's partition; it has a turn afterwards.

@@ -6,7 +6,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{Change, ProbeResult};
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
-use lustrine_sim::{HostId, NodeSpec, Simulation, StopKind, StreamSim, check};
+use lustrine_sim::{HostId, NodeSpec, Simulation, StopKind, StreamSim};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
 use proptest::prelude::*;
@@ -86,7 +86,7 @@ fn connections_are_opened_as_conns_per_peer_says() {
     }
     world.run_for(Nanos::from_secs(5));
     assert_eq!(bulk(&world), Some((4, 4)));
-    check::assert_idle(&world);
+    world.assert_idle();
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn messages_that_wait_for_a_peer_end_when_it_is_removed() {
     }
     let known = world.node(one).partitions().flat_map(|p| p.shard().peers()).count();
     assert_eq!(known, 0);
-    check::assert_idle(&world);
+    world.assert_idle();
 }
 
 /// A load of the first node on the second.
@@ -181,6 +181,6 @@ proptest! {
         }
         Simulation::client(&mut world, one, SLOT).expect("it runs").finish(now);
         world.run_for(Nanos::from_secs(200));
-        check::assert_idle(&world);
+        world.assert_idle();
     }
 }

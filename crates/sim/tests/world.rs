@@ -48,7 +48,7 @@ fn a_ping_takes_one_round_trip_once_connected() {
     assert_eq!(cold.round_trip, Nanos(300_000));
     assert_eq!(warm.round_trip, Nanos(100_000));
     assert_eq!(world.node(two).partition().driver().counters().opened_passive, 3);
-    check::assert_idle(&world);
+    world.assert_idle();
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn both_discover_each_other() {
     assert!(matches!(result, Some(ProbeResult::Discover(Ok(_)))), "{result:?}");
     let back = world.node(two).partition().shard().peer(&nid("10.0.0.1@tcp")).unwrap();
     assert!(back.features.is_some(), "features unknown: {back:?}");
-    check::assert_idle(&world);
+    world.assert_idle();
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn the_same_seed_is_the_same_world() {
         world.discover(one, &nid("10.0.0.2@tcp"), SECOND);
         world.ping(two, &nid("10.0.0.1@tcp"), SECOND);
         world.run_for(Nanos::from_secs(100));
-        check::assert_idle(&world);
+        world.assert_idle();
         (world.event_log().hash(), world.event_log().count())
     };
     assert_eq!(run(1), run(1));
@@ -92,7 +92,7 @@ fn a_ping_without_a_peer_fails_once() {
     assert_eq!(node.result(refused), Some(&ProbeResult::Ping(Err(Status::Refused))));
     assert_eq!(node.result(unreachable), Some(&ProbeResult::Ping(Err(Status::Unreachable))));
     assert!(world.script_io(script).streams().is_empty());
-    check::assert_idle(&world);
+    world.assert_idle();
 }
 
 /// Pings before a restart, and twice after it; whether each succeeded.
@@ -109,7 +109,7 @@ fn pings_around(stop_kind: StopKind) -> [bool; 3] {
     world.run_for(SECOND);
     world.start(two, NodeSpec { incarnation: spec.incarnation + 0x100, ..spec });
     let pings = [before, ping(&mut world), ping(&mut world)];
-    check::assert_idle(&world);
+    world.assert_idle();
     pings
 }
 
@@ -135,14 +135,14 @@ fn a_node_that_restarts_is_found_again_at_once() {
 fn the_checks_see_what_is_not_quiet() {
     let (mut world, [one, two]) = two_nodes(5, Link::default());
     world.run_for(SECOND);
-    let before = check::spans(&world);
+    let before = check::spans(world.nodes());
     world.ping(one, &nid("10.0.0.2@tcp"), SECOND);
     assert!(!check::credits(world.node(one)).is_empty());
     assert!(!check::probes(world.node(one)).is_empty());
-    assert!(!check::leaks(&world, &before).is_empty(), "the ping has a buffer");
+    assert!(!check::leaks(world.nodes(), &before).is_empty(), "the ping has a buffer");
     world.run_for(SECOND);
-    check::assert_idle(&world);
-    assert_eq!(check::leaks(&world, &before), Vec::<String>::new());
+    world.assert_idle();
+    assert_eq!(check::leaks(world.nodes(), &before), Vec::<String>::new());
     assert!(check::credits(world.node(two)).is_empty());
 }
 
@@ -311,7 +311,7 @@ fn nodes_of_several_partitions_serve_each_other() {
             client.finish(now);
         }
         world.run_for(SECOND);
-        check::assert_idle(&world);
+        world.assert_idle();
     }
 }
 
@@ -345,7 +345,7 @@ fn a_race_with_a_dial_that_is_late_is_over_when_one_arrives() {
                     let peers: Vec<_> = world.node(host).partition().driver().peers().collect();
                     assert!(peers.len() == 1 && peers[0].control >= 1, "{peers:?}");
                 }
-                check::assert_idle(&world);
+                world.assert_idle();
             }
         }
     }

@@ -8,9 +8,9 @@
 use lustrine_lnet::lnd::Core;
 
 use crate::close_reason::CloseReason;
-use crate::conn::ConnKey;
 use crate::driver::{Env, Socklnd};
 use crate::io::Io;
+use crate::keys::ConnKey;
 use crate::notices::Incident;
 use crate::shares::Source;
 

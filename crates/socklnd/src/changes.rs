@@ -2,6 +2,7 @@
 
 use core::net::SocketAddr;
 
+use crate::keys::{ConnKey, PeerKey};
 use crate::tunables::Tunables;
 use lustrine_lnet::lnd::{Core, NiIndex};
 use lustrine_lnet::status::Status;
@@ -9,10 +10,8 @@ use lustrine_lnet::time::Time;
 use lustrine_wire::nid::Nid;
 
 use crate::config::{NiConfig, Timing};
-use crate::conn::ConnKey;
 use crate::driver::{Env, Socklnd};
 use crate::io::Io;
-use crate::peer::PeerKey;
 
 impl Socklnd {
     /// Puts other values in force; handshakes and dials under way keep their deadlines.

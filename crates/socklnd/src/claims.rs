@@ -12,25 +12,16 @@ use lustrine_lnet::lnd::Core;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::hello::{Hello, Version};
-use lustrine_wire::nid::ProcessId;
 
 use crate::close_reason::CloseReason;
-use crate::conn::{ConnKey, Phase};
+use crate::conn::{Claim, Phase};
 use crate::driver::{Env, Socklnd};
 use crate::io::Io;
+use crate::keys::{ConnKey, PeerKey};
 use crate::notices::Incident;
-use crate::peer::PeerKey;
 
 /// The time in which the connections of the peer have to show that it is alive.
 const PROBE_TIMEOUT: Nanos = Nanos::from_secs(1);
-
-/// A HELLO that waits while the connections of the claimed peer are tested.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Claim {
-    pub(crate) id: ProcessId,
-    pub(crate) hello: Hello,
-    began: Time,
-}
 
 impl Socklnd {
     /// Whether a claim from `remote` needs no test: that is the peer's own address, or one of those

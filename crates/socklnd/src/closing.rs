@@ -7,10 +7,11 @@ use lustrine_lnet::time::Time;
 use lustrine_wire::nid::ProcessId;
 
 use crate::close_reason::CloseReason;
-use crate::conn::{Conn, ConnKey, Origin, Phase};
+use crate::conn::{Conn, Origin, Phase};
 use crate::driver::{Env, Socklnd};
 use crate::io::{Io, IoError};
-use crate::peer::{PeerKey, Side};
+use crate::keys::{ConnKey, PeerKey};
+use crate::peer::Side;
 use crate::shares::Source;
 
 impl Socklnd {

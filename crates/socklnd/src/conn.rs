@@ -2,39 +2,21 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use lustrine_lnet::lnd::{NiIndex, RxId};
+use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::time::Time;
-use lustrine_wire::hello::{ConnType, Version};
+use lustrine_wire::hello::{ConnType, Hello, Version};
 use lustrine_wire::nid::ProcessId;
-use slotmap::{Key, KeyData, SlotMap, new_key_type};
+use slotmap::SlotMap;
 
-use crate::claims::Claim;
 use crate::close_reason::Timeout;
 use crate::config::Timing;
 use crate::format::{Format, HEAD_MAX};
 use crate::io::SockId;
-use crate::peer::PeerKey;
+use crate::keys::{ConnKey, PeerKey};
 use crate::progress::Progress;
 use crate::rx::Reader;
 use crate::shares::Ticket;
 use crate::tx::Tx;
-
-new_key_type! {
-    /// A connection of this driver.
-    pub(crate) struct ConnKey;
-}
-
-impl ConnKey {
-    /// The key that the core gets when a message of this connection is parked: slot and generation,
-    /// so that a resume which comes too late finds nothing.
-    pub(crate) fn rx_id(self) -> RxId {
-        RxId(self.data().as_ffi())
-    }
-
-    pub(crate) fn of_rx_id(rx: RxId) -> ConnKey {
-        ConnKey::from(KeyData::from_ffi(rx.0))
-    }
-}
 
 pub(crate) type Conns = SlotMap<ConnKey, Conn>;
 
@@ -47,6 +29,14 @@ const _: () = assert!(size_of::<Conn>() <= 768);
 
 /// From this payload on a message counts as large.
 pub(crate) const LARGE: u32 = 16 * 1024;
+
+/// A HELLO that waits while the connections of the claimed peer are tested.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) id: ProcessId,
+    pub(crate) hello: Hello,
+    pub(crate) began: Time,
+}
 
 /// The state of a connection.
 #[derive(Debug)]
@@ -323,17 +313,5 @@ mod tests {
         input.filled(3);
         assert_eq!(input.bytes(), b"efghi");
         assert_eq!(input.room(INPUT_BUFFER_LEN).len(), INPUT_BUFFER_LEN - 5);
-    }
-
-    #[test]
-    fn marks_are_the_same_after_the_core() {
-        let mut conns: SlotMap<ConnKey, ()> = SlotMap::with_key();
-        let first = conns.insert(());
-        conns.remove(first);
-        let second = conns.insert(());
-        assert_ne!(first.rx_id(), second.rx_id());
-        assert_eq!(ConnKey::of_rx_id(second.rx_id()), second);
-        assert!(!conns.contains_key(ConnKey::of_rx_id(first.rx_id())));
-        assert!(!conns.contains_key(ConnKey::of_rx_id(RxId(0))));
     }
 }

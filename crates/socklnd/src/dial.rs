@@ -12,11 +12,12 @@ use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
 
 use crate::close_reason::{CloseReason, ProtocolViolation, Timeout};
-use crate::conn::{Conn, ConnKey, DialTarget, Origin, Phase};
+use crate::conn::{Conn, DialTarget, Origin, Phase};
 use crate::driver::{Env, Socklnd};
 use crate::format::Format;
 use crate::io::{Io, IoError, SourcePort};
-use crate::peer::{Dial, Peer, PeerKey};
+use crate::keys::{ConnKey, PeerKey};
+use crate::peer::{Dial, Peer};
 
 /// The number of NONE answers in a row after which a set of connections is taken as it is, or the
 /// round fails [SOCK-6], and that this node does not give [SOCK-18].

@@ -13,12 +13,12 @@ use lustrine_wire::nid::{Nid, ProcessId};
 
 use crate::close_reason::CloseReason;
 use crate::config::{Config, Jitter, NiConfig, Timing};
-use crate::conn::{Conn, ConnKey, Conns, Phase};
+use crate::conn::{Conn, Conns, Phase};
 use crate::counters::Counters;
 use crate::io::{Io, Readiness, SockId};
+use crate::keys::{ConnKey, PeerKey};
 use crate::notices::{Notice, Notices};
-use crate::peer::{Dial, Peer, PeerKey, Peers};
-use crate::recent::Recent;
+use crate::peer::{Dial, Peer, Peers};
 use crate::shares::Shares;
 use crate::timer_queue::TimerQueue;
 use crate::tx::{Finished, Tx, WriteEnd, WriteTotals};
@@ -27,6 +27,13 @@ use crate::tx::{Finished, Tx, WriteEnd, WriteTotals};
 pub(crate) const SHARED_BUFFER_LEN: usize = 64 * 1024;
 /// Most bytes that one connection reads, and writes, in one turn before others get theirs.
 pub(crate) const TURN_BYTES: u64 = 1 << 20;
+
+/// Connections that are remembered. Each costs a call whenever the loop polls, so these are fewer
+/// than a call to the poller is worth: a kernel with one connection of each type has three.
+pub(crate) const RECENT_MAX: usize = 3;
+
+/// The newest is the first; places that are not taken name no connection.
+pub(crate) type Recent = [ConnKey; RECENT_MAX];
 
 /// What the driver is given for the length of one call.
 pub(crate) struct Env<'a, I, C> {

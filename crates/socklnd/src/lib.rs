@@ -30,6 +30,7 @@ mod dial;
 mod driver;
 mod format;
 pub mod io;
+mod keys;
 mod listen;
 mod metrics;
 mod notices;

@@ -13,13 +13,14 @@ use lustrine_wire::{ByteOrder, Progress};
 
 use crate::close_reason::{CloseReason, ProtocolViolation};
 use crate::config::Accept;
-use crate::conn::{Conn, ConnKey, Open, Origin, Phase};
+use crate::conn::{Conn, Open, Origin, Phase};
 use crate::dial::{NONE_ANSWERS_MAX, version_for};
 use crate::driver::{Env, Handoff, Socklnd};
 use crate::format::Format;
 use crate::io::{Io, IoError, IoOutcome, SockId};
+use crate::keys::{ConnKey, PeerKey};
 use crate::notices::Incident;
-use crate::peer::{Dial, PeerConn, PeerKey, Side};
+use crate::peer::{Dial, PeerConn, Side};
 use crate::shares::{PRIVILEGED_PORT_MAX, Source};
 
 /// Whether a dial may be answered NONE.

@@ -8,17 +8,12 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::header::MdHandle;
 use lustrine_wire::hello::{ConnType, Version};
 use lustrine_wire::nid::ProcessId;
-use slotmap::{SlotMap, new_key_type};
+use slotmap::SlotMap;
 use smallvec::SmallVec;
 
 use crate::close_reason::ProtocolViolation;
-use crate::conn::ConnKey;
+use crate::keys::{ConnKey, PeerKey};
 use crate::zc::ZeroCopy;
-
-new_key_type! {
-    /// A peer of this driver.
-    pub(crate) struct PeerKey;
-}
 
 /// Largest number of zero-copy acknowledgements owed to one peer at once: far more than any
 /// sender's credits.

@@ -8,10 +8,11 @@ use lustrine_wire::frame::{FIRST_ZC_COOKIE, FrameHeader, ZcAck};
 use lustrine_wire::header::{Body, Header};
 
 use crate::close_reason::{CloseReason, ProtocolViolation};
-use crate::conn::{Conn, ConnKey, Open, Phase};
+use crate::conn::{Conn, Open, Phase};
 use crate::counters::Counters;
 use crate::driver::{Env, SHARED_BUFFER_LEN, Socklnd, TURN_BYTES};
 use crate::io::{Io, IoOutcome};
+use crate::keys::ConnKey;
 use crate::peer::{Peer, Side};
 use crate::rx::{Expected, Head, ReceivedMessage};
 

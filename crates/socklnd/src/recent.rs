@@ -4,19 +4,13 @@
 use lustrine_lnet::lnd::{Core, PollOutcome};
 use lustrine_lnet::time::{Nanos, Time};
 
-use crate::conn::{Conn, ConnKey};
-use crate::driver::{Env, Socklnd};
+use crate::conn::Conn;
+use crate::driver::{Env, RECENT_MAX, Socklnd};
 use crate::io::Io;
-
-/// Connections that are remembered. Each costs a call whenever the loop polls, so these are fewer
-/// than a call to the poller is worth: a kernel with one connection of each type has three.
-const RECENT_MAX: usize = 3;
+use crate::keys::ConnKey;
 
 /// A connection that has brought nothing for so long is left to the poller.
 const RECENT_FOR: Nanos = Nanos::from_millis(1);
-
-/// The newest is the first; places that are not taken name no connection.
-pub(crate) type Recent = [ConnKey; RECENT_MAX];
 
 impl Socklnd {
     /// Reads the connections that brought something in the last millisecond, as far as it is at

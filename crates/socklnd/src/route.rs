@@ -8,11 +8,12 @@ use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::header::Body;
 use lustrine_wire::hello::{ConnType, Version};
 
-use crate::conn::{Conn, ConnKey};
+use crate::conn::Conn;
 use crate::driver::{Env, Socklnd};
 use crate::format::Format;
 use crate::io::Io;
-use crate::peer::{Peer, PeerKey, Side};
+use crate::keys::{ConnKey, PeerKey};
+use crate::peer::{Peer, Side};
 use crate::tx::{Cookies, SendProgress};
 
 /// What is to be carried.

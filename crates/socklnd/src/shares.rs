@@ -3,13 +3,12 @@
 //! The numbers of incoming handshakes and of connections are limited. A single address must not
 //! lock out all others by holding all of them, so the address that holds most gives one up.
 
+use crate::keys::ConnKey;
 use core::cmp::Reverse;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
-
-use crate::conn::ConnKey;
 
 /// Source ports up to this one need privilege [ACC-14].
 pub(crate) const PRIVILEGED_PORT_MAX: u16 = 1023;

@@ -8,10 +8,11 @@ use lustrine_wire::hello::Version;
 
 use crate::close_reason::{CloseReason, ProtocolViolation, Timeout};
 use crate::config::KEEPALIVE_GAP;
-use crate::conn::{ConnKey, Phase};
+use crate::conn::Phase;
 use crate::driver::{Env, Socklnd};
 use crate::io::Io;
-use crate::peer::{Dial, PeerKey};
+use crate::keys::{ConnKey, PeerKey};
+use crate::peer::Dial;
 
 impl Socklnd {
     /// Does what is due by `now`. Cheap before [`next_deadline`](Socklnd::next_deadline).

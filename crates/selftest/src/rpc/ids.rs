@@ -16,15 +16,6 @@ pub(crate) struct Ids {
     counter: u64,
 }
 
-/// The match bits of one RPC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RpcIds {
-    /// Where the reply goes.
-    pub(crate) reply: u64,
-    /// Where the bulk transfer goes; 0 without one.
-    pub(crate) bulk: u64,
-}
-
 impl Ids {
     /// `wall_seconds` is the wall clock's at the start.
     pub(crate) fn new(wall_seconds: u64, client_slot: ClientSlot) -> Ids {

@@ -13,12 +13,12 @@ use super::calendar::Event;
 use super::driver::{MessageDriver, Outside, Terms};
 use super::packet::{Arrived, Cargo, Packet, ParcelId};
 use super::wire::Wire;
+use crate::costs::{CpuCost, WaitTotals};
 use crate::event_log::{EventKind, EventLog, LogEntry};
 use crate::memory::{RopeMemory, Usage};
 use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::recording::{Recorder, SourceId};
-use crate::simulation::{CpuCost, WaitTotals};
 use crate::tcp::TcpSpec;
 
 /// The shortest time of a loop turn, so that a loop with permanent work cannot stop the clock.

@@ -6,8 +6,8 @@ use lustrine_wire::nid::{Net, Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
 
 use super::*;
+use crate::costs::CpuCost;
 use crate::fabric::{LinkSpec, Rate, SiteId};
-use crate::simulation::CpuCost;
 use crate::tcp::TcpSpec;
 
 const SECOND: Nanos = Nanos::from_secs(1);

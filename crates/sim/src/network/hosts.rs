@@ -10,11 +10,8 @@ use super::agenda::Doing;
 use super::end::{Connection, End, Packet, State};
 use super::{NO_SUCH_HOST, Network, Report, SYN_AGAIN, SYN_GIVE_UP, other, pair, place, sock_of};
 use crate::event_log::EventKind;
+use crate::host_id::HostId;
 use crate::tcp::TcpSpec;
-
-/// A host of a network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostId(pub u32);
 
 /// A stream that arrived at a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

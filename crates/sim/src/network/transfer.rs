@@ -8,7 +8,6 @@ use super::end::{Lent, Packet, Pin, State};
 use super::{Chunking, Network, other, place};
 use crate::event_log::EventKind;
 use crate::memory::Rope;
-use crate::script::StreamEnd;
 
 /// How much a call may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +20,15 @@ pub(crate) enum Offer {
     Closed,
     /// The stream was reset.
     Failed(IoError),
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// The other side closed it.
+    Closed,
+    /// It was reset.
+    Broken(IoError),
 }
 
 /// The latest time of a report that a divided call owes.

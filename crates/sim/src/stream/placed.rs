@@ -7,13 +7,14 @@ use lustrine_selftest::{Client, ClientArgs, ClientSlot};
 
 use super::{Actor, StreamSim};
 use crate::check;
+use crate::costs::WaitTotals;
 use crate::event_log::EventLog;
 use crate::fabric::Fabric;
 use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::recording::{RecordFilter, Recorder, Recording};
 use crate::script::Script;
-use crate::simulation::{Placement, Simulation, StopKind, WaitTotals};
+use crate::simulation::{Placement, Simulation, StopKind};
 
 impl StreamSim {
     /// Adds a scripted peer whose host has a place in the fabric: its streams use links, under TCP.
@@ -106,6 +107,6 @@ impl Simulation for StreamSim {
     }
 
     fn leftovers(&self) -> Vec<String> {
-        check::leftovers(self)
+        check::leftovers(self.nodes())
     }
 }

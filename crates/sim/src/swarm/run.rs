@@ -170,17 +170,17 @@ impl Swarm {
             }
             for _ in 0..LOAD_LIMIT.0 / SECOND.0 {
                 self.world.run_for(SECOND);
-                if check::leftovers(&self.world).is_empty() {
+                if check::leftovers(self.world.nodes()).is_empty() {
                     break;
                 }
             }
-            let mut wrong = check::leftovers(&self.world);
+            let mut wrong = check::leftovers(self.world.nodes());
             wrong.extend(self.world.nodes().flat_map(|(_, node)| check::rest(node)));
             if !wrong.is_empty() {
                 return Err(format!("not quiet: {}", wrong.join("; ")));
             }
-            let now = check::spans(&self.world);
-            let grown = before.replace(now).map(|before| check::leaks(&self.world, &before));
+            let now = check::spans(self.world.nodes());
+            let grown = before.replace(now).map(|before| check::leaks(self.world.nodes(), &before));
             if grown == Some(Vec::new()) {
                 return Ok(());
             }

@@ -29,8 +29,8 @@ impl Swarm {
             self.start_load(&plan.load_after_recovery)?;
             self.end_load(patience)?;
             self.come_to_rest(patience)?;
-            let now = check::spans(&self.world);
-            grown = before.replace(now).map(|before| check::leaks(&self.world, &before));
+            let now = check::spans(self.world.nodes());
+            grown = before.replace(now).map(|before| check::leaks(self.world.nodes(), &before));
             if grown == Some(Vec::new()) {
                 return Ok(());
             }
@@ -98,7 +98,7 @@ impl Swarm {
         let mut step = SECOND;
         loop {
             self.world.run_for(step);
-            let mut wrong = check::leftovers(&self.world);
+            let mut wrong = check::leftovers(self.world.nodes());
             let partitions = self.world.nodes().flat_map(|(_, node)| node.partitions());
             let awaited: usize =
                 partitions.map(|partition| partition.shard().pending_answers()).sum();

@@ -6,10 +6,11 @@ use lustrine_socklnd::Accept;
 use lustrine_wire::nid::Nid;
 
 use super::Swarm;
+use crate::costs::CpuCost;
 use crate::fabric::{LinkSpec, SiteId, TrunkId};
 use crate::network::HostId;
 use crate::node::NodeSpec;
-use crate::simulation::{CpuCost, Placement, Simulation};
+use crate::simulation::{Placement, Simulation};
 use crate::stream::StreamSim;
 use crate::swarm::plan::{Node, Plan, Role, Transport};
 use crate::tcp::{Algorithm, TcpSpec};
