@@ -37,6 +37,8 @@ pub(crate) enum Phase {
     Pinging { sink: u32 },
     /// A push is under way; `left` more follow.
     Pushing { left: u8 },
+    /// A userland node waits until then before its next push; `left` more follow that one.
+    Pausing { left: u8, until: Time },
     /// Messages can be sent.
     Ready,
 }

@@ -132,7 +132,7 @@ impl Shard {
         if let Some(journal) = &mut self.telemetry.journal {
             journal.time(now);
         }
-        if now >= self.discovery.next_deadline() {
+        if now >= self.discovery.publish_again() {
             self.republish(now, memory);
         }
         self.deliver_loopback(now, memory);

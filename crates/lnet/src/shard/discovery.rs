@@ -18,7 +18,7 @@ use crate::memory::{Memory, Span};
 use crate::peer::{MergeOutcome, PeerClaim, PeerKey, PeerNiKey, Phase, Round};
 use crate::portal::{Laziness, MatchEntry};
 use crate::status::Status;
-use crate::time::Time;
+use crate::time::{Nanos, Time};
 use crate::topology::Identity;
 
 mod pushed;
@@ -34,6 +34,10 @@ pub const PING_BITS: u64 = 0x8000_0000_0000_0000;
 /// Pushes that a userland node sends before anything else: the first one makes a kernel that knew
 /// it as a node delete the peer, the second one goes to the new peer ([USR-4]).
 const USERLAND_PUSHES: u8 = 2;
+
+/// Time between them. A kernel acknowledges the first push before it has deleted the peer: a second
+/// one that arrives meanwhile is lost with the old peer ([USR-4]).
+const USERLAND_PAUSE: Nanos = Nanos::from_millis(100);
 
 /// The descriptors on portal 0.
 #[derive(Debug)]
@@ -80,6 +84,8 @@ pub(super) struct Discovery {
     events: VecDeque<Event>,
     /// Peers whose discovery may have to begin.
     wanted: VecDeque<PeerKey>,
+    /// Peers whose next push has to wait, and until when; the earliest is the first.
+    pauses: VecDeque<(Time, PeerKey)>,
 }
 
 impl Discovery {
@@ -89,6 +95,7 @@ impl Discovery {
             tasks: HashMap::with_hasher(FixedState::with_seed(seed)),
             events: VecDeque::new(),
             wanted: VecDeque::new(),
+            pauses: VecDeque::new(),
         }
     }
 
@@ -104,8 +111,15 @@ impl Discovery {
 
     /// When outdated ping information is published again.
     #[inline]
-    pub(super) fn next_deadline(&self) -> Time {
+    pub(super) fn publish_again(&self) -> Time {
         self.ping.again()
+    }
+
+    /// When outdated ping information is published again, or a pause between pushes is over.
+    #[inline]
+    pub(super) fn next_deadline(&self) -> Time {
+        let pause = self.pauses.front().map_or(Time::NEVER, |(until, _)| *until);
+        self.ping.again().min(pause)
     }
 }
 
@@ -122,6 +136,12 @@ impl Shard {
             self.own_event(now, memory, &event);
         }
         self.post_push_buffers(now, memory);
+        while let Some((until, peer)) = self.discovery.pauses.front().copied()
+            && until <= now
+        {
+            self.discovery.pauses.pop_front();
+            self.end_pause(now, memory, peer);
+        }
         while let Some(peer) = self.discovery.wanted.pop_front() {
             self.advance_discovery(now, memory, peer);
         }

@@ -198,7 +198,9 @@ fn info(ni: &PeerNi, peer: &Peer) -> PeerInfo {
         features: peer.features,
         state: match peer.phase {
             Phase::Unknown => PeerState::Unknown,
-            Phase::Pinging { .. } | Phase::Pushing { .. } => PeerState::Discovering,
+            Phase::Pinging { .. } | Phase::Pushing { .. } | Phase::Pausing { .. } => {
+                PeerState::Discovering
+            }
             Phase::Ready => PeerState::Ready,
         },
         rounds: peer.rounds,

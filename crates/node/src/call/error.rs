@@ -37,7 +37,10 @@ impl NodeHandle {
             Status::TimedOut => (status, self.reached(nid)),
             status => (status, Reached::Unknown),
         };
-        let hint = hint(nid, self.port_towards(nid), status, self.info().identity, reached);
+        let info = self.info();
+        let ours = info.nids.iter().find(|ours| ours.net() == nid.net());
+        let userland = ours.filter(|_| info.identity == Identity::Userland).copied();
+        let hint = hint(nid, self.port_towards(nid), status, userland, reached);
         CallError::Failed { what, nid, status, hint }
     }
 
@@ -77,14 +80,15 @@ impl NodeHandle {
     }
 }
 
+/// What to do next. `ours` is this node's own NID if it is a userland node.
 fn hint(
     nid: Nid,
     port: Option<u16>,
     status: Status,
-    identity: Identity,
+    ours: Option<Nid>,
     reached: Reached,
 ) -> String {
-    let userland = identity == Identity::Userland;
+    let userland = ours.is_some();
     let port = port.map_or_else(|| "its TCP port".to_owned(), |port| format!("TCP port {port}"));
     match status {
         Status::Refused => format!(
@@ -106,7 +110,11 @@ fn hint(
              dropped the connection because too many others are opening one: its log says which"
         ),
         Status::Busy => format!("; {}", refused(&port)),
-        Status::TimedOut => timed_out(&port, userland, reached),
+        Status::TimedOut => timed_out(nid, &port, ours, reached),
+        Status::ConnectionLost => match ours {
+            Some(ours) => format!("; {}", failed_before(nid, ours)),
+            None => String::new(),
+        },
         Status::Protocol => {
             format!("; the program at {port} there does not speak LNet: is the port right?")
         }
@@ -123,7 +131,16 @@ fn refused(port: &str) -> String {
     )
 }
 
-fn timed_out(port: &str, userland: bool, reached: Reached) -> String {
+/// What a kernel node remembers of a userland node, and how to remove it ([USR-6]).
+fn failed_before(nid: Nid, ours: Nid) -> String {
+    format!(
+        "a kernel node that tried to discover {ours} before and failed does not answer it: run \
+         `lustrine discover {nid}` here with node identity (as root), or `lnetctl peer del \
+         --prim_nid {ours}` there"
+    )
+}
+
+fn timed_out(nid: Nid, port: &str, ours: Option<Nid>, reached: Reached) -> String {
     match reached {
         Reached::Nothing => format!(
             "; {port} there does not accept a connection: the host is down, or a firewall drops \
@@ -134,14 +151,12 @@ fn timed_out(port: &str, userland: bool, reached: Reached) -> String {
              right? If it is, that node is stopped or overloaded"
         ),
         Reached::Refusal => format!("; {}", refused(port)),
-        Reached::Node if userland => format!(
-            "; {port} there is connected, but no answer comes: the node is overloaded, or it is \
-             a kernel that knew this address before a push and has to remove it: run lnetctl \
-             peer del --prim_nid OUR_NID there, or contact it once as root"
-        ),
-        Reached::Node => format!(
-            "; {port} there is connected, but no answer comes: that node is stopped or overloaded"
-        ),
+        Reached::Node => {
+            let cause = "that node is stopped or overloaded";
+            let other = ours.map(|ours| format!(", or {}", failed_before(nid, ours)));
+            let other = other.unwrap_or_default();
+            format!("; {port} there is connected, but no answer comes: {cause}{other}")
+        }
         Reached::Unknown => format!(
             "; {port} there gave no answer: the host is down, a firewall drops the packets, or \
              the program there is stopped"
@@ -153,12 +168,17 @@ fn timed_out(port: &str, userland: bool, reached: Reached) -> String {
 mod tests {
     use super::*;
 
+    /// A userland node's own NID.
+    const OURS: &str = "10.0.0.7@tcp";
+
     /// What `lustrine ping` prints when a handshake fails, and its row in the documentation.
     #[test]
     fn hints_of_failed_handshakes() {
         let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
+        let ours: Nid = OURS.parse().unwrap();
         let shown = |status, identity| {
-            let hint = hint(nid, Some(9988), status, identity, Reached::Unknown);
+            let ours = (identity == Identity::Userland).then_some(ours);
+            let hint = hint(nid, Some(9988), status, ours, Reached::Unknown);
             CallError::Failed { what: "ping", nid, status, hint }.to_string()
         };
         assert_eq!(
@@ -204,11 +224,12 @@ mod tests {
         ];
         let mut printed = Vec::new();
         for (nid, status) in [nid, v6].into_iter().flat_map(|nid| statuses.map(|one| (nid, one))) {
-            for identity in [Identity::Node, Identity::Userland] {
+            for ours in [None, Some(OURS.parse().unwrap())] {
                 use Reached::{Node, Nothing, Refusal, Tcp, Unknown};
                 for reached in [Unknown, Nothing, Tcp, Refusal, Node] {
-                    let hint = hint(nid, Some(9988), status, identity, reached);
-                    printed.push(format!("{status}{hint}").replace("9988", "PORT"));
+                    let hint = hint(nid, Some(9988), status, ours, reached);
+                    let hint = hint.replace("9988", "PORT").replace(OURS, "YOUR_NID");
+                    printed.push(format!("{status}{hint}"));
                 }
             }
         }
@@ -227,11 +248,11 @@ mod tests {
     #[test]
     fn a_host_that_took_the_connection_is_not_called_down() {
         let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
-        let say = |identity, reached| hint(nid, Some(9988), Status::TimedOut, identity, reached);
-        for identity in [Identity::Node, Identity::Userland] {
+        let say = |ours, reached| hint(nid, Some(9988), Status::TimedOut, ours, reached);
+        for ours in [None, Some(OURS.parse().unwrap())] {
             use Reached::{Node, Nothing, Refusal, Tcp, Unknown};
             for reached in [Unknown, Nothing, Tcp, Refusal, Node] {
-                let said = say(identity, reached);
+                let said = say(ours, reached);
                 assert!(said.contains("TCP port 9988"), "{said}");
                 let connected = matches!(reached, Tcp | Refusal | Node);
                 assert_eq!(said.contains("host is down"), !connected, "{said}");

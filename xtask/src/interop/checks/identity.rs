@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::{Listed, eventually, holds, reason, since, succeeded};
 use crate::interop::lab::Modules;
@@ -44,6 +44,18 @@ pub(super) const CHECKS: &[Listed] = &[
         "both ping at once, Lustrine has the higher NID",
         "both answered, 5 times",
         race_higher,
+    ),
+    (
+        "races",
+        "the kernel's dials get lost for 2.7 s while both ping, Lustrine has the lower NID",
+        "both answered; the kernel reports no fault",
+        lost_dials_of_the_kernel,
+    ),
+    (
+        "races",
+        "Lustrine's dials get lost for 2.7 s while both ping, Lustrine has the higher NID",
+        "both answered; the kernel reports no fault",
+        lost_dials_of_ours,
     ),
 ];
 
@@ -190,4 +202,49 @@ fn race(bed: &mut Testbed, ours: &str) -> Result<String> {
         }
     }
     Ok(format!("answered {ROUNDS} times, the slowest in {} ms", slowest.as_millis()))
+}
+
+fn lost_dials_of_the_kernel(bed: &mut Testbed) -> Result<String> {
+    // The higher NID wins a race, so each side waits for the one whose dials get lost.
+    lost_dials(bed, OURS, "INPUT -p tcp --syn -s 10.77.0.2")
+}
+
+fn lost_dials_of_ours(bed: &mut Testbed) -> Result<String> {
+    lost_dials(bed, OURS_HIGHER, "OUTPUT -p tcp --syn -d 10.77.0.2")
+}
+
+/// Both ping while a rule of the host's firewall drops the first packets of one side's dials.
+fn lost_dials(bed: &mut Testbed, ours: &str, rule: &str) -> Result<String> {
+    bed.fresh_kernel("node2", Modules::USUAL)?;
+    let node = bed.node(ours, &["--set", "conns_per_peer=1"])?;
+    bed.lab().on_host(&format!("iptables -I {rule} -j DROP"))?;
+    let begun = Instant::now();
+    let (theirs, own, restored) = std::thread::scope(|scope| {
+        let timed = |done: Result<String>| done.map(|text| (text, begun.elapsed()));
+        let bed = &*bed;
+        let theirs = scope.spawn(move || {
+            timed(bed.sh("node2", &format!("lnetctl ping --timeout 20 {ours} 2>&1")))
+        });
+        let node = &node;
+        let own = scope.spawn(move || {
+            timed(node.run(&["ping", "--timeout", "20", KERNEL]).and_then(succeeded))
+        });
+        std::thread::sleep(Duration::from_millis(2700));
+        let restored = bed.lab().on_host(&format!("iptables -D {rule} -j DROP"));
+        (theirs.join(), own.join(), restored)
+    });
+    restored?;
+    let (Ok(theirs), Ok(own)) = (theirs, own) else { bail!("a ping panicked") };
+    let ((theirs, their_time), (_, own_time)) = (theirs?, own?);
+    holds(&theirs, ours)?;
+    no_faults(bed)?;
+    Ok(format!("the kernel's after {their_time:.1?}, Lustrine's after {own_time:.1?}"))
+}
+
+/// The kernel reports no fault of its own since it started.
+pub(super) fn no_faults(bed: &Testbed) -> Result<()> {
+    let faults =
+        bed.sh("node2", "dmesg | grep -cE 'Oops:|BUG:|NULL pointer dereference' || true")?;
+    ensure!(faults.trim() == "0", "the kernel reports {} faults", faults.trim());
+    Ok(())
 }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::{Listed, holds};
 use crate::interop::lab::Modules;
+use crate::interop::node::Node;
 use crate::interop::testbed::{KERNEL, KERNEL_2, OURS, Testbed};
 use crate::process::capture;
 
@@ -18,6 +19,12 @@ pub(super) const CHECKS: &[Listed] = &[
     ("lst", "Lustrine's console, kernel client, kernel server", SAME, ours_kernel_kernel),
     ("lst", "Lustrine's console, kernel client, Lustrine server", SAME, ours_kernel_ours),
     ("lst", "Lustrine's console, Lustrine client, kernel server", SAME, ours_ours_kernel),
+    (
+        "lst",
+        "a console takes a node from another one's session: Lustrine's, then the kernel's",
+        "refused without --force, done with it; the console that lost the node reports it",
+        taken_over,
+    ),
     ("long run", "five tests in both directions, every byte checked", "no errors", long_run),
 ];
 
@@ -81,6 +88,12 @@ fn from_kernel(bed: &Testbed, client: &str, server: &str) -> Result<String> {
 /// The session as Lustrine's `lst` prints it, through a running node.
 fn from_ours(bed: &mut Testbed, client: &str, server: &str) -> Result<String> {
     let node = bed.node(OURS, &["--selftest", "full"])?;
+    let text = run_ours(bed, &node, SCRIPT, &[client, server])?;
+    Ok(normalised(&text, client, server))
+}
+
+/// Runs a script with Lustrine's `lst` through a running node; all its output.
+fn run_ours(bed: &Testbed, node: &Node, script: &str, args: &[&str]) -> Result<String> {
     let links = bed.lab().file("bin");
     fs::create_dir_all(&links)?;
     let link = links.join("lst");
@@ -90,11 +103,10 @@ fn from_ours(bed: &mut Testbed, client: &str, server: &str) -> Result<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shell = Command::new("ip");
     shell.args(["netns", "exec", bed.lab().namespace(), "sh", "-c"]);
-    shell.arg(format!("({SCRIPT}) 2>&1")).args(["sh", client, server]);
+    shell.arg(format!("({script}) 2>&1")).arg("sh").args(args);
     shell.env("PATH", format!("{}:{path}", links.display()));
     shell.env("LUSTRINE_CONTROL", node.control());
-    let done = capture(&mut shell, Duration::from_secs(200))?;
-    Ok(normalised(&done.stdout, client, server))
+    Ok(capture(&mut shell, Duration::from_secs(200))?.stdout)
 }
 
 fn compared(bed: &Testbed, seen: &str) -> Result<String> {
@@ -144,6 +156,35 @@ fn ours_ours_kernel(bed: &mut Testbed) -> Result<String> {
     kernels(bed)?;
     let seen = from_ours(bed, OURS, KERNEL)?;
     compared(bed, &seen)
+}
+
+fn taken_over(bed: &mut Testbed) -> Result<String> {
+    kernels(bed)?;
+    let node = bed.node(OURS, &["--selftest", "full"])?;
+    let session = |key: u32, name: &str| {
+        format!(
+            "export LST_SESSION={key}; lst new_session {name}; lst add_group g {KERNEL_2}; \
+             lst list_group g --all"
+        )
+    };
+    let lost = "lst stat --count 1 --delay 1 g; lst end_session; true";
+    let active = format!("12345-{KERNEL_2}: Active");
+    let kernel =
+        |script: &str| bed.sh("node2", &format!("modprobe lnet_selftest; ({script}) 2>&1"));
+    let ours = |script: &str| run_ours(bed, &node, script, &[]);
+
+    holds(&kernel(&session(83, "first"))?, &active)?;
+    let refused = ours(&(session(84, "second") + "; lst end_session"))?;
+    holds(&refused, "Device or resource busy")?;
+    holds(&ours(&session(85, "--force third"))?, &active)?;
+    holds(&kernel(&format!("export LST_SESSION=83; {lost}"))?, "Failed to stat on 1 nodes")?;
+
+    let refused = kernel(&(session(86, "fourth") + "; lst end_session"))?;
+    holds(&refused, "Device or resource busy")?;
+    holds(&kernel(&session(87, "--force fifth"))?, &active)?;
+    holds(&ours(&format!("export LST_SESSION=85; {lost}"))?, "Failed to stat on 1 nodes")?;
+    kernel("export LST_SESSION=87; lst end_session")?;
+    Ok("refused, then taken over, in both directions".to_owned())
 }
 
 fn long_run(bed: &mut Testbed) -> Result<String> {

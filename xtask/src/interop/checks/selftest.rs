@@ -35,6 +35,12 @@ pub(super) const CHECKS: &[Listed] = &[
         "ping and selftest, no errors",
         no_discovery,
     ),
+    (
+        "versions",
+        "discovery switched off at the kernel",
+        "ping both ways and selftest, no errors",
+        no_discovery_there,
+    ),
 ];
 
 /// What a run of the selftest measured.
@@ -158,4 +164,14 @@ fn version(
 
 fn no_discovery(bed: &mut Testbed) -> Result<String> {
     clean(bed, Modules::USUAL, &["--set", "discovery=0"], SHORT)
+}
+
+fn no_discovery_there(bed: &mut Testbed) -> Result<String> {
+    let modules = Modules { lnet: "lnet_peer_discovery_disabled=1", ..Modules::USUAL };
+    bed.kernel("node2", modules)?;
+    let node = bed.node(OURS, &[])?;
+    succeeded(node.run(&["ping", KERNEL])?)?;
+    holds(&bed.sh("node2", &format!("lnetctl ping {OURS}"))?, OURS)?;
+    drop(node);
+    clean(bed, modules, &[], SHORT)
 }

@@ -119,7 +119,7 @@ impl Shard {
         let must_push = self.must_push(key);
         let peer = &mut self.peers.peers[key];
         match peer.phase {
-            Phase::Pinging { .. } | Phase::Pushing { .. } => {}
+            Phase::Pinging { .. } | Phase::Pushing { .. } | Phase::Pausing { .. } => {}
             Phase::Ready if must_push => self.push_update(now, memory, key, contact),
             Phase::Ready => {}
             Phase::Unknown if must_push => {
@@ -144,7 +144,7 @@ impl Shard {
         match self.peers.peers[key].phase {
             Phase::Ready if node => self.recheck_by(now, memory, key, from),
             Phase::Unknown | Phase::Ready => self.request_round(key, from),
-            Phase::Pinging { .. } | Phase::Pushing { .. } => {}
+            Phase::Pinging { .. } | Phase::Pushing { .. } | Phase::Pausing { .. } => {}
         }
     }
 }

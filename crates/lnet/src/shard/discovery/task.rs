@@ -3,7 +3,7 @@
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::ping::{DEFAULT_BUFFER_LEN, PingError, PingInfo};
 
-use super::{PING_BITS, PING_PORTAL};
+use super::{PING_BITS, PING_PORTAL, USERLAND_PAUSE};
 use crate::event::{Event, EventKind};
 use crate::md::{Md, MdKey, MdOptions, Owner};
 use crate::memory::{Memory, Span};
@@ -325,7 +325,24 @@ impl Shard {
         let Phase::Pushing { left } = peer.phase else { return };
         if left == 0 && sequence == self.discovery.ping.sequence {
             self.discovered(now, key, Status::Ok);
-        } else if let Err(status) = self.start_push(now, memory, key, left.saturating_sub(1)) {
+        } else if left > 0 {
+            let until = now + USERLAND_PAUSE;
+            peer.phase = Phase::Pausing { left: left - 1, until };
+            self.discovery.pauses.push_back((until, key));
+        } else if let Err(status) = self.start_push(now, memory, key, 0) {
+            self.discovery_failed(now, key, status);
+        }
+    }
+
+    /// Sends the push that a pause has delayed.
+    pub(super) fn end_pause(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey) {
+        let Some(peer) = self.peers.peers.get(key) else { return };
+        let Phase::Pausing { left, until } = peer.phase else { return };
+        if now < until {
+            // An earlier round, which has failed, began this pause.
+            return;
+        }
+        if let Err(status) = self.start_push(now, memory, key, left) {
             self.discovery_failed(now, key, status);
         }
     }
