@@ -215,19 +215,29 @@ fn lost_dials_of_ours(bed: &mut Testbed) -> Result<String> {
 
 /// Both ping while a rule of the host's firewall drops the first packets of one side's dials.
 fn lost_dials(bed: &mut Testbed, ours: &str, rule: &str) -> Result<String> {
+    /// More than the way into the machine takes.
+    const HEAD_START: Duration = Duration::from_millis(700);
     bed.fresh_kernel("node2", Modules::USUAL)?;
     let node = bed.node(ours, &["--set", "conns_per_peer=1"])?;
     bed.lab().on_host(&format!("iptables -I {rule} -j DROP"))?;
     let begun = Instant::now();
     let (theirs, own, restored) = std::thread::scope(|scope| {
-        let timed = |done: Result<String>| done.map(|text| (text, begun.elapsed()));
         let bed = &*bed;
+        // The side whose dials get lost begins, so that its dial is under way when it is dialled.
+        let (their_start, own_start) = match rule.starts_with("INPUT") {
+            true => (Duration::ZERO, HEAD_START),
+            false => (HEAD_START, Duration::ZERO),
+        };
         let theirs = scope.spawn(move || {
-            timed(bed.sh("node2", &format!("lnetctl ping --timeout 20 {ours} 2>&1")))
+            std::thread::sleep(their_start);
+            let text = bed.sh("node2", &format!("lnetctl ping --timeout 20 {ours} 2>&1"))?;
+            anyhow::Ok((text, begun.elapsed()))
         });
         let node = &node;
         let own = scope.spawn(move || {
-            timed(node.run(&["ping", "--timeout", "20", KERNEL]).and_then(succeeded))
+            std::thread::sleep(own_start);
+            let text = succeeded(node.run(&["ping", "--timeout", "20", KERNEL])?)?;
+            anyhow::Ok((text, begun.elapsed()))
         });
         std::thread::sleep(Duration::from_millis(2700));
         let restored = bed.lab().on_host(&format!("iptables -D {rule} -j DROP"));
