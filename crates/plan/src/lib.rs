@@ -18,6 +18,7 @@
 
 mod compare;
 mod csv;
+mod host_list;
 mod limits;
 mod lines;
 mod measure;
@@ -33,6 +34,7 @@ mod table;
 
 pub use compare::{Compared, Comparison, Verdict, compare};
 pub use csv::csv;
+pub use host_list::{HostListError, host_list};
 pub use limits::{Checked, Limit, Sense};
 pub use lines::Range;
 pub use lustrine_document::Problems;
