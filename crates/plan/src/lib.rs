@@ -7,6 +7,7 @@
 //! | module | content |
 //! |---|---|
 //! | `model`, `parse` | a [`Plan`], and how it is read |
+//! | `host_list`, `start` | hosts on which nodes are started, and how |
 //! | `points` | the combinations to be measured one after the other, with their NIDs |
 //! | `outline` | the same as text, before the plan runs |
 //! | `run` | the commands of each point, and when statistics are collected |
@@ -30,6 +31,7 @@ mod points;
 mod provenance;
 mod results;
 mod run;
+mod start;
 mod table;
 
 pub use compare::{Compared, Comparison, Verdict, compare};
@@ -47,4 +49,8 @@ pub use results::{
     ClientResult, End, Kind, Latency, NodeCounters, OpCounts, PointResult, Results, Row,
 };
 pub use run::{Env, Progress, RunError, Stage, UnexpectedAnswer, run};
+pub use start::{
+    HOST, Missing, MissingHost, Start, StartMethod, StartMethodError, Started, StartedHost,
+    missing_lines,
+};
 pub use table::table;

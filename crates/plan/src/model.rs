@@ -4,6 +4,8 @@ use lustrine_lnet::time::Nanos;
 use lustrine_wire::srpc::BrwCheck;
 use serde::{Deserialize, Serialize};
 
+use crate::start::Start;
+
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -11,6 +13,8 @@ pub struct Plan {
     pub name: String,
     /// What it shows, for people; may be empty.
     pub about: String,
+    /// How nodes are started on other hosts, if the plan says so.
+    pub start: Option<Start>,
     /// The groups of nodes; each name occurs once.
     pub groups: Vec<Group>,
     /// The steps, one after the other.
@@ -31,7 +35,10 @@ pub struct Group {
 pub enum Members {
     /// These: expressions for NIDs, such as `10.0.0.[1-16]@tcp`.
     Nids(Vec<String>),
-    /// This number of nodes, 1 to 64, which are started on this machine on request.
+    /// Nodes that are started on these hosts: lists of hosts, `^FILE` or `$VARIABLE`.
+    Hosts(Vec<String>),
+    /// This number of nodes, 1 to 64, which are started on this machine or on other hosts on
+    /// request.
     Count(u32),
 }
 

@@ -204,6 +204,7 @@ fn results_of(points: Vec<PointResult>) -> Results {
         source: String::new(),
         about: "a <b> & \"c\"".to_owned(),
         groups: [("c".to_owned(), nodes()[0].clone())].into(),
+        start: None,
         provenance: None,
         points,
         end: End::Complete,
