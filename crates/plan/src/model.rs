@@ -1,6 +1,7 @@
 //! A plan: the nodes, the tests, and their times.
 
 use lustrine_lnet::time::Nanos;
+use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,22 @@ pub struct Plan {
     pub groups: Vec<Group>,
     /// The steps, one after the other.
     pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// Limits the numbers of nodes that steps vary to the nodes that there are, for a plan that is
+    /// to go on without some of its nodes. Values that become equal are measured once.
+    pub fn limit_nodes(&mut self, nodes: &[Vec<Nid>]) {
+        for step in &mut self.steps {
+            for dimension in &mut step.sweep {
+                if let Dimension::Nodes(group, values) = dimension {
+                    let there = nodes.get(*group).map_or(0, Vec::len) as u32;
+                    values.iter_mut().for_each(|value| *value = there.min(*value));
+                    values.dedup();
+                }
+            }
+        }
+    }
 }
 
 /// Nodes with a name.

@@ -16,7 +16,7 @@ use clap::Args;
 use lustrine_control::{ChangeRequest, ImportMode};
 use lustrine_node::{Mode, Node};
 use lustrine_plan::NodeSettings;
-use lustrine_selftest::ConsoleList;
+use lustrine_selftest::{ConsoleList, ServiceMode};
 use lustrine_sys::Signals;
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,9 @@ pub(crate) fn run(args: &PlanNodeArgs) -> Result<(), Failure> {
     if args.remove_program {
         remove_program();
     }
-    let config = args.node.node_config(print_error)?;
+    let mut config = args.node.node_config(print_error)?;
+    // Until its console is known it obeys none.
+    config.selftest.mode = ServiceMode::Off;
     let node = Node::start(&config).map_err(|error| error.to_string())?;
     let served = serve(&node, &signals);
     node.stop();
@@ -160,7 +162,7 @@ fn obey(node: &Node, consoles: &str) -> Result<(), Failure> {
         return Err("no console is named".to_owned().into());
     }
     let change = ChangeRequest::Import {
-        text: format!("lustrine:\n  selftest_consoles: \"{list}\"\n"),
+        text: format!("lustrine:\n  selftest: serve\n  selftest_consoles: \"{list}\"\n"),
         source_name: "consoles".to_owned(),
         mode: ImportMode::Add,
         lenient: false,

@@ -294,6 +294,11 @@ fn measure(
     let nid_on = |host: &str| started.as_ref().and_then(|(nodes, _)| nodes.nid(host));
     let given = with_started(plan, given, &hosts, &nid_on)?;
     let nodes = nodes_of(plan, given, &mut local.iter().flat_map(LocalNodes::nids));
+    let mut plan = plan.clone();
+    if started.as_ref().is_some_and(|(nodes, _)| nodes.misses_some()) {
+        plan.limit_nodes(&nodes);
+    }
+    let plan = &plan;
     let points = points(plan, &nodes).map_err(|why| Failure::Usage(why.to_string()))?;
     note(&format!("{}, {}", count(&points), duration(&points)));
     // Local nodes reach a console on the loopback only, and those on other hosts one at their port.

@@ -145,6 +145,11 @@ impl StartedNodes {
         self.channels.iter().find(|channel| channel.host == host).map(Channel::nid)
     }
 
+    /// Whether the plan goes on without some of its hosts.
+    pub(super) fn misses_some(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
     /// For the results.
     pub(super) fn started(&self) -> Started {
         let host = |channel: &Channel| StartedHost {
