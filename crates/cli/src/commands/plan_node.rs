@@ -3,7 +3,7 @@
 //! It is not for people. It speaks with the process that has started it through its standard input
 //! and output, which ssh or another program carries: a line that begins with [`MARK`] reports what
 //! it does, and any line it reads shows that the other side is alive. It ends when standard input
-//! ends, when no line arrives for [`SILENCE`], and with the signals that end processes. It has no
+//! ends, when no line arrives for a minute, and with the signals that end processes. It has no
 //! control socket and writes no file; its program's file is removed before it reports.
 
 use std::fs;
@@ -25,6 +25,7 @@ use super::node::{LogForm, identity_word, start_log};
 use crate::common::NodeOptions;
 use crate::output::{Failure, print, print_error};
 use crate::provenance;
+use crate::values::seconds;
 
 /// How lines of the script and of the node begin; others are of no interest.
 pub(crate) const MARK: &str = "lustrine-start: ";
@@ -47,10 +48,6 @@ pub(crate) const CONSOLES: &str = "consoles ";
 /// The interval at which the other side sends a line.
 pub(crate) const PULSE: Duration = Duration::from_secs(5);
 
-/// How long the node continues without a line: the other side's machine may have lost its network
-/// or its power, which ends no connection.
-const SILENCE: Duration = Duration::from_secs(60);
-
 /// Longest line that is read.
 const LINE_MAX: u64 = 64 << 10;
 
@@ -66,6 +63,11 @@ pub(crate) struct PlanNodeArgs {
     /// Remove the program's file and its directory first
     #[arg(long)]
     remove_program: bool,
+
+    /// End after this many seconds without a line on standard input: the machine at the other end
+    /// may have lost its network or its power, which ends no connection
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
+    silence: f64,
 }
 
 /// What the node reports of itself.
@@ -90,7 +92,7 @@ pub(crate) fn run(args: &PlanNodeArgs) -> Result<(), Failure> {
     // Until its console is known it obeys none.
     config.selftest.mode = ServiceMode::Off;
     let node = Node::start(&config).map_err(|error| error.to_string())?;
-    let served = serve(&node, &signals);
+    let served = serve(&node, &signals, Duration::from_secs_f64(args.silence));
     node.stop();
     served
 }
@@ -106,7 +108,7 @@ fn remove_program() {
     }
 }
 
-fn serve(node: &Node, signals: &Signals) -> Result<(), Failure> {
+fn serve(node: &Node, signals: &Signals, silence: Duration) -> Result<(), Failure> {
     let info = node.info();
     let nid = info.nids[0];
     let version = Some(provenance::own_version());
@@ -145,9 +147,9 @@ fn serve(node: &Node, signals: &Signals) -> Result<(), Failure> {
                     say(READY)?;
                 }
             }
-            Err(RecvTimeoutError::Timeout) if heard.elapsed() >= SILENCE => {
-                let seconds = SILENCE.as_secs();
-                return Err(format!("the node ends: nothing was heard for {seconds} s").into());
+            Err(RecvTimeoutError::Timeout) if heard.elapsed() >= silence => {
+                let silence = silence.as_secs();
+                return Err(format!("the node ends: nothing was heard for {silence} s").into());
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(()),

@@ -247,6 +247,16 @@ fn nothing_is_left_of_a_copy_that_is_cut() {
     }
 }
 
+/// As if the network to the other side were cut: its input stays open, and nothing comes.
+#[test]
+fn a_node_that_hears_nothing_ends() {
+    let net = format!("tcp={}:{}", loopback(), free_port(loopback()));
+    let mut node = lustrine();
+    node.args(["plan-node", "--accept", "all", "--silence", "1", "--net", &net]);
+    let done = finish(&mut node).expect_error(&["nothing was heard for 1 s"]);
+    assert!(done.stdout.starts_with("lustrine-start: node {\"nids\":"), "{}", done.stdout);
+}
+
 /// A node that is killed is missed at the end, and the others end as usual.
 #[test]
 fn a_node_that_ends_early_is_named() {

@@ -366,7 +366,8 @@ fn reports(output: impl Read, sender: &mpsc::SyncSender<String>) {
             _ => return,
         }
         let line = String::from_utf8_lossy(&line);
-        if let Some(report) = line.strip_prefix(MARK)
+        // A greeting may have no line end.
+        if let Some((_, report)) = line.split_once(MARK)
             && sender.send(report.trim_end().to_owned()).is_err()
         {
             return;
