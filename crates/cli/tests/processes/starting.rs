@@ -33,6 +33,11 @@ case " $ODD " in
 *" $host:nowhere "*) TMPDIR=/no/such/directory ;;
 *" $host:forbids "*) export PATH="$FAKES/forbids:$PATH" ;;
 *" $host:silent "*) exec sleep 1000 ;;
+*" $host:small "*)
+    for tool in sh mktemp head wc chmod rm uname; do
+        ln -s "$(command -v $tool)" "$FAKES/small/$tool"
+    done
+    export PATH="$FAKES/small" ;;
 esac
 exec "$@"
 "#;
@@ -56,7 +61,7 @@ struct Hosts {
 impl Hosts {
     fn new(count: usize) -> Hosts {
         let scratch = Scratch::new();
-        for dir in ["bin", "tmp", "other", "forbids"] {
+        for dir in ["bin", "tmp", "other", "forbids", "small"] {
             fs::create_dir(scratch.file(dir)).expect("the test's directory can be written to");
         }
         for (name, text) in [
@@ -273,6 +278,18 @@ fn a_node_that_ends_early_is_named() {
     let said = format!("nodes ended before the plan did: {}: ssh ended", hosts.ips[1]);
     run.end().expect_code(130).expect_stderr(&[&said]);
     hosts.expect_nothing();
+}
+
+/// As with some builds of busybox.
+#[test]
+fn a_host_with_few_programs_is_enough() {
+    let hosts = Hosts::new(3);
+    let odd = format!("{}:small", hosts.ips[1]);
+    let mut command = hosts.command("  method: ssh\n", &["--hosts", &hosts.list()]);
+    finish(command.env("ODD", odd)).ok().expect_stderr(&["3 hosts started"]);
+    hosts.expect_nothing();
+    let small = fs::read_dir(hosts.scratch.file("small")).expect("a directory").count();
+    assert_eq!(small, 7, "its programs were used");
 }
 
 #[test]
