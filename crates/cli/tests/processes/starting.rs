@@ -364,5 +364,16 @@ fn a_dry_run_shows_the_hosts_and_contacts_none() {
     ] {
         finish(&mut hosts.command("  method: ssh\n", args)).expect_code(2).expect_stderr(&[said]);
     }
+    for (from, to, said) in [
+        ("net: tcp={host}", "net: tcp=eth0:988", "the port is a key of its own"),
+        ("net: tcp={host}", "net: tpc", "start: 127."),
+        ("- time: 300 ms", "- sweep: {clients: 3}", "3 nodes of group clients are required"),
+    ] {
+        let mut command = hosts.command("  method: ssh\n", &["--hosts", "127.0.0.[1-3]"]);
+        let file = hosts.scratch.file("plan.yaml");
+        let plan = fs::read_to_string(&file).expect("a plan").replace(from, to);
+        fs::write(&file, plan).expect("a plan");
+        finish(&mut command).expect_code(2).expect_stderr(&[said]);
+    }
     assert_eq!(hosts.calls(), "");
 }

@@ -90,6 +90,10 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
         missing(&plan, &given, &hosts, args.plan.local)?;
         return print(&would_do(&plan, given, &hosts)?);
     }
+    if start.is_some() {
+        // What the plan cannot measure is reported before hosts are contacted.
+        would_do(&plan, given.clone(), &hosts)?;
+    }
     // Paths that cannot be written are reported before the measurement.
     let open = |path: &Option<PathBuf>| path.as_deref().map(ReportFile::open).transpose();
     let (json_file, csv_file) = (open(&args.json)?, open(&args.plan.csv)?);

@@ -67,6 +67,10 @@ impl StartedNodes {
             return Err(Failure::Usage(hosts::NO_METHOD.to_owned()));
         };
         hosts::check_method(&method, start)?;
+        for host in hosts {
+            node_args(start, host, options)
+                .map_err(|why| Failure::Usage(format!("start: {host}: {why}")))?;
+        }
         let program = Program::read(start.program.as_deref())?;
         if let Some(remark) = program.remark() {
             print_error(&remark);
