@@ -1,6 +1,6 @@
 //! Plans and scenarios.
 
-use lustrine_plan::{Members, Plan, Step, points};
+use lustrine_plan::{Members, Plan, Step, host_list, points};
 use lustrine_scenario::{Location, Problems, Scenario, ScenarioFile};
 use lustrine_wire::nid::{Net, Nid};
 
@@ -9,6 +9,9 @@ const NAME: &str = "a.yaml";
 
 /// Largest number of nodes in a group here.
 const NODES_MAX: u32 = 4;
+
+/// Largest number of hosts in a group here.
+const HOSTS_MAX: usize = 64;
 
 /// Largest number of points, as in the plan's reference.
 const POINTS_MAX: usize = 10_000;
@@ -34,6 +37,11 @@ fn measure(plan: &Plan) {
     let nodes = plan.groups.iter().enumerate().map(|(index, group)| {
         let count = match &group.members {
             Members::Count(count) => (*count).min(NODES_MAX),
+            Members::Hosts(words) => {
+                let hosts = host_list(&words.join(","), HOSTS_MAX).unwrap_or_default();
+                assert!(hosts.len() <= HOSTS_MAX, "{} hosts", hosts.len());
+                1
+            }
             Members::Nids(words) => (words.len() as u32).min(NODES_MAX),
         };
         let first = index as u32 * 2;

@@ -9,6 +9,7 @@ pub(crate) mod man;
 pub(crate) mod node;
 pub(crate) mod pcap;
 pub(crate) mod ping;
+pub(crate) mod plan_node;
 pub(crate) mod raw_tcp;
 pub(crate) mod report;
 pub(crate) mod routerstat;

@@ -59,6 +59,8 @@ enum Command {
     #[command(hide = true)]
     LstConsole(commands::lst::console_daemon::LstConsoleArgs),
     #[command(hide = true)]
+    PlanNode(commands::plan_node::PlanNodeArgs),
+    #[command(hide = true)]
     RawTcp(commands::raw_tcp::RawTcpArgs),
 }
 
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Lst(args) => commands::lst::run(&args),
         Command::Routerstat(args) => commands::routerstat::run(&args),
         Command::LstConsole(args) => commands::lst::console_daemon::run(&args),
+        Command::PlanNode(args) => commands::plan_node::run(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Report(args) => commands::report::run(&args),

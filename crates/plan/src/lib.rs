@@ -7,6 +7,7 @@
 //! | module | content |
 //! |---|---|
 //! | `model`, `parse` | a [`Plan`], and how it is read |
+//! | `host_list`, `start` | hosts on which nodes are started, and how |
 //! | `points` | the combinations to be measured one after the other, with their NIDs |
 //! | `outline` | the same as text, before the plan runs |
 //! | `run` | the commands of each point, and when statistics are collected |
@@ -18,6 +19,7 @@
 
 mod compare;
 mod csv;
+mod host_list;
 mod limits;
 mod lines;
 mod measure;
@@ -29,10 +31,12 @@ mod points;
 mod provenance;
 mod results;
 mod run;
+mod start;
 mod table;
 
 pub use compare::{Compared, Comparison, Verdict, compare};
 pub use csv::csv;
+pub use host_list::{HostListError, host_list};
 pub use limits::{Checked, Limit, Sense};
 pub use lines::Range;
 pub use lustrine_document::Problems;
@@ -45,4 +49,8 @@ pub use results::{
     ClientResult, End, Kind, Latency, NodeCounters, OpCounts, PointResult, Results, Row,
 };
 pub use run::{Env, Progress, RunError, Stage, UnexpectedAnswer, run};
+pub use start::{
+    HOST, Missing, MissingHost, Start, StartMethod, StartMethodError, Started, StartedHost,
+    missing_lines,
+};
 pub use table::table;

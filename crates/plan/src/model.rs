@@ -1,8 +1,11 @@
 //! A plan: the nodes, the tests, and their times.
 
 use lustrine_lnet::time::Nanos;
+use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
 use serde::{Deserialize, Serialize};
+
+use crate::start::Start;
 
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,10 +14,28 @@ pub struct Plan {
     pub name: String,
     /// What it shows, for people; may be empty.
     pub about: String,
+    /// How nodes are started on other hosts, if the plan says so.
+    pub start: Option<Start>,
     /// The groups of nodes; each name occurs once.
     pub groups: Vec<Group>,
     /// The steps, one after the other.
     pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// Limits the numbers of nodes that steps vary to the nodes that there are, for a plan that is
+    /// to go on without some of its nodes. Values that become equal are measured once.
+    pub fn limit_nodes(&mut self, nodes: &[Vec<Nid>]) {
+        for step in &mut self.steps {
+            for dimension in &mut step.sweep {
+                if let Dimension::Nodes(group, values) = dimension {
+                    let there = nodes.get(*group).map_or(0, Vec::len) as u32;
+                    values.iter_mut().for_each(|value| *value = there.min(*value));
+                    values.dedup();
+                }
+            }
+        }
+    }
 }
 
 /// Nodes with a name.
@@ -31,7 +52,10 @@ pub struct Group {
 pub enum Members {
     /// These: expressions for NIDs, such as `10.0.0.[1-16]@tcp`.
     Nids(Vec<String>),
-    /// This number of nodes, 1 to 64, which are started on this machine on request.
+    /// Nodes that are started on these hosts: lists of hosts, `^FILE` or `$VARIABLE`.
+    Hosts(Vec<String>),
+    /// This number of nodes, 1 to 64, which are started on this machine or on other hosts on
+    /// request.
     Count(u32),
 }
 

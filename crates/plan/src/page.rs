@@ -90,6 +90,11 @@ fn run(page: &mut Page, results: &Results, table: &str) {
     if let Some(verdict) = verdict::verdict(results) {
         page.verdict(&verdict);
     }
+    if let Some(start) = results.start.as_ref().filter(|start| !start.missing.is_empty()) {
+        let (count, of) = (start.missing.len(), start.missing.len() + start.hosts.len());
+        let title = format!("{count} of {of} hosts were not started and are not in the results");
+        page.text(&title, &start.missing_lines());
+    }
     tiles(page, results, nodes);
     for (_, name, combinations) in combinations(results) {
         page.heading(&name);

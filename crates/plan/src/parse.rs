@@ -1,5 +1,6 @@
 //! Reads a text as a [`Plan`].
 
+mod start;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -30,8 +31,11 @@ const FORMAT: Format = Format {
     smaller: "groups of many nodes instead of one group per node",
 };
 
-const FILE: Section =
-    Section::new("a plan", &read_keys(["name", "about", "groups", "steps"]), "\"name: smoke\"");
+const FILE: Section = Section::new(
+    "a plan",
+    &read_keys(["name", "about", "start", "groups", "steps"]),
+    "\"name: smoke\"",
+);
 
 const GROUPS: &str = "\"groups: {clients: 10.0.0.[1-4]@tcp, servers: 1}\"";
 
@@ -61,9 +65,10 @@ impl Plan {
             None => reader.missing(&file, "name", "\"name: smoke\""),
         }
         let about = text_of(&mut reader, &file, "about").unwrap_or_default();
+        let start = start::read(&mut reader, &file);
         let groups = groups(&mut reader, &file);
         let steps = steps::read(&mut reader, &file, &groups);
-        reader.finish(source_name).map(|_| Plan { name, about, groups, steps })
+        reader.finish(source_name).map(|_| Plan { name, about, start, groups, steps })
     }
 }
 
@@ -96,6 +101,9 @@ fn groups(reader: &mut Reader, file: &Fields<'_>) -> Vec<Group> {
 }
 
 fn members(reader: &mut Reader, node: &lustrine_document::Node) -> Option<Members> {
+    if let Content::Mapping(_) = &node.content {
+        return start::hosts(reader, node).map(Members::Hosts);
+    }
     if let Content::List(items) = &node.content {
         let mut words = Vec::new();
         for item in items {

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 /// Largest number of nodes in the page's table.
 const NODES_MAX: usize = 64;
 
-/// The machine that ran the command, and the nodes whose settings it could read. Nodes on other
-/// machines are not in it: the protocol of selftest does not report such things.
+/// The machine that ran the command, and the nodes whose settings it could read: its own, and those
+/// that it has started. Others are not in it: the protocol of selftest does not report such things.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The machine that ran the command; all `nodes` are on it.
+    /// The machine that ran the command.
     pub machine: Machine,
     /// Our node, and nodes that the command started.
     pub nodes: Vec<NodeSettings>,
@@ -129,7 +129,7 @@ pub(crate) fn show(page: &mut Page, provenance: Option<&Provenance>, others: usi
     };
     let rows: Vec<_> = nodes.iter().take(NODES_MAX).map(row).collect();
     if !rows.is_empty() {
-        page.table(&["<node on it", "<version", "<device", "<changed tunables"], &rows);
+        page.table(&["<node", "<version", "<device", "<changed tunables"], &rows);
     }
     if nodes.len() > NODES_MAX {
         let more = nodes.len() - NODES_MAX;

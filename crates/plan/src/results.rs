@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::TestKind;
 use crate::provenance::Provenance;
+use crate::start::Started;
 
 /// With fewer operations, a 99.9th percentile means nothing.
 const OPS_FOR_P999: u64 = 1000;
@@ -30,6 +31,9 @@ pub struct Results {
     pub source: String,
     /// The nodes of each group.
     pub groups: BTreeMap<String, Vec<Nid>>,
+    /// The hosts on which nodes were started; absent if none were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Started>,
     /// Where they were measured; absent in results of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,

@@ -122,6 +122,9 @@ pub fn table(results: &Results) -> String {
         let nodes = if nids.len() == 1 { "node" } else { "nodes" };
         out += &format!("{name}: {} {nodes}\n", nids.len());
     }
+    if let Some(start) = results.start.as_ref().filter(|start| !start.missing.is_empty()) {
+        out += &format!("not started, and not in these results:\n{}", start.missing_lines());
+    }
     let steps = combinations(results);
     let all = || steps.iter().flat_map(|(.., combinations)| combinations);
     let in_lines = all().any(|combination| !combination.is_in_turns());

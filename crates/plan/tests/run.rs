@@ -3,8 +3,8 @@
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_plan::{
-    End, Env, Nodes, OpCounts, Plan, PointResult, Progress, Results, RunError, Stage, csv, page,
-    points, run, table,
+    End, Env, MissingHost, Nodes, OpCounts, Plan, PointResult, Progress, Results, RunError, Stage,
+    Started, StartedHost, csv, page, points, run, table,
 };
 use lustrine_selftest::console::{Answer, Command, Console, Reply, Target};
 use lustrine_selftest::errno::ESRCH;
@@ -204,6 +204,7 @@ fn results_of(points: Vec<PointResult>) -> Results {
         source: String::new(),
         about: "a <b> & \"c\"".to_owned(),
         groups: [("c".to_owned(), nodes()[0].clone())].into(),
+        start: None,
         provenance: None,
         points,
         end: End::Complete,
@@ -478,8 +479,13 @@ fn all_results_can_be_written() {
     let (pairs, _) =
         all_run(&mut site, "{time: 500 ms, tests: [{do: write, from: c, to: s, spread: pairs}]}");
     points.extend(pairs.into_iter().map(|point| PointResult { step: 1, ..point }));
-    let results = Results { end, ..results_of(points) };
+    let (host, step) = ("c<7>".to_owned(), "copy".to_owned());
+    let lost = MissingHost { host, step, why: "no space\nleft".to_owned() };
+    let there = StartedHost { host: "c6".to_owned(), nid: nid(1), identity: "node".to_owned() };
+    let start = Started { method: "ssh".to_owned(), hosts: vec![there], missing: vec![lost] };
+    let results = Results { end, start: Some(start), ..results_of(points) };
     let text = table(&results);
+    assert!(text.contains("not in these results:\n  c<7>  copy  no space; left\n"), "{text}");
     assert_eq!(text.lines().filter(|line| line.starts_with("read  ")).count(), 4, "{text}");
     assert!(text.contains(" 4 pairs (client -> server): slowest"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 96), "{text}");
@@ -492,6 +498,7 @@ fn all_results_can_be_written() {
     let page = page(&results, &text);
     assert!(page.contains("a &lt;b&gt; &amp;") && !page.contains("<b> &"));
     assert!(!page.contains("NaN") && !page.contains("inf"), "places are numbers");
+    assert!(page.contains("1 of 2 hosts were not started") && page.contains("c&lt;7&gt;  copy"));
     for there in ["Throughput of all clients", "Latency by percentile", "Pairs: clients"] {
         assert!(page.contains(there), "{there}");
     }

@@ -1,6 +1,9 @@
 //! Information about this process.
 
 use std::os::unix::fs::MetadataExt;
+use std::process::Child;
+
+use rustix::process::{Pid, Signal};
 
 /// Whether this process runs as root.
 pub fn is_root() -> bool {
@@ -12,6 +15,26 @@ pub fn is_root() -> bool {
 /// group.
 pub fn detach_from_terminal() {
     let _ = rustix::process::setsid();
+}
+
+/// Asks all processes of the group of a child to end, or kills them. The group must be the child's
+/// own, and the child must not have been waited for: otherwise the number may be another group's.
+pub fn end_group(child: &Child, how: EndSignal) {
+    let signal = match how {
+        EndSignal::Terminate => Signal::TERM,
+        EndSignal::Kill => Signal::KILL,
+    };
+    // It fails if the group has ended.
+    let _ = rustix::process::kill_process_group(Pid::from_child(child), signal);
+}
+
+/// How processes are ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndSignal {
+    /// With SIGTERM, which they may handle.
+    Terminate,
+    /// With SIGKILL.
+    Kill,
 }
 
 /// The number of the effective user of this process.

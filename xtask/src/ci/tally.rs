@@ -31,7 +31,7 @@ const MAY_NOT_RUN: [(Need, u64); 11] = [
     (Need::ZeroCopy, 2),
     (Need::TwoCpus, 0),
     (Need::Resources, 3),
-    (Need::Program, 5),
+    (Need::Program, 6),
     (Need::Long, 2),
 ];
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use lustrine_config::{Address, NodeConfig};
+use lustrine_lnet::topology::Identity;
 use lustrine_node::control::ControlSocket;
 use lustrine_node::metrics::MetricsSocket;
 use lustrine_node::{Node, ResolveError};
@@ -43,7 +44,7 @@ pub(crate) struct NodeArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LogForm {
+pub(super) enum LogForm {
     /// Lines for people
     Text,
     /// One JSON object per line
@@ -63,7 +64,8 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     })
 }
 
-fn start_log(form: LogForm) {
+/// Starts the log on standard error.
+pub(super) fn start_log(form: LogForm) {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("LUSTRINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     // A log that cannot be written, as on a full disk, must not end the node: by default `eprintln`
@@ -170,12 +172,17 @@ fn announce(node: &Node) {
             None => tracing::info!(%nid, "interface, not listening"),
         }
     }
-    let identity = match info.identity {
-        lustrine_lnet::topology::Identity::Node => "node",
-        lustrine_lnet::topology::Identity::Userland => "userland",
-    };
+    let identity = identity_word(info.identity);
     tracing::info!(identity, reason = info.identity_reason, "identity");
     tracing::info!(cpts = ?info.partitions, "event loops");
+}
+
+/// An identity as options and results name it.
+pub(super) fn identity_word(identity: Identity) -> &'static str {
+    match identity {
+        Identity::Node => "node",
+        Identity::Userland => "userland",
+    }
 }
 
 /// A thread that ends when standard input is closed.

@@ -88,6 +88,13 @@ const CASES: [(&str, &[&str]); 10] = [
             "selftest --test erase",
             "selftest --plan DIR/missing.yaml",
             "selftest --plan DIR/plan.yaml --dry-run",
+            "selftest --plan DIR/start.yaml --dry-run",
+            "selftest --plan DIR/start.yaml --start shh",
+            "selftest --plan DIR/hosts.yaml --dry-run --hosts a=c1 --hosts b=c[1-",
+            "selftest --plan DIR/hosts.yaml --dry-run --hosts c[1-999999999]",
+            "selftest --plan DIR/hosts.yaml --dry-run --hosts c1;reboot",
+            "selftest --plan DIR/hosts.yaml --dry-run --hosts c1",
+            "selftest --plan DIR/hosts.yaml --hosts c[1-3]",
             "selftest --json DIR/no/such/file.json",
         ],
     ),
@@ -156,7 +163,7 @@ const RESULT: &str = r#"{
 }"#;
 
 /// Files in `DIR`, each with an error.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 11] = [
     ("key.yaml", "net:\n- net type: tcp\n  local NI(s):\n  - interfacess:\n      0: eth0\n"),
     (
         "range.yaml",
@@ -165,6 +172,15 @@ const FILES: [(&str, &str); 9] = [
     ("broken.yaml", "net: [tcp\n"),
     ("twice.yaml", "global:\n    discovery: 1\n    discovery: 0\n"),
     ("plan.yaml", "groups:\n  clients: 10.0.0.[1-2]@tcp\ntset: []\n"),
+    (
+        "start.yaml",
+        "name: p\nstart:\n  method: slurm\n  hosts: c1\n  user: -x\n  missing: ignore\ngroups: {a: \
+         {host: c1}}\n",
+    ),
+    (
+        "hosts.yaml",
+        "name: p\ngroups: {a: 2, b: 1}\nsteps: [{tests: [{do: ping, from: a, to: b}]}]\n",
+    ),
     ("broken.json", "{\n  \"points\": [\n"),
     ("other.json", "{\"scenario\": 1, \"results\": []}\n"),
     ("result.json", RESULT),

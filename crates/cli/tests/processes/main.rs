@@ -22,3 +22,4 @@ mod selftest;
 mod service;
 mod settings;
 mod sim;
+mod starting;

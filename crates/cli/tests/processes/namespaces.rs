@@ -3,3 +3,4 @@
 mod addresses;
 mod links;
 mod netns;
+mod started;

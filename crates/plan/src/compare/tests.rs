@@ -53,6 +53,7 @@ pub(crate) fn run(lines: &[(u32, &[f64])]) -> Results {
         about: String::new(),
         source: String::new(),
         groups: BTreeMap::new(),
+        start: None,
         provenance: None,
         points: points.collect(),
         end: End::Complete,

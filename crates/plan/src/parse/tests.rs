@@ -2,6 +2,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_wire::srpc::BrwCheck;
 
 use crate::model::{Dimension, Members, Plan, Size, Spread, TestKind};
+use crate::start::{Missing, Start, StartMethod};
 
 fn plan(text: &str) -> Plan {
     Plan::parse(text, "p.yaml").unwrap_or_else(|why| panic!("{why}"))
@@ -102,6 +103,89 @@ fn errors_have_a_position_and_an_example() {
 }
 
 const PINGS: &str = "name: p\ngroups: {a: 2}\nsteps:\n- tests: [{do: ping, from: a, to: a}]\n";
+
+/// A plan with a section `start` of these lines, or with this after `start:`.
+fn starting(start: &str) -> String {
+    let test = "steps: [{tests: [{do: ping, from: a, to: b}]}]\n";
+    format!("name: p\nstart:{start}\ngroups: {{a: 2, b: {{hosts: 'c[1-2]'}}}}\n{test}")
+}
+
+#[test]
+fn how_nodes_are_started_is_read() {
+    let command = |text: &str| StartMethod::Command(text.split(' ').map(str::to_owned).collect());
+    for (text, method) in [
+        (" ssh", StartMethod::Ssh),
+        (" srun", StartMethod::Srun),
+        (" ip netns exec {host} sh -s", command("ip netns exec {host} sh -s")),
+    ] {
+        let plan = plan(&starting(text));
+        assert_eq!(plan.groups[1].members, Members::Hosts(vec!["c[1-2]".to_owned()]));
+        let wanted = Start { method: Some(method), ..Start::default() };
+        assert_eq!(plan.start, Some(wanted), "{text}");
+    }
+    let start = |text: &str| plan(&starting(text)).start.expect("it is there");
+    let all = start(
+        "\n  method: ssh\n  hosts: ['c[01-16]', ^more]\n  exclude: c07,c09\n  user: al\n  options: \
+         -p 2222 -C\n  directory: /var/tmp\n  program: ./lustrine\n  net: tcp=ib0\n  port: 7988\n\
+         \x20 fanout: 8\n  timeout: 20 s\n  missing: continue",
+    );
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let wanted = Start {
+        method: Some(StartMethod::Ssh),
+        hosts: words("c[01-16] ^more"),
+        exclude: words("c07,c09"),
+        user: Some("al".to_owned()),
+        options: words("-p 2222 -C"),
+        directory: Some("/var/tmp".to_owned()),
+        program: Some("./lustrine".to_owned()),
+        net: "tcp=ib0".to_owned(),
+        port: 7988,
+        fanout: 8,
+        timeout: Nanos::from_secs(20),
+        missing: Missing::Continue,
+    };
+    assert_eq!(all, wanted);
+    let list = start("\n  options: [-o, 'ProxyCommand=ssh -W %h:%p gate']\n  hosts: c1");
+    assert_eq!(list.options, ["-o", "ProxyCommand=ssh -W %h:%p gate"]);
+    assert_eq!(list.method, None, "from the command line");
+    for text in ["\n  command: kubectl exec -i {host} -- sh -s", "\n  command: [run in, '{host}']"]
+    {
+        let method = start(text).method.expect("a command");
+        assert_eq!(method.name(), "command");
+        let named = start(&format!("{text}\n  method: command")).method;
+        assert_eq!(named, Some(method));
+    }
+}
+
+#[test]
+fn errors_in_how_nodes_are_started_have_a_position_and_an_example() {
+    for (start, said) in [
+        (" shh", "start cannot be \"shh\"; allowed: ssh, srun, or a command with {host}"),
+        (" podman exec -i c1 sh -s", "or a command with {host}"),
+        (" sh -c 'x {host}'", "no shell reads the command"),
+        (" run {host} {user}", "only {host} can be in braces"),
+        ("\n  method: shh", "method cannot be \"shh\""),
+        ("\n  method: command", "start needs \"command\""),
+        ("\n  method: ssh\n  command: run {host}", "\"command\" with method ssh"),
+        ("\n  command: run {host}\n  user: al", "\"user\" beside a command"),
+        ("\n  command: ssh", "a command with {host}"),
+        ("\n  methods: ssh", "did you mean \"method\"?"),
+        ("\n  user: -oProxyCommand=x", "user cannot be \"-oProxyCommand=x\""),
+        ("\n  directory: tmp", "an absolute path"),
+        ("\n  net: tcp={ip}", "with {host} for the host's name"),
+        ("\n  port: 0", "from 1 to 65535"),
+        ("\n  fanout: 257", "from 1 to 256"),
+        ("\n  timeout: 2 h", "from 1 s to 1 h"),
+        ("\n  missing: ignore", "allowed: stop, continue"),
+    ] {
+        let why = wrong(&starting(start));
+        assert!(why.contains(said), "{start}\n{why}\ninstead of {said}");
+        assert!(why.lines().all(|line| line.starts_with("p.yaml:")), "{why}");
+    }
+    let groups = "name: p\ngroups: {a: {host: c1}, b: {hosts: }}\n";
+    let why = wrong(groups);
+    assert!(why.contains("did you mean \"hosts\"?") && why.contains("needs \"hosts\""), "{why}");
+}
 
 #[test]
 fn the_plans_of_the_repository_are_valid() {

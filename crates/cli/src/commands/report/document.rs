@@ -121,6 +121,7 @@ fn results(run: Selftest) -> Results {
             ("client".to_owned(), vec![from]),
             ("server".to_owned(), vec![to]),
         ]),
+        start: None,
         provenance: run.provenance,
         points,
         end: run.end,

@@ -3,6 +3,7 @@
 mod live;
 mod local;
 mod outside;
+mod start;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +13,7 @@ use clap::Args;
 use lustrine_config::NodeConfig;
 use lustrine_lnet::time::Nanos;
 use lustrine_plan::{
-    End, Group, Members, NodeSettings, Nodes, Plan, Point, Provenance, Results, count, csv,
+    End, Group, Members, NodeSettings, Nodes, Plan, Point, Provenance, Results, Start, count, csv,
     duration, outline, page, points, table,
 };
 use lustrine_tools::nids;
@@ -28,6 +29,10 @@ use crate::report_file::{ReportFile, check_distinct};
 use live::View;
 use local::LocalNodes;
 use outside::{Console, Settings};
+use start::{Assigned, StartArgs, StartedNodes};
+
+/// Unused hosts that are named.
+const UNUSED_MAX: usize = 8;
 
 /// Options of a plan.
 #[derive(Args, Debug)]
@@ -41,6 +46,9 @@ pub(super) struct PlanArgs {
     /// times
     #[arg(long = "group", value_name = "NAME=NIDS", requires = "plan")]
     groups: Vec<String>,
+
+    #[command(flatten)]
+    start: StartArgs,
 
     /// Start nodes on this machine's loopback for groups without NIDs
     #[arg(long, requires = "plan")]
@@ -77,9 +85,14 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
         plan.steps.iter_mut().for_each(|step| step.time = time);
     }
     let given = given(&plan, &args.plan)?;
+    let (start, hosts) = starting(&plan, &args.plan, &given)?;
     if args.plan.dry_run {
-        missing(&plan, &given, args.plan.local)?;
-        return print(&would_do(&plan, given)?);
+        missing(&plan, &given, &hosts, args.plan.local)?;
+        return print(&would_do(&plan, given, &hosts)?);
+    }
+    if start.is_some() {
+        // What the plan cannot measure is reported before hosts are contacted.
+        would_do(&plan, given.clone(), &hosts)?;
     }
     // Paths that cannot be written are reported before the measurement.
     let open = |path: &Option<PathBuf>| path.as_deref().map(ReportFile::open).transpose();
@@ -90,7 +103,7 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
         let words = "only one of --json, --csv and --report can be standard output";
         return Err(Failure::Usage(words.to_owned()));
     }
-    let (results, node) = measure(args, &plan, given)?;
+    let (results, node) = measure(args, &plan, given, (start, hosts))?;
     let results = Results { source: text, ..results };
     let text = table(&results);
     let printed = match [&json_file, &csv_file, &report].into_iter().flatten().any(is_stdout) {
@@ -124,15 +137,39 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     }
 }
 
+/// How nodes are started on other hosts, if the plan or an option says so, and on which.
+fn starting(
+    plan: &Plan,
+    args: &PlanArgs,
+    given: &[Option<Vec<Nid>>],
+) -> Result<(Option<Start>, Assigned), Failure> {
+    let start = if args.local { None } else { start::merged(plan, &args.start) };
+    let Some(start) = start else { return Ok((None, Assigned::none(plan.groups.len()))) };
+    let known = |name: &str| {
+        let mut groups = plan.groups.iter().zip(given);
+        groups.any(|(group, nids)| group.name == name && nids.is_some())
+    };
+    let hosts = start::assign(plan, &start, &args.start, &known)?;
+    Ok((Some(start), hosts))
+}
+
 /// What a plan would do. Groups without NIDs get placeholders.
-fn would_do(plan: &Plan, given: Vec<Option<Vec<Nid>>>) -> Result<String, Failure> {
+fn would_do(
+    plan: &Plan,
+    given: Vec<Option<Vec<Nid>>>,
+    hosts: &Assigned,
+) -> Result<String, Failure> {
     let mut text = format!("plan {}", plan.name);
     if !plan.about.is_empty() {
         text += &format!(": {}", plan.about);
     }
     text.push('\n');
-    for (group, nids) in plan.groups.iter().zip(&given) {
+    for ((group, nids), hosts) in plan.groups.iter().zip(&given).zip(&hosts.groups) {
         text += &match (nids, &group.members) {
+            _ if hosts.is_some() => {
+                let hosts = hosts.as_deref().unwrap_or_default();
+                format!("{}: {}\n", group.name, hosts.join(" "))
+            }
             (Some(nids), _) => {
                 let words: Vec<String> = nids.iter().map(Nid::to_string).collect();
                 format!("{}: {}\n", group.name, words.join(" "))
@@ -140,25 +177,61 @@ fn would_do(plan: &Plan, given: Vec<Option<Vec<Nid>>>) -> Result<String, Failure
             (None, Members::Count(count)) => {
                 format!("{}: {count}, from --group {}=NIDS or --local\n", group.name, group.name)
             }
-            (None, Members::Nids(_)) => String::new(),
+            (None, Members::Nids(_) | Members::Hosts(_)) => String::new(),
         };
     }
+    let all = hosts.all();
+    let placeholder = |host: &str| {
+        let index = all.iter().position(|one| one == host)?;
+        local::nids().nth(local::NODES_MAX as usize + index)
+    };
+    let given = with_started(plan, given, hosts, &placeholder)?;
     let nodes = nodes_of(plan, given, &mut local::nids());
     let points = points(plan, &nodes).map_err(|why| Failure::Usage(why.to_string()))?;
     Ok(text + &outline(plan, &points))
 }
 
-/// Groups without NIDs, with their number of nodes.
+/// The nodes of each group that are known, with those that were started on hosts.
+///
+/// # Errors
+/// When none was started of a group.
+fn with_started(
+    plan: &Plan,
+    mut given: Vec<Option<Vec<Nid>>>,
+    hosts: &Assigned,
+    nid: &dyn Fn(&str) -> Option<Nid>,
+) -> Result<Vec<Option<Vec<Nid>>>, Failure> {
+    for ((group, given), hosts) in plan.groups.iter().zip(&mut given).zip(&hosts.groups) {
+        let Some(hosts) = hosts else { continue };
+        let nids: Vec<Nid> = hosts.iter().filter_map(|host| nid(host)).collect();
+        if nids.is_empty() {
+            return Err(format!("no node of group {} could be started", group.name).into());
+        }
+        *given = Some(nids);
+    }
+    Ok(given)
+}
+
+/// Groups without NIDs and hosts, with their number of nodes.
 fn missing(
     plan: &Plan,
     given: &[Option<Vec<Nid>>],
+    hosts: &Assigned,
     starts_some: bool,
 ) -> Result<Vec<(String, u32)>, Failure> {
-    let missing = |(group, nids): (&Group, &Option<Vec<Nid>>)| match (nids, &group.members) {
-        (None, Members::Count(count)) => Some((group.name.clone(), *count)),
-        _ => None,
-    };
-    let missing: Vec<(String, u32)> = plan.groups.iter().zip(given).filter_map(missing).collect();
+    let mut missing: Vec<(String, u32)> = Vec::new();
+    for ((group, nids), hosts) in plan.groups.iter().zip(given).zip(&hosts.groups) {
+        match (nids, hosts, &group.members) {
+            (None, None, Members::Count(count)) => missing.push((group.name.clone(), *count)),
+            (None, None, Members::Hosts(_)) => {
+                return Err(Failure::Usage(format!(
+                    "--local starts all nodes on this machine, and group {} names hosts",
+                    group.name
+                )));
+            }
+            _ => {}
+        }
+    }
     if let (Some((name, _)), true) = (missing.first(), starts_some) {
         if given.iter().any(Option::is_some) {
             return Err(Failure::Usage(format!(
@@ -180,7 +253,7 @@ fn nodes_of(
     let of = |(group, nids): (&Group, Option<Vec<Nid>>)| match (nids, &group.members) {
         (Some(nids), _) => nids,
         (None, Members::Count(count)) => fresh.take(*count as usize).collect(),
-        (None, Members::Nids(_)) => Vec::new(),
+        (None, Members::Nids(_) | Members::Hosts(_)) => Vec::new(),
     };
     plan.groups.iter().zip(given).map(of).collect()
 }
@@ -204,9 +277,10 @@ fn measure(
     args: &super::SelftestArgs,
     plan: &Plan,
     given: Vec<Option<Vec<Nid>>>,
+    (start, hosts): (Option<Start>, Assigned),
 ) -> Result<(Results, UsedNode), Failure> {
     let interrupt = Interrupt::catch()?;
-    let missing = missing(plan, &given, args.plan.local)?;
+    let missing = missing(plan, &given, &hosts, args.plan.local)?;
     let local = match missing.first() {
         None => None,
         Some(_) if args.plan.local => {
@@ -216,27 +290,41 @@ fn measure(
         Some((name, _)) => {
             return Err(Failure::Usage(format!(
                 "group {name} has no nodes: name them with --group {name}=NIDS, or start some \
-                 on this machine with --local"
+                 on this machine with --local, or on other hosts with --start ssh --hosts HOSTS"
             )));
         }
     };
+    let started = start_hosts(args, start.as_ref(), &hosts, &interrupt)?;
+    let nid_on = |host: &str| started.as_ref().and_then(|(nodes, _)| nodes.nid(host));
+    let given = with_started(plan, given, &hosts, &nid_on)?;
     let nodes = nodes_of(plan, given, &mut local.iter().flat_map(LocalNodes::nids));
+    let mut plan = plan.clone();
+    if started.as_ref().is_some_and(|(nodes, _)| nodes.misses_some()) {
+        plan.limit_nodes(&nodes);
+    }
+    let plan = &plan;
     let points = points(plan, &nodes).map_err(|why| Failure::Usage(why.to_string()))?;
     note(&format!("{}, {}", count(&points), duration(&points)));
-    // The nodes that are started here reach a console on the loopback only.
-    let running = match &local {
-        None => running_node(&args.node, &args.choice, None)?,
-        Some(_) => None,
+    // Local nodes reach a console on the loopback only, and those on other hosts one at their port.
+    let running = match (&local, &started) {
+        (None, None) => running_node(&args.node, &args.choice, None)?,
+        _ => None,
     };
+    let port = started.as_ref().map(|(_, port)| *port);
     let mut link = match running {
         Some(node) => Link::to(node),
-        None => Link::own(&own_config(args, local.as_ref(), &points)?)?,
+        None => Link::own(&own_config(args, local.as_ref(), &points, port)?)?,
     };
+    let mut started = started.map(|(nodes, _)| nodes);
+    if let (Some(started), Link::Own { node, .. }) = (&mut started, &link) {
+        started.obey(&node.info().nids, &interrupt)?;
+    }
     if local.is_none() {
         link.announce();
     }
     let mut known: Vec<NodeSettings> = provenance::of_link(&mut link).into_iter().collect();
     known.extend(local.iter().flat_map(LocalNodes::settings));
+    known.extend(started.iter().flat_map(StartedNodes::settings));
     let provenance = Provenance { machine: provenance::machine(), nodes: known };
     let settings = Settings { take_over: args.force };
     let mut console = Console::new(&mut link, &interrupt, settings, View::new());
@@ -248,6 +336,10 @@ fn measure(
     console.clear();
     let used = link.used().clone();
     link.stop();
+    let start = started.as_ref().map(StartedNodes::started);
+    if let Some(started) = started {
+        started.end();
+    }
     let nothing = points.is_empty();
     if let (End::Failed { error }, true) = (&end, nothing) {
         return Err(with_advice(error).into());
@@ -260,6 +352,7 @@ fn measure(
         about: plan.about.clone(),
         source: String::new(),
         groups,
+        start,
         provenance: Some(provenance),
         points,
         end,
@@ -267,11 +360,41 @@ fn measure(
     Ok((results, used))
 }
 
+/// Starts the nodes on other hosts, if there are any; their port is the second value.
+fn start_hosts(
+    args: &super::SelftestArgs,
+    start: Option<&Start>,
+    hosts: &Assigned,
+    interrupt: &Interrupt,
+) -> Result<Option<(StartedNodes, u16)>, Failure> {
+    let (Some(start), all) = (start, hosts.all()) else { return Ok(None) };
+    if all.is_empty() {
+        return Ok(None);
+    }
+    if args.choice.control.control.is_some() {
+        let words = "--control names a running node; a plan that starts nodes on other hosts has a \
+                     console of its own, at their port";
+        return Err(Failure::Usage(words.to_owned()));
+    }
+    if !hosts.unused.is_empty() {
+        let unused = hosts.unused.iter().take(UNUSED_MAX).cloned().collect::<Vec<_>>().join(" ");
+        let more = if hosts.unused.len() > UNUSED_MAX { " .." } else { "" };
+        note(&format!(
+            "{} of the list are not used, because the groups need no more: {unused}{more}; --hosts \
+             GROUP=HOSTS gives a group others",
+            hosts.unused.len()
+        ));
+    }
+    let nodes = StartedNodes::start(start, &all, &args.node, interrupt)?;
+    Ok(Some((nodes, start.port)))
+}
+
 /// The local node: only the console.
 fn own_config(
     args: &super::SelftestArgs,
     local: Option<&LocalNodes>,
     points: &[Point],
+    port: Option<u16>,
 ) -> Result<NodeConfig, Failure> {
     let mut config = match (local, points.first().and_then(|point| point.nodes().first().copied()))
     {
@@ -281,7 +404,7 @@ fn own_config(
             config.accept = lustrine_config::AcceptPolicy::None;
             config
         }
-        (_, Some(nid)) => args.node.short_lived(&nid, None)?,
+        (_, Some(nid)) => args.node.short_lived(&nid, port)?,
         (_, None) => return Err("the plan measures nothing".to_owned().into()),
     };
     // One loop is enough for the traffic of a console.
@@ -309,7 +432,7 @@ fn given(plan: &Plan, args: &PlanArgs) -> Result<Vec<Option<Vec<Nid>>>, Failure>
     let of = |group: &Group| {
         let words = match (words.get(group.name.as_str()), &group.members) {
             (Some(words), _) | (None, Members::Nids(words)) => words,
-            (None, Members::Count(_)) => return Ok(None),
+            (None, Members::Count(_) | Members::Hosts(_)) => return Ok(None),
         };
         let mut seen = std::collections::BTreeSet::new();
         let nids = nids::list(words, resolve)

@@ -54,6 +54,11 @@ impl NetNs {
         NetNs { holder }
     }
 
+    /// The process that holds it.
+    pub(crate) fn pid(&self) -> u32 {
+        self.holder.pid()
+    }
+
     /// The same command in this namespace.
     pub(crate) fn inside(&self, command: &Command) -> Command {
         let mut entered = Command::new("nsenter");

@@ -23,7 +23,7 @@ const OWN_IP: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const FIRST_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 
 /// Largest number of nodes: more would only measure this machine's scheduler.
-const NODES_MAX: u32 = 64;
+pub(super) const NODES_MAX: u32 = 64;
 
 /// Nodes that end when this is dropped.
 pub(super) struct LocalNodes {
