@@ -3,10 +3,10 @@
 use super::footer;
 use crate::outcome::{LoadOutcome, Outcome};
 use lustrine_document::format_bytes;
-use lustrine_report::Page;
 use lustrine_report::Scale;
 use lustrine_report::numbers::{latency_text, operations, percent, rate, size, three_digits};
 use lustrine_report::{Axis, Line, LineStyle, Plot};
+use lustrine_report::{FinishedPage, Page};
 
 /// Largest number of queues that are drawn; the longest ones are chosen.
 const QUEUES_MAX: usize = 8;
@@ -16,7 +16,7 @@ const QUEUES_MAX: usize = 8;
 pub struct RunReport<'a> {
     /// The file, as messages call it.
     pub source_name: &'a str,
-    /// The text of the file.
+    /// The text of the file; empty if it is not known.
     pub source: &'a str,
     /// Changes to the file, such as `--set peer_credits=32`.
     pub changes: &'a [String],
@@ -27,7 +27,7 @@ pub struct RunReport<'a> {
 }
 
 /// Writes the page.
-pub fn run_page(single: &RunReport<'_>) -> String {
+pub fn run_page(single: &RunReport<'_>) -> FinishedPage {
     let RunReport { source_name, outcome, .. } = *single;
     let mut under = format!(
         "{} nodes at fidelity {}, {} s of virtual time, seed {}, trace {}",
@@ -44,10 +44,7 @@ pub fn run_page(single: &RunReport<'_>) -> String {
     page.tiles(&tiles(outcome));
     page.hints(&hints(outcome));
     for plot in [throughput(outcome), queues(outcome), latencies(outcome)] {
-        let svg = plot.svg();
-        if !svg.is_empty() {
-            page.figure(&svg);
-        }
+        page.figure(&plot);
     }
     page.heading("Loads");
     loads(&mut page, outcome);
@@ -55,7 +52,9 @@ pub fn run_page(single: &RunReport<'_>) -> String {
     links(&mut page, outcome);
     page.heading("Where messages waited");
     waits(&mut page, outcome);
-    page.text("The scenario", single.source);
+    if !single.source.is_empty() {
+        page.text("The scenario", single.source);
+    }
     page.end(&footer(source_name, single.version))
 }
 

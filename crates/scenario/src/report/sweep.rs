@@ -3,10 +3,10 @@
 use super::footer;
 use crate::outcome::{LoadOutcome, Outcome};
 use crate::sweep::Sweep;
-use lustrine_report::Page;
 use lustrine_report::Scale;
 use lustrine_report::numbers::{latency_text, operations, percent, rate};
 use lustrine_report::{Axis, Line, LineStyle, Plot};
+use lustrine_report::{FinishedPage, Page};
 
 /// The name that is the horizontal axis wherever it is varied.
 const USUAL: &str = "concurrency";
@@ -28,7 +28,7 @@ pub struct Row {
 pub struct SweepReport<'a> {
     /// The file, as messages call it.
     pub source_name: &'a str,
-    /// The text of the file.
+    /// The text of the file; empty if it is not known.
     pub source: &'a str,
     /// Changes to the file for all combinations.
     pub changes: &'a [String],
@@ -41,7 +41,7 @@ pub struct SweepReport<'a> {
 }
 
 /// Writes the page.
-pub fn sweep_page(sweeping: &SweepReport<'_>) -> String {
+pub fn sweep_page(sweeping: &SweepReport<'_>) -> FinishedPage {
     let SweepReport { source_name, sweep, rows, .. } = *sweeping;
     let axes =
         sweep.axes.iter().map(|axis| format!("{} {}", axis.steps.len(), axis.names.join(",")));
@@ -59,14 +59,13 @@ pub fn sweep_page(sweeping: &SweepReport<'_>) -> String {
     page.hints(&hints(sweep, rows));
     let layout = Layout::of(sweep);
     for plot in [layout.throughput(sweep, rows), layout.latency(sweep, rows)] {
-        let svg = plot.svg();
-        if !svg.is_empty() {
-            page.figure(&svg);
-        }
+        page.figure(&plot);
     }
     page.heading("Every combination");
     table(&mut page, sweep, rows);
-    page.text("The scenario", sweeping.source);
+    if !sweeping.source.is_empty() {
+        page.text("The scenario", sweeping.source);
+    }
     page.end(&footer(source_name, sweeping.version))
 }
 
