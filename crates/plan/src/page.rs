@@ -9,7 +9,7 @@ mod verdict;
 use std::collections::BTreeSet;
 
 use lustrine_report::numbers::{grouped, grouped_count, latency_text, percent, size};
-use lustrine_report::{Axis, FinishedPage, Line, LineStyle, Page, Plot, Scale};
+use lustrine_report::{Axis, FinishedPage, Line, LineStyle, Page, Plot, Scale, coinciding};
 use lustrine_wire::nid::Nid;
 
 use crate::compare::Comparison;
@@ -19,9 +19,6 @@ use crate::table::{Cell, Combination, combinations, named};
 
 /// Largest number of lines in one plot.
 const LINES_MAX: usize = 16;
-
-/// Lines that nowhere differ by more than this part look like one.
-const ALIKE: f64 = 0.03;
 
 /// Largest number of nodes in a table.
 const NODES_MAX: usize = 64;
@@ -162,6 +159,16 @@ fn notes(page: &mut Page, combination: &Combination<'_>, cell: &Cell<'_>) {
         }
         page.paragraph(&text);
     }
+    if cell.rows.iter().any(|row| row.cut_short) {
+        let seconds = row.all.seconds;
+        page.hints(&[format!(
+            "{name}: the run failed during this row; its numbers are those of {seconds:.1} s"
+        )]);
+    }
+    let away = cell.rows.iter().map(|row| row.unreachable_s).fold(0.0, f64::max);
+    if away > 0.0 {
+        page.hints(&[format!("{name}: the node was not reachable for {away:.1} s of the row")]);
+    }
     let lost: u64 = cell.rows.iter().map(|row| row.all.lost_ops).sum();
     if lost > 0 {
         let age = cell.rows.iter().map(|row| row.all.lost_age_max_s).fold(0.0, f64::max);
@@ -287,29 +294,9 @@ fn plots_over(
         let title = format!("{what}{title}");
         page.figure(&Plot { title, x, y, key: String::new(), lines });
     }
-    if !alike.is_empty() {
-        let percent = ALIKE * 100.0;
-        page.paragraph(&format!(
-            "Lines that lie within {percent:.0} % of each other everywhere: {}.",
-            alike.join("; ")
-        ));
+    if let Some(alike) = alike {
+        page.paragraph(&alike);
     }
-}
-
-/// Pairs of lines whose values are nearly the same at all positions.
-fn coinciding(lines: &[Line]) -> Vec<String> {
-    let near = |one: &Line, two: &Line| {
-        one.points.len() == two.points.len()
-            && one.points.iter().zip(&two.points).all(|(one, two)| {
-                one.0 == two.0 && (one.1 - two.1).abs() <= ALIKE * one.1.abs().max(two.1.abs())
-            })
-    };
-    let mut found = Vec::new();
-    for (at, one) in lines.iter().enumerate() {
-        let same = lines[at + 1..].iter().filter(|two| near(one, two));
-        found.extend(same.map(|two| format!("{} and {}", one.name, two.name)));
-    }
-    found
 }
 
 /// MiB/s that the devices of the clients or of the servers can carry at most, whichever is less;
@@ -467,7 +454,7 @@ fn name_of(combination: &Combination<'_>, row: &Row, axis: &str) -> String {
     words.extend(others.map(|(name, value)| match name.as_str() {
         "concurrency" => format!("c{value}"),
         "rate" => format!("{value}/s"),
-        name => format!("{value} {name}"),
+        name => format!("{name} {value}"),
     }));
     words.join(" ")
 }
@@ -484,17 +471,6 @@ fn bytes_of(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_that_look_like_one_are_found() {
-        let line = |name: &str, rates: [f64; 2]| {
-            let points = vec![(1.0, rates[0]), (2.0, rates[1])];
-            Line::new(name.to_owned(), points, LineStyle::Solid, 0)
-        };
-        let lines =
-            [line("c8", [100.0, 200.0]), line("c64", [102.0, 196.0]), line("c1", [100.0, 150.0])];
-        assert_eq!(coinciding(&lines), ["c8 and c64"]);
-    }
 
     #[test]
     fn latencies_have_the_unit_of_their_largest_value() {

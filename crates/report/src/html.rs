@@ -39,6 +39,7 @@ summary { cursor: pointer; color: var(--dim); }
 footer { color: var(--dim); font-size: 13px; margin-top: 2.5rem; }
 @media print { body { max-width: none; padding: 0; font-size: 11pt; } .wide { overflow: visible; }
   figure, tr, .tile, ul.hints, p.verdict { break-inside: avoid; }
+  figure svg { max-height: 7.6cm; } figure svg.tall { max-height: 17cm; }
   h1, h2 { break-after: avoid; } thead { display: table-header-group; }
   table { font-size: 10px; } th, td { padding: .15rem .25rem; white-space: normal; }
   pre { white-space: pre-wrap; } }

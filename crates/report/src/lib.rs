@@ -19,5 +19,5 @@ mod ticks;
 pub use drawing::{Draw, Drawing, Format};
 pub use html::{Figure, FinishedPage, Page};
 pub use matrix::Matrix;
-pub use plot::{Axis, Line, LineStyle, Plot};
+pub use plot::{Axis, Line, LineStyle, Plot, coinciding};
 pub use ticks::{Scale, ticks};

@@ -17,6 +17,9 @@ const NAME_MAX: f64 = 0.2;
 const SHADES: (f64, f64) = (0.06, 0.92);
 const SHADES_UNDER_TEXT: (f64, f64) = (0.06, 0.52);
 
+/// The widest cell.
+const CELL_MAX: f64 = 128.0;
+
 /// Height of a box of the scale.
 const STEP: f64 = 22.0;
 
@@ -101,7 +104,7 @@ impl Matrix {
         let legend = whole - margin - legend.min(0.3 * whole);
         let left = margin + longest(&self.down) + 8.0;
         let (rows, columns) = (self.down.len() as f64, self.across.len() as f64);
-        let wide = ((legend - 24.0 - left) / columns).min(96.0);
+        let wide = ((legend - 24.0 - left) / columns).min(CELL_MAX);
         let names = longest(&self.across);
         let (across, tall) = match names + 6.0 <= wide {
             true => (Direction::Right, 1.2 * text),
@@ -123,6 +126,8 @@ impl Matrix {
         let fits = values + 4.0 <= cell.0 - 2.0 && cell.1 >= 16.0;
         let inside = fits.then_some(12.0);
         let corner = (left, top);
+        // Beside the cells, where they do not need all of the width.
+        let legend = legend.min((left + cell.0 * columns + 32.0).max(NAME_MAX * whole + left));
         let size = (whole, height);
         Layout { size, margin, text, title, corner, cell, inside, legend, across }
     }

@@ -60,6 +60,11 @@ impl Line {
         Line { name, points, stroke, colour, bars: Vec::new() }
     }
 
+    /// Whether each of its points has a mark.
+    fn has_marks(&self) -> bool {
+        self.points.len() <= MARKS_MAX && self.stroke == LineStyle::Solid
+    }
+
     fn tone(&self) -> Tone {
         Tone::Line(self.colour)
     }
@@ -135,7 +140,7 @@ impl Plot {
             let at = layout.top + 0.6 * size + index as f64 * layout.row;
             let points = vec![(left, at), (left + layout::SAMPLE, at)];
             shapes.push(Shape::Path { points, pen: line.pen() });
-            if line.stroke == LineStyle::Solid {
+            if line.has_marks() {
                 let middle = (left + layout::SAMPLE / 2.0, at);
                 shapes.push(mark(line.colour, middle, String::new()));
             }
@@ -157,7 +162,7 @@ impl Plot {
 fn draw(shapes: &mut Vec<Shape>, line: &Line, points: &[(f64, f64)], x: &Span, y: &Span) {
     let places = points.iter().map(|point| (x.at(point.0), y.at(point.1))).collect();
     shapes.push(Shape::Path { points: places, pen: line.pen() });
-    if points.len() > MARKS_MAX || line.stroke == LineStyle::Dashed {
+    if !line.has_marks() {
         return;
     }
     for point in points {
@@ -211,6 +216,28 @@ fn trimmed(text: String) -> String {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
     }
+}
+
+/// Lines that nowhere differ by more than this part look like one.
+const ALIKE: f64 = 0.03;
+
+/// Which lines look like one, as a sentence; `None` if none do.
+pub fn coinciding(lines: &[Line]) -> Option<String> {
+    let near = |one: &Line, two: &Line| {
+        one.points.len() == two.points.len()
+            && one.points.iter().zip(&two.points).all(|(one, two)| {
+                one.0 == two.0 && (one.1 - two.1).abs() <= ALIKE * one.1.abs().max(two.1.abs())
+            })
+    };
+    let mut found = Vec::new();
+    for (at, one) in lines.iter().enumerate() {
+        let same = lines[at + 1..].iter().filter(|two| near(one, two));
+        found.extend(same.map(|two| format!("{} and {}", one.name, two.name)));
+    }
+    let percent = ALIKE * 100.0;
+    let all = found.join("; ");
+    (!found.is_empty())
+        .then(|| format!("Lines that lie within {percent:.0} % of each other everywhere: {all}."))
 }
 
 /// A text of an axis.

@@ -30,8 +30,11 @@ impl Colours {
 /// A drawing as a part of a page, with the page's colours.
 pub(crate) fn in_page(drawing: &Drawing) -> String {
     let Drawing { title, width, height, .. } = drawing;
+    // On paper three of the others share a sheet.
+    let class = if *height > 0.6 * width { " class=\"tall\"" } else { "" };
     let mut out = format!(
-        "<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{}\">\n",
+        "<svg{class} viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" \
+         preserveAspectRatio=\"xMinYMin\" aria-label=\"{}\">\n",
         escaped(title)
     );
     drawing.shapes.iter().for_each(|shape| write(&mut out, shape, Colours::Page));

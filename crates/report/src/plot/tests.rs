@@ -107,3 +107,18 @@ fn numbers_are_short() {
     let texts = [0.0, 0.0625, 2.5, 100.0, 12_500.0, 3_000_000.0].map(number);
     assert_eq!(texts, ["0", "0.0625", "2.5", "100", "12,500", "3,000,000"]);
 }
+
+#[test]
+fn lines_that_look_like_one_are_found() {
+    let line = |name: &str, rates: [f64; 2]| {
+        let points = vec![(1.0, rates[0]), (2.0, rates[1])];
+        Line::new(name.to_owned(), points, LineStyle::Solid, 0)
+    };
+    let lines =
+        [line("c8", [100.0, 200.0]), line("c64", [102.0, 196.0]), line("c1", [100.0, 150.0])];
+    assert_eq!(
+        coinciding(&lines).as_deref(),
+        Some("Lines that lie within 3 % of each other everywhere: c8 and c64.")
+    );
+    assert_eq!(coinciding(&lines[1..]), None);
+}

@@ -60,6 +60,10 @@ struct SelftestRow {
     raw_tcp_polling_mib_per_s: Option<f64>,
     lost: u64,
     lost_age_max_s: f64,
+    #[serde(default)]
+    unreachable_s: f64,
+    #[serde(default)]
+    cut_short: bool,
 }
 
 /// A document of either kind.
@@ -190,6 +194,8 @@ fn row_of(row: SelftestRow, (from, to): (Nid, Nid), waiting: &str) -> Row {
         error_kinds: kinds.collect(),
         silent: 0,
         lost: Vec::new(),
+        cut_short: row.cut_short,
+        unreachable_s: row.unreachable_s,
         plain_tcp_mib_per_s: plain_tcp.filter(|rate| *rate > 0.0),
         histogram: Vec::new(),
         by_client: vec![ClientResult { nid: from, server: Some(to), counted: all.clone() }],
@@ -223,6 +229,12 @@ mod tests {
         assert_eq!((row.test, row.size, row.concurrency), (TestKind::Read, 4096, 8));
         assert_eq!((row.all.errors, row.plain_tcp_mib_per_s), (1, Some(6.0)));
         assert_eq!(row.error_kinds[0].what, "no answer");
+        let cut = ROW.replace("\"cut_short\":false", "\"cut_short\":true");
+        let cut = read(&document(&cut.replace("_s\":0.0,\"cut", "_s\":0.5,\"cut"), "")).unwrap();
+        let page = lustrine_plan::page(&cut, "").html;
+        for said in ["read 4k c8: the run failed during this row", "not reachable for 0.5 s"] {
+            assert!(page.contains(said), "{said}");
+        }
         assert_eq!(read(&document("", "")).unwrap().end, End::Complete);
     }
 
