@@ -47,7 +47,7 @@ pub fn page_of_runs(
     for (number, results) in runs.iter().enumerate() {
         if runs.len() > 1 {
             page.heading(&format!("Run {}: {}", number + 1, titles[number]));
-            page.paragraph(&under_of(results));
+            page.origin(&under_of(results));
         }
         run(&mut page, results, tables.get(number).map_or("", String::as_str));
     }

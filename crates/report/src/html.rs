@@ -26,7 +26,8 @@ table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabula
 th, td { padding: .28rem .45rem; text-align: right; border-bottom: 1px solid var(--grid);
   white-space: nowrap; }
 th { color: var(--dim); font-weight: 600; } th:first-child, td:first-child,
-td.word, th.word { text-align: left; } td.word { white-space: normal; }
+td.word, th.word { text-align: left; } 
+  td.word:last-child { white-space: normal; min-width: 9em; }
 .tiles { display: flex; flex-wrap: wrap; gap: .8rem; margin: 0 0 1.4rem; }
 .tile { background: var(--box); border: 1px solid var(--grid); border-radius: .5rem;
   padding: .6rem 1rem; min-width: 8.5rem; }
@@ -40,7 +41,7 @@ footer { color: var(--dim); font-size: 13px; margin-top: 2.5rem; }
 @media print { body { max-width: none; padding: 0; font-size: 11pt; } .wide { overflow: visible; }
   figure, tr, .tile, ul.hints, p.verdict { break-inside: avoid; }
   figure svg { max-height: 7.6cm; } figure svg.tall { max-height: 17cm; }
-  h1, h2 { break-after: avoid; } thead { display: table-header-group; }
+  h1, h2, p.under, p.verdict { break-after: avoid; } thead { display: table-header-group; }
   table { font-size: 10px; } th, td { padding: .15rem .25rem; white-space: normal; }
   pre { white-space: pre-wrap; } }
 ";
@@ -127,6 +128,13 @@ impl Page {
     pub fn heading(&mut self, text: &str) {
         text.clone_into(&mut self.heading);
         let _ = writeln!(self.out, "<h2>{}</h2>", escaped(text));
+    }
+
+    /// A paragraph that says where what follows is from, also on its slides; slides before it have
+    /// the page's title and first line.
+    pub fn origin(&mut self, text: &str) {
+        self.foot = format!("{}. {text}", self.heading);
+        self.paragraph(text);
     }
 
     /// A paragraph.
@@ -232,8 +240,12 @@ mod tests {
         page.heading("Step one");
         page.figure(&plot());
         page.figure(&Plot { lines: Vec::new(), ..plot() });
+        page.heading("Run 2");
+        page.origin("of yesterday");
+        page.figure(&plot());
         let FinishedPage { figures, .. } = page.end("");
-        let [figure] = &figures[..] else { panic!("{figures:?}") };
+        let [figure, other] = &figures[..] else { panic!("{figures:?}") };
+        assert!(other.svg().contains(">Run 2. of yesterday<"), "{}", other.svg());
         assert_eq!(figure.name, "01-step-one-reads-writes-4k");
         let svg = figure.svg();
         for said in ["Step one: Reads &amp; writes, 4k", ">t. of today<"] {
@@ -264,6 +276,7 @@ mod tests {
         let (_, print) = html.split_once("@media print").expect("rules for paper");
         assert!(print.contains("figure, tr, .tile, ul.hints, p.verdict { break-inside: avoid; }"));
         assert!(print.contains(".wide { overflow: visible; }"));
+        assert!(print.contains("h1, h2, p.under, p.verdict { break-after: avoid; }"));
         assert!(html.contains("<thead><tr><th class=\"word\">a</th>"), "repeated on each sheet");
         // The dark view is for screens only: browsers can be dark and print.
         assert!(html.contains("@media screen and (prefers-color-scheme: dark)"));

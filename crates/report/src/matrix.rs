@@ -173,7 +173,8 @@ impl Matrix {
             shapes.push(Shape::Text(name.anchored(Anchor::End)));
         }
         let each = match layout.across {
-            Direction::Right => text,
+            // They are beside each other only where all fit.
+            Direction::Right => f64::INFINITY,
             Direction::Up => wide,
         };
         for column in chosen(self.across.len(), each, text, &across) {
@@ -322,7 +323,9 @@ mod tests {
     }
 
     fn texts(drawing: &Drawing) -> Vec<&Text> {
-        let text = |shape| if let &Shape::Text(ref text) = shape { Some(text) } else { None };
+        fn text(shape: &Shape) -> Option<&Text> {
+            if let Shape::Text(text) = shape { Some(text) } else { None }
+        }
         drawing.shapes.iter().filter_map(text).collect()
     }
 
@@ -343,6 +346,9 @@ mod tests {
                 let names =
                     |name: String| texts(&drawing).iter().filter(|t| t.text == name).count();
                 assert_eq!(names(format!("10.177.200.{}@tcp", nodes / 2)), 2, "{nodes} {format:?}");
+                for node in (0..nodes).filter(|_| nodes <= 12) {
+                    assert_eq!(names(format!("10.177.200.{node}@tcp")), 2, "{nodes} {format:?}");
+                }
                 let edges = drawing.shapes.iter();
                 let edges = edges.filter(|s| matches!(s, Shape::Rect(Rect { edge: Some(_), .. })));
                 assert_eq!(edges.count(), matrix.marked.len() + 1, "{nodes}");

@@ -98,7 +98,8 @@ fn tiles(outcome: &Outcome) -> Vec<(String, String)> {
 fn hints(outcome: &Outcome) -> Vec<String> {
     let odd = outcome.unquiet.iter().map(|what| format!("not in order at the end: {what}"));
     let early = outcome.interrupted.then(|| "the run was ended early".to_owned());
-    early.into_iter().chain(outcome.hints.iter().cloned()).chain(odd).collect()
+    // The first one is in the sentence above.
+    early.into_iter().chain(outcome.hints.iter().skip(1).cloned()).chain(odd).collect()
 }
 
 fn load_name(load: &LoadOutcome) -> String {
