@@ -26,7 +26,7 @@ table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabula
 th, td { padding: .28rem .45rem; text-align: right; border-bottom: 1px solid var(--grid);
   white-space: nowrap; }
 th { color: var(--dim); font-weight: 600; } th:first-child, td:first-child,
-td.word, th.word { text-align: left; } 
+td.word, th.word { text-align: left; }
   td.word:last-child { white-space: normal; min-width: 9em; }
 .tiles { display: flex; flex-wrap: wrap; gap: .8rem; margin: 0 0 1.4rem; }
 .tile { background: var(--box); border: 1px solid var(--grid); border-radius: .5rem;
@@ -77,7 +77,8 @@ pub struct FinishedPage {
 /// A figure of a page as a slide of its own, in light colours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// A name for a file, without an extension: its number on the page and its title, of lower-case ASCII letters, digits and `-`.
+    /// A name for a file, without an extension: its number on the page and its title, of
+    /// lower-case ASCII letters, digits and `-`.
     pub name: String,
     slide: Drawing,
 }
