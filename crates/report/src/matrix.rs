@@ -24,7 +24,7 @@ const CELL_MAX: f64 = 128.0;
 const STEP: f64 = 22.0;
 
 /// What is said of missing cells.
-const NO_CELL: &str = "no cell: no pair";
+const NO_CELL: &str = "no cell: not measured";
 
 /// Values of pairs.
 #[derive(Clone, Debug)]
@@ -361,7 +361,7 @@ mod tests {
         let drawing = matrix(64).drawing(Format::Page).expect("a drawing");
         let texts: Vec<&str> = texts(&drawing).iter().map(|text| text.text.as_str()).collect();
         for wanted in
-            ["MiB/s", "8,000", "6,000", "0", "below half of the median", "no cell: no pair"]
+            ["MiB/s", "8,000", "6,000", "0", "below half of the median", "no cell: not measured"]
         {
             assert!(texts.contains(&wanted), "{wanted}: {texts:?}");
         }
