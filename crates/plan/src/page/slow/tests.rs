@@ -51,7 +51,9 @@ fn a_slow_node_and_a_slow_pair_of_64_nodes_are_named() {
     let html = page(&results, &table(&results)).html;
     let (_, top) = html.split_once("class=\"verdict\">").expect("a sentence on top");
     assert!(top.starts_with("Node 10.0.0.18@tcp is slow: 126 of its 126 pairs"), "{}", &top[..99]);
-    for wanted in ["median of 4,032 pairs: read 4k", "slowest pair: read 4k", "no cell: not measured"] {
+    for wanted in
+        ["median of 4,032 pairs: read 4k", "slowest pair: read 4k", "no cell: not measured"]
+    {
         assert!(html.contains(wanted), "{wanted}");
     }
     // 4032 cells, and an edge for each slow one.
