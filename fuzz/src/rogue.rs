@@ -283,7 +283,7 @@ impl Rogue {
             self.hang_up(0, true);
         }
         self.pass(LONG);
-        check::assert_idle(&self.world);
+        self.world.assert_idle();
         let node = self.world.node(self.node);
         let partition = node.partition();
         // A rogue may send under the node's own NID and have it answer itself, which goes through

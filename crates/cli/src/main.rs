@@ -17,6 +17,7 @@ mod help_snapshots;
 mod hosts;
 mod interrupt;
 mod output;
+mod plots;
 mod provenance;
 mod report_file;
 mod values;

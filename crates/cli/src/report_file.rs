@@ -58,11 +58,18 @@ impl ReportFile {
     pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
         match self {
             ReportFile::Stdout => print(text),
-            ReportFile::File(opened) => {
-                let path = opened.path.clone();
-                opened.replace(text).map_err(|error| write_error(&path, &error))
-            }
+            file @ ReportFile::File(_) => file.write_bytes(text.as_bytes()),
         }
+    }
+
+    /// Writes results that are not text; standard output gets none of them.
+    ///
+    /// # Errors
+    /// As `write`.
+    pub(crate) fn write_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
+        let ReportFile::File(opened) = self else { return Ok(()) };
+        let path = opened.path.clone();
+        opened.replace(bytes).map_err(|error| write_error(&path, &error))
     }
 }
 
@@ -120,7 +127,7 @@ impl OpenedFile {
         Some(Identity::Name(about.dev(), about.ino(), self.path.file_name()?.to_owned()))
     }
 
-    fn replace(self, text: &str) -> io::Result<()> {
+    fn replace(self, bytes: &[u8]) -> io::Result<()> {
         let (mut file, is_new) = match self.file {
             Some(file) => (file, false),
             None => match open_for_writing(&self.path, Existing::Refuse) {
@@ -137,7 +144,7 @@ impl OpenedFile {
         if is_file {
             file.set_len(0)?;
         }
-        let written = file.write_all(text.as_bytes());
+        let written = file.write_all(bytes);
         match written {
             Err(_) if is_new => fs::remove_file(&self.path)?,
             Err(_) if is_file => file.set_len(0)?,

@@ -220,7 +220,7 @@ impl Comparison {
     /// Adds the comparison to a page.
     pub(crate) fn show(&self, page: &mut Page) {
         page.heading(&format!("{} compared with {}", self.other, self.base));
-        page.paragraph(&self.verdict());
+        page.verdict(&self.verdict());
         let rows: Vec<Vec<String>> =
             self.values.iter().map(|value| value.cells().to_vec()).collect();
         if !rows.is_empty() {

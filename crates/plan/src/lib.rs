@@ -42,7 +42,7 @@ pub use lines::Range;
 pub use lustrine_document::Problems;
 pub use model::{Dimension, Group, Members, Plan, Size, Spread, Step, Test, TestKind};
 pub use outline::{count, duration, outline};
-pub use page::{figures_of_runs, page, page_of_runs};
+pub use page::{page, page_of_runs};
 pub use points::{Flow, Nodes, Point, TooManyPoints, points};
 pub use provenance::{Changed, Machine, NetDevice, NodeSettings, Provenance};
 pub use results::{

@@ -176,6 +176,8 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
             error_kinds: kinds.collect(),
             silent: mute.len() as u32,
             lost,
+            cut_short: false,
+            unreachable_s: 0.0,
             plain_tcp_mib_per_s: None,
             histogram: all.seen().map(buckets).unwrap_or_default(),
             by_client: clients

@@ -1,12 +1,15 @@
 //! Results as a page: plots of the varied values, of latencies, and of pairs.
 
 mod matrix;
+mod percentiles;
+mod slow;
+mod tiles;
 mod verdict;
 
 use std::collections::BTreeSet;
 
-use lustrine_report::numbers::{latency_text, operations, percent, rate, size};
-use lustrine_report::{Axis, Figure, Line, LineStyle, Page, Plot, Scale};
+use lustrine_report::numbers::{grouped, grouped_count, latency_text, percent, size};
+use lustrine_report::{Axis, FinishedPage, Line, LineStyle, Page, Plot, Scale, coinciding};
 use lustrine_wire::nid::Nid;
 
 use crate::compare::Comparison;
@@ -17,36 +20,21 @@ use crate::table::{Cell, Combination, combinations, named};
 /// Largest number of lines in one plot.
 const LINES_MAX: usize = 16;
 
-/// Lines that nowhere differ by more than this part look like one.
-const ALIKE: f64 = 0.03;
-
 /// Largest number of nodes in a table.
 const NODES_MAX: usize = 64;
 
-/// A page about a run: one HTML file with everything in it.
-pub fn page(results: &Results, table: &str) -> String {
+/// A page about a run: one HTML file with everything in it, and its plots.
+pub fn page(results: &Results, table: &str) -> FinishedPage {
     page_of_runs(&[results], &[table.to_owned()], &[])
 }
 
 /// A page about one run or several, of which the first comes first, with its table as text, and
 /// comparisons of the others with it.
-pub fn page_of_runs(runs: &[&Results], tables: &[String], comparisons: &[Comparison]) -> String {
-    let measured = runs.iter().map(|run| format!("lustrine {} from {}", run.version, run.host));
-    let mut measured: Vec<String> = measured.collect();
-    measured.dedup();
-    without_end(runs, tables, comparisons).end(&format!(
-        "Measured by {}. Figures are those of the tests' own operations, at the clients; \
-         docs/plans.md says how they are taken.",
-        measured.join(", ")
-    ))
-}
-
-/// The plots of such a page, each as a document of its own.
-pub fn figures_of_runs(runs: &[&Results]) -> Vec<Figure> {
-    without_end(runs, &[], &[]).figures().to_vec()
-}
-
-fn without_end(runs: &[&Results], tables: &[String], comparisons: &[Comparison]) -> Page {
+pub fn page_of_runs(
+    runs: &[&Results],
+    tables: &[String],
+    comparisons: &[Comparison],
+) -> FinishedPage {
     let titles: Vec<String> = runs.iter().map(|results| title(results)).collect();
     let mut distinct = titles.clone();
     distinct.dedup();
@@ -59,11 +47,18 @@ fn without_end(runs: &[&Results], tables: &[String], comparisons: &[Comparison])
     for (number, results) in runs.iter().enumerate() {
         if runs.len() > 1 {
             page.heading(&format!("Run {}: {}", number + 1, titles[number]));
-            page.paragraph(&under_of(results));
+            page.origin(&under_of(results));
         }
         run(&mut page, results, tables.get(number).map_or("", String::as_str));
     }
-    page
+    let measured = runs.iter().map(|run| format!("lustrine {} from {}", run.version, run.host));
+    let mut measured: Vec<String> = measured.collect();
+    measured.dedup();
+    page.end(&format!(
+        "Measured by {}. Figures are those of the tests' own operations, at the clients; \
+         docs/plans.md says how they are taken.",
+        measured.join(", ")
+    ))
 }
 
 /// What a run is called, as a title.
@@ -75,13 +70,12 @@ fn title(results: &Results) -> String {
 
 fn under_of(results: &Results) -> String {
     let groups: Vec<String> =
-        results.groups.iter().map(|(name, nids)| format!("{} {name}", nids.len())).collect();
+        results.groups.iter().map(|(name, nids)| format!("{name}: {}", nids.len())).collect();
     let under = format!("{}; {}; {}", results.about, groups.join(", "), results.date);
     under.trim_start_matches("; ").to_owned()
 }
 
 fn run(page: &mut Page, results: &Results, table: &str) {
-    let nodes: usize = results.groups.values().map(Vec::len).sum();
     match &results.end {
         End::Complete => {}
         End::Failed { error } => page.hints(&[format!("It ended early: {error}")]),
@@ -95,7 +89,7 @@ fn run(page: &mut Page, results: &Results, table: &str) {
         let title = format!("{count} of {of} hosts were not started and are not in the results");
         page.text(&title, &start.missing_lines());
     }
-    tiles(page, results, nodes);
+    page.tiles(&tiles::tiles(results));
     for (_, name, combinations) in combinations(results) {
         page.heading(&name);
         step(page, results, &combinations);
@@ -113,25 +107,6 @@ fn run(page: &mut Page, results: &Results, table: &str) {
     }
 }
 
-fn tiles(page: &mut Page, results: &Results, nodes: usize) {
-    // As in the tables: of several repetitions, the median one.
-    let steps = combinations(results);
-    let cells = steps.iter().flat_map(|(.., combinations)| combinations);
-    let cells: Vec<Cell<'_>> = cells.flat_map(Combination::cells).collect();
-    let best = cells.iter().map(|cell| cell.middle().all.mib_per_s).fold(0.0, f64::max);
-    let most = cells.iter().map(|cell| cell.middle().all.ops_per_s).fold(0.0, f64::max);
-    let mut tiles = vec![
-        (nodes.to_string(), "nodes".to_owned()),
-        (results.points.len().to_string(), "points measured".to_owned()),
-    ];
-    if best > 0.0 {
-        tiles.push((format!("{} MiB/s", rate(best)), "most of one test".to_owned()));
-    }
-    tiles.push((format!("{}/s", operations(most)), "most operations of one test".to_owned()));
-    tiles.push((results.errors().to_string(), "errors".to_owned()));
-    page.tiles(&tiles);
-}
-
 fn step(page: &mut Page, results: &Results, combinations: &[Combination<'_>]) {
     let mut cells = Vec::new();
     for combination in combinations {
@@ -145,7 +120,7 @@ fn step(page: &mut Page, results: &Results, combinations: &[Combination<'_>]) {
         return;
     }
     over_axis(page, results, combinations);
-    distribution(page, &cells);
+    percentiles::distribution(page, &cells);
     let rows: Vec<_> = cells.iter().map(|(combination, cell)| row(combination, cell)).collect();
     page.table(
         &[
@@ -189,6 +164,16 @@ fn notes(page: &mut Page, combination: &Combination<'_>, cell: &Cell<'_>) {
         }
         page.paragraph(&text);
     }
+    if cell.rows.iter().any(|row| row.cut_short) {
+        let seconds = row.all.seconds;
+        page.hints(&[format!(
+            "{name}: the run failed during this row; its numbers are those of {seconds:.1} s"
+        )]);
+    }
+    let away = cell.rows.iter().map(|row| row.unreachable_s).fold(0.0, f64::max);
+    if away > 0.0 {
+        page.hints(&[format!("{name}: the node was not reachable for {away:.1} s of the row")]);
+    }
     let lost: u64 = cell.rows.iter().map(|row| row.all.lost_ops).sum();
     if lost > 0 {
         let age = cell.rows.iter().map(|row| row.all.lost_age_max_s).fold(0.0, f64::max);
@@ -209,15 +194,15 @@ fn row(combination: &Combination<'_>, cell: &Cell<'_>) -> Vec<String> {
         format!("{}:{}", row.clients, row.servers),
         size(row.size),
         row.concurrency.to_string(),
-        or_dash((row.size > 0 && any_client).then(|| rate(row.all.mib_per_s))),
-        or_dash(any_client.then(|| operations(row.all.ops_per_s))),
+        or_dash((row.size > 0 && any_client).then(|| grouped(row.all.mib_per_s))),
+        or_dash(any_client.then(|| grouped(row.all.ops_per_s))),
         or_dash((cell.rows.len() > 1).then(|| percent(cell.spread()))),
         part(|l| l.p50),
         part(|l| l.p90),
         part(|l| l.p99),
         or_dash(latency.and_then(|l| l.p999).map(latency_text)),
         part(|l| l.max),
-        cell.errors().to_string(),
+        grouped_count(cell.errors()),
     ]
 }
 
@@ -288,6 +273,9 @@ fn plots_over(
         false => ("Operations of all clients", "operations/s"),
     };
     let time = in_time_unit(&mut halves);
+    // The title says what dashes are; a second name for each line would fill the legend.
+    let dashed = halves.iter_mut().filter(|line| line.stroke == LineStyle::Dashed);
+    dashed.for_each(|line| line.name.clear());
     // Lines of one size can still be far apart.
     let all = || rates.iter().flat_map(|line| &line.points).map(|point| point.1);
     let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
@@ -309,31 +297,11 @@ fn plots_over(
             if repeated { format!("{unit}; bars: all repetitions") } else { unit.to_owned() };
         let (x, y) = (Axis::new(axis, Scale::Doubling), Axis::new(&unit, scale));
         let title = format!("{what}{title}");
-        page.figure(&Plot { title, x, y, key: String::new(), lines }.svg());
+        page.figure(&Plot { title, x, y, key: String::new(), lines });
     }
-    if !alike.is_empty() {
-        let percent = ALIKE * 100.0;
-        page.paragraph(&format!(
-            "Lines that lie within {percent:.0} % of each other everywhere: {}.",
-            alike.join("; ")
-        ));
+    if let Some(alike) = alike {
+        page.paragraph(&alike);
     }
-}
-
-/// Pairs of lines whose values are nearly the same at all positions.
-fn coinciding(lines: &[Line]) -> Vec<String> {
-    let near = |one: &Line, two: &Line| {
-        one.points.len() == two.points.len()
-            && one.points.iter().zip(&two.points).all(|(one, two)| {
-                one.0 == two.0 && (one.1 - two.1).abs() <= ALIKE * one.1.abs().max(two.1.abs())
-            })
-    };
-    let mut found = Vec::new();
-    for (at, one) in lines.iter().enumerate() {
-        let same = lines[at + 1..].iter().filter(|two| near(one, two));
-        found.extend(same.map(|two| format!("{} and {}", one.name, two.name)));
-    }
-    found
 }
 
 /// MiB/s that the devices of the clients or of the servers can carry at most, whichever is less;
@@ -387,74 +355,6 @@ fn bar(lines: &mut [Line], name: &str, x: f64, values: impl Iterator<Item = f64>
     }
 }
 
-/// Percentiles of the axis of latencies.
-const PERCENTILES: [(f64, &str); 5] =
-    [(0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %"), (0.9999, "99.99 %")];
-
-/// Where a part of all operations is on the axis: every nine is as wide.
-fn nines(part: f64) -> f64 {
-    -(1.0 - part).log10()
-}
-
-/// Latency by percentile: the tests of up to this number of combinations.
-fn distribution(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
-    let mut lines = Vec::new();
-    let step = cells.len().div_ceil(LINES_MAX / 2).max(1);
-    for (combination, cell) in cells.iter().step_by(step) {
-        let row = cell.middle();
-        let points = match row.histogram.is_empty() {
-            true => row.all.latency_us.iter().flat_map(few_percentiles).collect(),
-            false => all_percentiles(&row.histogram),
-        };
-        if points.len() > 1 {
-            let (name, colour) = (name_of(combination, row, ""), lines.len());
-            lines.push(Line::new(name, points, LineStyle::Solid, colour));
-        }
-    }
-    if lines.is_empty() {
-        return;
-    }
-    let unit = in_time_unit(&mut lines);
-    let end = lines.iter().flat_map(|line| &line.points).map(|p| p.0).fold(0.0, f64::max);
-    let marks = PERCENTILES.iter().map(|(part, name)| (nines(*part), (*name).to_owned()));
-    let marks = marks.filter(|(at, _)| *at <= end + 0.01);
-    let label = "part of the operations that took no longer";
-    let x = Axis { names: marks.collect(), ..Axis::new(label, Scale::Linear) };
-    let y = Axis::new(unit, Scale::Log);
-    let title = "Latency by percentile".to_owned();
-    page.figure(&Plot { title, x, y, key: String::new(), lines }.svg());
-    if step > 1 {
-        page.paragraph(&format!("One of {step} lines of the table is shown, from the first one."));
-    }
-}
-
-/// The percentiles of a histogram from the median on, as far as an operation is above them.
-fn all_percentiles(histogram: &[(f64, u64)]) -> Vec<(f64, f64)> {
-    let all: u64 = histogram.iter().map(|(_, count)| count).sum();
-    let mut seen = 0;
-    let mut points: Vec<(f64, f64)> = Vec::new();
-    for (us, count) in histogram {
-        // A bucket's latency holds from the part below it to the part with it.
-        let before = seen as f64 / all.max(1) as f64;
-        seen += count;
-        let part = (seen as f64).min(all as f64 - 1.0) / all.max(1) as f64;
-        for part in [before.max(0.5), part] {
-            if seen as f64 >= 0.5 * all as f64
-                && points.last().is_none_or(|last| nines(part) > last.0)
-            {
-                points.push((nines(part), *us));
-            }
-        }
-    }
-    points
-}
-
-fn few_percentiles(latency: &Latency) -> Vec<(f64, f64)> {
-    let values = [Some(latency.p50), Some(latency.p90), Some(latency.p99), latency.p999];
-    let parts = PERCENTILES.iter().map(|(part, _)| nines(*part));
-    parts.zip(values).filter_map(|(at, value)| Some((at, value?))).collect()
-}
-
 /// A comparison of the clients, if there are several.
 fn clients(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
     let mut rows = Vec::new();
@@ -468,8 +368,8 @@ fn clients(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
         let value = |at: usize| {
             let counted = &clients[at].counted;
             match row.size {
-                0 => format!("{}/s", operations(counted.ops_per_s)),
-                _ => format!("{} MiB/s", rate(counted.mib_per_s)),
+                0 => format!("{}/s", grouped(counted.ops_per_s)),
+                _ => format!("{} MiB/s", grouped(counted.mib_per_s)),
             }
         };
         rows.push(vec![
@@ -506,17 +406,21 @@ fn counters(page: &mut Page, results: &Results) {
         let bytes = lustrine_document::format_bytes;
         vec![
             node.nid.to_string(),
-            lnet.send_count.to_string(),
+            grouped_count(lnet.send_count.into()),
             bytes(lnet.send_length),
-            lnet.recv_count.to_string(),
+            grouped_count(lnet.recv_count.into()),
             bytes(lnet.recv_length),
-            lnet.drop_count.to_string(),
-            lnet.errors.to_string(),
+            grouped_count(lnet.drop_count.into()),
+            grouped_count(lnet.errors.into()),
         ]
     };
     let rows: Vec<_> = point.nodes.iter().take(NODES_MAX).map(row).collect();
     let heads = ["<node", "sent", "bytes", "received", "bytes", "dropped", "errors"];
     page.table(&heads, &rows);
+    if point.nodes.len() > NODES_MAX {
+        let left_out = point.nodes.len() - NODES_MAX;
+        page.paragraph(&format!("{left_out} more nodes are in the JSON only."));
+    }
 }
 
 /// The label with the most different values that are numbers.
@@ -555,7 +459,7 @@ fn name_of(combination: &Combination<'_>, row: &Row, axis: &str) -> String {
     words.extend(others.map(|(name, value)| match name.as_str() {
         "concurrency" => format!("c{value}"),
         "rate" => format!("{value}/s"),
-        name => format!("{value} {name}"),
+        name => format!("{name} {value}"),
     }));
     words.join(" ")
 }
@@ -572,31 +476,6 @@ fn bytes_of(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn percentiles_end_where_one_operation_is_above_them() {
-        let points = all_percentiles(&[(10.0, 600), (20.0, 300), (50.0, 99), (900.0, 1)]);
-        let near = |(at, us): (f64, f64), part: f64, wanted: f64| {
-            assert!((at - nines(part)).abs() < 1e-9 && us == wanted, "{at} {us}: {points:?}");
-        };
-        near(points[0], 0.5, 10.0);
-        near(points[1], 0.6, 10.0);
-        near(points[2], 0.9, 20.0);
-        near(points[3], 0.999, 50.0);
-        assert_eq!(points.len(), 4, "99.9 % is as far as 1000 operations show: {points:?}");
-        assert_eq!(all_percentiles(&[]), []);
-    }
-
-    #[test]
-    fn lines_that_look_like_one_are_found() {
-        let line = |name: &str, rates: [f64; 2]| {
-            let points = vec![(1.0, rates[0]), (2.0, rates[1])];
-            Line::new(name.to_owned(), points, LineStyle::Solid, 0)
-        };
-        let lines =
-            [line("c8", [100.0, 200.0]), line("c64", [102.0, 196.0]), line("c1", [100.0, 150.0])];
-        assert_eq!(coinciding(&lines), ["c8 and c64"]);
-    }
 
     #[test]
     fn latencies_have_the_unit_of_their_largest_value() {

@@ -178,7 +178,7 @@ mod tests {
     fn the_page_has_what_is_known_and_says_what_is_not() {
         let mut page = Page::new("t", "");
         show(&mut page, Some(&example()), 3);
-        let text = page.end("");
+        let text = page.end("").html;
         for there in [
             "6.1.0-18-amd64",
             "4096 131072 6291456",
@@ -191,7 +191,7 @@ mod tests {
         }
         let mut page = Page::new("t", "");
         show(&mut page, None, 0);
-        assert!(page.end("").contains("do not say"));
+        assert!(page.end("").html.contains("do not say"));
     }
 
     #[test]

@@ -127,6 +127,12 @@ pub struct Row {
     pub silent: u32,
     /// Clients that are missing because they did not answer.
     pub lost: Vec<Nid>,
+    /// Whether the run failed during this row, so that it is shorter than the others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_short: bool,
+    /// The part of its seconds in which the node was not reachable; 0 where that is not measured.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unreachable_s: f64,
     /// MiB/s that plain TCP moved between the same two ends right before; only where that was
     /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -229,6 +235,10 @@ pub struct NodeCounters {
     pub nid: Nid,
     /// Differences; `msgs_alloc` and `msgs_max` are as they were at the end.
     pub lnet: LnetCounters,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 impl Results {

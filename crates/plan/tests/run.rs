@@ -353,7 +353,7 @@ fn operations_of_a_test_with_a_rate_count_from_when_they_were_due() {
     };
     near(column("p90_us").expect("a number"), due.p90, 0.001);
     near(column("sent_p90_us").expect("a number"), sent.p90, 0.001);
-    assert!(page(&results, &text).contains("From when each was sent: p50"));
+    assert!(page(&results, &text).html.contains("From when each was sent: p50"));
 }
 
 #[test]
@@ -495,11 +495,11 @@ fn all_results_can_be_written() {
     // 8 points of 2 clients and their sum, 4 of one client and its sum.
     assert_eq!(csv.lines().count(), 1 + 8 * 3 + 4 * 2);
     assert!(csv.lines().all(|line| columns(line) == head), "{csv}");
-    let page = page(&results, &text);
+    let page = page(&results, &text).html;
     assert!(page.contains("a &lt;b&gt; &amp;") && !page.contains("<b> &"));
     assert!(!page.contains("NaN") && !page.contains("inf"), "places are numbers");
     assert!(page.contains("1 of 2 hosts were not started") && page.contains("c&lt;7&gt;  copy"));
-    for there in ["Throughput of all clients", "Latency by percentile", "Pairs: clients"] {
+    for there in ["Throughput of all clients", "Latency by percentile", "each pair"] {
         assert!(page.contains(there), "{there}");
     }
 }

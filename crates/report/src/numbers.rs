@@ -52,6 +52,11 @@ pub fn size(bytes: u32) -> String {
     }
 }
 
+/// A whole number with its digits in groups of three.
+pub fn grouped_count(count: u64) -> String {
+    if count < 1000 { count.to_string() } else { grouped(count as f64) }
+}
+
 /// A number of at least 1000 without decimals, its digits in groups of three; a smaller one with
 /// three significant digits.
 pub fn grouped(value: f64) -> String {
@@ -90,5 +95,9 @@ mod tests {
         assert_eq!([999, 12_345].map(count), ["999", "12k"]);
         let texts = [0.5, 999.4, 999.6, 12_345.6, 1e6].map(grouped);
         assert_eq!(texts, ["0.50", "999", "1,000", "12,346", "1,000,000"]);
+        assert_eq!(
+            [0, 7, 999, 1000, 1_234_567].map(grouped_count).join(" "),
+            "0 7 999 1,000 1,234,567"
+        );
     }
 }

@@ -20,11 +20,12 @@ pub fn ticks(scale: Scale, low: f64, high: f64, wanted: usize) -> Vec<f64> {
     }
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is not below `value`.
+/// The nearest of 1, 2, 5 times a power of ten, by factors.
 fn nice(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     let digit = value / power;
-    let best = [1.0, 2.0, 5.0].into_iter().find(|step| *step >= digit - 1e-9).unwrap_or(10.0);
+    let limits = [(2f64.sqrt(), 1.0), (10f64.sqrt(), 2.0), (50f64.sqrt(), 5.0)];
+    let best = limits.into_iter().find(|(limit, _)| digit < *limit).map_or(10.0, |(_, best)| best);
     best * power
 }
 
@@ -85,6 +86,8 @@ mod tests {
     fn marks_have_round_values() {
         assert_eq!(ticks(Scale::Linear, 0.0, 1000.0, 5), [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]);
         assert_eq!(ticks(Scale::Linear, 0.0, 7.0, 4), [0.0, 2.0, 4.0, 6.0]);
+        // Two marks and 0 are too few to read a value.
+        assert_eq!(ticks(Scale::Linear, 0.0, 2860.0, 5).len(), 6);
         assert_eq!(ticks(Scale::Doubling, 1.0, 256.0, 6).len(), 9);
         assert_eq!(ticks(Scale::Log, 85.0, 2000.0, 5), [100.0, 200.0, 500.0, 1000.0, 2000.0]);
         assert_eq!(ticks(Scale::Log, 0.1, 1e4, 6), [0.1, 1.0, 10.0, 100.0, 1e3, 1e4]);

@@ -7,7 +7,7 @@ use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 use lustrine_sim::tcp::TcpSpec;
 use lustrine_sim::{CpuCost, StopKind};
 use lustrine_wire::nid::Net;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Largest number of nodes in a scenario.
 pub const NODES_MAX: u32 = 100_000;
@@ -32,7 +32,7 @@ pub struct Scenario {
 }
 
 /// How finely something is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fidelity {
     /// TCP streams of bytes, with the whole driver.

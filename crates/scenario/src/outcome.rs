@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::LoadProgress;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::Fidelity;
 
@@ -13,7 +13,7 @@ use crate::model::Fidelity;
 const OPS_FOR_P999: u64 = 1000;
 
 /// All results of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Outcome {
     /// The seed of the run.
     pub seed: u64,
@@ -48,14 +48,14 @@ pub struct Outcome {
 }
 
 /// One load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct LoadOutcome {
     /// The clients' group.
     pub from: String,
     /// The servers' group.
     pub to: String,
     /// `ping`, `read` or `write`.
-    pub test: &'static str,
+    pub test: String,
     /// Bytes per operation; 0 for ping.
     pub size: u32,
     /// RPCs under way per pair.
@@ -75,7 +75,7 @@ pub struct LoadOutcome {
     /// Operations that failed, and clients that gave up.
     pub errors: u64,
     /// The errors, each with its number.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub error_kinds: Vec<(String, u64)>,
     /// Operations per second that the delay and the narrowest links allow; null without either.
     pub formula_ops_per_s: Option<f64>,
@@ -84,7 +84,7 @@ pub struct LoadOutcome {
 }
 
 /// Percentiles of the latency, in microseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub struct Latency {
     /// 50 %.
     pub p50: f64,
@@ -99,7 +99,7 @@ pub struct Latency {
 }
 
 /// One direction of links with the same properties.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct LinkOutcome {
     /// For example `east -> west` or `clients up`.
     pub name: String,
@@ -120,7 +120,7 @@ pub struct LinkOutcome {
 }
 
 /// What a group's messages waited for: mean numbers of messages per node in the measured time.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct GroupWaits {
     /// The group.
     pub group: String,
@@ -167,7 +167,7 @@ impl GroupWaits {
 }
 
 /// Values over time.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Samples {
     /// Virtual seconds from the beginning.
     pub at_s: Vec<f64>,
@@ -178,7 +178,7 @@ pub struct Samples {
 }
 
 /// Values of one load over time.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct RateSamples {
     /// Payload, in the measured time.
     pub mib_per_s: Vec<f64>,
@@ -187,7 +187,7 @@ pub struct RateSamples {
 }
 
 /// A queue over time.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct QueueSamples {
     /// As in [`LinkOutcome`].
     pub name: String,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::overrides::Override;
 use lustrine_document::range;
 
@@ -9,7 +11,7 @@ use lustrine_document::range;
 pub const POINTS_MAX: usize = 10_000;
 
 /// Names that vary together, and their values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Dimension {
     /// One name, or several that are linked.
     pub names: Vec<String>,

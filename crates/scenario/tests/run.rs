@@ -246,7 +246,8 @@ fn pages_hold_the_results_and_escape_the_text_of_the_file() {
         changes: &changes,
         version: "1",
         outcome: &rows[3].outcome,
-    });
+    })
+    .html;
     let all = sweep_page(&SweepReport {
         source_name: "a<b>.yaml",
         source: &text,
@@ -254,7 +255,8 @@ fn pages_hold_the_results_and_escape_the_text_of_the_file() {
         version: "1",
         sweep: &sweep,
         rows: &rows,
-    });
+    })
+    .html;
     for page in [&one, &all] {
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert(1)"), "{page}");
         assert!(page.contains("a&lt;b&gt;.yaml") && !page.contains("http"), "{page}");

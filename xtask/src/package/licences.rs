@@ -47,7 +47,8 @@ pub(super) fn copyright(own: &str, libc: Libc) -> Result<String> {
         "Lustrine is licensed under MIT or Apache-2.0, at your option; LICENSE-MIT and\n\
          LICENSE-APACHE are beside this file. It contains no part of Lustre.\n\n{own}\n\
          The program contains these works of others:\n\n\
-         {libc}.\nThe Rust standard library, under MIT or Apache-2.0.\n{rows}"
+         {libc}.\nThe Rust standard library, under MIT or Apache-2.0.\n\
+         Letters of the font Roboto, copyright 2015 Google, under Apache-2.0.\n{rows}"
     );
     for (licence, names) in texts {
         write!(text, "\n{}\n{}:\n\n{licence}\n", "-".repeat(72), names.join(", "))?;

@@ -105,6 +105,9 @@ const PURE_OUTSIDE: &[&str] = &[
     "smallvec",
     "strsim",
     "thiserror",
+    // It can read and write files of pixels, if asked; crates/report asks for bytes.
+    "tiny-skia",
+    "ttf-parser",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,27 +1,31 @@
 //! `lustrine report`: pages, comparisons and limits from results that were written as JSON.
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lustrine_plan::{
-    Checked, Comparison, Limit, Results, Sense, compare, figures_of_runs, page_of_runs, table,
-};
+use lustrine_plan::{Checked, Comparison, Limit, Results, Sense, compare, page_of_runs, table};
+use lustrine_report::FinishedPage;
 use serde::Serialize;
 
+use crate::commands::sim::saved::Saved;
 use crate::output::{Failure, print, print_json};
+use crate::plots::PlotsDir;
 use crate::report_file::{ReportFile, check_distinct};
 
-mod document;
+pub(super) mod document;
+
+use document::Read;
 
 /// Longest file that is read, in bytes.
 const FILE_MAX: u64 = 256 << 20;
 
 /// Make pages from results, compare runs, and check limits for scripts and CI.
 ///
-/// Reads what `lustrine selftest --json` wrote, with or without a plan. With several files each is
-/// compared with the first one. A limit concerns every file, and of the lines that it selects the
+/// Reads what `lustrine selftest --json` wrote, with or without a plan, and one file of `lustrine
+/// sim run --json` or `sim sweep --json`. With several files each is compared with the first one. A
+/// limit concerns every file, and of the lines that it selects the
 /// one with the largest value. The exit status is 1 if a limit is not held.
 #[derive(Args, Debug)]
 pub(crate) struct ReportArgs {
@@ -33,7 +37,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FILE.html")]
     html: Option<PathBuf>,
 
-    /// Write each plot into this directory as SVG, 16:9, in light colours
+    /// Write each plot into this directory as SVG and PNG, 16:9, in light colours
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
 
@@ -69,8 +73,15 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     }
     let limits = limits(args)?;
     let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
-    let runs: Vec<Results> = args.files.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
+    let mut runs: Vec<Results> = Vec::new();
+    for file in &args.files {
+        match read(file)? {
+            Read::Selftest(results) => runs.push(*results),
+            Read::Sim(saved) => return simulated(args, file, saved),
+        }
+    }
     let html = args.html.as_deref().map(ReportFile::open).transpose()?;
+    let plots = args.plots.as_deref().map(PlotsDir::open).transpose()?;
     for file in &args.files {
         check_distinct(file, &[&html])?;
     }
@@ -83,11 +94,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     };
     let checked: Vec<Checked> = limits.iter().flat_map(of_runs).collect();
     let tables: Vec<String> = runs.iter().map(table).collect();
-    if let Some(dir) = &args.plots {
-        write_plots(dir, &runs)?;
-    }
-    if let Some(html) = html {
-        html.write(&page_of_runs(&runs.iter().collect::<Vec<_>>(), &tables, &comparisons))?;
+    if html.is_some() || plots.is_some() {
+        let all: Vec<&Results> = runs.iter().collect();
+        write_page(html, plots, &page_of_runs(&all, &tables, &comparisons))?;
     }
     match args.json {
         true => print_json(&Findings { comparisons: &comparisons, limits: &checked })?,
@@ -101,14 +110,32 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     }
 }
 
-/// Writes the plots into a directory, which is made if it is not there.
-fn write_plots(dir: &Path, runs: &[Results]) -> Result<(), Failure> {
-    let cannot = |error| format!("cannot make the directory {}: {error}", dir.display());
-    fs::create_dir_all(dir).map_err(cannot)?;
-    for figure in figures_of_runs(&runs.iter().collect::<Vec<_>>()) {
-        ReportFile::open(&dir.join(format!("{}.svg", figure.name)))?.write(&figure.svg)?;
+/// The page and the plots of a simulation, which has neither limits nor comparisons.
+fn simulated(args: &ReportArgs, file: &Path, saved: Saved) -> Result<(), Failure> {
+    let has_limits = !args.fail_below.is_empty() || !args.fail_above.is_empty();
+    if args.files.len() > 1 || has_limits || args.json {
+        return Err(Failure::Usage(format!(
+            "{} is a result of lustrine sim, and comparisons, limits and --json are for results of \
+             lustrine selftest: give it by itself, with --html or --plots. `lustrine sim sweep` \
+             compares simulations",
+            file.display()
+        )));
     }
-    Ok(())
+    let html = args.html.as_deref().map(ReportFile::open).transpose()?;
+    check_distinct(file, &[&html])?;
+    let plots = args.plots.as_deref().map(PlotsDir::open).transpose()?;
+    let (table, page) = saved.show();
+    write_page(html, plots, &page)?;
+    print(&table)
+}
+
+fn write_page(
+    html: Option<ReportFile>,
+    plots: Option<PlotsDir>,
+    page: &FinishedPage,
+) -> Result<(), Failure> {
+    html.map_or(Ok(()), |file| file.write(&page.html))?;
+    plots.map_or(Ok(()), |dir| dir.write(&page.figures))
 }
 
 /// The tables of the runs or their comparisons, and the limits that are held.
@@ -141,7 +168,7 @@ fn limits(args: &ReportArgs) -> Result<Vec<Limit>, Failure> {
     }
 }
 
-fn read(path: &Path) -> Result<Results, Failure> {
+fn read(path: &Path) -> Result<Read, Failure> {
     let cannot = |error| format!("cannot read {}: {error}", path.display());
     let mut text = String::new();
     let file = File::open(path).map_err(cannot)?;
@@ -150,5 +177,5 @@ fn read(path: &Path) -> Result<Results, Failure> {
         let most = FILE_MAX >> 20;
         return Err(format!("{} has more than {most} MiB", path.display()).into());
     }
-    document::read(&text).map_err(|why| Failure::Failed(format!("{}:{why}", path.display())))
+    document::read_any(&text).map_err(|why| Failure::Failed(format!("{}:{why}", path.display())))
 }

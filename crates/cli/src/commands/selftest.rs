@@ -6,18 +6,21 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use lustrine_report::FinishedPage;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
 
 use crate::access::NodeChoice;
+use crate::commands::report::document;
 use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, note, print};
-use crate::report_file::ReportFile;
+use crate::plots::PlotsDir;
+use crate::report_file::{ReportFile, check_distinct};
 use crate::values::{self, PORTS, seconds};
 
 mod children;
@@ -72,6 +75,14 @@ pub(crate) struct SelftestArgs {
     /// latency_us.p999 is null
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
+
+    /// Write the results as a page with plots, as one HTML file
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+
+    /// Write each plot into this directory as SVG and PNG, 16:9, in light colours
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
 
     /// TCP port of the node [default: 988, or the port of --net]
     #[arg(long, requires = "to", value_parser = clap::value_parser!(u16).range(PORTS))]
@@ -243,9 +254,35 @@ pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(words.to_owned()));
     }
     // A path that cannot be written is reported before the measurement.
-    let file = args.json.as_deref().map(ReportFile::open).transpose()?;
+    let open = |path: &Option<PathBuf>| path.as_deref().map(ReportFile::open).transpose();
+    let (file, page) = (open(&args.json)?, open(&args.report)?);
+    if matches!(page, Some(ReportFile::Stdout)) {
+        let words = "--report writes a page for a browser to a file; --json can write to standard \
+                     output with \"-\"";
+        return Err(Failure::Usage(words.to_owned()));
+    }
+    check_distinct(Path::new("/dev/null"), &[&file, &page])?;
+    let plots = args.plots.as_deref().map(PlotsDir::open).transpose()?;
     let report = measure(args)?;
-    finish(file, &report)
+    let written = write_page(page, plots, &report);
+    finish(file, &report).and(written)
+}
+
+/// Writes the page and its plots, where they were asked for: those that `lustrine report` makes of
+/// the JSON.
+fn write_page(
+    page: Option<ReportFile>,
+    plots: Option<PlotsDir>,
+    report: &Report,
+) -> Result<(), Failure> {
+    if page.is_none() && plots.is_none() {
+        return Ok(());
+    }
+    let results = document::read(&json(report)?)
+        .map_err(|why| Failure::Failed(format!("the results as JSON: {why}")))?;
+    let FinishedPage { html, figures } = lustrine_plan::page(&results, &table::table(report));
+    page.map_or(Ok(()), |file| file.write(&html))?;
+    plots.map_or(Ok(()), |dir| dir.write(&figures))
 }
 
 fn measure(args: &SelftestArgs) -> Result<Report, Failure> {

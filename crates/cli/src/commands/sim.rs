@@ -5,15 +5,18 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use lustrine_lnet::time::Nanos;
+use lustrine_report::FinishedPage;
 use lustrine_scenario::{Outcome, Override, Problems, Scenario, ScenarioFile, parse_duration};
 use lustrine_trace::{TraceHeader, VERSION};
 
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
+use crate::plots::PlotsDir;
 use crate::report_file::{ReportFile, check_distinct};
 
 mod progress;
 mod replay;
+pub(crate) mod saved;
 mod single;
 mod swarm;
 mod sweep;
@@ -64,6 +67,10 @@ struct ScenarioOptions {
     /// Write a page with plots, as one HTML file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+
+    /// Write each plot into this directory as SVG and PNG, 16:9, in light colours
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
 }
 
 /// A duration, as in scenario files.
@@ -99,7 +106,7 @@ impl FromStr for Setting {
     }
 }
 
-/// A scenario file that was read, and the output files.
+/// A scenario file that was read, and where the output goes.
 struct Prepared {
     source_name: String,
     text: String,
@@ -107,6 +114,7 @@ struct Prepared {
     changes: Vec<Override>,
     json: Option<ReportFile>,
     report: Option<ReportFile>,
+    plots: Option<PlotsDir>,
 }
 
 /// Runs the command.
@@ -131,7 +139,15 @@ impl ScenarioOptions {
         let source_name = self.file.display().to_string();
         let text = read(&self.file)?;
         let file = ScenarioFile::parse(&text, &source_name).map_err(|problems| bad(&problems))?;
-        Ok(Prepared { source_name, text, file, changes: self.changes(), json: None, report: None })
+        Ok(Prepared {
+            source_name,
+            text,
+            file,
+            changes: self.changes(),
+            json: None,
+            report: None,
+            plots: None,
+        })
     }
 
     /// Values given in addition to the file, as they would be written in it.
@@ -155,6 +171,7 @@ impl ScenarioOptions {
     fn open(&self, prepared: &mut Prepared) -> Result<(), Failure> {
         prepared.json = self.json.as_deref().map(ReportFile::open).transpose()?;
         prepared.report = self.report.as_deref().map(ReportFile::open).transpose()?;
+        prepared.plots = self.plots.as_deref().map(PlotsDir::open).transpose()?;
         check_distinct(&self.file, &[&prepared.json, &prepared.report])
     }
 }
@@ -164,6 +181,20 @@ impl Prepared {
     fn scenario(&self, more: &[Override]) -> Result<Scenario, Failure> {
         let changes: Vec<Override> = self.changes.iter().chain(more).cloned().collect();
         self.file.scenario(&changes).map_err(|problems| bad(&problems))
+    }
+
+    /// Writes the page and its plots, where they were asked for.
+    fn write_page(
+        report: Option<ReportFile>,
+        plots: Option<PlotsDir>,
+        page: impl FnOnce() -> FinishedPage,
+    ) -> Result<(), Failure> {
+        if report.is_none() && plots.is_none() {
+            return Ok(());
+        }
+        let FinishedPage { html, figures } = page();
+        report.map_or(Ok(()), |file| file.write(&html))?;
+        plots.map_or(Ok(()), |dir| dir.write(&figures))
     }
 
     /// The changes as they were given.

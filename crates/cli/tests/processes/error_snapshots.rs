@@ -117,6 +117,12 @@ const CASES: [(&str, &[&str]); 10] = [
             "report DIR/broken.json",
             "report DIR/other.json",
             "report DIR/key.yaml",
+            "report DIR/result.json DIR/simulated.json",
+            "report DIR/simulated.json --fail-below read>=1MiB/s",
+            "report DIR/sweep.json",
+            "report DIR/result.json --plots DIR/result.json",
+            "report DIR/result.json --plots -",
+            "selftest --report -",
             "report DIR/result.json --html -",
             "report DIR/result.json --html DIR/result.json",
             "report DIR/result.json --fail-below reed>=9GiB/s --fail-above p99<=2parsecs",
@@ -162,8 +168,15 @@ const RESULT: &str = r#"{
   ]
 }"#;
 
+/// The result of a simulation without loads.
+const SIMULATED: &str = "{\"version\":\"0\",\"scenario\":\"s.yaml\",\"changes\":[],\"real_s\":1,\
+    \"seed\":1,\"fidelity\":\"stream\",\"nodes\":2,\"trace_hash\":\"0\",\"virtual_s\":1,\
+    \"messages\":0,\"window_s\":null,\"loads\":[],\"links\":[],\"waits\":[],\
+    \"samples\":{\"at_s\":[],\"loads\":[],\"queues\":[]},\"hints\":[],\"unquiet\":[],\
+    \"interrupted\":false}\n";
+
 /// Files in `DIR`, each with an error.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 13] = [
     ("key.yaml", "net:\n- net type: tcp\n  local NI(s):\n  - interfacess:\n      0: eth0\n"),
     (
         "range.yaml",
@@ -184,6 +197,8 @@ const FILES: [(&str, &str); 11] = [
     ("broken.json", "{\n  \"points\": [\n"),
     ("other.json", "{\"scenario\": 1, \"results\": []}\n"),
     ("result.json", RESULT),
+    ("simulated.json", SIMULATED),
+    ("sweep.json", "{\"scenario\": \"s\", \"names\": [\"size\"], \"runs\": []}\n"),
     ("scenario.yaml", "groups:\n  clients: {count: many}\nlink: {}\n"),
 ];
 

@@ -100,7 +100,7 @@ fn a_plan_with_local_nodes_writes_all_forms_of_results() {
     assert!(said.starts_with("plan short\n") && said.matches(": held, ").count() == 2, "{said}");
     assert_eq!(fs::read_to_string(&again).expect("a page"), page, "the same from JSON");
     let drawn = fs::read_dir(&plots).expect("a directory").count();
-    assert_eq!(drawn, page.matches("<svg ").count(), "every plot of the page");
+    assert_eq!(drawn, 2 * page.matches("<svg ").count(), "SVG and PNG of each plot");
     fs::remove_file(&again).expect("it was there");
     fs::remove_dir_all(&plots).expect("it was there");
     let left: Vec<_> = fs::read_dir(scratch.path()).expect("a directory").collect();

@@ -118,6 +118,27 @@ fn all_rows_are_written_as_json() {
 /// Compares the report's rate with the bytes that the other node has sent, and the time that the
 /// command took.
 #[test]
+fn a_page_and_its_plots_are_written() {
+    let scratch = Scratch::new();
+    let (page, plots) = (scratch.file("r.html"), scratch.file("plots"));
+    let mut command =
+        selftest(&scratch, &["--test", "ping", "--concurrency", "1,4", "--time", "0.1"]);
+    finish(command.arg("--report").arg(&page).arg("--plots").arg(&plots)).ok();
+    let page = fs::read_to_string(page).expect("the page was written");
+    assert!(
+        page.contains("class=\"verdict\"") && page.contains("most operations: ping c"),
+        "{page}"
+    );
+    let all = fs::read_dir(plots).expect("the directory was made");
+    let mut names: Vec<String> = all
+        .map(|entry| entry.expect("a file").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    let wanted = ["01-ping-operations-of-all-clients.png", "01-ping-operations-of-all-clients.svg"];
+    assert!(names.len() == 6 && names[..2] == wanted, "{names:?}");
+}
+
+#[test]
 fn a_report_shows_no_more_than_the_other_node_has_sent() {
     let node = Node::open();
     let sent = || node.stats().lnet["send_length"] as f64;

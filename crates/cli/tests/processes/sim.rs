@@ -40,6 +40,39 @@ fn a_run_prints_its_tables_and_writes_its_page() {
 }
 
 #[test]
+fn pages_can_be_made_again_from_json() {
+    let scratch = Scratch::new();
+    let short = scratch.write("short.yaml", SHORT);
+    for words in [&["run"][..], &["sweep", "--vary", "concurrency=1,2,4"]] {
+        let name = words[0];
+        let file = |end: &str| scratch.file(&format!("{name}{end}"));
+        let mut command = sim(words, &short);
+        command.arg("--json").arg(file(".json")).arg("--report").arg(file(".html"));
+        finish(command.arg("--plots").arg(file("-plots"))).ok();
+        let mut again = lustrine();
+        again.arg("report").arg(file(".json")).arg("--html").arg(file("2.html"));
+        finish(again.arg("--plots").arg(file("2-plots"))).ok();
+        let read = |path: PathBuf| fs::read(&path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        assert!(read(file(".html")) == read(file("2.html")), "{name}");
+        let names = |dir: PathBuf| {
+            let all = fs::read_dir(dir).expect("a directory");
+            let mut all: Vec<_> = all.map(|entry| entry.expect("a file").file_name()).collect();
+            all.sort();
+            all
+        };
+        let plots = names(file("-plots"));
+        assert!(plots.len() >= 4 && plots == names(file("2-plots")), "{plots:?}");
+        for plot in plots {
+            let bytes = read(file("-plots").join(&plot));
+            assert!(bytes == read(file("2-plots").join(&plot)), "{plot:?}");
+            let start: &[u8] =
+                if plot.to_string_lossy().ends_with("png") { b"\x89PNG" } else { b"<svg" };
+            assert!(bytes.starts_with(start), "{plot:?}");
+        }
+    }
+}
+
+#[test]
 fn a_seed_determines_a_run_and_overrides_apply() {
     let scratch = Scratch::new();
     let file = scratch.write("short.yaml", SHORT);

@@ -30,6 +30,8 @@ pub(crate) fn run(lines: &[(u32, &[f64])]) -> Results {
             error_kinds: Vec::new(),
             silent: 0,
             lost: Vec::new(),
+            cut_short: false,
+            unreachable_s: 0.0,
             plain_tcp_mib_per_s: None,
             histogram: Vec::new(),
         };

@@ -1,138 +1,85 @@
 //! Pairs of nodes as a picture: clients down, servers across.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 
-use lustrine_report::numbers::rate;
-use lustrine_report::{Page, escaped};
+use lustrine_report::numbers::{grouped, percent};
+use lustrine_report::{Matrix, Page};
 use lustrine_wire::nid::Nid;
 
-use crate::table::Combination;
+use super::slow::{Pairs, SLOW_WORDS};
+use crate::table::{Combination, named};
 
 /// Largest number of nodes on one side.
 const SIDE_MAX: usize = 64;
 
-/// Sizes in units of the picture.
-const CELL: f64 = 22.0;
-const LEFT: f64 = 220.0;
-const TOP: f64 = 52.0;
-
-/// With up to this number of servers, cells have room for their values.
-const FIGURES_MAX: usize = 12;
-const WIDE: f64 = 56.0;
-
 /// Slowest pairs in the table below it.
 const SLOWEST: usize = 10;
 
-/// Shows the pairs of a combination, and the slowest of them.
+/// Shows the pairs of a combination, the slowest of them, and what is slow.
 pub(super) fn show(page: &mut Page, combination: &Combination<'_>) {
-    let pairs = pairs(combination);
-    if pairs.is_empty() {
-        return;
+    for pairs in Pairs::all_of(combination) {
+        show_pairs(page, combination, &pairs);
     }
-    let bulk = combination.points.iter().flat_map(|point| &point.rows).any(|row| row.size > 0);
-    let unit = if bulk { "MiB/s" } else { "operations/s" };
+    let rows = combination.points.iter().flat_map(|point| &point.rows);
+    let lost: BTreeSet<Nid> = rows.flat_map(|row| &row.lost).copied().collect();
+    if !lost.is_empty() {
+        let lost: Vec<Nid> = lost.into_iter().collect();
+        page.hints(&[format!("without some pairs of {}, which did not answer", named(&lost))]);
+    }
+}
+
+fn show_pairs(page: &mut Page, combination: &Combination<'_>, pairs: &Pairs) {
+    let Some(median) = pairs.median() else { return };
+    let unit = pairs.metric().name();
     let title = match combination.labels.is_empty() {
-        true => format!("Pairs: clients down, servers across, {unit}"),
-        false => format!("Pairs, {}: clients down, servers across, {unit}", combination.title()),
+        true => format!("{}, each pair", pairs.name()),
+        false => format!("{}, each pair, {}", pairs.name(), combination.title()),
     };
-    page.figure(&picture(&pairs, &title));
-    let mut slowest: Vec<_> = pairs.iter().collect();
+    let (down, across) = (pairs.side(|pair| pair.0), pairs.side(|pair| pair.1));
+    page.figure(&matrix(pairs, &title, unit));
+    for (side, nids) in [("clients", down), ("servers", across)] {
+        if nids.len() > SIDE_MAX {
+            let (all, out) = (nids.len(), nids.len() - SIDE_MAX);
+            page.paragraph(&format!(
+                "The picture has the first {SIDE_MAX} of {all} {side}; {out} are left out of it. \
+                 The sentences and the table are about all pairs."
+            ));
+        }
+    }
+    page.paragraph(&pairs.sentence());
+    let mut slowest: Vec<_> = pairs.values.iter().collect();
     slowest.sort_by(|one, two| one.1.total_cmp(two.1));
-    let rows: Vec<Vec<String>> = slowest
-        .iter()
-        .take(SLOWEST)
-        .map(|((from, to), value)| vec![from.to_string(), to.to_string(), rate(**value)])
-        .collect();
-    page.table(&["<slowest: client", "<server", unit], &rows);
-    let across: BTreeSet<Nid> = pairs.keys().map(|pair| pair.1).collect();
-    let names = across.iter().take(SIDE_MAX).enumerate();
-    let names: Vec<String> = names.map(|(at, nid)| format!("{} {nid}", at + 1)).collect();
-    page.paragraph(&format!("Servers by number: {}.", names.join(", ")));
-}
-
-/// The result of each pair; of several repetitions, the mean.
-pub(super) fn pairs(combination: &Combination<'_>) -> BTreeMap<(Nid, Nid), f64> {
-    let mut sums: BTreeMap<(Nid, Nid), (f64, u32)> = BTreeMap::new();
-    for point in &combination.points {
-        for row in &point.rows {
-            for client in &row.by_client {
-                let Some(server) = client.server else { continue };
-                let value = match row.size {
-                    0 => client.counted.ops_per_s,
-                    _ => client.counted.mib_per_s,
-                };
-                let sum = sums.entry((client.nid, server)).or_default();
-                (sum.0, sum.1) = (sum.0 + value, sum.1 + 1);
-            }
-        }
-    }
-    sums.into_iter().map(|(pair, (sum, count))| (pair, sum / f64::from(count))).collect()
-}
-
-fn picture(pairs: &BTreeMap<(Nid, Nid), f64>, title: &str) -> String {
-    let side = |pick: fn(&(Nid, Nid)) -> Nid| {
-        let all: BTreeSet<Nid> = pairs.keys().map(pick).collect();
-        all.into_iter().take(SIDE_MAX).collect::<Vec<Nid>>()
+    let part = |value: f64| match median > 0.0 {
+        true => percent(value / median),
+        false => "-".to_owned(),
     };
+    let row = |((from, to), value): &(&(Nid, Nid), &f64)| {
+        vec![from.to_string(), to.to_string(), grouped(**value), part(**value)]
+    };
+    let rows: Vec<Vec<String>> = slowest.iter().take(SLOWEST).map(row).collect();
+    page.table(&["<slowest: client", "<server", unit, "of the median"], &rows);
+}
+
+fn matrix(pairs: &Pairs, title: &str, unit: &str) -> Matrix {
+    let side = |pick| pairs.side(pick).into_iter().take(SIDE_MAX).collect::<Vec<Nid>>();
     let (down, across) = (side(|pair| pair.0), side(|pair| pair.1));
-    let most = pairs.values().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let roomy = across.len() <= FIGURES_MAX;
-    let cell = if roomy { WIDE } else { CELL };
-    let (width, height) =
-        (LEFT + cell * across.len() as f64 + 20.0, TOP + CELL * down.len() as f64 + 12.0);
-    let title = escaped(title);
-    let mut out = format!(
-        "<svg viewBox=\"0 0 {:.0} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n\
-         <text class=\"title\" x=\"0\" y=\"18\">{title}</text>\n",
-        width.max(940.0)
-    );
-    // Servers have numbers at the top; the same node as a client has the number beside it.
-    for x in 0..across.len() {
-        let _ = writeln!(
-            out,
-            "<text class=\"dim\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            LEFT + cell * (x as f64 + 0.5) - 1.0,
-            TOP - 6.0,
-            x + 1
-        );
+    let place = |nids: &[Nid], nid: &Nid| nids.iter().position(|other| other == nid);
+    let marked: BTreeSet<(usize, usize)> = pairs
+        .slow()
+        .filter_map(|(from, to)| Some((place(&down, from)?, place(&across, to)?)))
+        .collect();
+    let value = |from: &Nid, to: &Nid| pairs.values.get(&(*from, *to)).copied();
+    let values = down.iter().map(|from| across.iter().map(|to| value(from, to)).collect());
+    let values = values.collect();
+    let names = |nids: &[Nid]| nids.iter().map(Nid::to_string).collect();
+    Matrix {
+        title: title.to_owned(),
+        unit: unit.to_owned(),
+        sides: ("clients".to_owned(), "servers".to_owned()),
+        down: names(&down),
+        across: names(&across),
+        values,
+        marked,
+        meaning: SLOW_WORDS.to_owned(),
     }
-    for (y, from) in down.iter().enumerate() {
-        let top = TOP + CELL * y as f64;
-        let _ = writeln!(
-            out,
-            "<text class=\"dim\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            LEFT - 8.0,
-            top + CELL / 2.0 + 4.5,
-            match across.iter().position(|to| to == from) {
-                Some(number) => escaped(&format!("{from}  {}", number + 1)),
-                None => escaped(&from.to_string()),
-            }
-        );
-        for (x, to) in across.iter().enumerate() {
-            let Some(value) = pairs.get(&(*from, *to)) else { continue };
-            let _ = writeln!(
-                out,
-                "<rect x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"3\" \
-                 fill=\"var(--c0)\" fill-opacity=\"{:.3}\"><title>{} -&gt; {}: {}</title></rect>",
-                LEFT + cell * x as f64,
-                cell - 2.0,
-                CELL - 2.0,
-                0.06 + 0.54 * (value / most),
-                escaped(&from.to_string()),
-                escaped(&to.to_string()),
-                rate(*value)
-            );
-            if roomy {
-                let _ = writeln!(
-                    out,
-                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                    LEFT + cell * (x as f64 + 0.5) - 1.0,
-                    top + CELL / 2.0 + 3.5,
-                    rate(*value)
-                );
-            }
-        }
-    }
-    out + "</svg>\n"
 }

@@ -1,20 +1,15 @@
 //! The most important result of a run, in one sentence.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use lustrine_report::numbers::percent;
-use lustrine_wire::nid::Nid;
 
-use super::{longest_axis, matrix, name_of, value_on};
+use super::slow::Pairs;
+use super::{longest_axis, name_of, value_on};
 use crate::lines::Metric;
 use crate::results::{End, Results};
 use crate::table::{Combination, combinations};
 
 /// A value is full if it is at least this part of the most.
 const FULL: f64 = 0.95;
-
-/// A pair is slow below this part of the median.
-const SLOW: f64 = 0.5;
 
 /// Values of one test along an axis.
 struct Series {
@@ -42,7 +37,10 @@ pub(super) fn verdict(results: &Results) -> Option<String> {
     let bulk = all.iter().filter(|series| series.metric == Metric::MibPerS);
     let best = bulk.max_by(|one, two| most(one).total_cmp(&most(two)));
     let best = best.or_else(|| all.iter().max_by(|one, two| most(one).total_cmp(&most(two))));
-    let what = turns.filter_map(of_pairs).next().or_else(|| best.map(of_series));
+    let pairs: Vec<Pairs> = turns.flat_map(Pairs::all_of).collect();
+    let slow = pairs.iter().find(|pairs| pairs.slow().next().is_some());
+    let pairs = slow.or(pairs.first()).and_then(Pairs::verdict);
+    let what = pairs.or_else(|| best.map(of_series));
     let text = match what {
         Some(what) => sentence + &what,
         None => sentence.trim_end_matches("; ").to_owned(),
@@ -97,33 +95,6 @@ fn of_series(series: &Series) -> String {
         text += " (one sample each, noise unknown)";
     }
     text
-}
-
-/// Which node has most of the slow pairs.
-fn of_pairs(combination: &Combination<'_>) -> Option<String> {
-    let pairs: BTreeMap<(Nid, Nid), f64> = matrix::pairs(combination);
-    let mut values: Vec<f64> = pairs.values().copied().collect();
-    values.sort_by(f64::total_cmp);
-    let median = *values.get(values.len().checked_sub(1)? / 2)?;
-    let slow = |value: f64| value < SLOW * median;
-    let nids: BTreeSet<Nid> = pairs.keys().flat_map(|(from, to)| [*from, *to]).collect();
-    let of_node = |nid: &Nid| {
-        let own = pairs.iter().filter(|((from, to), _)| from == nid || to == nid);
-        let own: Vec<f64> = own.map(|(_, value)| *value).collect();
-        (own.iter().filter(|value| slow(**value)).count(), own.len(), *nid)
-    };
-    let worst = nids.iter().map(of_node).max_by_key(|(slow, of, _)| (*slow, usize::MAX - of));
-    Some(match worst {
-        Some((slow, of, nid)) if slow > 0 => format!(
-            "node {nid} has most of the slow pairs: {slow} of its {of} pairs are below half of the \
-             median"
-        ),
-        _ => format!(
-            "no pair of {} is below half of the median; the slowest has {} of it",
-            pairs.len(),
-            percent(values[0] / median)
-        ),
-    })
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use super::footer;
 use crate::outcome::{LoadOutcome, Outcome};
 use lustrine_document::format_bytes;
-use lustrine_report::Page;
 use lustrine_report::Scale;
-use lustrine_report::numbers::{latency_text, operations, percent, rate, size, three_digits};
+use lustrine_report::numbers::{grouped, grouped_count, latency_text, percent, size, three_digits};
 use lustrine_report::{Axis, Line, LineStyle, Plot};
+use lustrine_report::{FinishedPage, Page};
 
 /// Largest number of queues that are drawn; the longest ones are chosen.
 const QUEUES_MAX: usize = 8;
@@ -16,7 +16,7 @@ const QUEUES_MAX: usize = 8;
 pub struct RunReport<'a> {
     /// The file, as messages call it.
     pub source_name: &'a str,
-    /// The text of the file.
+    /// The text of the file; empty if it is not known.
     pub source: &'a str,
     /// Changes to the file, such as `--set peer_credits=32`.
     pub changes: &'a [String],
@@ -27,7 +27,7 @@ pub struct RunReport<'a> {
 }
 
 /// Writes the page.
-pub fn run_page(single: &RunReport<'_>) -> String {
+pub fn run_page(single: &RunReport<'_>) -> FinishedPage {
     let RunReport { source_name, outcome, .. } = *single;
     let mut under = format!(
         "{} nodes at fidelity {}, {} s of virtual time, seed {}, trace {}",
@@ -41,13 +41,11 @@ pub fn run_page(single: &RunReport<'_>) -> String {
         under += &format!(", {change}");
     }
     let mut page = Page::new(source_name, &under);
+    page.verdict(&verdict(outcome));
     page.tiles(&tiles(outcome));
     page.hints(&hints(outcome));
     for plot in [throughput(outcome), queues(outcome), latencies(outcome)] {
-        let svg = plot.svg();
-        if !svg.is_empty() {
-            page.figure(&svg);
-        }
+        page.figure(&plot);
     }
     page.heading("Loads");
     loads(&mut page, outcome);
@@ -55,31 +53,53 @@ pub fn run_page(single: &RunReport<'_>) -> String {
     links(&mut page, outcome);
     page.heading("Where messages waited");
     waits(&mut page, outcome);
-    page.text("The scenario", single.source);
+    if !single.source.is_empty() {
+        page.text("The scenario", single.source);
+    }
     page.end(&footer(source_name, single.version))
+}
+
+/// The result in a sentence, with the formula and the first hint.
+fn verdict(outcome: &Outcome) -> String {
+    let mut words = match outcome.mib_per_s() {
+        mib if mib > 0.0 => format!("{} MiB/s", grouped(mib)),
+        _ => format!("{} operations/s", grouped(outcome.ops_per_s())),
+    };
+    if let Some(formula) = outcome.formula_ops_per_s().filter(|formula| *formula > 0.0) {
+        let share = percent(outcome.ops_per_s() / formula);
+        words += &format!(", {share} of what the formula allows");
+    }
+    if outcome.errors() > 0 {
+        words += &format!("; {} operations failed", grouped_count(outcome.errors()));
+    }
+    if let Some(hint) = outcome.hints.first() {
+        words += &format!("; {hint}");
+    }
+    words + "."
 }
 
 fn tiles(outcome: &Outcome) -> Vec<(String, String)> {
     let mut tiles = Vec::new();
     let moved = outcome.loads.iter().any(|load| load.size > 0);
     if moved {
-        tiles.push((format!("{} MiB/s", rate(outcome.mib_per_s())), "throughput".to_owned()));
+        tiles.push((format!("{} MiB/s", grouped(outcome.mib_per_s())), "throughput".to_owned()));
     }
-    tiles.push((operations(outcome.ops_per_s()), "operations per second".to_owned()));
+    tiles.push((grouped(outcome.ops_per_s()), "operations per second".to_owned()));
     if let Some(formula) = outcome.formula_ops_per_s().filter(|formula| *formula > 0.0) {
         let share = outcome.ops_per_s() / formula;
         tiles.push((percent(share), "of what the formula allows".to_owned()));
     }
     let worst = outcome.loads.iter().map(|load| load.latency_us.p99).fold(0.0, f64::max);
-    tiles.push((latency_text(worst), "p99 latency".to_owned()));
-    tiles.push((outcome.errors().to_string(), "errors".to_owned()));
+    tiles.push((latency_text(worst), "p99 latency, of the slowest load".to_owned()));
+    tiles.push((grouped_count(outcome.errors()), "errors".to_owned()));
     tiles
 }
 
 fn hints(outcome: &Outcome) -> Vec<String> {
     let odd = outcome.unquiet.iter().map(|what| format!("not in order at the end: {what}"));
     let early = outcome.interrupted.then(|| "the run was ended early".to_owned());
-    early.into_iter().chain(outcome.hints.iter().cloned()).chain(odd).collect()
+    // The first one is in the sentence above.
+    early.into_iter().chain(outcome.hints.iter().skip(1).cloned()).chain(odd).collect()
 }
 
 fn load_name(load: &LoadOutcome) -> String {
@@ -123,6 +143,10 @@ fn queues(outcome: &Outcome) -> Plot {
     let most = |bytes: &Vec<u64>| bytes.iter().copied().max().unwrap_or(0);
     longest.retain(|(_, queue)| most(&queue.bytes) > 0);
     longest.sort_by_key(|(_, queue)| core::cmp::Reverse(most(&queue.bytes)));
+    let title = match longest.len().saturating_sub(QUEUES_MAX) {
+        0 => "Queues over time".to_owned(),
+        shorter => format!("Queues over time, without {shorter} shorter ones"),
+    };
     longest.truncate(QUEUES_MAX);
     longest.sort_by_key(|(index, _)| *index);
     let top = longest.iter().map(|(_, queue)| most(&queue.bytes)).max().unwrap_or(0);
@@ -137,7 +161,7 @@ fn queues(outcome: &Outcome) -> Plot {
         Line::new(queue.name.clone(), points, LineStyle::Solid, colour)
     });
     Plot {
-        title: "Queues over time".to_owned(),
+        title,
         x: Axis::new("seconds of virtual time", Scale::Linear),
         y: Axis::new(&format!("{unit} that wait, at the longest queue"), Scale::Linear),
         key: String::new(),
@@ -175,14 +199,14 @@ fn loads(page: &mut Page, outcome: &Outcome) {
             load.pairs.to_string(),
             size(load.size),
             load.concurrency.to_string(),
-            or_dash((load.size > 0).then(|| rate(load.mib_per_s))),
-            operations(load.ops_per_s),
+            or_dash((load.size > 0).then(|| grouped(load.mib_per_s))),
+            grouped(load.ops_per_s),
             latency_text(at.p50),
             latency_text(at.p90),
             latency_text(at.p99),
             or_dash(at.p999.map(latency_text)),
             latency_text(at.max),
-            load.errors.to_string(),
+            grouped_count(load.errors),
             or_dash(share.map(percent)),
         ]
     });
@@ -235,7 +259,11 @@ fn links(page: &mut Page, outcome: &Outcome) {
 }
 
 fn waits(page: &mut Page, outcome: &Outcome) {
-    let rows: Vec<_> = outcome.waits.iter().map(|group| group.row().to_vec()).collect();
+    let row = |group: &crate::outcome::GroupWaits| {
+        let [name, peer, ni, driver, zero_copy, cpu, _] = group.row();
+        vec![name, peer, ni, driver, zero_copy, cpu, grouped(group.messages_per_s)]
+    };
+    let rows: Vec<_> = outcome.waits.iter().map(row).collect();
     let heads = [
         "<group",
         "for peer credits",

@@ -3,16 +3,22 @@
 use super::footer;
 use crate::outcome::{LoadOutcome, Outcome};
 use crate::sweep::Sweep;
-use lustrine_report::Page;
 use lustrine_report::Scale;
-use lustrine_report::numbers::{latency_text, operations, percent, rate};
-use lustrine_report::{Axis, Line, LineStyle, Plot};
+use lustrine_report::numbers::{grouped, grouped_count, latency_text, percent};
+use lustrine_report::{Axis, Line, LineStyle, Plot, coinciding};
+use lustrine_report::{FinishedPage, Page};
 
 /// The name that is the horizontal axis wherever it is varied.
 const USUAL: &str = "concurrency";
 
+/// Largest number of hints on the page.
+const HINTS_MAX: usize = 12;
+
 /// The axis is logarithmic from this ratio of the largest to the smallest value.
 const LOG_FROM: f64 = 12.0;
+
+/// Throughputs that differ by more than this factor have a logarithmic axis.
+const WIDE: f64 = 20.0;
 
 /// One combination.
 #[derive(Clone, Debug)]
@@ -28,7 +34,7 @@ pub struct Row {
 pub struct SweepReport<'a> {
     /// The file, as messages call it.
     pub source_name: &'a str,
-    /// The text of the file.
+    /// The text of the file; empty if it is not known.
     pub source: &'a str,
     /// Changes to the file for all combinations.
     pub changes: &'a [String],
@@ -41,7 +47,7 @@ pub struct SweepReport<'a> {
 }
 
 /// Writes the page.
-pub fn sweep_page(sweeping: &SweepReport<'_>) -> String {
+pub fn sweep_page(sweeping: &SweepReport<'_>) -> FinishedPage {
     let SweepReport { source_name, sweep, rows, .. } = *sweeping;
     let axes =
         sweep.axes.iter().map(|axis| format!("{} {}", axis.steps.len(), axis.names.join(",")));
@@ -55,18 +61,24 @@ pub fn sweep_page(sweeping: &SweepReport<'_>) -> String {
         under += &format!(", {change}");
     }
     let mut page = Page::new(source_name, &under);
+    if let Some(best) = best(rows) {
+        page.verdict(&format!("{} at {}.", most_of(rows, best), setting(sweep, best)));
+    }
     page.tiles(&tiles(sweep, rows));
     page.hints(&hints(sweep, rows));
     let layout = Layout::of(sweep);
     for plot in [layout.throughput(sweep, rows), layout.latency(sweep, rows)] {
-        let svg = plot.svg();
-        if !svg.is_empty() {
-            page.figure(&svg);
+        page.figure(&plot);
+        let solid: Vec<Line> = plot.lines.iter().filter(|line| !is_dashed(line)).cloned().collect();
+        if let Some(alike) = coinciding(&solid) {
+            page.paragraph(&alike);
         }
     }
     page.heading("Every combination");
     table(&mut page, sweep, rows);
-    page.text("The scenario", sweeping.source);
+    if !sweeping.source.is_empty() {
+        page.text("The scenario", sweeping.source);
+    }
     page.end(&footer(source_name, sweeping.version))
 }
 
@@ -84,23 +96,35 @@ fn setting(sweep: &Sweep, row: &Row) -> String {
     pairs.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-fn tiles(sweep: &Sweep, rows: &[Row]) -> Vec<(String, String)> {
-    let best = rows.iter().max_by(|one, two| {
+/// The combination with the most throughput.
+fn best(rows: &[Row]) -> Option<&Row> {
+    rows.iter().max_by(|one, two| {
         let key = |row: &Row| (row.outcome.mib_per_s(), row.outcome.ops_per_s());
         let (one, two) = (key(one), key(two));
         one.0.total_cmp(&two.0).then(one.1.total_cmp(&two.1))
-    });
-    let Some(best) = best else { return Vec::new() };
+    })
+}
+
+/// Its throughput, as text.
+fn most_of(rows: &[Row], best: &Row) -> String {
+    match moved(rows) {
+        true => format!("Most throughput: {} MiB/s", grouped(best.outcome.mib_per_s())),
+        false => format!("Most operations: {} a second", grouped(best.outcome.ops_per_s())),
+    }
+}
+
+fn tiles(sweep: &Sweep, rows: &[Row]) -> Vec<(String, String)> {
+    let Some(best) = best(rows) else { return Vec::new() };
     let what = format!("most: {}", setting(sweep, best));
     let number = match moved(rows) {
-        true => format!("{} MiB/s", rate(best.outcome.mib_per_s())),
-        false => format!("{} ops/s", operations(best.outcome.ops_per_s())),
+        true => format!("{} MiB/s", grouped(best.outcome.mib_per_s())),
+        false => format!("{} ops/s", grouped(best.outcome.ops_per_s())),
     };
     let errors: u64 = rows.iter().map(|row| row.outcome.errors()).sum();
     vec![
         (number, what),
         (latency_text(worst_p99(&best.outcome)), "p99 latency there".to_owned()),
-        (errors.to_string(), "errors in all runs".to_owned()),
+        (grouped_count(errors), "errors in all runs".to_owned()),
     ]
 }
 
@@ -119,7 +143,12 @@ fn hints(sweep: &Sweep, rows: &[Row]) -> Vec<String> {
         1 => format!("{first}: {hint}"),
         times => format!("{first}, and {} more: {hint}", times - 1),
     };
-    found.into_iter().take(12).map(words).collect()
+    let left_out = found.len().saturating_sub(HINTS_MAX);
+    let mut hints: Vec<String> = found.into_iter().take(HINTS_MAX).map(words).collect();
+    if left_out > 0 {
+        hints.push(format!("{left_out} more hints: see the JSON"));
+    }
+    hints
 }
 
 /// The positions along the axis, and the result at each.
@@ -227,7 +256,7 @@ impl Layout {
             }
         }
         // It comes last in the legend beside the plot.
-        lines.sort_by_key(|line| line.stroke == LineStyle::Dashed);
+        lines.sort_by_key(is_dashed);
         if formulas.len() == 1 {
             // It belongs to all of the lines.
             let all = lines.iter_mut().filter(|line| line.stroke == LineStyle::Dashed);
@@ -236,7 +265,7 @@ impl Layout {
         Plot {
             title: format!("Throughput over {}", self.x.label),
             x: self.x.clone(),
-            y: Axis::new(if moved { "MiB/s" } else { "operations per second" }, Scale::Linear),
+            y: Axis::new(if moved { "MiB/s" } else { "operations per second" }, scale_of(&lines)),
             key: self.key(sweep),
             lines,
         }
@@ -256,6 +285,7 @@ impl Layout {
             let name = if colour == 0 { "p50".to_owned() } else { String::new() };
             lines.push(Line::new(name, p50, LineStyle::Dashed, colour));
         }
+        lines.sort_by_key(is_dashed);
         Plot {
             title: format!("Latency over {}", self.x.label),
             x: self.x.clone(),
@@ -264,6 +294,17 @@ impl Layout {
             lines,
         }
     }
+}
+
+fn is_dashed(line: &Line) -> bool {
+    line.stroke == LineStyle::Dashed
+}
+
+/// The axis of throughputs: small values would be invisible beside large ones on a linear one.
+fn scale_of(lines: &[Line]) -> Scale {
+    let all = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+    if low > 0.0 && high / low > WIDE { Scale::Log } else { Scale::Linear }
 }
 
 /// The values of a dimension, if they are numbers of one unit.
@@ -305,12 +346,12 @@ fn table(page: &mut Page, sweep: &Sweep, rows: &[Row]) {
         let busiest = busiest.max_by(|one, two| one.0.total_cmp(&two.0));
         let mut cells = row.values.clone();
         cells.extend([
-            if outcome.mib_per_s() > 0.0 { rate(outcome.mib_per_s()) } else { "-".to_owned() },
-            operations(outcome.ops_per_s()),
+            if outcome.mib_per_s() > 0.0 { grouped(outcome.mib_per_s()) } else { "-".to_owned() },
+            grouped(outcome.ops_per_s()),
             latency_text(most(|at| at.p50)),
             latency_text(most(|at| at.p99)),
             latency_text(most(|at| at.max)),
-            outcome.errors().to_string(),
+            grouped_count(outcome.errors()),
             formula.map_or_else(|| "-".to_owned(), |f| percent(outcome.ops_per_s() / f)),
             busiest.map_or_else(|| "-".to_owned(), |(s, name)| format!("{name} {}", percent(s))),
         ]);

@@ -122,7 +122,7 @@ impl Clients {
             let plan = LoadOutcome {
                 from: from.name.clone(),
                 to: to.name.clone(),
-                test: load.test_name(),
+                test: load.test_name().to_owned(),
                 size: load.test.len(),
                 concurrency: load.concurrency,
                 pairs: load.spread.pairs(from.count, to.count).count() as u64,

@@ -1,4 +1,5 @@
-//! JSON documents of `lustrine selftest`, with and without a plan, as results of one kind.
+//! JSON documents of `lustrine selftest`, with and without a plan, as results of one kind; and of
+//! `lustrine sim`.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +11,17 @@ use lustrine_wire::nid::Nid;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::commands::sim::saved::Saved;
+
 /// The keys that tell which document it is.
 #[derive(Deserialize)]
 struct Outline {
     points: Option<IgnoredAny>,
     results: Option<IgnoredAny>,
     scenario: Option<IgnoredAny>,
+    runs: Option<IgnoredAny>,
+    axes: Option<IgnoredAny>,
+    loads: Option<IgnoredAny>,
 }
 
 /// A run without a plan.
@@ -54,34 +60,65 @@ struct SelftestRow {
     raw_tcp_polling_mib_per_s: Option<f64>,
     lost: u64,
     lost_age_max_s: f64,
+    #[serde(default)]
+    unreachable_s: f64,
+    #[serde(default)]
+    cut_short: bool,
 }
 
-/// Reads a document.
+/// A document of either kind.
+pub(super) enum Read {
+    Selftest(Box<Results>),
+    Sim(Saved),
+}
+
+/// Reads a document of `lustrine selftest` or `lustrine sim`.
 ///
 /// # Errors
 /// What is wrong, after its line and column.
-pub(super) fn read(text: &str) -> Result<Results, String> {
-    let outline: Outline = serde_json::from_str(text).map_err(|error| described(&error))?;
-    match outline {
-        Outline { points: Some(_), .. } => {
-            serde_json::from_str(text).map_err(|error| described(&error))
+pub(super) fn read_any(text: &str) -> Result<Read, String> {
+    let outline: Outline =
+        serde_json::from_str(text).map_err(|error| described(&error, SELFTEST))?;
+    let saved = match outline {
+        Outline { scenario: Some(_), runs: Some(_), axes: None, .. } => {
+            return Err("1:1: this sweep of lustrine sim was written by an earlier release: run \
+                        `lustrine sim sweep` again, with --json, --report or --plots"
+                .to_owned());
         }
+        Outline { scenario: Some(_), runs: Some(_), .. } => Saved::sweep(text),
+        Outline { scenario: Some(_), loads: Some(_), .. } => Saved::run(text),
+        _ => return read(text).map(|results| Read::Selftest(Box::new(results))),
+    };
+    saved.map(Read::Sim).map_err(|error| described(&error, "lustrine sim"))
+}
+
+/// Reads a document of `lustrine selftest`.
+///
+/// # Errors
+/// What is wrong, after its line and column.
+pub(in crate::commands) fn read(text: &str) -> Result<Results, String> {
+    let described = |error: serde_json::Error| described(&error, SELFTEST);
+    let outline: Outline = serde_json::from_str(text).map_err(described)?;
+    match outline {
+        Outline { points: Some(_), .. } => serde_json::from_str(text).map_err(described),
         Outline { results: Some(_), scenario: None, .. } => {
-            serde_json::from_str(text).map(results).map_err(|error| described(&error))
+            serde_json::from_str(text).map(results).map_err(described)
         }
         Outline { .. } => Err("1:1: this JSON is not a result of lustrine selftest, which has \
-                               \"points\" with a plan and \"results\" without; `lustrine sim` \
-                               writes its own pages with --report"
+                               \"points\" with a plan and \"results\" without, nor of lustrine \
+                               sim run or sim sweep, which have \"scenario\""
             .to_owned()),
     }
 }
 
+const SELFTEST: &str = "lustrine selftest";
+
 /// Line, column and error.
-fn described(error: &serde_json::Error) -> String {
+fn described(error: &serde_json::Error, command: &str) -> String {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
     let what = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
-    format!("{line}:{column}: this is not a result of lustrine selftest --json: {what}")
+    format!("{line}:{column}: this is not a result of {command} --json: {what}")
 }
 
 /// A run without a plan as one with a step for each test and size.
@@ -158,6 +195,8 @@ fn row_of(row: SelftestRow, (from, to): (Nid, Nid), waiting: &str) -> Row {
         error_kinds: kinds.collect(),
         silent: 0,
         lost: Vec::new(),
+        cut_short: row.cut_short,
+        unreachable_s: row.unreachable_s,
         plain_tcp_mib_per_s: plain_tcp.filter(|rate| *rate > 0.0),
         histogram: Vec::new(),
         by_client: vec![ClientResult { nid: from, server: Some(to), counted: all.clone() }],
@@ -191,6 +230,12 @@ mod tests {
         assert_eq!((row.test, row.size, row.concurrency), (TestKind::Read, 4096, 8));
         assert_eq!((row.all.errors, row.plain_tcp_mib_per_s), (1, Some(6.0)));
         assert_eq!(row.error_kinds[0].what, "no answer");
+        let cut = ROW.replace("\"cut_short\":false", "\"cut_short\":true");
+        let cut = read(&document(&cut.replace("_s\":0.0,\"cut", "_s\":0.5,\"cut"), "")).unwrap();
+        let page = lustrine_plan::page(&cut, "").html;
+        for said in ["read 4k c8: the run failed during this row", "not reachable for 0.5 s"] {
+            assert!(page.contains(said), "{said}");
+        }
         assert_eq!(read(&document("", "")).unwrap().end, End::Complete);
     }
 

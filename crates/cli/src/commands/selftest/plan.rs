@@ -16,6 +16,7 @@ use lustrine_plan::{
     End, Group, Members, NodeSettings, Nodes, Plan, Point, Provenance, Results, Start, count, csv,
     duration, outline, page, points, table,
 };
+use lustrine_report::FinishedPage;
 use lustrine_tools::nids;
 use lustrine_wire::nid::Nid;
 
@@ -24,6 +25,7 @@ use crate::access::{Link, UsedNode, WithNode, running_node};
 use crate::hosts::resolve;
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, note, print, print_error};
+use crate::plots::PlotsDir;
 use crate::provenance;
 use crate::report_file::{ReportFile, check_distinct};
 use live::View;
@@ -55,16 +57,12 @@ pub(super) struct PlanArgs {
     local: bool,
 
     /// Show what the plan would do, and how long it takes; no node is contacted
-    #[arg(long, requires = "plan", conflicts_with_all = ["json", "csv", "report"])]
+    #[arg(long, requires = "plan", conflicts_with_all = ["json", "csv", "report", "plots"])]
     dry_run: bool,
 
     /// Write the plan's results as CSV
     #[arg(long, value_name = "FILE", requires = "plan")]
     csv: Option<PathBuf>,
-
-    /// Write the plan's results as a page with plots
-    #[arg(long, value_name = "FILE", requires = "plan")]
-    report: Option<PathBuf>,
 }
 
 impl PlanArgs {
@@ -97,7 +95,8 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     // Paths that cannot be written are reported before the measurement.
     let open = |path: &Option<PathBuf>| path.as_deref().map(ReportFile::open).transpose();
     let (json_file, csv_file) = (open(&args.json)?, open(&args.plan.csv)?);
-    let report = open(&args.plan.report)?;
+    let report = open(&args.report)?;
+    let plots = args.plots.as_deref().map(PlotsDir::open).transpose()?;
     check_distinct(file, &[&json_file, &csv_file, &report])?;
     if [&json_file, &csv_file, &report].into_iter().flatten().filter(|f| is_stdout(f)).count() > 1 {
         let words = "only one of --json, --csv and --report can be standard output";
@@ -111,12 +110,14 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
         false => print(&text),
     };
     // All files are written before a failure to write one is reported.
-    let texts = [(csv_file, csv(&results)), (report, page(&results, &text))];
+    let FinishedPage { html, figures } = page(&results, &text);
+    let texts = [(csv_file, csv(&results)), (report, html)];
     let mut written: Vec<Result<(), Failure>> =
         texts.into_iter().filter_map(|(file, text)| Some(file?.write(&text))).collect();
     if let Some(file) = json_file {
         written.push(file.write(&json(&WithNode { result: &results, node: &node })?));
     }
+    written.extend(plots.map(|dir| dir.write(&figures)));
     written.into_iter().collect::<Result<(), Failure>>()?;
     match &results.end {
         End::Failed { error } => {

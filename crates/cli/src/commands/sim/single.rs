@@ -60,6 +60,8 @@ impl RunArgs {
 struct Document<'a> {
     version: &'static str,
     scenario: &'a str,
+    /// The text of the scenario file.
+    source: &'a str,
     /// Changes to the file.
     changes: Vec<String>,
     /// Real seconds.
@@ -146,20 +148,20 @@ fn finish(prepared: Prepared, outcome: &Outcome, real_s: f64) -> Result<(), Fail
         Some(ReportFile::Stdout) => Ok(()),
         _ => print(&table::single(&prepared.source_name, outcome, real_s)),
     };
-    if let Some(file) = prepared.report {
-        let page = run_page(&RunReport {
+    Prepared::write_page(prepared.report, prepared.plots, || {
+        run_page(&RunReport {
             source_name: &prepared.source_name,
             source: &prepared.text,
             changes: &changes,
             version: env!("CARGO_PKG_VERSION"),
             outcome,
-        });
-        file.write(&page)?;
-    }
+        })
+    })?;
     if let Some(file) = prepared.json {
         let document = Document {
             version: env!("CARGO_PKG_VERSION"),
             scenario: &prepared.source_name,
+            source: &prepared.text,
             changes,
             real_s,
             messages_per_real_s: outcome.messages as f64 / real_s.max(1e-9),

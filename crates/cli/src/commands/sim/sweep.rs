@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lustrine_scenario::report::{Row, SweepReport, sweep_page};
-use lustrine_scenario::{Outcome, Scenario, Sweep, run as run_scenario, simulation};
+use lustrine_scenario::{Dimension, Outcome, Scenario, Sweep, run as run_scenario, simulation};
 use serde::Serialize;
 
 use super::progress::Bar;
@@ -42,12 +42,16 @@ pub(crate) struct SweepArgs {
 struct Document<'a> {
     version: &'static str,
     scenario: &'a str,
+    /// The text of the scenario file.
+    source: &'a str,
     /// Changes to the file.
     changes: Vec<String>,
     /// Real seconds.
     real_s: f64,
     /// The names that vary.
     names: Vec<&'a str>,
+    /// The same with the values of each; names that vary together are one of them.
+    axes: &'a [Dimension],
     runs: Vec<Run<'a>>,
 }
 
@@ -139,25 +143,26 @@ fn finish(prepared: Prepared, sweep: &Sweep, rows: &[Row], real_s: f64) -> Resul
         Some(ReportFile::Stdout) => Ok(()),
         _ => print(&table::sweep(&prepared.source_name, sweep, rows)),
     };
-    if let Some(file) = prepared.report {
-        let page = sweep_page(&SweepReport {
+    Prepared::write_page(prepared.report, prepared.plots, || {
+        sweep_page(&SweepReport {
             source_name: &prepared.source_name,
             source: &prepared.text,
             changes: &changes,
             version: env!("CARGO_PKG_VERSION"),
             sweep,
             rows,
-        });
-        file.write(&page)?;
-    }
+        })
+    })?;
     if let Some(file) = prepared.json {
         let runs = rows.iter().map(|row| Run { values: &row.values, outcome: &row.outcome });
         let document = Document {
             version: env!("CARGO_PKG_VERSION"),
             scenario: &prepared.source_name,
+            source: &prepared.text,
             changes,
             real_s,
             names: sweep.names(),
+            axes: &sweep.axes,
             runs: runs.collect(),
         };
         file.write(&json(&document)?)?;

@@ -6,7 +6,7 @@ fn load(test: &'static str, size: u32, value: f64) -> LoadOutcome {
     LoadOutcome {
         from: "clients".to_owned(),
         to: "servers".to_owned(),
-        test,
+        test: test.to_owned(),
         size,
         concurrency: 1024,
         pairs: 100_000,
