@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use lustrine_lnet::time::Nanos;
-use lustrine_sim::{Chunking, HostId, Link, NodeSpec, ScriptIo, StreamSim, Usage, check};
+use lustrine_sim::{Chunking, HostId, Link, NodeSpec, ScriptIo, StreamSim, Usage};
 use lustrine_socklnd::Accept;
 use lustrine_socklnd::PeerConnections;
 use lustrine_socklnd::io::SockId;
