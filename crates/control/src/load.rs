@@ -75,6 +75,7 @@ pub struct LoadLatency {
     pub p90_ns: u64,
     pub p99_ns: u64,
     pub p999_ns: u64,
+    pub p9999_ns: u64,
     pub max_ns: u64,
 }
 

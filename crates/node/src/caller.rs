@@ -133,6 +133,7 @@ fn row(report: &LoadReport) -> LoadRow {
             p90_ns: quantile(0.9),
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
+            p9999_ns: quantile(0.9999),
             max_ns: snapshot.latencies.max().0,
         },
         lost: snapshot.lost,

@@ -14,6 +14,9 @@ use crate::start::Started;
 /// With fewer operations, a 99.9th percentile means nothing.
 const OPS_FOR_P999: u64 = 1000;
 
+/// As [`OPS_FOR_P999`], for 99.99 %.
+const OPS_FOR_P9999: u64 = 10_000;
+
 /// All results of a plan.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
@@ -196,6 +199,10 @@ pub struct Latency {
     pub p99: f64,
     /// 99.9 % of the operations took no longer; absent below 1000 operations.
     pub p999: Option<f64>,
+    /// 99.99 % of the operations took no longer; absent below 10,000 operations, and in results of
+    /// earlier versions.
+    #[serde(default)]
+    pub p9999: Option<f64>,
     /// The longest.
     pub max: f64,
 }
@@ -211,6 +218,7 @@ impl Latency {
             p90: part(0.9),
             p99: part(0.99),
             p999: (latencies.count() >= OPS_FOR_P999).then(|| part(0.999)),
+            p9999: (latencies.count() >= OPS_FOR_P9999).then(|| part(0.9999)),
             max: us(latencies.max()),
         })
     }

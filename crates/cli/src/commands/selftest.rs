@@ -71,8 +71,8 @@ pub(crate) struct SelftestArgs {
     #[arg(long, value_enum, default_value_t = CheckWord::Simple)]
     check: CheckWord,
 
-    /// Write the results as JSON to a file, or to standard output with "-". Below 1000 operations
-    /// latency_us.p999 is null
+    /// Write the results as JSON to a file, or to standard output with "-". latency_us.p999 is null
+    /// below 1000 operations, p9999 below 10,000
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 

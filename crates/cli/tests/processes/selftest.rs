@@ -55,7 +55,8 @@ fn check_row(row: &Value, seconds: f64) {
 
     // A thousand operations and fewer have no 99.9th percentile.
     assert_eq!(row["latency_us"]["p999"].is_null(), ops < 1000.0, "{row:#}");
-    let names = ["p50", "p90", "p99", "p999", "max"].iter();
+    assert_eq!(row["latency_us"]["p9999"].is_null(), ops < 10_000.0, "{row:#}");
+    let names = ["p50", "p90", "p99", "p999", "p9999", "max"].iter();
     let percentiles: Vec<f64> = names
         .filter(|name| !row["latency_us"][name].is_null())
         .map(|name| number(row, &format!("/latency_us/{name}")))

@@ -5,8 +5,15 @@ use crate::results::{ClientResult, End, Latency, OpCounts, PointResult, Row};
 /// Reads of 4 KiB: concurrency, and MiB/s of each repetition.
 pub(crate) fn run(lines: &[(u32, &[f64])]) -> Results {
     let point = |(concurrency, rate, repeat): (u32, f64, u32)| {
-        let latency =
-            Latency { mean: None, p50: 500.0, p90: 900.0, p99: 1000.0, p999: None, max: 1500.0 };
+        let latency = Latency {
+            mean: None,
+            p50: 500.0,
+            p90: 900.0,
+            p99: 1000.0,
+            p999: None,
+            p9999: None,
+            max: 1500.0,
+        };
         let all = OpCounts {
             seconds: 1.0,
             ops: 100,

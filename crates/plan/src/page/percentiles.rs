@@ -69,7 +69,8 @@ fn all_percentiles(histogram: &[(f64, u64)]) -> Vec<(f64, f64)> {
 }
 
 fn few_percentiles(latency: &Latency) -> Vec<(f64, f64)> {
-    let values = [Some(latency.p50), Some(latency.p90), Some(latency.p99), latency.p999];
+    let Latency { p50, p90, p99, p999, p9999, .. } = *latency;
+    let values = [Some(p50), Some(p90), Some(p99), p999, p9999];
     let parts = PERCENTILES.iter().map(|(part, _)| nines(*part));
     parts.zip(values).filter_map(|(at, value)| Some((at, value?))).collect()
 }
@@ -77,6 +78,23 @@ fn few_percentiles(latency: &Latency) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_without_a_histogram_have_each_mark_that_is_known() {
+        let latency = Latency {
+            mean: None,
+            p50: 1.0,
+            p90: 2.0,
+            p99: 3.0,
+            p999: Some(4.0),
+            p9999: None,
+            max: 9.0,
+        };
+        let us = |latency| few_percentiles(&latency).iter().map(|(_, us)| *us).collect::<Vec<_>>();
+        assert_eq!(us(latency), [1.0, 2.0, 3.0, 4.0]);
+        let all = few_percentiles(&Latency { p9999: Some(5.0), ..latency });
+        assert!(all.len() == 5 && (all[4].0 - 4.0).abs() < 1e-9, "{all:?}");
+    }
 
     #[test]
     fn percentiles_end_where_one_operation_is_above_them() {

@@ -17,6 +17,9 @@ use crate::access::UsedNode;
 /// With fewer operations, the 99.9th percentile would be nearly the slowest operation.
 const OPS_FOR_P999: u64 = 1000;
 
+/// As [`OPS_FOR_P999`], for the 99.99th percentile.
+const OPS_FOR_P9999: u64 = 10_000;
+
 /// All results of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -118,6 +121,8 @@ pub(super) struct Latency {
     pub(super) p99: f64,
     /// Null below 1000 operations.
     pub(super) p999: Option<f64>,
+    /// Null below 10,000 operations.
+    pub(super) p9999: Option<f64>,
     pub(super) max: f64,
 }
 
@@ -236,7 +241,7 @@ impl RowResult {
         let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let micros = |nanos: u64| nanos as f64 / 1e3;
         let latency = &load.latency;
-        let enough = load.ops >= OPS_FOR_P999;
+        let at_least = |ops| load.ops >= ops;
         RowResult {
             test: row.test.name(),
             size: row.size,
@@ -249,7 +254,8 @@ impl RowResult {
                 p50: micros(latency.p50_ns),
                 p90: micros(latency.p90_ns),
                 p99: micros(latency.p99_ns),
-                p999: enough.then(|| micros(latency.p999_ns)),
+                p999: at_least(OPS_FOR_P999).then(|| micros(latency.p999_ns)),
+                p9999: at_least(OPS_FOR_P9999).then(|| micros(latency.p9999_ns)),
                 max: micros(latency.max_ns),
             },
             errors: load.errors.iter().map(|(_, count)| count).sum(),

@@ -54,7 +54,7 @@ fn line(report: &Report, row: &RowResult) -> String {
     let size = numbers::size(row.size);
     let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
     let mib = or_dash((row.size > 0).then(|| rate(row.mib_per_s)));
-    let Latency { p50, p90, p99, p999, max } = row.latency_us;
+    let Latency { p50, p90, p99, p999, max, .. } = row.latency_us;
     let there = or_dash(row.cpu_s.server.map(cpu));
     let raw = report.plain_tcp(row);
     let share = or_dash(raw.map(|raw| format!("{:.0}%", row.mib_per_s / raw * 100.0)));

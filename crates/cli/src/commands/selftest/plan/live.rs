@@ -154,8 +154,15 @@ mod tests {
     use super::*;
 
     fn counted(ops_per_s: f64) -> OpCounts {
-        let latency =
-            Latency { mean: Some(9.0), p50: 8.0, p90: 9.0, p99: 12.0, p999: None, max: 80.0 };
+        let latency = Latency {
+            mean: Some(9.0),
+            p50: 8.0,
+            p90: 9.0,
+            p99: 12.0,
+            p999: None,
+            p9999: None,
+            max: 80.0,
+        };
         OpCounts { ops_per_s, mib_per_s: 12.5, latency_us: Some(latency), ..OpCounts::default() }
     }
 

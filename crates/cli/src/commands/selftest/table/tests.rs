@@ -18,6 +18,7 @@ fn row(test: &'static str, size: u32, value: f64) -> RowResult {
             p90: at(1.1),
             p99: at(10.0),
             p999: Some(at(100.0)),
+            p9999: None,
             max: at(1e4),
         },
         errors: 0,
