@@ -12,6 +12,18 @@ use crate::report_file::ReportFile;
 #[derive(Debug)]
 pub(crate) struct PlotsDir {
     path: PathBuf,
+    /// Whether it was not there before.
+    is_new: bool,
+}
+
+impl Drop for PlotsDir {
+    /// A run without plots, or one that failed, leaves no empty directory.
+    fn drop(&mut self) {
+        if self.is_new {
+            // It stays if there is something in it.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
 }
 
 impl PlotsDir {
@@ -25,10 +37,12 @@ impl PlotsDir {
             return Err(Failure::Usage(words.to_owned()));
         }
         let cannot = |error| format!("cannot make the directory {}: {error}", path.display());
+        let is_new = !path.exists();
         fs::create_dir_all(path).map_err(cannot)?;
+        let dir = PlotsDir { path: path.to_owned(), is_new };
         // As for every file of results, this shows whether it can be made and leaves none.
         ReportFile::open(&path.join("lustrine-plots-can-be-written"))?;
-        Ok(PlotsDir { path: path.to_owned() })
+        Ok(dir)
     }
 
     /// Writes each plot as SVG and as PNG. Files of the same names are replaced, others stay.
@@ -83,6 +97,10 @@ mod tests {
             names.sort();
             assert_eq!(names, ["01-latency.png", "01-latency.svg"]);
         }
+        // What was never written leaves nothing.
+        let unused = dir.path().join("unused");
+        drop(PlotsDir::open(&unused).unwrap());
+        assert!(!unused.exists() && plots.exists());
         let file = plots.join("01-latency.svg");
         let error = PlotsDir::open(&file).unwrap_err();
         assert!(

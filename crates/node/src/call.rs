@@ -122,7 +122,7 @@ impl NodeHandle {
         let ProbeResult::Discover(found) = self.ask(&nid, message, &answer, timeout)? else {
             return Err(CallError::NotResponding);
         };
-        found.map_err(|status| self.failed("discover", nid, status))?;
+        found.map_err(|status| self.failed(error::DISCOVER, nid, status))?;
         let Answer::Peer { peers } = self.show_peer()? else {
             unreachable!("show_peer answers with peers");
         };

@@ -174,7 +174,7 @@ fn notes(page: &mut Page, combination: &Combination<'_>, cell: &Cell<'_>) {
     if away > 0.0 {
         page.hints(&[format!("{name}: the node was not reachable for {away:.1} s of the row")]);
     }
-    let lost: u64 = cell.rows.iter().map(|row| row.all.lost_ops).sum();
+    let lost = cell.rows.iter().fold(0, |all: u64, row| all.saturating_add(row.all.lost_ops));
     if lost > 0 {
         let age = cell.rows.iter().map(|row| row.all.lost_age_max_s).fold(0.0, f64::max);
         page.paragraph(&format!(

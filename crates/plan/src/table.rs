@@ -90,7 +90,7 @@ impl Cell<'_> {
 
     /// Failed operations of all repetitions.
     pub(crate) fn errors(&self) -> u64 {
-        self.rows.iter().map(|row| row.all.errors).sum()
+        self.rows.iter().fold(0, |all, row| all.saturating_add(row.all.errors))
     }
 }
 

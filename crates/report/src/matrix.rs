@@ -134,7 +134,9 @@ impl Matrix {
 
     fn most(&self) -> f64 {
         let values = self.values.iter().flatten().flatten().copied();
-        values.filter(|value| value.is_finite()).fold(f64::MIN_POSITIVE, f64::max)
+        let positive = values.filter(|value| value.is_finite() && *value > 0.0);
+        // Without any, the scale still needs an end.
+        positive.max_by(f64::total_cmp).unwrap_or(1.0)
     }
 
     /// Rows or columns that keep their names when there is no room for all: those of which at

@@ -30,7 +30,7 @@ fn nice(value: f64) -> f64 {
 }
 
 fn linear(low: f64, high: f64, wanted: usize) -> Vec<f64> {
-    if high <= low || wanted == 0 {
+    if high <= low || wanted == 0 || !(high - low).is_finite() {
         return vec![low];
     }
     let step = nice((high - low) / wanted as f64);
@@ -41,9 +41,12 @@ fn linear(low: f64, high: f64, wanted: usize) -> Vec<f64> {
 
 /// The digits times powers of the base, from `low` to `high`.
 fn series(base: f64, digits: &[f64], low: f64, high: f64) -> Vec<f64> {
-    let (first, last) = (low.log(base).floor() as i32, high.log(base).ceil() as i32);
+    // No power of 2 or more beyond these is a finite number above 0.
+    let exponent = |exponent: f64| exponent.clamp(-1100.0, 1100.0) as i32;
+    let (first, last) = (exponent(low.log(base).floor()), exponent(high.log(base).ceil()));
     let powers = (first..=last)
         .flat_map(|exponent| digits.iter().map(move |digit| digit * base.powi(exponent)));
+    let powers = powers.filter(|v| v.is_finite() && *v > 0.0);
     powers.filter(|v| *v >= low * (1.0 - 1e-9) && *v <= high * (1.0 + 1e-9)).collect()
 }
 
@@ -96,9 +99,11 @@ mod tests {
 
     #[test]
     fn they_are_few_whatever_the_range() {
-        for (low, high) in [(0.0, 1e-9), (0.0, 1e18), (1e-6, 1e12), (5.0, 5.001), (0.99, 4097.0)] {
+        let usual = [(0.0, 1e-9), (0.0, 1e18), (1e-6, 1e12), (5.0, 5.001), (0.99, 4097.0)];
+        let extreme = [(1.0, f64::INFINITY), (0.0, f64::MAX), (5e-324, 1.0), (-f64::MAX, f64::MAX)];
+        for (low, high) in usual.into_iter().chain(extreme) {
             for scale in [Scale::Linear, Scale::Log, Scale::Doubling] {
-                let low = if scale != Scale::Linear { f64::max(low, 1e-9) } else { low };
+                let low = if scale != Scale::Linear && low <= 0.0 { 1e-9 } else { low };
                 let marks = ticks(scale, low, high, 6);
                 assert!((1..=24).contains(&marks.len()), "{scale:?} {low} {high}: {marks:?}");
             }

@@ -198,7 +198,7 @@ pub struct QueueSamples {
 impl Outcome {
     /// Failed operations of all loads.
     pub fn errors(&self) -> u64 {
-        self.loads.iter().map(|load| load.errors).sum()
+        self.loads.iter().fold(0, |all, load| all.saturating_add(load.errors))
     }
 
     /// All loads together, in MiB per second.

@@ -34,14 +34,28 @@ pub(super) fn copyright(own: &str, libc: Libc) -> Result<String> {
         listed += 1;
         writeln!(rows, "{name}: {}", package["license"].as_str().unwrap_or("see its text"))?;
         let dir = Path::new(word("manifest_path")).parent().context("a manifest has a place")?;
-        for text in licence_texts(dir)? {
+        let found = licence_texts(dir)?;
+        if found.is_empty() {
+            // The text of Apache-2.0 is in the package as Lustrine's own.
+            let offered = package["license"].as_str().unwrap_or_default();
+            ensure!(
+                offered.contains("Apache-2.0"),
+                "{name} ({offered}) has no text of its licence"
+            );
+            writeln!(rows, "  (without a text of its own: under Apache-2.0, LICENSE-APACHE)")?;
+        }
+        for text in found {
             texts.entry(text).or_default().push(name.clone());
         }
     }
     ensure!(listed > 0, "no crate is linked into the program");
     let libc = match libc {
         Libc::Musl => "The C library musl, under the MIT licence",
-        Libc::Glibc => "The GNU C library, under the LGPL 2.1 or later",
+        Libc::Glibc => {
+            "The GNU C library, under the LGPL 2.1 or later: /usr/share/common-licenses/LGPL-2.1.\n\
+             Its source is that of the system on which this program was built; Lustrine's source\n\
+             and `cargo xtask package` link the program again with a changed library"
+        }
     };
     let mut text = format!(
         "Lustrine is licensed under MIT or Apache-2.0, at your option; LICENSE-MIT and\n\

@@ -116,8 +116,6 @@ fn all_rows_are_written_as_json() {
     assert!(left.is_empty(), "left behind: {left:?}");
 }
 
-/// Compares the report's rate with the bytes that the other node has sent, and the time that the
-/// command took.
 #[test]
 fn a_page_and_its_plots_are_written() {
     let scratch = Scratch::new();
@@ -139,6 +137,8 @@ fn a_page_and_its_plots_are_written() {
     assert!(names.len() == 6 && names[..2] == wanted, "{names:?}");
 }
 
+/// Compares the report's rate with the bytes that the other node has sent, and the time that the
+/// command took.
 #[test]
 fn a_report_shows_no_more_than_the_other_node_has_sent() {
     let node = Node::open();

@@ -13,6 +13,9 @@ use crate::handle::NodeHandle;
 /// Any port will do to look up a route.
 const ACCEPTOR_PORT: u16 = 988;
 
+/// The call that needs more than the answer to a ping.
+pub(super) const DISCOVER: &str = "discover";
+
 /// How far a connection to a peer got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reached {
@@ -28,6 +31,16 @@ enum Reached {
     Node,
 }
 
+/// What was tried.
+struct Call {
+    what: &'static str,
+    /// The target.
+    nid: Nid,
+    /// This node's identity, and its NID on the target's net.
+    identity: Identity,
+    ours: Option<Nid>,
+}
+
 impl NodeHandle {
     pub(super) fn failed(&self, what: &'static str, nid: Nid, status: Status) -> CallError {
         // A host that does not answer ARP is unreachable after some seconds, and silent before: it
@@ -38,9 +51,9 @@ impl NodeHandle {
             status => (status, Reached::Unknown),
         };
         let info = self.info();
-        let ours = info.nids.iter().find(|ours| ours.net() == nid.net());
-        let userland = ours.filter(|_| info.identity == Identity::Userland).copied();
-        let hint = hint(nid, self.port_towards(nid), status, userland, reached);
+        let ours = info.nids.iter().find(|ours| ours.net() == nid.net()).copied();
+        let call = Call { what, nid, identity: info.identity, ours };
+        let hint = hint(&call, self.port_towards(nid), status, reached);
         CallError::Failed { what, nid, status, hint }
     }
 
@@ -80,21 +93,15 @@ impl NodeHandle {
     }
 }
 
-/// What to do next. `ours` is this node's own NID if it is a userland node.
-fn hint(
-    nid: Nid,
-    port: Option<u16>,
-    status: Status,
-    ours: Option<Nid>,
-    reached: Reached,
-) -> String {
-    let userland = ours.is_some();
+/// What to do next.
+fn hint(call: &Call, port: Option<u16>, status: Status, reached: Reached) -> String {
+    let userland = call.identity == Identity::Userland;
     let port = port.map_or_else(|| "its TCP port".to_owned(), |port| format!("TCP port {port}"));
     match status {
         Status::Refused => format!(
             "; nothing listens on {port} there: is LNet up on that host, and is the port right?"
         ),
-        Status::Unreachable if userland && nid.ip().is_some_and(|ip| ip.is_ipv6()) => {
+        Status::Unreachable if userland && call.nid.ip().is_some_and(|ip| ip.is_ipv6()) => {
             "; a userland node never dials IPv6, since some kernels crash on it: run as root"
                 .to_owned()
         }
@@ -110,11 +117,10 @@ fn hint(
              dropped the connection because too many others are opening one: its log says which"
         ),
         Status::Busy => format!("; {}", refused(&port)),
-        Status::TimedOut => timed_out(nid, &port, ours, reached),
-        Status::ConnectionLost => match ours {
-            Some(ours) => format!("; {}", failed_before(nid, ours)),
-            None => String::new(),
-        },
+        Status::TimedOut => timed_out(call, &port, reached),
+        Status::ConnectionLost => {
+            failed_before(call).map(|cause| format!("; {cause}")).unwrap_or_default()
+        }
         Status::Protocol => {
             format!("; the program at {port} there does not speak LNet: is the port right?")
         }
@@ -131,16 +137,21 @@ fn refused(port: &str) -> String {
     )
 }
 
-/// What a kernel node remembers of a userland node, and how to remove it ([USR-6]).
-fn failed_before(nid: Nid, ours: Nid) -> String {
-    format!(
-        "a kernel node that tried to discover {ours} before and failed does not answer it: run \
-         `lustrine discover {nid}` here with node identity (as root), or `lnetctl peer del \
-         --prim_nid {ours}` there"
-    )
+/// What a kernel node may have stored of a userland node, and how to remove it ([USR-6]). It
+/// answers pings all the same.
+fn failed_before(call: &Call) -> Option<String> {
+    let ours = call.ours.filter(|_| call.identity == Identity::Userland)?;
+    let nid = call.nid;
+    (call.what == DISCOVER).then(|| {
+        format!(
+            "if the peer is a kernel node, it may have tried to discover {ours} before and failed: \
+             then run `lustrine discover {nid}` here with node identity (as root), or `lnetctl \
+             peer del --prim_nid {ours}` there"
+        )
+    })
 }
 
-fn timed_out(nid: Nid, port: &str, ours: Option<Nid>, reached: Reached) -> String {
+fn timed_out(call: &Call, port: &str, reached: Reached) -> String {
     match reached {
         Reached::Nothing => format!(
             "; {port} there does not accept a connection: the host is down, or a firewall drops \
@@ -152,10 +163,11 @@ fn timed_out(nid: Nid, port: &str, ours: Option<Nid>, reached: Reached) -> Strin
         ),
         Reached::Refusal => format!("; {}", refused(port)),
         Reached::Node => {
-            let cause = "that node is stopped or overloaded";
-            let other = ours.map(|ours| format!(", or {}", failed_before(nid, ours)));
-            let other = other.unwrap_or_default();
-            format!("; {port} there is connected, but no answer comes: {cause}{other}")
+            let other = failed_before(call).map(|cause| format!("; {cause}")).unwrap_or_default();
+            format!(
+                "; {port} there is connected, but no answer comes: that node is stopped or \
+                 overloaded{other}"
+            )
         }
         Reached::Unknown => format!(
             "; {port} there gave no answer: the host is down, a firewall drops the packets, or \
@@ -168,17 +180,42 @@ fn timed_out(nid: Nid, port: &str, ours: Option<Nid>, reached: Reached) -> Strin
 mod tests {
     use super::*;
 
-    /// A userland node's own NID.
+    /// The node's own NID.
     const OURS: &str = "10.0.0.7@tcp";
+
+    const IDENTITIES: [Identity; 2] = [Identity::Node, Identity::Userland];
+
+    fn call(what: &'static str, nid: Nid, identity: Identity) -> Call {
+        Call { what, nid, identity, ours: Some(OURS.parse().unwrap()) }
+    }
+
+    /// A ping is answered whatever a kernel has stored, and a node is not marked.
+    #[test]
+    fn only_a_discovery_of_a_userland_node_is_explained_by_an_earlier_one() {
+        let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
+        for (what, identity) in
+            ["ping", DISCOVER].into_iter().flat_map(|what| IDENTITIES.map(|one| (what, one)))
+        {
+            for (status, reached) in [
+                (Status::ConnectionLost, Reached::Unknown),
+                (Status::TimedOut, Reached::Node),
+                (Status::TimedOut, Reached::Nothing),
+            ] {
+                let said = hint(&call(what, nid, identity), None, status, reached);
+                let explained = what == DISCOVER
+                    && identity == Identity::Userland
+                    && reached != Reached::Nothing;
+                assert_eq!(said.contains("lnetctl peer del"), explained, "{what}: {said}");
+            }
+        }
+    }
 
     /// What `lustrine ping` prints when a handshake fails, and its row in the documentation.
     #[test]
     fn hints_of_failed_handshakes() {
         let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
-        let ours: Nid = OURS.parse().unwrap();
         let shown = |status, identity| {
-            let ours = (identity == Identity::Userland).then_some(ours);
-            let hint = hint(nid, Some(9988), status, ours, Reached::Unknown);
+            let hint = hint(&call("ping", nid, identity), Some(9988), status, Reached::Unknown);
             CallError::Failed { what: "ping", nid, status, hint }.to_string()
         };
         assert_eq!(
@@ -224,10 +261,12 @@ mod tests {
         ];
         let mut printed = Vec::new();
         for (nid, status) in [nid, v6].into_iter().flat_map(|nid| statuses.map(|one| (nid, one))) {
-            for ours in [None, Some(OURS.parse().unwrap())] {
+            for (what, identity) in
+                ["ping", DISCOVER].into_iter().flat_map(|what| IDENTITIES.map(|one| (what, one)))
+            {
                 use Reached::{Node, Nothing, Refusal, Tcp, Unknown};
                 for reached in [Unknown, Nothing, Tcp, Refusal, Node] {
-                    let hint = hint(nid, Some(9988), status, ours, reached);
+                    let hint = hint(&call(what, nid, identity), Some(9988), status, reached);
                     let hint = hint.replace("9988", "PORT").replace(OURS, "YOUR_NID");
                     printed.push(format!("{status}{hint}"));
                 }
@@ -248,11 +287,13 @@ mod tests {
     #[test]
     fn a_host_that_took_the_connection_is_not_called_down() {
         let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
-        let say = |ours, reached| hint(nid, Some(9988), Status::TimedOut, ours, reached);
-        for ours in [None, Some(OURS.parse().unwrap())] {
+        let say = |identity, reached| {
+            hint(&call(DISCOVER, nid, identity), Some(9988), Status::TimedOut, reached)
+        };
+        for identity in IDENTITIES {
             use Reached::{Node, Nothing, Refusal, Tcp, Unknown};
             for reached in [Unknown, Nothing, Tcp, Refusal, Node] {
-                let said = say(ours, reached);
+                let said = say(identity, reached);
                 assert!(said.contains("TCP port 9988"), "{said}");
                 let connected = matches!(reached, Tcp | Refusal | Node);
                 assert_eq!(said.contains("host is down"), !connected, "{said}");

@@ -49,13 +49,13 @@ pub(super) fn distribution(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>
 
 /// The percentiles of a histogram from the median on, as far as an operation is above them.
 fn all_percentiles(histogram: &[(f64, u64)]) -> Vec<(f64, f64)> {
-    let all: u64 = histogram.iter().map(|(_, count)| count).sum();
-    let mut seen = 0;
+    let all = histogram.iter().fold(0, |all: u64, (_, count)| all.saturating_add(*count));
+    let mut seen: u64 = 0;
     let mut points: Vec<(f64, f64)> = Vec::new();
     for (us, count) in histogram {
         // A bucket's latency holds from the part below it to the part with it.
         let before = seen as f64 / all.max(1) as f64;
-        seen += count;
+        seen = seen.saturating_add(*count);
         let part = (seen as f64).min(all as f64 - 1.0) / all.max(1) as f64;
         for part in [before.max(0.5), part] {
             if seen as f64 >= 0.5 * all as f64

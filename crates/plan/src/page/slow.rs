@@ -110,28 +110,46 @@ impl Pairs {
         self.values.iter().filter(move |(_, value)| **value < least).map(|(pair, _)| pair)
     }
 
-    /// The nodes with most slow pairs, one after the other, and the slow pairs of no such node.
+    /// The nodes with the largest part of slow pairs, one after the other, and the slow pairs of no
+    /// such node. A node that all pairs have in common is none: nothing shows that the others are
+    /// not slow.
     fn attributed(&self) -> (Vec<SlowNode>, Vec<(Nid, Nid)>) {
-        let mut left: Vec<(Nid, Nid)> = self.slow().copied().collect();
-        let mut all: Vec<(Nid, Nid)> = self.values.keys().copied().collect();
+        let mut left: BTreeSet<(Nid, Nid)> = self.slow().copied().collect();
+        let mut all = self.values.len();
+        let mut counts: BTreeMap<Nid, (usize, usize)> = BTreeMap::new();
+        let mut pairs_of: BTreeMap<Nid, BTreeSet<(Nid, Nid)>> = BTreeMap::new();
+        for pair in self.values.keys() {
+            for nid in [pair.0, pair.1] {
+                let (slow, of) = counts.entry(nid).or_default();
+                (*slow, *of) = (*slow + usize::from(left.contains(pair)), *of + 1);
+                pairs_of.entry(nid).or_default().insert(*pair);
+            }
+        }
         let mut nodes = Vec::new();
         loop {
-            let nids: BTreeSet<Nid> = left.iter().flat_map(|pair| [pair.0, pair.1]).collect();
-            let has = |nid: &Nid, pair: &&(Nid, Nid)| pair.0 == *nid || pair.1 == *nid;
-            let of_node = |nid: Nid| SlowNode {
-                nid,
-                slow: left.iter().filter(|pair| has(&nid, pair)).count(),
-                of: all.iter().filter(|pair| has(&nid, pair)).count(),
-            };
             let many = |node: &SlowNode| {
-                node.slow >= NODE_LEAST && node.slow as f64 >= NODE_PART * node.of as f64
+                let enough = node.slow >= NODE_LEAST && node.of < all;
+                enough && node.slow as f64 >= NODE_PART * node.of as f64
             };
-            let worst = nids.into_iter().map(of_node).filter(many);
-            let Some(worst) = worst.max_by_key(|node| (node.slow, usize::MAX - node.of)) else {
-                return (nodes, left);
-            };
-            left.retain(|pair| !has(&worst.nid, &pair));
-            all.retain(|pair| !has(&worst.nid, &pair));
+            let worst =
+                counts.iter().map(|(nid, (slow, of))| SlowNode { nid: *nid, slow: *slow, of: *of });
+            let part = |node: &SlowNode| node.slow as f64 / node.of as f64;
+            let worst = worst
+                .filter(many)
+                .max_by(|one, two| part(one).total_cmp(&part(two)).then(one.slow.cmp(&two.slow)));
+            let Some(worst) = worst else { return (nodes, left.into_iter().collect()) };
+            for pair in pairs_of.remove(&worst.nid).unwrap_or_default() {
+                let was_slow = left.remove(&pair);
+                all -= 1;
+                let other = if pair.0 == worst.nid { pair.1 } else { pair.0 };
+                if let Some((slow, of)) = counts.get_mut(&other) {
+                    (*slow, *of) = (*slow - usize::from(was_slow), *of - 1);
+                }
+                if let Some(pairs) = pairs_of.get_mut(&other) {
+                    pairs.remove(&pair);
+                }
+            }
+            counts.remove(&worst.nid);
             nodes.push(worst);
         }
     }

@@ -38,7 +38,8 @@ pub(super) fn verdict(results: &Results) -> Option<String> {
     let best = bulk.max_by(|one, two| most(one).total_cmp(&most(two)));
     let best = best.or_else(|| all.iter().max_by(|one, two| most(one).total_cmp(&most(two))));
     let pairs: Vec<Pairs> = turns.flat_map(Pairs::all_of).collect();
-    let slow = pairs.iter().find(|pairs| pairs.slow().next().is_some());
+    let idle = pairs.iter().find(|pairs| pairs.median().is_some_and(|median| median <= 0.0));
+    let slow = idle.or_else(|| pairs.iter().find(|pairs| pairs.slow().next().is_some()));
     let pairs = slow.or(pairs.first()).and_then(Pairs::verdict);
     let what = pairs.or_else(|| best.map(of_series));
     let text = match what {

@@ -237,7 +237,8 @@ fn span(axis: &Axis, values: impl Iterator<Item = f64> + Clone, way: Way) -> Spa
                 Way::Up => 1.25,
                 Way::Right => 1.0,
             };
-            let (low, high) = (low / room, high * room);
+            let low = (low / room).max(f64::MIN_POSITIVE);
+            let high = (high * room).min(f64::MAX);
             if high > low { (low, high) } else { (low / 2.0, high * 2.0) }
         }
     };

@@ -120,7 +120,7 @@ fn tiles(sweep: &Sweep, rows: &[Row]) -> Vec<(String, String)> {
         true => format!("{} MiB/s", grouped(best.outcome.mib_per_s())),
         false => format!("{} ops/s", grouped(best.outcome.ops_per_s())),
     };
-    let errors: u64 = rows.iter().map(|row| row.outcome.errors()).sum();
+    let errors = rows.iter().fold(0, |all: u64, row| all.saturating_add(row.outcome.errors()));
     vec![
         (number, what),
         (latency_text(worst_p99(&best.outcome)), "p99 latency there".to_owned()),

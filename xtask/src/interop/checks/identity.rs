@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Listed, eventually, holds, reason, since, succeeded};
 use crate::interop::lab::Modules;
@@ -240,15 +240,21 @@ fn lost_dials(bed: &mut Testbed, ours: &str, rule: &str) -> Result<String> {
             anyhow::Ok((text, begun.elapsed()))
         });
         std::thread::sleep(Duration::from_millis(2700));
-        let restored = bed.lab().on_host(&format!("iptables -D {rule} -j DROP"));
+        let chain = rule.split(' ').next().unwrap_or_default();
+        let count = format!("iptables -L {chain} -v -x -n | awk 'NR == 3 {{ print $1 }}'");
+        let restored = bed.lab().on_host(&format!("{count}; iptables -D {rule} -j DROP"));
         (theirs.join(), own.join(), restored)
     });
-    restored?;
+    let dropped = restored?;
+    let dropped: u64 = dropped.trim().parse().with_context(|| format!("dropped: {dropped}"))?;
+    ensure!(dropped > 0, "no dial was dropped");
     let (Ok(theirs), Ok(own)) = (theirs, own) else { bail!("a ping panicked") };
     let ((theirs, their_time), (_, own_time)) = (theirs?, own?);
     holds(&theirs, ours)?;
     no_faults(bed)?;
-    Ok(format!("the kernel's after {their_time:.1?}, Lustrine's after {own_time:.1?}"))
+    Ok(format!(
+        "{dropped} dropped; the kernel's after {their_time:.1?}, Lustrine's after {own_time:.1?}"
+    ))
 }
 
 /// The kernel reports no fault of its own since it started.

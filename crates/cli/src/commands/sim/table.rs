@@ -163,11 +163,15 @@ pub(super) fn sweep(source_name: &str, sweep: &Sweep, rows: &[Row]) -> String {
     out
 }
 
+/// Longest cell that the others of its column are aligned with. Saved results can have any names,
+/// and formatting fails beyond 65,535.
+const WIDTH_MAX: usize = 200;
+
 /// Columns as wide as necessary; the first and the last one are aligned to the left.
 pub(super) fn columns(heads: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([heads[column].len()]).max().unwrap_or(0)
+        cells.chain([heads[column].len()]).max().unwrap_or(0).min(WIDTH_MAX)
     };
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let mut out = "\n".to_owned();

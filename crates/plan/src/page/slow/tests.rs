@@ -86,6 +86,50 @@ fn what_is_slow_is_said_in_other_cases_too() {
     );
 }
 
+/// Clients and servers that are no node of the other side.
+fn from_to(clients: u32, servers: u32, rate: impl Fn(u32, u32) -> f64) -> Results {
+    let mut results = all_pairs(clients + servers, |_, _| 0.0);
+    results.points.retain_mut(|point| {
+        let client = &mut point.rows[0].by_client[0];
+        let at = |wanted: Nid| (0..clients + servers).find(|node| nid(*node) == wanted);
+        let server = client.server.and_then(at).expect("a server");
+        let from = at(client.nid).expect("a client");
+        client.counted.mib_per_s = rate(from, server.wrapping_sub(clients));
+        from < clients && server >= clients
+    });
+    results
+}
+
+#[test]
+fn the_side_with_few_nodes_is_not_blamed_for_the_other_one() {
+    let servers = from_to(2, 8, |_, server| if server < 3 { 10.0 } else { 100.0 });
+    assert_eq!(
+        verdict(&servers),
+        "node 10.0.0.5@tcp is slow: 2 of its 2 pairs are below half of the median; node \
+         10.0.0.4@tcp is slow: 2 of its 2 pairs are below half of the median; node 10.0.0.3@tcp \
+         is slow: 2 of its 2 pairs are below half of the median"
+    );
+    let one = from_to(1, 8, |_, server| if server < 2 { 10.0 } else { 100.0 });
+    assert_eq!(
+        verdict(&one),
+        "single pairs are slow: 10.0.0.1@tcp -> 10.0.0.2@tcp with 10% of the median, 10.0.0.1@tcp \
+         -> 10.0.0.3@tcp with 10% of the median"
+    );
+}
+
+#[test]
+fn a_test_that_moved_nothing_comes_first() {
+    let mut results = all_pairs(3, |_, _| 0.0);
+    for point in &mut results.points {
+        let mut ping = point.rows[0].clone();
+        (ping.test, ping.size) = (TestKind::Ping, 0);
+        ping.by_client[0].counted.ops_per_s = 5000.0;
+        point.rows.insert(0, ping);
+    }
+    let html = page(&results, "").html;
+    assert!(html.contains("6 of 6 pairs moved nothing"), "{}", &html[..2000]);
+}
+
 #[test]
 fn different_tests_of_pairs_are_not_mixed() {
     let mut results = all_pairs(3, |_, _| 100.0);
