@@ -178,8 +178,8 @@ impl Started {
     }
 }
 
-/// A line for each host, with the step that failed and why. The texts may come from other hosts, and
-/// from files of results.
+/// A line for each host, with the step that failed and why. The texts may come from other hosts,
+/// and from files of results.
 pub fn missing_lines(missing: &[MissingHost]) -> String {
     let cells = |one: &MissingHost| {
         let why = one.why.lines().map(str::trim).collect::<Vec<_>>().join("; ");
@@ -199,7 +199,10 @@ pub fn missing_lines(missing: &[MissingHost]) -> String {
 /// The beginning of a text from elsewhere, of at most this many characters, without those that a
 /// terminal obeys or that change the order in which text is shown.
 pub fn printable(text: &str, most: usize) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = |c: char| {
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(c, '\u{2066}'..='\u{2069}')
+    };
     let mut chars = text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c });
     let shown: String = chars.by_ref().take(most).collect();
     if chars.next().is_some() { shown + "..." } else { shown }
@@ -216,7 +219,8 @@ mod tests {
             step: step.to_owned(),
             why: why.to_owned(),
         };
-        let list = [one("c1", "copy", "a\n b"), one("c10", "connect", "\u{1b}[2J\u{7}\u{202e}x")];
+        let odd = "\u{1b}[2J\u{7}\u{202e}x";
+        let list = [one("c1", "copy", "a\n b"), one("c10", "connect", odd)];
         assert_eq!(missing_lines(&list), "  c1   copy     a; b\n  c10  connect   [2J  x\n");
         // A file of results may have any text; such a width would panic.
         let long = "y".repeat(70_000);

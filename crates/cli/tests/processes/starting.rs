@@ -73,7 +73,8 @@ impl Hosts {
             // What hosts say must not reach the terminal as it is.
             (
                 "other/uname",
-                "#!/bin/sh\ntest \"$1\" = -s && echo Linux || printf 'sparc64\\033[2J%060d\\n' 0\n",
+                "#!/bin/sh\ntest \"$1\" = -s && echo Linux || \
+                 printf 'sparc64\\033[2J%060d\\n' 0\n",
             ),
             // A network that takes minutes for the program.
             (
