@@ -79,7 +79,8 @@ impl Hosts {
             // A network that takes minutes for the program.
             (
                 "slow/head",
-                "#!/bin/sh\npart=\"$FAKES/slow/$$\"\nwhile dd bs=4096 count=1 2>/dev/null >\"$part\"\n\
+                "#!/bin/sh\npart=\"$FAKES/slow/$$\"\n\
+                 while dd bs=4096 count=1 2>/dev/null >\"$part\"\n\
                  test -s \"$part\"; do cat \"$part\"; sleep 0.05; done\n",
             ),
             // A connection that is lost.
