@@ -24,8 +24,8 @@ pub enum HostListError {
     /// There is no host in it.
     #[error("no hosts; an example is c[01-16],login1")]
     Empty,
-    /// It stands for more hosts than the caller wants.
-    #[error("{word:?} makes more than {most} hosts")]
+    /// It has more names than the caller wants.
+    #[error("with {word:?} the list has more than {most} names")]
     TooMany {
         /// The part of the list with which it is too much.
         word: String,
@@ -43,12 +43,15 @@ pub enum HostListError {
         /// The part in the brackets.
         range: String,
     },
-    /// A character that names of hosts do not have, or a wrong length.
+    /// A character that names of hosts do not have.
     #[error(
         "{0:?} is not the name of a host: names have letters, digits, '.', '_' and '-', and begin \
          with a letter or digit"
     )]
     Name(String),
+    /// More characters than names of hosts have.
+    #[error("{0:?} makes a name of more than {NAME_MAX} characters")]
+    Long(String),
 }
 
 /// The hosts of a list, each once, in its order.
@@ -57,19 +60,20 @@ pub enum HostListError {
 /// text has.
 ///
 /// # Errors
-/// When the text is not a list of hosts, has none, or has more than `most`.
+/// When the text is not a list of hosts, has none, or has more than `most` names; repeated names
+/// and those that are not wanted count too.
 pub fn host_list(text: &str, most: usize) -> Result<Vec<String>, HostListError> {
     let (mut hosts, mut excluded) = (Vec::new(), BTreeSet::new());
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut names) = (BTreeSet::new(), 0);
     for word in words(text)? {
-        match word.strip_prefix('-') {
-            Some(word) => excluded.extend(expand(word, most)?),
-            None => {
-                hosts.extend(expand(word, most)?.into_iter().filter(|h| seen.insert(h.clone())))
-            }
-        }
-        if hosts.len() > most || excluded.len() > most {
+        let found = expand(word.strip_prefix('-').unwrap_or(word), most)?;
+        names += found.len();
+        if names > most {
             return Err(HostListError::TooMany { word: clipped(word), most });
+        }
+        match word.starts_with('-') {
+            true => excluded.extend(found),
+            false => hosts.extend(found.into_iter().filter(|host| seen.insert(host.clone()))),
         }
     }
     hosts.retain(|host| !excluded.contains(host));
@@ -126,6 +130,14 @@ fn expand(word: &str, most: usize) -> Result<Vec<String>, HostListError> {
     if count > most as u64 {
         return Err(HostListError::TooMany { word: clipped(word), most });
     }
+    // A number has at least one digit.
+    let shortest = parts.iter().map(|part| match part {
+        Part::Text(text) => text.len(),
+        Part::Ranges(_) => 1,
+    });
+    if shortest.sum::<usize>() > NAME_MAX {
+        return Err(HostListError::Long(clipped(word)));
+    }
     let mut hosts = vec![String::new()];
     for part in &parts {
         match part {
@@ -142,7 +154,7 @@ fn expand(word: &str, most: usize) -> Result<Vec<String>, HostListError> {
             }
         }
         if hosts.iter().any(|host| host.len() > NAME_MAX) {
-            return Err(HostListError::Name(clipped(word)));
+            return Err(HostListError::Long(clipped(word)));
         }
     }
     match hosts.iter().find(|host| !is_host(host)) {
@@ -185,9 +197,7 @@ fn range(text: &str) -> Option<Range> {
 
 fn is_host(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(plain)
-        && name.len() <= NAME_MAX
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(plain)
 }
 
 #[cfg(test)]

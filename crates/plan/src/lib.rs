@@ -51,6 +51,6 @@ pub use results::{
 pub use run::{Env, Progress, RunError, Stage, UnexpectedAnswer, run};
 pub use start::{
     HOST, Missing, MissingHost, Start, StartMethod, StartMethodError, Started, StartedHost,
-    missing_lines,
+    missing_lines, printable,
 };
 pub use table::table;

@@ -1,5 +1,7 @@
 //! A plan: the nodes, the tests, and their times.
 
+use std::collections::BTreeSet;
+
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
@@ -31,7 +33,8 @@ impl Plan {
                 if let Dimension::Nodes(group, values) = dimension {
                     let there = nodes.get(*group).map_or(0, Vec::len) as u32;
                     values.iter_mut().for_each(|value| *value = there.min(*value));
-                    values.dedup();
+                    let mut seen = BTreeSet::new();
+                    values.retain(|value| seen.insert(*value));
                 }
             }
         }

@@ -41,6 +41,7 @@ const IDLE_PAUSE: Nanos = Nanos::from_millis(200);
 const NAMED_MAX: usize = 3;
 
 const GROUP: &str = "all";
+
 /// The environment in which a plan runs.
 pub trait Env {
     /// Passes a command to the console, and waits for the answer.

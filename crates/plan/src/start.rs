@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 /// What stands for the name of the host in a command.
 pub const HOST: &str = "{host}";
 
+/// Most characters of a host's name, or a step's, in a line about a missing host.
+const CELL_MAX: usize = 253;
+
+/// Most characters of the reason.
+const WHY_MAX: usize = 6 << 10;
+
 /// How nodes are started for the time of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
@@ -172,13 +178,54 @@ impl Started {
     }
 }
 
-/// A line for each host, with the step that failed and why.
+/// A line for each host, with the step that failed and why. The texts may come from other hosts,
+/// and from files of results.
 pub fn missing_lines(missing: &[MissingHost]) -> String {
-    let longest = |of: fn(&MissingHost) -> usize| missing.iter().map(of).max().unwrap_or(0);
-    let (host, step) = (longest(|one| one.host.len()), longest(|one| one.step.len()));
-    let line = |one: &MissingHost| {
+    let cells = |one: &MissingHost| {
         let why = one.why.lines().map(str::trim).collect::<Vec<_>>().join("; ");
-        format!("  {:host$}  {:step$}  {why}\n", one.host, one.step)
+        let (host, step) = (printable(&one.host, CELL_MAX), printable(&one.step, CELL_MAX));
+        [host, step, printable(&why, WHY_MAX)]
     };
-    missing.iter().map(line).collect()
+    let rows: Vec<[String; 3]> = missing.iter().map(cells).collect();
+    let longest = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+    };
+    let (first, second) = (longest(0), longest(1));
+    let line =
+        |[host, step, why]: &[String; 3]| format!("  {host:first$}  {step:second$}  {why}\n");
+    rows.iter().map(line).collect()
+}
+
+/// The beginning of a text from elsewhere, of at most this many characters, without those that a
+/// terminal obeys or that change the order in which text is shown.
+pub fn printable(text: &str, most: usize) -> String {
+    let turns = |c: char| {
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(c, '\u{2066}'..='\u{2069}')
+    };
+    let mut chars = text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c });
+    let shown: String = chars.by_ref().take(most).collect();
+    if chars.next().is_some() { shown + "..." } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_about_missing_hosts_are_short_and_obeyed_by_no_terminal() {
+        let one = |host: &str, step: &str, why: &str| MissingHost {
+            host: host.to_owned(),
+            step: step.to_owned(),
+            why: why.to_owned(),
+        };
+        let odd = "\u{1b}[2J\u{7}\u{202e}x";
+        let list = [one("c1", "copy", "a\n b"), one("c10", "connect", odd)];
+        assert_eq!(missing_lines(&list), "  c1   copy     a; b\n  c10  connect   [2J  x\n");
+        // A file of results may have any text; such a width would panic.
+        let long = "y".repeat(70_000);
+        let lines = missing_lines(&[one(&long, &long, &long), one("c1", "copy", "z")]);
+        assert!(lines.len() < WHY_MAX + 5 * CELL_MAX, "{}", lines.len());
+        assert!(lines.ends_with("  z\n"), "{lines}");
+    }
 }

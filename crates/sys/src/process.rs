@@ -1,7 +1,8 @@
 //! Information about this process.
 
+use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::process::Child;
+use std::process::{Child, ChildStdin};
 
 use rustix::process::{Pid, Signal};
 
@@ -26,6 +27,15 @@ pub fn end_group(child: &Child, how: EndSignal) {
     };
     // It fails if the group has ended.
     let _ = rustix::process::kill_process_group(Pid::from_child(child), signal);
+}
+
+/// From now on a write to this input never waits: if the pipe has no room, it fails with
+/// [`io::ErrorKind::WouldBlock`].
+///
+/// # Errors
+/// Those of ioctl(2).
+pub fn never_wait(input: &ChildStdin) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(input, true)?)
 }
 
 /// How processes are ended.

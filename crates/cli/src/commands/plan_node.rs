@@ -1,10 +1,10 @@
 //! `lustrine plan-node`: the node that `lustrine selftest --plan` has started on another host.
 //!
-//! It is not for people. It speaks with the process that has started it through its standard input
-//! and output, which ssh or another program carries: a line that begins with [`MARK`] reports what
-//! it does, and any line it reads shows that the other side is alive. It ends when standard input
-//! ends, when no line arrives for a minute, and with the signals that end processes. It has no
-//! control socket and writes no file; its program's file is removed before it reports.
+//! Users do not run it. Its standard input and output lead to the process that has started it,
+//! through ssh or another program: a line that begins with [`MARK`] reports what it does, and any
+//! line that it reads shows that the other side is alive. It ends when standard input ends, when no
+//! line arrives for a minute, and with the signals that end processes. It has no control socket and
+//! writes no file; its program's file is removed before it reports.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -39,10 +39,10 @@ pub(crate) const PROGRAM: &str = "lustrine";
 /// The node answers, as a [`PlanNode`] in JSON.
 pub(crate) const NODE: &str = "node";
 
-/// The node obeys its console.
+/// The node trusts its console.
 pub(crate) const READY: &str = "ready";
 
-/// What precedes the NIDs of the console that the node is to obey.
+/// What precedes the NIDs of the console that the node is to trust.
 pub(crate) const CONSOLES: &str = "consoles ";
 
 /// The interval at which the other side sends a line.
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &PlanNodeArgs) -> Result<(), Failure> {
         remove_program();
     }
     let mut config = args.node.node_config(print_error)?;
-    // Until its console is known it obeys none.
+    // Until its console is known it carries out requests of none.
     config.selftest.mode = ServiceMode::Off;
     let node = Node::start(&config).map_err(|error| error.to_string())?;
     let served = serve(&node, &signals, Duration::from_secs_f64(args.silence));
@@ -143,7 +143,7 @@ fn serve(node: &Node, signals: &Signals, silence: Duration) -> Result<(), Failur
             Ok(line) => {
                 heard = Instant::now();
                 if let Some(consoles) = line.trim_end().strip_prefix(CONSOLES) {
-                    obey(node, consoles)?;
+                    trust(node, consoles)?;
                     say(READY)?;
                 }
             }
@@ -158,7 +158,7 @@ fn serve(node: &Node, signals: &Signals, silence: Duration) -> Result<(), Failur
 }
 
 /// From now on only these consoles may use the selftest service.
-fn obey(node: &Node, consoles: &str) -> Result<(), Failure> {
+fn trust(node: &Node, consoles: &str) -> Result<(), Failure> {
     let list: ConsoleList = consoles.parse().map_err(|why| format!("{consoles:?}: {why}"))?;
     if list.is_empty() {
         return Err("no console is named".to_owned().into());

@@ -32,6 +32,9 @@ case " $ODD " in
 *" $host:other "*) export PATH="$FAKES/other:$PATH" ;;
 *" $host:nowhere "*) TMPDIR=/no/such/directory ;;
 *" $host:forbids "*) export PATH="$FAKES/forbids:$PATH" ;;
+*" $host:slow "*) export PATH="$FAKES/slow:$PATH" ;;
+*" $host:cut "*) export PATH="$FAKES/cut:$PATH" TMPDIR="$FAKES/cut" ;;
+*" $host:keeps "*) export PATH="$FAKES/keeps:$PATH" ;;
 *" $host:silent "*) exec sleep 1000 ;;
 *" $host:small "*)
     for tool in sh mktemp head wc chmod rm uname; do
@@ -61,13 +64,28 @@ struct Hosts {
 impl Hosts {
     fn new(count: usize) -> Hosts {
         let scratch = Scratch::new();
-        for dir in ["bin", "tmp", "other", "forbids", "small"] {
+        for dir in ["bin", "tmp", "other", "forbids", "small", "slow", "cut", "keeps"] {
             fs::create_dir(scratch.file(dir)).expect("the test's directory can be written to");
         }
         for (name, text) in [
             ("bin/ssh", SSH),
             ("bin/srun", SRUN),
-            ("other/uname", "#!/bin/sh\ntest \"$1\" = -s && echo Linux || echo sparc64\n"),
+            // What hosts say must not reach the terminal as it is.
+            (
+                "other/uname",
+                "#!/bin/sh\ntest \"$1\" = -s && echo Linux || \
+                 printf 'sparc64\\033[2J%060d\\n' 0\n",
+            ),
+            // A network that takes minutes for the program.
+            (
+                "slow/head",
+                "#!/bin/sh\npart=\"$FAKES/slow/$$\"\n\
+                 while dd bs=4096 count=1 2>/dev/null >\"$part\"\n\
+                 test -s \"$part\"; do cat \"$part\"; sleep 0.05; done\n",
+            ),
+            // A connection that is lost.
+            ("cut/head", "#!/bin/sh\nkill -9 $PPID\n"),
+            ("keeps/rm", "#!/bin/sh\nexit 1\n"),
             // A file that may not be executed, as on a file system that is mounted with noexec.
             ("forbids/chmod", "#!/bin/sh\nexec /bin/chmod 600 \"$2\"\n"),
         ] {
@@ -178,9 +196,8 @@ fn a_plan_starts_its_nodes_with_ssh_and_leaves_nothing() {
 
 #[test]
 fn hosts_that_cannot_be_started_are_named_with_the_reason() {
-    let hosts = Hosts::new(9);
-    let odd = ["", "", "", "refused", "full", "other", "nowhere", "forbids", "busy"];
-    // Root may run any file that anybody may run, but none that nobody may run.
+    let hosts = Hosts::new(10);
+    let odd = ["", "", "", "refused", "full", "other", "nowhere", "forbids", "busy", "cut"];
     let _busy = TcpListener::bind((hosts.ips[8], hosts.port)).expect("the port is free there");
     let odd: Vec<String> =
         hosts.ips.iter().zip(odd).map(|(ip, odd)| format!("{ip}:{odd}")).collect();
@@ -195,13 +212,16 @@ fn hosts_that_cannot_be_started_are_named_with_the_reason() {
     let reasons = [
         ("connect", "ssh ended (exit status: 255): ssh: connect to host"),
         ("copy", ""),
-        ("copy", "the machine is sparc64, and the program is for "),
+        ("copy", "the machine is sparc64 [2J000000000000000000000..., and the program is for "),
         ("directory", "\"directory: PATH\" in the plan names another place"),
         ("run", "the file system may forbid programs (noexec)"),
         ("node", "in use"),
+        ("copy", "ssh ended (signal: 9 (SIGKILL)); it is not certain that its files are removed"),
     ];
-    let stopped = run(&[]).expect_code(1);
-    stopped.expect_stderr(&["6 of 9 hosts could not be started", "nothing was measured"]);
+    let said = ["7 of 10 hosts could not be started", "nothing was measured"];
+    let stopped = run(&[]).expect_code(1).expect_stderr(&said);
+    assert!(!stopped.stderr.contains('\u{1b}'), "{}", stopped.stderr);
+    assert_eq!(stopped.stderr.matches("not certain").count(), 1, "{}", stopped.stderr);
     hosts.expect_nothing();
     let went_on = run(&["--missing", "continue"]).ok();
     hosts.expect_nothing();
@@ -243,11 +263,20 @@ fn nothing_is_left_whatever_ends_the_run() {
 fn nothing_is_left_of_a_copy_that_is_cut() {
     let hosts = Hosts::new(3);
     let list = hosts.list();
-    for signal in [Signal::KILL, Signal::TERM, Signal::KILL] {
-        let run = Running::start(&mut hosts.command("  method: ssh\n", &["--hosts", &list]));
-        eventually("a directory", || (!hosts.files().is_empty()).then_some(()));
+    let odd = hosts.ips.iter().map(|ip| format!("{ip}:slow")).collect::<Vec<_>>().join(" ");
+    for (signal, status) in [(Signal::KILL, None), (Signal::TERM, Some(130))] {
+        let mut command = hosts.command("  method: ssh\n", &["--hosts", &list]);
+        let run = Running::start(command.env("ODD", &odd));
+        eventually("three programs that are copied", || {
+            let files = hosts.files();
+            let size = |dir: &PathBuf| fs::metadata(dir.join("lustrine")).map_or(0, |it| it.len());
+            (files.len() == 3 && files.iter().all(|dir| size(dir) > 0)).then_some(())
+        });
         run.signal(signal);
-        run.end();
+        let ended = run.end();
+        assert_eq!(ended.code, status, "{ended:#?}");
+        assert!(!ended.stderr.contains("3 hosts started"), "{ended:#?}");
+        assert!(!ended.stderr.contains("not certain"), "{ended:#?}");
         hosts.expect_nothing();
     }
 }
@@ -262,13 +291,15 @@ fn a_node_that_hears_nothing_ends() {
     assert!(done.stdout.starts_with("lustrine-start: node {\"nids\":"), "{}", done.stdout);
 }
 
-/// A node that is killed is missed at the end, and the others end as usual.
+/// A node that is killed is missed at the end, and the others end as usual; so is the confirmation
+/// of a host that does not give it.
 #[test]
 fn a_node_that_ends_early_is_named() {
     let hosts = Hosts::new(3);
     let list = hosts.list();
     let args = ["--hosts", &list, "--time", "600", "--set", "cpu_npartitions=1"];
-    let mut run = Running::start(&mut hosts.command("  method: ssh\n", &args));
+    let mut command = hosts.command("  method: ssh\n", &args);
+    let mut run = Running::start(command.env("ODD", format!("{}:keeps", hosts.ips[2])));
     run.wait_for("  1 s  ping");
     let place = format!("tcp={}:", hosts.ips[1]);
     let [node] = started(&[place])[..] else { panic!("not one node") };
@@ -276,7 +307,8 @@ fn a_node_that_ends_early_is_named() {
     run.wait_for("  2 s  ping");
     run.signal(Signal::INT);
     let said = format!("nodes ended before the plan did: {}: ssh ended", hosts.ips[1]);
-    run.end().expect_code(130).expect_stderr(&[&said]);
+    let unclear = format!("ended and removed their files: {};", hosts.ips[2]);
+    run.end().expect_code(130).expect_stderr(&[&said, &unclear]);
     hosts.expect_nothing();
 }
 
@@ -358,7 +390,8 @@ fn a_dry_run_shows_the_hosts_and_contacts_none() {
     assert_eq!(hosts.calls(), "");
     for (args, said) in [
         (&["--hosts", "c[01-04]", "--local"][..], "cannot be used with"),
-        (&["--hosts", "c1"], "group clients needs 2 hosts, and only 1 are left"),
+        (&["--hosts", "c1"], "group clients needs 2 hosts, and only 1 is left of the list"),
+        (&["--exclude", "c1", "--local"], "cannot be used with"),
         (&["--start", "shh"], "allowed: ssh, srun, or a command with {host}"),
         (&["--hosts", "c[1-3]", "--control", "/x"], "has a console of its own"),
     ] {

@@ -76,7 +76,23 @@ fn large_ranges_are_refused_before_they_are_expanded() {
     }
     assert_eq!(host_list("c[1-4096]", 4096).map(|hosts| hosts.len()), Ok(4096));
     let long = host_list(&format!("c{}", "[1]".repeat(100_000)), 4096).expect_err("a long name");
-    assert!(matches!(long, HostListError::Name(_)), "{long}");
+    assert!(matches!(long, HostListError::Long(_)), "{long}");
+}
+
+/// Each of these texts would otherwise take a gibibyte or more.
+#[test]
+fn long_and_repeated_names_are_refused_before_they_are_expanded() {
+    let long = format!("c[1-4096]{}", "x".repeat(1 << 20));
+    let why = host_list(&long, 4096).expect_err("a long name");
+    assert!(matches!(why, HostListError::Long(_)), "{why}");
+    assert!(why.to_string().ends_with("makes a name of more than 253 characters"), "{why}");
+    for text in ["c[1-1024],", "-c[1-1024],"] {
+        let why = host_list(&text.repeat(87_000), 4096).expect_err("too many names");
+        assert!(matches!(why, HostListError::TooMany { .. }), "{why}");
+    }
+    assert_eq!(hosts(&"c[1-1024],".repeat(4)), hosts("c[1-1024]"));
+    assert_eq!(hosts(&"x".repeat(253)).len(), 253);
+    assert!(host_list(&"x".repeat(254), 4096).is_err());
 }
 
 /// A word of a list, and the hosts that it stands for by definition.

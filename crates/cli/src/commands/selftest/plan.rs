@@ -144,7 +144,7 @@ fn starting(
     args: &PlanArgs,
     given: &[Option<Vec<Nid>>],
 ) -> Result<(Option<Start>, Assigned), Failure> {
-    let start = if args.local { None } else { start::merged(plan, &args.start) };
+    let start = if args.local { None } else { start::merged(plan, &args.start)? };
     let Some(start) = start else { return Ok((None, Assigned::none(plan.groups.len()))) };
     let known = |name: &str| {
         let mut groups = plan.groups.iter().zip(given);
@@ -318,7 +318,7 @@ fn measure(
     };
     let mut started = started.map(|(nodes, _)| nodes);
     if let (Some(started), Link::Own { node, .. }) = (&mut started, &link) {
-        started.obey(&node.info().nids, &interrupt)?;
+        started.trust(&node.info().nids, &interrupt)?;
     }
     if local.is_none() {
         link.announce();

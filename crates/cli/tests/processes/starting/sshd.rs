@@ -33,8 +33,10 @@ fn server(hosts: &Hosts) -> Option<(Running, String)> {
         }
     }
     let (ip, port) = (hosts.console, crate::common::free_port(hosts.console));
+    // Root may log in there: nothing but the loopback can reach it.
+    let listen: String = hosts.ips.iter().map(|ip| format!("ListenAddress {ip}\n")).collect();
     let config = format!(
-        "Port {port}\nListenAddress 0.0.0.0\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
+        "Port {port}\n{listen}HostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
          StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\n\
          SetEnv TMPDIR={}\n",
         file("host"),
@@ -46,7 +48,7 @@ fn server(hosts: &Hosts) -> Option<(Running, String)> {
     command.args(["-D", "-e", "-f", &file("sshd_config")]);
     let mut server = Running::start(&mut command);
     eventually("a server that listens, or its end", || {
-        let listens = server.stderr().contains("Server listening");
+        let listens = server.stderr().matches("Server listening").count() == hosts.ips.len();
         (listens || !server.is_running()).then_some(())
     });
     if !server.is_running() {
@@ -59,6 +61,13 @@ fn server(hosts: &Hosts) -> Option<(Running, String)> {
         file("user")
     );
     Some((server, options))
+}
+
+/// Whether a process in /proc is ssh, and this one's child.
+fn is_ssh_of(place: &Path, parent: u32) -> bool {
+    let stat = fs::read_to_string(place.join("stat")).unwrap_or_default();
+    let Some((_, rest)) = stat.split_once(" (ssh) ") else { return false };
+    rest.split(' ').nth(1) == Some(&parent.to_string())
 }
 
 #[test]
@@ -80,10 +89,10 @@ fn the_real_ssh_starts_nodes_that_end_with_it() {
         run.wait_for("  1 s  ping");
         assert_eq!(started(&places).len(), 3);
         if kill_ssh {
-            let parent = format!(") S {} ", run.pid());
-            let stat = |place: &Path| fs::read_to_string(place.join("stat")).unwrap_or_default();
-            let ssh = processes(|p| stat(p).contains(&format!("(ssh{parent}")));
-            assert_eq!(ssh.len(), 3);
+            let ssh = eventually("three ssh", || {
+                let found = processes(|place| is_ssh_of(place, run.pid()));
+                (found.len() == 3).then_some(found)
+            });
             ssh.into_iter().for_each(|pid| kill_process(pid, Signal::KILL).expect("it is ours"));
             hosts.expect_nothing();
             run.signal(Signal::INT);

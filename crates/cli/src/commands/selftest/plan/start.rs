@@ -6,7 +6,7 @@ mod program;
 mod script;
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ChildStdin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -19,6 +19,7 @@ use lustrine_plan::{
     HOST, Missing, MissingHost, NodeSettings, Start, StartMethod, Started, StartedHost,
     missing_lines,
 };
+use lustrine_sys::process::never_wait;
 use lustrine_wire::nid::Nid;
 
 use crate::commands::plan_node::{CONSOLES, PULSE};
@@ -40,8 +41,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long they may take after they were asked with a signal.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a node may take to obey its console.
-const OBEY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a node may take to trust its console.
+const TRUST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Nodes on other hosts; they end when this is dropped, or with this process.
 pub(super) struct StartedNodes {
@@ -56,7 +57,7 @@ impl StartedNodes {
     ///
     /// # Errors
     /// When the program cannot be read, a signal arrives, and when a host is missing that may not
-    /// be; nothing is left running then.
+    /// be. All nodes are ended then.
     pub(super) fn start(
         start: &Start,
         hosts: &[String],
@@ -75,7 +76,7 @@ impl StartedNodes {
         if let Some(remark) = program.remark() {
             print_error(&remark);
         }
-        // Two pipes and a process for each host.
+        // Three pipes and a process for each host.
         let _ = lustrine_sys::limits::raise_descriptor_limit();
         let at_once = hosts.len().min(start.fanout as usize);
         note(&format!(
@@ -173,17 +174,17 @@ impl StartedNodes {
         self.channels.iter().map(|channel| channel.about.settings.clone()).collect()
     }
 
-    /// From now on the nodes obey this console, and no other.
+    /// From now on the nodes trust this console, and no other.
     ///
     /// # Errors
     /// When one does not.
-    pub(super) fn obey(&mut self, console: &[Nid], interrupt: &Interrupt) -> Result<(), Failure> {
+    pub(super) fn trust(&mut self, console: &[Nid], interrupt: &Interrupt) -> Result<(), Failure> {
         let nids: Vec<String> = console.iter().map(Nid::to_string).collect();
         self.pulse.send(&format!("{CONSOLES}{}\n", nids.join(" ")));
-        let deadline = Instant::now() + OBEY_TIMEOUT;
+        let deadline = Instant::now() + TRUST_TIMEOUT;
         for channel in &mut self.channels {
             channel.wait_ready(deadline, &|| interrupt.check()).map_err(|why| match why {
-                StartError::Stopped => Failure::Interrupted,
+                StartError::Stopped(_) => Failure::Interrupted,
                 StartError::Failed(missing) => {
                     Failure::Failed(format!("the node on {}: {}", missing.host, missing.why))
                 }
@@ -211,13 +212,18 @@ impl StartedNodes {
         }
         self.pulse.close();
         let unclear = channel::end(channels, END_TIMEOUT, SIGNAL_TIMEOUT);
-        if !unclear.is_empty() && early.is_empty() {
-            print_error(&format!(
-                "it is not certain that the nodes on these hosts ended and removed their files: \
-                 {}; without this process they end within a minute",
-                unclear.join(", ")
-            ));
-        }
+        say_unclear(&unclear);
+    }
+}
+
+/// Names hosts that did not confirm that their files are removed.
+fn say_unclear(hosts: &[String]) {
+    if !hosts.is_empty() {
+        print_error(&format!(
+            "it is not certain that the nodes on these hosts ended and removed their files: {}; \
+             without this process they end within a minute",
+            hosts.join(", ")
+        ));
     }
 }
 
@@ -261,7 +267,7 @@ impl Attempts<'_> {
                 });
             }
             drop(sender);
-            let mut failure = None;
+            let (mut failure, mut unclear) = (None, Vec::new());
             loop {
                 match done.recv_timeout(LOOK) {
                     Ok(Ok((channel, stdin))) => {
@@ -269,7 +275,8 @@ impl Attempts<'_> {
                         nodes.channels.push(channel);
                     }
                     Ok(Err(StartError::Failed(missing))) => nodes.missing.push(missing),
-                    Ok(Err(StartError::Stopped)) | Err(RecvTimeoutError::Timeout) => {}
+                    Ok(Err(StartError::Stopped(host))) => unclear.extend(host),
+                    Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
                 if failure.is_none()
@@ -279,6 +286,7 @@ impl Attempts<'_> {
                     stop.store(true, Ordering::Relaxed);
                 }
             }
+            say_unclear(&unclear);
             failure.map_or(Ok(()), Err)
         })
     }
@@ -349,6 +357,8 @@ impl Pulse {
     }
 
     fn add(&self, input: ChildStdin) {
+        // It cannot fail for a pipe.
+        let _ = never_wait(&input);
         self.inputs.lock().unwrap_or_else(PoisonError::into_inner).push(input);
     }
 
@@ -366,10 +376,39 @@ impl Pulse {
     }
 }
 
-/// A node that has ended takes nothing; that is seen elsewhere. The lines are so short and few that
-/// they fit into the pipe even if a node takes none for days.
+/// Writes a line to all inputs, and waits for none: one whose pipe is full misses it, as if the
+/// network lost it. An input that takes a part of the line or has failed is closed. That a node has
+/// ended is seen elsewhere.
 fn write_all(inputs: &Mutex<Vec<ChildStdin>>, line: &str) {
-    for input in inputs.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
-        let _ = input.write_all(line.as_bytes());
+    let takes = |input: &mut ChildStdin| match input.write(line.as_bytes()) {
+        Ok(length) => length == line.len(),
+        Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+    };
+    inputs.lock().unwrap_or_else(PoisonError::into_inner).retain_mut(takes);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// As when ssh is stopped: its pipe takes 64 KiB, or less, and then nothing.
+    #[test]
+    fn a_process_that_reads_nothing_holds_up_no_other() {
+        let mut stalled = Command::new("sleep").arg("600").stdin(Stdio::piped()).spawn();
+        let stalled = stalled.as_mut().expect("sleep is everywhere");
+        let input = stalled.stdin.take().expect("it is a pipe");
+        let (sender, done) = mpsc::channel();
+        thread::spawn(move || {
+            let mut pulse = Pulse::start();
+            pulse.add(input);
+            (0..20_000).for_each(|_| pulse.send("alive\n"));
+            pulse.close();
+            sender.send(()).expect("the test waits");
+        });
+        let ended = done.recv_timeout(Duration::from_secs(60));
+        stalled.kill().and_then(|()| stalled.wait()).expect("it is ours");
+        assert_eq!(ended, Ok(()));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lustrine_plan::{HOST, MissingHost, Start, StartMethod};
+use lustrine_plan::{HOST, MissingHost, Start, StartMethod, printable};
 use lustrine_sys::process::{EndSignal, end_group};
 use lustrine_wire::nid::Nid;
 
@@ -26,6 +26,12 @@ const LINES_MAX: usize = 64;
 
 /// How much of standard error is kept, from its end.
 const TAIL_MAX: usize = 4 << 10;
+
+/// Most characters of a word that a host sends in the place of a known one.
+const WORD_MAX: usize = 32;
+
+/// Most characters of the reason why a host is missing; the kept standard error fits in.
+const WHY_MAX: usize = 5 << 10;
 
 /// How many of its lines are shown.
 const TAIL_LINES: usize = 3;
@@ -71,8 +77,8 @@ pub(super) fn command(method: &StartMethod, start: &Start, host: &str) -> Comman
 pub(super) enum StartError {
     /// It failed.
     Failed(MissingHost),
-    /// The user wants to end.
-    Stopped,
+    /// The user wants to end; the host, if it did not confirm that its files are removed.
+    Stopped(Option<String>),
 }
 
 /// The start of a node on one host.
@@ -94,17 +100,37 @@ impl Attempt<'_> {
     /// Starts the node. As long as the input that comes with it is open, the node continues.
     ///
     /// # Errors
-    /// When a step fails, the time is over, or the user wants to end; nothing is left running then.
+    /// When a step fails, the time is over, or the user wants to end. Nothing is left then, as far
+    /// as the error does not say otherwise.
     pub(super) fn run(mut self) -> Result<(Channel, ChildStdin), StartError> {
-        let (mut link, mut input) = Link::spawn(self.host, &mut self.command)?;
+        let (mut link, input) = Link::spawn(self.host, &mut self.command)?;
+        match (self.steps(&mut link, input), self.host.to_owned()) {
+            (Ok((about, input)), host) => Ok((Channel { host, about, link }, input)),
+            (Err(why), _) if !link.has_directory || link.is_gone_soon() => Err(why),
+            (Err(StartError::Stopped(_)), host) => Err(StartError::Stopped(Some(host))),
+            (Err(StartError::Failed(mut missing)), _) => {
+                missing.why += "; it is not certain that its files are removed";
+                Err(StartError::Failed(missing))
+            }
+        }
+    }
+
+    fn steps(
+        &self,
+        link: &mut Link,
+        mut input: ChildStdin,
+    ) -> Result<(PlanNode, ChildStdin), StartError> {
         // If it cannot be written, the process has ended and says why.
         let _ = input.write_all(self.script.as_bytes());
-        let shell = self.wait(&mut link, "connect", SHELL)?;
+        let shell = self.wait(link, "connect", SHELL)?;
+        link.has_directory = true;
         let (system, machine) = shell.split_once(' ').unwrap_or((&shell, ""));
         if system != "Linux" {
+            let system = printable(system, WORD_MAX);
             return Err(link.failed("connect", format!("the system there is {system}, not Linux")));
         }
         if let Err(own) = self.program.runs_on(machine) {
+            let machine = printable(machine, WORD_MAX);
             let why = format!(
                 "the machine is {machine}, and the program is for {own}; --program FILE names \
                  another"
@@ -117,14 +143,12 @@ impl Attempt<'_> {
             let _ = input.write_all(&program.bytes);
             let _ = sender.send(input);
         });
-        self.wait(&mut link, "copy", COPIED)?;
+        self.wait(link, "copy", COPIED)?;
         let unsent = |_| link.failed("copy", "the program was not sent as a whole".to_owned());
         let input = sent.recv_timeout(OUTPUT_TIMEOUT).map_err(unsent)?;
-        let about = self.wait(&mut link, "node", NODE)?;
+        let about = self.wait(link, "node", NODE)?;
         match serde_json::from_str::<PlanNode>(about.trim()) {
-            Ok(about) if !about.nids.is_empty() => {
-                Ok((Channel { host: self.host.to_owned(), about, link }, input))
-            }
+            Ok(about) if !about.nids.is_empty() => Ok((about, input)),
             _ => Err(link.failed("node", "the node there is of another release".to_owned())),
         }
     }
@@ -152,7 +176,7 @@ impl Channel {
         self.about.nids[0]
     }
 
-    /// Waits until the node obeys its console.
+    /// Waits until the node trusts its console.
     pub(super) fn wait_ready(
         &mut self,
         deadline: Instant,
@@ -201,6 +225,8 @@ struct Link {
     /// Reports, without their mark.
     said: Receiver<String>,
     tail: Tail,
+    /// Whether there was a directory for the program.
+    has_directory: bool,
 }
 
 impl Link {
@@ -221,8 +247,8 @@ impl Link {
         };
         let (sender, said) = mpsc::sync_channel(LINES_MAX);
         in_background(move || reports(output, &sender));
-        let link = Link { host: host.to_owned(), program, group, said, tail: Tail::of(errors) };
-        Ok((link, input))
+        let (host, tail) = (host.to_owned(), Tail::of(errors));
+        Ok((Link { host, program, group, said, tail, has_directory: false }, input))
     }
 
     /// Waits for a report and returns the rest of its line.
@@ -251,7 +277,7 @@ impl Link {
                     return Err(self.failed(step, self.why_ended(status)));
                 }
             }
-            check().map_err(|_| StartError::Stopped)?;
+            check().map_err(|_| StartError::Stopped(None))?;
             if Instant::now() >= deadline {
                 let mut why = format!("no answer within {} s", timeout.as_secs());
                 let tail = self.tail.text();
@@ -296,6 +322,16 @@ impl Link {
         }
     }
 
+    /// Whether the host confirms after a failure that its files are removed: by itself, or, if it
+    /// still waits for something, after the process that reaches it was asked to end.
+    fn is_gone_soon(&mut self) -> bool {
+        if self.is_gone(Instant::now() + SIGNAL_TIMEOUT) {
+            return true;
+        }
+        self.group.signal(EndSignal::Terminate);
+        self.is_gone(Instant::now() + SIGNAL_TIMEOUT)
+    }
+
     /// Whether the host has confirmed that the node's files are removed.
     fn is_gone(&self, deadline: Instant) -> bool {
         loop {
@@ -310,8 +346,8 @@ impl Link {
 }
 
 fn missing(host: &str, step: &str, why: &str) -> MissingHost {
-    let step: String = printable(step).chars().take(16).collect();
-    MissingHost { host: host.to_owned(), step, why: why.to_owned() }
+    let (step, why) = (printable(step, WORD_MAX), printable(why, WHY_MAX));
+    MissingHost { host: host.to_owned(), step, why }
 }
 
 /// A process and its group; ended when this is dropped.
@@ -411,13 +447,8 @@ impl Tail {
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
         let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-        last.iter().map(|line| printable(line)).collect::<Vec<_>>().join("; ")
+        last.iter().map(|line| printable(line, TAIL_MAX)).collect::<Vec<_>>().join("; ")
     }
-}
-
-/// The text without characters that a terminal would obey.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// A thread that nothing waits for; it ends with the pipe that it serves.

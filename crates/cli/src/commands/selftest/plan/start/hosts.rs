@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, ValueEnum};
-use lustrine_plan::{Group, Members, Missing, Plan, Start, StartMethod, host_list};
+use lustrine_plan::{Members, Missing, Plan, Start, StartMethod, host_list};
 
 use crate::output::Failure;
 
-/// Largest number of hosts: each needs a process here.
+/// Largest number of hosts with nodes: each needs a process here.
 const HOSTS_MAX: usize = 1024;
+
+/// Most names in a list, of which some may be excluded or not needed.
+const NAMES_MAX: usize = 65_536;
 
 /// Largest file with hosts, in bytes.
 const FILE_MAX: u64 = 1 << 20;
@@ -38,15 +41,15 @@ pub(crate) struct StartArgs {
     hosts: Vec<String>,
 
     /// Hosts that are left out
-    #[arg(long, value_name = "HOSTS", requires = "plan")]
+    #[arg(long, value_name = "HOSTS", requires = "plan", conflicts_with = "local")]
     exclude: Vec<String>,
 
     /// The program that runs on the hosts [default: this one]
-    #[arg(long, value_name = "FILE", requires = "plan")]
+    #[arg(long, value_name = "FILE", requires = "plan", conflicts_with = "local")]
     program: Option<String>,
 
     /// What happens if a host cannot be started [default: what the plan says, else stop]
-    #[arg(long, value_enum, requires = "plan")]
+    #[arg(long, value_enum, requires = "plan", conflicts_with = "local")]
     missing: Option<MissingWord>,
 }
 
@@ -64,14 +67,33 @@ impl StartArgs {
     fn is_given(&self) -> bool {
         self.start.is_some() || !self.hosts.is_empty()
     }
+
+    /// The first of the options that say how something is done, and not that it is.
+    fn refinement(&self) -> Option<&'static str> {
+        let given = [
+            ("--exclude", !self.exclude.is_empty()),
+            ("--program", self.program.is_some()),
+            ("--missing", self.missing.is_some()),
+        ];
+        given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
+    }
 }
 
 /// How nodes are started: what the plan says, with the options instead where they are given;
 /// `None` if neither says anything.
-pub(crate) fn merged(plan: &Plan, args: &StartArgs) -> Option<Start> {
+///
+/// # Errors
+/// When an option needs nodes on other hosts, and neither says that there are some.
+pub(crate) fn merged(plan: &Plan, args: &StartArgs) -> Result<Option<Start>, Failure> {
     let names_hosts = plan.groups.iter().any(|group| matches!(group.members, Members::Hosts(_)));
     if plan.start.is_none() && !args.is_given() && !names_hosts {
-        return None;
+        return match args.refinement() {
+            Some(option) => Err(Failure::Usage(format!(
+                "{option} is for nodes on other hosts, and neither the plan nor --start says that \
+                 some are started"
+            ))),
+            None => Ok(None),
+        };
     }
     let mut start = plan.start.clone().unwrap_or_default();
     start.method = args.start.clone().or(start.method);
@@ -82,7 +104,7 @@ pub(crate) fn merged(plan: &Plan, args: &StartArgs) -> Option<Start> {
         Some(MissingWord::Continue) => Missing::Continue,
         None => start.missing,
     };
-    Some(start)
+    Ok(Some(start))
 }
 
 /// The hosts of a plan.
@@ -107,7 +129,7 @@ impl Assigned {
     }
 }
 
-/// The hosts of each group. `known` says which  have NIDs on the command line.
+/// The hosts of each group. `known` says which have NIDs.
 ///
 /// # Errors
 /// When a list is invalid, or groups have no hosts or too few.
@@ -119,7 +141,9 @@ pub(crate) fn assign(
 ) -> Result<Assigned, Failure> {
     let (mut by_group, mut free): (BTreeMap<&str, Vec<String>>, Vec<String>) = Default::default();
     for text in &args.hosts {
-        match text.split_once('=') {
+        // Names of files and variables are no names of groups.
+        let named = if text.starts_with(['^', '$']) { None } else { text.split_once('=') };
+        match named {
             None => free.push(text.clone()),
             Some((name, hosts)) if plan.groups.iter().any(|group| group.name == name) => {
                 by_group.entry(name).or_default().push(hosts.to_owned());
@@ -133,53 +157,91 @@ pub(crate) fn assign(
             }
         }
     }
-    if free.is_empty() {
-        free.clone_from(&start.hosts);
-    }
-    if free.is_empty() && start.method == Some(StartMethod::Srun) {
-        free.extend(std::env::var(SLURM_HOSTS));
-    }
-    let lists = Lists { excluded: read(&start.exclude, "exclude")? };
-    let mut free = match free.is_empty() {
-        true => None,
-        false => Some(lists.hosts(&free, "hosts")?.into_iter()),
-    };
-    let mut taken = |group: &Group, count: usize| {
-        let found: Vec<String> = free.iter_mut().flatten().take(count).collect();
-        if found.len() == count {
-            return Ok(found);
-        }
-        let name = &group.name;
-        Err(Failure::Usage(match free {
-            None => format!(
-                "group {name} has no hosts: name them with --hosts {name}=HOSTS, or for all groups \
-                 with --hosts HOSTS"
-            ),
-            Some(_) => format!(
-                "group {name} needs {count} hosts, and only {} are left of the list",
-                found.len()
-            ),
-        }))
-    };
-    let mut assigned = Vec::new();
+    let mut wanted = Vec::new();
     for group in &plan.groups {
-        let named = by_group.get(group.name.as_str());
-        if named.is_some() && known(&group.name) {
-            let name = &group.name;
-            let words = format!("group {name} has NIDs with --group and hosts with --hosts");
-            return Err(Failure::Usage(words));
-        }
-        assigned.push(match (named, &group.members) {
-            (Some(words), _) => Some(lists.hosts(words, &group.name)?),
-            _ if known(&group.name) => None,
-            (None, Members::Nids(_)) => None,
-            (None, Members::Hosts(words)) => Some(lists.hosts(words, &group.name)?),
-            (None, Members::Count(count)) => Some(taken(group, *count as usize)?),
+        let named = by_group.remove(group.name.as_str());
+        wanted.push(match (named, known(&group.name), &group.members) {
+            (Some(_), true, _) => {
+                let name = &group.name;
+                let words = format!("group {name} has NIDs with --group and hosts with --hosts");
+                return Err(Failure::Usage(words));
+            }
+            (Some(words), ..) => Wanted::Named(words),
+            (None, true, _) | (None, _, Members::Nids(_)) => Wanted::None,
+            (None, _, Members::Hosts(words)) => Wanted::Named(words.clone()),
+            (None, _, Members::Count(count)) => Wanted::Count(*count as usize),
         });
     }
-    let assigned = Assigned { groups: assigned, unused: free.into_iter().flatten().collect() };
+    if wanted.iter().all(|wanted| matches!(wanted, Wanted::None)) {
+        return Ok(Assigned::none(plan.groups.len()));
+    }
+    let takes_free = wanted.iter().any(|wanted| matches!(wanted, Wanted::Count(_)));
+    if free.is_empty() && takes_free {
+        free.clone_from(&start.hosts);
+    }
+    if free.is_empty() && takes_free && start.method == Some(StartMethod::Srun) {
+        free.extend(std::env::var(SLURM_HOSTS));
+    }
+    let excluded = read(&start.exclude, "exclude")?.into_iter().collect();
+    let lists = Lists { excluded };
+    let mut named = BTreeMap::new();
+    for (index, (group, wanted)) in plan.groups.iter().zip(&wanted).enumerate() {
+        if let Wanted::Named(words) = wanted {
+            named.insert(index, lists.hosts(words, &group.name)?);
+        }
+    }
+    let others: BTreeSet<&String> = named.values().flatten().collect();
+    let mut free = match free.is_empty() {
+        true => None,
+        false => {
+            let mut hosts = lists.hosts(&free, "hosts")?;
+            hosts.retain(|host| !others.contains(host));
+            Some(hosts.into_iter())
+        }
+    };
+    let mut groups = Vec::new();
+    for (index, (group, wanted)) in plan.groups.iter().zip(&wanted).enumerate() {
+        groups.push(match wanted {
+            Wanted::None => None,
+            Wanted::Named(_) => named.get(&index).cloned(),
+            Wanted::Count(count) => Some(next(&group.name, *count, free.as_mut())?),
+        });
+    }
+    let assigned = Assigned { groups, unused: free.into_iter().flatten().collect() };
     check_count(assigned.all().len())?;
     Ok(assigned)
+}
+
+/// The hosts that a group needs.
+enum Wanted {
+    None,
+    /// Those of these lists.
+    Named(Vec<String>),
+    /// So many of the list for all groups.
+    Count(usize),
+}
+
+/// The next hosts of the list for all groups, if there is one.
+fn next(
+    group: &str,
+    wanted: usize,
+    free: Option<&mut std::vec::IntoIter<String>>,
+) -> Result<Vec<String>, Failure> {
+    let Some(free) = free else {
+        return Err(Failure::Usage(format!(
+            "group {group} has no hosts: name them with --hosts {group}=HOSTS, or for all groups \
+             with --hosts HOSTS"
+        )));
+    };
+    let found: Vec<String> = free.take(wanted).collect();
+    let left = match found.len() {
+        there if there == wanted => return Ok(found),
+        0 => "none is left".to_owned(),
+        1 => "only 1 is left".to_owned(),
+        there => format!("only {there} are left"),
+    };
+    let wanted = count(wanted);
+    Err(Failure::Usage(format!("group {group} needs {wanted}, and {left} of the list")))
 }
 
 /// A number of hosts in words.
@@ -211,7 +273,7 @@ fn check_count(count: usize) -> Result<(), Failure> {
 
 /// Lists of hosts without the excluded ones.
 struct Lists {
-    excluded: Vec<String>,
+    excluded: BTreeSet<String>,
 }
 
 impl Lists {
@@ -240,7 +302,7 @@ fn read(words: &[String], what: &str) -> Result<Vec<String>, Failure> {
         }
     });
     let text = texts.collect::<Result<Vec<_>, _>>()?.join(",");
-    host_list(&text, HOSTS_MAX).map_err(|why| Failure::Usage(format!("{what}: {why}")))
+    host_list(&text, NAMES_MAX).map_err(|why| Failure::Usage(format!("{what}: {why}")))
 }
 
 /// The lists in a file, where `#` begins a comment.
@@ -277,12 +339,14 @@ mod tests {
 
     fn assigned(groups: &str, hosts: &[&str], known: &str) -> Result<String, String> {
         let (plan, args) = (plan(groups), args(hosts));
-        let start = merged(&plan, &args).expect("it is given");
+        let start = merged(&plan, &args).ok().flatten().expect("it is given");
         let found =
-            assign(&plan, &start, &args, &|name| name == known).map_err(|why| match why {
-                Failure::Usage(text) | Failure::Failed(text) => text,
-                other => format!("{other:?}"),
-            })?;
+            assign(&plan, &start, &args, &|name| known.contains(name)).map_err(
+                |why| match why {
+                    Failure::Usage(text) | Failure::Failed(text) => text,
+                    other => format!("{other:?}"),
+                },
+            )?;
         let texts = found.groups.iter().map(|hosts| match hosts {
             Some(hosts) => hosts.join(" "),
             None => "-".to_owned(),
@@ -298,20 +362,50 @@ mod tests {
             ("{a: {hosts: 'c[1-4]'}, b: {hosts: [c1, d]}}", &[], "", "c1 c2 c4; c1 d"),
             ("{a: {hosts: c1}, b: 10.0.0.1@tcp}", &[], "", "c1; -"),
             ("{a: 1, b: {hosts: c1}}", &["c9"], "b", "c9; -"),
+            ("{a: 1, b: 2}", &["a=c[1-4]", "c[1-6]"], "", "c1 c2 c4; c5 c6"),
+            ("{a: 2, b: {hosts: c2}}", &["c[1-6]"], "", "c1 c4; c2"),
+            ("{a: 1, b: 1}", &["c[1-2000]"], "", "c1; c2"),
+            ("{a: 1, b: {hosts: '^/no/file'}}", &["c9"], "b", "c9; -"),
+            ("{a: {hosts: '^/no/file'}, b: {hosts: '^/no/file'}}", &[], "ab", "-; -"),
         ] {
             assert_eq!(assigned(groups, hosts, known).as_deref(), Ok(wanted), "{groups} {hosts:?}");
+        }
+    }
+
+    /// The limit is one of nodes, and not of names.
+    #[test]
+    fn excluded_hosts_do_not_count() {
+        let found = assigned("{a: {hosts: 'c[1-1025]'}, b: 10.0.0.1@tcp}", &[], "b");
+        assert_eq!(found.map(|hosts| hosts.split(' ').count()), Ok(1025), "c3 is excluded");
+    }
+
+    #[test]
+    fn options_about_nodes_that_are_not_started_are_refused() {
+        let none = || StartArgs { start: None, exclude: Vec::new(), ..args(&[]) };
+        let plan = plan("{a: 1, b: 1}");
+        assert!(matches!(merged(&plan, &none()), Ok(None)));
+        for (name, args) in [
+            ("--exclude", StartArgs { exclude: vec!["c1".to_owned()], ..none() }),
+            ("--program", StartArgs { program: Some("x".to_owned()), ..none() }),
+            ("--missing", StartArgs { missing: Some(MissingWord::Continue), ..none() }),
+        ] {
+            let why = merged(&plan, &args).expect_err(name);
+            assert!(matches!(why, Failure::Usage(text) if text.starts_with(name)), "{name}");
         }
     }
 
     #[test]
     fn groups_without_hosts_are_named() {
         for (groups, hosts, known, said) in [
-            ("{a: 2, b: 1}", &["c[1-2]"][..], "", "group b needs 1 hosts, and only 0 are left"),
+            ("{a: 2, b: 1}", &["c[1-2]"][..], "", "group b needs 1 host, and none is left of"),
             ("{a: 2, b: 1}", &[], "", "group a has no hosts: name them with --hosts a=HOSTS"),
             ("{a: 2, b: 1}", &["x=c1"], "", "the plan has no group x; it has a, b"),
             ("{a: 2, b: 1}", &["a=c3"], "", "a: all hosts are excluded"),
             ("{a: 1, b: 1}", &["a=c1"], "a", "has NIDs with --group and hosts with --hosts"),
-            ("{a: 1, b: 1}", &["c[1-2000]"], "", "makes more than 1024 hosts"),
+            ("{a: 3, b: 1}", &["c[1-2]"], "", "group a needs 3 hosts, and only 2 are left of"),
+            ("{a: 1, b: 1}", &["c[1-70000]"], "", "the list has more than 65536 names"),
+            ("{a: 1, b: 1}", &["a=d[1-1024]", "c1"], "", "1025 hosts; at most 1024 can be"),
+            ("{a: 1, b: 1}", &["^/no/such=file"], "", "cannot read /no/such=file"),
             ("{a: 1, b: 1}", &["^/no/such/file"], "", "cannot read /no/such/file"),
             ("{a: 1, b: 1}", &["$NO_SUCH_VARIABLE"], "", "NO_SUCH_VARIABLE is not set"),
         ] {

@@ -4,14 +4,21 @@ use std::path::Path;
 
 use crate::output::Failure;
 
-/// ELF's numbers of machines, and what `uname -m` calls them.
-const MACHINES: [(u16, &[&str]); 6] = [
-    (62, &["x86_64", "amd64"]),
-    (183, &["aarch64", "arm64"]),
-    (21, &["ppc64le", "ppc64"]),
-    (22, &["s390x"]),
-    (243, &["riscv64"]),
-    (258, &["loongarch64"]),
+/// How files of 64-bit programs begin. The next byte is 1 or 2: their byte order.
+const ELF64: &[u8] = b"\x7fELF\x02";
+
+/// The byte order with the largest digit first.
+const BIG_ENDIAN: u8 = 2;
+
+/// ELF's numbers of machines with their byte orders, and what `uname -m` calls them.
+const MACHINES: [(u16, u8, &[&str]); 7] = [
+    (62, 1, &["x86_64", "amd64"]),
+    (183, 1, &["aarch64", "arm64"]),
+    (21, 1, &["ppc64le"]),
+    (21, BIG_ENDIAN, &["ppc64"]),
+    (22, BIG_ENDIAN, &["s390x"]),
+    (243, 1, &["riscv64"]),
+    (258, 1, &["loongarch64"]),
 ];
 
 /// Largest file that is sent: 1 GiB.
@@ -38,13 +45,13 @@ impl Program {
         // The file of the running program may have been replaced or removed.
         let path = path.unwrap_or("/proc/self/exe");
         let cannot =
-            |why: String| Failure::Failed(format!("cannot send the program {path}: {why}"));
+            |why: String| Failure::Failed(format!("cannot send the program {shown}: {why}"));
         let about = Path::new(path).metadata().map_err(|error| cannot(error.to_string()))?;
         if !about.is_file() || about.len() > BYTES_MAX {
             return Err(cannot("it is not a file of at most 1 GiB".to_owned()));
         }
         let bytes = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
-        if !bytes.starts_with(b"\x7fELF\x02\x01") {
+        if !bytes.starts_with(ELF64) {
             return Err(cannot("it is not a program of a 64-bit Linux".to_owned()));
         }
         Ok(Program { cksum: cksum(&bytes), bytes, path: shown })
@@ -67,8 +74,10 @@ impl Program {
     /// The name of the machine that the program is for.
     pub(super) fn runs_on(&self, machine: &str) -> Result<(), &'static str> {
         let number = self.number(18, 2) as u16;
-        let names = MACHINES.iter().find(|(known, _)| *known == number).map(|(_, names)| *names);
-        match names {
+        let order = self.byte_order();
+        let of =
+            |(known, known_order, _): &&(u16, u8, _)| (*known, *known_order) == (number, order);
+        match MACHINES.iter().find(of).map(|(_, _, names)| *names) {
             Some(names) if !names.contains(&machine) => Err(names[0]),
             _ => Ok(()),
         }
@@ -85,11 +94,19 @@ impl Program {
         (0..count).any(|index| kind(index) == Some(INTERPRETER))
     }
 
+    fn byte_order(&self) -> u8 {
+        self.bytes.get(ELF64.len()).copied().unwrap_or_default()
+    }
+
     /// A number of the file; 0 beyond its end.
     fn number(&self, at: usize, len: usize) -> u64 {
         let end = at.saturating_add(len);
         let bytes = self.bytes.get(at..end).unwrap_or_default();
-        bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+        let with = |number, byte: &u8| number << 8 | u64::from(*byte);
+        match self.byte_order() {
+            BIG_ENDIAN => bytes.iter().fold(0, with),
+            _ => bytes.iter().rev().fold(0, with),
+        }
     }
 }
 
@@ -140,10 +157,29 @@ mod tests {
         assert_eq!(program(&header).remark(), None);
         header[64] = 3;
         assert!(program(&header).remark().is_some());
-        // A file that ends early, or lies, is read as zeros.
+        // What a file does not have is read as zeros, also if its header says that it is there.
         header[32..40].fill(0xff);
         assert_eq!(program(&header).remark(), None);
         assert_eq!(program(b"").runs_on("x86_64"), Ok(()));
+    }
+
+    #[test]
+    fn the_byte_order_is_read() {
+        let header = |order: u8, number: u16| {
+            let mut header = vec![0; 64 + 56];
+            header[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, order]);
+            let big = order == BIG_ENDIAN;
+            header[18..20].copy_from_slice(&match big {
+                true => number.to_be_bytes(),
+                false => number.to_le_bytes(),
+            });
+            program(&header)
+        };
+        assert_eq!(header(2, 22).runs_on("s390x"), Ok(()));
+        assert_eq!(header(2, 22).runs_on("x86_64"), Err("s390x"));
+        assert_eq!(header(1, 21).runs_on("ppc64le"), Ok(()));
+        assert_eq!(header(1, 21).runs_on("ppc64"), Err("ppc64le"));
+        assert_eq!(header(2, 21).runs_on("ppc64le"), Err("ppc64"));
     }
 
     #[test]

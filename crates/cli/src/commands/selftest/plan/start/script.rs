@@ -13,7 +13,7 @@ pub(super) const SHELL: &str = "shell ";
 /// The program was copied and runs.
 pub(super) const COPIED: &str = "copied";
 
-/// The node has ended, and its directory is removed.
+/// The directory is removed, at the end or after a failure.
 pub(super) const GONE: &str = "gone";
 
 /// The values of a script.
@@ -44,7 +44,7 @@ impl Script<'_> {
              say() {{ echo \"{MARK}$*\"; }}\n\
              fail() {{ say failed \"$1\"; exit 1; }}\n\
              d=\n\
-             trap 'test -z \"$d\" || rm -rf \"$d\"' EXIT\n\
+             trap 'test -z \"$d\" || {{ rm -rf \"$d\" && say {GONE}; }}' EXIT\n\
              trap 'exit 1' HUP INT PIPE TERM\n\
              d=$(mktemp -d {base}/{DIRECTORY}XXXXXX) || fail directory\n\
              say shell \"$(uname -s)\" \"$(uname -m)\"\n\
@@ -57,7 +57,6 @@ impl Script<'_> {
              {file} --version </dev/null >/dev/null || fail run\n\
              say {COPIED}\n\
              LUSTRINE_LOG=warn {file} plan-node --remove-program {} || fail node\n\
-             rm -rf \"$d\" && say {GONE}\n\
              exit\n\
              }}\n",
             args.join(" ")
