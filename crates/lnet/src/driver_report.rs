@@ -7,6 +7,7 @@ use lustrine_wire::nid::ProcessId;
 use smallvec::SmallVec;
 
 use crate::lnd::NiIndex;
+use crate::status::Status;
 
 /// A metric that a driver declares: counters of one unit, distinguished by a label if there are
 /// several.
@@ -46,6 +47,8 @@ pub enum DialPhase {
     AwaitingPeer,
     /// The peer has answered that it takes no connection now; another attempt follows.
     Refused,
+    /// The last attempt failed for this reason; another one follows after a pause.
+    Failed(Status),
 }
 
 /// A peer as its driver knows it.

@@ -108,6 +108,7 @@ fn peer_row(peer: &PeerConnections) -> DriverPeer {
             DialPhase::Connecting => driver_report::DialPhase::Connecting,
             DialPhase::AwaitingHello => driver_report::DialPhase::AwaitingPeer,
             DialPhase::Refused => driver_report::DialPhase::Refused,
+            DialPhase::Failed(status) => driver_report::DialPhase::Failed(status),
         }),
     }
 }

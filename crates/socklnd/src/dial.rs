@@ -222,6 +222,7 @@ impl Socklnd {
         }
         peer.history.version = Some(hello.version);
         peer.history.interval = Nanos(0);
+        peer.history.failure = None;
         peer.none_answers = 0;
         if restarted {
             self.counters.restarts_seen += 1;
@@ -318,6 +319,7 @@ impl Socklnd {
         let doubled = Nanos(peer.history.interval.0.saturating_mul(2));
         let interval = doubled.clamp(timing.reconnect_min, timing.reconnect_max);
         peer.history.interval = interval;
+        peer.history.failure = Some(reason.status());
         peer.history.not_before = env.now + interval + self.jitter.up_to(Nanos(interval.0 / 8));
         // Messages that wait for room on an existing connection are not lost.
         if !self.carriable(&self.peers[key]) {

@@ -104,6 +104,8 @@ pub enum DialPhase {
     AwaitingHello,
     /// There is no connection, and the last dial was answered NONE; the next one follows [SOCK-20].
     Refused,
+    /// The last dial failed for this reason; the next one follows after a pause [SOCK-8].
+    Failed(Status),
 }
 
 /// The TCP driver's logic for one CPU partition.
@@ -220,11 +222,14 @@ impl Socklnd {
         if peer.none_answers != 0 && peer.members.is_empty() {
             return Some(DialPhase::Refused);
         }
-        let Dial::Active(conn) = peer.dial else { return None };
-        match self.conns.get(conn)?.phase {
-            Phase::Connecting(_) => Some(DialPhase::Connecting),
-            Phase::Answer(_) => Some(DialPhase::AwaitingHello),
-            _ => None,
+        match peer.dial {
+            Dial::Idle => None,
+            Dial::Waiting(_) => peer.history.failure.map(DialPhase::Failed),
+            Dial::Active(conn) => match self.conns.get(conn)?.phase {
+                Phase::Connecting(_) => Some(DialPhase::Connecting),
+                Phase::Answer(_) => Some(DialPhase::AwaitingHello),
+                _ => None,
+            },
         }
     }
 

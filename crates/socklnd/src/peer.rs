@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_lnet::lnd::{NiIndex, SendAction};
+use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::header::MdHandle;
 use lustrine_wire::hello::{ConnType, Version};
@@ -66,6 +67,8 @@ pub(crate) struct PeerHistory {
     /// Back-off after hard failures: the last interval and when the next dial is allowed.
     pub(crate) interval: Nanos,
     pub(crate) not_before: Time,
+    /// Why the last dial failed, until one succeeds.
+    pub(crate) failure: Option<Status>,
     /// How often its dials were answered NONE since one was accepted: those from the address in
     /// its NID, and from any other [SOCK-18].
     pub(crate) refused: u8,
@@ -78,6 +81,7 @@ impl PeerHistory {
         incarnation: None,
         interval: Nanos(0),
         not_before: Time::ZERO,
+        failure: None,
         refused: 0,
         refused_elsewhere: 0,
     };

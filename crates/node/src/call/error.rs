@@ -27,6 +27,8 @@ enum Reached {
     Tcp,
     /// The HELLO was answered: no connection now.
     Refusal,
+    /// The attempt before failed for this reason, and the next one was not due.
+    Failed(Status),
     /// A connection is open.
     Node,
 }
@@ -47,7 +49,10 @@ impl NodeHandle {
         // is the same to the user, whenever a command asks.
         let (status, reached) = match status {
             Status::Unreachable if self.has_route(nid) => (Status::TimedOut, Reached::Nothing),
-            Status::TimedOut => (status, self.reached(nid)),
+            Status::TimedOut => match self.reached(nid) {
+                Reached::Failed(before) => (before, Reached::Unknown),
+                reached => (status, reached),
+            },
             status => (status, Reached::Unknown),
         };
         let info = self.info();
@@ -87,6 +92,7 @@ impl NodeHandle {
                 Some(DialPhase::AwaitingPeer) => Reached::Tcp,
                 Some(DialPhase::Refused) => Reached::Refusal,
                 Some(DialPhase::Connecting) => Reached::Nothing,
+                Some(DialPhase::Failed(status)) => Reached::Failed(status),
                 None => reached,
             }
         })
@@ -169,7 +175,7 @@ fn timed_out(call: &Call, port: &str, reached: Reached) -> String {
                  overloaded{other}"
             )
         }
-        Reached::Unknown => format!(
+        Reached::Unknown | Reached::Failed(_) => format!(
             "; {port} there gave no answer: the host is down, a firewall drops the packets, or \
              the program there is stopped"
         ),

@@ -174,6 +174,8 @@ fn b6_a_refusing_host_fails_messages_at_once_and_is_dialled_with_back_off() {
         let op = world.put(0, process(9), 1, b"");
         world.run();
         while world.status(0, op).is_none() {
+            let peer = world.driver(0).peers().next().expect("a peer with a message");
+            assert_eq!(peer.dialling, Some(DialPhase::Failed(Status::Refused)));
             world.pass(Nanos::from_millis(100));
         }
         assert_eq!(world.status(0, op), Some(Status::Refused));
