@@ -135,8 +135,10 @@ fn server_dies(bed: &mut Testbed) -> Result<String> {
     holds(&bed.sh("node2", &begin)?, "b is running now")?;
     // The machine comes back, so that its loss is noticed.
     bed.fresh_kernel("node3", Modules::USUAL)?;
-    let end = "export LST_SESSION=80; sleep 3; lst show_error a 2>&1; lst stop b; sleep 2
-               lst end_session";
+    // The client learns of the loss when it sends again.
+    let end = "export LST_SESSION=80
+               for i in $(seq 20); do lst show_error a 2>&1 | grep -q RPC: && break; sleep 1; done
+               lst show_error a 2>&1; lst stop b; sleep 2; lst end_session";
     let text = bed.sh("node2", end)?;
     let line =
         text.lines().find(|line| line.contains("RPC:")).context("show_error says nothing")?;
