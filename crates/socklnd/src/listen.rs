@@ -288,7 +288,10 @@ impl Socklnd {
         let peer_key = self.peers.find_or_add(ni, id, self.side_of(&id));
         let claims_race = matches!(self.peers[peer_key].dial, Dial::Active(_)) && id.nid < me;
         // If the peer dials again, what this node dials may never arrive [SOCK-19].
-        if claims_race && *self.refusals(key, peer_key) == 0 {
+        let peer = &mut self.peers[peer_key];
+        let dials_again = peer.race_won.is_some_and(|won| Some(won) >= peer.round);
+        if claims_race && !dials_again {
+            peer.race_won = Some(env.now);
             self.counters.races_won += 1;
             let permit = self.permit_none(key, peer_key);
             return self.answer_none(env, key, permit, &hello);

@@ -110,6 +110,8 @@ pub(crate) struct Peer {
     pub(crate) dial: Dial,
     /// When the present round of dials began.
     pub(crate) round: Option<Time>,
+    /// When a dial of the peer was last refused because this node was dialling it.
+    pub(crate) race_won: Option<Time>,
     /// NONE answers in a row, with this node's version.
     pub(crate) none_answers: u8,
     /// Answers in this round that named another version.
@@ -146,6 +148,7 @@ impl Peer {
             zero_copy: ZeroCopy::new(),
             dial: Dial::Idle,
             round: None,
+            race_won: None,
             none_answers: 0,
             version_changes: 0,
             at_limit: false,
