@@ -93,14 +93,17 @@ struct Tally {
     /// Operations of the load.
     well: u64,
     failed: u64,
+    /// The largest number of events of a scenario, and its seed.
+    longest: (u64, u64),
 }
 
 impl Tally {
-    fn add(&mut self, tried: &Result<RunSummary, String>, took: Duration) {
+    fn add(&mut self, seed: u64, tried: &Result<RunSummary, String>, took: Duration) {
         self.runs += 1;
         self.time += took;
         if let Ok(summary) = tried {
             self.events += summary.events;
+            self.longest = self.longest.max((summary.events, seed));
             self.well += summary.operations.0;
             self.failed += summary.operations.1;
         }
@@ -191,7 +194,7 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
             let began = Instant::now();
             let tried = try_plan(&plan);
             let kind = usize::from(plan.expect == Expectation::Safety);
-            tally.lock().expect("no thread has panicked")[kind].add(&tried, began.elapsed());
+            tally.lock().expect("no thread has panicked")[kind].add(seed, &tried, began.elapsed());
             match tried {
                 Ok(_) => {}
                 Err(what) => failed.lock().expect("no thread has panicked").push((seed, what)),
@@ -232,12 +235,16 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
         "{count} scenarios from seed {from} on, {events} events, {seconds:.0} s: {} failed\n",
         failed.len()
     ))?;
-    for (kind, Tally { runs, time, well, failed, .. }) in KINDS.iter().zip(&tally) {
+    for (kind, Tally { runs, time, well, failed, longest, .. }) in KINDS.iter().zip(&tally) {
         print(&format!(
             "  {kind}: {runs} scenarios, {:.0} s of CPU time, {well} operations succeeded, \
              {failed} failed\n",
             time.as_secs_f64()
         ))?;
+        let (events, seed) = longest;
+        if *events > 0 {
+            print(&format!("    the longest: seed {seed}, {events} events\n"))?;
+        }
     }
     for (seed, what) in &failed {
         print(&format!("seed {seed} {what}\n"))?;
