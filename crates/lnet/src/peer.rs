@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
-use lustrine_wire::nid::Nid;
+use lustrine_wire::nid::{Nid, ProcessId};
 use slotmap::{Key, SlotMap};
 use smallvec::SmallVec;
 
@@ -100,15 +100,15 @@ pub(crate) struct PeerNi {
     pub(crate) nid: Nid,
     pub(crate) peer: PeerKey,
     pub(crate) credits: Credits,
+    /// Credits of userland processes at this address, from the first message to one: a process
+    /// that reads no answers must not stop messages to the node.
+    userland_credits: Option<Box<Credits>>,
     /// Since the last reset, as the latencies.
     pub(crate) counters: MessageCounters,
     /// Links to the node itself: one per local interface with open connections.
     pub(crate) node_links: u32,
     /// Links to userland processes at this address, which are other peers to a driver.
     pub(crate) userland_links: u32,
-    /// A push from it is being received. There is one at a time, so that a peer cannot occupy many
-    /// buffers.
-    pub(crate) pushing: bool,
     /// Messages to it that wait for discovery. They stay with the NID when it moves to another
     /// peer.
     pub(crate) parked: WaitQueue<OpKey>,
@@ -117,8 +117,10 @@ pub(crate) struct PeerNi {
     pub(crate) unverified: bool,
     /// When it was last looked up, for eviction.
     pub(crate) used: Time,
-    /// Messages that name it.
+    /// Messages that name it, and those of them that a userland process at this address sent or is
+    /// to get.
     pub(crate) messages: u32,
+    pub(crate) userland_messages: u32,
     /// The first descriptor that awaits an answer of it; null if there is none.
     pub(crate) awaiting: MdKey,
     /// Present from the first operation that was measured.
@@ -128,7 +130,35 @@ pub(crate) struct PeerNi {
 
 impl PeerNi {
     fn idle(&self) -> bool {
-        self.messages == 0 && !self.linked() && self.credits.idle() && self.awaiting.is_null()
+        let credits =
+            self.credits.idle() && self.userland_credits.as_ref().is_none_or(|c| c.idle());
+        self.messages == 0 && !self.linked() && credits && self.awaiting.is_null()
+    }
+
+    /// The credits for messages to the node, or to userland processes at its address.
+    #[inline]
+    pub(crate) fn credits_for(&mut self, hop: &ProcessId) -> &mut Credits {
+        if !hop.is_userland() {
+            return &mut self.credits;
+        }
+        let max = self.credits.max();
+        self.userland_credits.get_or_insert_with(|| Box::new(Credits::new(max)))
+    }
+
+    /// Messages to and from the node, or userland processes at its address.
+    pub(crate) fn messages_with(&self, hop: &ProcessId) -> u32 {
+        match hop.is_userland() {
+            true => self.userland_messages,
+            false => self.messages - self.userland_messages,
+        }
+    }
+
+    /// Changes the number of credits, as soon as no message holds one.
+    pub(crate) fn resize_credits(&mut self, max: u32) {
+        self.credits.resize(max);
+        if let Some(credits) = &mut self.userland_credits {
+            credits.resize(max);
+        }
     }
 
     /// Connections are open.
@@ -237,14 +267,15 @@ impl PeerTable {
             nid,
             peer,
             credits: Credits::new(credits),
+            userland_credits: None,
             counters: MessageCounters::default(),
             node_links: 0,
             userland_links: 0,
-            pushing: false,
             parked: WaitQueue::default(),
             unverified: false,
             used: now,
             messages: 0,
+            userland_messages: 0,
             awaiting: MdKey::null(),
             latencies: None,
             before: CounterBaseline::default(),

@@ -15,7 +15,7 @@ use crate::latency::Latencies;
 use crate::lnd::OpKey;
 use crate::md::MdKey;
 use crate::memory::Memory;
-use crate::peer::{PeerNiKey, PeerTable};
+use crate::peer::PeerTable;
 use crate::portal::Portals;
 use crate::stats::{MessageCounters, Stats};
 use crate::status::{Health, Status};
@@ -164,7 +164,9 @@ impl Shard {
     #[inline]
     fn new_msg(&mut self, msg: Msg) -> OpKey {
         if let Some(peer_ni) = msg.peer_ni {
-            self.peers.nis[peer_ni].messages += 1;
+            let ni = &mut self.peers.nis[peer_ni];
+            ni.messages += 1;
+            ni.userland_messages += u32::from(msg.hop.is_userland());
         }
         if let Some(md) = msg.md {
             self.mds[md].pending += 1;
@@ -193,9 +195,7 @@ impl Shard {
         if let Some(peer_ni) = msg.peer_ni {
             let ni = &mut self.peers.nis[peer_ni];
             ni.messages -= 1;
-            if msg.purpose == Purpose::PutIn && msg.portal == PING_PORTAL {
-                ni.pushing = false;
-            }
+            ni.userland_messages -= u32::from(msg.hop.is_userland());
         }
         match msg.stage {
             Stage::Sending => {
@@ -204,15 +204,16 @@ impl Shard {
                 {
                     self.msgs.grant(CreditGrant::NiCredit(next));
                 }
-                self.give_peer_credit(msg.peer_ni);
+                self.give_peer_credit(msg);
             }
             Stage::NiCredit => {
                 self.nis[usize::from(msg.ni.0)].credits.leave(&mut self.msgs.queues, op);
-                self.give_peer_credit(msg.peer_ni);
+                self.give_peer_credit(msg);
             }
             Stage::PeerCredit => {
                 if let Some(peer_ni) = msg.peer_ni {
-                    let waited = self.peers.nis[peer_ni].credits.leave(&mut self.msgs.queues, op);
+                    let credits = self.peers.nis[peer_ni].credits_for(&msg.hop);
+                    let waited = credits.leave(&mut self.msgs.queues, op);
                     self.msgs.peer_waiting -= u64::from(waited);
                 }
             }
@@ -228,9 +229,10 @@ impl Shard {
         }
     }
 
-    fn give_peer_credit(&mut self, peer_ni: Option<PeerNiKey>) {
-        let Some(peer_ni) = peer_ni else { return };
-        if let Some(next) = self.peers.nis[peer_ni].credits.give(&mut self.msgs.queues) {
+    fn give_peer_credit(&mut self, msg: &Msg) {
+        let Some(peer_ni) = msg.peer_ni else { return };
+        let credits = self.peers.nis[peer_ni].credits_for(&msg.hop);
+        if let Some(next) = credits.give(&mut self.msgs.queues) {
             self.msgs.peer_waiting -= 1;
             self.msgs.grant(CreditGrant::PeerCredit(next));
         }

@@ -165,7 +165,7 @@ impl Shard {
     fn grant_anew(&mut self, net: Net) {
         let credits = self.topology.peer_credits_on(net);
         for ni in self.peers.nis.values_mut().filter(|ni| ni.nid.net() == net) {
-            ni.credits.resize(credits);
+            ni.resize_credits(credits);
         }
     }
 

@@ -47,6 +47,8 @@ pub(super) struct PingTarget {
     outdated: Vec<(MdKey, Span)>,
     /// Buffers for pushes, those that are being filled included.
     push: HashMap<MdKey, Span, FixedState>,
+    /// The number of them that are longer than usual.
+    long_pushes: usize,
     sequence: u32,
     /// When to publish again, as there was no memory for the current information.
     again: Option<Time>,
@@ -58,9 +60,26 @@ impl PingTarget {
             info: None,
             outdated: Vec::new(),
             push: HashMap::with_hasher(FixedState::with_seed(seed)),
+            long_pushes: 0,
             sequence: 0,
             again: None,
         }
+    }
+
+    /// The number of buffers for pushes that are longer than usual.
+    pub(super) fn long_pushes(&self) -> usize {
+        self.long_pushes
+    }
+
+    fn add_push_buffer(&mut self, md: MdKey, span: Span) {
+        self.push.insert(md, span);
+        self.long_pushes += usize::from(span.len > DEFAULT_BUFFER_LEN as u32);
+    }
+
+    fn remove_push_buffer(&mut self, md: MdKey) -> Option<Span> {
+        let span = self.push.remove(&md)?;
+        self.long_pushes -= usize::from(span.len > DEFAULT_BUFFER_LEN as u32);
+        Some(span)
     }
 
     /// Whether the published information is outdated.
@@ -125,8 +144,8 @@ impl Discovery {
 
 /// Free buffers for pushes that portal 0 has at the beginning of each turn ([PING-28]). A buffer
 /// that is being filled is not free: a peer that stops in the middle of its push keeps that buffer,
-/// and a new one takes its place. Since each NID sends one push at a time, at most `peers_max`
-/// buffers are in use.
+/// and a new one takes its place. A connection sends one push at a time, so at most
+/// `connections_max` buffers are in use. As many as these are longer than usual, no more.
 pub(super) const PUSH_BUFFERS: usize = 64;
 
 impl Shard {
@@ -240,7 +259,7 @@ impl Shard {
         let md = self
             .attach(now, PING_PORTAL, ping_entry(Unlink::Auto), md)
             .expect("portal 0 takes wildcard entries");
-        self.discovery.ping.push.insert(md, span);
+        self.discovery.ping.add_push_buffer(md, span);
     }
 
     /// Whether messages to this NID must wait for a discovery, of its peer or of the unverified
@@ -315,7 +334,7 @@ impl Shard {
 
     /// Handles an event of one of the core's own descriptors.
     pub(super) fn own_event(&mut self, now: Time, memory: &mut impl Memory, event: &Event) {
-        if let Some(span) = self.discovery.ping.push.remove(&event.md) {
+        if let Some(span) = self.discovery.ping.remove_push_buffer(event.md) {
             let mut next = span;
             if event.kind == EventKind::Put && event.status.is_ok() {
                 next = self.push_arrived(now, memory, event, span);

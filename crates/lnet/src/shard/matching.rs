@@ -171,9 +171,6 @@ impl Shard {
         let spans = part_of(&self.mds[md].md.spans, offset, length);
         // The ACK goes to the previous hop, on its credits.
         let peer_ni = self.peers.find(&arrival.from.nid);
-        if let (PING_PORTAL, Some(peer_ni)) = (portal, peer_ni) {
-            self.peers.nis[peer_ni].pushing = true;
-        }
         let op = self.new_msg(Msg {
             stage: Stage::Receiving,
             purpose: Purpose::PutIn,

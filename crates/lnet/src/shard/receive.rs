@@ -103,7 +103,7 @@ impl Shard {
             Err(verdict) => return GetVerdict::Other(verdict),
         };
         match self.match_get(now, arrival, header, peer_ni) {
-            Some(plan) if self.admits_reply_in_place(peer_ni) => {
+            Some(plan) if self.admits_reply_in_place(peer_ni, &arrival.from) => {
                 GetVerdict::Reply(self.reply_in_place(now, header, plan))
             }
             Some(plan) => {
@@ -222,7 +222,7 @@ impl Shard {
         header: &Header,
         peer_ni: PeerNiKey,
     ) -> Option<ReplyPlan> {
-        if !self.admits_response(peer_ni) {
+        if !self.admits_response(peer_ni, &arrival.from) {
             self.note_drop(DropReason::TooManyResponses);
             return None;
         }

@@ -285,7 +285,8 @@ impl Shard {
         let msg = &mut self.msgs[op];
         msg.stage = Stage::PeerCredit;
         let peer_ni = msg.peer_ni.expect("a message out has a peer");
-        match self.peers.nis[peer_ni].credits.take(&mut self.msgs.queues, op) {
+        let hop = msg.hop;
+        match self.peers.nis[peer_ni].credits_for(&hop).take(&mut self.msgs.queues, op) {
             Acquire::Granted => self.take_ni_credit(now, op),
             Acquire::Queued => {
                 self.note_wait(now, op, Wait::PeerCredit);
@@ -334,8 +335,8 @@ impl Shard {
     }
 
     /// Whether one more response to this peer may be queued.
-    pub(super) fn admits_response(&mut self, peer_ni: PeerNiKey) -> bool {
-        let waiting = self.peers.nis[peer_ni].credits.waiting();
+    pub(super) fn admits_response(&mut self, peer_ni: PeerNiKey, hop: &ProcessId) -> bool {
+        let waiting = self.peers.nis[peer_ni].credits_for(hop).waiting();
         let fits = self.msgs.admits_response(waiting);
         if !fits {
             self.telemetry.stats.responses_refused += 1;
@@ -345,8 +346,8 @@ impl Shard {
 
     /// Whether a REPLY to this peer may go without credits: a peer that sends GETs and takes no
     /// REPLYs must not use memory without limit.
-    pub(super) fn admits_reply_in_place(&self, peer_ni: PeerNiKey) -> bool {
-        self.msgs.admits_response(self.peers.nis[peer_ni].messages as usize)
+    pub(super) fn admits_reply_in_place(&self, peer_ni: PeerNiKey, hop: &ProcessId) -> bool {
+        self.msgs.admits_response(self.peers.nis[peer_ni].messages_with(hop) as usize)
     }
 
     /// Sends the REPLY to a GET that matched, from the descriptor's memory, back the way that the
@@ -410,7 +411,7 @@ impl Shard {
     pub(super) fn send_ack(&mut self, now: Time, put: &Msg) {
         let Body::Put { ack_md, match_bits, .. } = put.header.body else { return };
         let Some(peer_ni) = put.peer_ni else { return };
-        if !self.admits_response(peer_ni) {
+        if !self.admits_response(peer_ni, &put.hop) {
             return;
         }
         let draft = OutgoingMsg {

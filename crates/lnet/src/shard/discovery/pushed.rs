@@ -4,6 +4,7 @@ use lustrine_wire::header::Header;
 use lustrine_wire::nid::{Nid, PID_USERLAND};
 use lustrine_wire::ping::{DEFAULT_BUFFER_LEN, Features, PingError, PingInfo};
 
+use super::PUSH_BUFFERS;
 use crate::event::Event;
 use crate::lnd::Arrival;
 use crate::memory::{Memory, Span};
@@ -13,13 +14,10 @@ use crate::time::Time;
 use crate::topology::Identity;
 
 impl Shard {
-    /// Whether a push is accepted: within the legal size, one per NID at a time, and only over a
-    /// connection of the NID that it names as its source ([PING-25]).
-    pub(in crate::shard) fn admits_push(&mut self, arrival: &Arrival, header: &Header) -> bool {
-        let Some(key) = self.peers.find(&arrival.from.nid) else { return false };
-        header.src.nid == arrival.from.nid
-            && !self.peers.nis[key].pushing
-            && header.payload_len <= self.info_len_max()
+    /// Whether a push is accepted: within the legal size, and only over a connection of the NID
+    /// that it names as its source ([PING-25]).
+    pub(in crate::shard) fn admits_push(&self, arrival: &Arrival, header: &Header) -> bool {
+        header.src.nid == arrival.from.nid && header.payload_len <= self.info_len_max()
     }
 
     /// Largest ping information that is accepted, in bytes: short and long entries for
@@ -63,7 +61,7 @@ impl Shard {
             }
             _ => DEFAULT_BUFFER_LEN as u32,
         };
-        if room <= span.len {
+        if room <= span.len || self.discovery.ping.long_pushes() >= PUSH_BUFFERS {
             return span;
         }
         // Without memory for a larger one the old one goes on.

@@ -268,6 +268,36 @@ fn responses_to_one_peer_are_bounded() {
     net.assert_quiet();
 }
 
+/// A userland process that reads no answers holds up neither the node at its address nor, by the
+/// limits on responses, what that node asks.
+#[test]
+fn a_userland_process_uses_no_credits_of_the_node_at_its_address() {
+    let mut net = Net::new(2, &Tunables::default());
+    let get = Body::Get {
+        return_md: MdHandle { interface: 1, object: 2 },
+        match_bits: PING_BITS,
+        portal: PING_PORTAL,
+        offset: 0,
+        sink_len: 272,
+    };
+    let shard = &mut net.nodes[1].shard;
+    let stranger = ProcessId { nid: test_nid(0), pid: PID_USERLAND | 40_000 };
+    for _ in 0..RESPONSES_WAITING_MAX * 2 {
+        shard.recv_header(
+            NOW,
+            Arrival { from: stranger, ..arrival() },
+            &header(test_nid(1), 0, get),
+        );
+    }
+    assert!(shard.stats().responses_refused > 0);
+    while shard.next_action().is_some() {}
+    let credits = shard.peer(&test_nid(0)).map(|peer| peer.credits_available);
+    assert_eq!(credits, Some(i64::from(shard.topology().tunables.peer_credits)));
+    shard.recv_header(NOW, arrival(), &header(test_nid(1), 0, get));
+    let Some(Action::Send(reply)) = shard.next_action() else { panic!("the node is answered") };
+    assert_eq!(reply.to, process(0));
+}
+
 /// 64 NIDs send as many requests as they can and read nothing: another one is answered, and
 /// requests of this node are accepted. Interface credits are plentiful here; they are LNet's own
 /// limit, with a time-out.
@@ -324,7 +354,8 @@ fn the_table_of_peers_is_bounded() {
     assert!(shard.peer(&Nid::new4(NetId::TCP, 0x0b00_0000 + 999)).is_some());
 }
 
-/// A peer that stops in the middle of a push does not delay the pushes of others.
+/// A peer that stops in the middle of a push delays no others: neither those of other NIDs, nor
+/// those of other connections of its own NID, which can be another process's [PING-28].
 #[test]
 fn a_stalled_push_does_not_block_the_others() {
     let mut net = Net::new(3, &Tunables::default());
@@ -345,8 +376,10 @@ fn a_stalled_push_does_not_block_the_others() {
     let Verdict::Into { op: stalled, .. } = shard.recv_header(NOW, from(0), &push(0, 48)) else {
         panic!("a push is received");
     };
-    // The same peer again, and one with an excessive length: dropped. Another peer: received.
-    assert_eq!(shard.recv_header(NOW, from(0), &push(0, 48)), Verdict::Drop);
+    let Verdict::Into { op: second, .. } = shard.recv_header(NOW, from(0), &push(0, 48)) else {
+        panic!("a push over another connection of the same NID is received");
+    };
+    shard.done(NOW, second, Status::ConnectionLost);
     assert_eq!(shard.recv_header(NOW, from(2), &push(2, PAYLOAD_MAX)), Verdict::Drop);
     let Verdict::Into { op, .. } = shard.recv_header(NOW, from(2), &push(2, 48)) else {
         panic!("a push of another peer is received");
