@@ -1,10 +1,10 @@
-//! HELLOs which claim that a peer with open connections has restarted, or uses another version.
+//! HELLOs which claim to be a peer with open connections, from another address than that peer's.
 //!
-//! A kernel accepts such a claim and closes the peer's connections [SOCK-3]. So does this driver
-//! when the HELLO comes from the peer's own address, or from one that the peer is connected from.
-//! From any other address, every process with a privileged port could cut off a peer that way: then
-//! the peer's connections are tested first, and the HELLO is refused if the other side is alive
-//! [SOCK-15].
+//! A kernel accepts such a connection, and closes those of the peer if the HELLO has another
+//! incarnation or version [SOCK-3]. So does this driver when the HELLO comes from the address in
+//! the peer's NID. From any other address, every process with a privileged port could cut off a
+//! peer that way, or receive its messages: then the peer's connections are tested first, and the
+//! HELLO is refused if the other side is alive [SOCK-15] [SOCK-22].
 
 use core::net::IpAddr;
 
@@ -14,7 +14,7 @@ use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::hello::{Hello, Version};
 
 use crate::close_reason::CloseReason;
-use crate::conn::{Claim, Phase};
+use crate::conn::{Claim, Origin, Phase};
 use crate::driver::{Env, Socklnd};
 use crate::io::Io;
 use crate::keys::{ConnKey, PeerKey};
@@ -24,12 +24,33 @@ use crate::notices::Incident;
 const PROBE_TIMEOUT: Nanos = Nanos::from_secs(1);
 
 impl Socklnd {
-    /// Whether a claim from `remote` needs no test: that is the peer's own address, or one of those
-    /// that its connections lead to.
-    pub(crate) fn is_own_address(&self, key: PeerKey, remote: IpAddr) -> bool {
+    /// Whether a HELLO from `remote` in the name of a connected peer has to wait for a test of that
+    /// peer's connections. `differs`: it has another incarnation or version than they have.
+    pub(crate) fn is_doubtful(&self, key: PeerKey, remote: IpAddr, differs: bool) -> bool {
+        let peer = &self.peers[key];
+        if peer.id.nid.ip() == Some(remote) || peer.members.is_empty() {
+            return false;
+        }
+        let mut conns = peer.members.iter().filter_map(|member| self.conns.get(member.conn));
+        // A peer behind an address translator has all its connections from elsewhere.
+        self.is_at_home(key) || differs && !conns.any(|conn| conn.remote_ip() == remote)
+    }
+
+    /// Whether a connection leads to the address in the peer's NID. Then all do [SOCK-22].
+    pub(crate) fn is_at_home(&self, key: PeerKey) -> bool {
         let peer = &self.peers[key];
         let mut conns = peer.members.iter().filter_map(|member| self.conns.get(member.conn));
-        peer.id.nid.ip() == Some(remote) || conns.any(|conn| conn.remote_ip() == remote)
+        conns.any(|conn| {
+            conn.origin == Origin::Dialled || peer.id.nid.ip() == Some(conn.remote_ip())
+        })
+    }
+
+    /// Closes the connections of a peer that come from other addresses than the one in its NID,
+    /// before the first one that leads there is opened [SOCK-22].
+    pub(crate) fn close_foreign<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: PeerKey) {
+        if !self.peers[key].members.is_empty() && !self.is_at_home(key) {
+            self.close_peer(env, key, CloseReason::Displaced);
+        }
     }
 
     /// Keeps a claim waiting while the peer's connections are tested. There is one claim at a time:

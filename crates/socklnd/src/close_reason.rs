@@ -116,6 +116,10 @@ pub(crate) enum CloseReason {
     Renegotiated,
     /// It was closed to make room for a connection from an address that holds fewer.
     Evicted,
+    /// As [`CloseReason::Evicted`], for a userland peer.
+    UserlandEvicted,
+    /// It came from another address than the one in the peer's NID, and that one connected.
+    Displaced,
     /// The dialled peer answered "not now" too often.
     Busy,
     /// The core or the owner of the driver closed it.
@@ -129,9 +133,11 @@ impl CloseReason {
             CloseReason::Violation(ProtocolViolation::Checksum) => Status::Corrupt,
             CloseReason::Violation(_) => Status::Protocol,
             CloseReason::Io(error) => status_of(error),
-            CloseReason::Eof | CloseReason::Renegotiated | CloseReason::Evicted => {
-                Status::ConnectionLost
-            }
+            CloseReason::Eof
+            | CloseReason::Renegotiated
+            | CloseReason::Evicted
+            | CloseReason::UserlandEvicted
+            | CloseReason::Displaced => Status::ConnectionLost,
             CloseReason::Rejected => Status::Rejected,
             CloseReason::Busy => Status::Busy,
             CloseReason::Timeout(_) => Status::TimedOut,

@@ -103,10 +103,8 @@ impl Socklnd {
         if conn.origin == Origin::Dialled && conn.open().is_none() {
             self.outgoing -= 1;
         }
-        if let Some(ticket) = conn.ticket {
-            let open = conn.open().is_some();
-            let places = if open { &mut self.userland } else { &mut self.incoming };
-            places.remove(Source::of(conn.remote), ticket);
+        if let Some(place) = conn.place {
+            self.places.remove(Source::of(conn.remote), place);
         }
         Some(conn)
     }

@@ -15,7 +15,7 @@ use crate::io::SockId;
 use crate::keys::{ConnKey, PeerKey};
 use crate::progress::Progress;
 use crate::rx::Reader;
-use crate::shares::Ticket;
+use crate::shares::Place;
 use crate::tx::Tx;
 
 pub(crate) type Conns = SlotMap<ConnKey, Conn>;
@@ -203,8 +203,8 @@ pub(crate) struct Conn {
     pub(crate) sock: SockId,
     pub(crate) ni: NiIndex,
     pub(crate) origin: Origin,
-    /// Its place among incoming handshakes or, once open, among userland connections.
-    pub(crate) ticket: Option<Ticket>,
+    /// Its place among incoming handshakes or, once open, among those that peers dialled.
+    pub(crate) place: Option<Place>,
     pub(crate) local: Option<IpAddr>,
     pub(crate) remote: SocketAddr,
     pub(crate) phase: Phase,
@@ -236,7 +236,7 @@ impl Conn {
             sock,
             ni,
             origin,
-            ticket: None,
+            place: None,
             local: local.map(|ip| ip.to_canonical()),
             remote,
             phase,

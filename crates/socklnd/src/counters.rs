@@ -65,6 +65,9 @@ counters! {
     /// Userland peers closed because there were `connections_max` connections, and their address
     /// had most.
     userland_evicted,
+    /// Peers with node identity closed for the same reason: idle ones, or ones whose NID is not
+    /// their address.
+    nodes_evicted,
     /// Connections that finished their HELLO as the accepting side.
     opened_passive,
     /// Connections that finished their HELLO as the dialling side.
@@ -104,13 +107,16 @@ counters! {
     surplus_closed,
     /// Peers that came back with a new incarnation.
     restarts_seen,
-    /// HELLOs that claimed, from another address, to be a connected peer that restarted or changed
-    /// its version, so that its connections were tried.
+    /// HELLOs that claimed, from another address, to be a connected peer, so that its connections
+    /// were tried.
     claims_probed,
     /// Such HELLOs refused, because the peer was alive or another claim was being tested.
     claims_refused,
     /// Peers that came back with another version.
     renegotiated,
+    /// Peers whose connections came from another address than the one in their NID, and were closed
+    /// because that one connected.
+    displaced,
     /// Messages to userland peers without a connection that could carry them.
     unreachable,
     /// Messages whose NIDs do not fit the short header of their connection's version.
@@ -195,13 +201,15 @@ impl Counters {
             CloseReason::Eof => &mut self.closed_by_peer,
             CloseReason::Rejected => &mut self.rejected,
             CloseReason::Busy => &mut self.busy,
-            CloseReason::Evicted => &mut self.userland_evicted,
+            CloseReason::Evicted => &mut self.nodes_evicted,
+            CloseReason::UserlandEvicted => &mut self.userland_evicted,
             CloseReason::Timeout(Timeout::Receive) => &mut self.timeouts_receive,
             CloseReason::Timeout(Timeout::Send) => &mut self.timeouts_send,
             CloseReason::Timeout(Timeout::ZeroCopy) => &mut self.timeouts_zero_copy,
             CloseReason::Timeout(Timeout::Dial) => &mut self.timeouts_dial,
             CloseReason::Restarted => &mut self.restarts_seen,
             CloseReason::Renegotiated => &mut self.renegotiated,
+            CloseReason::Displaced => &mut self.displaced,
             CloseReason::Asked(_) => return,
         };
         *counter += 1;

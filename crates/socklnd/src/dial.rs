@@ -134,7 +134,7 @@ impl Socklnd {
         let version = peer.history.version.unwrap_or(configured);
         let local = ni.local_ip;
         let own_ip = local.or(ni.nid.ip());
-        if !self.admit_established(env, None) {
+        if !self.admit_established(env, None, key) {
             return Err(CloseReason::Io(IoError::Exhausted));
         }
         self.counters.dialled += 1;
@@ -208,6 +208,8 @@ impl Socklnd {
         if hello.version != dialled.version || hello.kind.inverse() != dialled.kind {
             return Err(ProtocolViolation::AnswerKind.into());
         }
+        self.close_foreign(env, dialled.peer);
+        let peer = &mut self.peers[dialled.peer];
         let incarnation = peer.history.incarnation.replace(hello.src_incarnation);
         let restarted = incarnation.is_some_and(|before| before != hello.src_incarnation);
         let (ni, id) = (peer.ni, peer.id);

@@ -19,7 +19,7 @@ use crate::io::{Io, Readiness, SockId};
 use crate::keys::{ConnKey, PeerKey};
 use crate::notices::{Notice, Notices};
 use crate::peer::{Dial, Peer, Peers};
-use crate::shares::Shares;
+use crate::shares::Places;
 use crate::timer_queue::TimerQueue;
 use crate::tx::{Finished, Tx, WriteEnd, WriteTotals};
 
@@ -134,14 +134,12 @@ pub struct Socklnd {
     pub(crate) acking: Vec<PeerKey>,
     /// Connections in their handshake.
     pub(crate) handshakes: TimerQueue<ConnKey>,
-    /// Those of them that were accepted.
-    pub(crate) incoming: Shares,
-    /// The number of those that were dialled.
+    /// The connections that peers have dialled, by what they are and where they come from.
+    pub(crate) places: Places,
+    /// The number of connections in their handshake that this node dials.
     pub(crate) outgoing: usize,
     /// Peers with messages that wait, or a dial that is due later.
     pub(crate) waiting: TimerQueue<PeerKey>,
-    /// Open connections of userland peers.
-    pub(crate) userland: Shares,
     pub(crate) notices: Notices,
     pub(crate) scan_at: Time,
     pub(crate) handoffs: VecDeque<Handoff>,
@@ -174,10 +172,9 @@ impl Socklnd {
             dialling: Vec::new(),
             acking: Vec::new(),
             handshakes: TimerQueue::new(),
-            incoming: Shares::new(config.seed),
+            places: Places::new(config.seed),
             outgoing: 0,
             waiting: TimerQueue::new(),
-            userland: Shares::new(config.seed),
             notices: Notices::default(),
             scan_at: Time::NEVER,
             handoffs: VecDeque::new(),

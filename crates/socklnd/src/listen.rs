@@ -21,7 +21,7 @@ use crate::io::{Io, IoError, IoOutcome, SockId};
 use crate::keys::{ConnKey, PeerKey};
 use crate::notices::Incident;
 use crate::peer::{Dial, PeerConn, Side};
-use crate::shares::{PRIVILEGED_PORT_MAX, Source};
+use crate::shares::{PRIVILEGED_PORT_MAX, Pool, Source};
 
 /// Whether a dial may be answered NONE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +92,8 @@ impl Socklnd {
         let mut conn = Conn::new(sock, ni, Origin::Accepted, local, remote, phase, deadline);
         conn.writable = true;
         let key = self.insert(conn);
-        let ticket = self.incoming.add(Source::of(remote), key);
-        self.conns[key].ticket = Some(ticket);
+        let place = self.places.add(Pool::Incoming, Source::of(remote), key);
+        self.conns[key].place = Some(place);
         self.await_handshake(key, deadline);
         key
     }
@@ -299,13 +299,19 @@ impl Socklnd {
         let peer = &mut self.peers[peer_key];
         let known = peer.history.incarnation;
         let restarted = known.is_some_and(|known| known != hello.src_incarnation);
-        if !peer.members.is_empty() && (restarted || peer.history.version != Some(hello.version)) {
-            return if self.is_own_address(peer_key, remote) {
-                self.close_claimed(env, key, peer_key, &hello)
-            } else {
-                self.try_claim(env, key, peer_key, hello)
-            };
+        let differs = restarted || peer.history.version != Some(hello.version);
+        if self.is_doubtful(peer_key, remote, differs) {
+            return self.try_claim(env, key, peer_key, hello);
         }
+        if differs && !self.peers[peer_key].members.is_empty() {
+            return self.close_claimed(env, key, peer_key, &hello);
+        }
+        let foreign = id.nid.ip() != Some(remote);
+        if !foreign {
+            self.close_foreign(env, peer_key);
+        }
+        let peer_key = self.peers.find_or_add(ni, id, self.side_of(&id));
+        let peer = &self.peers[peer_key];
         let same = peer
             .members
             .iter()
@@ -328,7 +334,12 @@ impl Socklnd {
             return self.answer_none(env, key, permit, &hello);
         }
         let source = Source::of(self.conns[key].remote);
-        if !self.admit_established(env, Some(source)) {
+        let pool = match renamed {
+            Some(_) => Pool::Userland,
+            None if foreign => Pool::Foreign,
+            None => Pool::Nodes,
+        };
+        if !self.admit_established(env, Some((pool, source)), peer_key) {
             self.refuse_full(self.conns[key].remote);
             let permit = self.permit_none(key, peer_key);
             self.forget_if_idle(peer_key);
@@ -344,12 +355,10 @@ impl Socklnd {
         let answer = self.answer_to(ni, &hello, kind);
         let conn = &mut self.conns[key];
         conn.tx.push_bytes(&answer);
-        if let Some(ticket) = conn.ticket.take() {
-            self.incoming.remove(source, ticket);
+        if let Some(place) = conn.place.take() {
+            self.places.remove(source, place);
         }
-        if renamed.is_some() {
-            conn.ticket = Some(self.userland.add(source, key));
-        }
+        conn.place = Some(self.places.add(pool, source, key));
         self.counters.opened_passive += 1;
         let peer = &mut self.peers[peer_key];
         peer.history.incarnation = Some(hello.src_incarnation);

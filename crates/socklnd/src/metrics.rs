@@ -74,9 +74,8 @@ fn metric_of(counter: &'static str) -> (&'static DriverMetric, Option<&'static s
         "keepalives_sent" => (&KEEPALIVES, "sent"),
         "keepalives_received" => (&KEEPALIVES, "received"),
         "accepted" | "refused_full" | "handshakes_evicted" | "userland_evicted"
-        | "opened_passive" | "opened_active" | "closed" | "handed_off" | "adopted" => {
-            (&CONNECTIONS, counter)
-        }
+        | "nodes_evicted" | "opened_passive" | "opened_active" | "closed" | "handed_off"
+        | "adopted" => (&CONNECTIONS, counter),
         "dialled" => (&DIALS, "begun"),
         "dials_failed" => (&DIALS, "failed"),
         "dials_forbidden_ipv6" => (&DIALS, "forbidden_ipv6"),
@@ -113,8 +112,10 @@ fn log_of(counter: &str) -> Option<&'static str> {
         | "timeouts_dial"
         | "bad_answer_identity"
         | "bad_answer_kind" => "connections not made",
-        "broken" | "closed_by_peer" | "restarts_seen" | "userland_evicted" | "timeouts_receive"
-        | "timeouts_send" | "timeouts_zero_copy" => "peers lost",
+        "broken" | "closed_by_peer" | "restarts_seen" | "displaced" | "userland_evicted"
+        | "nodes_evicted" | "timeouts_receive" | "timeouts_send" | "timeouts_zero_copy" => {
+            "peers lost"
+        }
         "bad_frame"
         | "bad_header"
         | "bad_keepalive"
@@ -168,7 +169,7 @@ mod tests {
         let expected = [
             ("connections not made", 9),
             ("connections refused", 15),
-            ("peers lost", 7),
+            ("peers lost", 9),
             ("protocol violations", 12),
         ];
         assert_eq!(logged, expected);

@@ -13,9 +13,11 @@ pub enum Incident {
     HandshakeEvicted,
     /// All places for connections were taken, and this address held most of the userland ones.
     UserlandEvicted,
+    /// All places for connections were taken, and this address held most of those of nodes.
+    NodeEvicted,
     /// All places were taken, and no other connection could make room.
     Full,
-    /// It claimed to be a peer that had restarted, but that peer is alive at another address.
+    /// It claimed to be a peer that is connected from another address and alive.
     ClaimRefused,
     /// It claimed a NID that is not its own address, and `strict_source` is on.
     ForeignAddress,
@@ -31,6 +33,10 @@ impl Incident {
             Incident::UserlandEvicted => {
                 "userland connections closed: connections_max is reached, and this address holds \
                  most"
+            }
+            Incident::NodeEvicted => {
+                "connections closed: connections_max is reached, they were idle or not from the \
+                 address in their NID, and this address holds most"
             }
             Incident::Full => "connections refused: connections_max is reached",
             Incident::ClaimRefused => {

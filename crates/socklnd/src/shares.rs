@@ -129,6 +129,63 @@ impl Shares {
     }
 }
 
+/// What connections are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pool {
+    /// Handshakes of incoming connections.
+    Incoming,
+    /// Open connections that userland peers have dialled.
+    Userland,
+    /// Open connections that peers have dialled from another address than the one in their NID.
+    Foreign,
+    /// Open connections that peers have dialled from the address in their NID.
+    Nodes,
+}
+
+impl Pool {
+    /// The pools of open connections, in the order in which they give up places.
+    pub(crate) const OPEN: [Pool; 3] = [Pool::Userland, Pool::Foreign, Pool::Nodes];
+}
+
+/// The place of a connection in its pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pool: Pool,
+    ticket: Ticket,
+}
+
+/// The places of all connections that peers have dialled.
+#[derive(Debug)]
+pub(crate) struct Places([Shares; 4]);
+
+impl Places {
+    /// Empty pools; see [`Shares::new`].
+    pub(crate) fn new(seed: u64) -> Places {
+        Places(core::array::from_fn(|_| Shares::new(seed)))
+    }
+
+    /// The shares of a pool.
+    pub(crate) fn of(&self, pool: Pool) -> &Shares {
+        &self.0[pool as usize]
+    }
+
+    /// Gives a connection a place.
+    pub(crate) fn add(&mut self, pool: Pool, source: Source, conn: ConnKey) -> Place {
+        Place { pool, ticket: self.0[pool as usize].add(source, conn) }
+    }
+
+    /// Moves a place to the end of its source's list.
+    pub(crate) fn renew(&mut self, source: Source, place: Place, conn: ConnKey) -> Place {
+        self.remove(source, place);
+        self.add(place.pool, source, conn)
+    }
+
+    /// Frees a place.
+    pub(crate) fn remove(&mut self, source: Source, place: Place) {
+        self.0[place.pool as usize].remove(source, place.ticket);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use slotmap::SlotMap;

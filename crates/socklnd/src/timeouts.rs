@@ -28,7 +28,7 @@ impl Socklnd {
     /// When [`tick`](Socklnd::tick) has something to do next; [`Time::NEVER`] if only an event
     /// can bring that about.
     pub fn next_deadline(&self) -> Time {
-        let shaking = self.incoming.len() + self.outgoing != 0;
+        let shaking = self.handshakes_held() + self.outgoing != 0;
         let handshakes = if shaking { self.handshakes.earliest() } else { Time::NEVER };
         handshakes.min(self.waiting.earliest()).min(self.scan_at)
     }
@@ -37,7 +37,7 @@ impl Socklnd {
     pub(crate) fn await_handshake(&mut self, key: ConnKey, deadline: Time) {
         self.handshakes.add(key, deadline);
         let conns = &self.conns;
-        self.handshakes.compact(self.incoming.len() + self.outgoing, |key, _| {
+        self.handshakes.compact(self.handshakes_held() + self.outgoing, |key, _| {
             conns.get(key).is_some_and(|conn| conn.open().is_none())
         });
     }
@@ -149,7 +149,7 @@ impl Socklnd {
                 self.peers[key].last_keepalive = env.now;
             }
         }
-        let open = self.conns.len() > self.incoming.len() + self.outgoing;
+        let open = self.conns.len() > self.handshakes_held() + self.outgoing;
         self.scan_at = if open { env.now + self.timing.scan } else { Time::NEVER };
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ pub(crate) struct Scene {
     neighbours: Vec<Neighbour>,
     /// The largest increase of resident memory that may remain.
     left: u64,
+    /// Connections to the friend that were opened for a test, and closed.
+    calls: AtomicU64,
 }
 
 impl Scene {
@@ -73,6 +75,7 @@ impl Scene {
             connections: stats.connections,
             neighbours: Vec::new(),
             left: LEFT_RESIDENT,
+            calls: AtomicU64::new(0),
             friend: Arc::clone(&friend),
             node,
         };
@@ -97,6 +100,14 @@ impl Scene {
     /// The NID of the peer that is always connected.
     pub(crate) fn friend_nid(&self) -> Nid {
         self.friend.nid().parse().expect("a NID")
+    }
+
+    /// The incarnation in the answers of the peer that is always connected.
+    pub(crate) fn incarnation_of_the_friend(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut caller = Rogue::at(loopback(), &self.friend);
+        let hello = caller.words.hello(ConnType::Control);
+        caller.befriend_as(&hello).1.src_incarnation
     }
 
     /// A counter of the driver or of the core.
@@ -165,7 +176,7 @@ impl Scene {
         let stats = self.friend.stats();
         assert_eq!(
             (stats.drivers["socklnd"]["closed"], stats.lnet["errors"]),
-            (0, 0),
+            (self.calls.load(Ordering::Relaxed), 0),
             "{stats:#?}"
         );
         let resident = node.usage().resident;

@@ -1,7 +1,7 @@
 //! One address that occupies every slot, or uses another peer's NID.
 
 use lustrine_wire::hello::{ConnType, Hello};
-use lustrine_wire::nid::ProcessId;
+use lustrine_wire::nid::{Net, Nid, ProcessId};
 
 use super::line::Line;
 use super::scene::{Rogue, Scene};
@@ -16,6 +16,7 @@ fn one_address_cannot_lock_out_others() {
         any_port("300 idle userland peers", &[("userland_evicted", 50)], idle_peers),
         any_port("80 pushes that stop one byte too soon", &[("opened_passive", 80)], short_pushes),
         privileged("the NID of a peer that is connected", &[("claims_refused", 2)], stolen_name),
+        privileged("300 nodes with made-up NIDs", &[("nodes_evicted", 60)], made_up_names),
     ];
     face(Scene::new(&["handshakes_max=64", "connections_max=256", "accept_timeout=60"]), rows);
 }
@@ -50,12 +51,28 @@ fn idle_peers(scene: &Scene, rogue: &mut Rogue) {
     assert!(open < 256, "{open} connections of one address are left");
 }
 
-/// More than the node has buffers for pushes. A newcomer is discovered nevertheless, and the
-/// short-lived clients, which push first, are served.
+/// More than the node may have connections, each used until the end.
+fn made_up_names(scene: &Scene, rogue: &mut Rogue) {
+    let mut held = Vec::new();
+    for number in 0..300u32 {
+        let nid = Nid::new4(Net::TCP, 0x0a63_0000 + number);
+        let hello = Hello { src: ProcessId::lustre(nid), ..rogue.words.hello(ConnType::Control) };
+        let (line, answer) = rogue.befriend_as(&hello);
+        assert_eq!(answer.kind, ConnType::Control, "there is room for it, as another is evicted");
+        held.push(line);
+    }
+    require_room(scene);
+    assert_eq!(scene.count("refused_full"), 0, "no connection is refused");
+}
+
+/// More than the node has buffers for pushes, all from one address. A newcomer is discovered
+/// nevertheless, the short-lived clients, which push first, are served, and so are other processes
+/// at that address.
 fn short_pushes(scene: &Scene, rogue: &mut Rogue) {
     let push = with_payload(&rogue.words.put_to(0, lustrine_wire::PING_MATCH_BITS, 48), 47);
     let hello = greeting(&rogue.words, &rogue.words.hello(ConnType::Control));
     let mut held = Vec::new();
+    let before = scene.count("dropped.put");
     for _ in 0..80 {
         let mut line = rogue.dial_unprivileged();
         line.say(&hello);
@@ -64,12 +81,19 @@ fn short_pushes(scene: &Scene, rogue: &mut Rogue) {
         held.push(line);
     }
     finish(&mut scene.node.client("discover")).ok();
+    for identity in ["userland", "auto"] {
+        let mut client = scene.node.client_at("discover", rogue.ip());
+        finish(client.args(["--identity", identity])).ok();
+    }
+    assert_eq!(scene.count("dropped.put"), before, "no push is dropped");
 }
 
 /// Its connections stay, which the scene checks at the end.
 fn stolen_name(scene: &Scene, rogue: &mut Rogue) {
     let src = ProcessId::lustre(scene.friend_nid());
-    for incarnation in [0x9000, 0x9001] {
+    // The friend gives its incarnation away to whoever dials it.
+    let present = scene.incarnation_of_the_friend();
+    for incarnation in [present, 0x9000] {
         let own = rogue.words.hello(ConnType::Control);
         let claim = Hello { src, src_incarnation: incarnation, ..own };
         let (mut line, answer) = rogue.befriend_as(&claim);

@@ -197,7 +197,7 @@ impl Run {
             for peer in driver.peers() {
                 assert_eq!((peer.tx_queued, peer.waiting, peer.zero_copy), (0, 0, 0));
             }
-            assert_eq!((driver.incoming.len(), driver.outgoing), (0, 0));
+            assert_eq!((driver.handshakes_held(), driver.outgoing), (0, 0));
         }
     }
 }

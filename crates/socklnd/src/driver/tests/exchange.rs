@@ -464,7 +464,7 @@ fn a_connection_moves_to_the_home_of_its_peer() {
     assert_eq!(world.driver(0).counters().handed_off, 3);
     assert_eq!(world.driver(1).counters().adopted, 3);
     assert_eq!(world.driver(0).connections(), 3);
-    assert_eq!(world.driver(0).incoming.len(), 0);
+    assert_eq!(world.driver(0).handshakes_held(), 0);
 }
 
 #[test]

@@ -195,3 +195,103 @@ fn strict_source_refuses_a_nid_that_is_not_the_address() {
     claim(&mut world, 1, 77, Version::V3);
     assert_eq!(world.driver(0).peers().count(), 2);
 }
+
+/// [SOCK-22]: with the incarnation that the friend's own answers give away.
+#[test]
+fn a_connection_from_another_address_is_refused_while_the_peer_is_connected() {
+    let mut world = world(|_| ());
+    let mut friend = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    let mut stranger = claim(&mut world, 9, 77, Version::V3);
+    assert!(!stranger.closed(&mut world), "the friend is tried first");
+    world.pass(SECOND);
+    assert_eq!(stranger.hello(&mut world).kind, ConnType::None);
+    // Nor does it count as an address of the friend's from now on.
+    let mut restarted = claim(&mut world, 9, 78, Version::V3);
+    world.pass(SECOND);
+    assert!(restarted.closed(&mut world));
+    assert!(!friend.closed(&mut world));
+    let counters = counters(&world);
+    assert_eq!((counters.opened_passive, counters.claims_refused, counters.closed), (1, 2, 0));
+    assert_eq!(world.events(0), [LinkEvent::Up]);
+}
+
+/// [SOCK-22]: what a stranger opened before the friend connects carries nothing of the friend's.
+#[test]
+fn the_address_in_the_nid_displaces_others() {
+    let mut world = world(|_| ());
+    let mut stranger = claim(&mut world, 9, 77, Version::V3);
+    assert_eq!(stranger.hello(&mut world).kind, ConnType::Control);
+    let mut second = claim(&mut world, 8, 77, Version::V3);
+    assert_eq!(
+        second.hello(&mut world).kind,
+        ConnType::Control,
+        "not from the NID's address either"
+    );
+    let mut friend = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    assert!(stranger.closed(&mut world) && second.closed(&mut world));
+    let op = world.put(0, process(1), 1, b"hello");
+    world.run();
+    assert_eq!(friend.messages(&mut world).len(), 1);
+    assert_eq!(world.status(0, op), Some(Status::Ok));
+    assert_eq!(counters(&world).displaced, 1);
+}
+
+/// [SOCK-22]: this node has dialled the address in the NID.
+#[test]
+fn a_dialled_connection_displaces_others() {
+    let mut world = world(|_| ());
+    let mut stranger = claim(&mut world, 9, 77, Version::V3);
+    assert_eq!(stranger.hello(&mut world).kind, ConnType::Control);
+    world.add(config(1));
+    world.put(0, process(1), 1, b"this goes to the stranger");
+    world.pass(SECOND);
+    assert_eq!(counters(&world).displaced, 1);
+    assert!(stranger.closed(&mut world));
+}
+
+/// A node of 10.0.0.`nid` that connects from 10.0.0.`from`.
+fn foreign(world: &mut World, nid: u8, from: u8, port: u16) -> Rogue {
+    let rogue = Rogue::dial(world, from, port);
+    rogue.say(world, &request_bytes(NODE));
+    rogue.say(world, &hello_bytes(&hello(nid, Version::V3, ConnType::Control)));
+    rogue
+}
+
+/// [SOCK-17]: privileged ports and made-up NIDs hold no place for ever.
+#[test]
+fn nids_that_are_not_their_address_make_room() {
+    let mut world = world(|node| node.tunables.connections_max = 16);
+    let mut crowd: Vec<Rogue> =
+        (0..14).map(|index| foreign(&mut world, 100 + index, 9, 500 + u16::from(index))).collect();
+    for rogue in &mut crowd {
+        assert_eq!(rogue.hello(&mut world).kind, ConnType::Control);
+        rogue.noop(&mut world, 0, 1);
+    }
+    let mut friend = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    assert!(!friend.closed(&mut world));
+    assert_eq!((counters(&world).nodes_evicted, counters(&world).refused_full), (1, 0));
+    assert_eq!(notices(&mut world), [(Incident::NodeEvicted, 1)]);
+}
+
+/// [SOCK-17]: nodes that have something to do are not closed, idle ones are.
+#[test]
+fn idle_nodes_of_the_address_with_most_make_room() {
+    let mut world = world(|node| {
+        node.tunables.connections_max = 16;
+        node.tunables.handshakes_max = 2;
+    });
+    let mut crowd: Vec<Rogue> = (0..14)
+        .map(|index| Rogue::open(&mut world, 101 + index, Version::V3, ConnType::Control))
+        .collect();
+    let refused = foreign(&mut world, 1, 1, 500).hello(&mut world).kind;
+    assert_eq!(refused, ConnType::None, "all have just been in use");
+    world.pass(SECOND);
+    for rogue in &crowd[..13] {
+        rogue.noop(&mut world, 0, 1);
+    }
+    let accepted = foreign(&mut world, 1, 1, 501).hello(&mut world).kind;
+    assert_eq!(accepted, ConnType::Control);
+    assert!(crowd[13].closed(&mut world));
+    assert_eq!(counters(&world).nodes_evicted, 1);
+    assert!(crowd[..13].iter_mut().all(|rogue| !rogue.closed(&mut world)));
+}
