@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM during a run: it ends early and cleans up.
+//! SIGINT, SIGTERM and SIGHUP during a run: it ends early and cleans up. Without the last one, a run
+//! would go on sending load after its terminal is gone; `nohup` keeps it running.
 
 use std::cell::Cell;
 
@@ -26,7 +27,8 @@ impl Interrupt {
     /// # Errors
     /// [`Failure::Interrupted`] once a signal has arrived.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.signals.take().terminate {
+        let pending = self.signals.take();
+        if pending.terminate || pending.reload {
             self.came.set(true);
         }
         if self.came.get() { Err(Failure::Interrupted) } else { Ok(()) }

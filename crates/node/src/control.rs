@@ -61,7 +61,9 @@ pub enum ControlError {
     )]
     PermissionDenied(PathBuf),
     /// No node listens there.
-    #[error("no node answers at {path} ({error}); start one with `lustrine node --control {path}`")]
+    #[error(
+        "no node answers at {path} ({error}); start one, for example with `lustrine node --net tcp=eth0 --control {path}`"
+    )]
     NotRunning {
         /// The socket.
         path: PathBuf,

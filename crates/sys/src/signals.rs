@@ -1,6 +1,7 @@
 //! Signals as readiness of a descriptor.
 
 use std::io::{self, ErrorKind, Read};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -31,7 +32,8 @@ pub struct Pending {
 }
 
 impl Signals {
-    /// Starts catching the signals, and ignores SIGPIPE permanently.
+    /// Starts catching the signals, and ignores SIGPIPE permanently. SIGHUP stays ignored if it
+    /// is, as under `nohup`.
     ///
     /// # Errors
     /// When descriptors or memory are used up.
@@ -49,6 +51,9 @@ impl Signals {
         for (signal, flag) in
             [(SIGTERM, &signals.terminate), (SIGINT, &signals.terminate), (SIGHUP, &signals.reload)]
         {
+            if signal == SIGHUP && is_ignored(SIGHUP) {
+                continue;
+            }
             // Handlers run in this order: a thread that the pipe wakes finds the flag set.
             signals.handlers.push(flag::register(signal, Arc::clone(flag))?);
             signals.handlers.push(low_level::pipe::register(signal, writer.try_clone()?)?);
@@ -72,6 +77,15 @@ impl Signals {
             reload: self.reload.swap(false, Ordering::SeqCst),
         }
     }
+}
+
+/// Whether the process ignores a signal.
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action the call only writes the present one, to memory of that size.
+    let known = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) } == 0;
+    // SAFETY: all bits 0 are a valid value, and the call has written one if it succeeded.
+    known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 impl Drop for Signals {

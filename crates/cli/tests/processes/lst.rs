@@ -381,6 +381,22 @@ fn sessions_with_other_keys_follow_each_other_at_once() {
 }
 
 #[test]
+fn a_session_without_a_key_ends_as_its_warning_says() {
+    let node = Node::open();
+    let user = User::beside(&node);
+    let mut nameless = user.lst(&["new_session", "nameless"]);
+    let begun = finish(nameless.env_remove("LST_SESSION")).ok();
+    assert!(begun.stderr.contains("begin again with new_session --force"), "{begun:#?}");
+    finish(&mut user.lst(&["new_session", "named"]))
+        .expect_code(255)
+        .expect_stderr(&["begun without LST_SESSION", "new_session --force ends it"]);
+    let forced = user.prints(&["new_session", "--force", "named"]);
+    assert!(forced.starts_with("SESSION: named "), "{forced}");
+    user.prints(&["end_session"]);
+    user.console_is_gone();
+}
+
+#[test]
 fn a_new_session_says_where_its_console_is() {
     let node = Node::open();
     let user = User::beside(&node);

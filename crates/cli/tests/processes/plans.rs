@@ -219,14 +219,17 @@ fn a_signal_ends_the_session_and_the_nodes() {
     let scratch = Scratch::new();
     let plan = PLAN.replace("time: 300 ms", "time: 1 h");
     let args = ["--local", "--set", "cpu_npartitions=1", "--json", "-"];
-    let mut running = Running::start(&mut selftest(&scratch, &plan, &args));
-    // The live view shows that the tests are running.
-    running.wait_for("  1 s  ping");
-    running.signal(Signal::INT);
-    let ended = running.end().expect_code(130).expect_stderr(&["interrupted"]);
-    let results = ended.json();
-    assert_eq!(results["interrupted"], true);
-    assert!(number(&results, "/points/0/rows/0/ops") > 0.0, "what was measured until then");
+    // The last one is that of a terminal that was closed.
+    for signal in [Signal::INT, Signal::HUP] {
+        let mut running = Running::start(&mut selftest(&scratch, &plan, &args));
+        // The live view shows that the tests are running.
+        running.wait_for("  1 s  ping");
+        running.signal(signal);
+        let ended = running.end().expect_code(130).expect_stderr(&["interrupted"]);
+        let results = ended.json();
+        assert_eq!(results["interrupted"], true);
+        assert!(number(&results, "/points/0/rows/0/ops") > 0.0, "what was measured until then");
+    }
     let left: Vec<_> = fs::read_dir(scratch.path()).expect("a directory").collect();
     assert_eq!(left.len(), 1, "only the plan stays");
 }

@@ -81,6 +81,9 @@ impl ConsoleClient {
             }
             return answer;
         }
+        if key != 0 && matches!(command, Command::NewSession { force: true, .. }) {
+            end_nameless()?;
+        }
         // The daemon stays when its standard input is closed only if it has a session then.
         let _daemon = self.start(key, &own)?;
         ask_at(&own, key, command)
@@ -155,6 +158,15 @@ fn ask_daemon(path: &Path, key: u32, command: &Command) -> Result<console::Answe
     answer
 }
 
+/// Ends a session that was begun without `LST_SESSION`, with its console: no other command reaches
+/// it, and its console holds the address of the next one.
+fn end_nameless() -> Result<(), ConsoleError> {
+    match ask_daemon(&socket_of(0)?, 0, &Command::EndSession) {
+        Err(ConsoleError::NoConsole) => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
 fn ask_at(path: &Path, key: u32, command: &Command) -> Result<console::Answer, ConsoleError> {
     console_answer(control::ask(path, &request(key, command)))
 }
@@ -185,10 +197,15 @@ fn other_consoles(socket: &Path) -> String {
     let keys: Vec<String> = keys.collect();
     match keys.is_empty() {
         true => String::new(),
+        false if keys == ["0"] => ". The console of a session that was begun without \
+                                   LST_SESSION runs on this machine: new_session --force ends it"
+            .to_owned(),
         false => format!(
-            ". Consoles of other sessions run on this machine, with LST_SESSION {}: each needs an \
-             address of its own (--net)",
-            keys.join(", ")
+            ". Consoles of other sessions run on this machine, with LST_SESSION {}: end one (for \
+             example LST_SESSION={} lst end_session), or give this one an address of its own \
+             (--net)",
+            keys.join(", "),
+            keys.last().map_or("", String::as_str)
         ),
     }
 }
