@@ -89,6 +89,8 @@ pub struct Problems {
     problems: Vec<Problem>,
     /// How many more there are.
     more: usize,
+    /// Whether `--lenient` leaves out some of them.
+    lenient: bool,
 }
 
 impl Problems {
@@ -105,7 +107,13 @@ impl Problems {
     ) -> Problems {
         problems.sort_by(|one, two| one.at.cmp(&two.at));
         problems.dedup();
-        Problems { source_name: source_name.to_owned(), problems, more }
+        Problems { source_name: source_name.to_owned(), problems, more, lenient: false }
+    }
+
+    /// Notes whether `--lenient` leaves out some of them.
+    pub(crate) fn with_lenient(mut self, lenient: bool) -> Problems {
+        self.lenient = lenient;
+        self
     }
 
     /// Each of them.
@@ -124,8 +132,12 @@ impl fmt::Display for Problems {
             }
         }
         match self.problems.len().saturating_sub(LISTED_MAX) + self.more {
-            0 => Ok(()),
-            more => write!(f, "\nand {more} more errors"),
+            0 => {}
+            more => write!(f, "\nand {more} more errors")?,
+        }
+        match self.lenient {
+            true => f.write_str("\n--lenient leaves out what is not implemented yet"),
+            false => Ok(()),
         }
     }
 }

@@ -59,6 +59,11 @@ const KEPT_MAX: usize = 1000;
 #[derive(Debug, Default)]
 pub struct Reader {
     strictness: Strictness,
+    /// Whether the person who reads the problems can choose to be lenient.
+    offers_lenient: bool,
+    /// Whether something is not implemented, which a lenient reading leaves out. It leaves out
+    /// unknown keys as well, but those are mistakes that are to be mended.
+    lenient_helps: bool,
     problems: Notes,
     warnings: Notes,
 }
@@ -91,9 +96,10 @@ pub struct Entry<'n> {
 }
 
 impl Reader {
-    /// A reader without problems yet.
+    /// A reader without problems yet, of a document that people can have read leniently
+    /// (`--lenient`). [`Reader::default`] is for those that are always read strictly.
     pub fn new(strictness: Strictness) -> Reader {
-        Reader { strictness, ..Reader::default() }
+        Reader { strictness, offers_lenient: true, ..Reader::default() }
     }
 
     /// Notes a problem; reading goes on.
@@ -129,7 +135,8 @@ impl Reader {
         let Notes { kept, more } = self.problems;
         match kept.is_empty() {
             true => Ok((self.warnings.kept, self.warnings.more)),
-            false => Err(Problems::with_more(source_name, kept, more)),
+            false => Err(Problems::with_more(source_name, kept, more)
+                .with_lenient(self.offers_lenient && self.lenient_helps)),
         }
     }
 
@@ -137,6 +144,7 @@ impl Reader {
     /// lenient.
     pub fn not_implemented(&mut self, at: &Location, what: &str, reason: &str, section: &Section) {
         let (what, known, example) = (clipped(what), section.known(), section.example);
+        self.lenient_helps = true;
         self.unless_lenient(Problem::new(
             at,
             format!(

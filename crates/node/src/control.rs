@@ -60,6 +60,12 @@ pub enum ControlError {
          run this command as that user, or choose another node with --control"
     )]
     PermissionDenied(PathBuf),
+    /// This user may not make a socket there.
+    #[error(
+        "control socket {0}: permission denied; run as a user who may write to that directory, or \
+         choose another path with --control"
+    )]
+    NotWritable(PathBuf),
     /// No node listens there.
     #[error(
         "no node answers at {path} ({error}); start one, for example with `lustrine node --net tcp=eth0 --control {path}`"
@@ -152,6 +158,9 @@ impl ControlSocket {
             Some(directory) if error.kind() == io::ErrorKind::NotFound => {
                 let (path, directory) = (path.to_owned(), directory.to_owned());
                 ControlError::NoDirectory { path, directory }
+            }
+            _ if error.kind() == io::ErrorKind::PermissionDenied => {
+                ControlError::NotWritable(path.to_owned())
             }
             _ => system(error),
         })?;

@@ -98,7 +98,7 @@ fn failures_have_lustres_forms_and_the_reason() {
         command.arg(name).args(words.split_whitespace()).env("LUSTRINE_CONTROL", &control);
         finish(&mut command)
             .expect_code(code)
-            .expect_stderr(&["no node answers at", "start one with"]);
+            .expect_stderr(&["no node answers at", "start one, for example with"]);
     }
 }
 

@@ -383,7 +383,10 @@ fn a_file_with_a_control_socket_selects_the_running_node() {
 fn a_missing_node_is_reported() {
     let scratch = Scratch::new();
     let path = scratch.file("absent.sock");
-    let words = format!("start one with `lustrine node --control {}`", path.display());
+    let words = format!(
+        "start one, for example with `lustrine node --net tcp=eth0 --control {}`",
+        path.display()
+    );
     for args in [&["show", "stats"][..], &["ping", "10.0.0.1@tcp"]] {
         finish(lustrine().args(args).arg("--control").arg(&path))
             .expect_error(&["no node answers at", &words]);

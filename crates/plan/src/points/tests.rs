@@ -123,7 +123,7 @@ fn impossible_plans_are_refused() {
             vec![nids(1..300), nids(301..600)],
             "more than 10000 points",
         ),
-        (step("{do: read, from: a, to: b, offset: 8}", ""), one(), "as few pages"),
+        (step("{do: read, from: a, to: b, offset: 8}", ""), one(), "one more page"),
     ];
     for (text, nodes, said) in cases {
         let why = made(&text, &nodes).expect_err("it cannot be");

@@ -46,9 +46,12 @@ pub(super) fn examine(test: &NewTest, features: u32) -> Result<(), Refusal> {
     }
     let len = test.test.len();
     if len > 0 && (offset + len).div_ceil(PAGE) > len.div_ceil(PAGE) {
-        let allowed = "what leaves the data on as few pages as without it: kernels from 2.16 on \
-                       crash otherwise";
-        return bad("offset", i64::from(offset), allowed);
+        let most = len.next_multiple_of(PAGE) - len;
+        let allowed = format!(
+            "at most {most} with this size (beyond it the data needs one more page, and kernels \
+             from 2.16 on crash)"
+        );
+        return bad("offset", i64::from(offset), &allowed);
     }
     Ok(())
 }
