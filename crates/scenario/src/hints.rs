@@ -64,8 +64,13 @@ pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut V
 /// A link or CPU that is busy for this part of the time is full.
 const FULL: f64 = 0.9;
 
-/// What limits the throughput, by links, CPUs and what messages waited for.
-pub(crate) fn of_limit(links: &[LinkOutcome], waits: &[GroupWaits], hints: &mut Vec<String>) {
+/// What limits the throughput, by links, CPUs, operations that failed and what messages waited for.
+pub(crate) fn of_limit(
+    links: &[LinkOutcome],
+    waits: &[GroupWaits],
+    errors: u64,
+    hints: &mut Vec<String>,
+) {
     if links.is_empty() {
         return;
     }
@@ -80,6 +85,9 @@ pub(crate) fn of_limit(links: &[LinkOutcome], waits: &[GroupWaits], hints: &mut 
         (_, Some(group), _) if group.cpu >= FULL => {
             format!("the CPU of {}: it was busy {} of the time", group.group, percent(group.cpu))
         }
+        _ if errors > 0 => "operations that failed: while they were awaited, and until the next \
+                            ones arrived, nothing was moved in their place"
+            .to_owned(),
         (.., Some(waiting)) if waiting.all() >= 1.0 => of_queue(waiting),
         _ => "the number of RPCs under way: no link or CPU was full, and hardly any message \
               waited; a higher \"concurrency\" adds throughput"

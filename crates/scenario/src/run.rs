@@ -217,7 +217,8 @@ impl Run<'_> {
         let (window_s, links, waits) = self.meter.results(self.scenario, self.begin);
         crate::hints::of_window(window_s, &mut self.hints);
         if loads.iter().any(|load| load.ops > 0) {
-            crate::hints::of_limit(&links, &waits, &mut self.hints);
+            let errors = loads.iter().map(|load| load.errors).sum();
+            crate::hints::of_limit(&links, &waits, errors, &mut self.hints);
         }
         Outcome {
             seed: self.scenario.seed,

@@ -43,7 +43,7 @@ fn the_lan_is_as_fast_as_its_interfaces_and_no_faster() {
     let outcome = outcome(&file.scenario(&[]).unwrap());
     let load = &outcome.loads[0];
     assert_eq!((outcome.errors(), outcome.unquiet.len()), (0, 0), "{outcome:#?}");
-    assert!((0.5..0.501).contains(&load.seconds), "{load:?}");
+    assert!((5.0..5.001).contains(&load.seconds), "{load:?}");
     // 10 Gb/s are 1192 MiB/s, of which segments of 1448 bytes leave 94 % to the data.
     assert!((1100.0..1140.0).contains(&load.mib_per_s), "{load:?}");
     assert_eq!(load.formula_limit.as_deref(), Some("interfaces of servers"));
@@ -55,7 +55,7 @@ fn the_lan_is_as_fast_as_its_interfaces_and_no_faster() {
     assert!((0.97..1.001).contains(&out.share.unwrap()), "{out:?}");
     assert!(outcome.samples.at_s.len() >= 90, "{}", outcome.samples.at_s.len());
     let (from, to) = outcome.window_s.unwrap();
-    assert!(to - from > 0.45, "{from} {to}");
+    assert!(to - from > 4.9, "{from} {to}");
     assert!(outcome.messages > 4 * load.ops, "{} {}", outcome.messages, load.ops);
 }
 
@@ -224,7 +224,7 @@ fn the_caller_may_end_a_run_early() {
     });
     assert!(asked > 100, "{asked}");
     assert!(outcome.interrupted && outcome.loads[0].ops > 0, "{outcome:#?}");
-    assert!((0.15..0.25).contains(&outcome.loads[0].seconds), "{outcome:#?}");
+    assert!((2.0..2.5).contains(&outcome.loads[0].seconds), "{outcome:#?}");
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub fn sweep_page(sweeping: &SweepReport<'_>) -> FinishedPage {
     }
     let mut page = Page::new(source_name, &under);
     if let Some(best) = best(rows) {
-        page.verdict(&format!("{} at {}.", most_of(rows, best), setting(sweep, best)));
+        page.verdict(&verdict(sweep, rows, best));
     }
     page.tiles(&tiles(sweep, rows));
     page.hints(&hints(sweep, rows));
@@ -103,6 +103,34 @@ fn best(rows: &[Row]) -> Option<&Row> {
         let (one, two) = (key(one), key(two));
         one.0.total_cmp(&two.0).then(one.1.total_cmp(&two.1))
     })
+}
+
+/// A throughput that is this part of the most is as good.
+const AS_GOOD: f64 = 0.97;
+
+/// The most throughput and, if a single axis was varied, the first value on it that is as good.
+fn verdict(sweep: &Sweep, rows: &[Row], best: &Row) -> String {
+    let most = format!("{} at {}", most_of(rows, best), setting(sweep, best));
+    let rate = |row: &Row| match moved(rows) {
+        true => row.outcome.mib_per_s(),
+        false => row.outcome.ops_per_s(),
+    };
+    let first = rows.iter().find(|row| rate(row) >= AS_GOOD * rate(best));
+    match first {
+        Some(first) if sweep.axes.len() == 1 && first.values != best.values => format!(
+            "{most}. {} reaches {} of that, with a p99 latency of {} instead of {}.",
+            capitalised(&setting(sweep, first)),
+            percent(rate(first) / rate(best)),
+            latency_text(worst_p99(&first.outcome)),
+            latency_text(worst_p99(&best.outcome))
+        ),
+        _ => most + ".",
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
 /// Its throughput, as text.
