@@ -77,20 +77,47 @@ pub(super) fn layout(program: &Program, scratch: &Path) -> Result<Layout> {
         };
         add(format!("{base}/man{section}/{name}"), Content::Copy(path));
     }
-    for name in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
-        add(format!("{DOC}/{name}"), file(name));
-    }
-    // The same directories as in the tree, so that pages lead to each other.
-    for (dir, end) in
-        [("docs", ".md"), ("docs/protocol", ".md"), ("docs/grafana", ".json"), ("plans", ".yaml")]
-    {
-        for name in files(&top.join(dir), end)? {
-            add(format!("{DOC}/{dir}/{name}"), file(&format!("{dir}/{name}")));
-        }
+    for name in documents(&top)? {
+        add(format!("{DOC}/{name}"), file(&name));
     }
     let own = fs::read_to_string(top.join("LICENSE-MIT")).context("LICENSE-MIT")?;
     add(format!("{DOC}/copyright"), Content::Text(licences::copyright(&own, program.libc)?));
     Ok(layout)
+}
+
+/// The files of the repository that are installed as documentation, in the same directories, so that
+/// pages lead to each other and their examples work there.
+fn documents(top: &Path) -> Result<Vec<String>> {
+    let mut names: Vec<String> = [
+        "README.md",
+        "CHANGELOG.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+    ]
+    .map(str::to_owned)
+    .into();
+    for (dir, end) in [
+        ("docs", ".md"),
+        ("docs/protocol", ".md"),
+        ("docs/decisions", ".md"),
+        ("docs/sc11", ".md"),
+        ("docs/sc11", ".svg"),
+        ("docs/sc11/results", ".json"),
+        ("docs/grafana", ".json"),
+        ("bench", ".md"),
+        ("bench/results", ".json"),
+        ("bench/results", ".txt"),
+        ("plans", ".yaml"),
+        ("scenarios", ".yaml"),
+        ("testdata/captures", ".md"),
+        ("testdata/captures/lnet", "a3_discover_cold.pcap"),
+    ] {
+        let found = files(&top.join(dir), end)?;
+        names.extend(found.into_iter().map(|name| format!("{dir}/{name}")));
+    }
+    Ok(names)
 }
 
 /// Writes the files below `stage`, which is replaced.
@@ -156,4 +183,45 @@ fn files(dir: &Path, end: &str) -> Result<Vec<String>> {
 fn output(program: &Program, args: &[&str]) -> Result<String> {
     let mut command = Command::new(&program.path);
     process::capture(command.args(args), RUN_MAX)?.output(&format!("lustrine {}", args.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The path from the top of what `target` means in the page `page`.
+    fn resolved(page: &str, target: &str) -> String {
+        let mut parts: Vec<&str> = page.split('/').collect();
+        parts.pop();
+        for part in target.trim_end_matches('/').split('/') {
+            match part {
+                "." => {}
+                ".." => drop(parts.pop()),
+                name => parts.push(name),
+            }
+        }
+        parts.join("/")
+    }
+
+    #[test]
+    fn links_of_installed_pages_lead_to_installed_files() {
+        let top = crate::repository::root();
+        let names = documents(&top).expect("the documents");
+        let mut dead = Vec::new();
+        for page in names.iter().filter(|name| name.ends_with(".md")) {
+            let text = fs::read_to_string(top.join(page)).expect("a page");
+            for rest in text.split("](").skip(1) {
+                let target = rest.split([')', '#']).next().unwrap_or_default();
+                if target.is_empty() || target.contains("://") {
+                    continue;
+                }
+                let path = resolved(page, target);
+                let below = format!("{path}/");
+                if !names.iter().any(|name| *name == path || name.starts_with(&below)) {
+                    dead.push(format!("{page}: {target}"));
+                }
+            }
+        }
+        assert!(dead.is_empty(), "{dead:#?}");
+    }
 }
