@@ -138,7 +138,7 @@ impl Table {
     }
 }
 
-/// The text of a cell: a value, or "median (least to greatest)".
+/// The text of a cell: a value, or "median (least to greatest)" if they look different.
 fn text(runs: &[&Run], metric: Metric) -> String {
     let mut values: Vec<f64> = runs.iter().map(|run| run.metric(metric)).collect();
     values.sort_by(f64::total_cmp);
@@ -149,7 +149,10 @@ fn text(runs: &[&Run], metric: Metric) -> String {
             // Of an even number of values, the greater one of the two in the middle.
             let [median, least, greatest] =
                 [values[values.len() / 2], *least, *greatest].map(|value| number(value, metric));
-            format!("{median} ({least} to {greatest})")
+            match least == greatest {
+                true => median,
+                false => format!("{median} ({least} to {greatest})"),
+            }
         }
     }
 }
@@ -218,6 +221,8 @@ mod tests {
         let sweep = sweep(&["tcp", "seed"], &runs);
         let over = table(serde_json::json!({"over_seeds": true}));
         assert_eq!(body(&over, &sweep), ["| bic | 110 (100 to 300) |", "| bbr | 50.0 |"]);
+        let lost = table(serde_json::json!({"over_seeds": true, "show": [["lost", "MB"]]}));
+        assert_eq!(body(&lost, &sweep), ["| bic | 0.0 |", "| bbr | 0.0 |"], "all are alike");
         let first = table(serde_json::json!({}));
         assert_eq!(body(&first, &sweep), ["| bic | 300 |", "| bbr | 50.0 |"]);
     }
