@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         }
         None => {
             eprintln!(
-                "usage: streams BITS_PER_SECOND ONE_WAY_NS QUEUE_BYTES cubic|bbr|fixed STREAMS \
+                "usage: streams BITS_PER_SECOND ONE_WAY_NS QUEUE_BYTES cubic|bbr|bic|fixed STREAMS \
                  BYTES UNTIL_NS SEND_BUFFER RECEIVE_BUFFER MARKS_NS,..."
             );
             ExitCode::FAILURE
@@ -58,6 +58,7 @@ impl Run {
         let algorithm = match &congestion[..] {
             "cubic" => Algorithm::Cubic,
             "bbr" => Algorithm::Bbr,
+            "bic" => Algorithm::Bic,
             "fixed" => Algorithm::Fixed,
             _ => return None,
         };

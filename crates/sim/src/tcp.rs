@@ -11,6 +11,7 @@
 
 mod bbr;
 mod bic;
+mod bic_paper;
 mod congestion;
 mod cubic;
 
@@ -24,9 +25,9 @@ pub enum Algorithm {
     /// Linux's default.
     #[default]
     Cubic,
-    /// BIC with the constants of Linux's module `tcp_bic`: the default of Linux before CUBIC.
+    /// BIC as in Linux's module `tcp_bic`: the default of Linux before CUBIC.
     Bic,
-    /// BIC with the constants of the paper that describes it.
+    /// BIC as the paper describes it.
     BicPaper,
     /// The window follows from the measured rate and round trip.
     Bbr,

@@ -109,6 +109,8 @@ struct Wan {
     versions: BTreeMap<String, String>,
     rounds: u32,
     parallel: u32,
+    /// The algorithms that were not measured because the kernel does not have them.
+    not_run: Vec<Congestion>,
     /// Statistics of the emulated links, in the order in which they ended.
     links: Vec<(LinkSpec, Carried)>,
     rows: Vec<Row>,
@@ -119,6 +121,8 @@ struct Wan {
 struct Earlier {
     /// The machine of the measurement; of several files, the first one's.
     machine: Option<Machine>,
+    #[serde(default)]
+    not_run: Vec<Congestion>,
     links: Vec<(LinkSpec, Carried)>,
     rows: Vec<EarlierRow>,
 }
@@ -134,12 +138,14 @@ struct EarlierRow {
 impl Earlier {
     /// All files merged.
     fn read(files: &[PathBuf]) -> Result<Earlier> {
-        let mut all = Earlier { machine: None, links: Vec::new(), rows: Vec::new() };
+        let mut all =
+            Earlier { machine: None, not_run: Vec::new(), links: Vec::new(), rows: Vec::new() };
         for file in files {
             let name = || file.display().to_string();
             let text = fs::read_to_string(file).with_context(name)?;
             let one: Earlier = serde_json::from_str(&text).with_context(name)?;
             all.machine = all.machine.or(one.machine);
+            all.not_run.extend(one.not_run);
             all.links.extend(one.links);
             all.rows.extend(one.rows);
         }
@@ -182,9 +188,11 @@ pub(crate) fn run(args: &WanArgs) -> Result<()> {
             }));
         }
     }
-    let (mut found, mut carried) = (Found::new(), earlier.links);
+    let (mut found, mut carried, mut not_run) = (Found::new(), earlier.links, earlier.not_run);
     if !args.simulated_only && args.real.is_empty() {
-        (found, carried) = measure(args, &programs, &links)?;
+        let algorithms;
+        (algorithms, not_run) = available()?;
+        (found, carried) = measure(args, &programs, &links, &algorithms)?;
     }
     for row in &mut rows {
         let same = |one: &&EarlierRow| {
@@ -199,6 +207,7 @@ pub(crate) fn run(args: &WanArgs) -> Result<()> {
         versions: machine::versions(&[("ip", "-V")]),
         rounds: args.rounds,
         parallel: args.parallel,
+        not_run,
         links: carried,
         rows,
     };
@@ -230,11 +239,28 @@ fn links(args: &WanArgs) -> Result<Vec<LinkSpec>> {
     Ok(links)
 }
 
+/// The algorithms that the kernel has, and those that it does not have.
+fn available() -> Result<(Vec<Congestion>, Vec<Congestion>)> {
+    let (mut has, mut has_not) = (Vec::new(), Vec::new());
+    for congestion in Congestion::ALL {
+        match congestion.is_available()? {
+            true => has.push(congestion),
+            false => has_not.push(congestion),
+        }
+    }
+    for congestion in &has_not {
+        let name = congestion.name();
+        eprintln!("not run over real sockets: {name}, because this kernel has no tcp_{name}");
+    }
+    Ok((has, has_not))
+}
+
 /// All rounds over real sockets, on several links at a time.
 fn measure(
     args: &WanArgs,
     programs: &Programs,
     links: &[LinkSpec],
+    algorithms: &[Congestion],
 ) -> Result<(Found, Vec<(LinkSpec, Carried)>)> {
     let rounds = (0..args.rounds).flat_map(|_| links.iter().copied());
     let waiting = Mutex::new(rounds.collect::<VecDeque<_>>());
@@ -245,9 +271,9 @@ fn measure(
             let Some(link) = next else { return Ok(()) };
             let mut lab = Lab::new(number, &link, &programs.link)?;
             let mut found = Found::new();
-            for congestion in Congestion::ALL {
-                let run = |run: &_| programs.measure(&lab, congestion, run);
-                found.push((link, congestion, values::all(&link, run)?));
+            for congestion in algorithms {
+                let run = |run: &_| programs.measure(&lab, *congestion, run);
+                found.push((link, *congestion, values::all(&link, run)?));
             }
             let carried = lab.end()?;
             eprintln!("{link:?}: {carried:?}");

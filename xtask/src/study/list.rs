@@ -85,6 +85,12 @@ pub(super) struct Table {
     /// Text in place of values, by `name=value`.
     #[serde(default)]
     pub(super) words: BTreeMap<String, String>,
+    /// Names of rows that mean nothing where another name has one of these values: "-" is shown.
+    #[serde(default)]
+    pub(super) meaningless: BTreeMap<String, (String, Vec<String>)>,
+    /// Runs with different seeds make one cell: the median, the least and the greatest value.
+    #[serde(default)]
+    pub(super) over_seeds: bool,
 }
 
 /// The values of a run that can be shown.

@@ -3,7 +3,8 @@
 use lustrine_lnet::time::{Nanos, Time};
 
 use super::bbr::Bbr;
-use super::bic::{Bic, Parameters};
+use super::bic::Bic;
+use super::bic_paper::BicPaper;
 use super::cubic::Cubic;
 use super::{Algorithm, TcpSpec};
 use crate::fabric::Rate;
@@ -42,6 +43,7 @@ impl Acked {
 pub(crate) enum Congestion {
     Cubic(Cubic),
     Bic(Bic),
+    BicPaper(BicPaper),
     Bbr(Box<Bbr>),
     Fixed(Option<Rate>),
 }
@@ -53,8 +55,8 @@ impl Congestion {
         let first = segment * u64::from(spec.initial_window.max(1));
         match spec.algorithm {
             Algorithm::Cubic => Congestion::Cubic(Cubic::new(segment, first, spec.hystart)),
-            Algorithm::Bic => Congestion::Bic(Bic::new(Parameters::LINUX, segment, first)),
-            Algorithm::BicPaper => Congestion::Bic(Bic::new(Parameters::PAPER, segment, first)),
+            Algorithm::Bic => Congestion::Bic(Bic::new(segment, first)),
+            Algorithm::BicPaper => Congestion::BicPaper(BicPaper::new(segment, first)),
             Algorithm::Bbr => Congestion::Bbr(Box::new(Bbr::new(segment, first))),
             Algorithm::Fixed => Congestion::Fixed(narrowest),
         }
@@ -65,6 +67,7 @@ impl Congestion {
         match self {
             Congestion::Cubic(cubic) => cubic.window(),
             Congestion::Bic(bic) => bic.window(),
+            Congestion::BicPaper(bic) => bic.window(),
             Congestion::Bbr(bbr) => bbr.window(),
             Congestion::Fixed(_) => u64::MAX,
         }
@@ -75,7 +78,7 @@ impl Congestion {
         match self {
             Congestion::Bbr(bbr) => bbr.pace(),
             Congestion::Fixed(rate) => *rate,
-            Congestion::Cubic(_) | Congestion::Bic(_) => None,
+            Congestion::Cubic(_) | Congestion::Bic(_) | Congestion::BicPaper(_) => None,
         }
     }
 
@@ -83,6 +86,7 @@ impl Congestion {
         match self {
             Congestion::Cubic(cubic) => cubic.acked(acked),
             Congestion::Bic(bic) => bic.acked(acked),
+            Congestion::BicPaper(bic) => bic.acked(acked),
             Congestion::Bbr(bbr) => bbr.acked(acked),
             Congestion::Fixed(_) => {}
         }
@@ -94,6 +98,7 @@ impl Congestion {
         match self {
             Congestion::Cubic(cubic) => cubic.lost(),
             Congestion::Bic(bic) => bic.lost(),
+            Congestion::BicPaper(bic) => bic.lost(),
             Congestion::Bbr(bbr) => bbr.lost(under_way),
             Congestion::Fixed(_) => {}
         }
@@ -104,6 +109,7 @@ impl Congestion {
         match self {
             Congestion::Cubic(cubic) => cubic.timed_out(),
             Congestion::Bic(bic) => bic.timed_out(),
+            Congestion::BicPaper(bic) => bic.timed_out(),
             Congestion::Bbr(bbr) => bbr.timed_out(),
             Congestion::Fixed(_) => {}
         }
@@ -114,6 +120,7 @@ impl Congestion {
         match self {
             Congestion::Cubic(cubic) => cubic.idled(timeouts),
             Congestion::Bic(bic) => bic.idled(timeouts),
+            Congestion::BicPaper(bic) => bic.idled(timeouts),
             Congestion::Bbr(_) | Congestion::Fixed(_) => {}
         }
     }

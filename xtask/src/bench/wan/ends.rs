@@ -1,9 +1,10 @@
 //! Streams over real sockets (`crates/sys/examples/long_streams`) and in the simulator
 //! (`crates/sim/examples/streams`), with the same arguments and the same output.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -17,6 +18,9 @@ use crate::repository::{cargo, target_dir};
 /// A release build from nothing, on a small machine.
 const BUILD_MAX: Duration = Duration::from_secs(20 * 60);
 
+/// The limit for loading a module.
+const MODPROBE_MAX: Duration = Duration::from_secs(10);
+
 /// The limit of a run.
 const RUN_MAX: Duration = Duration::from_secs(120);
 
@@ -27,16 +31,37 @@ const PORT: u16 = 5000;
 pub(super) enum Congestion {
     Cubic,
     Bbr,
+    Bic,
 }
 
+/// The algorithms that the kernel has, in words.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
 impl Congestion {
-    pub(super) const ALL: [Congestion; 2] = [Congestion::Cubic, Congestion::Bbr];
+    pub(super) const ALL: [Congestion; 3] = [Congestion::Cubic, Congestion::Bbr, Congestion::Bic];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Congestion::Cubic => "cubic",
             Congestion::Bbr => "bbr",
+            Congestion::Bic => "bic",
         }
+    }
+
+    /// Whether this kernel has it, if need be as a module that can be loaded.
+    pub(super) fn is_available(self) -> Result<bool> {
+        if self.is_listed(&fs::read_to_string(AVAILABLE).context(AVAILABLE)?) {
+            return Ok(true);
+        }
+        // It fails where there are no modules; the list says what came of it.
+        let mut load = Command::new("modprobe");
+        load.args(["--quiet", &format!("tcp_{}", self.name())]);
+        let _ = process::capture(&mut load, MODPROBE_MAX);
+        Ok(self.is_listed(&fs::read_to_string(AVAILABLE).context(AVAILABLE)?))
+    }
+
+    fn is_listed(self, available: &str) -> bool {
+        available.split_whitespace().any(|name| name == self.name())
     }
 }
 
@@ -125,7 +150,7 @@ impl Programs {
 
     /// In the simulator.
     pub(super) fn simulate(&self, link: &LinkSpec, by: Congestion, run: &Run) -> Result<Outcome> {
-        let mut command = std::process::Command::new(&self.simulated);
+        let mut command = Command::new(&self.simulated);
         let send_buffer = run.send_buffer.unwrap_or(lab::SEND_BUFFER);
         command.args([link.bits(), link.round_trip_ns() / 2, link.queue()].map(|n| n.to_string()));
         command.args([by.name(), &run.streams.to_string()]);
@@ -147,4 +172,16 @@ fn understand(text: &str, run: &Run) -> Result<Outcome> {
         "unexpected number of streams or marks: {text}"
     );
     Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn algorithms_are_found_by_whole_names() {
+        assert!(Congestion::Bic.is_listed("reno bbr bic cubic\n"));
+        assert!(!Congestion::Bic.is_listed("reno bbr cubic\n"));
+        assert!(!Congestion::Bic.is_listed("bictcp\n"), "a part of a name is not it");
+    }
 }

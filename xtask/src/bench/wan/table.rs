@@ -10,6 +10,10 @@ use super::{LinkSpec, Row, Wan};
 pub(super) fn render(wan: &Wan) -> String {
     let run = format!("{} rounds, {} links at a time", wan.rounds, wan.parallel);
     let mut out = wan.machine.heading(&wan.date, &run, &wan.versions);
+    for congestion in &wan.not_run {
+        let name = congestion.name();
+        let _ = writeln!(out, "\nnot run: {name} over real sockets; the kernel has no tcp_{name}");
+    }
     lateness(&mut out, wan);
     errors(&mut out, &wan.rows);
     let mut before = None;
