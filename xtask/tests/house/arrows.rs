@@ -11,12 +11,13 @@ use crate::roots::repository;
 /// reported: its author must add what it may use.
 const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &[]),
+    ("fswire", &["wire"]),
     ("lnet", &["wire"]),
     // For tests only: no other row names it.
     ("lnet-testing", &["wire", "lnet"]),
     ("socklnd", &["wire", "lnet"]),
     ("selftest", &["wire", "lnet"]),
-    ("capture", &["wire"]),
+    ("capture", &["wire", "fswire"]),
     ("tools", &["wire", "selftest", "control"]),
     ("control", &["wire", "selftest"]),
     ("metrics", &["lnet"]),
@@ -52,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "wire",
+            "fswire",
             "lnet",
             "socklnd",
             "selftest",

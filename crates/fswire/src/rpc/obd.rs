@@ -53,9 +53,9 @@ buffers! {
     pub struct LlogCreate<'a> {
         /// The log, if it is not opened by name.
         body: LlogBody;
-        /// The name.
-        name: Text<'a>;
         [
+            /// The name.
+            name: Text<'a>;
             /// Who opens it.
             caller: MdtBody;
         ]
