@@ -7,7 +7,7 @@ fn capture(name: &str) -> PathBuf {
 }
 
 fn args(file: PathBuf) -> PcapArgs {
-    PcapArgs { file, json: false, stream: None, raw: false }
+    PcapArgs { file, json: false, stream: None, fields: false, raw: false }
 }
 
 fn output(args: &PcapArgs) -> (Vec<String>, Result<(), Failure>) {
