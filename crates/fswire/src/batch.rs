@@ -64,7 +64,7 @@ macro_rules! with_inline {
             /// [`Short`].
             pub fn parse(bytes: &'a [u8]) -> Result<$name<'a>, Short> {
                 let mut from = Reader::new(bytes);
-                Ok($name { fields: from.next()?, inline: from.rest() })
+                Ok($name { fields: from.value()?, inline: from.rest() })
             }
 
             /// Appends the buffer.
@@ -168,7 +168,7 @@ impl<'a> Block<'a> {
     /// [`BlockError`].
     pub fn parse(bytes: &'a [u8]) -> Result<Block<'a>, BlockError> {
         let mut from = Reader::new(bytes);
-        let header: BlockHeader = from.next()?;
+        let header: BlockHeader = from.value()?;
         if !matches!(header.magic, Block::REQUEST_MAGIC | Block::REPLY_MAGIC) {
             return Err(BlockError::BadMagic(header.magic));
         }
@@ -328,7 +328,7 @@ impl<'a> Updates<'a> {
     /// [`BlockError`].
     pub fn parse(bytes: &'a [u8]) -> Result<Updates<'a>, BlockError> {
         let mut from = Reader::new(bytes);
-        let header: UpdatesHeader = from.next()?;
+        let header: UpdatesHeader = from.value()?;
         if header.magic != Updates::MAGIC {
             return Err(BlockError::BadMagic(header.magic));
         }
@@ -339,13 +339,13 @@ impl<'a> Updates<'a> {
     pub fn updates(&self) -> impl Iterator<Item = Update<'a>> + use<'a> {
         let mut from = Reader::new(self.rest);
         (0..self.header.count).map_while(move |_| {
-            let fields: UpdateFields = from.next().ok()?;
+            let fields: UpdateFields = from.value().ok()?;
             if fields.params > Updates::PARAMS_MAX {
                 return None;
             }
             let start = from.rest();
             for _ in 0..fields.params {
-                let len = usize::from(from.next::<u16>().ok()?);
+                let len = usize::from(from.value::<u16>().ok()?);
                 from.skip(6 + len.next_multiple_of(8)).ok()?;
             }
             let used = start.len() - from.rest().len();
@@ -359,7 +359,7 @@ impl<'a> Update<'a> {
     pub fn params(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut from = Reader::new(self.params);
         core::iter::from_fn(move || {
-            let len = usize::from(from.next::<u16>().ok()?);
+            let len = usize::from(from.value::<u16>().ok()?);
             from.skip(6).ok()?;
             let param = from.take(len).ok()?;
             from.skip(len.next_multiple_of(8) - len).ok()?;

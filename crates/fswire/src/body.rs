@@ -137,12 +137,7 @@ impl PtlrpcBody {
 
     /// The body of a reply with status 0, everything else 0.
     pub fn reply(opcode: Opcode) -> PtlrpcBody {
-        PtlrpcBody {
-            kind: MessageType::REPLY,
-            version: VERSION,
-            opcode,
-            ..PtlrpcBody::default()
-        }
+        PtlrpcBody { kind: MessageType::REPLY, version: VERSION, opcode, ..PtlrpcBody::default() }
     }
 
     /// Reads a body of any accepted length; what is missing is 0.

@@ -140,11 +140,8 @@ enum Guard {
 impl Checksum {
     /// Of no data yet.
     pub fn new(kind: ChecksumKind) -> Checksum {
-        let sectors = |guard, size| State::Sectors {
-            guard,
-            size,
-            adler: simd_adler32::Adler32::new(),
-        };
+        let sectors =
+            |guard, size| State::Sectors { guard, size, adler: simd_adler32::Adler32::new() };
         let state = match kind {
             ChecksumKind::Crc32 => State::Crc32(crc32fast::Hasher::new()),
             ChecksumKind::Adler32 => State::Adler(simd_adler32::Adler32::new()),
@@ -189,13 +186,7 @@ pub fn crc32(bytes: &[u8]) -> u32 {
 }
 
 /// Calls `found` with the guard of each sector.
-fn sectors(
-    guard: Guard,
-    size: u64,
-    offset: u64,
-    pieces: &[&[u8]],
-    found: &mut dyn FnMut([u8; 2]),
-) {
+fn sectors(guard: Guard, size: u64, offset: u64, pieces: &[&[u8]], found: &mut dyn FnMut([u8; 2])) {
     let mut at = offset;
     let mut state = GuardState::new(guard);
     let mut open = false;
@@ -226,7 +217,10 @@ static T10_TABLE: Crc<u16, crc::Table<16>> = T10;
 
 enum GuardState {
     /// The sum of the words, and the odd byte of the last piece.
-    Internet { sum: u64, odd: Option<u8> },
+    Internet {
+        sum: u64,
+        odd: Option<u8>,
+    },
     T10(u16),
 }
 

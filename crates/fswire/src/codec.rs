@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Short`] if the bytes end before.
-    pub fn next<T: Wire>(&mut self) -> Result<T, Short> {
+    pub fn value<T: Wire>(&mut self) -> Result<T, Short> {
         T::read(self)
     }
 }
@@ -167,7 +167,7 @@ impl<T: Wire + Copy + Default, const N: usize> Wire for [T; N] {
     fn read(from: &mut Reader<'_>) -> Result<[T; N], Short> {
         let mut values = [T::default(); N];
         for value in &mut values {
-            *value = from.next()?;
+            *value = from.value()?;
         }
         Ok(values)
     }

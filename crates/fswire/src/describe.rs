@@ -65,7 +65,8 @@ impl Value {
     #[must_use]
     pub fn octal(self) -> Value {
         match self {
-            Value::Number(number) => Value::Text(format!("{number:#o}").replacen("0o", "0", 1)),
+            Value::Number(0) => Value::Text("0".to_owned()),
+            Value::Number(number) => Value::Text(format!("0{number:o}")),
             other => other,
         }
     }

@@ -133,7 +133,7 @@ impl Wire for Fid {
     const SIZE: usize = 16;
 
     fn read(from: &mut Reader<'_>) -> Result<Fid, Short> {
-        Ok(Fid { seq: from.next()?, oid: from.next()?, ver: from.next()? })
+        Ok(Fid { seq: from.value()?, oid: from.value()?, ver: from.value()? })
     }
 
     fn write(&self, to: &mut Writer<'_>) {
@@ -169,7 +169,7 @@ impl Wire for Handle {
     const SIZE: usize = 8;
 
     fn read(from: &mut Reader<'_>) -> Result<Handle, Short> {
-        from.next().map(Handle)
+        from.value().map(Handle)
     }
 
     fn write(&self, to: &mut Writer<'_>) {

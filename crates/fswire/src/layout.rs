@@ -11,8 +11,8 @@ mod tests;
 use crate::codec::{Wire, Writer};
 use crate::describe::{Describe, Value};
 
-pub use composite::{Component, CompositeFlags, CompositeHeader, CompositeLayout, EntryFlags};
 pub use composite::ComponentEntry;
+pub use composite::{Component, CompositeFlags, CompositeHeader, CompositeLayout, EntryFlags};
 pub use lmv::{HashFlags, HashKind, HashWord, LmvHeader, LmvLayout, LmvUser, LmvUserLayout};
 pub use plain::{LovHeader, LovObject, Pattern, PlainLayout};
 pub use stripes::Striping;

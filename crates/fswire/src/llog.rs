@@ -245,8 +245,9 @@ impl Describe for Record<'_> {
     fn describe(&self) -> Value {
         let mut fields = vec![("index", self.index.describe()), ("kind", self.kind.describe())];
         let content = match self.kind {
-            RecordKind::CONFIG => LustreCfg::parse(self.payload)
-                .map_or_else(Value::text, |config| config.describe()),
+            RecordKind::CONFIG => {
+                LustreCfg::parse(self.payload).map_or_else(Value::text, |config| config.describe())
+            }
             RecordKind::CHANGELOG => Changelog::parse(self.payload)
                 .map_or_else(Value::text, |changelog| changelog.describe()),
             RecordKind::LOGID => self.log_id().describe(),
@@ -339,4 +340,3 @@ impl<'a> Iterator for Records<'a> {
         }
     }
 }
-

@@ -156,8 +156,7 @@ impl<'a> Message<'a> {
     /// # Errors
     /// [`MessageError`].
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, MessageError> {
-        let raw =
-            RawHeader::parse(bytes).map_err(|_| MessageError::TooShort(bytes.len()))?;
+        let raw = RawHeader::parse(bytes).map_err(|_| MessageError::TooShort(bytes.len()))?;
         if raw.magic == MAGIC.swap_bytes() {
             return Err(MessageError::OtherByteOrder);
         }
@@ -174,7 +173,7 @@ impl<'a> Message<'a> {
             return Err(MessageError::TooShort(bytes.len()));
         }
         for index in 0..count {
-            let len = lens.next::<u32>().map_err(|_| MessageError::TooShort(bytes.len()))?;
+            let len = lens.value::<u32>().map_err(|_| MessageError::TooShort(bytes.len()))?;
             // At most 32 x 4 GiB: no overflow.
             end += (len as usize).next_multiple_of(8);
             if end > bytes.len() {
@@ -229,8 +228,8 @@ impl<'a> Message<'a> {
             return Err(MessageError::UnknownFlavor(message.header.flavor()));
         }
         let first = message.buffer(0).unwrap_or_default();
-        let body = PtlrpcBody::parse_any(first)
-            .map_err(|_| MessageError::BodyTooShort(first.len()))?;
+        let body =
+            PtlrpcBody::parse_any(first).map_err(|_| MessageError::BodyTooShort(first.len()))?;
         if !body.version_is_known() {
             return Err(MessageError::BadVersion(body.version));
         }

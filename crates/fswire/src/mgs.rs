@@ -8,7 +8,9 @@ use crate::codec::{Array, Reader, Short, Wire, Writer};
 use crate::describe::{Describe, Value};
 use crate::text::FixedText;
 
-pub use nids::{NidEntries, NidEntry, NidEntryHeader, NidForm, NidTableError, TargetKind, nid_table};
+pub use nids::{
+    NidEntries, NidEntry, NidEntryHeader, NidForm, NidTableError, TargetKind, nid_table,
+};
 
 wire_flags! {
     /// What a target is, and what its registration asks for [MGS-11].
@@ -104,7 +106,7 @@ impl<'a> TargetInfo<'a> {
     /// [`Short`].
     pub fn parse(bytes: &'a [u8]) -> Result<TargetInfo<'a>, Short> {
         let mut from = Reader::new(bytes);
-        let head = from.next()?;
+        let head = from.value()?;
         let params = from.take(TargetInfo::PARAMS_LEN)?;
         let rest = from.rest();
         let nid_texts = Array::parse(&rest[..rest.len() / 64 * 64]).unwrap_or_default();

@@ -92,7 +92,7 @@ impl PoolQuotactl {
     /// [`Short`].
     pub fn parse(bytes: &[u8]) -> Result<PoolQuotactl, Short> {
         let mut from = Reader::new(bytes);
-        Ok(PoolQuotactl { control: from.next()?, pool: from.next().ok() })
+        Ok(PoolQuotactl { control: from.value()?, pool: from.value().ok() })
     }
 
     /// Appends the buffer.

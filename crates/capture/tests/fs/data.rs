@@ -6,8 +6,8 @@ use lustrine_capture::Bulk;
 use lustrine_fswire::checksum::Checksum;
 use lustrine_fswire::codec::Writer;
 use lustrine_fswire::dir;
-use lustrine_fswire::mgs::{ConfigKind, nid_table};
 use lustrine_fswire::message::Message;
+use lustrine_fswire::mgs::{ConfigKind, nid_table};
 use lustrine_fswire::ost::{NIOBUFS_MAX, Obdo, bulk_pieces, check_niobufs};
 use lustrine_fswire::rpc::{Kind, Reply, Request, ost};
 use lustrine_wire::Nid;
@@ -36,7 +36,8 @@ pub(crate) fn check(request: &[u8], reply: &[u8], parts: Parts<'_>, name: &str) 
     let request = Request::parse(&message, &body).unwrap();
     let (message, status) = Message::parse_reply(reply).unwrap();
     let reply = Reply::parse(request.kind(), &message).unwrap();
-    let whole: Vec<u8> = parts.into_iter().flat_map(|parts| parts.values()).flatten().copied().collect();
+    let whole: Vec<u8> =
+        parts.into_iter().flat_map(|parts| parts.values()).flatten().copied().collect();
     match (&request, &reply) {
         (Request::OstRead(brw), Reply::OstRead(reply)) if status.status >= 0 => {
             let data = if reply.data.is_empty() { &whole } else { &reply.data.to_vec() };

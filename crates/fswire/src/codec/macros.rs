@@ -31,7 +31,7 @@ macro_rules! wire_struct {
                 from: &mut $crate::codec::Reader<'_>,
             ) -> Result<$name, $crate::codec::Short> {
                 $(from.skip($lead)?;)?
-                $(let $field = from.next()?; $(from.skip($pad)?;)?)+
+                $(let $field = from.value()?; $(from.skip($pad)?;)?)+
                 Ok($name { $($field,)+ })
             }
 
@@ -87,7 +87,7 @@ macro_rules! wire_flags {
             fn read(
                 from: &mut $crate::codec::Reader<'_>,
             ) -> Result<$name, $crate::codec::Short> {
-                from.next().map($name::from_bits_retain)
+                from.value().map($name::from_bits_retain)
             }
 
             fn write(&self, to: &mut $crate::codec::Writer<'_>) {
@@ -164,7 +164,7 @@ macro_rules! wire_enum {
             fn read(
                 from: &mut $crate::codec::Reader<'_>,
             ) -> Result<$name, $crate::codec::Short> {
-                from.next().map($name)
+                from.value().map($name)
             }
 
             fn write(&self, to: &mut $crate::codec::Writer<'_>) {

@@ -1,3 +1,5 @@
+#![allow(unreachable_pub, dead_code, reason = "declared by the macros under test")]
+
 use super::*;
 use crate::describe::{Describe, Value};
 

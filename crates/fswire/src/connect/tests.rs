@@ -43,10 +43,8 @@ fn what_was_granted_must_have_been_offered() {
     assert_eq!(offer.check_granted(&offer), Ok(()));
     let mut more = offer;
     more.flags |= ConnectFlags::GRANT;
-    let not_offered = ConnectError::NotOffered {
-        flags: ConnectFlags::GRANT,
-        flags2: ConnectFlags2::empty(),
-    };
+    let not_offered =
+        ConnectError::NotOffered { flags: ConnectFlags::GRANT, flags2: ConnectFlags2::empty() };
     assert_eq!(more.check_granted(&offer), Err(not_offered));
     let mut none = offer;
     none.flags.remove(ConnectFlags::FULL20);

@@ -85,7 +85,10 @@ fn malformed_entries_are_errors() {
     assert_eq!(first(|b| b[51] = 0xff), DirError::EntryTooLong(24));
     assert_eq!(first(|b| b[49] = 0xff), DirError::EntryTooLong(24));
     // Far enough that no entry fits there.
-    assert_eq!(first(|b| b[48..50].copy_from_slice(&4060u16.to_le_bytes())), DirError::EntryTooLong(4084));
+    assert_eq!(
+        first(|b| b[48..50].copy_from_slice(&4060u16.to_le_bytes())),
+        DirError::EntryTooLong(4084)
+    );
 }
 
 proptest! {

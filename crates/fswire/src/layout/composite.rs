@@ -283,4 +283,3 @@ impl Describe for CompositeLayout<'_> {
         Value::Fields(fields)
     }
 }
-

@@ -57,7 +57,7 @@ impl Wire for HashWord {
     const SIZE: usize = 4;
 
     fn read(from: &mut Reader<'_>) -> Result<HashWord, Short> {
-        Ok(HashWord { kind: from.next()?, flags: from.next()? })
+        Ok(HashWord { kind: from.value()?, flags: from.value()? })
     }
 
     fn write(&self, to: &mut Writer<'_>) {
@@ -119,7 +119,7 @@ impl<'a> LmvLayout<'a> {
     /// [`LayoutError`].
     pub fn parse(bytes: &'a [u8]) -> Result<LmvLayout<'a>, LayoutError> {
         let mut from = Reader::new(bytes);
-        let header = from.next()?;
+        let header = from.value()?;
         let rest = from.rest();
         let whole = rest.len() / Fid::SIZE * Fid::SIZE;
         let stripes = Array::parse(&rest[..whole]).unwrap_or_default();
@@ -181,7 +181,7 @@ impl<'a> LmvUserLayout<'a> {
     /// [`LayoutError`].
     pub fn parse(bytes: &'a [u8]) -> Result<LmvUserLayout<'a>, LayoutError> {
         let mut from = Reader::new(bytes);
-        let wish = from.next()?;
+        let wish = from.value()?;
         Ok(LmvUserLayout { wish, rest: from.rest() })
     }
 

@@ -63,7 +63,7 @@ impl Wire for Pattern {
     const SIZE: usize = 4;
 
     fn read(from: &mut Reader<'_>) -> Result<Pattern, Short> {
-        from.next().map(Pattern)
+        from.value().map(Pattern)
     }
 
     fn write(&self, to: &mut Writer<'_>) {
@@ -139,10 +139,10 @@ impl<'a> PlainLayout<'a> {
     /// [`LayoutError`].
     pub fn parse(bytes: &'a [u8]) -> Result<PlainLayout<'a>, LayoutError> {
         let mut from = Reader::new(bytes);
-        let header: LovHeader = from.next()?;
+        let header: LovHeader = from.value()?;
         let pool = match header.magic {
             magic::V1 => None,
-            magic::V3 | magic::SPECIFIC => Some(from.next()?),
+            magic::V3 | magic::SPECIFIC => Some(from.value()?),
             other => return Err(LayoutError::BadMagic(other)),
         };
         let rest = from.rest();

@@ -97,7 +97,10 @@ fn hostile_layouts_are_named_errors() {
     assert_eq!(Layout::parse(&[0; 64]), Err(LayoutError::BadMagic(0)));
     assert!(matches!(Layout::parse(&plain()[..20]), Err(LayoutError::Short(_))));
     // A million objects are no more than the buffer holds.
-    assert_eq!(Layout::parse(&composite()[..200]), Err(LayoutError::BadSize { wanted: 240, have: 200 }));
+    assert_eq!(
+        Layout::parse(&composite()[..200]),
+        Err(LayoutError::BadSize { wanted: 240, have: 200 })
+    );
 }
 
 #[test]

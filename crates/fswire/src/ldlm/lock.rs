@@ -71,7 +71,7 @@ impl Wire for Resource {
     const SIZE: usize = 32;
 
     fn read(from: &mut Reader<'_>) -> Result<Resource, Short> {
-        from.next().map(Resource)
+        from.value().map(Resource)
     }
 
     fn write(&self, to: &mut Writer<'_>) {
@@ -167,10 +167,10 @@ impl Policy {
 
     fn read(kind: LockType, from: &mut Reader<'_>) -> Result<Policy, Short> {
         Ok(match kind {
-            LockType::EXTENT => Policy::Extent(from.next()?),
-            LockType::IBITS => Policy::Ibits(from.next()?),
-            LockType::FLOCK => Policy::Flock(from.next()?),
-            _ => Policy::Other(from.next()?),
+            LockType::EXTENT => Policy::Extent(from.value()?),
+            LockType::IBITS => Policy::Ibits(from.value()?),
+            LockType::FLOCK => Policy::Flock(from.value()?),
+            _ => Policy::Other(from.value()?),
         })
     }
 
@@ -242,13 +242,13 @@ impl Wire for LockDesc {
     const SIZE: usize = 16 + Resource::SIZE + Policy::SIZE;
 
     fn read(from: &mut Reader<'_>) -> Result<LockDesc, Short> {
-        let kind = from.next()?;
+        let kind = from.value()?;
         from.skip(4)?;
         Ok(LockDesc {
             kind,
-            resource: from.next()?,
-            req_mode: from.next()?,
-            granted_mode: from.next()?,
+            resource: from.value()?,
+            req_mode: from.value()?,
+            granted_mode: from.value()?,
             policy: Policy::read(kind, from)?,
         })
     }

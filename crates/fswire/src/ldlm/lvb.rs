@@ -107,4 +107,3 @@ wire_struct! {
         end: u64;
     }
 }
-

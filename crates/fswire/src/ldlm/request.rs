@@ -47,7 +47,7 @@ impl<'a> LdlmRequest<'a> {
             return Err(Short { wanted: LdlmRequest::SIZE_MIN, have: bytes.len() });
         }
         let mut from = Reader::new(bytes);
-        let (flags, count, desc) = (from.next()?, from.next()?, from.next()?);
+        let (flags, count, desc) = (from.value()?, from.value()?, from.value()?);
         let rest = from.rest();
         let whole = rest.len() / Handle::SIZE * Handle::SIZE;
         let handles = Array::parse(&rest[..whole]).unwrap_or_default();

@@ -107,7 +107,7 @@ pub struct Changelog<'a> {
 }
 
 fn part<T: Wire>(has: bool, from: &mut Reader<'_>) -> Result<Option<T>, Short> {
-    if has { from.next().map(Some) } else { Ok(None) }
+    if has { from.value().map(Some) } else { Ok(None) }
 }
 
 impl<'a> Changelog<'a> {
@@ -117,7 +117,7 @@ impl<'a> Changelog<'a> {
     /// [`Short`].
     pub fn parse(bytes: &'a [u8]) -> Result<Changelog<'a>, Short> {
         let mut from = Reader::new(bytes);
-        let header: ChangelogHeader = from.next()?;
+        let header: ChangelogHeader = from.value()?;
         let has = |flag| header.flags.contains(flag);
         let rename = part(has(ChangelogFlags::RENAME), &mut from)?;
         let jobid = part(has(ChangelogFlags::JOBID), &mut from)?;

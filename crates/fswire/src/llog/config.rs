@@ -125,7 +125,7 @@ impl<'a> LustreCfg<'a> {
     /// [`CfgError`].
     pub fn parse(bytes: &'a [u8]) -> Result<LustreCfg<'a>, CfgError> {
         let mut from = Reader::new(bytes);
-        let header: CfgHeader = from.next()?;
+        let header: CfgHeader = from.value()?;
         if header.version != LustreCfg::VERSION {
             return Err(CfgError::BadVersion(header.version));
         }
@@ -135,7 +135,7 @@ impl<'a> LustreCfg<'a> {
         }
         let mut lens = [0u32; LustreCfg::BUFFERS_MAX];
         for len in &mut lens[..count] {
-            *len = from.next()?;
+            *len = from.value()?;
         }
         from.skip(4 * (count % 2))?;
         let mut buffers: CfgBuffers<'a> = Default::default();

@@ -87,10 +87,10 @@ impl<'a> FidPath<'a> {
     pub fn parse_value(value: &'a [u8]) -> Option<FidPath<'a>> {
         let mut from = Reader::new(value);
         Some(FidPath {
-            fid: from.next().ok()?,
-            recno: from.next().ok()?,
-            linkno: from.next().ok()?,
-            room: from.next().ok()?,
+            fid: from.value().ok()?,
+            recno: from.value().ok()?,
+            linkno: from.value().ok()?,
+            room: from.value().ok()?,
             rest: from.rest(),
         })
     }

@@ -236,18 +236,18 @@ impl Wire for Reint {
     const SIZE: usize = 136;
 
     fn read(from: &mut Reader<'_>) -> Result<Reint, Short> {
-        let op = from.clone().next()?;
+        let op = from.clone().value()?;
         Ok(match op {
-            ReintOp::SETATTR => Reint::Setattr(from.next()?),
-            ReintOp::CREATE | ReintOp::OPEN => Reint::Create(from.next()?),
+            ReintOp::SETATTR => Reint::Setattr(from.value()?),
+            ReintOp::CREATE | ReintOp::OPEN => Reint::Create(from.value()?),
             ReintOp::LINK
             | ReintOp::UNLINK
             | ReintOp::RENAME
             | ReintOp::RMENTRY
-            | ReintOp::MIGRATE => Reint::Name(from.next()?),
-            ReintOp::SETXATTR => Reint::Setxattr(from.next()?),
-            ReintOp::RESYNC => Reint::Resync(from.next()?),
-            _ => Reint::Unknown(from.next()?),
+            | ReintOp::MIGRATE => Reint::Name(from.value()?),
+            ReintOp::SETXATTR => Reint::Setxattr(from.value()?),
+            ReintOp::RESYNC => Reint::Resync(from.value()?),
+            _ => Reint::Unknown(from.value()?),
         })
     }
 

@@ -90,7 +90,10 @@ fn the_path_of_a_fid() {
     key.extend(4096u32.to_le_bytes());
     key.extend(Fid::ROOT.to_bytes());
     let path = FidPath::parse_key(&key).unwrap();
-    assert_eq!((path.fid, path.linkno, path.room, path.root()), (Fid::ROOT, 1, 4096, Some(Fid::ROOT)));
+    assert_eq!(
+        (path.fid, path.linkno, path.room, path.root()),
+        (Fid::ROOT, 1, 4096, Some(Fid::ROOT))
+    );
     let value = [&key[16..48], b"a/b\0\0\0"].concat();
     assert_eq!(FidPath::parse_value(&value).unwrap().path().as_bytes(), b"a/b");
     assert_eq!(FidPath::parse_key(b"other"), None);

@@ -92,10 +92,7 @@ fn each_check_has_its_error() {
     assert_eq!(with(0x34, &[4]), MessageError::BadVersion(0x1_0004));
     assert_eq!(with(0x30, &[0x69]), MessageError::BadType(MessageType::REPLY));
     assert_eq!(with(0x6c, &[0]), MessageError::NoTimeout);
-    assert_eq!(
-        Message::parse_reply(&good),
-        Err(MessageError::BadType(MessageType::REQUEST))
-    );
+    assert_eq!(Message::parse_reply(&good), Err(MessageError::BadType(MessageType::REQUEST)));
 }
 
 /// A body without the name of the job is accepted [RPC-7].

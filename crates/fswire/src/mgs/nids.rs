@@ -89,11 +89,11 @@ pub struct NidEntry<'a> {
 impl<'a> NidEntry<'a> {
     /// The NIDs; a NID that no node can have is left out.
     pub fn nids(&self) -> impl Iterator<Item = Nid> + use<'a> {
-        self.raw.chunks_exact(usize::from(self.header.nid_size).max(1)).filter_map(|raw| {
-            match raw.len() {
-                8 => Some(Nid::from_short(u64::from_le_bytes(raw.try_into().ok()?))),
-                _ => Nid::from_long(raw.try_into().ok()?).ok(),
-            }
+        self.raw.chunks_exact(usize::from(self.header.nid_size).max(1)).filter_map(|raw| match raw
+            .len()
+        {
+            8 => Some(Nid::from_short(u64::from_le_bytes(raw.try_into().ok()?))),
+            _ => Nid::from_long(raw.try_into().ok()?).ok(),
         })
     }
 
@@ -133,7 +133,7 @@ impl<'a> NidEntries<'a> {
         let at = self.at;
         let bytes = &self.bytes[at..];
         let mut from = Reader::new(bytes);
-        let header: NidEntryHeader = from.next().map_err(|_| NidTableError::Short(at))?;
+        let header: NidEntryHeader = from.value().map_err(|_| NidTableError::Short(at))?;
         if !matches!(header.nid_size, 8 | 20) {
             return Err(NidTableError::BadNidSize { at, size: header.nid_size });
         }
@@ -141,8 +141,7 @@ impl<'a> NidEntries<'a> {
             return Err(NidTableError::NoNids(at));
         }
         let nids = usize::from(header.nid_size) * usize::from(header.nid_count);
-        let (len, bad) =
-            (header.len as usize, NidTableError::BadLength { at, len: header.len });
+        let (len, bad) = (header.len as usize, NidTableError::BadLength { at, len: header.len });
         if len < NidEntryHeader::SIZE + nids || len > ENTRY_MAX || len > bytes.len() {
             return Err(bad);
         }

@@ -65,7 +65,10 @@ fn a_target_comes_back() {
     info.write(&mut Writer::new(&mut bytes));
     assert_eq!(bytes.len(), 4544 + 64);
     let parsed = TargetInfo::parse(&bytes).unwrap();
-    assert_eq!((parsed.head, parsed.params_text(), parsed.nid_texts), (head, &b"a=b"[..], info.nid_texts));
+    assert_eq!(
+        (parsed.head, parsed.params_text(), parsed.nid_texts),
+        (head, &b"a=b"[..], info.nid_texts)
+    );
     assert!(TargetInfo::parse(&bytes[..4543]).is_err());
 }
 

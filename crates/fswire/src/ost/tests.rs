@@ -62,7 +62,8 @@ fn data_are_cut_at_pages_of_the_object() {
 
 #[test]
 fn keys_of_extents_are_read() {
-    let key = FiemapKey { obdo: Obdo::default(), fiemap: Fiemap { count: 32, ..Fiemap::default() } };
+    let key =
+        FiemapKey { obdo: Obdo::default(), fiemap: Fiemap { count: 32, ..Fiemap::default() } };
     let bytes = key.to_bytes();
     assert_eq!(bytes.len(), 248);
     assert_eq!(FiemapKey::parse(&bytes), Some(key));

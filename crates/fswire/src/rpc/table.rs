@@ -314,12 +314,7 @@ rpcs! {
 }
 
 /// Appends a whole message.
-fn encode<'a>(
-    list: &impl BufferList<'a>,
-    header: &Header,
-    body: &PtlrpcBody,
-    out: &mut Vec<u8>,
-) {
+fn encode<'a>(list: &impl BufferList<'a>, header: &Header, body: &PtlrpcBody, out: &mut Vec<u8>) {
     let mut message = MessageBuilder::new(out, header, 1 + list.count());
     message.value(body);
     list.write_list(&mut message);

@@ -71,10 +71,8 @@ fn buffers_at_the_end_may_be_missing() {
     let body = PtlrpcBody { timeout: 5, ..PtlrpcBody::request(Opcode::MDS_REINT) };
     let mut message = MessageBuilder::new(&mut bytes, &Header::default(), 4);
     message.value(&body);
-    message.value(&Reint::Name(crate::mdt::NameRecord {
-        op: ReintOp::UNLINK,
-        ..Default::default()
-    }));
+    message
+        .value(&Reint::Name(crate::mdt::NameRecord { op: ReintOp::UNLINK, ..Default::default() }));
     message.bytes(&[]);
     message.bytes(b"name\0");
     message.finish();
@@ -176,7 +174,15 @@ fn any_kind() -> impl Strategy<Value = Kind> {
 /// A message whose buffers have about the lengths of real ones.
 fn any_message() -> impl Strategy<Value = Vec<u8>> {
     let len = prop_oneof![
-        Just(0), Just(4), Just(8), Just(24), Just(104), Just(112), Just(136), Just(208), Just(216),
+        Just(0),
+        Just(4),
+        Just(8),
+        Just(24),
+        Just(104),
+        Just(112),
+        Just(136),
+        Just(208),
+        Just(216),
         0usize..300,
     ];
     let buffer = len.prop_flat_map(|len| prop::collection::vec(any::<u8>(), len));
