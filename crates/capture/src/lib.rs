@@ -1,5 +1,5 @@
-//! Reads packet captures: TCP reassembly and a dissector for everything that crates `wire` and `fswire`
-//! know.
+//! Reads packet captures: TCP reassembly and a dissector for everything that crates `wire` and
+//! `fswire` know.
 //!
 //! Pure computation: the caller reads the file and passes in [`Frame`]s one after the other; the
 //! [`Dissector`] returns [`Event`]s, each with its exact bytes. Memory stays within [`Limits`] for

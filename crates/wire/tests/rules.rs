@@ -90,7 +90,9 @@ fn every_capture_named_exists() {
         let text = fs::read_to_string(&path).unwrap();
         let quoted = text.split('`').skip(1).step_by(2);
         for name in quoted.filter(|name| {
-            ["lnet/", "rogue/", "userland/", "fs/", "fs-c/", "fs-x/"].iter().any(|folder| name.starts_with(folder))
+            ["lnet/", "rogue/", "userland/", "fs/", "fs-c/", "fs-x/"]
+                .iter()
+                .any(|folder| name.starts_with(folder))
         }) {
             named += 1;
             let is_start_of = |file: &String| {

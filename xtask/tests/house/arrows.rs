@@ -94,6 +94,8 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
 /// thread or draws random numbers.
 const PURE_OUTSIDE: &[&str] = &[
     "bitflags",
+    "crc",
+    "crc32c",
     "crc32fast",
     "etherparse",
     "foldhash",
@@ -103,6 +105,7 @@ const PURE_OUTSIDE: &[&str] = &[
     "prometheus-client",
     "serde",
     "serde_json",
+    "simd-adler32",
     "slotmap",
     "smallvec",
     "strsim",

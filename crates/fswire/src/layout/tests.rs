@@ -196,7 +196,9 @@ proptest! {
 
     /// What is changed in a real layout is read, or an error.
     #[test]
-    fn changed_layouts_do_not_panic(changes in prop::collection::vec((0usize..240, any::<u8>()), 1..9)) {
+    fn changed_layouts_do_not_panic(
+        changes in prop::collection::vec((0usize..240, any::<u8>()), 1..9),
+    ) {
         let mut bytes = composite();
         changes.into_iter().for_each(|(at, value)| bytes[at] = value);
         if let Ok(layout) = Layout::parse(&bytes) {

@@ -131,7 +131,9 @@ proptest! {
     }
 
     #[test]
-    fn changed_records_do_not_panic(changes in prop::collection::vec((0usize..80, any::<u8>()), 1..6)) {
+    fn changed_records_do_not_panic(
+        changes in prop::collection::vec((0usize..80, any::<u8>()), 1..6),
+    ) {
         let mut bytes = add_uuid();
         changes.into_iter().for_each(|(at, value)| bytes[at] = value);
         let _ = Chunk(&bytes).describe();

@@ -224,7 +224,8 @@ proptest! {
     #[test]
     fn handles_come_back(raw in prop::collection::vec(any::<u64>(), 2..20), count: u32) {
         let handles: Vec<_> = raw.iter().map(|&handle| crate::fid::Handle(handle)).collect();
-        let request = LdlmRequest { count, handles: handles.as_slice().into(), ..Default::default() };
+        let handles_view = handles.as_slice().into();
+        let request = LdlmRequest { count, handles: handles_view, ..Default::default() };
         let mut bytes = Vec::new();
         request.write(&mut Writer::new(&mut bytes));
         prop_assert_eq!(LdlmRequest::parse(&bytes).unwrap(), request);

@@ -86,7 +86,7 @@ pub(super) fn describe(rpc: &Rpc, time_ns: u64, bytes: &[u8]) -> Payload {
                 Vec::new()
             }
         };
-        details.push(("header", Value::Fields(message.header_fields())));
+        details.push(("message", Value::Fields(message.header_fields())));
         details.push(("ptlrpc_body", body.describe()));
         details.extend(buffers);
     }
