@@ -53,3 +53,4 @@ pub mod ost;
 pub mod quota;
 pub mod rpc;
 pub mod text;
+pub mod xid;
