@@ -8,6 +8,7 @@
 pub mod capture;
 pub mod console;
 pub mod documents;
+pub mod fswire;
 pub mod rogue;
 pub mod service;
 pub mod shard;

@@ -125,6 +125,7 @@ fn choose(names: &[String]) -> Result<Vec<Target>> {
     let target = |name: String| {
         let (len_max, inputs) = match &*name {
             "wire_parsers" => (1024, 2_000_000),
+            "fswire_parsers" => (4096, 500_000),
             "capture" => (4096, 300_000),
             "shard_ops" => (2048, 100_000),
             "console" => (2048, 2_500),

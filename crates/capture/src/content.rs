@@ -1,5 +1,8 @@
-//! Decodes payloads: ping info and selftest.
+//! Decodes payloads: ping info, selftest, and the RPC layer.
 
+mod rpc;
+
+use lustrine_fswire::opcode::portal;
 use lustrine_wire::header::{Body, Header};
 use lustrine_wire::srpc::{self, BrwOp, Destination, Message as Srpc, destination_at};
 use lustrine_wire::{ByteOrder, Nid, PING_MATCH_BITS, PING_PORTAL, ping};
@@ -17,6 +20,13 @@ const PING_ENTRIES_MAX: u32 = 4096;
 /// Decodes the payload of a message, and remembers what its answer will carry.
 pub(crate) fn look(header: &Header, payload: &[u8], known: &mut Correlations) -> Content {
     match header.body {
+        Body::Put { portal, match_bits, .. } if portal::is_bulk(portal) && !payload.is_empty() => {
+            let bulk = known.bulk(header.dst.nid, match_bits);
+            bulk.map_or(Content::Opaque, Content::Bulk)
+        }
+        Body::Put { portal, match_bits, offset, .. } if rpc::is_rpc(portal, payload) => {
+            rpc::look(header, portal, match_bits, offset, payload, known)
+        }
         Body::Put { portal, match_bits, .. } => put(header, portal, match_bits, payload, known),
         Body::Get { portal, match_bits, return_md, .. } => {
             if let Some(expected) = get(header.dst.nid, portal, match_bits, known) {
@@ -36,6 +46,7 @@ fn get(target: Nid, portal: u32, match_bits: u64, known: &Correlations) -> Optio
     match portal {
         PING_PORTAL if match_bits == PING_MATCH_BITS => Some(Expected::Ping),
         srpc::REPLY_PORTAL => known.transfer(target, match_bits),
+        _ if portal::is_bulk(portal) => known.bulk(target, match_bits).map(Expected::Bulk),
         _ => None,
     }
 }
@@ -103,6 +114,7 @@ fn expected_content(expected: Expected, payload: &[u8]) -> Content {
         },
         Expected::Destinations(order) => Content::Destinations(destinations(payload, order)),
         Expected::TestData => Content::TestData,
+        Expected::Bulk(bulk) => Content::Bulk(bulk),
     }
 }
 

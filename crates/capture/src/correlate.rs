@@ -4,8 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 use foldhash::fast::FixedState;
+use lustrine_fswire::rpc::Kind;
 use lustrine_wire::header::MdHandle;
 use lustrine_wire::{ByteOrder, Nid};
+
+use crate::event::Bulk;
 
 /// The number of exchanges of each kind that are remembered.
 const REMEMBERED_MAX: usize = 1 << 16;
@@ -21,6 +24,18 @@ pub(crate) enum Expected {
     Destinations(ByteOrder),
     /// Data of a bulk test.
     TestData,
+    /// Data of an RPC.
+    Bulk(Bulk),
+}
+
+/// A request that may be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) kind: Kind,
+    pub(crate) xid: u64,
+    pub(crate) time_ns: u64,
+    /// Replies stand behind the room for early replies.
+    pub(crate) has_early_replies: bool,
 }
 
 /// A map that forgets the oldest entries when it is full.
@@ -55,11 +70,49 @@ pub(crate) struct Correlations {
     replies: Recent<(Nid, MdHandle), Expected>,
     /// By the owner of the buffer and the match bits on selftest's reply portal.
     buffers: Recent<(Nid, u64), Expected>,
+    /// Requests of the RPC layer, by client, server and the match bits of their replies.
+    requests: Recent<(Nid, Nid, u64), Pending>,
+    /// Memory for bulk of the RPC layer, by its owner and match bits.
+    bulk: Recent<(Nid, u64), Bulk>,
+    /// The capture time of what is being decoded, in nanoseconds since 1970.
+    pub(crate) now_ns: u64,
 }
 
 impl Correlations {
     pub(crate) fn new() -> Correlations {
-        Correlations { replies: Recent::new(), buffers: Recent::new() }
+        Correlations {
+            replies: Recent::new(),
+            buffers: Recent::new(),
+            requests: Recent::new(),
+            bulk: Recent::new(),
+            now_ns: 0,
+        }
+    }
+
+    /// A request of `client` to `server` may be answered under these match bits.
+    pub(crate) fn expect_rpc_reply(
+        &mut self,
+        client: Nid,
+        server: Nid,
+        match_bits: u64,
+        request: Pending,
+    ) {
+        self.requests.insert((client, server, match_bits), request);
+    }
+
+    /// The request that a reply belongs to.
+    pub(crate) fn request(&self, client: Nid, server: Nid, match_bits: u64) -> Option<Pending> {
+        self.requests.map.get(&(client, server, match_bits)).copied()
+    }
+
+    /// `client` has set up memory for bulk.
+    pub(crate) fn expect_bulk(&mut self, client: Nid, match_bits: u64, bulk: Bulk) {
+        self.bulk.insert((client, match_bits), bulk);
+    }
+
+    /// What the memory of `client` is for.
+    pub(crate) fn bulk(&self, client: Nid, match_bits: u64) -> Option<Bulk> {
+        self.bulk.map.get(&(client, match_bits)).copied()
     }
 
     /// A GET of `requester` will be answered with `expected`.

@@ -104,6 +104,7 @@ impl Decoder {
             return;
         }
         self.buf.extend_from_slice(bytes);
+        cx.known.now_ns = cx.time_ns;
         let mut used = 0;
         loop {
             match self.step(&self.buf[used..], cx.known) {

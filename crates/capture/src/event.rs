@@ -2,6 +2,8 @@
 
 use core::net::SocketAddr;
 
+use lustrine_fswire::message::MessageError;
+use lustrine_fswire::rpc::{Kind, RpcError};
 use lustrine_wire::acceptor::{AcceptorError, Answer, Request};
 use lustrine_wire::frame::{FrameError, FrameHeader};
 use lustrine_wire::header::HeaderError;
@@ -182,6 +184,10 @@ pub enum Content {
     Destinations(Vec<Destination>),
     /// Data of a bulk test.
     TestData,
+    /// A request or a reply of the RPC layer; the payload holds its fields.
+    Rpc(Rpc),
+    /// Data that an RPC moves by bulk.
+    Bulk(Bulk),
     /// Data that is not decoded.
     Opaque,
     /// The payload is not what belongs there.
@@ -197,6 +203,47 @@ pub enum ContentError {
     /// It should be a selftest message.
     #[error(transparent)]
     Srpc(#[from] SrpcError),
+    /// It should be a request or a reply.
+    #[error(transparent)]
+    Rpc(#[from] MessageError),
+    /// Its buffers should be those of its operation.
+    #[error(transparent)]
+    Buffers(#[from] RpcError),
+}
+
+/// A request or a reply of the RPC layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rpc {
+    /// Which of them.
+    pub role: RpcRole,
+    /// The operation. A reply whose request was not captured has only its opcode.
+    pub kind: Kind,
+    /// The request's xid; of a reply without request, its match bits.
+    pub xid: u64,
+    /// Of a reply: when its request was captured, in nanoseconds since 1970; none if it was not.
+    pub request_ns: Option<u64>,
+}
+
+/// Which part of an RPC a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RpcRole {
+    /// A request.
+    Request,
+    /// Its reply.
+    Reply,
+    /// A message that makes the client wait longer.
+    EarlyReply,
+}
+
+/// Data that an RPC moves by bulk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bulk {
+    /// The operation.
+    pub kind: Kind,
+    /// The request's xid.
+    pub xid: u64,
+    /// Its number among the transfers of the RPC, from 0.
+    pub index: u32,
 }
 
 /// The contents of ping info; see [`lustrine_wire::ping::PingInfo`].

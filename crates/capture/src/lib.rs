@@ -1,4 +1,5 @@
-//! Reads packet captures: TCP reassembly and a dissector for everything that crate `wire` knows.
+//! Reads packet captures: TCP reassembly and a dissector for everything that crates `wire` and
+//! `fswire` know.
 //!
 //! Pure computation: the caller reads the file and passes in [`Frame`]s one after the other; the
 //! [`Dissector`] returns [`Event`]s, each with its exact bytes. Memory stays within [`Limits`] for
@@ -16,7 +17,7 @@ mod packet;
 
 pub use dissector::{Dissector, Limits, Stats};
 pub use event::{
-    Certainty, Checksum, Content, ContentError, Direction, Event, Format, Item, Message, Noop,
-    PingInfo, Start, Undecoded,
+    Bulk, Certainty, Checksum, Content, ContentError, Direction, Event, Format, Item, Message,
+    Noop, PingInfo, Rpc, RpcRole, Start, Undecoded,
 };
 pub use packet::{Frame, LinkType};

@@ -34,7 +34,7 @@ fn rules_in(text: &str) -> impl Iterator<Item = &str> {
         let rule = rest.split(']').next()?;
         let (letters, digits) = rule.split_once('-')?;
         let letters_ok =
-            (3..=4).contains(&letters.len()) && letters.bytes().all(|b| b.is_ascii_uppercase());
+            (3..=6).contains(&letters.len()) && letters.bytes().all(|b| b.is_ascii_uppercase());
         let digits_ok = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
         (letters_ok && digits_ok).then_some(rule)
     })
@@ -90,7 +90,9 @@ fn every_capture_named_exists() {
         let text = fs::read_to_string(&path).unwrap();
         let quoted = text.split('`').skip(1).step_by(2);
         for name in quoted.filter(|name| {
-            ["lnet/", "rogue/", "userland/", "fs/"].iter().any(|folder| name.starts_with(folder))
+            ["lnet/", "rogue/", "userland/", "fs/", "fs-c/", "fs-x/"]
+                .iter()
+                .any(|folder| name.starts_with(folder))
         }) {
             named += 1;
             let is_start_of = |file: &String| {

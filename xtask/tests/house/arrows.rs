@@ -11,12 +11,13 @@ use crate::roots::repository;
 /// reported: its author must add what it may use.
 const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &[]),
+    ("fswire", &["wire"]),
     ("lnet", &["wire"]),
     // For tests only: no other row names it.
     ("lnet-testing", &["wire", "lnet"]),
     ("socklnd", &["wire", "lnet"]),
     ("selftest", &["wire", "lnet"]),
-    ("capture", &["wire"]),
+    ("capture", &["wire", "fswire"]),
     ("tools", &["wire", "selftest", "control"]),
     ("control", &["wire", "selftest"]),
     ("metrics", &["lnet"]),
@@ -52,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "wire",
+            "fswire",
             "lnet",
             "socklnd",
             "selftest",
@@ -92,6 +94,8 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
 /// thread or draws random numbers.
 const PURE_OUTSIDE: &[&str] = &[
     "bitflags",
+    "crc",
+    "crc32c",
     "crc32fast",
     "etherparse",
     "foldhash",
@@ -101,6 +105,7 @@ const PURE_OUTSIDE: &[&str] = &[
     "prometheus-client",
     "serde",
     "serde_json",
+    "simd-adler32",
     "slotmap",
     "smallvec",
     "strsim",

@@ -130,7 +130,11 @@ fn encode_message(message: &Message, raw: &[u8], out: &mut Vec<u8>) {
             out.extend_from_slice(&bytes);
         }
         Content::Destinations(list) => encode_destinations(list, payload, out),
-        Content::TestData | Content::Opaque | Content::Malformed(_) => {
+        Content::TestData
+        | Content::Rpc(_)
+        | Content::Bulk(_)
+        | Content::Opaque
+        | Content::Malformed(_) => {
             out.extend_from_slice(payload);
         }
     }
@@ -180,6 +184,8 @@ fn message_label(message: &Message) -> String {
         }
         Content::Destinations(_) => format!("{kind}:destinations"),
         Content::TestData => format!("{kind}:test-data"),
+        Content::Rpc(_) => format!("{kind}:rpc"),
+        Content::Bulk(_) => format!("{kind}:bulk"),
         Content::Opaque => format!("{kind}:opaque"),
         Content::Malformed(_) => format!("{kind}:malformed"),
     }

@@ -3,6 +3,7 @@
 mod describe;
 mod file;
 mod print;
+mod rpc;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +22,9 @@ use crate::output::{self, print_error};
 ///
 /// Each line shows the seconds since the first frame, the number of the TCP connection, the
 /// direction (-> from the side that opened it), the kind of message, the sender and the receiver,
-/// and the fields. Connections that existed before the capture began are read too.
+/// and the fields. Requests and replies of the file system follow a bar: the operation, its xid,
+/// status, and what tells most; a reply says how long its request took. Connections that existed
+/// before the capture began are read too.
 #[derive(Args, Debug)]
 pub(crate) struct PcapArgs {
     /// The capture; "-" is standard input
@@ -35,6 +38,10 @@ pub(crate) struct PcapArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     stream: Option<u32>,
+
+    /// Print every field of requests and replies that is not 0, one line for each buffer
+    #[arg(long)]
+    fields: bool,
 
     /// Print the bytes as well
     #[arg(long)]
@@ -115,7 +122,7 @@ impl From<io::Error> for Failure {
 /// Prints a whole capture. What was decoded before a malformed part of the file is printed.
 fn print_file(args: &PcapArgs, out: impl Write) -> Result<(), Failure> {
     let form = if args.json { Form::Json } else { Form::Text };
-    let mut printer = Printer::new(out, form, args.raw);
+    let mut printer = Printer::new(out, form).with_raw(args.raw).with_fields(args.fields);
     let mut dissector = Dissector::default();
     let wanted = |event: &Event| args.stream.is_none_or(|stream| stream == event.stream);
     let mut input = || -> Result<u64, Failure> {

@@ -3,6 +3,7 @@
 use lustrine_capture::{
     Certainty, Checksum, Content, Event, Format, Item, Message, Noop, PingInfo, Start,
 };
+use lustrine_fswire::describe::{Fields, Value};
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::frame::{FrameHeader, ZcAck};
 use lustrine_wire::header::{Body, MdHandle};
@@ -10,19 +11,7 @@ use lustrine_wire::hello::{ConnType, Hello};
 use lustrine_wire::ping::NiStatus;
 use lustrine_wire::srpc::{self, TestParams};
 
-/// The value of a field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
-    Text(String),
-    Number(u64),
-    Signed(i64),
-    /// A number that identifies something; it is printed in hexadecimal.
-    Hex(u64),
-    List(Vec<Value>),
-}
-
-/// Fields by name.
-pub(super) type Fields = Vec<(&'static str, Value)>;
+use super::rpc;
 
 /// The description of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +20,18 @@ pub(super) struct Description {
     /// The sender and the receiver.
     pub(super) parties: Option<(String, String)>,
     pub(super) fields: Fields,
-    /// The payload: a kind with its fields.
-    pub(super) content: Option<(&'static str, Fields)>,
+    /// The payload.
+    pub(super) content: Option<Payload>,
+}
+
+/// The description of a payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Payload {
+    pub(super) kind: String,
+    /// The fields of its line.
+    pub(super) fields: Fields,
+    /// All fields of a request or a reply, buffer by buffer.
+    pub(super) details: Fields,
 }
 
 impl Description {
@@ -71,7 +70,7 @@ pub(super) fn describe(event: &Event) -> Description {
         }
         Item::Hello(hello) => describe_hello(hello),
         Item::Noop(noop) => describe_noop(noop),
-        Item::Message(message) => describe_message(message),
+        Item::Message(message) => describe_message(message, event),
         Item::Gap { missing } => Description::new("GAP", vec![("missing", number(*missing))]),
         Item::Undecoded(why) => {
             let fields = vec![("len", number(event.raw.len() as u64)), ("reason", text(why))];
@@ -176,7 +175,7 @@ fn md(handle: MdHandle) -> Value {
     text(format!("{:x}.{:x}", handle.interface, handle.object))
 }
 
-fn describe_message(message: &Message) -> Description {
+fn describe_message(message: &Message, event: &Event) -> Description {
     let header = &message.header;
     let mut fields = body_fields(&header.body);
     if header.payload_len != 0 {
@@ -196,7 +195,7 @@ fn describe_message(message: &Message) -> Description {
         kind: header.body.kind().name(),
         parties: Some((header.src.to_string(), header.dst.to_string())),
         fields,
-        content: content(&message.content),
+        content: payload(message, event),
     }
 }
 
@@ -226,6 +225,19 @@ fn body_fields(body: &Body) -> Fields {
     }
 }
 
+fn payload(message: &Message, event: &Event) -> Option<Payload> {
+    let bytes = event.raw.get(message.payload_at()..).unwrap_or_default();
+    match &message.content {
+        Content::Rpc(rpc) => Some(rpc::describe(rpc, event.time_ns, bytes)),
+        Content::Bulk(bulk) => Some(rpc::describe_bulk(bulk, bytes)),
+        other => content(other).map(|(kind, fields)| Payload {
+            kind: kind.to_owned(),
+            fields,
+            details: Vec::new(),
+        }),
+    }
+}
+
 fn content(content: &Content) -> Option<(&'static str, Fields)> {
     Some(match content {
         Content::Empty => return None,
@@ -236,7 +248,7 @@ fn content(content: &Content) -> Option<(&'static str, Fields)> {
             ("DESTINATIONS", vec![("list", Value::List(list))])
         }
         Content::TestData => ("TEST_DATA", Vec::new()),
-        Content::Opaque => ("DATA", Vec::new()),
+        Content::Opaque | Content::Rpc(_) | Content::Bulk(_) => ("DATA", Vec::new()),
         Content::Malformed(error) => ("MALFORMED", vec![("reason", text(error))]),
     })
 }

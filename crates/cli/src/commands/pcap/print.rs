@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use lustrine_capture::{Direction, Event};
+use lustrine_fswire::describe::{Fields, Value};
 use serde_json::{Map, Value as Json, json};
 
-use super::describe::{Description, Fields, Value, describe};
+use super::describe::{Description, describe};
 
 /// Bytes per line of a dump.
 const DUMP_WIDTH: usize = 16;
@@ -23,14 +24,25 @@ pub(super) struct Printer<W> {
     out: W,
     form: Form,
     raw: bool,
+    fields: bool,
     start_ns: Option<u64>,
     printed: u64,
 }
 
 impl<W: Write> Printer<W> {
-    /// `raw`: print the bytes of events as well.
-    pub(super) fn new(out: W, form: Form, raw: bool) -> Printer<W> {
-        Printer { out, form, raw, start_ns: None, printed: 0 }
+    /// Prints lines or objects.
+    pub(super) fn new(out: W, form: Form) -> Printer<W> {
+        Printer { out, form, raw: false, fields: false, start_ns: None, printed: 0 }
+    }
+
+    /// Prints the bytes of events as well.
+    pub(super) fn with_raw(self, raw: bool) -> Printer<W> {
+        Printer { raw, ..self }
+    }
+
+    /// Prints every field of requests and replies as well. Objects have them always.
+    pub(super) fn with_fields(self, fields: bool) -> Printer<W> {
+        Printer { fields, ..self }
     }
 
     /// Sets the start of the printed times, unless it is set.
@@ -46,6 +58,9 @@ impl<W: Write> Printer<W> {
         match self.form {
             Form::Text => {
                 writeln!(self.out, "{}", line(event, &description, start_ns))?;
+                if let Some(content) = description.content.as_ref().filter(|_| self.fields) {
+                    self.out.write_all(details(&content.details).as_bytes())?;
+                }
                 if self.raw {
                     self.out.write_all(dump(&event.raw).as_bytes())?;
                 }
@@ -85,9 +100,9 @@ pub(super) fn line(event: &Event, description: &Description, start_ns: u64) -> S
         write!(line, " {from} > {to}").expect("strings take everything");
     }
     push_fields(&mut line, &description.fields);
-    if let Some((kind, fields)) = &description.content {
-        write!(line, " | {kind}").expect("strings take everything");
-        push_fields(&mut line, fields);
+    if let Some(content) = &description.content {
+        write!(line, " | {}", content.kind).expect("strings take everything");
+        push_fields(&mut line, &content.fields);
     }
     line
 }
@@ -109,7 +124,37 @@ fn value_text(value: &Value) -> String {
             let words: Vec<_> = list.iter().map(value_text).collect();
             format!("[{}]", words.join(" "))
         }
+        Value::Fields(fields) => {
+            let words: Vec<_> = fields
+                .iter()
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(name, value)| format!("{name}={}", value_text(value)))
+                .collect();
+            format!("{{{}}}", words.join(" "))
+        }
     }
+}
+
+/// The most elements of a list in a text; objects have all.
+const LIST_MAX: usize = 64;
+
+/// One line for each part that is not empty; fields that are 0 or empty are left out.
+fn details(fields: &Fields) -> String {
+    let mut text = String::new();
+    for (name, value) in fields {
+        if value.is_empty() {
+            continue;
+        }
+        let shown = match value {
+            Value::List(list) if list.len() > LIST_MAX => {
+                let first = Value::List(list[..LIST_MAX].to_vec());
+                format!("{} and {} more", value_text(&first), list.len() - LIST_MAX)
+            }
+            other => value_text(other),
+        };
+        writeln!(text, "    {name}: {shown}").expect("strings take everything");
+    }
+    text
 }
 
 /// One JSON object.
@@ -133,9 +178,12 @@ pub(super) fn object(event: &Event, description: &Description, start_ns: u64, ra
         put("from", json!(from));
         put("to", json!(to));
     }
-    if let Some((kind, fields)) = &description.content {
-        let mut content = json_fields(fields);
-        content.insert("kind".to_owned(), json!(kind));
+    if let Some(payload) = &description.content {
+        let mut content = json_fields(&payload.fields);
+        content.insert("kind".to_owned(), json!(payload.kind));
+        if !payload.details.is_empty() {
+            content.insert("fields".to_owned(), Json::Object(json_fields(&payload.details)));
+        }
         put("content", Json::Object(content));
     }
     if raw {
@@ -156,6 +204,7 @@ fn json_value(value: &Value) -> Json {
         Value::Signed(number) => json!(number),
         Value::Hex(number) => json!(format!("{number:#x}")),
         Value::List(list) => Json::Array(list.iter().map(json_value).collect()),
+        Value::Fields(fields) => Json::Object(json_fields(fields)),
     }
 }
 

@@ -7,7 +7,7 @@ fn capture(name: &str) -> PathBuf {
 }
 
 fn args(file: PathBuf) -> PcapArgs {
-    PcapArgs { file, json: false, stream: None, raw: false }
+    PcapArgs { file, json: false, stream: None, fields: false, raw: false }
 }
 
 fn output(args: &PcapArgs) -> (Vec<String>, Result<(), Failure>) {
@@ -120,6 +120,46 @@ fn events_are_printed_as_json_lines() {
     let reply = objects.iter().find(|object| object["kind"] == "REPLY").unwrap();
     assert_eq!(reply["content"]["kind"], "PING_INFO");
     assert_eq!(reply["content"]["nids"], serde_json::json!(["10.77.0.3@tcp:up"]));
+}
+
+#[test]
+fn requests_and_replies_of_the_file_system_are_printed() {
+    let found: Vec<_> = lines("fs/s02_mkdir.pcap")
+        .into_iter()
+        .filter_map(|line| Some(line.split_once(" | ")?.1.to_owned()))
+        .collect();
+    assert_eq!(
+        found[2..],
+        [
+            "SEQ_QUERY xid=0x6b01fc2700a80 op=alloc_meta",
+            "SEQ_QUERY reply xid=0x6b01fc2700a80 took_us=2664 status=0 start=0x200000401 \
+             end=0x200000402",
+            "MDS_REINT/create xid=0x6b01fc2700b80 parent=[0x200000007:0x1:0x0] \
+             fid=[0x200000401:0x1:0x0] flags=MKDIR_LMV|DEFAULT_LMV name=d1",
+            "MDS_REINT/create reply xid=0x6b01fc2700b80 took_us=19250 status=0 \
+             transno=0x100000001 fid1=[0x200000401:0x1:0x0]",
+        ]
+    );
+}
+
+#[test]
+fn every_field_is_printed_if_asked() {
+    let mut args = args(capture("fs/s02_mkdir.pcap"));
+    args.fields = true;
+    let (lines, result) = output(&args);
+    result.unwrap();
+    assert!(lines.contains(&"    name: d1".to_owned()), "{lines:?}");
+    args.json = true;
+    let (lines, result) = output(&args);
+    result.unwrap();
+    let record = lines.iter().find_map(|line| {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        let record = &object["content"]["fields"]["record"];
+        record.is_object().then(|| record.clone())
+    });
+    let record = record.unwrap();
+    assert_eq!((&record["mode"], &record["umask"]), (&"040777".into(), &"022".into()));
+    assert_eq!(record["parent"], "[0x200000007:0x1:0x0]");
 }
 
 #[test]
