@@ -10,6 +10,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lustrine_fswire::connect::ConnectData;
+use lustrine_fswire::opcode::Target;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::ProcessId;
 use slotmap::SlotMap;
@@ -19,22 +20,13 @@ use crate::request::{Keep, Purpose, Reply, Request, RequestArgs, RequestKey, Rpc
 use crate::slots::{SlotKind, Slots};
 use crate::xid::XidSource;
 
-/// The kinds of targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TargetKind {
-    /// Management: the configuration of the file system.
-    Mgs,
-    /// Metadata.
-    Mdt,
-    /// Objects.
-    Ost,
-}
+pub use replies::Arrived;
 
 /// What an import is for.
 #[derive(Clone, Debug)]
 pub struct ImportArgs {
     /// Its kind.
-    pub kind: TargetKind,
+    pub kind: Target,
     /// The name of the target as servers know it: `MGS`, `lustre-MDT0000_UUID`. At most 39
     /// characters.
     pub target: String,
@@ -244,8 +236,14 @@ pub struct Import {
     /// The export's handle at the server; 0 if there is none.
     export: u64,
     granted: ConnectData,
-    /// Whether the server keeps what is needed for a replay.
-    replayable: bool,
+    /// The error with which the server refuses this client for good.
+    deactivated: Option<i32>,
+    /// Whether the server grants slots for several changes at once.
+    has_slots: bool,
+    /// Whether a DISCONNECT that is under way is for idleness.
+    going_idle: bool,
+    /// When a request of the owner's was last sent.
+    last_used: Time,
     requests: SlotMap<RequestKey, Request>,
     /// Requests that wait, by class.
     waiting: [VecDeque<RequestKey>; CLASSES],
@@ -304,7 +302,10 @@ impl Import {
             conn_cnt: 0,
             export: 0,
             granted: ConnectData::default(),
-            replayable: false,
+            deactivated: None,
+            has_slots: false,
+            going_idle: false,
+            last_used: Time::ZERO,
             requests: SlotMap::with_key(),
             waiting: Default::default(),
             unsent: BTreeMap::new(),
@@ -329,17 +330,13 @@ impl Import {
     }
 
     /// Submits a request. Its [`Action::Done`] follows, in all cases.
-    pub fn submit(
-        &mut self,
-        now: Time,
-        xids: &mut XidSource,
-        args: RequestArgs,
-    ) -> RequestKey {
+    pub fn submit(&mut self, now: Time, xids: &mut XidSource, args: RequestArgs) -> RequestKey {
         let no_delay = args.no_delay;
         let class = class(&args);
-        let key = self.requests.insert(Request::new(args, Purpose::Owner, now));
+        let key = self.requests.insert(Request::new(args, Purpose::Owner));
         let refused = match self.state {
             ImportState::Closed => Some(RpcError::Closed),
+            _ if self.deactivated.is_some() => self.deactivated.map(RpcError::Deactivated),
             ImportState::Full => None,
             _ if no_delay => Some(RpcError::NotConnected),
             _ => None,
@@ -476,7 +473,8 @@ impl Import {
             return Time::NEVER;
         }
         // A ping's answer says what is committed: what is kept for that can go.
-        let uncommitted = self.kept.keys().next_back().is_some_and(|&last| last > self.last_committed);
+        let uncommitted =
+            self.kept.keys().next_back().is_some_and(|&last| last > self.last_committed);
         let pause = match uncommitted {
             true => self.tunables.ping_interval.min(Nanos::from_secs(5)),
             false => self.tunables.ping_interval,

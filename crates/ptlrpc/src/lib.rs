@@ -15,7 +15,9 @@ pub mod request;
 pub mod slots;
 pub mod xid;
 
-pub use import::{Action, Import, ImportArgs, ImportState, ImportTunables, ImportView};
+pub use import::{
+    Action, Arrived, Import, ImportArgs, ImportState, ImportTunables, ImportView, SendArgs,
+};
 pub use request::{Keep, Reply, RequestArgs, RequestKey, RpcError};
 pub use slots::SlotKind;
 pub use xid::XidSource;

@@ -1,5 +1,7 @@
 //! A request, from its submission to its last answer.
 
+use lustrine_fswire::message::{HeaderFlags, Message};
+use lustrine_fswire::opcode::Opcode;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use slotmap::new_key_type;
@@ -26,12 +28,10 @@ pub enum Keep {
 }
 
 /// A request to make.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RequestArgs {
     /// The portal of the service.
     pub portal: u32,
-    /// The portal of the reply.
-    pub reply_portal: u32,
     /// The message. The import writes the fields of its header and its body that depend on the
     /// connection.
     pub message: Vec<u8>,
@@ -157,8 +157,6 @@ pub(crate) struct Request {
     pub(crate) resent: bool,
     /// When it was last sent.
     pub(crate) sent_at: Time,
-    /// When it was submitted.
-    pub(crate) submitted: Time,
     /// How often the server asked for patience.
     pub(crate) patience: u32,
     /// Its transaction, once it has been answered.
@@ -176,7 +174,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn new(args: RequestArgs, purpose: Purpose, now: Time) -> Request {
+    pub(crate) fn new(args: RequestArgs, purpose: Purpose) -> Request {
         Request {
             args,
             purpose,
@@ -187,7 +185,6 @@ impl Request {
             has_credit: false,
             resent: false,
             sent_at: Time::ZERO,
-            submitted: now,
             patience: 0,
             transno: 0,
             pre_versions: [0; 4],
@@ -196,6 +193,17 @@ impl Request {
             released: false,
             reply_room: 0,
         }
+    }
+
+    /// The opcode in its message.
+    pub(crate) fn opcode(&self) -> Opcode {
+        Message::parse_with_body(&self.args.message).map_or(Opcode(0), |(_, body)| body.opcode)
+    }
+
+    /// Whether its message, as it was sent, has the flag of early replies.
+    pub(crate) fn asks_early_replies(&self) -> bool {
+        Message::parse(&self.args.message)
+            .is_ok_and(|message| message.header().flags.contains(HeaderFlags::AT_SUPPORT))
     }
 
     /// How long the server has taken since the request was last sent.

@@ -41,10 +41,9 @@ impl Slots {
         let free = match kind {
             SlotKind::None => return Some(0),
             SlotKind::Modify => self.used[..common].iter().position(|used| !used),
-            SlotKind::Close => self.used[..common]
-                .iter()
-                .position(|used| !used)
-                .or_else(|| self.used.last().is_some_and(|used| !used).then(|| self.used.len() - 1)),
+            SlotKind::Close => self.used[..common].iter().position(|used| !used).or_else(|| {
+                self.used.last().is_some_and(|used| !used).then(|| self.used.len() - 1)
+            }),
         }?;
         self.used[free] = true;
         u16::try_from(free + 1).ok()

@@ -6,9 +6,10 @@ use lustrine_fswire::codec::{Wire, Writer};
 use lustrine_fswire::connect::{ConnectFlags, ConnectFlags2};
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::message::{BARE_LEN, HeaderFlags, SenderRole, header_len};
+use lustrine_fswire::opcode::{Target, portal};
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::{Action, Import, ImportState, SendArgs, TargetKind};
+use super::{Action, Import, ImportState, SendArgs};
 use crate::adaptive::{Estimate, allowance};
 use crate::request::{Purpose, RequestKey, Stage};
 use crate::xid::XidSource;
@@ -72,11 +73,12 @@ impl Import {
         }
         let last = request.match_bits + u64::from(request.args.bulk_descriptors.max(1)) - 1;
         let connect = request.purpose == Purpose::Connect;
-        let (portal, reply_portal) = (request.args.portal, request.args.reply_portal);
+        let service = request.args.portal;
+        let reply_portal = portal::reply_to(service).unwrap_or(portal::OST_REPLY);
         let send = SendArgs {
             key,
             peer,
-            portal,
+            portal: service,
             xid: if bulk_mbits { request.xid } else { last },
             reply_portal,
             reply_bits: if rep_mbits && !connect { last } else { request.xid },
@@ -158,7 +160,7 @@ impl Import {
         let mut bytes = Vec::with_capacity(PtlrpcBody::SIZE);
         body.write(&mut Writer::new(&mut bytes));
         message[range].copy_from_slice(&bytes);
-        let role = if kind == TargetKind::Mgs { SenderRole::MGC } else { SenderRole::CLIENT };
+        let role = if kind == Target::Mgs { SenderRole::MGC } else { SenderRole::CLIENT };
         let mut flags = HeaderFlags::empty();
         flags.set(HeaderFlags::AT_SUPPORT, at);
         flags.set(HeaderFlags::CKSUM_INCOMPAT18, !connect);
