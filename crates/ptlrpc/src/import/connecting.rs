@@ -65,7 +65,7 @@ impl Import {
 
     fn send_disconnect(&mut self, now: Time, xids: &mut XidSource) {
         let opcode = self.args.kind.disconnect();
-        let key = self.own_request(now, Purpose::Disconnect, opcode);
+        let key = self.own_request(Purpose::Disconnect, opcode);
         self.transmit(now, xids, key);
         let deadline = now + self.tunables.connect_timeout;
         self.set_stage(key, Stage::Sent { deadline });
@@ -80,7 +80,7 @@ impl Import {
         self.conn_cnt += 1;
         self.tried += 1;
         let opcode = self.args.kind.connect();
-        let key = self.own_request(now, Purpose::Connect, opcode);
+        let key = self.own_request(Purpose::Connect, opcode);
         self.connect = Some(key);
         self.transmit(now, xids, key);
     }
@@ -106,12 +106,7 @@ impl Import {
     }
 
     /// A request of the import's own.
-    pub(super) fn own_request(
-        &mut self,
-        now: Time,
-        purpose: Purpose,
-        opcode: Opcode,
-    ) -> RequestKey {
+    pub(super) fn own_request(&mut self, purpose: Purpose, opcode: Opcode) -> RequestKey {
         let message = match purpose {
             Purpose::Connect => self.connect_message(opcode),
             _ => {
@@ -165,9 +160,11 @@ impl Import {
                 self.committed(body.last_committed);
                 self.recover(now, xids);
             }
-            (_, true, true) => self.replay(now, xids),
-            (_, false, true) => {
-                self.replayed = 0;
+            (_, known, true) => {
+                if !known {
+                    self.replayed = 0;
+                }
+                self.committed(body.last_committed);
                 self.replay(now, xids);
             }
             _ => self.evicted(now, xids),

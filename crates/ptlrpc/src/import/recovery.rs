@@ -80,7 +80,7 @@ impl Import {
             return;
         }
         self.set_state(ImportState::ReplayWait);
-        let key = self.own_request(now, Purpose::FinalPing, Opcode::OBD_PING);
+        let key = self.own_request(Purpose::FinalPing, Opcode::OBD_PING);
         self.ping = Some(key);
         self.transmit(now, xids, key);
     }
@@ -100,7 +100,7 @@ impl Import {
 
     /// Asks the server for a sign of life, and for what it has committed.
     pub(super) fn send_ping(&mut self, now: Time, xids: &mut XidSource) {
-        let key = self.own_request(now, Purpose::Ping, Opcode::OBD_PING);
+        let key = self.own_request(Purpose::Ping, Opcode::OBD_PING);
         self.ping = Some(key);
         self.transmit(now, xids, key);
     }
