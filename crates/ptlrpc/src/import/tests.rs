@@ -552,7 +552,9 @@ proptest! {
     /// Whatever is lost, and whenever the server restarts: each request is done once and released
     /// once, and the server has each change that was answered exactly once, in one order.
     #[test]
-    fn changes_survive_losses_and_restarts(happenings in prop::collection::vec(happening(), 1..60)) {
+    fn changes_survive_losses_and_restarts(
+            happenings in prop::collection::vec(happening(), 1..60)
+        ) {
         let mut pair = Pair::connected();
         let (mut users, mut lose_request, mut lose_reply) = (0, 0, 0);
         let mut next = 0;
