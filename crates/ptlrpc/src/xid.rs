@@ -1,7 +1,6 @@
 //! Numbers of requests [IMP-1].
 
-/// The distance between two xids: the low bits number the descriptors of a bulk transfer.
-pub const XID_STEP: u64 = 128;
+use lustrine_fswire::xid::{first_xid, next_xid};
 
 /// The counter of a node: all its imports take their xids from it [IMP-1].
 #[derive(Debug)]
@@ -17,7 +16,8 @@ impl XidSource {
     /// its life.
     ///
     /// ```
-    /// use lustrine_ptlrpc::xid::{XID_STEP, XidSource};
+    /// use lustrine_fswire::xid::XID_STEP;
+    /// use lustrine_ptlrpc::xid::XidSource;
     ///
     /// let mut xids = XidSource::new(1_700_000_000);
     /// let first = xids.next_xid();
@@ -25,13 +25,13 @@ impl XidSource {
     /// assert_eq!(xids.next_xid(), first + XID_STEP);
     /// ```
     pub fn new(wall_seconds: u64) -> XidSource {
-        XidSource { next: (wall_seconds << 20).max(XID_STEP) }
+        XidSource { next: first_xid(wall_seconds) }
     }
 
-    /// The next xid: a multiple of [`XID_STEP`].
+    /// The next xid: a multiple of [`XID_STEP`](lustrine_fswire::xid::XID_STEP).
     pub fn next_xid(&mut self) -> u64 {
         let xid = self.next;
-        self.next += XID_STEP;
+        self.next = next_xid(xid);
         xid
     }
 }

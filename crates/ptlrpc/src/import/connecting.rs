@@ -173,14 +173,11 @@ impl Import {
 
     /// Whether the server has granted nothing that was not offered, and what is indispensable.
     fn is_acceptable(&self, data: &ConnectData) -> bool {
-        let offer = &self.args.offer;
         let needed = match self.args.kind {
-            Target::Mdt => ConnectFlags::FID | ConnectFlags::ATTRFID | ConnectFlags::FULL20,
-            Target::Mgs | Target::Ost => ConnectFlags::FULL20,
+            Target::Mdt => ConnectFlags::FID | ConnectFlags::ATTRFID,
+            Target::Mgs | Target::Ost => ConnectFlags::empty(),
         };
-        offer.flags.contains(data.flags)
-            && offer.flags2.contains(data.flags2)
-            && data.flags.contains(needed & offer.flags)
+        data.check_granted(&self.args.offer).is_ok() && data.flags.contains(needed)
     }
 
     /// An attempt to connect has failed: the next one is with another peer, or later [IMP-6].

@@ -7,6 +7,7 @@ use lustrine_fswire::connect::{ConnectFlags, ConnectFlags2};
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::message::{BARE_LEN, HeaderFlags, SenderRole, header_len};
 use lustrine_fswire::opcode::{Target, portal};
+use lustrine_fswire::xid::{bulk_mbits, last_xid};
 use lustrine_lnet::time::{Nanos, Time};
 
 use super::{Action, Import, ImportState, SendArgs};
@@ -58,7 +59,7 @@ impl Import {
     /// Sends a request, for the first time or again.
     pub(super) fn transmit(&mut self, now: Time, xids: &mut XidSource, key: RequestKey) {
         let peer = self.peer();
-        let bulk_mbits = self.granted.flags.contains(ConnectFlags::BULK_MBITS);
+        let has_bulk_mbits = self.granted.flags.contains(ConnectFlags::BULK_MBITS);
         let rep_mbits = self.granted.flags2.contains(ConnectFlags2::REP_MBITS);
         let Some(request) = self.requests.get_mut(key) else { return };
         if request.xid == 0 {
@@ -71,7 +72,7 @@ impl Import {
         if !request.replaying {
             self.unanswered.insert(request.xid);
         }
-        let last = request.match_bits + u64::from(request.args.bulk_descriptors.max(1)) - 1;
+        let last = bulk_mbits(request.match_bits, u64::from(request.args.bulk_descriptors));
         let connect = request.purpose == Purpose::Connect;
         let service = request.args.portal;
         let reply_portal = portal::reply_to(service).unwrap_or(portal::OST_REPLY);
@@ -79,7 +80,7 @@ impl Import {
             key,
             peer,
             portal: service,
-            xid: if bulk_mbits { request.xid } else { last },
+            xid: if has_bulk_mbits { request.xid } else { last },
             reply_portal,
             reply_bits: if rep_mbits && !connect { last } else { request.xid },
             reply_room: BARE_LEN as u32 + request.args.reply_len.max(request.reply_room),
@@ -127,7 +128,7 @@ impl Import {
         // Replies to all xids below have arrived [IMP-3].
         let last_xid = match request.purpose {
             Purpose::Connect | Purpose::Disconnect => 0,
-            _ => self.unanswered.first().copied().unwrap_or(request.xid).min(request.xid) - 1,
+            _ => last_xid(self.unanswered.first().copied().unwrap_or(request.xid).min(request.xid)),
         };
         let (export, conn_cnt, kind) = (self.export, self.conn_cnt, self.args.kind);
         let Some(request) = self.requests.get_mut(key) else { return };
