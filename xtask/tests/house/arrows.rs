@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("fswire", &["wire"]),
     ("lnet", &["wire"]),
+    ("ptlrpc", &["wire", "fswire", "lnet"]),
     // For tests only: no other row names it.
     ("lnet-testing", &["wire", "lnet"]),
     ("socklnd", &["wire", "lnet"]),

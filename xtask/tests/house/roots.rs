@@ -8,6 +8,7 @@ pub(crate) const PURE: &[&str] = &[
     "wire",
     "fswire",
     "lnet",
+    "ptlrpc",
     "socklnd",
     "selftest",
     "capture",

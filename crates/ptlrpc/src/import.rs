@@ -1,0 +1,590 @@
+//! A client's connection to one target, and the requests that go over it.
+
+mod connecting;
+mod recovery;
+mod replies;
+mod sending;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use lustrine_fswire::connect::ConnectData;
+use lustrine_fswire::opcode::Target;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_wire::nid::ProcessId;
+use slotmap::SlotMap;
+
+use crate::adaptive::{AtTunables, Estimate};
+use crate::request::{Keep, Purpose, Reply, Request, RequestArgs, RequestKey, RpcError, Stage};
+use crate::slots::{SlotKind, Slots};
+use crate::xid::XidSource;
+
+pub use replies::Arrived;
+
+/// What an import is for.
+#[derive(Clone, Debug)]
+pub struct ImportArgs {
+    /// Its kind.
+    pub kind: Target,
+    /// The name of the target as servers know it: `MGS`, `lustre-MDT0000_UUID`. At most 39
+    /// characters.
+    pub target: String,
+    /// The UUID of the client, as text. It is the same for the targets of a mount, and another one
+    /// for the MGS.
+    pub client_uuid: String,
+    /// A number by which the server's lock callbacks name this import. It must differ from those of
+    /// all other imports of the node, and must not be 0.
+    pub client_handle: u64,
+    /// The peers at which the target can be, the preferred one first. At least one.
+    pub peers: Vec<ProcessId>,
+    /// What the client offers at connect.
+    pub offer: ConnectData,
+}
+
+/// The settings of an import; Lustre's names and defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImportTunables {
+    /// Most requests with [`RequestArgs::counted`] at once, 1 to 512.
+    pub max_rpcs_in_flight: u16,
+    /// Most modifying requests at once, 1 to 512. What the server granted is a limit as well.
+    pub max_mod_rpcs_in_flight: u16,
+    /// Adaptive time-outs.
+    pub at: AtTunables,
+    /// A ping is sent after this time without a request.
+    pub ping_interval: Nanos,
+    /// How long an attempt to connect may take.
+    pub connect_timeout: Nanos,
+    /// The pause after all peers were tried, at first; it doubles up to `reconnect_delay_max`.
+    pub reconnect_delay_min: Nanos,
+    /// The longest pause between attempts to connect.
+    pub reconnect_delay_max: Nanos,
+    /// An import without requests and locks disconnects after this time; `None` for never.
+    pub idle_timeout: Option<Nanos>,
+}
+
+impl Default for ImportTunables {
+    fn default() -> ImportTunables {
+        ImportTunables {
+            max_rpcs_in_flight: 8,
+            max_mod_rpcs_in_flight: 7,
+            at: AtTunables::default(),
+            ping_interval: Nanos::from_secs(25),
+            connect_timeout: Nanos::from_secs(5),
+            reconnect_delay_min: Nanos::from_secs(5),
+            reconnect_delay_max: Nanos::from_secs(50),
+            idle_timeout: None,
+        }
+    }
+}
+
+/// The states of an import, with Lustre's names [IMP-5].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ImportState {
+    /// Disconnected for good.
+    Closed,
+    /// Never connected.
+    New,
+    /// The connection is lost, and the next attempt is due later.
+    Disconn,
+    /// CONNECT is under way.
+    Connecting,
+    /// Changes are replayed that the server may have lost.
+    Replay,
+    /// Locks are enqueued again.
+    ReplayLocks,
+    /// The end of the server's recovery is awaited.
+    ReplayWait,
+    /// Unanswered requests are sent again.
+    Recover,
+    /// Connected.
+    Full,
+    /// The server has forgotten this client.
+    Evicted,
+    /// Disconnected because nothing was to be done.
+    Idle,
+}
+
+impl ImportState {
+    /// The name that Lustre's tools print.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ImportState::Closed => "CLOSED",
+            ImportState::New => "NEW",
+            ImportState::Disconn => "DISCONN",
+            ImportState::Connecting => "CONNECTING",
+            ImportState::Replay => "REPLAY",
+            ImportState::ReplayLocks => "REPLAY_LOCKS",
+            ImportState::ReplayWait => "REPLAY_WAIT",
+            ImportState::Recover => "RECOVER",
+            ImportState::Full => "FULL",
+            ImportState::Evicted => "EVICTED",
+            ImportState::Idle => "IDLE",
+        }
+    }
+}
+
+/// What has to be done for an import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send a request: attach its reply and bulk descriptors, then PUT [`Import::message`].
+    Send(SendArgs),
+    /// Take back the descriptors of a request that was sent; its answer does not count any more.
+    Withdraw {
+        /// The request.
+        key: RequestKey,
+    },
+    /// A request of the owner's is over. Each has exactly one.
+    Done {
+        /// The request.
+        key: RequestKey,
+        /// The owner's value.
+        user: u64,
+        /// Its reply, or why there is none.
+        result: Result<Reply, RpcError>,
+    },
+    /// A request was replayed after a restart of the server. The reply of an open has a new handle.
+    Replayed {
+        /// The request.
+        key: RequestKey,
+        /// The owner's value.
+        user: u64,
+        /// The reply to the replay.
+        reply: Reply,
+    },
+    /// The key is not used any more, and the memory of the request is free.
+    Release {
+        /// The request.
+        key: RequestKey,
+        /// The owner's value.
+        user: u64,
+    },
+    /// The owner has to enqueue the locks that it holds again, with [`Import::replay_lock`], and
+    /// then to call [`Import::locks_replayed`].
+    ReplayLocks,
+    /// The server has evicted this client: locks, open files and unwritten data are void.
+    Evicted,
+    /// The state changed.
+    State {
+        /// Before.
+        from: ImportState,
+        /// Now.
+        to: ImportState,
+    },
+}
+
+/// How to send a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendArgs {
+    /// The request.
+    pub key: RequestKey,
+    /// Whom to send it to, and the only sender of its answer.
+    pub peer: ProcessId,
+    /// The portal of the service.
+    pub portal: u32,
+    /// The match bits of the PUT: the xid.
+    pub xid: u64,
+    /// The portal of the reply.
+    pub reply_portal: u32,
+    /// The match bits of the reply.
+    pub reply_bits: u64,
+    /// Room for the early reply and the reply, in bytes.
+    pub reply_room: u32,
+    /// The match bits of the first bulk descriptor; the others follow. Meaningless without bulk.
+    pub bulk_bits: u64,
+}
+
+/// A summary of an import for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportView {
+    /// The name of the target.
+    pub target: String,
+    /// Its state.
+    pub state: ImportState,
+    /// The peer that it is connected to, or that it tries.
+    pub peer: ProcessId,
+    /// Attempts to connect.
+    pub conn_cnt: u32,
+    /// Requests sent and not answered.
+    pub in_flight: usize,
+    /// Requests that wait.
+    pub waiting: usize,
+    /// Requests that are kept for a replay.
+    pub kept: usize,
+    /// The last transaction that is known to be on stable storage.
+    pub last_committed: u64,
+    /// What the server granted.
+    pub granted: ConnectData,
+    /// The state's changes to EVICTED.
+    pub evictions: u64,
+}
+
+/// A client's connection to one target.
+#[derive(Debug)]
+pub struct Import {
+    args: ImportArgs,
+    tunables: ImportTunables,
+    state: ImportState,
+    /// The peer in use.
+    current: usize,
+    /// Peers tried since the last success.
+    tried: usize,
+    reconnect_delay: Nanos,
+    /// When the next attempt to connect is due; [`Time::NEVER`] while none is.
+    reconnect_at: Time,
+    conn_cnt: u32,
+    /// The export's handle at the server; 0 if there is none.
+    export: u64,
+    granted: ConnectData,
+    /// The error with which the server refuses this client for good.
+    deactivated: Option<i32>,
+    /// Whether the server grants slots for several changes at once.
+    has_slots: bool,
+    /// Whether a DISCONNECT that is under way is for idleness.
+    going_idle: bool,
+    /// When a request of the owner's was last sent.
+    last_used: Time,
+    requests: SlotMap<RequestKey, Request>,
+    /// Requests that wait, by class.
+    waiting: [VecDeque<RequestKey>; CLASSES],
+    /// Requests that were sent and are to be sent again once the connection stands, by xid.
+    unsent: BTreeMap<u64, RequestKey>,
+    /// xids that were sent and not answered [IMP-3].
+    unanswered: BTreeSet<u64>,
+    /// Kept requests by transaction.
+    kept: BTreeMap<u64, RequestKey>,
+    /// The last transaction that was replayed in this recovery.
+    replayed: u64,
+    last_committed: u64,
+    slots: Slots,
+    credits_used: u16,
+    timers: BTreeSet<(Time, RequestKey)>,
+    /// Estimates by portal.
+    services: BTreeMap<u32, Estimate>,
+    latency: Estimate,
+    last_sent: Time,
+    /// The import's own request that is under way.
+    connect: Option<RequestKey>,
+    ping: Option<RequestKey>,
+    /// Whether the owner holds locks.
+    in_use: bool,
+    evictions: u64,
+    actions: VecDeque<Action>,
+}
+
+/// The classes of waiting requests: what one waits for must not hold up another.
+const CLASSES: usize = 4;
+
+/// The class of a request.
+fn class(args: &RequestArgs) -> usize {
+    match (args.slot, args.counted) {
+        (SlotKind::None, false) => 0,
+        (SlotKind::None, true) => 1,
+        (SlotKind::Modify, _) => 2,
+        (SlotKind::Close, _) => 3,
+    }
+}
+
+impl Import {
+    /// An import in the state NEW. [`Import::connect`] begins.
+    ///
+    /// # Panics
+    /// When there is no peer, or the client's handle is 0.
+    pub fn new(args: ImportArgs, tunables: ImportTunables) -> Import {
+        assert!(!args.peers.is_empty(), "an import has at least one peer");
+        assert!(args.client_handle != 0, "0 is no handle");
+        Import {
+            state: ImportState::New,
+            current: 0,
+            tried: 0,
+            reconnect_delay: tunables.reconnect_delay_min,
+            reconnect_at: Time::NEVER,
+            conn_cnt: 0,
+            export: 0,
+            granted: ConnectData::default(),
+            deactivated: None,
+            has_slots: false,
+            going_idle: false,
+            last_used: Time::ZERO,
+            requests: SlotMap::with_key(),
+            waiting: Default::default(),
+            unsent: BTreeMap::new(),
+            unanswered: BTreeSet::new(),
+            kept: BTreeMap::new(),
+            replayed: 0,
+            last_committed: 0,
+            slots: Slots::new(0),
+            credits_used: 0,
+            timers: BTreeSet::new(),
+            services: BTreeMap::new(),
+            latency: Estimate::new(AtTunables { at_min: 0, ..tunables.at }),
+            last_sent: Time::ZERO,
+            connect: None,
+            ping: None,
+            in_use: false,
+            evictions: 0,
+            actions: VecDeque::new(),
+            args,
+            tunables,
+        }
+    }
+
+    /// Submits a request. Its [`Action::Done`] follows, in all cases.
+    pub fn submit(&mut self, now: Time, xids: &mut XidSource, args: RequestArgs) -> RequestKey {
+        let no_delay = args.no_delay;
+        let class = class(&args);
+        let key = self.requests.insert(Request::new(args, Purpose::Owner));
+        let refused = match self.state {
+            ImportState::Closed => Some(RpcError::Closed),
+            _ if self.deactivated.is_some() => self.deactivated.map(RpcError::Deactivated),
+            ImportState::Full => None,
+            _ if no_delay => Some(RpcError::NotConnected),
+            _ => None,
+        };
+        if let Some(error) = refused {
+            self.finish(key, Err(error));
+            return key;
+        }
+        self.waiting[class].push_back(key);
+        if self.state == ImportState::Idle {
+            self.connect(now, xids);
+        }
+        self.pump(now, xids);
+        key
+    }
+
+    /// Gives a request up. Its [`Action::Done`] has [`RpcError::Canceled`], unless it was over
+    /// before. A change that was sent goes on without its owner, because its slot is in use until
+    /// it is answered.
+    pub fn cancel(&mut self, now: Time, xids: &mut XidSource, key: RequestKey) {
+        let Some(request) = self.requests.get_mut(key).filter(|request| !request.done) else {
+            return;
+        };
+        if request.tag != 0 {
+            request.done = true;
+            let user = request.args.user;
+            self.actions.push_back(Action::Done { key, user, result: Err(RpcError::Canceled) });
+            return;
+        }
+        self.retract(key);
+        self.finish(key, Err(RpcError::Canceled));
+        self.pump(now, xids);
+    }
+
+    /// Lets go of an open that was kept, because its close was answered.
+    pub fn release(&mut self, key: RequestKey) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        request.released = true;
+        if request.stage == Stage::Kept && request.transno <= self.last_committed {
+            self.drop_kept(key);
+        }
+    }
+
+    /// Replaces the message of a kept request by the one that is to be replayed: an open is
+    /// replayed with the layout that the server chose.
+    pub fn set_replay_message(&mut self, key: RequestKey, message: Vec<u8>) {
+        if let Some(request) = self.requests.get_mut(key) {
+            request.args.message = message;
+        }
+    }
+
+    /// Sets whether the owner holds locks of this target: only an import without them becomes idle.
+    pub fn set_in_use(&mut self, in_use: bool) {
+        self.in_use = in_use;
+    }
+
+    /// Changes the settings. Requests that are under way keep theirs.
+    pub fn set_tunables(&mut self, now: Time, xids: &mut XidSource, tunables: ImportTunables) {
+        self.tunables = tunables;
+        self.pump(now, xids);
+    }
+
+    /// The message of a request, as it is to be sent.
+    pub fn message(&self, key: RequestKey) -> &[u8] {
+        self.requests.get(key).map_or(&[], |request| &request.args.message)
+    }
+
+    /// The next thing to do.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The state.
+    pub fn state(&self) -> ImportState {
+        self.state
+    }
+
+    /// What the server granted at the last connect.
+    pub fn granted(&self) -> &ConnectData {
+        &self.granted
+    }
+
+    /// The peer in use.
+    pub fn peer(&self) -> ProcessId {
+        self.args.peers[self.current]
+    }
+
+    /// A summary.
+    pub fn view(&self) -> ImportView {
+        let sent = |request: &&Request| matches!(request.stage, Stage::Sent { .. });
+        ImportView {
+            target: self.args.target.clone(),
+            state: self.state,
+            peer: self.peer(),
+            conn_cnt: self.conn_cnt,
+            in_flight: self.requests.values().filter(sent).count(),
+            waiting: self.waiting.iter().map(VecDeque::len).sum::<usize>() + self.unsent.len(),
+            kept: self.kept.len(),
+            last_committed: self.last_committed,
+            granted: self.granted,
+            evictions: self.evictions,
+        }
+    }
+
+    /// When [`Import::drive`] has something to do at the earliest.
+    pub fn next_deadline(&self) -> Time {
+        let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
+        timer.min(self.reconnect_at).min(self.ping_at()).min(self.idle_at())
+    }
+
+    /// Does what is due.
+    pub fn drive(&mut self, now: Time, xids: &mut XidSource) {
+        while let Some(&(at, key)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.remove(&(at, key));
+            self.overdue(now, xids, key);
+        }
+        if self.reconnect_at <= now {
+            self.reconnect_at = Time::NEVER;
+            self.try_connect(now, xids);
+        }
+        if self.idle_at() <= now {
+            self.become_idle(now, xids);
+        } else if self.ping_at() <= now {
+            self.send_ping(now, xids);
+        }
+    }
+
+    /// When the next ping is due.
+    fn ping_at(&self) -> Time {
+        if self.state != ImportState::Full || self.ping.is_some() {
+            return Time::NEVER;
+        }
+        // A ping's answer says what is committed: what is kept for that can go.
+        let uncommitted =
+            self.kept.keys().next_back().is_some_and(|&last| last > self.last_committed);
+        let pause = match uncommitted {
+            true => self.tunables.ping_interval.min(Nanos::from_secs(5)),
+            false => self.tunables.ping_interval,
+        };
+        self.last_sent + pause
+    }
+
+    /// When the import becomes idle.
+    fn idle_at(&self) -> Time {
+        match self.tunables.idle_timeout {
+            Some(pause)
+                if self.state == ImportState::Full
+                    && !self.in_use
+                    && self.requests.keys().all(|key| Some(key) == self.ping) =>
+            {
+                self.last_used + pause
+            }
+            _ => Time::NEVER,
+        }
+    }
+
+    fn set_state(&mut self, to: ImportState) {
+        let from = core::mem::replace(&mut self.state, to);
+        if from != to {
+            self.actions.push_back(Action::State { from, to });
+        }
+    }
+
+    /// Moves a request to another stage, and its timer with it.
+    fn set_stage(&mut self, key: RequestKey, stage: Stage) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        let timer = |stage: Stage| match stage {
+            Stage::Postponed { until } => Some(until),
+            Stage::Sent { deadline } => Some(deadline),
+            Stage::Waiting | Stage::Kept => None,
+        };
+        if let Some(at) = timer(request.stage) {
+            self.timers.remove(&(at, key));
+        }
+        request.stage = stage;
+        if let Some(at) = timer(stage) {
+            self.timers.insert((at, key));
+        }
+    }
+
+    /// Gives back what a request holds: slot, credit, xid.
+    fn give_back(&mut self, key: RequestKey) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        self.slots.give(core::mem::take(&mut request.tag));
+        if core::mem::take(&mut request.has_credit) {
+            self.credits_used -= 1;
+        }
+        self.unanswered.remove(&request.xid);
+        self.unsent.remove(&request.xid);
+    }
+
+    /// Takes a request out of wherever it is, and its descriptors back.
+    fn retract(&mut self, key: RequestKey) {
+        let Some(request) = self.requests.get(key) else { return };
+        match request.stage {
+            Stage::Waiting => {
+                for queue in &mut self.waiting {
+                    queue.retain(|waiting| *waiting != key);
+                }
+            }
+            Stage::Sent { .. } => self.actions.push_back(Action::Withdraw { key }),
+            Stage::Postponed { .. } | Stage::Kept => {}
+        }
+        self.set_stage(key, Stage::Waiting);
+        self.give_back(key);
+    }
+
+    /// Ends a request without keeping it.
+    fn finish(&mut self, key: RequestKey, result: Result<Reply, RpcError>) {
+        self.set_stage(key, Stage::Waiting);
+        self.give_back(key);
+        let Some(request) = self.requests.remove(key) else { return };
+        let user = request.args.user;
+        if request.purpose == Purpose::Owner || request.purpose == Purpose::LockReplay {
+            if !request.done {
+                self.actions.push_back(Action::Done { key, user, result });
+            }
+            self.actions.push_back(Action::Release { key, user });
+        }
+    }
+
+    /// Forgets a kept request.
+    fn drop_kept(&mut self, key: RequestKey) {
+        let Some(request) = self.requests.remove(key) else { return };
+        self.kept.remove(&request.transno);
+        self.actions.push_back(Action::Release { key, user: request.args.user });
+    }
+
+    /// Notes what the server has on stable storage, and forgets what was kept for its sake.
+    fn committed(&mut self, last_committed: u64) {
+        if last_committed <= self.last_committed {
+            return;
+        }
+        self.last_committed = last_committed;
+        let over: Vec<RequestKey> = self
+            .kept
+            .range(..=last_committed)
+            .map(|(_, key)| *key)
+            .filter(|key| {
+                let request = &self.requests[*key];
+                request.args.keep != Keep::UntilReleased || request.released
+            })
+            .collect();
+        for key in over {
+            self.drop_kept(key);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Connecting, and the loss of a connection [IMP-5] [IMP-6].
+
+use lustrine_fswire::body::{OpFlags, PtlrpcBody};
+use lustrine_fswire::codec::{Wire, Writer};
+use lustrine_fswire::connect::{ConnectData, ConnectFlags};
+use lustrine_fswire::message::{Header, MessageBuilder};
+use lustrine_fswire::opcode::{Opcode, Target, portal};
+use lustrine_lnet::time::{Nanos, Time};
+
+use super::replies::errno;
+use super::{Action, Import, ImportState};
+use crate::request::{Purpose, Request, RequestArgs, RequestKey, RpcError, Stage};
+use crate::slots::SlotKind;
+use crate::xid::XidSource;
+
+/// Length of the text of a UUID on the wire in bytes, with its zero [RPC-17].
+const UUID_LEN: usize = 39;
+
+/// Room for the second buffer of a reply to a connect, as kernels offer it, in bytes.
+const CONNECT_REPLY_LEN: u32 = 192 + 320;
+
+impl Import {
+    /// Connects, if the import is new, idle or disconnected.
+    pub fn connect(&mut self, now: Time, xids: &mut XidSource) {
+        if matches!(self.state, ImportState::New | ImportState::Idle | ImportState::Disconn) {
+            self.deactivated = None;
+            self.reconnect_at = Time::NEVER;
+            self.try_connect(now, xids);
+        }
+    }
+
+    /// Connects again because something else says that the target restarted or moved: the MGS's
+    /// table of NIDs, for imperative recovery. `peer` is where it is now, if that is known.
+    pub fn reconnect(&mut self, now: Time, xids: &mut XidSource, peer: Option<usize>) {
+        if let Some(index) = peer.filter(|index| *index < self.args.peers.len()) {
+            self.current = index;
+        }
+        match self.state {
+            ImportState::Closed | ImportState::New | ImportState::Idle => {}
+            ImportState::Connecting => {}
+            ImportState::Disconn => self.connect(now, xids),
+            _ => self.disconnected(now, xids),
+        }
+    }
+
+    /// Disconnects for good. Requests that are not answered fail; [`ImportState::Closed`] follows
+    /// when the server has answered, or does not within the time-out of a connect.
+    pub fn disconnect(&mut self, now: Time, xids: &mut XidSource) {
+        let connected = self.state == ImportState::Full;
+        self.fail_all(RpcError::Closed, false);
+        self.reconnect_at = Time::NEVER;
+        self.going_idle = false;
+        match connected {
+            true => self.send_disconnect(now, xids),
+            false => self.set_state(ImportState::Closed),
+        }
+    }
+
+    /// Disconnects until the next request.
+    pub(super) fn become_idle(&mut self, now: Time, xids: &mut XidSource) {
+        self.fail_all(RpcError::Closed, false);
+        self.going_idle = true;
+        self.send_disconnect(now, xids);
+    }
+
+    fn send_disconnect(&mut self, now: Time, xids: &mut XidSource) {
+        let opcode = self.args.kind.disconnect();
+        let key = self.own_request(Purpose::Disconnect, opcode);
+        self.transmit(now, xids, key);
+        let deadline = now + self.tunables.connect_timeout;
+        self.set_stage(key, Stage::Sent { deadline });
+    }
+
+    /// Sends CONNECT to the present peer.
+    pub(super) fn try_connect(&mut self, now: Time, xids: &mut XidSource) {
+        if self.state == ImportState::Closed || self.connect.is_some() {
+            return;
+        }
+        self.set_state(ImportState::Connecting);
+        self.conn_cnt += 1;
+        self.tried += 1;
+        let opcode = self.args.kind.connect();
+        let key = self.own_request(Purpose::Connect, opcode);
+        self.connect = Some(key);
+        self.transmit(now, xids, key);
+    }
+
+    /// The message of a connect.
+    fn connect_message(&self, opcode: Opcode) -> Vec<u8> {
+        let mut body = PtlrpcBody { service_time: 4, ..PtlrpcBody::request(opcode) };
+        let mut data = self.args.offer;
+        if let Some(first) = self.first_replay() {
+            data.transno = first;
+            body.op_flags |= OpFlags::TRANSNO;
+        }
+        let mut out = Vec::new();
+        let mut message = MessageBuilder::new(&mut out, &Header::default(), 6);
+        message.value(&body);
+        message.bytes(&uuid(&self.args.target));
+        message.bytes(&uuid(&self.args.client_uuid));
+        message.bytes(&self.args.client_handle.to_le_bytes());
+        message.buffer(|to: &mut Writer<'_>| data.write(to));
+        message.bytes(&[]);
+        message.finish();
+        out
+    }
+
+    /// A request of the import's own.
+    pub(super) fn own_request(&mut self, purpose: Purpose, opcode: Opcode) -> RequestKey {
+        let message = match purpose {
+            Purpose::Connect => self.connect_message(opcode),
+            _ => {
+                let mut out = Vec::new();
+                let mut message = MessageBuilder::new(&mut out, &Header::default(), 1);
+                message.value(&PtlrpcBody::request(opcode));
+                message.finish();
+                out
+            }
+        };
+        let args = RequestArgs {
+            portal: self.args.kind.main_portal(),
+            message,
+            reply_len: CONNECT_REPLY_LEN,
+            no_resend: true,
+            ..RequestArgs::default()
+        };
+        debug_assert!(portal::reply_to(args.portal).is_some() && args.slot == SlotKind::None);
+        self.requests.insert(Request::new(args, purpose))
+    }
+
+    /// The answer to a connect.
+    pub(super) fn on_connect_reply(
+        &mut self,
+        now: Time,
+        xids: &mut XidSource,
+        body: &PtlrpcBody,
+        data: Option<ConnectData>,
+    ) {
+        if body.status < 0 {
+            return self.connect_failed(now, xids, Some(body.status));
+        }
+        let Some(data) = data.filter(|data| self.is_acceptable(data) && body.handle.0 != 0) else {
+            return self.connect_failed(now, xids, None);
+        };
+        self.tried = 0;
+        self.reconnect_delay = self.tunables.reconnect_delay_min;
+        self.granted = data;
+        self.has_slots = data.flags.contains(ConnectFlags::MULTIMODRPCS) && data.maxmodrpcs > 0;
+        self.slots.resize(if self.has_slots { data.maxmodrpcs } else { 1 });
+        let before = core::mem::replace(&mut self.export, body.handle.0);
+        let flags = body.op_flags;
+        let recovering = flags.contains(OpFlags::RECOVERING);
+        let known = flags.contains(OpFlags::RECONNECT);
+        self.last_used = now;
+        match (before, known, recovering) {
+            // The first connect.
+            (0, _, true) => self.replay_locks(),
+            (0, _, false) => self.recover(now, xids),
+            (before, true, false) if before == self.export => {
+                self.committed(body.last_committed);
+                self.recover(now, xids);
+            }
+            (_, known, true) => {
+                if !known {
+                    self.replayed = 0;
+                }
+                self.committed(body.last_committed);
+                self.replay(now, xids);
+            }
+            _ => self.evicted(now, xids),
+        }
+    }
+
+    /// Whether the server has granted nothing that was not offered, and what is indispensable.
+    fn is_acceptable(&self, data: &ConnectData) -> bool {
+        let needed = match self.args.kind {
+            Target::Mdt => ConnectFlags::FID | ConnectFlags::ATTRFID,
+            Target::Mgs | Target::Ost => ConnectFlags::empty(),
+        };
+        data.check_granted(&self.args.offer).is_ok() && data.flags.contains(needed)
+    }
+
+    /// An attempt to connect has failed: the next one is with another peer, or later [IMP-6].
+    pub(super) fn connect_failed(&mut self, now: Time, xids: &mut XidSource, status: Option<i32>) {
+        self.set_state(ImportState::Disconn);
+        let status = status.map(|status| -status);
+        match status {
+            Some(error @ (errno::EACCES | errno::EROFS)) => {
+                self.deactivated = Some(-error);
+                self.fail_all(RpcError::Deactivated(-error), false);
+            }
+            Some(errno::EBUSY | errno::EAGAIN | errno::EALREADY) => {
+                self.reconnect_at = now + self.tunables.reconnect_delay_min;
+            }
+            _ => {
+                self.current = (self.current + 1) % self.args.peers.len();
+                if self.tried < self.args.peers.len() {
+                    return self.try_connect(now, xids);
+                }
+                self.tried = 0;
+                self.reconnect_at = now + self.reconnect_delay;
+                let doubled = Nanos(self.reconnect_delay.0.saturating_mul(2));
+                self.reconnect_delay = doubled.min(self.tunables.reconnect_delay_max);
+            }
+        }
+    }
+
+    /// The connection is lost: what is not answered is sent again after the next connect.
+    pub(super) fn disconnected(&mut self, now: Time, xids: &mut XidSource) {
+        if matches!(
+            self.state,
+            ImportState::Closed
+                | ImportState::New
+                | ImportState::Disconn
+                | ImportState::Connecting
+                | ImportState::Idle
+        ) {
+            return;
+        }
+        self.set_state(ImportState::Disconn);
+        let sent = |request: &Request| matches!(request.stage, Stage::Sent { .. });
+        let sent: Vec<RequestKey> =
+            self.requests.iter().filter(|(_, request)| sent(request)).map(|(key, _)| key).collect();
+        for key in sent {
+            self.actions.push_back(Action::Withdraw { key });
+            self.set_stage(key, Stage::Waiting);
+            let request = &mut self.requests[key];
+            match request.purpose {
+                Purpose::Owner if request.replaying => {
+                    request.replaying = false;
+                    self.set_stage(key, Stage::Kept);
+                }
+                Purpose::Owner if request.args.no_resend && request.tag == 0 => {
+                    self.finish(key, Err(RpcError::TimedOut));
+                }
+                Purpose::Owner => {
+                    request.resent = true;
+                    let xid = request.xid;
+                    self.unsent.insert(xid, key);
+                }
+                Purpose::LockReplay => self.finish(key, Err(RpcError::Canceled)),
+                Purpose::Connect | Purpose::Disconnect | Purpose::Ping | Purpose::FinalPing => {
+                    self.finish(key, Err(RpcError::Closed));
+                }
+            }
+        }
+        self.ping = None;
+        if self.going_idle {
+            self.going_idle = false;
+        }
+        self.try_connect(now, xids);
+    }
+
+    /// Ends all requests of the owner, and forgets what was kept.
+    pub(super) fn fail_all(&mut self, error: RpcError, evicted: bool) {
+        let keys: Vec<RequestKey> = self.requests.keys().collect();
+        for key in keys {
+            let request = &self.requests[key];
+            let own = matches!(request.purpose, Purpose::Connect);
+            if own && evicted {
+                continue;
+            }
+            match request.stage {
+                Stage::Kept => self.drop_kept(key),
+                Stage::Sent { .. } => {
+                    self.actions.push_back(Action::Withdraw { key });
+                    self.finish(key, Err(error));
+                }
+                Stage::Waiting | Stage::Postponed { .. } => self.finish(key, Err(error)),
+            }
+        }
+        self.waiting.iter_mut().for_each(|queue| queue.clear());
+        self.unsent.clear();
+        self.unanswered.clear();
+        self.kept.clear();
+        self.ping = None;
+        if !evicted {
+            self.connect = None;
+        }
+    }
+
+    /// The server has forgotten this client [IMP-7].
+    fn evicted(&mut self, now: Time, xids: &mut XidSource) {
+        self.evictions += 1;
+        self.set_state(ImportState::Evicted);
+        self.fail_all(RpcError::Evicted, true);
+        self.last_committed = 0;
+        self.actions.push_back(Action::Evicted);
+        self.recover(now, xids);
+    }
+}
+
+/// The text of a UUID in its field.
+fn uuid(text: &str) -> [u8; UUID_LEN] {
+    let mut field = [0; UUID_LEN];
+    let len = text.len().min(UUID_LEN - 1);
+    field[..len].copy_from_slice(&text.as_bytes()[..len]);
+    field
+}

@@ -1,0 +1,120 @@
+//! After a connect: replay of changes and locks, and what was not answered [IMP-10] to [IMP-12].
+
+use lustrine_fswire::opcode::Opcode;
+use lustrine_lnet::time::Time;
+
+use super::{Action, Import, ImportState};
+use crate::request::{Keep, Purpose, Reply, Request, RequestArgs, RequestKey, RpcError, Stage};
+use crate::xid::XidSource;
+
+impl Import {
+    /// The first transaction that is to be replayed.
+    pub(super) fn first_replay(&self) -> Option<u64> {
+        self.next_replay(0).map(|(transno, _)| transno)
+    }
+
+    /// The first kept request after a transaction that the server may have lost.
+    fn next_replay(&self, after: u64) -> Option<(u64, RequestKey)> {
+        let mut later = self.kept.range(after + 1..);
+        let wanted = |key: &RequestKey| {
+            let request = &self.requests[*key];
+            let open = request.args.keep == Keep::UntilReleased && !request.released;
+            open || request.transno > self.last_committed
+        };
+        later.find(|(_, key)| wanted(key)).map(|(transno, key)| (*transno, *key))
+    }
+
+    /// Replays the next change; after the last one come the locks.
+    pub(super) fn replay(&mut self, now: Time, xids: &mut XidSource) {
+        self.set_state(ImportState::Replay);
+        match self.next_replay(self.replayed) {
+            None => self.replay_locks(),
+            Some((_, key)) => {
+                self.requests[key].replaying = true;
+                self.transmit(now, xids, key);
+            }
+        }
+    }
+
+    /// The reply to a replay.
+    pub(super) fn on_replayed(
+        &mut self,
+        now: Time,
+        xids: &mut XidSource,
+        key: RequestKey,
+        reply: Reply,
+    ) {
+        self.set_stage(key, Stage::Kept);
+        let request = &mut self.requests[key];
+        request.replaying = false;
+        self.replayed = request.transno;
+        let user = request.args.user;
+        self.actions.push_back(Action::Replayed { key, user, reply });
+        self.replay(now, xids);
+    }
+
+    /// The owner's locks come next.
+    pub(super) fn replay_locks(&mut self) {
+        self.set_state(ImportState::ReplayLocks);
+        self.actions.push_back(Action::ReplayLocks);
+    }
+
+    /// Enqueues a lock again, after [`Action::ReplayLocks`].
+    pub fn replay_lock(
+        &mut self,
+        now: Time,
+        xids: &mut XidSource,
+        args: RequestArgs,
+    ) -> RequestKey {
+        let key = self.requests.insert(Request::new(args, Purpose::LockReplay));
+        match self.state {
+            ImportState::ReplayLocks => self.transmit(now, xids, key),
+            _ => self.finish(key, Err(RpcError::Canceled)),
+        }
+        key
+    }
+
+    /// All locks have been replayed: the final ping is answered when the server's recovery is over.
+    pub fn locks_replayed(&mut self, now: Time, xids: &mut XidSource) {
+        if self.state != ImportState::ReplayLocks {
+            return;
+        }
+        self.set_state(ImportState::ReplayWait);
+        let key = self.own_request(Purpose::FinalPing, Opcode::OBD_PING);
+        self.ping = Some(key);
+        self.transmit(now, xids, key);
+    }
+
+    /// Sends again what was not answered, and then what waits.
+    pub(super) fn recover(&mut self, now: Time, xids: &mut XidSource) {
+        if self.state != ImportState::Evicted {
+            self.set_state(ImportState::Recover);
+        }
+        for key in core::mem::take(&mut self.unsent).into_values() {
+            self.transmit(now, xids, key);
+        }
+        self.replayed = 0;
+        self.set_state(ImportState::Full);
+        self.pump(now, xids);
+    }
+
+    /// Asks the server for a sign of life, and for what it has committed.
+    pub(super) fn send_ping(&mut self, now: Time, xids: &mut XidSource) {
+        let key = self.own_request(Purpose::Ping, Opcode::OBD_PING);
+        self.ping = Some(key);
+        self.transmit(now, xids, key);
+    }
+
+    /// Gives a request the handle of an open that was replayed.
+    pub fn replace_open_handle(&mut self, before: u64, now: u64) {
+        for request in self.requests.values_mut() {
+            let Some(at) = request.args.open_handle_at else { continue };
+            let Some(place) = request.args.message.get_mut(at as usize..at as usize + 8) else {
+                continue;
+            };
+            if *place == before.to_le_bytes() {
+                place.copy_from_slice(&now.to_le_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Lustre's RPC layer: how requests reach a server, come back answered, and survive its restarts.
+//!
+//! An [`Import`] is a client's connection to one target. It takes requests, sends them when the
+//! connection stands and a credit is free, sends them again when no reply comes, keeps those that
+//! a server could lose, and replays them after a restart. It has no I/O, no clock and no thread:
+//! time is an argument, and what has to be done comes out as [`Action`]s. The same import runs in
+//! a node and in the simulator.
+//!
+//! Rules are cited by number from `docs/protocol`.
+#![forbid(unsafe_code)]
+
+pub mod adaptive;
+pub mod import;
+pub mod request;
+pub mod slots;
+pub mod xid;
+
+pub use import::{
+    Action, Arrived, Import, ImportArgs, ImportState, ImportTunables, ImportView, SendArgs,
+};
+pub use request::{Keep, Reply, RequestArgs, RequestKey, RpcError};
+pub use slots::SlotKind;
+pub use xid::XidSource;
