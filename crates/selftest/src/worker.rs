@@ -106,7 +106,7 @@ impl Worker {
         }
         let request = Request { message, from, hop, local, since: turn.now };
         if turn.shard.journal_enabled() {
-            turn.shard.note(turn.now, request.taken(event));
+            turn.shard.note(turn.now, request.accepted(event));
         }
         if service.portal() == TEST_PORTAL {
             self.answers.serve(turn, &mut self.source, &mut self.budget, &request);

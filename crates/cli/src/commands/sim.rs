@@ -229,7 +229,7 @@ fn head_of(scenario: String, changes: Vec<String>, seed: u64, fidelity: &str) ->
         seed,
         fidelity: fidelity.to_owned(),
         steps: 0,
-        gone: 0,
+        dropped: 0,
     }
 }
 

@@ -147,7 +147,7 @@ impl Answers {
             return;
         }
         if turn.shard.journal_enabled() {
-            turn.shard.note(turn.now, request.held(outcome));
+            turn.shard.note(turn.now, request.deferred(outcome));
         }
         self.queue(request).push(*request, outcome);
         if self.waiting() > WAITING_CROWDED {

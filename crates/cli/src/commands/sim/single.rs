@@ -131,12 +131,12 @@ fn note_gaps(recording: &Recording) {
             recording.outside
         ));
     }
-    if recording.gone != 0 {
+    if recording.dropped != 0 {
         note(&format!(
             "note: the trace begins at {}: {} older steps did not fit; --trace-limit keeps more, \
              --trace-since and --trace-until choose the time",
             format_duration(first.at.since(recording.begin)),
-            recording.gone
+            recording.dropped
         ));
     }
 }
