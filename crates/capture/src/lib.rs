@@ -16,7 +16,7 @@ mod packet;
 
 pub use dissector::{Dissector, Limits, Stats};
 pub use event::{
-    Certainty, Checksum, Content, ContentError, Direction, Event, Format, Item, Message, Noop,
-    PingInfo, Start, Undecoded,
+    Certainty, Checksum, Content, ContentError, Direction, Event, Item, Message, Noop, PingInfo,
+    Start, StreamFormat, Undecoded,
 };
 pub use packet::{Frame, LinkType};

@@ -67,7 +67,7 @@ pub(crate) enum ConsoleMessage {
     InUse(mpsc::Sender<bool>),
     /// An RPC has ended.
     RpcOutcome(RpcOutcome),
-    /// Stop.
+    /// The loop closes its connections and ends.
     Stop,
 }
 

@@ -14,7 +14,7 @@ fn scenario(text: &str) -> Scenario {
     file.scenario(&[]).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-fn lived(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) {
+fn run_recorded(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) {
     let mut sim = simulation(scenario);
     if let Some(limit) = limit {
         sim.record(RecordFilter::newest(limit));
@@ -35,7 +35,7 @@ fn lived(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) 
 }
 
 fn traced(text: &str) -> (Outcome, Trace) {
-    let (outcome, trace) = lived(&scenario(text), Some(1_000_000));
+    let (outcome, trace) = run_recorded(&scenario(text), Some(1_000_000));
     (outcome, trace.expect("it was recorded"))
 }
 
@@ -284,8 +284,8 @@ fn traced_by_hand(lines: &[String]) -> String {
 fn a_recording_changes_nothing() {
     for fidelity in ["stream", "message"] {
         let scenario = scenario(&long(fidelity, "write, size: 128 KiB, concurrency: 3"));
-        let (plain, nothing) = lived(&scenario, None);
-        let (recorded, trace) = lived(&scenario, Some(100));
+        let (plain, nothing) = run_recorded(&scenario, None);
+        let (recorded, trace) = run_recorded(&scenario, Some(100));
         assert!(nothing.is_none());
         assert_eq!(plain.trace_hash, recorded.trace_hash);
         assert_eq!(format!("{plain:?}"), format!("{recorded:?}"));

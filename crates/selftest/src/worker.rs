@@ -24,7 +24,7 @@ use crate::load::WallClock;
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::rpc::{Arrived, RequestBuffers, RpcClient};
 use crate::turn::Turn;
-use answers::{Answers, Progress, Request, Terms};
+use answers::{Answers, Progress, Request, StatsTransfer};
 use units::{Tools, Units};
 
 /// The service of one CPU partition.
@@ -148,7 +148,7 @@ impl Worker {
                 self.news.push_back(ToFramework::Measured { gather, share });
             }
             ToWorker::Put { ticket, features, bulk_bits, sid, stats } => {
-                let terms = Terms { bulk_bits, features, sid };
+                let terms = StatsTransfer { bulk_bits, features, sid };
                 self.answers.put_client_stats(turn, &mut self.budget, ticket.slot, terms, &stats);
             }
             ToWorker::Count { gather } => {

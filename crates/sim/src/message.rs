@@ -29,7 +29,7 @@ use crate::recording::{RecordFilter, Recorder, Recording};
 use crate::simulation::{Placement, Simulation, StopKind};
 use crate::stream::BEGIN;
 use calendar::Event;
-use host::{Desk, Host};
+use host::{Host, TurnScratch};
 use wire::Wire;
 
 /// A network of nodes at message fidelity.
@@ -42,7 +42,7 @@ pub struct MessageSim {
     recorder: Option<Recorder>,
     /// Kept to reuse their memory.
     window: Vec<Event>,
-    desk: Desk,
+    desk: TurnScratch,
     /// When the next check for overdue messages is due.
     next_review: Time,
     /// Whether drivers answer GETs in place.
@@ -59,7 +59,7 @@ impl MessageSim {
             event_log: EventLog::default(),
             recorder: None,
             window: Vec::new(),
-            desk: Desk::default(),
+            desk: TurnScratch::default(),
             next_review: BEGIN,
             answers_gets: false,
         }

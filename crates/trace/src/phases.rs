@@ -68,7 +68,7 @@ pub struct Phase {
     pub kind: PhaseKind,
     /// The phase with nodes and message, as text.
     pub what: String,
-    /// Nanoseconds.
+    /// The duration, in nanoseconds.
     pub ns: u64,
 }
 

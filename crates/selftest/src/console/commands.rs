@@ -221,9 +221,9 @@ impl Console {
         self.work = Some(work);
     }
 
-    fn terms(&self, batch: u64) -> load::Terms {
+    fn terms(&self, batch: u64) -> load::SessionFields {
         let session = self.session.as_ref();
-        load::Terms {
+        load::SessionFields {
             sid: session.map_or(Sid::NONE, |session| session.sid),
             batch,
             features: session.map_or(0, |session| session.features),

@@ -56,7 +56,7 @@ pub(super) fn examine(test: &NewTest, features: u32) -> Result<(), Refusal> {
 /// What the request to every server says, but for the match bits.
 pub(super) fn to_server(
     test: &NewTest,
-    terms: Terms,
+    terms: SessionFields,
     clients: usize,
     servers: usize,
 ) -> TestRequest {
@@ -69,7 +69,7 @@ pub(super) fn to_server(
 }
 
 /// What the request to every client says, but for the match bits.
-pub(super) fn to_client(test: &NewTest, terms: Terms) -> TestRequest {
+pub(super) fn to_client(test: &NewTest, terms: SessionFields) -> TestRequest {
     request(test, terms, Role::Client, test.loops, test.spread.servers)
 }
 
@@ -86,13 +86,19 @@ pub(super) fn destinations(test: &NewTest, index: usize, servers: &[Nid]) -> Vec
 
 /// What the session adds to a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct SessionFields {
     pub(super) sid: Sid,
     pub(super) batch: u64,
     pub(super) features: u32,
 }
 
-fn request(test: &NewTest, terms: Terms, role: Role, loops: i32, destinations: u32) -> TestRequest {
+fn request(
+    test: &NewTest,
+    terms: SessionFields,
+    role: Role,
+    loops: i32,
+    destinations: u32,
+) -> TestRequest {
     TestRequest {
         reply_bits: 0,
         bulk_bits: 0,

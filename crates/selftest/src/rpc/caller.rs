@@ -31,7 +31,7 @@ use crate::turn::Turn;
 /// The bulk buffer an RPC brings along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bulk {
-    /// None.
+    /// The RPC has no bulk transfer.
     None,
     /// The answerer will PUT into it.
     Sink(Span),

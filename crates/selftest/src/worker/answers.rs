@@ -19,7 +19,7 @@ use crate::message_pool::MessagePool;
 use crate::slab::Slab;
 use crate::turn::Turn;
 
-pub(super) use client_stats::Terms;
+pub(super) use client_stats::StatsTransfer;
 pub(super) use requests::Request;
 use requests::{Kind, Requester, agreement, examine};
 

@@ -31,7 +31,7 @@ pub const KEY: u32 = 4242;
 pub struct Node {
     pub service: Option<Service>,
     pub client: Option<Client>,
-    pub desk: Option<Desk>,
+    pub desk: Option<ConsoleHarness>,
     /// The partition its service is.
     pub cpt: u16,
     /// Events of other owners.
@@ -43,7 +43,7 @@ pub struct Node {
 }
 
 /// A console, what carries its orders out, and the answers it has given.
-pub struct Desk {
+pub struct ConsoleHarness {
     pub console: Console,
     pub calls: ConsoleRpcs,
     pub answers: Vec<(u64, Result<Answer, Refusal>)>,
@@ -152,10 +152,11 @@ impl World {
     pub fn add_console(&mut self, node: usize) {
         let console = Console::new(&self.net.nodes[node].nid, WALL);
         let calls = ConsoleRpcs::new(Owner(1), WALL);
-        self.nodes[node].desk = Some(Desk { console, calls, answers: Vec::new(), tickets: 0 });
+        self.nodes[node].desk =
+            Some(ConsoleHarness { console, calls, answers: Vec::new(), tickets: 0 });
     }
 
-    pub fn desk(&mut self, node: usize) -> &mut Desk {
+    pub fn desk(&mut self, node: usize) -> &mut ConsoleHarness {
         self.nodes[node].desk.as_mut().expect("the node has a console")
     }
 
@@ -422,7 +423,7 @@ impl World {
     }
 }
 
-impl Desk {
+impl ConsoleHarness {
     fn work(&mut self, now: Time, shard: &mut Shard, memory: &mut impl Memory) {
         self.calls.drive(now, shard, memory);
         while let Some(outcome) = self.calls.next_rpc_outcome() {

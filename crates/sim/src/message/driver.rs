@@ -47,7 +47,7 @@ static CONNECTIONS: DriverMetric = DriverMetric {
 
 /// What a driver needs to know of its node.
 #[derive(Debug)]
-pub(super) struct Terms {
+pub(super) struct DriverConfig {
     /// Of it the headers of segments count, and the send buffer, unless `tx_buffer_size` says
     /// otherwise: what a stream takes before any of it has arrived.
     pub(super) tcp: TcpSpec,
@@ -62,7 +62,7 @@ pub(super) struct Terms {
 
 /// What lies outside of the driver for the length of one turn.
 #[derive(Debug)]
-pub(super) struct Outside<'a> {
+pub(super) struct DriverIo<'a> {
     pub(super) memory: &'a mut RopeMemory,
     pub(super) wire: &'a mut Wire,
     /// What has arrived, first come first.
@@ -72,7 +72,7 @@ pub(super) struct Outside<'a> {
 /// The driver of one node.
 #[derive(Debug)]
 pub(super) struct MessageDriver {
-    terms: Terms,
+    terms: DriverConfig,
     reconnect: (Nanos, Nanos),
     buffer: u64,
     streams: u64,
@@ -106,7 +106,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn new(terms: &Terms, tunables: &Tunables) -> Settings {
+    fn new(terms: &DriverConfig, tunables: &Tunables) -> Settings {
         let streams = tunables.socklnd.conns_per_peer.max(1) as u64;
         let buffer = match tunables.socklnd.tx_buffer_size {
             0 => terms.tcp.send_buffer,
@@ -125,7 +125,7 @@ impl Settings {
 }
 
 impl MessageDriver {
-    pub(super) fn new(terms: Terms, tunables: &Tunables) -> MessageDriver {
+    pub(super) fn new(terms: DriverConfig, tunables: &Tunables) -> MessageDriver {
         let Settings { reconnect, buffer, streams, zero_copy } = Settings::new(&terms, tunables);
         MessageDriver {
             terms,
@@ -210,7 +210,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         send: &SendAction,
     ) {
         self.regions.check(&send.payload);
@@ -235,7 +235,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         send: &SendAction,
     ) {
@@ -272,7 +272,7 @@ impl MessageDriver {
 
     /// There is a connection: hands over what waited for one, as far as there is room, and small
     /// messages past large ones.
-    fn pump<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, slot: usize) {
+    fn pump<C: Core>(&mut self, now: Time, core: &mut C, out: &mut DriverIo<'_>, slot: usize) {
         for send in core::mem::take(&mut self.peers[slot].queue) {
             let peer = &mut self.peers[slot];
             let len = send.header.payload_len;
@@ -287,14 +287,14 @@ impl MessageDriver {
     }
 
     /// There is room in the stream, for which only large messages wait: small ones would be gone.
-    fn refill<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, slot: usize) {
+    fn refill<C: Core>(&mut self, now: Time, core: &mut C, out: &mut DriverIo<'_>, slot: usize) {
         while let Some(send) = self.peers[slot].next_with_room(self.buffer) {
             self.waiting -= 1;
             self.hand_over(now, core, out, slot, &send);
         }
     }
 
-    fn dial<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, slot: usize) {
+    fn dial<C: Core>(&mut self, now: Time, core: &mut C, out: &mut DriverIo<'_>, slot: usize) {
         let host = self.terms.host;
         let peer = &mut self.peers[slot];
         match peer.dial {
@@ -343,7 +343,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         status: Status,
     ) {
@@ -369,7 +369,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         status: Status,
     ) {
@@ -383,7 +383,14 @@ impl MessageDriver {
         }
     }
 
-    fn reply(&mut self, now: Time, out: &mut Outside<'_>, slot: usize, link: LinkId, cargo: Cargo) {
+    fn reply(
+        &mut self,
+        now: Time,
+        out: &mut DriverIo<'_>,
+        slot: usize,
+        link: LinkId,
+        cargo: Cargo,
+    ) {
         if let Some(packet) = self.peers[slot].packet(&self.terms, link, HELLO, cargo) {
             out.wire.send(now, packet);
         }
@@ -451,8 +458,8 @@ impl Driver for MessageDriver {
     }
 }
 
-impl DriverOn<Outside<'_>> for MessageDriver {
-    fn register_memory(&mut self, outside: &mut Outside<'_>) {
+impl DriverOn<DriverIo<'_>> for MessageDriver {
+    fn register_memory(&mut self, outside: &mut DriverIo<'_>) {
         while let Some(change) = outside.memory.next_region_change() {
             self.regions.change(change);
         }
@@ -462,13 +469,13 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut Outside<'_>,
+        outside: &mut DriverIo<'_>,
         packet: Box<Packet>,
     ) {
         self.arrive(now, core, outside, packet);
     }
 
-    fn adopt<C: Core>(&mut self, _: Time, _: &mut C, _: &mut Outside<'_>, handoff: Infallible) {
+    fn adopt<C: Core>(&mut self, _: Time, _: &mut C, _: &mut DriverIo<'_>, handoff: Infallible) {
         match handoff {}
     }
 
@@ -476,7 +483,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut Outside<'_>,
+        outside: &mut DriverIo<'_>,
         nids: &[Nid],
         status: Status,
     ) {
@@ -491,7 +498,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut Outside<'_>,
+        outside: &mut DriverIo<'_>,
         ni: NiIndex,
         status: Status,
     ) {
@@ -506,7 +513,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         self.terms.nids[usize::from(ni.0)] = Nid::ANY;
     }
 
-    fn tick<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut Outside<'_>) {
+    fn tick<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut DriverIo<'_>) {
         if now < self.review_at {
             return;
         }
@@ -538,7 +545,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut Outside<'_>,
+        outside: &mut DriverIo<'_>,
         action: &Action,
     ) {
         match action {
@@ -551,7 +558,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         }
     }
 
-    fn flush<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut Outside<'_>) {
+    fn flush<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut DriverIo<'_>) {
         let mut arrived = core::mem::take(outside.arrived);
         for packet in arrived.drain(..) {
             self.arrive(now, core, outside, packet);
@@ -563,7 +570,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut Outside<'_>,
+        outside: &mut DriverIo<'_>,
         status: Status,
     ) {
         self.shut = Some(status);
@@ -573,7 +580,7 @@ impl DriverOn<Outside<'_>> for MessageDriver {
     }
 }
 
-impl HasMemory for Outside<'_> {
+impl HasMemory for DriverIo<'_> {
     type Inner = RopeMemory;
 
     fn memory(&self) -> &RopeMemory {

@@ -10,7 +10,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::NodePartition;
 
 use super::calendar::Event;
-use super::driver::{MessageDriver, Outside, Terms};
+use super::driver::{DriverConfig, DriverIo, MessageDriver};
 use super::packet::{Arrived, Cargo, Packet, ParcelId};
 use super::wire::Wire;
 use crate::costs::{CpuCost, WaitTotals};
@@ -57,7 +57,7 @@ struct Alarms([Time; 4]);
 /// What a node needs only during its turn. All nodes use the same value one after the other, so
 /// that it is always in the cache.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct TurnScratch {
     arrived: Arrived,
     queues: Queues,
 }
@@ -142,7 +142,7 @@ impl Host {
         if orderly {
             let Node { partition, memory, .. } = &mut *node;
             let arrived = &mut Vec::new();
-            partition.close(now, &mut Outside { memory, wire, arrived }, Status::Shutdown);
+            partition.close(now, &mut DriverIo { memory, wire, arrived }, Status::Shutdown);
         }
         if let Some(recorder) = recorder {
             node.report(recorder);
@@ -163,7 +163,7 @@ impl Host {
         end: Time,
         wire: &mut Wire,
         trace: &mut EventLog,
-        desk: &mut Desk,
+        desk: &mut TurnScratch,
     ) {
         let mut events = events.iter().peekable();
         loop {
@@ -211,7 +211,7 @@ impl Host {
         }
     }
 
-    fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut EventLog, desk: &mut Desk) {
+    fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut EventLog, desk: &mut TurnScratch) {
         if !self.rooms.is_empty() {
             self.rooms.sort_unstable_by_key(|(at, order, _)| (*at, *order));
             let due = self.rooms.partition_point(|(at, ..)| *at <= now);
@@ -278,7 +278,7 @@ impl Node {
         // They are not read there, and with thousands of nodes each one would be another cache
         // miss.
         config.topology.tunables.latency_peers = 0;
-        let terms = Terms {
+        let terms = DriverConfig {
             tcp,
             host,
             nids: spec.nids.clone(),
@@ -317,12 +317,18 @@ impl Node {
 
     /// Takes a turn. Returns when the node wants the next one, and the earliest time at which it
     /// can have it.
-    fn turn(&mut self, now: Time, cost: CpuCost, wire: &mut Wire, desk: &mut Desk) -> (Time, Time) {
+    fn turn(
+        &mut self,
+        now: Time,
+        cost: CpuCost,
+        wire: &mut Wire,
+        desk: &mut TurnScratch,
+    ) -> (Time, Time) {
         self.waits = self.waits_at(now);
         self.counted_to = now;
         let Node { partition, memory, .. } = self;
         partition.swap_queues(&mut desk.queues);
-        partition.turn(now, &mut Outside { memory, wire, arrived: &mut desk.arrived });
+        partition.turn(now, &mut DriverIo { memory, wire, arrived: &mut desk.arrived });
         partition.swap_queues(&mut desk.queues);
         let stats = partition.shard().stats();
         let messages = stats.sent.total() + stats.received.total();

@@ -13,7 +13,7 @@ use lustrine_socklnd::io::{Io, IoError, IoOutcome, Piece, SockId, SourcePort, Wr
 use lustrine_socklnd::{Config, Handoff, NiConfig, Socklnd};
 use lustrine_wire::nid::Nid;
 
-use super::super::driver::{MessageDriver, Outside, Terms};
+use super::super::driver::{DriverConfig, DriverIo, MessageDriver};
 use super::super::packet::Packet;
 use super::super::wire::Wire;
 use crate::io::VirtualIo;
@@ -98,7 +98,7 @@ impl Make<'_> {
     }
 
     fn messages(&self, answers_gets: bool) -> OnBoth {
-        let terms = Terms {
+        let terms = DriverConfig {
             tcp: TcpSpec::default(),
             host: self.host,
             nids: Vec::new(),
@@ -354,7 +354,7 @@ macro_rules! with_outside {
     ($io:ident, $outside:ident, $call:expr) => {{
         let mut arrived = Vec::new();
         let (memory, wire) = (&mut *$io.streams.memory, &mut *$io.wire);
-        let $outside = &mut Outside { memory, wire, arrived: &mut arrived };
+        let $outside = &mut DriverIo { memory, wire, arrived: &mut arrived };
         $call
     }};
 }

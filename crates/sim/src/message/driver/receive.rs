@@ -8,14 +8,14 @@ use lustrine_wire::header::Body;
 
 use super::super::packet::{Cargo, LinkId, Packet};
 use super::peer::{Dial, unmark};
-use super::{MessageDriver, Outside};
+use super::{DriverIo, MessageDriver};
 
 impl MessageDriver {
     pub(super) fn arrive<C: Core>(
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         packet: Box<Packet>,
     ) {
         let Some(ni) = self.terms.nids.iter().position(|nid| *nid == packet.remote) else { return };
@@ -105,7 +105,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         incarnation: u64,
     ) {
@@ -125,7 +125,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         link: LinkId,
     ) -> bool {
@@ -143,7 +143,7 @@ impl MessageDriver {
     }
 
     /// Answers a peer with which there is no connection.
-    fn turn_away(&mut self, now: Time, out: &mut Outside<'_>, packet: Box<Packet>, cargo: Cargo) {
+    fn turn_away(&mut self, now: Time, out: &mut DriverIo<'_>, packet: Box<Packet>, cargo: Cargo) {
         out.wire.turn_away(now, packet, cargo);
     }
 
@@ -151,7 +151,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         packet: Box<Packet>,
     ) {
@@ -182,7 +182,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         mut packet: Box<Packet>,
         verdict: &Verdict,
@@ -220,7 +220,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         rx: RxId,
         verdict: &Verdict,
     ) {
