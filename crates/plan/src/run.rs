@@ -376,8 +376,8 @@ fn why(said: &NodeReply) -> String {
         }
         (Reply::None { why, .. }, _) => format!("{nid}: {why}"),
         (Reply::Refused(lustrine_selftest::errno::EPERM), _) => format!(
-            "{nid} does not obey this console: set `selftest: full`, or this console's NID as \
-             `selftest_consoles`, under `lustrine:` in that node's configuration"
+            "{nid} does not accept load requests from this console. On that node set `selftest: \
+             full`, or add this console's NID to `selftest_consoles`"
         ),
         (Reply::Refused(errno), _) => match lustrine_selftest::errno::name(*errno) {
             Some(name) => format!("{nid} refused with {name}"),
