@@ -38,7 +38,9 @@
 //! let LineResponse::Reply(reply) = node.on_line(&hello) else { panic!("the versions are equal") };
 //! Greeting::check(&reply).unwrap();
 //! let request = Request::Ping { nid: "10.0.0.2@tcp".parse().unwrap(), timeout_ms: 1000 };
-//! let LineResponse::Call(read) = node.on_line(&request.to_line()) else { panic!("it is a request") };
+//! let LineResponse::Call(read) = node.on_line(&request.to_line()) else {
+//!     panic!("it is a request")
+//! };
 //! assert_eq!(*read, request);
 //! ```
 #![forbid(unsafe_code)]

@@ -51,8 +51,8 @@ pub enum TraceError {
     Empty,
     /// The first line is no header.
     #[error(
-        "line 1: this is no trace: {0}; expected {{\"lustrine_trace\":{VERSION},\"release\":..}}, as \
-         lustrine sim run FILE --trace writes it"
+        "line 1: this is no trace: {0}; expected {{\"lustrine_trace\":{VERSION},\"release\":..}}, \
+         as lustrine sim run FILE --trace writes it"
     )]
     NoHead(String),
     /// Its version is not supported.

@@ -110,8 +110,8 @@ mod tests {
         let said = |lines: &[(u32, &[f64])]| verdict(&run(lines)).expect("a sentence");
         assert_eq!(
             said(&[(1, &[100.0]), (2, &[990.0]), (4, &[1000.0]), (8, &[500.0])]),
-            "Read 4k saturates at concurrency 2, with 990 MiB/s, and falls 50% below its maximum at \
-             concurrency 8 (one sample each, noise unknown)."
+            "Read 4k saturates at concurrency 2, with 990 MiB/s, and falls 50% below its maximum \
+             at concurrency 8 (one sample each, noise unknown)."
         );
         assert_eq!(
             said(&[(1, &[100.0, 100.0]), (2, &[200.0, 200.0])]),

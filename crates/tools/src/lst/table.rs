@@ -144,8 +144,8 @@ static COMMANDS: &[CommandSyntax] = &[
                 "count",
                 ' ',
                 at_least_one("count"),
-                "number of times; \
-                without it, no end",
+                "number of polls; \
+                without it, until interrupted",
             )
             .only_long(),
             OptionSyntax::switch("lnet", 'l', "rates of LNet (the default)"),

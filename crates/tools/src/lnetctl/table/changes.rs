@@ -272,7 +272,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "keepalive_count",
         "set keepalive_count VALUE",
-        "TCP keepalive: probes. Ignored by Linux while TCP_USER_TIMEOUT is set; `sock_timeout` \
+        "TCP keepalive: probes. Linux ignores it while TCP_USER_TIMEOUT is set; sock_timeout \
          applies. 1 to 100, 5 by default",
     ),
     key(
