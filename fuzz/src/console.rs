@@ -43,7 +43,7 @@ struct ConsoleHarness {
 /// When the console panics, leaves a command without an answer, answers one twice, or sends an RPC
 /// that it must not send.
 pub fn check(scenario: &Scenario) {
-    let mut desk = ConsoleHarness {
+    let mut harness = ConsoleHarness {
         console: Console::new(&HERE, u64::from(scenario.wall_seconds)),
         now: Time::ZERO,
         tickets: 0,
@@ -53,12 +53,12 @@ pub fn check(scenario: &Scenario) {
         watch: Watch::default(),
     };
     if !scenario.empty {
-        scenario.prologue().iter().for_each(|step| desk.play(step));
+        scenario.prologue().iter().for_each(|step| harness.play(step));
     }
     for step in scenario.steps.iter().take(STEPS_MAX) {
-        desk.play(step);
+        harness.play(step);
     }
-    desk.settle();
+    harness.settle();
 }
 
 impl ConsoleHarness {

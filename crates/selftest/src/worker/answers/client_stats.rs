@@ -23,10 +23,10 @@ impl Answers {
         turn: &mut Turn<'_, M>,
         budget: &mut Budget,
         slot: u32,
-        terms: StatsTransfer,
+        transfer: StatsTransfer,
         stats: &[u8],
     ) {
-        let StatsTransfer { bulk_bits, features, sid } = terms;
+        let StatsTransfer { bulk_bits, features, sid } = transfer;
         let Some(answer) = self.answers.get(slot) else { return };
         let (peer, len) = (answer.requester.hop, stats.len() as u32);
         let grant = match self.shares.may_hold(&peer, charge(len), budget) {
