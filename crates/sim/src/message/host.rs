@@ -284,7 +284,7 @@ impl Node {
         // They are not read there, and with thousands of nodes each one would be another cache
         // miss.
         config.topology.tunables.latency_peers = 0;
-        let config = DriverConfig {
+        let driver_config = DriverConfig {
             tcp,
             host,
             nids: spec.nids.clone(),
@@ -292,7 +292,7 @@ impl Node {
             listens: spec.accept.is_some(),
             answers_gets,
         };
-        let driver = MessageDriver::new(config, &spec.tunables);
+        let driver = MessageDriver::new(driver_config, &spec.tunables);
         let mut memory = RopeMemory::new(spec.memory);
         memory.track_regions();
         let partition = NodePartition::with_driver(
