@@ -57,7 +57,7 @@ pub struct NodeConfig {
     pub identity: IdentityChoice,
     /// Whom it lets in.
     pub accept: AcceptPolicy,
-    /// Which consoles its selftest service obeys.
+    /// The consoles that its selftest service accepts.
     pub selftest: ServicePolicy,
     /// Values in force for all nets.
     pub tunables: Tunables,

@@ -74,7 +74,7 @@ struct LoopWork {
     changes: Vec<Change>,
     /// Listeners of interfaces that are added.
     listeners: Vec<BoundListener>,
-    /// Which consoles the selftest service obeys.
+    /// The consoles that the selftest service accepts.
     selftest: Option<Arc<ServicePolicy>>,
 }
 

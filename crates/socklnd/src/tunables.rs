@@ -26,7 +26,7 @@ lustrine_lnet::declare_tunables! {
     keepalive_intvl "keepalive_intvl" "s" 5 1..=100_000 Live
         "TCP keepalive: interval."
     keepalive_count "keepalive_count" "" 5 1..=100 Live
-        "TCP keepalive: probes. Linux ignores it while TCP_USER_TIMEOUT is set; sock_timeout applies."
+        "TCP keepalive: probes. Linux ignores it while TCP_USER_TIMEOUT is set: see sock_timeout."
     enable_csum "enable_csum" "0/1" 0 0..=1 Start
         "Checksums on protocol V2 connections; V3 and V4 have none."
     protocol "protocol" "version" 0 0..=4 Start

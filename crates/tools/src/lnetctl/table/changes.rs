@@ -272,8 +272,8 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "keepalive_count",
         "set keepalive_count VALUE",
-        "TCP keepalive: probes. Linux ignores it while TCP_USER_TIMEOUT is set; sock_timeout \
-         applies. 1 to 100, 5 by default",
+        "TCP keepalive: probes. Linux ignores it while TCP_USER_TIMEOUT is set: see \
+         sock_timeout. 1 to 100, 5 by default",
     ),
     key(
         "zc_min_payload",
