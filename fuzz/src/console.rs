@@ -23,7 +23,7 @@ const TURNS_MAX: usize = 1000;
 const HERE: Nid = Nid::new4(Net::TCP, 0x0a00_0001);
 
 /// A console, its commands, and its RPCs.
-struct Desk {
+struct ConsoleHarness {
     console: Console,
     now: Time,
     /// Number of commands that were given; tickets count from 1.
@@ -43,7 +43,7 @@ struct Desk {
 /// When the console panics, leaves a command without an answer, answers one twice, or sends an RPC
 /// that it must not send.
 pub fn check(scenario: &Scenario) {
-    let mut desk = Desk {
+    let mut harness = ConsoleHarness {
         console: Console::new(&HERE, u64::from(scenario.wall_seconds)),
         now: Time::ZERO,
         tickets: 0,
@@ -53,15 +53,15 @@ pub fn check(scenario: &Scenario) {
         watch: Watch::default(),
     };
     if !scenario.empty {
-        scenario.prologue().iter().for_each(|step| desk.play(step));
+        scenario.prologue().iter().for_each(|step| harness.play(step));
     }
     for step in scenario.steps.iter().take(STEPS_MAX) {
-        desk.play(step);
+        harness.play(step);
     }
-    desk.settle();
+    harness.settle();
 }
 
-impl Desk {
+impl ConsoleHarness {
     fn play(&mut self, step: &Step) {
         match step {
             Step::Tell { key, ask } => self.execute(u32::from(key.saturating_sub(0xe0)), ask),

@@ -13,7 +13,8 @@ use lustrine_wire::{ByteOrder, Header, LNET_MAGIC, Progress, TCP_MAGIC, crc};
 use crate::content;
 use crate::correlate::Correlations;
 use crate::event::{
-    Certainty, Checksum, Content, Direction, Event, Format, Item, Message, Noop, Start, Undecoded,
+    Certainty, Checksum, Content, Direction, Event, Item, Message, Noop, Start, StreamFormat,
+    Undecoded,
 };
 use crate::guess::{self, Guess};
 
@@ -37,13 +38,13 @@ enum Phase {
     MidStream,
     /// A HELLO.
     Hello,
-    /// Messages.
-    Messages(Format),
+    /// LNet messages.
+    Messages(StreamFormat),
     /// The rest of a message with missing bytes, then messages.
-    Skip { left: u64, then: Format },
+    Skip { left: u64, then: StreamFormat },
     /// Anything: search for the start of a message. `segment_start`: the next byte is the first of
     /// a TCP segment, where even a NOOP is plausible.
-    Search { format: Option<Format>, segment_start: bool },
+    Search { format: Option<StreamFormat>, segment_start: bool },
     /// Nothing is decoded any more, because something was malformed.
     Broken,
     /// The connection belongs to another protocol.
@@ -214,7 +215,7 @@ impl Decoder {
     fn advance_phase(&mut self, len: usize, item: &Item) {
         self.phase = match (self.phase, item) {
             (_, Item::Request(_) | Item::Answer(_)) => Phase::Hello,
-            (_, Item::Hello(hello)) => Phase::Messages(Format {
+            (_, Item::Hello(hello)) => Phase::Messages(StreamFormat {
                 version: hello.version,
                 order: hello.order,
                 certainty: Certainty::Announced,
@@ -289,7 +290,7 @@ impl Decoder {
     }
 
     /// Length of the message whose first bytes are buffered, if these bytes determine it.
-    fn message_len(&self, format: Format) -> Option<u64> {
+    fn message_len(&self, format: StreamFormat) -> Option<u64> {
         let frame_len = format.version.frame_len();
         if format.version != Version::V1 {
             let frame = FrameHeader::parse(self.buf.first_chunk()?, format.order).ok()?;
@@ -311,7 +312,7 @@ fn hello(buf: &[u8]) -> Step {
     }
 }
 
-fn messages(buf: &[u8], format: Format, known: &mut Correlations) -> Step {
+fn messages(buf: &[u8], format: StreamFormat, known: &mut Correlations) -> Step {
     let frame_len = format.version.frame_len();
     let frame = match format.version {
         Version::V1 => None,
@@ -369,7 +370,7 @@ fn parse_header(
 
 /// Verifies the checksum of a frame. `rest` is what follows the frame header, its first
 /// `header_len` bytes the LNet header: V2 covers everything, V3 and V4 the payload only [FRM-8].
-fn check(format: Format, frame: &FrameHeader, rest: &[u8], header_len: usize) -> Checksum {
+fn check(format: StreamFormat, frame: &FrameHeader, rest: &[u8], header_len: usize) -> Checksum {
     if frame.csum == 0 {
         return Checksum::Absent;
     }
@@ -381,7 +382,7 @@ fn check(format: Format, frame: &FrameHeader, rest: &[u8], header_len: usize) ->
 }
 
 /// Searches for the next message boundary.
-fn search(buf: &[u8], format: Option<Format>, segment_start: bool) -> Step {
+fn search(buf: &[u8], format: Option<StreamFormat>, segment_start: bool) -> Step {
     for at in 0..buf.len() {
         let found = match (guess::at_start(&buf[at..]), format) {
             (Guess::Need(_), _) => return wait_from(at),
@@ -398,7 +399,7 @@ fn search(buf: &[u8], format: Option<Format>, segment_start: bool) -> Step {
 }
 
 /// Skips the rest of a message, if there is any.
-fn skip(left: u64, then: Format) -> Phase {
+fn skip(left: u64, then: StreamFormat) -> Phase {
     match left {
         0 => Phase::Messages(then),
         _ => Phase::Skip { left, then },

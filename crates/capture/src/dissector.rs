@@ -43,7 +43,7 @@ pub struct Stats {
     pub frames: u64,
     /// Frames without a TCP segment, or with an unreadable one.
     pub skipped: u64,
-    /// Connections.
+    /// TCP connections found.
     pub streams: u32,
 }
 

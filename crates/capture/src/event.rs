@@ -73,7 +73,7 @@ pub enum Item {
     Message(Box<Message>),
     /// Bytes of this direction are missing from the capture.
     Gap {
-        /// How many.
+        /// The number of missing bytes.
         missing: u64,
     },
     /// Bytes that could not be decoded.
@@ -97,7 +97,7 @@ pub enum Start {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noop {
     /// How the stream is framed.
-    pub format: Format,
+    pub format: StreamFormat,
     /// The frame.
     pub frame: FrameHeader,
     /// The state of its checksum.
@@ -108,7 +108,7 @@ pub struct Noop {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// How the stream is framed.
-    pub format: Format,
+    pub format: StreamFormat,
     /// The frame header; none in protocol version 1.
     pub frame: Option<FrameHeader>,
     /// The state of its checksum.
@@ -128,7 +128,7 @@ impl Message {
 
 /// How one direction of a stream is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Format {
+pub struct StreamFormat {
     /// Protocol version.
     pub version: Version,
     /// Byte order of frame headers.
@@ -137,16 +137,16 @@ pub struct Format {
     pub certainty: Certainty,
 }
 
-impl Format {
+impl StreamFormat {
     /// Whether messages of both formats have the same layout.
-    pub(crate) fn is_framed_like(&self, other: &Format) -> bool {
+    pub(crate) fn is_framed_like(&self, other: &StreamFormat) -> bool {
         self.version.header_len() == other.version.header_len()
             && self.version.frame_len() == other.version.frame_len()
             && self.order == other.order
     }
 }
 
-/// How a [`Format`] is known.
+/// How a [`StreamFormat`] is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
     /// From a HELLO.

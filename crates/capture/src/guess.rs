@@ -8,7 +8,7 @@ use lustrine_wire::header::{Body, PORTAL_MAX};
 use lustrine_wire::hello::Version;
 use lustrine_wire::{ByteOrder, Header, NetKind, Nid, PID_LUSTRE, PID_USERLAND, ProcessId};
 
-use crate::event::{Certainty, Format};
+use crate::event::{Certainty, StreamFormat};
 
 /// The largest number of bytes that are needed to recognise a message.
 pub(crate) const LOOK_AHEAD: usize = FrameHeader::LEN + Header::LONG_LEN;
@@ -17,9 +17,9 @@ pub(crate) const LOOK_AHEAD: usize = FrameHeader::LEN + Header::LONG_LEN;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guess {
     /// A message does.
-    Message(Format),
+    Message(StreamFormat),
     /// A NOOP might.
-    Noop(Format),
+    Noop(StreamFormat),
     /// No message does.
     No,
     /// At least this number of bytes is needed to decide.
@@ -39,7 +39,7 @@ pub(crate) fn at_start(buf: &[u8]) -> Guess {
         }
     }
     match buf.first_chunk() {
-        Some(raw) if is_short_header(raw) => Guess::Message(Format {
+        Some(raw) if is_short_header(raw) => Guess::Message(StreamFormat {
             version: Version::V1,
             order: ByteOrder::Little,
             certainty: Certainty::Inferred,
@@ -50,7 +50,7 @@ pub(crate) fn at_start(buf: &[u8]) -> Guess {
 }
 
 fn framed(buf: &[u8], order: ByteOrder) -> Guess {
-    let format = |version| Format { version, order, certainty: Certainty::Inferred };
+    let format = |version| StreamFormat { version, order, certainty: Certainty::Inferred };
     let header = &buf[FrameHeader::LEN.min(buf.len())..];
     match (header.first_chunk(), header.first_chunk()) {
         (Some(short), _) if is_short_header(short) => {
@@ -75,7 +75,7 @@ fn noop(buf: &[u8], order: ByteOrder) -> Guess {
             if zc_ack != 0 && (zc_ack | zc_request) >> 48 == 0 =>
         {
             let version = if csum == 0 { Version::V3 } else { Version::V2 };
-            Guess::Noop(Format { version, order, certainty: Certainty::Assumed })
+            Guess::Noop(StreamFormat { version, order, certainty: Certainty::Assumed })
         }
         _ => Guess::No,
     }

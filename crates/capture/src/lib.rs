@@ -17,7 +17,7 @@ mod packet;
 
 pub use dissector::{Dissector, Limits, Stats};
 pub use event::{
-    Bulk, Certainty, Checksum, Content, ContentError, Direction, Event, Format, Item, Message,
-    Noop, PingInfo, Rpc, RpcRole, Start, Undecoded,
+    Bulk, Certainty, Checksum, Content, ContentError, Direction, Event, Item, Message, Noop,
+    PingInfo, Rpc, RpcRole, Start, StreamFormat, Undecoded,
 };
 pub use packet::{Frame, LinkType};

@@ -36,9 +36,8 @@ pub(crate) struct NodeChoice {
 enum Found {
     /// There is one.
     Running(RunningNode),
-    /// There is none, or the command is to have a node of its own; why there is none, for commands
-    /// that need one.
-    None { why: Option<String> },
+    /// There is none, or the command is to have a node of its own.
+    None,
     /// The one at the default path is in another network namespace.
     Elsewhere { why: String },
     /// A process listens there and does not answer as a node does.
@@ -128,7 +127,7 @@ pub(crate) fn running_node(
 ) -> Result<Option<RunningNode>, Failure> {
     match find(options, choice, port)? {
         Found::Running(node) => Ok(Some(node)),
-        Found::None { .. } => Ok(None),
+        Found::None => Ok(None),
         Found::Elsewhere { why } => {
             print_error(&format!("{why}; this command uses a node of its own"));
             Ok(None)
@@ -142,19 +141,19 @@ pub(crate) fn running_node(
 fn find(options: &NodeOptions, choice: &NodeChoice, port: Option<u16>) -> Result<Found, Failure> {
     let own = options.describes_node() || port.is_some();
     if own && choice.control.control.is_some() {
-        let both = "--control names a running node; --net, --config, --identity, --accept, \
-                    --selftest, --set and --port describe a temporary node: use one or the other";
+        let both = "--control names a running node; options such as --net, --config, --identity, \
+                    --set and --port describe a temporary node: use one or the other";
         return Err(Failure::Usage(both.to_owned()));
     }
     if choice.no_node {
-        return Ok(Found::None { why: None });
+        return Ok(Found::None);
     }
     let place = match own {
         true => described_place(options, &choice.control, port)?,
         false => choice.control.search(),
     };
     let Some(place) = place else {
-        return Ok(Found::None { why: (!own).then(|| NOWHERE.to_owned()) });
+        return Ok(Found::None);
     };
     Ok(match look(&place) {
         Ok(node) if node.used.elsewhere && !place.chosen => {
@@ -164,9 +163,7 @@ fn find(options: &NodeOptions, choice: &NodeChoice, port: Option<u16>) -> Result
         Err(error) => {
             let why = not_asked(&place, options, &error);
             match error {
-                ControlError::NotRunning { .. } if own || !place.chosen => {
-                    Found::None { why: Some(why) }
-                }
+                ControlError::NotRunning { .. } if own || !place.chosen => Found::None,
                 ControlError::NotRunning { .. } => return Err(why.into()),
                 _ => Found::Unusable { why },
             }
@@ -354,8 +351,7 @@ fn no_error(answer: Answer, asked: Option<&UsedNode>) -> Result<Answer, Failure>
     match (answer, asked) {
         (Answer::Error { message, .. }, None) => Err(message.into()),
         (Answer::Error { message, .. }, Some(node)) => {
-            let end = if message.ends_with(['?', '.', '!']) { "" } else { "." };
-            Err(format!("{message}{end} This is what {node} answered").into())
+            Err(format!("{message} (reported by {node})").into())
         }
         (answer, _) => Ok(answer),
     }
@@ -368,7 +364,7 @@ fn described_place(
     control: &ControlOptions,
     port: Option<u16>,
 ) -> Result<Option<ControlPath>, Failure> {
-    if options.config.is_none() || options.adds_to_file() || port.is_some() {
+    if options.basic.config.is_none() || options.adds_to_file() || port.is_some() {
         return Ok(None);
     }
     // A running node has logged these warnings already, and a node started here prints them itself.
@@ -376,26 +372,30 @@ fn described_place(
     Ok(configured.and_then(|path| control.resolve(Some(path.into()))))
 }
 
-/// Asks the running node for its state, or a temporary node that `options` describe.
+/// Asks the running node for its state: the one that the file of `--config` describes, or else
+/// the one at the control socket.
 ///
 /// # Errors
-/// When there is neither; an [`Answer::Error`] is an error here too.
+/// When there is none; an [`Answer::Error`] is an error here too.
 pub(crate) fn show(
     options: &NodeOptions,
     control: &ControlOptions,
     request: &Request,
 ) -> Result<Answer, Failure> {
-    let choice = NodeChoice { control: control.clone(), no_node: false };
-    let mut link = match find(options, &choice, None)? {
-        Found::Running(node) => Link::to(node),
-        Found::None { why: Some(why) } | Found::Elsewhere { why } | Found::Unusable { why } => {
-            return Err(why.into());
-        }
-        Found::None { why: None } => Link::own(&options.node_config(print_error)?)?,
+    let configured = match &options.basic.config {
+        Some(_) => options.node_config(|_| {})?.control.map(PathBuf::from),
+        None => None,
     };
-    let answer = link.ask(request);
-    link.stop();
-    answer
+    let place = match configured {
+        Some(path) => control.resolve(Some(path)),
+        None => control.search(),
+    };
+    let place = place.ok_or_else(|| Failure::from(NOWHERE.to_owned()))?;
+    let node = look(&place).map_err(|error| not_asked(&place, options, &error))?;
+    if node.used.elsewhere && !place.chosen {
+        return Err(elsewhere(&place.path).into());
+    }
+    ask_at(&node, request)
 }
 
 /// The error when it is unknown where a running node would listen.
@@ -418,7 +418,7 @@ pub(crate) fn ask_running(control: &ControlOptions, request: &Request) -> Result
 
 /// Why a running node could not be reached, with a hint at another node that may be meant.
 fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -> String {
-    if let (ControlError::NotRunning { path, error }, Some(file)) = (error, &options.config) {
+    if let (ControlError::NotRunning { path, error }, Some(file)) = (error, &options.basic.config) {
         let (path, file) = (path.display(), file.display());
         return format!(
             "no node answers at {path} ({error}); start it with `lustrine node --config {file}`"

@@ -16,9 +16,9 @@ use lustrine_wire::nid::Nid;
 use crate::output::{Failure, print_error};
 use crate::values::Setting;
 
-/// Options that describe a node.
+/// Options that describe the temporary node of a command.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct NodeOptions {
+pub(crate) struct TemporaryNodeOptions {
     /// Configuration file in lnetctl's YAML (docs/configuration.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -31,6 +31,21 @@ pub(crate) struct NodeOptions {
     /// Identity towards peers; `node` needs source ports below 1024
     #[arg(long, value_enum)]
     pub(crate) identity: Option<IdentityArg>,
+
+    /// Set a tunable (docs/tunables.md); may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<Setting>,
+
+    /// Ignore parts of the configuration file that this release does not implement
+    #[arg(long, requires = "config")]
+    pub(crate) lenient: bool,
+}
+
+/// Options that describe a node which other nodes use.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct NodeOptions {
+    #[command(flatten)]
+    pub(crate) basic: TemporaryNodeOptions,
 
     /// Which incoming connections to accept
     #[arg(long, value_enum)]
@@ -45,14 +60,12 @@ pub(crate) struct NodeOptions {
     /// 10.0.0.[1-5]@tcp, separated by spaces
     #[arg(long, value_name = "NIDS")]
     pub(crate) selftest_consoles: Option<ConsoleList>,
+}
 
-    /// Set a tunable (docs/tunables.md); may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE")]
-    pub(crate) set: Vec<Setting>,
-
-    /// Ignore parts of the configuration file that this release does not implement
-    #[arg(long, requires = "config")]
-    pub(crate) lenient: bool,
+impl From<&TemporaryNodeOptions> for NodeOptions {
+    fn from(basic: &TemporaryNodeOptions) -> NodeOptions {
+        NodeOptions { basic: basic.clone(), ..NodeOptions::default() }
+    }
 }
 
 /// The identities by name.
@@ -106,13 +119,13 @@ impl NodeOptions {
     pub(crate) fn to_args(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         let mut say = |option: &str, value: OsString| words.extend([option.into(), value]);
-        if let Some(file) = &self.config {
+        if let Some(file) = &self.basic.config {
             say("--config", file.into());
         }
-        for net in &self.net {
+        for net in &self.basic.net {
             say("--net", net_word(net).into());
         }
-        let identity = self.identity.and_then(|word| word.to_possible_value());
+        let identity = self.basic.identity.and_then(|word| word.to_possible_value());
         let accept = self.accept.and_then(|word| word.to_possible_value());
         for (option, value) in [("--identity", identity), ("--accept", accept)] {
             if let Some(value) = value {
@@ -125,10 +138,10 @@ impl NodeOptions {
         if let Some(consoles) = &self.selftest_consoles {
             say("--selftest-consoles", consoles.to_string().into());
         }
-        for setting in &self.set {
+        for setting in &self.basic.set {
             say("--set", setting.to_string().into());
         }
-        if self.lenient {
+        if self.basic.lenient {
             words.push("--lenient".into());
         }
         words
@@ -136,14 +149,14 @@ impl NodeOptions {
 
     /// Whether any option describes a temporary node for this command.
     pub(crate) fn describes_node(&self) -> bool {
-        self.config.is_some() || self.adds_to_file()
+        self.basic.config.is_some() || self.adds_to_file()
     }
 
     /// Whether any option except the file describes such a node.
     pub(crate) fn adds_to_file(&self) -> bool {
-        !self.net.is_empty()
-            || !self.set.is_empty()
-            || self.identity.is_some()
+        !self.basic.net.is_empty()
+            || !self.basic.set.is_empty()
+            || self.basic.identity.is_some()
             || self.accept.is_some()
             || self.selftest.is_some()
             || self.selftest_consoles.is_some()
@@ -155,12 +168,12 @@ impl NodeOptions {
     /// # Errors
     /// When the file is invalid, or values contradict each other.
     pub(crate) fn node_config(&self, warn: fn(&str)) -> Result<NodeConfig, Failure> {
-        let mut config = match &self.config {
+        let mut config = match &self.basic.config {
             Some(path) => self.read_config(path, warn)?,
             None => NodeConfig::default(),
         };
-        if !self.net.is_empty() {
-            config.nets = self.net.clone();
+        if !self.basic.net.is_empty() {
+            config.nets = self.basic.net.clone();
             for net in &config.nets {
                 if let Some(cpts) = &net.cpts {
                     warn(&format!(
@@ -171,7 +184,7 @@ impl NodeOptions {
                 }
             }
         }
-        if let Some(word) = self.identity {
+        if let Some(word) = self.basic.identity {
             config.identity = match word {
                 IdentityArg::Auto => IdentityChoice::Auto,
                 IdentityArg::Node => IdentityChoice::Node,
@@ -191,10 +204,10 @@ impl NodeOptions {
         if let Some(consoles) = &self.selftest_consoles {
             config.selftest.consoles = consoles.clone();
         }
-        for Setting { name, value } in &self.set {
+        for Setting { name, value } in &self.basic.set {
             config.tunables.set(name, *value).map_err(|error| error.to_string())?;
         }
-        config.check().map_err(|error| match self.config {
+        config.check().map_err(|error| match self.basic.config {
             Some(_) => Failure::Failed(error.to_string()),
             None => Failure::Usage(error.to_string()),
         })?;
@@ -204,7 +217,7 @@ impl NodeOptions {
     fn read_config(&self, path: &Path, warn: fn(&str)) -> Result<NodeConfig, Failure> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        let strictness = if self.lenient { Strictness::Lenient } else { Strictness::Strict };
+        let strictness = if self.basic.lenient { Strictness::Lenient } else { Strictness::Strict };
         let name = path.display().to_string();
         let (config, warnings) =
             NodeConfig::from_yaml(&text, &name, strictness).map_err(|error| error.to_string())?;
@@ -303,9 +316,9 @@ pub(crate) const SERVICES_CONTROL: &str = "/run/lustrine/node.sock";
 /// Where the control socket of a node is.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ControlOptions {
-    /// Control socket of the node [env: LUSTRINE_CONTROL] [default: that of the file of --config,
-    /// else /run/lustrine.sock for root (for commands that find none there:
-    /// /run/lustrine/node.sock, that of the service) and $XDG_RUNTIME_DIR/lustrine.sock for others]
+    /// Control socket of the node [env: LUSTRINE_CONTROL] [default: the one that the file of
+    /// --config names; else /run/lustrine.sock for root (clients also try the service's,
+    /// /run/lustrine/node.sock) and $XDG_RUNTIME_DIR/lustrine.sock for others]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 }

@@ -36,7 +36,7 @@ pub enum Inconsistency {
          tcp65535; for example tcp1"
     )]
     NoDriver {
-        /// Which net, counted from 0.
+        /// The index of the net, from 0.
         index: usize,
         /// The network.
         net: Net,
@@ -47,7 +47,7 @@ pub enum Inconsistency {
          interface; for example 10.0.0.1 or eth0"
     )]
     BadPlace {
-        /// Which net, counted from 0.
+        /// The index of the net, from 0.
         index: usize,
         /// The network.
         net: Net,
@@ -60,7 +60,7 @@ pub enum Inconsistency {
          example [0,2-3]"
     )]
     BadPartitions {
-        /// Which net, counted from 0.
+        /// The index of the net, from 0.
         index: usize,
         /// The network.
         net: Net,
@@ -86,9 +86,9 @@ pub enum Inconsistency {
          max_interfaces; for example a larger max_interfaces"
     )]
     TooManyNets {
-        /// How many there are.
+        /// The number in the configuration.
         nets: usize,
-        /// How many there may be.
+        /// The limit.
         max: usize,
     },
     /// `peer_credits` above `credits` [CFG-4].
@@ -134,13 +134,13 @@ pub enum Inconsistency {
          10.0.0.2@tcp"
     )]
     BadPeer {
-        /// Which peer, counted from 0.
+        /// The index of the peer, from 0.
         index: usize,
         /// Its primary NID.
         primary: Nid,
         /// The NID.
         nid: Nid,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// Several NIDs of a peer that is not multi-rail.
@@ -149,11 +149,11 @@ pub enum Inconsistency {
          \"Multi-Rail: true\""
     )]
     SeveralNids {
-        /// Which peer, counted from 0.
+        /// The index of the peer, from 0.
         index: usize,
         /// Its primary NID.
         primary: Nid,
-        /// How many it has.
+        /// The number in the configuration.
         nids: usize,
     },
     /// More NIDs of peers than are kept by hand.
@@ -162,7 +162,7 @@ pub enum Inconsistency {
              discovery finds"
     )]
     TooManyPeerNids {
-        /// How many there may be.
+        /// The limit.
         max: usize,
     },
     /// A control socket without a name.

@@ -53,11 +53,11 @@ pub struct NodeConfig {
     pub nets: Vec<NetConfig>,
     /// Peers that an administrator describes; all others are learned.
     pub peers: Vec<PeerConfig>,
-    /// How it appears to peers.
+    /// The identity that it shows to its peers.
     pub identity: IdentityChoice,
     /// Whom it lets in.
     pub accept: AcceptPolicy,
-    /// Which consoles its selftest service obeys.
+    /// The consoles that its selftest service accepts.
     pub selftest: ServicePolicy,
     /// Values in force for all nets.
     pub tunables: Tunables,
@@ -76,7 +76,7 @@ pub struct NodeConfig {
 pub struct NetConfig {
     /// The LNet network.
     pub net: Net,
-    /// Which address it has.
+    /// How the address of the interface is found.
     pub place: InterfaceChoice,
     /// TCP port to listen on and to dial, 1..=65535; `None`: tunable `accept_port`.
     pub port: Option<u16>,
@@ -130,9 +130,9 @@ pub enum InterfaceChoice {
 pub enum IdentityChoice {
     /// Node if this process may bind privileged ports, userland otherwise.
     Auto,
-    /// Node, or an error.
+    /// Node; an error if this process may not bind privileged ports.
     Node,
-    /// Userland.
+    /// Userland, even if this process may bind privileged ports.
     Userland,
 }
 

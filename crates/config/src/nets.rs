@@ -74,7 +74,7 @@ pub(super) const PEER_TIMEOUT: Tunable = Tunable {
     change: Change::Start,
     help: "Silence after which a peer is taken for dead; 0 and less never.",
 };
-/// Likewise.
+/// Kept as it was given; there is no routing yet.
 pub(super) const PEER_BUFFER_CREDITS: Tunable = Tunable {
     name: "peer_buffer_credits",
     lnet_name: "peer_buffer_credits",

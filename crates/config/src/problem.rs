@@ -4,14 +4,14 @@
 
 use std::fmt;
 
-use lustrine_document::{Format, Limits, Location, Problem};
+use lustrine_document::{DocumentFormat, Limits, Location, Problem};
 
 /// Largest configuration file in bytes: enough for the backup of a node with as many configured
 /// peers and interfaces as it can have.
 pub const FILE_MAX: usize = 4 << 20;
 
 /// Configuration files as documents.
-pub(super) const FORMAT: Format = Format {
+pub(super) const FORMAT: DocumentFormat = DocumentFormat {
     limits: Limits { bytes: FILE_MAX, depth: 32, values: 1 << 18 },
     example: "net: [{net type: tcp}]",
     key: "net:",

@@ -187,7 +187,7 @@ pub struct Messages {
     pub latency: BTreeMap<String, SummaryRow>,
 }
 
-/// Who a peer is.
+/// The NIDs of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerIdentity {
     /// Its primary NID.
@@ -246,7 +246,7 @@ pub struct PeerRow {
     /// For a peer that an administrator configured: whether it was configured as multi-rail.
     #[serde(default)]
     pub configured: Option<bool>,
-    /// How far discovery is.
+    /// The state of discovery.
     pub state: PeerState,
     /// Feature bits of its ping information.
     pub features: Option<u32>,

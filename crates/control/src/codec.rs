@@ -130,7 +130,7 @@ pub struct Session {
 
 /// What a node does with a line.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Turn {
+pub enum LineResponse {
     /// Carry out a request, and send its answer.
     Call(Box<Request>),
     /// Send this line.
@@ -146,21 +146,23 @@ impl Session {
     }
 
     /// Takes a line that the tool sent.
-    pub fn on_line(&mut self, text: &str) -> Turn {
+    pub fn on_line(&mut self, text: &str) -> LineResponse {
         if self.greeted {
             return match serde_json::from_str(text) {
-                Ok(request) => Turn::Call(Box::new(request)),
-                Err(error) => Turn::Reply(refusal(EINVAL, format!("invalid request: {error}"))),
+                Ok(request) => LineResponse::Call(Box::new(request)),
+                Err(error) => {
+                    LineResponse::Reply(refusal(EINVAL, format!("invalid request: {error}")))
+                }
             };
         }
         match serde_json::from_str(text) {
             Ok(Hello { hello }) if hello.control == VERSION => {
                 self.greeted = true;
-                Turn::Reply(Greeting::line_of(self.about.clone()))
+                LineResponse::Reply(Greeting::line_of(self.about.clone()))
             }
             // The tool finds out from our version that they differ, and says so.
-            Ok(Hello { .. }) => Turn::Close(Greeting::line_of(self.about.clone())),
-            Err(_) => Turn::Close(refusal(
+            Ok(Hello { .. }) => LineResponse::Close(Greeting::line_of(self.about.clone())),
+            Err(_) => LineResponse::Close(refusal(
                 EPROTO,
                 format!(
                     "the node speaks control version {VERSION}, and this tool does not state its \

@@ -31,14 +31,16 @@
 //! # Example
 //!
 //! ```
-//! use lustrine_control::{Answer, Greeting, Request, Session, Turn};
+//! use lustrine_control::{Answer, Greeting, Request, Session, LineResponse};
 //!
 //! let mut node = Session::default();
 //! let hello = Greeting::line();
-//! let Turn::Reply(reply) = node.on_line(&hello) else { panic!("the versions are equal") };
+//! let LineResponse::Reply(reply) = node.on_line(&hello) else { panic!("the versions are equal") };
 //! Greeting::check(&reply).unwrap();
 //! let request = Request::Ping { nid: "10.0.0.2@tcp".parse().unwrap(), timeout_ms: 1000 };
-//! let Turn::Call(read) = node.on_line(&request.to_line()) else { panic!("it is a request") };
+//! let LineResponse::Call(read) = node.on_line(&request.to_line()) else {
+//!     panic!("it is a request")
+//! };
 //! assert_eq!(*read, request);
 //! ```
 #![forbid(unsafe_code)]
@@ -57,7 +59,9 @@ pub use answer::{
     StatsRow,
 };
 pub use change::{ChangeError, ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector};
-pub use codec::{ANSWER_LEN_MAX, Greeting, RELEASE, REQUEST_LEN_MAX, Session, Turn, VERSION};
+pub use codec::{
+    ANSWER_LEN_MAX, Greeting, LineResponse, RELEASE, REQUEST_LEN_MAX, Session, VERSION,
+};
 pub use codec::{AnswerError, VersionError};
 pub use latency::{BucketRow, LatencyRow, OperationLatency, SummaryRow};
 pub use load::{LoadFailure, LoadFailureKind, LoadLatency, LoadOrder, LoadRow};

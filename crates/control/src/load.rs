@@ -22,7 +22,7 @@ pub enum LoadOrder {
     },
     /// Run a step, which waits for the session if necessary.
     Step {
-        /// What to do.
+        /// The RPC of the load.
         test: Test,
         /// RPCs outstanding, 1 to 1024.
         concurrency: u32,

@@ -30,7 +30,7 @@ pub type Content = lustrine_yaml::Content<Location>;
 
 /// What is to be said of a kind of document, and how large one may be.
 #[derive(Clone, Copy, Debug)]
-pub struct Format {
+pub struct DocumentFormat {
     /// What a document may have at most.
     pub limits: Limits,
     /// A line as such documents have it; it has 3 levels.
@@ -51,16 +51,20 @@ impl From<Position> for Location {
 ///
 /// # Errors
 /// When it is not YAML, or larger than its format allows.
-pub fn load(text: &str, format: &Format) -> Result<Node, Problem> {
+pub fn load(text: &str, format: &DocumentFormat) -> Result<Node, Problem> {
     match lustrine_yaml::load::<Location>(text, &format.limits) {
         Ok(root) => Ok((*root).clone()),
         Err((at, fault)) => Err(problem(&at.into(), &fault, format)),
     }
 }
 
-fn problem(at: &Location, fault: &YamlError, format: &Format) -> Problem {
-    let Format { limits: Limits { bytes: bytes_max, depth, values }, example, key, smaller } =
-        format;
+fn problem(at: &Location, fault: &YamlError, format: &DocumentFormat) -> Problem {
+    let DocumentFormat {
+        limits: Limits { bytes: bytes_max, depth, values },
+        example,
+        key,
+        smaller,
+    } = format;
     let what = match fault {
         YamlError::TooLarge { bytes } => format!(
             "{bytes} bytes are too many; allowed: at most {bytes_max}; for example {smaller}"

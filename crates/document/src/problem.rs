@@ -38,7 +38,7 @@ impl Location {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// The place of the problem.
     pub at: Location,
     /// What is wrong, what is allowed, an example.
     pub what: String,

@@ -27,7 +27,7 @@ pub const BANDWIDTH: Quantity = Quantity {
     ],
 };
 
-/// Nanoseconds.
+/// A time; its values are nanoseconds.
 pub const DURATION: Quantity = Quantity {
     allowed: "a number with ns, us, ms, s, min or h",
     example: "25.25 ms",
@@ -41,7 +41,7 @@ pub const DURATION: Quantity = Quantity {
     ],
 };
 
-/// Bytes.
+/// A size; its values are bytes.
 pub const BYTES: Quantity = Quantity {
     allowed: "a number with B, KiB, MiB, GiB, or decimal kB, MB, GB",
     example: "64 MiB",

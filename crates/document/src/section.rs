@@ -6,13 +6,13 @@ use crate::problem::{Location, Problem};
 /// One kind of mapping in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// What messages call it.
+    /// The name of the section in error messages.
     pub name: &'static str,
     /// Its keys. Messages list those that are read.
     pub keys: &'static [Key],
     /// Further keys, which messages do not list.
     pub unlisted: &'static [Key],
-    /// How it may look.
+    /// An example of such a mapping, for error messages.
     pub example: &'static str,
 }
 
@@ -23,11 +23,11 @@ pub struct Key {
     pub name: &'static str,
     /// A second spelling, of another release.
     pub also: Option<&'static str>,
-    /// What is done with it.
+    /// How the key is read.
     pub role: Role,
 }
 
-/// What is done with a key.
+/// How a key is read.
 #[derive(Clone, Copy, Debug)]
 pub enum Role {
     /// It is read.

@@ -33,85 +33,85 @@ pub struct Entry {
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A message out was created.
-    Made(Box<Made>),
-    /// A message out waits.
-    Waits {
-        /// Which.
+    /// An outgoing message was created.
+    TxCreated(Box<TxCreated>),
+    /// An outgoing message was queued: it waits for something.
+    TxQueued {
+        /// The number of the message.
         msg: Number,
-        /// For what.
+        /// What the message waits for.
         wait: Wait,
     },
-    /// A message out has its credits and was given to the driver.
-    Handed {
-        /// Which.
+    /// An outgoing message has its credits and was given to the driver.
+    TxSubmitted {
+        /// The number of the message.
         msg: Number,
     },
-    /// The first bytes of a message out have left the driver. May come after its end, when the
-    /// driver has copied it.
-    Leaves {
-        /// Which.
+    /// The first bytes of an outgoing message have left the driver. May come after its
+    /// [`Step::Completed`], when the driver has copied the message.
+    TxStarted {
+        /// The number of the message.
         msg: Number,
     },
-    /// A message has ended: one out when the driver no longer needs its memory, one in when its
-    /// payload is stored; or it failed.
-    Ended {
-        /// Which.
+    /// A message is complete: an outgoing one when the driver no longer needs its memory, an
+    /// incoming one when its payload is stored; or it failed.
+    Completed {
+        /// The number of the message.
         msg: Number,
-        /// How.
+        /// The result of the message.
         status: Status,
     },
-    /// A header has arrived.
-    Came(Box<Came>),
+    /// A header was received.
+    RxHeader(Box<RxHeader>),
     /// A parked PUT continues.
-    Resumed {
-        /// The name that it was parked under.
+    RxResumed {
+        /// The identifier that it was parked under.
         rx: RxId,
-        /// What became of it.
-        fate: Fate,
+        /// What LNet did with it.
+        outcome: HeaderOutcome,
     },
-    /// A descriptor was withdrawn: by its owner, or because an answer did not arrive in time.
-    Withdrawn {
-        /// Which.
+    /// A descriptor was unlinked: by its owner, or because an answer did not arrive in time.
+    MdUnlinked {
+        /// The number of the descriptor.
         md: Number,
-        /// Why.
+        /// The reason: cancelled, or an error.
         status: Status,
     },
-    /// A user began an RPC.
-    Called(Box<Called>),
-    /// A user accepted a request.
-    Taken {
+    /// A user started an RPC.
+    RpcStarted(Box<RpcStarted>),
+    /// A service accepted a request.
+    RequestAccepted {
         /// Match bits of the reply; together with the caller's NID they identify the RPC.
         reply_bits: u64,
         /// The caller.
         from: ProcessId,
-        /// The descriptor that it was stored in.
+        /// The descriptor that the request was stored in.
         md: Number,
-        /// Where in the descriptor, in bytes.
+        /// The offset in the descriptor, in bytes.
         offset: u32,
     },
-    /// A user delays an RPC that it answers.
-    Held {
-        /// As in [`Step::Taken`].
+    /// A service defers a request.
+    RequestDeferred {
+        /// As in [`Step::RequestAccepted`].
         reply_bits: u64,
         /// The caller.
         from: ProcessId,
-        /// What the RPC waits for.
+        /// What the request waits for.
         reason: &'static str,
     },
-    /// An RPC that a user began has ended.
-    Over {
-        /// As in [`Step::Called`].
+    /// An RPC that a user started has ended.
+    RpcEnded {
+        /// As in [`Step::RpcStarted`].
         reply_bits: u64,
-        /// Why it failed; `None` if it succeeded.
-        trouble: Option<Box<str>>,
+        /// The error; `None` if the RPC succeeded.
+        error: Option<Box<str>>,
     },
 }
 
-/// A message out.
+/// An outgoing message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
-    /// Its number.
+pub struct TxCreated {
+    /// The number of the message.
     pub msg: Number,
     /// The header that is sent.
     pub header: Header,
@@ -130,34 +130,34 @@ pub enum Wait {
     NiCredit,
 }
 
-/// A message in.
+/// A header that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Came {
-    /// The peer whose connection it came by.
+pub struct RxHeader {
+    /// The peer from whose connection it was read.
     pub hop: ProcessId,
-    /// The header that arrived.
+    /// The header.
     pub header: Header,
-    /// What became of it.
-    pub fate: Fate,
+    /// What LNet did with it.
+    pub outcome: HeaderOutcome,
 }
 
-/// What becomes of a header.
+/// What LNet did with a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum HeaderOutcome {
     /// It matched; its payload is being stored.
     Into {
-        /// Number of the message in.
+        /// Number of the incoming message.
         msg: Number,
-        /// Where it goes.
+        /// The descriptor that it is stored in.
         md: Number,
-        /// Where in the descriptor, in bytes.
+        /// The offset in the descriptor, in bytes.
         offset: u32,
     },
     /// It was handled completely: a GET matched and its REPLY was created, or an ACK was awaited.
     Done,
     /// It matched nothing on a lazy portal and waits; its connection is not read meanwhile.
     Parked {
-        /// The name that it waits under.
+        /// The identifier that it waits under.
         rx: RxId,
     },
     /// It was dropped.
@@ -187,9 +187,9 @@ pub enum DropReason {
     ConnectionGone,
 }
 
-/// An RPC that begins.
+/// An RPC that starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Called {
+pub struct RpcStarted {
     /// Match bits of its reply; together with the caller's NID they identify the RPC.
     pub reply_bits: u64,
     /// Match bits of its bulk transfer, if there is one.

@@ -69,7 +69,7 @@ pub struct Md {
     /// Largest single message, in bytes; the descriptor is exhausted when the local offset plus
     /// this exceeds the length.
     pub max_size: Option<u32>,
-    /// Options.
+    /// Which operations the descriptor accepts, and how.
     pub options: MdOptions,
     /// The user that gets the events.
     pub owner: Owner,

@@ -183,7 +183,7 @@ impl Shard {
         let Some(msg) = &removed else {
             panic!("a driver finished {op:?} twice, or one it never had");
         };
-        self.note_ended(now, op, status);
+        self.note_completed(now, op, status);
         self.telemetry.stats.msgs_alloc = self.msgs.len() as u64;
         self.msgs.removed(msg);
         self.count_outcome(msg, status);

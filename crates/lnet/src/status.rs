@@ -5,7 +5,7 @@ use core::fmt;
 /// Outcome of an operation or of one message given to a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// Success.
+    /// The operation succeeded.
     Ok,
     /// No answer, or no connection, before the deadline.
     TimedOut,

@@ -25,7 +25,7 @@ impl Time {
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// Zero.
+    /// No time at all.
     pub const ZERO: Nanos = Nanos(0);
 
     /// From seconds.

@@ -20,7 +20,7 @@ const INDEX: &str = "<!DOCTYPE html><html lang=\"en\"><head><title>Lustrine</tit
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The metrics.
-    Metrics(Body, Format),
+    Metrics(Body, ExpositionFormat),
     /// The index page, with a link to the metrics.
     Index(Body),
     /// Any other path.
@@ -42,7 +42,7 @@ pub enum Body {
 
 /// The text format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExpositionFormat {
     /// OpenMetrics 1.0, for clients that accept it.
     OpenMetrics,
     /// The older format of Prometheus (0.0.4), for all other clients.
@@ -70,13 +70,13 @@ pub fn read(head: &[u8]) -> Option<Request> {
     })
 }
 
-fn format(headers: &[httparse::Header<'_>]) -> Format {
+fn format(headers: &[httparse::Header<'_>]) -> ExpositionFormat {
     let accepts = headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
     let texts = accepts.filter_map(|header| std::str::from_utf8(header.value).ok());
     let mut kinds = texts.flat_map(|text| text.split([',', ';'])).map(str::trim);
     match kinds.any(|kind| kind.eq_ignore_ascii_case("application/openmetrics-text")) {
-        true => Format::OpenMetrics,
-        false => Format::Prometheus,
+        true => ExpositionFormat::OpenMetrics,
+        false => ExpositionFormat::Prometheus,
     }
 }
 
@@ -133,10 +133,10 @@ pub fn answer<T: AsRef<str>>(
 ) -> Vec<u8> {
     match request {
         Request::Metrics(body, format) => match (metrics(), format) {
-            (Ok(page), Format::OpenMetrics) => {
+            (Ok(page), ExpositionFormat::OpenMetrics) => {
                 response("200 OK", OPEN_METRICS, page.as_ref(), body)
             }
-            (Ok(page), Format::Prometheus) => {
+            (Ok(page), ExpositionFormat::Prometheus) => {
                 response("200 OK", PROMETHEUS, &to_prometheus(page.as_ref()), body)
             }
             (Err(why), _) => response("503 Service Unavailable", PLAIN, &(why + "\n"), body),
@@ -180,11 +180,14 @@ mod tests {
         for end in 0..get.len() {
             assert_eq!(read(&get[..end]), None, "{end}");
         }
-        assert_eq!(read(get), Some(Request::Metrics(Body::Full, Format::Prometheus)));
+        assert_eq!(read(get), Some(Request::Metrics(Body::Full, ExpositionFormat::Prometheus)));
         assert_eq!(read(b"HEAD / HTTP/1.0\n\n"), Some(Request::Index(Body::HeadOnly)));
         for (target, wanted) in [
-            ("http://a:9909/metrics", Request::Metrics(Body::Full, Format::Prometheus)),
-            ("HTTP://[::1]/metrics?x=/", Request::Metrics(Body::Full, Format::Prometheus)),
+            ("http://a:9909/metrics", Request::Metrics(Body::Full, ExpositionFormat::Prometheus)),
+            (
+                "HTTP://[::1]/metrics?x=/",
+                Request::Metrics(Body::Full, ExpositionFormat::Prometheus),
+            ),
             ("http://a", Request::Index(Body::Full)),
             ("http://a?/metrics", Request::Index(Body::Full)),
             ("http://a/etc/metrics", Request::NotFound(Body::Full)),
@@ -199,11 +202,14 @@ mod tests {
         for (accept, format) in [
             (
                 "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2",
-                Format::OpenMetrics,
+                ExpositionFormat::OpenMetrics,
             ),
-            ("text/plain;q=0.5, APPLICATION/OpenMetrics-Text ;q=0.4", Format::OpenMetrics),
-            ("text/plain;version=0.0.4", Format::Prometheus),
-            ("*/*", Format::Prometheus),
+            (
+                "text/plain;q=0.5, APPLICATION/OpenMetrics-Text ;q=0.4",
+                ExpositionFormat::OpenMetrics,
+            ),
+            ("text/plain;version=0.0.4", ExpositionFormat::Prometheus),
+            ("*/*", ExpositionFormat::Prometheus),
         ] {
             let request = format!("GET /metrics HTTP/1.1\r\naccept: {accept}\r\n\r\n");
             assert_eq!(read(request.as_bytes()), Some(Request::Metrics(Body::Full, format)));
@@ -220,11 +226,11 @@ mod tests {
     #[test]
     fn the_answer_to_head_has_the_length_of_the_body() {
         let page = || Ok::<_, String>("x 1\n");
-        let whole = answer(Request::Metrics(Body::Full, Format::Prometheus), page);
-        let head = answer(Request::Metrics(Body::HeadOnly, Format::Prometheus), page);
+        let whole = answer(Request::Metrics(Body::Full, ExpositionFormat::Prometheus), page);
+        let head = answer(Request::Metrics(Body::HeadOnly, ExpositionFormat::Prometheus), page);
         assert_eq!(whole.strip_prefix(head.as_slice()), Some(&b"x 1\n"[..]));
         assert!(String::from_utf8(head).unwrap().contains("\r\nContent-Length: 4\r\n"));
-        let none = answer(Request::Metrics(Body::Full, Format::Prometheus), || {
+        let none = answer(Request::Metrics(Body::Full, ExpositionFormat::Prometheus), || {
             Err::<&str, _>("why".to_owned())
         });
         assert!(none.starts_with(b"HTTP/1.1 503 ") && none.ends_with(b"\r\n\r\nwhy\n"));

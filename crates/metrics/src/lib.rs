@@ -22,7 +22,7 @@ mod page;
 mod table;
 
 pub use page::Page;
-pub use table::{Kind, Metric, Row, TABLE, metrics_page, rows};
+pub use table::{Metric, MetricKind, Row, TABLE, metrics_page, rows};
 
 /// Most interfaces with series on a page: those that were added first.
 pub const NIS_MAX: usize = 32;

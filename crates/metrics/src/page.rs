@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 
-use crate::table::{Kind, Metric, Row};
+use crate::table::{Metric, MetricKind, Row};
 
 /// The bounds of a histogram's buckets on a page: 1.024 us to 137 s.
 const BOUNDS: usize = 28;
@@ -55,17 +55,17 @@ struct Buckets {
 impl Page {
     /// Sets a gauge.
     pub fn gauge(&mut self, metric: Metric, labels: &[&str], value: i64) {
-        self.add(metric, Kind::Gauge, labels, Value::Gauge(value));
+        self.add(metric, MetricKind::Gauge, labels, Value::Gauge(value));
     }
 
     /// Sets a gauge that is not a whole number.
     pub fn gauge_f64(&mut self, metric: Metric, value: f64) {
-        self.add(metric, Kind::Gauge, &[], Value::GaugeF64(value));
+        self.add(metric, MetricKind::Gauge, &[], Value::GaugeF64(value));
     }
 
     /// Sets a counter.
     pub fn count(&mut self, metric: Metric, labels: &[&str], value: u64) {
-        self.add(metric, Kind::Counter, labels, Value::Counter(value));
+        self.add(metric, MetricKind::Counter, labels, Value::Counter(value));
     }
 
     /// Sets a counter of a driver.
@@ -86,7 +86,7 @@ impl Page {
 
     /// Sets a counter of seconds.
     pub fn seconds(&mut self, metric: Metric, value: f64) {
-        self.add(metric, Kind::Counter, &[], Value::Seconds(value));
+        self.add(metric, MetricKind::Counter, &[], Value::Seconds(value));
     }
 
     /// Sets a histogram.
@@ -102,10 +102,10 @@ impl Page {
             .collect();
         buckets.push((f64::INFINITY, summary.samples - before));
         let value = Buckets { sum: summary.sum as f64 / 1e9, samples: summary.samples, buckets };
-        self.add(metric, Kind::Histogram, labels, Value::Histogram(value));
+        self.add(metric, MetricKind::Histogram, labels, Value::Histogram(value));
     }
 
-    fn add(&mut self, metric: Metric, kind: Kind, labels: &[&str], value: Value) {
+    fn add(&mut self, metric: Metric, kind: MetricKind, labels: &[&str], value: Value) {
         let row = metric.row();
         assert!(
             row.kind == kind && row.labels.len() == labels.len(),
@@ -141,9 +141,11 @@ impl Collector for Page {
 fn encode_family(encoder: &mut DescriptorEncoder<'_>, row: &Row, series: &[Series]) -> fmt::Result {
     let (name, kind) = match row.kind {
         // The format adds what the name of every counter ends in.
-        Kind::Counter => (row.name.strip_suffix("_total").unwrap_or(row.name), MetricType::Counter),
-        Kind::Gauge => (row.name, MetricType::Gauge),
-        Kind::Histogram => (row.name, MetricType::Histogram),
+        MetricKind::Counter => {
+            (row.name.strip_suffix("_total").unwrap_or(row.name), MetricType::Counter)
+        }
+        MetricKind::Gauge => (row.name, MetricType::Gauge),
+        MetricKind::Histogram => (row.name, MetricType::Histogram),
     };
     let mut family = encoder.encode_descriptor(name, row.help, None, kind)?;
     for Series { labels, value } in series {

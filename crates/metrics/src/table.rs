@@ -9,7 +9,7 @@ use lustrine_lnet::driver_report::DriverMetric;
 
 /// What a value means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// A count that only grows, from the node's start on.
     Counter,
     /// The current value.
@@ -18,13 +18,13 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     /// Its name in the exposition format.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         }
     }
 }
@@ -35,7 +35,7 @@ pub struct Row {
     /// Its name in Prometheus; a histogram's series add `_bucket`, `_sum`, `_count`.
     pub name: &'static str,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The names of its labels.
     pub labels: &'static [&'static str],
     /// What it counts or measures.
@@ -51,7 +51,7 @@ macro_rules! metrics {
 
         /// All metrics, in the order of the page and of the reference.
         pub const TABLE: &[Row] = &[$(Row {
-            name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help,
+            name: $name, kind: MetricKind::$kind, labels: &[$($label),*], help: $help,
         },)*];
     };
 }
@@ -153,7 +153,7 @@ impl Metric {
 impl From<&'static DriverMetric> for Row {
     fn from(metric: &'static DriverMetric) -> Row {
         let DriverMetric { name, label, help } = metric;
-        Row { name, kind: Kind::Counter, labels: label.as_slice(), help }
+        Row { name, kind: MetricKind::Counter, labels: label.as_slice(), help }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use lustrine_metrics::{Kind, Row, rows};
+use lustrine_metrics::{MetricKind, Row, rows};
 use lustrine_socklnd::{Counters, METRICS};
 use serde_json::Value;
 
@@ -55,8 +55,10 @@ fn words(query: &str) -> Vec<(&str, &str)> {
 fn row_of(series: &str) -> Option<Row> {
     let parts = ["_bucket", "_sum", "_count"];
     rows(METRICS).into_iter().find(|row| match row.kind {
-        Kind::Histogram => parts.iter().any(|part| series.strip_suffix(part) == Some(row.name)),
-        Kind::Counter | Kind::Gauge => row.name == series,
+        MetricKind::Histogram => {
+            parts.iter().any(|part| series.strip_suffix(part) == Some(row.name))
+        }
+        MetricKind::Counter | MetricKind::Gauge => row.name == series,
     })
 }
 

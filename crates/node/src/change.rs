@@ -74,7 +74,7 @@ struct LoopWork {
     changes: Vec<Change>,
     /// Listeners of interfaces that are added.
     listeners: Vec<BoundListener>,
-    /// Which consoles the selftest service obeys.
+    /// The consoles that the selftest service accepts.
     selftest: Option<Arc<ServicePolicy>>,
 }
 
@@ -158,7 +158,7 @@ impl NodeHandle {
                 Step::ConfigurePeer(peer) => described.push(peer),
                 Step::RemoveNids(nids) => forget.extend(nids),
                 Step::Tunables(_) => {
-                    let tunables = self.current.life.limited(&next.tunables);
+                    let tunables = self.current.context.limited(&next.tunables);
                     work.changes.push(Change::Tunables(Box::new(tunables)));
                 }
                 Step::SelftestPolicy => {
@@ -179,8 +179,8 @@ impl NodeHandle {
                     }
                     next.add_ni(&ni, lets_in.then(|| ni.addrs()[0]));
                     work.changes.push(Change::AddNi {
-                        core: self.current.life.core_ni(&ni),
-                        driver: self.current.life.driver_ni(&ni),
+                        core: self.current.context.core_ni(&ni),
+                        driver: self.current.context.driver_ni(&ni),
                     });
                 }
                 Step::ConnsPerPeer(index, conns_per_peer) => {

@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lustrine_control::{
-    ANSWER_LEN_MAX, Answer, AnswerError, Greeting, NodeAbout, REQUEST_LEN_MAX, Request, Session,
-    Turn, VersionError,
+    ANSWER_LEN_MAX, Answer, AnswerError, Greeting, LineResponse, NodeAbout, REQUEST_LEN_MAX,
+    Request, Session, VersionError,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, fchmod};
@@ -331,9 +331,9 @@ fn serve_caller(stream: &UnixStream, node: &NodeHandle) -> io::Result<()> {
             return Ok(());
         }
         let (text, open) = match session.on_line(&line) {
-            Turn::Call(request) => (caller.call(&request).to_line(), true),
-            Turn::Reply(text) => (text, true),
-            Turn::Close(text) => (text, false),
+            LineResponse::Call(request) => (caller.call(&request).to_line(), true),
+            LineResponse::Reply(text) => (text, true),
+            LineResponse::Close(text) => (text, false),
         };
         (&mut &*stream).write_all(text.as_bytes())?;
         stream.set_read_timeout(Some(silence_max(&caller)))?;

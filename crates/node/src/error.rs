@@ -26,7 +26,7 @@ pub enum StartError {
         addr: SocketAddr,
         /// The system's error.
         error: io::Error,
-        /// Advice.
+        /// What the user can do about it.
         hint: &'static str,
     },
     /// A peer of the configuration is the node itself.

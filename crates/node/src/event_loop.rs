@@ -34,7 +34,7 @@ mod report;
 const ACCEPTS_MAX: usize = 64;
 
 /// How long a listener rests when descriptors or memory are used up.
-const ACCEPT_REST: Nanos = Nanos::from_millis(100);
+const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 
 const WAKE_TOKEN: u64 = u64::MAX;
 
@@ -53,7 +53,7 @@ pub(crate) struct EventLoop {
     /// When the poller was asked last.
     pub(crate) looked_at: Time,
     /// Listeners stay closed until then.
-    pub(crate) rest_until: Time,
+    pub(crate) accept_paused_until: Time,
     pub(crate) stopping: bool,
     /// The callers that wait for pings and discoveries.
     pub(crate) replies: HashMap<u64, mpsc::Sender<ProbeResult>>,
@@ -156,7 +156,11 @@ impl EventLoop {
 
     /// When there is something to do although nothing is reported.
     fn next_deadline(&self) -> Time {
-        let rest = if self.rest_until == Time::ZERO { Time::NEVER } else { self.rest_until };
+        let rest = if self.accept_paused_until == Time::ZERO {
+            Time::NEVER
+        } else {
+            self.accept_paused_until
+        };
         self.partition.next_deadline().min(rest).min(self.watch.deadline())
     }
 
@@ -173,7 +177,7 @@ impl EventLoop {
             }
         }
         self.read_mailbox(now);
-        self.end_rest(now);
+        self.resume_accepting(now);
         let mut round_at = now;
         for _ in 0..ROUNDS_MAX {
             if !self.partition.round(round_at, &mut self.io) {
@@ -207,7 +211,7 @@ impl EventLoop {
     }
 
     fn accept_pending(&mut self, now: Time, index: usize) {
-        if self.rest_until != Time::ZERO {
+        if self.accept_paused_until != Time::ZERO {
             return;
         }
         for _ in 0..ACCEPTS_MAX {
@@ -217,7 +221,7 @@ impl EventLoop {
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, local = %listener.local, "cannot accept; resting");
-                    self.rest(now);
+                    self.pause_accepting(now);
                     return;
                 }
             };
@@ -237,18 +241,18 @@ impl EventLoop {
     }
 
     /// Takes the listeners out of the poller, which would report them again and again.
-    fn rest(&mut self, now: Time) {
-        self.rest_until = now + ACCEPT_REST;
+    fn pause_accepting(&mut self, now: Time) {
+        self.accept_paused_until = now + ACCEPT_PAUSE;
         for listener in self.listeners.iter().flatten() {
             let _ = self.io.poller.remove(&listener.socket);
         }
     }
 
-    fn end_rest(&mut self, now: Time) {
-        if self.rest_until == Time::ZERO || now < self.rest_until {
+    fn resume_accepting(&mut self, now: Time) {
+        if self.accept_paused_until == Time::ZERO || now < self.accept_paused_until {
             return;
         }
-        self.rest_until = Time::ZERO;
+        self.accept_paused_until = Time::ZERO;
         for (index, listener) in self.listeners.iter().enumerate() {
             let Some(listener) = listener else { continue };
             let token = OTHER_TOKEN | index as u64;

@@ -72,12 +72,12 @@ pub(crate) struct Current {
     /// Held during a change, from reading the configuration to the last loop's answer, so that
     /// changes have an order.
     pub(crate) changing: Mutex<Changing>,
-    pub(crate) life: Life,
+    pub(crate) context: NodeContext,
 }
 
 /// What does not change while a node runs, and what later parts need.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Life {
+pub(crate) struct NodeContext {
     pub(crate) cpts: u16,
     pub(crate) incarnation: u64,
     /// Largest number of connections for each loop, limited by the descriptors.
@@ -88,8 +88,8 @@ impl Current {
     /// A handle to a node whose loops answer nothing.
     #[cfg(test)]
     pub(crate) fn of(info: NodeInfo) -> Current {
-        let life = Life { cpts: 1, incarnation: 1, connections_max: 16 };
-        Current { info: RwLock::new(Arc::new(info)), changing: Mutex::default(), life }
+        let context = NodeContext { cpts: 1, incarnation: 1, connections_max: 16 };
+        Current { info: RwLock::new(Arc::new(info)), changing: Mutex::default(), context }
     }
 }
 
@@ -174,7 +174,7 @@ impl NodeHandle {
     }
 }
 
-impl Life {
+impl NodeContext {
     /// The tunables of a loop.
     pub(crate) fn limited(&self, tunables: &Tunables) -> Tunables {
         let mut limited = tunables.clone();

@@ -50,7 +50,7 @@ pub(crate) enum LoopMessage {
 /// Changes to a loop, which it applies in one turn.
 pub(crate) struct ChangeOrder {
     pub(crate) changes: Arc<[Change]>,
-    /// Which consoles the selftest service obeys from now on.
+    /// The consoles that the selftest service accepts from now on.
     pub(crate) selftest: Option<Arc<ServicePolicy>>,
     /// Listeners of interfaces that are added; for the loop that has the listeners.
     pub(crate) listeners: Vec<BoundListener>,
@@ -67,7 +67,7 @@ pub(crate) enum ConsoleMessage {
     InUse(mpsc::Sender<bool>),
     /// An RPC has ended.
     RpcOutcome(RpcOutcome),
-    /// Stop.
+    /// The loop closes its connections and ends.
     Stop,
 }
 

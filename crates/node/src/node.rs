@@ -21,7 +21,7 @@ use lustrine_sys::{
 use crate::console::ConsoleSlot;
 use crate::error::StartError;
 use crate::event_loop::EventLoop;
-use crate::handle::{Current, Life, NodeHandle, NodeInfo};
+use crate::handle::{Current, NodeContext, NodeHandle, NodeInfo};
 use crate::idle::IdlePolicy;
 use crate::listener::{BoundListener, leads_to, open_listeners, socket_options};
 use crate::loop_io::LoopIo;
@@ -131,12 +131,12 @@ impl Node {
             partitions: partitions.iter().map(|partition| partition.cpus.clone()).collect(),
         });
         let cpts = partitions.len() as u16;
-        let life = Life {
+        let context = NodeContext {
             cpts,
             incarnation: Clock::Wall.now(),
             connections_max: connections_max(descriptors, cpts),
         };
-        let builder = Builder { config, nis: &nis, identity: identity.identity, life };
+        let builder = Builder { config, nis: &nis, identity: identity.identity, context };
         let node = builder.start(&partitions, listeners, info)?;
         node.describe_peers(&config.peers)?;
         Ok(node)
@@ -192,7 +192,7 @@ struct Builder<'a> {
     config: &'a NodeConfig,
     nis: &'a [ResolvedNi],
     identity: Identity,
-    life: Life,
+    context: NodeContext,
 }
 
 impl Builder<'_> {
@@ -213,7 +213,7 @@ impl Builder<'_> {
         // A node that fails while starting stops the loops that it has: see `Drop`.
         let (loops, console) = (senders.as_slice().into(), Arc::new(ConsoleSlot::default()));
         let current =
-            Current { info: RwLock::new(info), changing: Mutex::default(), life: self.life };
+            Current { info: RwLock::new(info), changing: Mutex::default(), context: self.context };
         let loads = Arc::default();
         let handle = NodeHandle { current: Arc::new(current), loops, console, loads };
         let mut node = Node { handle, threads: Vec::new() };
@@ -245,7 +245,7 @@ impl Builder<'_> {
         (sleeper, mailbox): (Sleeper, Mailbox<LoopMessage>),
         others: &[Sender<LoopMessage>],
     ) -> Result<EventLoop, StartError> {
-        let tunables = self.life.limited(&self.config.tunables);
+        let tunables = self.context.limited(&self.config.tunables);
         let selftest_memory = (tunables.selftest.selftest_memory as u64) << 20;
         let mut io = LoopIo::new(
             Poller::new(256)?,
@@ -253,16 +253,16 @@ impl Builder<'_> {
             socket_options(&self.config.tunables),
         );
         let topology = Topology {
-            nis: self.nis.iter().map(|ni| self.life.core_ni(ni)).collect(),
+            nis: self.nis.iter().map(|ni| self.context.core_ni(ni)).collect(),
             identity: self.identity,
-            incarnation: self.life.incarnation,
+            incarnation: self.context.incarnation,
             hash_seed: drawn(),
             cpt,
-            cpts: self.life.cpts,
+            cpts: self.context.cpts,
             tunables: tunables.lnet.clone(),
         };
         let driver = DriverConfig {
-            nis: self.nis.iter().map(|ni| self.life.driver_ni(ni)).collect(),
+            nis: self.nis.iter().map(|ni| self.context.driver_ni(ni)).collect(),
             identity: self.identity,
             accept: match self.config.accept {
                 AcceptPolicy::All => Accept::All,
@@ -271,7 +271,7 @@ impl Builder<'_> {
             tunables: tunables.socklnd.clone(),
             lnet_tunables: tunables.lnet.clone(),
             cpt,
-            cpts: self.life.cpts,
+            cpts: self.context.cpts,
             seed: drawn(),
         };
         let wall_seconds = Clock::Wall.now() / 1_000_000_000;
@@ -293,7 +293,7 @@ impl Builder<'_> {
             sleeper,
             waiting: IdlePolicy::new(tunables.loops.spin_us),
             looked_at: Time::ZERO,
-            rest_until: Time::ZERO,
+            accept_paused_until: Time::ZERO,
             stopping: false,
             replies: HashMap::new(),
             tickets: 0,

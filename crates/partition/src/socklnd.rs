@@ -32,7 +32,7 @@ pub enum StreamReport {
     Ready {
         /// The stream.
         sock: SockId,
-        /// Which of these.
+        /// What the stream is ready for.
         readiness: Readiness,
     },
 }

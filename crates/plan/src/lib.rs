@@ -37,7 +37,7 @@ mod table;
 pub use compare::{Compared, Comparison, Verdict, compare};
 pub use csv::csv;
 pub use host_list::{HostListError, host_list};
-pub use limits::{Checked, Limit, Sense};
+pub use limits::{Checked, Limit};
 pub use lines::Range;
 pub use lustrine_document::Problems;
 pub use model::{Dimension, Group, Members, Plan, Size, Spread, Step, Test, TestKind};
@@ -46,9 +46,9 @@ pub use page::{page, page_of_runs};
 pub use points::{Flow, Nodes, Point, TooManyPoints, points};
 pub use provenance::{Changed, Machine, NetDevice, NodeSettings, Provenance};
 pub use results::{
-    ClientResult, End, Kind, Latency, NodeCounters, OpCounts, PointResult, Results, Row,
+    ClientResult, End, ErrorCount, Latency, NodeCounters, OpCounts, PointResult, Results, Row,
 };
-pub use run::{Env, Progress, RunError, Stage, UnexpectedAnswer, run};
+pub use run::{Env, PlanProgress, RunError, Stage, UnexpectedAnswer, run};
 pub use start::{
     HOST, Missing, MissingHost, Start, StartMethod, StartMethodError, Started, StartedHost,
     missing_lines, printable,

@@ -1,4 +1,4 @@
-//! Limits that results must hold, such as `read 1M >= 9 GiB/s`, for scripts and CI.
+//! Limits that results must meet, such as `read 1M >= 9 GiB/s`, for scripts and CI.
 
 use lustrine_document::nearest;
 use serde::Serialize;
@@ -7,22 +7,13 @@ use crate::lines::{LineKey, Metric, lines};
 use crate::model::TestKind;
 use crate::results::{End, Results};
 
-/// Which side of a limit is good.
+/// The sign of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sense {
+enum Sense {
     /// The value must be at least the limit: `>=`.
     AtLeast,
     /// The value must be at most the limit: `<=`.
     AtMost,
-}
-
-impl Sense {
-    fn sign(self) -> &'static str {
-        match self {
-            Sense::AtLeast => ">=",
-            Sense::AtMost => "<=",
-        }
-    }
 }
 
 /// A limit. It concerns the largest value of the lines that it selects.
@@ -38,15 +29,15 @@ pub struct Limit {
     value: f64,
 }
 
-/// Whether results hold a limit.
+/// Whether results meet a limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Checked {
     /// The limit, as it was given.
     pub limit: String,
     /// The name of the results.
     pub results: String,
-    /// Whether they hold it.
-    pub held: bool,
+    /// Whether they meet it.
+    pub met: bool,
     /// The line with the largest value; absent if no line has one.
     pub line: Option<String>,
     /// That value: in MiB/s, operations per second, microseconds, or errors.
@@ -92,22 +83,20 @@ impl Limit {
     ///
     /// # Errors
     /// What is wrong, with a suggestion, in a text for people.
-    pub fn parse(text: &str, sense: Sense) -> Result<Limit, String> {
-        let example = match sense {
-            Sense::AtLeast => "'read >= 9 GiB/s'",
-            Sense::AtMost => "'p99 <= 2 ms'",
+    pub fn parse(text: &str) -> Result<Limit, String> {
+        let wrong = |what: String| {
+            format!("{text:?}: {what}; examples are 'read >= 9 GiB/s' and 'p99 <= 2 ms'")
         };
-        let wrong = |what: String| format!("{text:?}: {what}; an example is {example}");
         let Some(at) = text.find(['<', '>', '=']) else {
-            return Err(wrong(format!("there is no {}", sense.sign())));
+            return Err(wrong("there is no >= or <=".to_owned()));
         };
         let (words, rest) = text.split_at(at);
-        let Some(amount) = rest.strip_prefix(sense.sign()) else {
-            let option = match sense {
-                Sense::AtLeast => "--fail-below takes what must be reached, with >=",
-                Sense::AtMost => "--fail-above takes what must not be exceeded, with <=",
-            };
-            return Err(wrong(option.to_owned()));
+        let (amount, sense) = if let Some(amount) = rest.strip_prefix(">=") {
+            (amount, Sense::AtLeast)
+        } else if let Some(amount) = rest.strip_prefix("<=") {
+            (amount, Sense::AtMost)
+        } else {
+            return Err(wrong("a limit has >= or <=".to_owned()));
         };
         let mut limit = Limit {
             text: text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -167,19 +156,19 @@ impl Limit {
             && self.concurrency.is_none_or(|concurrency| concurrency == key.concurrency)
     }
 
-    /// Whether results hold it. A run that did not complete holds no limit.
+    /// Whether results meet it. A run that did not complete fails every limit.
     pub fn check(&self, name: &str, results: &Results) -> Checked {
         let text = &self.text;
         let mut checked = Checked {
             limit: text.clone(),
             results: name.to_owned(),
-            held: false,
+            met: false,
             line: None,
             value: None,
-            sentence: format!("{name}: {text}: not held, because no line measures it"),
+            sentence: format!("{name}: {text}: not met, because no line measures it"),
         };
         if results.end != End::Complete {
-            checked.sentence = format!("{name}: {text}: not held, because the run ended early");
+            checked.sentence = format!("{name}: {text}: not met, because the run ended early");
             return checked;
         }
         let all = lines(results);
@@ -189,13 +178,13 @@ impl Limit {
         let most = values.iter().max_by(|one, two| one.1.middle.total_cmp(&two.1.middle));
         let Some((line, range)) = most else { return checked };
         let value = range.middle;
-        checked.held = match self.sense {
+        checked.met = match self.sense {
             Sense::AtLeast => value >= self.value,
             Sense::AtMost => value <= self.value,
         };
         (checked.line, checked.value) = (Some(line.key.to_string()), Some(value));
         let mut sentence = format!("{name}: {text}: ");
-        sentence += if checked.held { "held" } else { "not held" };
+        sentence += if checked.met { "met" } else { "not met" };
         sentence += &format!(", {} has {}", line.key, self.metric.text(value));
         let difference = (value - self.value).abs();
         let side = if value < self.value { "below" } else { "above" };

@@ -8,11 +8,11 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{ClientStats, Counters, LnetCounters};
 
 use crate::points::{Line, Point};
-use crate::results::{ClientResult, Kind, Latency, NodeCounters, OpCounts, PointResult, Row};
+use crate::results::{ClientResult, ErrorCount, Latency, NodeCounters, OpCounts, PointResult, Row};
 
 /// A point while it is measured: the latest statistics.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct PlanProgress {
     /// How long it has been measured.
     pub elapsed: Nanos,
     /// The planned time.
@@ -159,7 +159,7 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
         clients.values().flatten().for_each(|sum| all.add(sum));
         let missing = clients.iter().filter(|(_, sum)| sum.is_none()).map(|(nid, _)| *nid);
         let (mute, lost): (Vec<Nid>, Vec<Nid>) = missing.partition(|nid| silent.has(nid));
-        let kinds = all.failed.iter().map(|(errno, count)| Kind {
+        let kinds = all.failed.iter().map(|(errno, count)| ErrorCount {
             errno: *errno,
             what: meaning(*errno),
             count: *count,
@@ -210,7 +210,7 @@ pub(crate) fn live(
     silent: &Silent,
     (before, after): (&Mark, &Mark),
     elapsed: Nanos,
-) -> Progress {
+) -> PlanProgress {
     let (mut rows, mut clients) = (Vec::new(), BTreeMap::<Nid, Sum>::new());
     for (line, of_line) in point.lines.iter().zip(sums(point, silent, before, after)) {
         let mut all = None;
@@ -222,7 +222,7 @@ pub(crate) fn live(
         rows.push((line.title(), all.map(|all| all.counted())));
     }
     let clients = clients.into_iter().map(|(nid, sum)| (nid, sum.counted())).collect();
-    Progress { elapsed, of: point.time, rows, clients }
+    PlanProgress { elapsed, of: point.time, rows, clients }
 }
 
 /// The results of each client of each line; `None` where they cannot be known.

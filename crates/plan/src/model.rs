@@ -140,9 +140,9 @@ pub enum Spread {
     /// Consecutive clients share consecutive servers, in these numbers (`lst add_test
     /// --distribute`).
     Rows {
-        /// Clients.
+        /// The number of clients of a batch.
         clients: u32,
-        /// Servers.
+        /// The number of servers that each batch of clients uses.
         servers: u32,
     },
     /// Each client has all servers.

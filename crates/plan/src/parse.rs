@@ -6,7 +6,8 @@ mod steps;
 mod tests;
 
 use lustrine_document::{
-    Fields, Format, Limits, Problem, Problems, Reader, Section, decimal, load, nearest, read_keys,
+    DocumentFormat, Fields, Limits, Problem, Problems, Reader, Section, decimal, load, nearest,
+    read_keys,
 };
 use lustrine_yaml::{Content, clipped};
 
@@ -24,7 +25,7 @@ const LOCAL_MAX: i64 = 64;
 /// Names with another meaning in a sweep.
 const TAKEN: [&str; 3] = ["concurrency", "size", "rate"];
 
-const FORMAT: Format = Format {
+const FORMAT: DocumentFormat = DocumentFormat {
     limits: Limits { bytes: 1 << 20, depth: 16, values: 1 << 16 },
     example: "groups: {clients: [10.0.0.1@tcp]}",
     key: "groups:",

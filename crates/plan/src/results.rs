@@ -51,7 +51,7 @@ pub struct Results {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, from = "EndFields")]
 pub enum End {
-    /// Completely.
+    /// All of the plan was measured.
     Complete,
     /// With an error.
     Failed {
@@ -125,7 +125,7 @@ pub struct Row {
     pub all: OpCounts,
     /// Failed operations by kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub error_kinds: Vec<Kind>,
+    pub error_kinds: Vec<ErrorCount>,
     /// Clients that are missing because they report no statistics: kernel nodes with several tests.
     pub silent: u32,
     /// Clients that are missing because they did not answer.
@@ -226,7 +226,7 @@ impl Latency {
 
 /// A kind of error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kind {
+pub struct ErrorCount {
     /// A positive errno is the server's, a negative one the client's.
     pub errno: i32,
     /// Its meaning for people.

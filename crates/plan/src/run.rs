@@ -8,7 +8,7 @@ use lustrine_selftest::console::{Answer, Command, Detail, NodeReply, NodeState, 
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{Counters, FEATURES_KNOWN};
 
-pub use crate::measure::Progress;
+pub use crate::measure::PlanProgress;
 use crate::measure::{Mark, Silent, live, result};
 use crate::model::Plan;
 use crate::points::{BATCH, Flow, Point, from, new_test, to};
@@ -73,7 +73,7 @@ pub trait Env {
     fn on_result(&mut self, rows: &[(String, Option<OpCounts>)]);
 
     /// The live view of the present moment.
-    fn on_progress(&mut self, live: &Progress);
+    fn on_progress(&mut self, live: &PlanProgress);
 
     /// A warning.
     fn warn(&mut self, text: &str);
@@ -376,8 +376,8 @@ fn why(said: &NodeReply) -> String {
         }
         (Reply::None { why, .. }, _) => format!("{nid}: {why}"),
         (Reply::Refused(lustrine_selftest::errno::EPERM), _) => format!(
-            "{nid} does not obey this console: set `selftest: full`, or this console's NID as \
-             `selftest_consoles`, under `lustrine:` in that node's configuration"
+            "{nid} does not accept load requests from this console. On that node set `selftest: \
+             full`, or add this console's NID to `selftest_consoles`"
         ),
         (Reply::Refused(errno), _) => match lustrine_selftest::errno::name(*errno) {
             Some(name) => format!("{nid} refused with {name}"),

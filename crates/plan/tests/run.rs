@@ -3,8 +3,8 @@
 
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_plan::{
-    End, Env, MissingHost, Nodes, OpCounts, Plan, PointResult, Progress, Results, RunError, Stage,
-    Started, StartedHost, csv, page, points, run, table,
+    End, Env, MissingHost, Nodes, OpCounts, Plan, PlanProgress, PointResult, Results, RunError,
+    Stage, Started, StartedHost, csv, page, points, run, table,
 };
 use lustrine_selftest::console::{Answer, Command, Console, Reply, Target};
 use lustrine_selftest::errno::ESRCH;
@@ -37,7 +37,7 @@ struct Site {
     /// When the user interrupts the run, and when a node crashes.
     interrupt_at: Time,
     dies_at: Option<(Time, usize, StopKind)>,
-    seen: Vec<Progress>,
+    seen: Vec<PlanProgress>,
     titles: Vec<String>,
     stages: Vec<Stage>,
     finished: Vec<Vec<(String, Option<OpCounts>)>>,
@@ -160,7 +160,7 @@ impl Env for Site {
         self.finished.push(rows.to_vec());
     }
 
-    fn on_progress(&mut self, live: &Progress) {
+    fn on_progress(&mut self, live: &PlanProgress) {
         self.seen.push(live.clone());
     }
 

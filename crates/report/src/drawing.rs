@@ -5,7 +5,7 @@ use crate::palette::Tone;
 
 /// What a drawing is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format<'t> {
+pub enum DrawingFormat<'t> {
     /// A page, beside text.
     Page,
     /// A slide of 16:9, by itself.
@@ -17,11 +17,13 @@ pub enum Format<'t> {
     },
 }
 
-impl Format<'_> {
+impl DrawingFormat<'_> {
     /// The title of a plot: a slide says what the heading of the page says.
     pub(crate) fn title(&self, title: &str) -> String {
         match self {
-            Format::Slide { heading, .. } if !heading.is_empty() && !title.starts_with(heading) => {
+            DrawingFormat::Slide { heading, .. }
+                if !heading.is_empty() && !title.starts_with(heading) =>
+            {
                 format!("{heading}: {title}")
             }
             _ => title.to_owned(),
@@ -30,7 +32,7 @@ impl Format<'_> {
 
     /// The line below a slide.
     pub(crate) fn foot(&self, margin: f64) -> Option<Shape> {
-        let Format::Slide { foot, .. } = self else { return None };
+        let DrawingFormat::Slide { foot, .. } = self else { return None };
         let (width, height) = SLIDE;
         let words = fitted(foot, FOOT, Weight::Regular, width - 2.0 * margin);
         Some(Shape::Text(Text::new((margin, height - 10.0), &words, FOOT, Tone::Dim)))
@@ -52,7 +54,7 @@ const WIDER_MEDIUM: f64 = 1.28;
 /// A plot that can be drawn for a page and for a slide.
 pub trait Draw {
     /// The drawing; `None` if there is nothing to draw.
-    fn drawing(&self, format: Format<'_>) -> Option<Drawing>;
+    fn drawing(&self, format: DrawingFormat<'_>) -> Option<Drawing>;
 }
 
 /// Shapes in the order in which they are drawn.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::drawing::{Draw, Drawing, Format};
+use crate::drawing::{Draw, Drawing, DrawingFormat};
 use crate::palette::{DARK, LIGHT};
 use crate::svg::escaped;
 use crate::{png, svg};
@@ -173,8 +173,8 @@ impl Page {
 
     /// A plot; nothing if there is nothing to draw.
     pub fn figure(&mut self, plot: &impl Draw) {
-        let slide = Format::Slide { heading: &self.heading, foot: &self.foot };
-        let drawings = (plot.drawing(Format::Page), plot.drawing(slide));
+        let slide = DrawingFormat::Slide { heading: &self.heading, foot: &self.foot };
+        let drawings = (plot.drawing(DrawingFormat::Page), plot.drawing(slide));
         let (Some(in_page), Some(slide)) = drawings else { return };
         let number = self.figures.len() + 1;
         let name = slug(&format!("{number:02} {}", slide.title));

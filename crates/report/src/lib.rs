@@ -16,7 +16,7 @@ mod png;
 mod svg;
 mod ticks;
 
-pub use drawing::{Draw, Drawing, Format};
+pub use drawing::{Draw, Drawing, DrawingFormat};
 pub use html::{Figure, FinishedPage, Page};
 pub use matrix::Matrix;
 pub use plot::{Axis, Line, LineStyle, Plot, coinciding};

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::drawing::{
-    Anchor, Direction, Draw, Drawing, Format, Pen, Rect, SLIDE, Shape, Text, fitted, room, widest,
+    Anchor, Direction, Draw, Drawing, DrawingFormat, Pen, Rect, SLIDE, Shape, Text, fitted, room,
+    widest,
 };
 use crate::font::Weight;
 use crate::numbers::grouped;
@@ -43,7 +44,7 @@ pub struct Matrix {
     pub values: Vec<Vec<Option<f64>>>,
     /// Row and column of the values that stand out.
     pub marked: BTreeSet<(usize, usize)>,
-    /// What is said of them.
+    /// What the marks mean.
     pub meaning: String,
 }
 
@@ -63,7 +64,7 @@ struct Layout {
 }
 
 impl Draw for Matrix {
-    fn drawing(&self, format: Format<'_>) -> Option<Drawing> {
+    fn drawing(&self, format: DrawingFormat<'_>) -> Option<Drawing> {
         if self.down.is_empty() || self.across.is_empty() {
             return None;
         }
@@ -89,10 +90,10 @@ impl Draw for Matrix {
 }
 
 impl Matrix {
-    fn layout(&self, format: Format<'_>) -> Layout {
+    fn layout(&self, format: DrawingFormat<'_>) -> Layout {
         let (whole, high, margin, text, title) = match format {
-            Format::Page => (940.0, None, 2.0, 13.0, 16.0),
-            Format::Slide { .. } => (SLIDE.0, Some(SLIDE.1), 26.0, 15.0, 21.0),
+            DrawingFormat::Page => (940.0, None, 2.0, 13.0, 16.0),
+            DrawingFormat::Slide { .. } => (SLIDE.0, Some(SLIDE.1), 26.0, 15.0, 21.0),
         };
         let most = NAME_MAX * whole;
         // Every name can be one of those in bold letters.
@@ -115,8 +116,8 @@ impl Matrix {
         // Cells of a page are as high as they are wide, as far as that is neither flat nor high.
         let tallest = high.map_or(f64::INFINITY, |high| (high - margin - top) / rows);
         let cell = match format {
-            Format::Page => (wide, wide.min(26.0)),
-            Format::Slide { .. } => (wide, tallest.min(wide).min(44.0)),
+            DrawingFormat::Page => (wide, wide.min(26.0)),
+            DrawingFormat::Slide { .. } => (wide, tallest.min(wide).min(44.0)),
         };
         let scale_ends = under + 13.0 * STEP;
         let height = high.unwrap_or((top + cell.1 * rows + 8.0).max(scale_ends));
@@ -335,7 +336,9 @@ mod tests {
     fn a_matrix_is_legible_from_2_to_64_nodes() {
         for nodes in [2, 4, 8, 12, 16, 33, 64] {
             let matrix = matrix(nodes);
-            for format in [Format::Page, Format::Slide { heading: "read", foot: "here, today" }] {
+            for format in
+                [DrawingFormat::Page, DrawingFormat::Slide { heading: "read", foot: "here, today" }]
+            {
                 let drawing = matrix.drawing(format).expect("a drawing");
                 assert_legible(&drawing);
                 for shape in &drawing.shapes {
@@ -360,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_scale_is_beside_the_cells_and_ends_at_0() {
-        let drawing = matrix(64).drawing(Format::Page).expect("a drawing");
+        let drawing = matrix(64).drawing(DrawingFormat::Page).expect("a drawing");
         let texts: Vec<&str> = texts(&drawing).iter().map(|text| text.text.as_str()).collect();
         for wanted in
             ["MiB/s", "8,000", "6,000", "0", "below half of the median", "no cell: not measured"]

@@ -9,7 +9,7 @@ pub(crate) type Rgb = (u8, u8, u8);
 /// What a colour is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// Text.
+    /// Letters and numbers.
     Ink,
     /// Text beside the results, such as axes.
     Dim,

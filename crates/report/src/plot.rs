@@ -2,7 +2,7 @@
 
 mod layout;
 
-use crate::drawing::{Anchor, Dashes, Draw, Drawing, Format, Pen, Shape, Text, fitted};
+use crate::drawing::{Anchor, Dashes, Draw, Drawing, DrawingFormat, Pen, Shape, Text, fitted};
 use crate::font::Weight;
 use crate::numbers::grouped;
 use crate::palette::{COLOURS, Tone};
@@ -96,7 +96,7 @@ pub struct Plot {
 }
 
 impl Draw for Plot {
-    fn drawing(&self, format: Format<'_>) -> Option<Drawing> {
+    fn drawing(&self, format: DrawingFormat<'_>) -> Option<Drawing> {
         let layout = Layout::of(self, format)?;
         let mut shapes = Vec::new();
         let title = format.title(&self.title);

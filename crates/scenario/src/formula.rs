@@ -58,7 +58,7 @@ pub(crate) fn bound(
 /// pairs, except for the choice among parallel links.
 struct DataWay {
     pairs: u64,
-    /// Seconds.
+    /// The round trip, in seconds.
     round_trip: f64,
     /// What all the data pass, by name.
     stretches: Vec<(String, Stretch)>,

@@ -28,7 +28,7 @@ mod stage;
 mod sweep;
 mod words;
 
-use lustrine_document::{Format, Limits};
+use lustrine_document::{DocumentFormat, Limits};
 pub use lustrine_document::{Location, Problem, Problems, format_bytes};
 pub use model::{
     Action, Event, Fidelity, Group, LinkChange, Load, NODES_MAX, NodeRange, Scenario, Spread,
@@ -38,13 +38,13 @@ pub use outcome::{
     GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, QueueSamples, RateSamples, Samples,
 };
 pub use overrides::Override;
-pub use run::{Progress, run};
+pub use run::{RunProgress, run};
 pub use stage::simulation;
 pub use sweep::{Dimension, POINTS_MAX, Sweep, SweepError};
 pub use words::{format_duration, parse_duration, rate_text};
 
 /// Scenario files as documents.
-const FORMAT: Format = Format {
+const FORMAT: DocumentFormat = DocumentFormat {
     limits: Limits { bytes: 1 << 20, depth: 16, values: 1 << 16 },
     example: "groups: {clients: {count: 2}}",
     key: "groups:",

@@ -60,7 +60,7 @@ pub struct Trunk {
     pub link: LinkSpec,
     /// The number of links, 1 to 64.
     pub parallel: u32,
-    /// What chooses among them.
+    /// How a stream is assigned to one of the parallel links.
     pub hashing: Hashing,
 }
 
@@ -151,11 +151,11 @@ impl Spread {
 pub struct Event {
     /// When, from the beginning of the run.
     pub at: Nanos,
-    /// What.
+    /// The event itself.
     pub action: Action,
 }
 
-/// What happens.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The links carry nothing any more.
@@ -170,7 +170,7 @@ pub enum Action {
     Restart(NodeRange),
 }
 
-/// Which links.
+/// The links that an event changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Those of a trunk, or one of them.

@@ -79,7 +79,7 @@ pub struct LoadOutcome {
     pub error_kinds: Vec<(String, u64)>,
     /// Operations per second that the delay and the narrowest links allow; null without either.
     pub formula_ops_per_s: Option<f64>,
-    /// Which of them is the limit.
+    /// Name of the link that is the narrowest; null if only the delay is the limit.
     pub formula_limit: Option<String>,
 }
 

@@ -32,7 +32,7 @@ const RESTS: u32 = 8;
 
 /// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct RunProgress {
     /// Virtual time that has passed.
     pub now: Nanos,
     /// Virtual time that the run takes if nothing delays it.
@@ -46,7 +46,7 @@ pub struct Progress {
 pub fn run(
     scenario: &Scenario,
     sim: &mut dyn Simulation,
-    watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    watch: &mut dyn FnMut(&RunProgress) -> ControlFlow<()>,
 ) -> Outcome {
     let stage = Stage::new(scenario, sim);
     let bounds = (0..scenario.loads.len()).map(|load| bound(scenario, &stage, load, sim)).collect();
@@ -87,7 +87,7 @@ struct Run<'a> {
 impl Run<'_> {
     fn go(
         mut self,
-        watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+        watch: &mut dyn FnMut(&RunProgress) -> ControlFlow<()>,
         bounds: Vec<Option<Bound>>,
     ) -> Outcome {
         let last = self.begin + self.planned + GRACE;
@@ -153,14 +153,14 @@ impl Run<'_> {
     fn advance(
         &mut self,
         due: Time,
-        watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+        watch: &mut dyn FnMut(&RunProgress) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let slice = Nanos((self.tick.0 / SLICES).clamp(1, SLICE_MAX));
         while self.sim.now() < due {
             let until = due.min(self.sim.now() + slice);
             self.sim.run_to(until);
             let now = self.sim.now().since(self.begin);
-            watch(&Progress { now, planned: self.planned, ops: self.ops })?;
+            watch(&RunProgress { now, planned: self.planned, ops: self.ops })?;
         }
         ControlFlow::Continue(())
     }

@@ -15,7 +15,7 @@ use crate::model::{Action, Event, Fidelity, Group, NodeRange, Scenario, Target};
 const FIRST_ADDRESS: u32 = 0x0a00_0001;
 
 /// The distance between the incarnations of two runs of a node. Different nodes are further apart.
-const LIFE: u64 = 1 << 8;
+const INCARNATION_STEP: u64 = 1 << 8;
 const NODE: u64 = 1 << 24;
 
 /// Memory of a node in addition to what its selftest may use, in bytes.
@@ -206,7 +206,8 @@ impl Stage {
             match self.away.remove(&host) {
                 None => there += 1,
                 Some(spec) => {
-                    let next = NodeSpec { incarnation: spec.incarnation + LIFE, ..spec };
+                    let next =
+                        NodeSpec { incarnation: spec.incarnation + INCARNATION_STEP, ..spec };
                     sim.start(host, next);
                 }
             }

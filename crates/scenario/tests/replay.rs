@@ -14,7 +14,7 @@ fn scenario(text: &str) -> Scenario {
     file.scenario(&[]).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-fn lived(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) {
+fn run_recorded(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) {
     let mut sim = simulation(scenario);
     if let Some(limit) = limit {
         sim.record(RecordFilter::newest(limit));
@@ -28,14 +28,14 @@ fn lived(scenario: &Scenario, limit: Option<usize>) -> (Outcome, Option<Trace>) 
         seed: outcome.seed,
         fidelity: "message".to_owned(),
         steps: 0,
-        gone: 0,
+        dropped: 0,
     };
     let trace = sim.take_recording().map(|recording| Trace::of(&recording, head));
     (outcome, trace)
 }
 
 fn traced(text: &str) -> (Outcome, Trace) {
-    let (outcome, trace) = lived(&scenario(text), Some(1_000_000));
+    let (outcome, trace) = run_recorded(&scenario(text), Some(1_000_000));
     (outcome, trace.expect("it was recorded"))
 }
 
@@ -77,7 +77,7 @@ const REQUEST: [&str; 7] = [
     "c request PUT is complete at its sender",
     "s request PUT arrives and matches [the transfer]",
     "s request PUT is stored",
-    "s takes the request up",
+    "s accepts the request",
 ];
 
 const REPLY: [&str; 7] = [
@@ -261,8 +261,8 @@ loads: [{from: clients, to: servers, test: ping, concurrency: 8, warm_up: 1 ms, 
 #[test]
 fn an_answer_with_an_error_status_is_shown_as_one() {
     let client = |t: u64, what: &str| format!("{{\"t\":{t},\"node\":\"10.0.0.1@tcp\",{what}}}");
-    let called = r#""do":"called","service":"a\u001b[2Jb","peer":"10.0.0.2@tcp","len":0"#;
-    let over = r#""do":"over","id":"0x1","error":"the peer answered with status 3""#;
+    let called = r#""event":"rpc_started","service":"a\u001b[2Jb","peer":"10.0.0.2@tcp","len":0"#;
+    let over = r#""event":"rpc_ended","id":"0x1","error":"the peer answered with status 3""#;
     let text = traced_by_hand(&[
         client(0, &format!("{called},\"id\":\"0x1\",\"request\":\"0x1\"")),
         client(5, over),
@@ -276,23 +276,23 @@ fn an_answer_with_an_error_status_is_shown_as_one() {
 
 fn traced_by_hand(lines: &[String]) -> String {
     let head =
-        r#"{"lustrine_trace":1,"release":"","scenario":"","changes":[],"seed":1,"fidelity":"""#;
-    format!("{head},\"steps\":{},\"gone\":0}}\n{}", lines.len(), lines.join("\n"))
+        r#"{"lustrine_trace":2,"release":"","scenario":"","changes":[],"seed":1,"fidelity":"""#;
+    format!("{head},\"steps\":{},\"dropped\":0}}\n{}", lines.len(), lines.join("\n"))
 }
 
 #[test]
 fn a_recording_changes_nothing() {
     for fidelity in ["stream", "message"] {
         let scenario = scenario(&long(fidelity, "write, size: 128 KiB, concurrency: 3"));
-        let (plain, nothing) = lived(&scenario, None);
-        let (recorded, trace) = lived(&scenario, Some(100));
+        let (plain, nothing) = run_recorded(&scenario, None);
+        let (recorded, trace) = run_recorded(&scenario, Some(100));
         assert!(nothing.is_none());
         assert_eq!(plain.trace_hash, recorded.trace_hash);
         assert_eq!(format!("{plain:?}"), format!("{recorded:?}"));
         // The newest steps are kept; the part of an RPC is still shown.
         let trace = trace.unwrap();
         assert_eq!((trace.lines.len(), trace.head.steps), (100, 100));
-        assert!(trace.head.gone > 100, "{:?}", trace.head);
+        assert!(trace.head.dropped > 100, "{:?}", trace.head);
         for rpc in link_rpcs(&trace) {
             let sum: u64 = rpc.phases(&trace).iter().map(|phase| phase.ns).sum();
             assert!(rpc.duration().is_none_or(|took| took == sum), "{rpc:?}");
@@ -309,20 +309,24 @@ fn an_arrived_request_belongs_to_the_rpc_that_the_server_names() {
     let mut lines = Vec::new();
     // Two identical requests, of which the first one never arrives.
     for number in 1..=2 {
-        let called = r#""do":"called","service":"ping","peer":"10.0.0.2@tcp","len":0"#;
+        let called = r#""event":"rpc_started","service":"ping","peer":"10.0.0.2@tcp","len":0"#;
         let (id, msg) = (format!("0x{number}0"), format!("\"msg\":\"0x{number}\""));
         lines.push(client(0, &format!("{called},\"id\":\"{id}\",\"request\":\"0x{number}\"")));
-        lines.push(client(0, &format!("\"do\":\"made\",{msg},\"md\":\"0x{number}\",{header}")));
-        lines.push(client(0, &format!("\"do\":\"handed\",{msg}")));
-        lines.push(client(0, &format!("\"do\":\"leaves\",{msg}")));
+        lines.push(client(
+            0,
+            &format!("\"event\":\"tx_created\",{msg},\"md\":\"0x{number}\",{header}"),
+        ));
+        lines.push(client(0, &format!("\"event\":\"tx_submitted\",{msg}")));
+        lines.push(client(0, &format!("\"event\":\"tx_started\",{msg}")));
     }
     let into = r#""verdict":"into","into":"0x5","md":"0x9","offset":0"#;
-    lines.push(server(10, &format!("\"do\":\"came\",{header},{into}")));
-    lines.push(server(10, r#""do":"ended","msg":"0x5""#));
-    let taken = r#""do":"taken","id":"0x20","from":"10.0.0.1@tcp","md":"0x9","offset":0"#;
+    lines.push(server(10, &format!("\"event\":\"rx_header\",{header},{into}")));
+    lines.push(server(10, r#""event":"completed","msg":"0x5""#));
+    let taken =
+        r#""event":"request_accepted","id":"0x20","from":"10.0.0.1@tcp","md":"0x9","offset":0"#;
     lines.push(server(10, taken));
-    lines.push(client(20, r#""do":"over","id":"0x20""#));
-    lines.push(client(99, r#""do":"over","id":"0x10","error":"no reply""#));
+    lines.push(client(20, r#""event":"rpc_ended","id":"0x20""#));
+    lines.push(client(99, r#""event":"rpc_ended","id":"0x10","error":"no reply""#));
     let trace = read(&traced_by_hand(&lines)).unwrap();
     let rpcs = link_rpcs(&trace);
     let came = "s request PUT arrives and matches [the transfer]".to_owned();
@@ -346,8 +350,21 @@ fn a_trace_is_read_back_from_its_file_and_a_bad_file_is_an_error() {
     let (_, trace) = traced(&long("message", "read, size: 4 KiB"));
     let text = trace.to_text();
     assert_eq!(read(&text).as_ref(), Ok(&trace));
-    let kinds = ["made", "waits", "handed", "leaves", "ended", "came", "called", "taken", "over"];
-    assert!(kinds.iter().all(|kind| text.contains(&format!("\"do\":\"{kind}\""))), "{text:.2000}");
+    let kinds = [
+        "tx_created",
+        "tx_queued",
+        "tx_submitted",
+        "tx_started",
+        "completed",
+        "rx_header",
+        "rpc_started",
+        "request_accepted",
+        "rpc_ended",
+    ];
+    assert!(
+        kinds.iter().all(|kind| text.contains(&format!("\"event\":\"{kind}\""))),
+        "{text:.2000}"
+    );
     let says = |text: &str, words: &str| {
         let error = read(text).unwrap_err();
         assert!(error.contains(words), "{error:?}");
@@ -356,21 +373,22 @@ fn a_trace_is_read_back_from_its_file_and_a_bad_file_is_an_error() {
     says("", "the file is empty");
     says("groups: {}", "line 1: this is no trace: column 1: expected value");
     says("{}", "line 1: this is no trace: missing field `lustrine_trace`");
-    says(&lines[0].replace("_trace\":1", "_trace\":2"), "line 1: a trace of version 2");
+    says(&lines[0].replace("_trace\":2", "_trace\":1"), "line 1: the trace has version 1, and");
     says(&lines[..5].join("\n"), "the file ends after 4 of ");
     let with = |line: &str| format!("{}\n{}\n{line}", lines[0], lines[1]);
     says(&with("{\"t\":1}"), "line 3: column 7: missing field `node`");
     says(&with("{\"t\":1,\"node\":\"x\"}"), "\"x\": ");
     says(
-        &with("{\"t\":1,\"node\":\"10.0.0.1@tcp\",\"do\":\"flies\"}"),
-        "unknown variant `flies`, expected one of `made`, `waits`",
+        &with("{\"t\":1,\"node\":\"10.0.0.1@tcp\",\"event\":\"flies\"}"),
+        "unknown variant `flies`, expected one of `tx_created`, `tx_queued`",
     );
     says(
-        &with("{\"t\":1,\"node\":\"10.0.0.1@tcp\",\"do\":\"handed\",\"msg\":\"7\"}"),
+        &with("{\"t\":1,\"node\":\"10.0.0.1@tcp\",\"event\":\"tx_submitted\",\"msg\":\"7\"}"),
         "\"7\": a number such as 0x1f is due; expected a step such as {\"t\":1000,",
     );
     says(&with(&"x".repeat(LINE_MAX + 1)), "line 3: 4097 bytes");
-    let late = with("{\"t\":9,\"node\":\"10.0.0.1@tcp\",\"do\":\"handed\",\"msg\":\"0x7\"}");
+    let late =
+        with("{\"t\":9,\"node\":\"10.0.0.1@tcp\",\"event\":\"tx_submitted\",\"msg\":\"0x7\"}");
     says(&(late + "\n" + lines[1]), "line 4: 0 ns after a step of 9 ns");
     says(&format!("{text}{}", lines[lines.len() - 1]), "more than ");
 }

@@ -71,11 +71,11 @@ pub struct ClientArgs {
 /// A load of one kind, until its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadStep {
-    /// What to do.
+    /// The RPC of the load.
     pub test: Test,
     /// RPCs outstanding, 1 to 1024.
     pub concurrency: u32,
-    /// How long.
+    /// The duration or number of operations of the step.
     pub limit: StepLimit,
     /// Least time before the measurement begins. It waits until every unit's first RPC has ended,
     /// successfully or not, but at most 10 s longer.
@@ -91,7 +91,7 @@ pub enum StepLimit {
     Count(u64),
 }
 
-/// Why a step is not taken.
+/// Why a step is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadStepError {
     /// It would harm the node.
@@ -117,9 +117,9 @@ pub enum ClientError {
     /// Another session holds the node.
     #[error("the node is in session {name} of {holder}; end it there")]
     Busy {
-        /// Whose it is.
+        /// The identifier of that session.
         holder: Sid,
-        /// What it is called.
+        /// The name of that session.
         name: Name,
     },
     /// The node refused a framework request.
@@ -133,7 +133,7 @@ pub enum ClientError {
     /// The step's buffers do not fit into `selftest_memory`.
     #[error("the step needs {needed} bytes of memory for bulk data; raise selftest_memory")]
     Memory {
-        /// What it needs.
+        /// The bytes that the step needs.
         needed: u64,
     },
     /// The node answers, but does not keep a session.

@@ -90,7 +90,7 @@ pub struct ConsoleRpc {
     pub list: Vec<Destination>,
     /// Bytes that the node may put; 0 for most.
     pub room: u32,
-    /// How long it may take.
+    /// The time-out of the RPC.
     pub timeout: Nanos,
 }
 

@@ -27,14 +27,14 @@ pub enum Test {
     Read {
         /// Bytes per RPC, a multiple of 8, at most 1 MiB.
         len: u32,
-        /// How they are checked.
+        /// How the data are checked.
         check: BrwCheck,
     },
     /// The server gets data from our memory.
     Write {
         /// Bytes per RPC, a multiple of 8, at most 1 MiB.
         len: u32,
-        /// How they are checked.
+        /// How the data are checked.
         check: BrwCheck,
     },
 }
@@ -238,7 +238,7 @@ pub(crate) fn send_test<M: Memory>(
 /// Whether an RPC did what it should.
 ///
 /// # Errors
-/// What was wrong.
+/// The error of the RPC.
 pub(crate) fn judge(
     memory: &impl Memory,
     plan: &Plan,

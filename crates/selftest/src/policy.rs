@@ -85,7 +85,7 @@ impl FromStr for ConsoleList {
     }
 }
 
-/// Which consoles a node obeys, and how far.
+/// The consoles that a node accepts, and what they may do.
 ///
 /// | mode, list | a console on the list | any other console |
 /// |---|---|---|

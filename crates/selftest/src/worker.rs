@@ -24,7 +24,7 @@ use crate::load::WallClock;
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::rpc::{Arrived, RequestBuffers, RpcClient};
 use crate::turn::Turn;
-use answers::{Answers, Progress, Request, Terms};
+use answers::{Answers, Progress, Request, StatsTransfer};
 use units::{Tools, Units};
 
 /// The service of one CPU partition.
@@ -106,7 +106,7 @@ impl Worker {
         }
         let request = Request { message, from, hop, local, since: turn.now };
         if turn.shard.journal_enabled() {
-            turn.shard.note(turn.now, request.taken(event));
+            turn.shard.note(turn.now, request.accepted(event));
         }
         if service.portal() == TEST_PORTAL {
             self.answers.serve(turn, &mut self.source, &mut self.budget, &request);
@@ -148,7 +148,7 @@ impl Worker {
                 self.news.push_back(ToFramework::Measured { gather, share });
             }
             ToWorker::Put { ticket, features, bulk_bits, sid, stats } => {
-                let terms = Terms { bulk_bits, features, sid };
+                let terms = StatsTransfer { bulk_bits, features, sid };
                 self.answers.put_client_stats(turn, &mut self.budget, ticket.slot, terms, &stats);
             }
             ToWorker::Count { gather } => {

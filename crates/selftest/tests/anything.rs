@@ -184,23 +184,23 @@ proptest! {
         }
         // All is well again: whatever is under way comes to its end.
         (world.vanish, world.fail) = (0, 0);
-        world.until(Nanos::from_millis(50), 20_000, |world| !world.desk(0).console.is_busy());
+        world.until(Nanos::from_millis(50), 20_000, |world| !world.console_at(0).console.is_busy());
         world.turns(Nanos::from_millis(50), 20);
         let mut answered = Vec::new();
-        for (ticket, answer) in world.desk(0).answers.drain(..) {
+        for (ticket, answer) in world.console_at(0).answers.drain(..) {
             check(&answer);
             answered.push(ticket);
         }
         answered.sort_unstable();
         prop_assert_eq!(answered, given);
         let _ = world.command(0, Command::EndSession);
-        prop_assert_eq!(world.desk(0).console.session(), None);
-        prop_assert_eq!(world.desk(0).console.next_rpc(), None);
+        prop_assert_eq!(world.console_at(0).console.session(), None);
+        prop_assert_eq!(world.console_at(0).console.next_rpc(), None);
         // Nodes that got no request leave by themselves.
         world.turns(Nanos::from_millis(500), 500);
         for node in 1..=NODES {
             prop_assert_eq!(world.service(node).session(), None, "node {}", node);
         }
-        prop_assert!(!world.desk(0).calls.holds_memory());
+        prop_assert!(!world.console_at(0).calls.holds_memory());
     }
 }

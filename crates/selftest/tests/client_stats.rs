@@ -284,7 +284,7 @@ fn nodes_that_report_no_statistics_are_not_asked() {
 fn wrong_requests_are_refused() {
     let mut world = world(1, Tunables::default());
     add(&mut world, Test::Ping, 3, 0).expect("a test");
-    let Some(session) = world.desk(0).console.session() else { panic!("no session") };
+    let Some(session) = world.console_at(0).console.session() else { panic!("no session") };
     let (sid, other) = (session.sid(), Sid { stamp: 1, ..session.sid() });
     // The session's first batch is the first of the console.
     let cases = [

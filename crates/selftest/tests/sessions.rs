@@ -330,7 +330,7 @@ fn what_is_not_possible_is_refused_before_anything_is_sent() {
     }
     let key = common::KEY + 1;
     let now = world.now;
-    let console = &mut world.desk(0).console;
+    let console = &mut world.console_at(0).console;
     console.command(now, 999, key, Command::ListGroups);
     assert_eq!(console.next_answer(), Some((999, Err(Refusal::OtherKey))));
     console.command(now, 1000, key, Command::ShowSession);
@@ -430,18 +430,18 @@ fn a_console_keeps_its_nodes_and_lets_go_of_them_in_time() {
 #[test]
 fn who_has_nothing_to_do_wants_no_turn() {
     let mut world = world(1);
-    assert_eq!(world.desk(0).calls.next_deadline(), Time::NEVER);
+    assert_eq!(world.console_at(0).calls.next_deadline(), Time::NEVER);
     begin(&mut world, false).expect("a session");
     add_group(&mut world, SERVERS, [1]);
     counters(&mut world, SERVERS);
     for _ in 0..100 {
         let then = world.now;
         world.turns(Nanos::from_millis(500), 1);
-        let desk = world.desk(0);
-        if desk.calls.under_way() == 0 {
-            assert_eq!(desk.calls.next_deadline(), Time::NEVER);
+        let harness = world.console_at(0);
+        if harness.calls.under_way() == 0 {
+            assert_eq!(harness.calls.next_deadline(), Time::NEVER);
         }
-        assert!(desk.console.next_deadline() > then, "the last turn has done what was due");
+        assert!(harness.console.next_deadline() > then, "the last turn has done what was due");
     }
 }
 
@@ -467,7 +467,7 @@ fn commands_wait_for_each_other_and_are_bounded() {
     let later: Vec<u64> =
         (0..100).map(|_| world.give(0, Command::ShowGroup { group: group.clone() })).collect();
     world.turns(STEP, 100);
-    let answers = std::mem::take(&mut world.desk(0).answers);
+    let answers = std::mem::take(&mut world.console_at(0).answers);
     assert_eq!(answers.len(), 101);
     let busy = answers.iter().filter(|(_, answer)| *answer == Err(Refusal::Busy(64)));
     assert_eq!(busy.count(), 36);

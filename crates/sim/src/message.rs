@@ -29,7 +29,7 @@ use crate::recording::{RecordFilter, Recorder, Recording};
 use crate::simulation::{Placement, Simulation, StopKind};
 use crate::stream::BEGIN;
 use calendar::Event;
-use host::{Desk, Host};
+use host::{Host, TurnScratch};
 use wire::Wire;
 
 /// A network of nodes at message fidelity.
@@ -42,7 +42,7 @@ pub struct MessageSim {
     recorder: Option<Recorder>,
     /// Kept to reuse their memory.
     window: Vec<Event>,
-    desk: Desk,
+    scratch: TurnScratch,
     /// When the next check for overdue messages is due.
     next_review: Time,
     /// Whether drivers answer GETs in place.
@@ -59,7 +59,7 @@ impl MessageSim {
             event_log: EventLog::default(),
             recorder: None,
             window: Vec::new(),
-            desk: Desk::default(),
+            scratch: TurnScratch::default(),
             next_review: BEGIN,
             answers_gets: false,
         }
@@ -172,7 +172,7 @@ impl Simulation for MessageSim {
             for events in window.chunk_by(|one, other| one.place == other.place) {
                 if let Some(host) = events[0].place.as_host() {
                     let host = &mut self.hosts[host as usize];
-                    host.act(events, end, &mut self.wire, &mut self.event_log, &mut self.desk);
+                    host.act(events, end, &mut self.wire, &mut self.event_log, &mut self.scratch);
                     if let Some(recorder) = &mut self.recorder {
                         host.report(recorder);
                     }

@@ -4,9 +4,9 @@
 //! the hosts. Reports for a host are queued for it, edge-triggered, as [`lustrine_socklnd::io`]
 //! describes.
 
-mod agenda;
 mod carry;
 mod end;
+mod event_queue;
 mod faults;
 mod flow;
 mod hellos;
@@ -24,8 +24,8 @@ use lustrine_socklnd::io::{IoError, Readiness, SockId};
 use crate::event_log::{EventKind, EventLog, LogEntry};
 use crate::fabric::Fabric;
 use crate::rng::Rng;
-use agenda::{Agenda, Doing};
 use end::{Connection, End, Packet, State};
+use event_queue::{EventQueue, NetworkEvent};
 use hellos::Hellos;
 use hosts::Host;
 
@@ -59,7 +59,7 @@ pub struct Network {
     usual: Link,
     links: BTreeMap<(HostId, HostId), Link>,
     cuts: HashSet<(HostId, HostId), FixedState>,
-    agenda: Agenda,
+    event_queue: EventQueue,
     dirty: VecDeque<HostId>,
     hellos: Hellos,
     /// Where connection requests from one host to another one are lost.
@@ -96,7 +96,7 @@ impl Network {
             usual: Link::default(),
             links: BTreeMap::new(),
             cuts: HashSet::default(),
-            agenda: Agenda::default(),
+            event_queue: EventQueue::default(),
             dirty: VecDeque::new(),
             hellos: Hellos::default(),
             deaf: HashSet::default(),
@@ -119,28 +119,28 @@ impl Network {
 
     /// When the next event is due.
     pub(crate) fn next_due(&self) -> Time {
-        self.agenda.next()
+        self.event_queue.next()
     }
 
     /// Processes everything that is due at `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         assert!(now >= self.now, "time runs forward");
         self.now = now;
-        while let Some(doing) = self.agenda.take(now) {
+        while let Some(doing) = self.event_queue.take(now) {
             match doing {
-                Doing::Syn { connection, since } => self.syn(connection, since),
-                Doing::Deliver(sock) => self.deliver(sock),
-                Doing::Room { sock, len } => self.room(sock, len),
-                Doing::Acknowledged { sock, upto } => self.acknowledged(sock, upto),
-                Doing::SegmentBurst { sock, sending, len, hop } => {
+                NetworkEvent::Syn { connection, since } => self.syn(connection, since),
+                NetworkEvent::Deliver(sock) => self.deliver(sock),
+                NetworkEvent::Room { sock, len } => self.room(sock, len),
+                NetworkEvent::Acknowledged { sock, upto } => self.acknowledged(sock, upto),
+                NetworkEvent::SegmentBurst { sock, sending, len, hop } => {
                     self.burst(sock, sending, len, hop)
                 }
-                Doing::Ack { sock, sending, edge } => self.ack(sock, sending, edge),
-                Doing::Opened { sock, edge } => self.opened(sock, edge),
-                Doing::TellEdge(sock) => self.tell_edge(sock),
-                Doing::Pump(sock) => self.pump_now(sock),
-                Doing::Timer(sock) => self.timer(sock),
-                Doing::Report { sock, readiness } => self.raise(sock, readiness),
+                NetworkEvent::Ack { sock, sending, edge } => self.ack(sock, sending, edge),
+                NetworkEvent::Opened { sock, edge } => self.opened(sock, edge),
+                NetworkEvent::SendEdge(sock) => self.tell_edge(sock),
+                NetworkEvent::Pump(sock) => self.pump_now(sock),
+                NetworkEvent::Timer(sock) => self.timer(sock),
+                NetworkEvent::Report { sock, readiness } => self.raise(sock, readiness),
             }
         }
     }
@@ -193,7 +193,7 @@ impl Network {
         let at = at.max(end.last_arrival);
         end.last_arrival = at;
         end.flight.push_back(packet);
-        self.agenda.add(at, Doing::Deliver(to));
+        self.event_queue.add(at, NetworkEvent::Deliver(to));
     }
 
     /// Something arrives at an end.
@@ -202,7 +202,7 @@ impl Network {
         let Some(found) = self.connections.get(&connection) else { return };
         let (from, to) = (found.ends[1 - side].host, found.ends[side].host);
         if self.is_carried(from, to) && self.is_cut(from, to, connection) {
-            return self.agenda.add(self.now + carry::AGAIN, Doing::Deliver(sock));
+            return self.event_queue.add(self.now + carry::AGAIN, NetworkEvent::Deliver(sock));
         }
         let found = self.connections.get_mut(&connection).expect("it was just there");
         let end = &mut found.ends[side];

@@ -48,7 +48,7 @@ pub struct Recording {
     /// Entries ordered by time; those of one source in the order in which they were made.
     pub entries: Vec<(RecordSource, Entry)>,
     /// Entries that were dropped because there were too many: the oldest ones.
-    pub gone: u64,
+    pub dropped: u64,
     /// Entries outside of the requested time.
     pub outside: u64,
 }
@@ -60,10 +60,10 @@ pub(crate) struct Recorder {
     wanted: RecordFilter,
     sources: Vec<RecordSource>,
     entries: VecDeque<(SourceId, Entry)>,
-    gone: u64,
+    dropped: u64,
     outside: u64,
-    /// How often each partition has started.
-    lives: BTreeMap<(Nid, u16), u32>,
+    /// How often each partition has started: the next run number.
+    boots: BTreeMap<(Nid, u16), u32>,
 }
 
 impl Recorder {
@@ -71,7 +71,7 @@ impl Recorder {
     pub(crate) fn new(begin: Time, wanted: RecordFilter) -> Recorder {
         let wanted = RecordFilter { limit: wanted.limit.max(1), ..wanted };
         let (sources, entries) = (Vec::new(), VecDeque::new());
-        Recorder { begin, wanted, sources, entries, gone: 0, outside: 0, lives: BTreeMap::new() }
+        Recorder { begin, wanted, sources, entries, dropped: 0, outside: 0, boots: BTreeMap::new() }
     }
 
     /// Lets a partition that just started keep a journal.
@@ -82,9 +82,9 @@ impl Recorder {
         partition: &mut Partition<D>,
     ) -> SourceId {
         partition.enable_journal();
-        let lives = self.lives.entry((nid, cpt)).or_default();
-        self.sources.push(RecordSource { nid, cpt, boot: *lives });
-        *lives += 1;
+        let boots = self.boots.entry((nid, cpt)).or_default();
+        self.sources.push(RecordSource { nid, cpt, boot: *boots });
+        *boots += 1;
         SourceId(self.sources.len() as u32 - 1)
     }
 
@@ -94,7 +94,7 @@ impl Recorder {
             self.keep(id, entry);
         }
         // A turn can have more entries than a journal keeps.
-        self.gone += partition.take_journal_overflow();
+        self.dropped += partition.take_journal_overflow();
     }
 
     fn keep(&mut self, id: SourceId, entry: Entry) {
@@ -105,7 +105,7 @@ impl Recorder {
         }
         if self.entries.len() == limit {
             self.entries.pop_front();
-            self.gone += 1;
+            self.dropped += 1;
         }
         self.entries.push_back((id, entry));
     }
@@ -116,7 +116,7 @@ impl Recorder {
         let mut entries: Vec<_> = self.entries.into_iter().map(named).collect();
         // The message fidelity processes all of a host's work in a window of time at once.
         entries.sort_by_key(|(_, entry)| entry.at);
-        Recording { begin: self.begin, entries, gone: self.gone, outside: self.outside }
+        Recording { begin: self.begin, entries, dropped: self.dropped, outside: self.outside }
     }
 }
 

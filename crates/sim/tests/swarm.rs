@@ -4,7 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use lustrine_sim::swarm::{Plan, generate, run};
+use lustrine_sim::swarm::{SwarmPlan, generate, run};
 
 /// Seeds of an ordinary test run.
 const SEEDS: core::ops::Range<u64> = 0..40;
@@ -42,7 +42,7 @@ fn runs_that_once_failed_succeed() {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "json") {
             let text = std::fs::read_to_string(&path).expect("a plan");
-            let plan: Plan = serde_json::from_str(&text).expect("a plan");
+            let plan: SwarmPlan = serde_json::from_str(&text).expect("a plan");
             assert!(run(&plan).is_ok(), "{}: {:?}", path.display(), run(&plan));
             count += 1;
         }
@@ -54,7 +54,7 @@ fn runs_that_once_failed_succeed() {
 fn plans_are_read_as_they_are_written() {
     for plan in (0..100).map(generate) {
         let text = serde_json::to_string(&plan).expect("plain data");
-        assert_eq!(serde_json::from_str::<Plan>(&text).expect("plain data"), plan);
+        assert_eq!(serde_json::from_str::<SwarmPlan>(&text).expect("plain data"), plan);
     }
 }
 

@@ -2,7 +2,7 @@
 
 lustrine_lnet::declare_tunables! {
     sock_timeout "sock_timeout" "s" 50 1..=100_000 Live
-        "No progress on a connection for this long closes it."
+        "A connection without progress for this long is closed."
     accept_timeout "accept_timeout" "s" 5 1..=3600 Live
         "How long a new connection may take for its request and HELLO."
     accept_backlog "accept_backlog" "" 127 1..=65_535 Start
@@ -14,7 +14,7 @@ lustrine_lnet::declare_tunables! {
     conns_per_peer "conns_per_peer" "" 0 0..=127 Start
         "BULK_IN and BULK_OUT connections per peer, each; 0 follows the link's speed."
     min_bulk "min_bulk" "bytes" 1024 0..=1_048_576 Live
-        "From this message size on BULK connections are preferred."
+        "Messages of at least this size prefer BULK connections."
     min_reconnectms "min_reconnectms" "ms" 1000 1..=3_600_000 Live
         "Shortest wait before a peer is dialled again."
     max_reconnectms "max_reconnectms" "ms" 60_000 1..=3_600_000 Live
@@ -22,11 +22,11 @@ lustrine_lnet::declare_tunables! {
     keepalive "keepalive" "s" 30 0..=100_000 Live
         "Silence after which a keepalive is sent to a connected peer; 0 never."
     keepalive_idle "keepalive_idle" "s" 30 0..=100_000 Live
-        "TCP keepalive: idle time; 0 leaves TCP's off."
+        "TCP keepalive: idle time; 0 disables TCP keepalive."
     keepalive_intvl "keepalive_intvl" "s" 5 1..=100_000 Live
         "TCP keepalive: interval."
     keepalive_count "keepalive_count" "" 5 1..=100 Live
-        "TCP keepalive: probes; with TCP_USER_TIMEOUT, Linux goes by sock_timeout instead."
+        "TCP keepalive: probes. Linux ignores it while TCP_USER_TIMEOUT is set: see sock_timeout."
     enable_csum "enable_csum" "0/1" 0 0..=1 Start
         "Checksums on protocol V2 connections; V3 and V4 have none."
     protocol "protocol" "version" 0 0..=4 Start

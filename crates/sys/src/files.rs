@@ -25,7 +25,7 @@ const LINKS_MAX: usize = 40;
 pub enum Existing {
     /// Open it and keep its content.
     Keep,
-    /// Fail.
+    /// Return an error.
     Refuse,
 }
 

@@ -38,7 +38,7 @@ pub fn never_wait(input: &ChildStdin) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(input, true)?)
 }
 
-/// How processes are ended.
+/// The signal that ends processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndSignal {
     /// With SIGTERM, which they may handle.

@@ -61,7 +61,7 @@ pub trait Env: Terminal {
         self.ask(key, command)
     }
 
-    /// Waits.
+    /// Waits for this time, or until the user interrupts.
     fn sleep(&mut self, time: Duration) -> WaitOutcome;
 
     /// The IPv4 address of a host.

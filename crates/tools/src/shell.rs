@@ -50,9 +50,9 @@ pub enum Compat {
 pub struct Exit(pub u8);
 
 impl Exit {
-    /// Success.
+    /// The command succeeded.
     pub const SUCCESS: Exit = Exit(0);
-    /// Failure.
+    /// The command failed.
     pub const FAILURE: Exit = Exit(255);
     /// The user interrupted it; shells report SIGINT with this status.
     pub const INTERRUPTED: Exit = Exit(130);
@@ -100,7 +100,7 @@ pub(crate) const IGNORE_ERRORS: [&str; 3] = ["--ignore_errors", "--ignore-errors
 /// How command names are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameMatching {
-    /// Exactly.
+    /// The whole name, in the same case.
     Exact,
     /// In upper or lower case, and abbreviated as long as they are unambiguous.
     Prefix,

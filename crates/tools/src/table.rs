@@ -60,7 +60,7 @@ pub struct PositionalSyntax {
 /// How often a positional argument may occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
-    /// Once.
+    /// Exactly once.
     One,
     /// Once or not at all.
     Optional,

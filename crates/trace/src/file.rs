@@ -27,8 +27,8 @@ impl Trace {
             step: Step::from(&entry.step),
         });
         let lines: Vec<TraceLine> = lines.collect();
-        let (steps, gone) = (lines.len() as u64, recording.gone);
-        Trace { head: TraceHeader { lustrine_trace: VERSION, steps, gone, ..head }, lines }
+        let (steps, dropped) = (lines.len() as u64, recording.dropped);
+        Trace { head: TraceHeader { lustrine_trace: VERSION, steps, dropped, ..head }, lines }
     }
 
     /// The file's text.
@@ -51,12 +51,15 @@ pub enum TraceError {
     Empty,
     /// The first line is no header.
     #[error(
-        "line 1: this is no trace: {0}; expected {{\"lustrine_trace\":1,\"release\":..}}, as \
-         lustrine sim run FILE --trace writes it"
+        "line 1: this is no trace: {0}; expected {{\"lustrine_trace\":{VERSION},\"release\":..}}, \
+         as lustrine sim run FILE --trace writes it"
     )]
     NoHead(String),
     /// Its version is not supported.
-    #[error("line 1: a trace of version {0}; this release reads version {VERSION}")]
+    #[error(
+        "line 1: the trace has version {0}, and this release reads only version {VERSION}: run \
+         lustrine sim run FILE --trace again"
+    )]
     Version(u64),
     /// A line is not a step.
     #[error("line {line}: {what}; expected a step such as {EXAMPLE}")]
@@ -97,7 +100,7 @@ pub enum TraceError {
     },
 }
 
-const EXAMPLE: &str = r#"{"t":1000,"node":"10.0.0.1@tcp","do":"handed","msg":"0x1"}"#;
+const EXAMPLE: &str = r#"{"t":1000,"node":"10.0.0.1@tcp","event":"tx_submitted","msg":"0x1"}"#;
 
 /// Reads a trace line by line, and keeps nothing but the trace itself.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The longest line that is read, in bytes.
 pub const LINE_MAX: usize = 4096;
@@ -40,7 +40,7 @@ pub struct TraceHeader {
     /// Steps that follow.
     pub steps: u64,
     /// Older steps that were dropped for lack of room.
-    pub gone: u64,
+    pub dropped: u64,
 }
 
 /// One step at one node.
@@ -51,10 +51,10 @@ pub struct TraceLine {
     /// The first NID of the node.
     #[serde(with = "text")]
     pub node: Nid,
-    /// Its CPU partition.
+    /// The number of the CPU partition.
     #[serde(default, skip_serializing_if = "is_zero_u16")]
     pub cpt: u16,
-    /// Which of its runs.
+    /// The number of its run, from 0: a restart adds 1.
     #[serde(default, skip_serializing_if = "is_zero_u32")]
     pub boot: u32,
     /// What happened.
@@ -64,49 +64,49 @@ pub struct TraceLine {
 
 /// What happened; each as in [`journal::Step`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "lowercase")]
+#[serde(tag = "event", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "journal::Step says it")]
 pub enum Step {
-    Made {
+    TxCreated {
         msg: Hex,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         md: Option<Hex>,
         #[serde(flatten)]
         header: FromTo,
     },
-    Waits {
+    TxQueued {
         msg: Hex,
         #[serde(rename = "for")]
         wait: WaitKind,
     },
-    Handed {
+    TxSubmitted {
         msg: Hex,
     },
-    Leaves {
+    TxStarted {
         msg: Hex,
     },
-    Ended {
+    Completed {
         msg: Hex,
         /// Absent when there was no error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    Came {
+    RxHeader {
         #[serde(flatten)]
         header: FromTo,
         #[serde(flatten)]
         verdict: Verdict,
     },
-    Resumed {
+    RxResumed {
         rx: Hex,
         #[serde(flatten)]
         verdict: Verdict,
     },
-    Withdrawn {
+    MdUnlinked {
         md: Hex,
         error: String,
     },
-    Called {
+    RpcStarted {
         id: Hex,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bulk: Option<Hex>,
@@ -116,20 +116,20 @@ pub enum Step {
         len: u32,
         request: Hex,
     },
-    Taken {
+    RequestAccepted {
         id: Hex,
         #[serde(with = "text")]
         from: Nid,
         md: Hex,
         offset: u32,
     },
-    Held {
+    RequestDeferred {
         id: Hex,
         #[serde(with = "text")]
         from: Nid,
         reason: String,
     },
-    Over {
+    RpcEnded {
         id: Hex,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
@@ -198,13 +198,13 @@ pub enum WaitKind {
 /// What happens to an incoming message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "lowercase")]
-#[expect(missing_docs, reason = "journal::Fate says it")]
+#[expect(missing_docs, reason = "journal::HeaderOutcome says it")]
 pub enum Verdict {
     Into { into: Hex, md: Hex, offset: u32 },
     Done,
     Parked { rx: Hex },
-    Dropped { why: String },
-    Refused { why: String },
+    Dropped { reason: String },
+    Refused { reason: String },
 }
 
 /// A number written as `0x1f`, because some readers of JSON have no 64-bit numbers.
@@ -271,12 +271,12 @@ impl From<&journal::Step> for Step {
     fn from(step: &journal::Step) -> Step {
         let hex = |number: &journal::Number| Hex(number.0);
         match step {
-            journal::Step::Made(made) => Step::Made {
-                msg: hex(&made.msg),
-                md: made.md.as_ref().map(hex),
-                header: FromTo::from(&made.header),
+            journal::Step::TxCreated(created) => Step::TxCreated {
+                msg: hex(&created.msg),
+                md: created.md.as_ref().map(hex),
+                header: FromTo::from(&created.header),
             },
-            journal::Step::Waits { msg, wait } => Step::Waits {
+            journal::Step::TxQueued { msg, wait } => Step::TxQueued {
                 msg: hex(msg),
                 wait: match wait {
                     journal::Wait::Discovery => WaitKind::Discovery,
@@ -284,37 +284,45 @@ impl From<&journal::Step> for Step {
                     journal::Wait::NiCredit => WaitKind::NiCredit,
                 },
             },
-            journal::Step::Handed { msg } => Step::Handed { msg: hex(msg) },
-            journal::Step::Leaves { msg } => Step::Leaves { msg: hex(msg) },
-            journal::Step::Ended { msg, status } => {
-                Step::Ended { msg: hex(msg), error: (!status.is_ok()).then(|| status.to_string()) }
-            }
-            journal::Step::Came(came) => Step::Came {
-                header: FromTo::from(&came.header),
-                verdict: Verdict::from(&came.fate),
+            journal::Step::TxSubmitted { msg } => Step::TxSubmitted { msg: hex(msg) },
+            journal::Step::TxStarted { msg } => Step::TxStarted { msg: hex(msg) },
+            journal::Step::Completed { msg, status } => Step::Completed {
+                msg: hex(msg),
+                error: (!status.is_ok()).then(|| status.to_string()),
             },
-            journal::Step::Resumed { rx, fate } => {
-                Step::Resumed { rx: Hex(rx.0), verdict: Verdict::from(fate) }
-            }
-            journal::Step::Withdrawn { md, status } => {
-                Step::Withdrawn { md: hex(md), error: status.to_string() }
-            }
-            journal::Step::Called(called) => Step::Called {
-                id: Hex(called.reply_bits),
-                bulk: called.bulk_bits.map(Hex),
-                service: called.service.to_owned(),
-                peer: called.peer.nid,
-                len: called.bulk_len,
-                request: hex(&called.request),
+            journal::Step::RxHeader(received) => Step::RxHeader {
+                header: FromTo::from(&received.header),
+                verdict: Verdict::from(&received.outcome),
             },
-            journal::Step::Taken { reply_bits, from, md, offset } => {
-                Step::Taken { id: Hex(*reply_bits), from: from.nid, md: hex(md), offset: *offset }
+            journal::Step::RxResumed { rx, outcome } => {
+                Step::RxResumed { rx: Hex(rx.0), verdict: Verdict::from(outcome) }
             }
-            journal::Step::Held { reply_bits, from, reason } => {
-                Step::Held { id: Hex(*reply_bits), from: from.nid, reason: (*reason).to_owned() }
+            journal::Step::MdUnlinked { md, status } => {
+                Step::MdUnlinked { md: hex(md), error: status.to_string() }
             }
-            journal::Step::Over { reply_bits, trouble } => {
-                Step::Over { id: Hex(*reply_bits), error: trouble.as_deref().map(str::to_owned) }
+            journal::Step::RpcStarted(started) => Step::RpcStarted {
+                id: Hex(started.reply_bits),
+                bulk: started.bulk_bits.map(Hex),
+                service: started.service.to_owned(),
+                peer: started.peer.nid,
+                len: started.bulk_len,
+                request: hex(&started.request),
+            },
+            journal::Step::RequestAccepted { reply_bits, from, md, offset } => {
+                Step::RequestAccepted {
+                    id: Hex(*reply_bits),
+                    from: from.nid,
+                    md: hex(md),
+                    offset: *offset,
+                }
+            }
+            journal::Step::RequestDeferred { reply_bits, from, reason } => Step::RequestDeferred {
+                id: Hex(*reply_bits),
+                from: from.nid,
+                reason: (*reason).to_owned(),
+            },
+            journal::Step::RpcEnded { reply_bits, error } => {
+                Step::RpcEnded { id: Hex(*reply_bits), error: error.as_deref().map(str::to_owned) }
             }
         }
     }
@@ -348,17 +356,17 @@ impl From<&Header> for FromTo {
     }
 }
 
-impl From<&journal::Fate> for Verdict {
-    fn from(fate: &journal::Fate) -> Verdict {
+impl From<&journal::HeaderOutcome> for Verdict {
+    fn from(outcome: &journal::HeaderOutcome) -> Verdict {
         use journal::DropReason;
-        match fate {
-            journal::Fate::Into { msg, md, offset } => {
+        match outcome {
+            journal::HeaderOutcome::Into { msg, md, offset } => {
                 Verdict::Into { into: Hex(msg.0), md: Hex(md.0), offset: *offset }
             }
-            journal::Fate::Done => Verdict::Done,
-            journal::Fate::Parked { rx } => Verdict::Parked { rx: Hex(rx.0) },
-            journal::Fate::Dropped(reason) => {
-                let why = match reason {
+            journal::HeaderOutcome::Done => Verdict::Done,
+            journal::HeaderOutcome::Parked { rx } => Verdict::Parked { rx: Hex(rx.0) },
+            journal::HeaderOutcome::Dropped(why) => {
+                let reason = match why {
                     DropReason::NotForUs => "it is for another node",
                     DropReason::TooManyPeers => "there are too many peers",
                     DropReason::NoMatch => "nothing matches",
@@ -368,9 +376,11 @@ impl From<&journal::Fate> for Verdict {
                     DropReason::UnwantedPush => "a push that is not wanted",
                     DropReason::ConnectionGone => "its connection went while it was parked",
                 };
-                Verdict::Dropped { why: why.to_owned() }
+                Verdict::Dropped { reason: reason.to_owned() }
             }
-            journal::Fate::Refused(wrong) => Verdict::Refused { why: format!("{wrong:?}") },
+            journal::HeaderOutcome::Refused(wrong) => {
+                Verdict::Refused { reason: format!("{wrong:?}") }
+            }
         }
     }
 }

@@ -86,35 +86,35 @@ impl Linker {
     fn take(&mut self, at: usize, line: &TraceLine) {
         let place = (line.node, line.cpt, line.boot);
         match &line.step {
-            Step::Made { msg, md, header } => {
+            Step::TxCreated { msg, md, header } => {
                 let message = self.made(line, place, *md, header);
                 self.messages[message].sent.push(at);
                 self.out.insert((place, *msg), message);
                 self.under_way.entry(header.clone()).or_default().push_back(message);
             }
-            Step::Waits { msg, .. } | Step::Handed { msg } | Step::Leaves { msg } => {
+            Step::TxQueued { msg, .. } | Step::TxSubmitted { msg } | Step::TxStarted { msg } => {
                 if let Some(message) = self.out.get(&(place, *msg)) {
                     self.messages[*message].sent.push(at);
                 }
             }
-            Step::Ended { msg, error } => self.ended(at, (place, *msg), error.is_some()),
-            Step::Came { header, verdict } => {
+            Step::Completed { msg, error } => self.ended(at, (place, *msg), error.is_some()),
+            Step::RxHeader { header, verdict } => {
                 let message = self.came(line, header);
                 self.messages[message].got.push(at);
                 self.becomes(place, message, verdict);
             }
-            Step::Resumed { rx, verdict } => {
+            Step::RxResumed { rx, verdict } => {
                 if let Some(message) = self.parked.remove(&(place, *rx)) {
                     self.messages[message].got.push(at);
                     self.becomes(place, message, verdict);
                 }
             }
-            Step::Withdrawn { md, error } => {
+            Step::MdUnlinked { md, error } => {
                 if let Some(rpc) = self.mds.get(&(place, *md)).copied() {
                     self.withdrawn(at, line.t, rpc, error);
                 }
             }
-            Step::Called { id, bulk, service, peer, len, request } => {
+            Step::RpcStarted { id, bulk, service, peer, len, request } => {
                 let rpc = self.rpcs.len();
                 self.rpcs.push(Draft {
                     what: service.clone(),
@@ -133,19 +133,19 @@ impl Linker {
                 self.called.insert((place, *id), rpc);
                 self.know_bits(line.node, rpc);
             }
-            Step::Taken { id, from, md, offset } => {
+            Step::RequestAccepted { id, from, md, offset } => {
                 let Some(rpc) = self.bits.get(&(*from, *id)).copied() else { return };
                 self.rpcs[rpc].own.push(at);
                 if let Some(came) = self.stored.remove(&(place, *md, *offset)) {
                     self.put_right(rpc, came);
                 }
             }
-            Step::Held { id, from, .. } => {
+            Step::RequestDeferred { id, from, .. } => {
                 if let Some(rpc) = self.bits.get(&(*from, *id)) {
                     self.rpcs[*rpc].own.push(at);
                 }
             }
-            Step::Over { id, error } => {
+            Step::RpcEnded { id, error } => {
                 if let Some(rpc) = self.called.remove(&(place, *id)) {
                     self.rpcs[rpc].own.push(at);
                     self.rpcs[rpc].over = Some((line.t, error.clone()));
@@ -371,7 +371,7 @@ fn is_request(header: &FromTo) -> bool {
 /// bulk transfers of selftest have users that recorded their beginning.
 fn is_begun(rpc: &Rpc, trace: &Trace) -> bool {
     let first = rpc.steps.first().map(|step| &trace.lines[step.line].step);
-    let Some(Step::Made { header, .. }) = first else { return false };
+    let Some(Step::TxCreated { header, .. }) = first else { return false };
     let initiates = matches!(header.kind, MessageKind::Put | MessageKind::Get);
     initiates && header.portal != Some(REPLY_PORTAL) && !is_request(header)
 }
@@ -396,16 +396,17 @@ fn end_of(
         let last =
             !answered || matches!(message.header.kind, MessageKind::Reply | MessageKind::Ack);
         match &line.step {
-            Step::Ended { error: Some(error), .. } => {
+            Step::Completed { error: Some(error), .. } => {
                 failed.get_or_insert_with(|| (line.t, Some(error.clone())));
             }
-            Step::Ended { .. } if number == 0 && side == Side::Sender => sent = Some(line.t),
-            Step::Ended { .. } if last && side == Side::Receiver => stored = Some(line.t),
-            Step::Came { verdict: Verdict::Done, .. } if last => stored = Some(line.t),
-            Step::Came { verdict: Verdict::Dropped { why } | Verdict::Refused { why }, .. }
-                if !answered =>
-            {
-                failed.get_or_insert_with(|| (line.t, Some(format!("dropped: {why}"))));
+            Step::Completed { .. } if number == 0 && side == Side::Sender => sent = Some(line.t),
+            Step::Completed { .. } if last && side == Side::Receiver => stored = Some(line.t),
+            Step::RxHeader { verdict: Verdict::Done, .. } if last => stored = Some(line.t),
+            Step::RxHeader {
+                verdict: Verdict::Dropped { reason } | Verdict::Refused { reason },
+                ..
+            } if !answered => {
+                failed.get_or_insert_with(|| (line.t, Some(format!("dropped: {reason}"))));
             }
             _ => {}
         }

@@ -39,8 +39,8 @@ pub enum PhaseKind {
     Acknowledgement,
     /// A host is working: its CPU, its memory, its programs.
     AtWork,
-    /// A host has taken a request and lets it wait.
-    Held,
+    /// A host has accepted a request and defers it.
+    Deferred,
 }
 
 impl PhaseKind {
@@ -56,7 +56,7 @@ impl PhaseKind {
             PhaseKind::Payload => "payload",
             PhaseKind::Acknowledgement => "acknowledgement",
             PhaseKind::AtWork => "at work",
-            PhaseKind::Held => "held by the peer",
+            PhaseKind::Deferred => "deferred by the peer",
         }
     }
 }
@@ -68,7 +68,7 @@ pub struct Phase {
     pub kind: PhaseKind,
     /// The phase with nodes and message, as text.
     pub what: String,
-    /// Nanoseconds.
+    /// The duration, in nanoseconds.
     pub ns: u64,
 }
 
@@ -219,7 +219,7 @@ struct Course<'a> {
     over: Vec<u64>,
     /// The host that acts when no message is under way.
     host: Nid,
-    held: Option<String>,
+    deferred: Option<String>,
     problems: Vec<String>,
 }
 
@@ -227,8 +227,8 @@ impl<'a> Course<'a> {
     fn new(rpc: &'a Rpc, trace: &Trace) -> Course<'a> {
         let fresh = |over: Vec<u64>| {
             let messages = rpc.messages.iter().map(|_| None).collect();
-            let (held, problems) = (None, Vec::new());
-            Course { rpc, messages, over, host: rpc.from, held, problems }
+            let (deferred, problems) = (None, Vec::new());
+            Course { rpc, messages, over, host: rpc.from, deferred, problems }
         };
         let mut over = vec![u64::MAX; rpc.messages.len()];
         let mut ahead = fresh(Vec::new());
@@ -252,10 +252,11 @@ impl<'a> Course<'a> {
             .filter(|number| under_way(&self.messages[*number]))
             .max_by_key(|number| (self.over[*number], Reverse(*number)));
         let Some(last) = last else {
-            return match &self.held {
-                Some(reason) => {
-                    (PhaseKind::Held, format!("{} has it wait for {reason}", self.host))
-                }
+            return match &self.deferred {
+                Some(reason) => (
+                    PhaseKind::Deferred,
+                    format!("{} defers the request: it waits for {reason}", self.host),
+                ),
                 None => (PhaseKind::AtWork, format!("{} at work", self.host)),
             };
         };
@@ -301,11 +302,11 @@ impl<'a> Course<'a> {
             self.messages[number].get_or_insert(Going { at: At::Made, since: line.t, sent });
         let waited = |going: &Going| line.t - going.since;
         match &line.step {
-            Step::Made { .. } => {
-                self.held = None;
+            Step::TxCreated { .. } => {
+                self.deferred = None;
                 (format!("{name} to {}", target(header)), None)
             }
-            Step::Waits { wait, .. } => {
+            Step::TxQueued { wait, .. } => {
                 let before = waited_for(going, line.t);
                 going.turn(At::Waits(*wait), line.t);
                 let what = match wait {
@@ -315,22 +316,22 @@ impl<'a> Course<'a> {
                 };
                 (format!("{name} {what}"), before)
             }
-            Step::Handed { .. } => {
+            Step::TxSubmitted { .. } => {
                 let before = waited_for(going, line.t);
                 going.turn(At::Driver, line.t);
                 (format!("{name} goes to the driver"), before)
             }
-            Step::Leaves { .. } => {
+            Step::TxStarted { .. } => {
                 let waited = (waited(going), "its turn on a connection");
                 going.turn(At::InTransit, line.t);
                 (format!("{name} starts to be sent"), (waited.0 > 0).then_some(waited))
             }
-            Step::Ended { error: Some(error), .. } => {
+            Step::Completed { error: Some(error), .. } => {
                 going.turn(At::Dead, line.t);
                 self.problems.push(format!("{name} failed at {}: {error}", line.node));
                 (format!("{name} fails: {error}"), None)
             }
-            Step::Ended { .. } if side == Side::Sender => {
+            Step::Completed { .. } if side == Side::Sender => {
                 going.sent = true;
                 if going.at == At::Made {
                     // The message is to its own node: a copy.
@@ -338,12 +339,12 @@ impl<'a> Course<'a> {
                 }
                 (format!("{name} is complete at its sender"), None)
             }
-            Step::Ended { .. } => {
+            Step::Completed { .. } => {
                 let waited = (waited(going), "its payload");
                 going.turn(At::Stored, line.t);
                 (format!("{name} is stored"), (waited.0 > 0).then_some(waited))
             }
-            Step::Came { verdict, .. } | Step::Resumed { verdict, .. } => {
+            Step::RxHeader { verdict, .. } | Step::RxResumed { verdict, .. } => {
                 let waited = match going.at {
                     At::InTransit => Some((waited(going), "the transfer")),
                     At::Parked => Some((waited(going), "a buffer")),
@@ -362,15 +363,17 @@ impl<'a> Course<'a> {
                         going.turn(At::Parked, line.t);
                         "arrives and is parked: no buffer is posted".to_owned()
                     }
-                    Verdict::Dropped { why } => {
+                    Verdict::Dropped { reason } => {
                         going.turn(At::Dead, line.t);
-                        self.problems.push(format!("{name} was dropped by {}: {why}", line.node));
-                        format!("is dropped: {why}")
+                        self.problems
+                            .push(format!("{name} was dropped by {}: {reason}", line.node));
+                        format!("is dropped: {reason}")
                     }
-                    Verdict::Refused { why } => {
+                    Verdict::Refused { reason } => {
                         going.turn(At::Dead, line.t);
-                        self.problems.push(format!("{name} was refused by {}: {why}", line.node));
-                        format!("is refused, connections are closed: {why}")
+                        self.problems
+                            .push(format!("{name} was refused by {}: {reason}", line.node));
+                        format!("is refused, connections are closed: {reason}")
                     }
                 };
                 (format!("{name} {what}"), waited)
@@ -382,18 +385,18 @@ impl<'a> Course<'a> {
     /// A step that belongs to none of the messages.
     fn advance_own(&mut self, line: &TraceLine) -> (String, Option<(u64, &'static str)>) {
         let what = match &line.step {
-            Step::Called { service, peer, len: 0, .. } => format!("calls {peer}: {service}"),
-            Step::Called { service, peer, len, .. } => {
+            Step::RpcStarted { service, peer, len: 0, .. } => format!("calls {peer}: {service}"),
+            Step::RpcStarted { service, peer, len, .. } => {
                 format!("calls {peer}: {service} of {}", format_bytes(u64::from(*len)))
             }
-            Step::Taken { .. } => "takes the request up".to_owned(),
-            Step::Held { reason, .. } => {
-                self.held = Some(reason.clone());
-                format!("lets the request wait for {reason}")
+            Step::RequestAccepted { .. } => "accepts the request".to_owned(),
+            Step::RequestDeferred { reason, .. } => {
+                self.deferred = Some(reason.clone());
+                format!("defers the request: it waits for {reason}")
             }
-            Step::Over { error: None, .. } => "complete: no errors".to_owned(),
-            Step::Over { error: Some(error), .. } => format!("over: {error}"),
-            Step::Withdrawn { error, .. } => format!("gives up: {error}"),
+            Step::RpcEnded { error: None, .. } => "complete: no errors".to_owned(),
+            Step::RpcEnded { error: Some(error), .. } => format!("ended: {error}"),
+            Step::MdUnlinked { error, .. } => format!("gives up: {error}"),
             _ => String::new(),
         };
         (what, None)

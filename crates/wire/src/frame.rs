@@ -25,7 +25,7 @@ pub const FIRST_ZC_COOKIE: u64 = 2;
 /// A frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// What follows.
+    /// The type of the frame.
     pub kind: FrameKind,
     /// Checksum, or 0 for none; only V2 uses it.
     pub csum: u32,
@@ -50,11 +50,11 @@ pub enum FrameError {
 /// Which zero-copy requests a frame acknowledges [FRM-11].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZcAck {
-    /// None.
+    /// No request is acknowledged.
     Nothing,
-    /// None; the peer shows that it is alive.
+    /// No request is acknowledged; the peer shows that it is alive.
     Keepalive,
-    /// One.
+    /// One request, by its cookie.
     One(u64),
     /// Two, in the order of the fields A and B; A is the larger.
     Pair(u64, u64),

@@ -82,7 +82,7 @@ impl Version {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum ConnType {
-    /// Everything.
+    /// All messages, both ways.
     Any = 0,
     /// Small messages, both ways.
     Control = 1,

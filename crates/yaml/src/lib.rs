@@ -20,7 +20,7 @@ use granit_parser::{ErrorKind, Event, Marker, Options, Parser, ScalarStyle, Scan
 /// What a text may have at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes.
+    /// Length of the text, in bytes.
     pub bytes: usize,
     /// Lists and mappings around a value.
     pub depth: usize,
@@ -94,7 +94,7 @@ pub fn clipped(text: &str) -> String {
 pub struct Node<P = Position> {
     /// Where it stands.
     pub at: P,
-    /// What it is.
+    /// The content of the value.
     pub content: Content<P>,
     /// Values below and including this one, with every alias written out.
     size: usize,
@@ -122,11 +122,11 @@ pub struct Pair<P = Position> {
     pub key: String,
     /// Where the key stands.
     pub at: P,
-    /// What it has.
+    /// The value.
     pub value: Rc<Node<P>>,
 }
 
-/// What a value is made of.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Nothing stands there.
@@ -151,7 +151,7 @@ impl fmt::Display for Shape {
 }
 
 impl<P> Node<P> {
-    /// What it is made of.
+    /// The kind of the value.
     pub fn shape(&self) -> Shape {
         match self.content {
             Content::Null => Shape::Null,
@@ -257,12 +257,12 @@ struct Builder<'a, P> {
 struct Open<P> {
     at: Position,
     anchor: usize,
-    inside: Inside<P>,
+    inside: Collection<P>,
     size: usize,
     height: usize,
 }
 
-enum Inside<P> {
+enum Collection<P> {
     List(Vec<Rc<Node<P>>>),
     Mapping {
         pairs: Vec<Pair<P>>,
@@ -287,10 +287,12 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
                 Ok(())
             }
             Event::Scalar(text, style, anchor, _) => self.scalar(at, &text, style, anchor),
-            Event::SequenceStart(_, anchor, _) => self.begin(at, anchor, Inside::List(Vec::new())),
+            Event::SequenceStart(_, anchor, _) => {
+                self.begin(at, anchor, Collection::List(Vec::new()))
+            }
             Event::MappingStart(_, anchor, _) => {
                 let inside =
-                    Inside::Mapping { pairs: Vec::new(), seen: BTreeMap::new(), key: None };
+                    Collection::Mapping { pairs: Vec::new(), seen: BTreeMap::new(), key: None };
                 self.begin(at, anchor, inside)
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
@@ -306,7 +308,7 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
         style: ScalarStyle,
         anchor: usize,
     ) -> Result<(), Failure> {
-        if let Some(Open { inside: Inside::Mapping { seen, key: key @ None, .. }, .. }) =
+        if let Some(Open { inside: Collection::Mapping { seen, key: key @ None, .. }, .. }) =
             self.open.last_mut()
         {
             if let Some(first) = seen.insert(text.to_owned(), at) {
@@ -320,7 +322,7 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
         self.place(at, anchor, Rc::new(Node::leaf(at.into(), content)))
     }
 
-    fn begin(&mut self, at: Position, anchor: usize, inside: Inside<P>) -> Result<(), Failure> {
+    fn begin(&mut self, at: Position, anchor: usize, inside: Collection<P>) -> Result<(), Failure> {
         self.refuse_as_key(at)?;
         if self.open.len() >= self.limits.depth {
             return Err((at, YamlError::TooDeep));
@@ -332,8 +334,8 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
     fn end(&mut self) -> Result<(), Failure> {
         let Some(open) = self.open.pop() else { return Ok(()) };
         let content = match open.inside {
-            Inside::List(items) => Content::List(items),
-            Inside::Mapping { pairs, .. } => Content::Mapping(pairs),
+            Collection::List(items) => Content::List(items),
+            Collection::Mapping { pairs, .. } => Content::Mapping(pairs),
         };
         let node = Node { at: open.at.into(), content, size: open.size, height: open.height + 1 };
         self.place(open.at, open.anchor, Rc::new(node))
@@ -355,7 +357,7 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
 
     fn refuse_as_key(&self, at: Position) -> Result<(), Failure> {
         match self.open.last() {
-            Some(Open { inside: Inside::Mapping { key: None, .. }, .. }) => {
+            Some(Open { inside: Collection::Mapping { key: None, .. }, .. }) => {
                 Err((at, YamlError::NonScalarKey))
             }
             _ => Ok(()),
@@ -378,8 +380,8 @@ impl<'a, P: Clone + From<Position>> Builder<'a, P> {
         open.size += node.size;
         open.height = open.height.max(node.height);
         match &mut open.inside {
-            Inside::List(items) => items.push(node),
-            Inside::Mapping { pairs, key, .. } => {
+            Collection::List(items) => items.push(node),
+            Collection::Mapping { pairs, key, .. } => {
                 // A value follows its key: `scalar` took one before anything could come here.
                 let Some((key, at)) = key.take() else { return Err((at, YamlError::NonScalarKey)) };
                 pairs.push(Pair { key, at: at.into(), value: node });

@@ -34,7 +34,7 @@ pub(crate) enum Load {
 /// What is done to the data besides moving them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checks {
-    /// Nothing.
+    /// Data are not checked.
     Off,
     /// Every word is written before and compared after.
     Words,

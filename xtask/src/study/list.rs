@@ -109,13 +109,13 @@ pub(super) enum Metric {
     OfFormula,
     /// Percent of the capacity of the links between sites.
     LinkUse,
-    /// Milliseconds.
+    /// Latencies in milliseconds.
     P50,
     P99,
     Max,
-    /// MB.
+    /// Bytes that were lost, in MB.
     Lost,
-    /// Messages.
+    /// Messages that wait for a credit.
     NeedCredit,
     HoldCredit,
     Errors,

@@ -6,7 +6,7 @@ use lustrine_wire::nid::Nid;
 
 use super::show::peer_text;
 use crate::access::{Link, NodeChoice, WithNode};
-use crate::common::NodeOptions;
+use crate::common::TemporaryNodeOptions;
 use crate::output::{Failure, print, print_json};
 use crate::values::{self, PORTS, millis, seconds};
 
@@ -30,7 +30,7 @@ pub(crate) struct DiscoverArgs {
     json: bool,
 
     #[command(flatten)]
-    node: NodeOptions,
+    node: TemporaryNodeOptions,
 
     #[command(flatten)]
     choice: NodeChoice,
@@ -39,7 +39,7 @@ pub(crate) struct DiscoverArgs {
 /// Runs the command.
 pub(crate) fn run(args: &DiscoverArgs) -> Result<(), Failure> {
     let request = Request::Discover { nid: args.nid, timeout_ms: millis(args.timeout) };
-    let mut link = Link::open(&args.node, &args.choice, &args.nid, args.port)?;
+    let mut link = Link::open(&(&args.node).into(), &args.choice, &args.nid, args.port)?;
     let (answer, used) = (link.ask(&request), link.used().clone());
     link.stop();
     match answer? {

@@ -34,7 +34,7 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<Address>,
 
-    /// Form of the log on standard error
+    /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = LogForm::Text)]
     log: LogForm,
 
@@ -85,7 +85,7 @@ pub(super) fn start_log(form: LogForm) {
 
 fn serve(args: &NodeArgs) -> Result<(), Failure> {
     let mut config = args.node.node_config(|warning| tracing::warn!("{warning}"))?;
-    if config.nets.is_empty() && args.node.config.is_none() {
+    if config.nets.is_empty() && args.node.basic.config.is_none() {
         return Err(Failure::Usage(ResolveError::NoNet.to_string()));
     }
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;

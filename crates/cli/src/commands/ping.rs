@@ -5,7 +5,7 @@ use lustrine_control::{Answer, PeerIdentity, Request};
 use lustrine_wire::nid::Nid;
 
 use crate::access::{Link, NodeChoice, WithNode};
-use crate::common::NodeOptions;
+use crate::common::TemporaryNodeOptions;
 use crate::output::{Failure, print, print_json};
 use crate::values::{self, PORTS, millis, seconds};
 
@@ -34,7 +34,7 @@ pub(crate) struct PingArgs {
     json: bool,
 
     #[command(flatten)]
-    node: NodeOptions,
+    node: TemporaryNodeOptions,
 
     #[command(flatten)]
     choice: NodeChoice,
@@ -43,7 +43,7 @@ pub(crate) struct PingArgs {
 /// Runs the command. The remaining pings are tried after one fails.
 pub(crate) fn run(args: &PingArgs) -> Result<(), Failure> {
     let request = Request::Ping { nid: args.nid, timeout_ms: millis(args.timeout) };
-    let mut link = Link::open(&args.node, &args.choice, &args.nid, args.port)?;
+    let mut link = Link::open(&(&args.node).into(), &args.choice, &args.nid, args.port)?;
     let outcome = pings(args, &request, &mut link);
     link.stop();
     outcome

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lustrine_plan::{Checked, Comparison, Limit, Results, Sense, compare, page_of_runs, table};
+use lustrine_plan::{Checked, Comparison, Limit, Results, compare, page_of_runs, table};
 use lustrine_report::FinishedPage;
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ const FILE_MAX: u64 = 256 << 20;
 /// Reads what `lustrine selftest --json` wrote, with or without a plan, and one file of `lustrine
 /// sim run --json` or `sim sweep --json`. With several files each is compared with the first one. A
 /// limit concerns every file, and of the lines that it selects the
-/// one with the largest value. The exit status is 1 if a limit is not held.
+/// one with the largest value. The exit status is 1 if a limit is not met.
 #[derive(Args, Debug)]
 pub(crate) struct ReportArgs {
     /// Results as JSON; the first one is the base of comparisons
@@ -41,16 +41,12 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
 
-    /// Fail unless this is reached, such as 'read >= 9 GiB/s' or 'read 1M c8 >= 9 GiB/s'; may be
-    /// given several times. Words before the sign select lines: ping, read or write, a size, a
-    /// concurrency; without a value, it is the rate
+    /// Fail unless this holds, such as 'read >= 9 GiB/s', 'read 1M c8 p99 <= 2 ms' or
+    /// 'errors <= 0'; may be repeated. Words before the sign select lines (ping, read or write, a
+    /// size, a concurrency) and the value: p50, p90, p99, p99.9, max, errors, or without one the
+    /// rate
     #[arg(long, value_name = "LIMIT")]
-    fail_below: Vec<String>,
-
-    /// Fail if this is exceeded, such as 'p99 <= 2 ms', 'ping p50 <= 40 us' or 'errors <= 0'; may
-    /// be given several times. Values: p50, p90, p99, p99.9, max, errors
-    #[arg(long, value_name = "LIMIT")]
-    fail_above: Vec<String>,
+    require: Vec<String>,
 
     /// Print comparisons and limits as JSON instead of text
     #[arg(long)]
@@ -103,7 +99,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
         false => print(&text(&tables, &comparisons, &checked))?,
     }
     let broken: Vec<&str> =
-        checked.iter().filter(|one| !one.held).map(|one| one.sentence.as_str()).collect();
+        checked.iter().filter(|one| !one.met).map(|one| one.sentence.as_str()).collect();
     match broken.is_empty() {
         true => Ok(()),
         false => Err(broken.join("\n").into()),
@@ -112,7 +108,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
 
 /// The page and the plots of a simulation, which has neither limits nor comparisons.
 fn simulated(args: &ReportArgs, file: &Path, saved: Saved) -> Result<(), Failure> {
-    let has_limits = !args.fail_below.is_empty() || !args.fail_above.is_empty();
+    let has_limits = !args.require.is_empty();
     if args.files.len() > 1 || has_limits || args.json {
         return Err(Failure::Usage(format!(
             "{} is a result of lustrine sim, and comparisons, limits and --json are for results of \
@@ -138,28 +134,25 @@ fn write_page(
     plots.map_or(Ok(()), |dir| dir.write(&page.figures))
 }
 
-/// The tables of the runs or their comparisons, and the limits that are held.
+/// The tables of the runs or their comparisons, and the limits that are met.
 fn text(tables: &[String], comparisons: &[Comparison], checked: &[Checked]) -> String {
     let mut parts: Vec<String> = match comparisons {
         [] => tables.to_vec(),
         comparisons => comparisons.iter().map(Comparison::text).collect(),
     };
-    let held = checked.iter().filter(|one| one.held);
-    let held: String = held.map(|one| format!("{}\n", one.sentence)).collect();
-    parts.extend((!held.is_empty()).then_some(held));
+    let met = checked.iter().filter(|one| one.met);
+    let met: String = met.map(|one| format!("{}\n", one.sentence)).collect();
+    parts.extend((!met.is_empty()).then_some(met));
     parts.join("\n")
 }
 
 /// The limits, or everything that is wrong with them.
 fn limits(args: &ReportArgs) -> Result<Vec<Limit>, Failure> {
-    let below = args.fail_below.iter().map(|text| ("--fail-below", text, Sense::AtLeast));
-    let above = args.fail_above.iter().map(|text| ("--fail-above", text, Sense::AtMost));
-    let mut limits = Vec::new();
-    let mut wrong = Vec::new();
-    for (option, text, sense) in below.chain(above) {
-        match Limit::parse(text, sense) {
+    let (mut limits, mut wrong) = (Vec::new(), Vec::new());
+    for text in &args.require {
+        match Limit::parse(text) {
             Ok(limit) => limits.push(limit),
-            Err(why) => wrong.push(format!("{option} {why}")),
+            Err(why) => wrong.push(format!("--require {why}")),
         }
     }
     match wrong.is_empty() {

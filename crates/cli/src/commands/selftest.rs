@@ -88,13 +88,13 @@ pub(crate) struct SelftestArgs {
     #[arg(long, requires = "to", value_parser = clap::value_parser!(u16).range(PORTS))]
     port: Option<u16>,
 
-    /// Take over an existing session of another console on the node. A node of Lustrine permits
-    /// this only to the consoles that it trusts (docs/lst.md)
+    /// Take over an existing session of another console on the node. A Lustrine node permits this
+    /// only to consoles that it trusts (docs/lst.md)
     #[arg(long)]
     force: bool,
 
-    /// Seconds without any answer after which the run ends [default: 30, or 5 for an IPv6 NID,
-    /// where the selftest of a kernel node never answers]
+    /// End the run if the peer sends no answer for this many seconds [default: 30, or 5 for an IPv6
+    /// NID, where the selftest of a kernel node never answers]
     #[arg(long, value_parser = seconds, allow_negative_numbers = true)]
     patience: Option<f64>,
 
@@ -246,7 +246,8 @@ pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
                      --to NID";
         return Err(Failure::Usage(words.to_owned()));
     }
-    if args.to.is_none() && (node.config.is_some() || !node.net.is_empty() || node.accept.is_some())
+    if args.to.is_none()
+        && (node.basic.config.is_some() || !node.basic.net.is_empty() || node.accept.is_some())
     {
         let words = "--net, --accept and --config describe our node when it measures another: \
                      name that one with --to NID. Without --to both nodes are on this machine's \
@@ -305,7 +306,7 @@ fn measure(args: &SelftestArgs) -> Result<Report, Failure> {
 
 /// Where the two nodes run; a user who places the loops has decided.
 fn placement(args: &SelftestArgs) -> Result<Placement, Failure> {
-    if args.node.set.iter().any(|setting| setting.name == "cpu_npartitions") {
+    if args.node.basic.set.iter().any(|setting| setting.name == "cpu_npartitions") {
         return Ok(Placement::SHARED);
     }
     let failed = |error| format!("cannot find out which CPUs are free: {error}");

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lustrine_control::{Answer, Messages, NetInfo, NetRow, PeerRow, Request};
 use lustrine_wire::nid::Nid;
 
 use crate::access;
-use crate::common::{ControlOptions, NodeOptions};
+use crate::common::{ControlOptions, NodeOptions, TemporaryNodeOptions};
 use crate::output::{Failure, print, print_json};
 use crate::values;
 
@@ -35,8 +36,13 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_parser = values::nid)]
     nid: Option<Nid>,
 
-    #[command(flatten)]
-    node: NodeOptions,
+    /// Configuration file of the node, which names its control socket
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Ignore parts of the configuration file that this release does not implement
+    #[arg(long, requires = "config")]
+    lenient: bool,
 
     #[command(flatten)]
     control: ControlOptions,
@@ -65,7 +71,9 @@ pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
         What::Stats => Request::ShowStats,
         What::Latency => Request::ShowLatency { nid: args.nid },
     };
-    match access::show(&args.node, &args.control, &request)? {
+    let (config, lenient) = (args.config.clone(), args.lenient);
+    let basic = TemporaryNodeOptions { config, lenient, ..TemporaryNodeOptions::default() };
+    match access::show(&NodeOptions::from(&basic), &args.control, &request)? {
         answer if args.json => print_json(&answer),
         answer => print(&text(&answer, args.all)),
     }

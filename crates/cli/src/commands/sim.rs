@@ -25,7 +25,7 @@ mod table;
 /// Longest scenario file that is read, in bytes; the parser has its own limit.
 const FILE_MAX: u64 = 16 << 20;
 
-/// Simulate networks of nodes to see what settings do on a network
+/// Simulate networks of nodes, to try settings and topologies
 #[derive(Args, Debug)]
 pub(crate) struct SimArgs {
     #[command(subcommand)]
@@ -47,7 +47,7 @@ struct ScenarioOptions {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Seed of everything random, instead of the file's
+    /// Seed of all random numbers, instead of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -229,7 +229,7 @@ fn head_of(scenario: String, changes: Vec<String>, seed: u64, fidelity: &str) ->
         seed,
         fidelity: fidelity.to_owned(),
         steps: 0,
-        gone: 0,
+        dropped: 0,
     }
 }
 

@@ -99,7 +99,7 @@ fn a_node_sends_no_load_for_an_unknown_console() {
     let add = ["add_test", "--from", "clients", "--to", "clients", "ping"];
     finish(&mut user.lst(&add)).expect_code(253).expect_stderr(&[
         "Operation not permitted",
-        "set `selftest: full`, or this console's NID as `selftest_consoles`",
+        "set `selftest: full`, or add this console's NID to `selftest_consoles`",
     ]);
     let scratch = Scratch::new();
     let file = scratch.file("full.yaml");

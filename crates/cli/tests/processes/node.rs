@@ -210,7 +210,7 @@ fn pings_go_through_the_running_node() {
     let ip = loopback();
     finish(&mut near.controlled(&["ping", &format!("{ip}@tcp")]))
         .expect_error(&[&format!("ping {ip}@tcp: connection refused; nothing listens on TCP port")])
-        .expect_stderr(&[&format!("This is what the running node {} (", near.nid())]);
+        .expect_stderr(&[&format!("(reported by the running node {} (", near.nid())]);
     // A node can ping itself.
     finish(&mut near.controlled(&["ping", &near.nid()])).ok();
     finish(&mut near.controlled(&["discover", &near.nid()])).ok();
@@ -361,8 +361,10 @@ fn a_file_with_a_control_socket_selects_the_running_node() {
     assert_eq!(peers["peers"].as_array().map(Vec::len), Some(1), "{peers:#}");
     assert_eq!(peers["peers"][0]["nid"], node.nid(), "the node pinged itself");
     // Options in addition to the file describe another node, which the command starts.
-    let net = finish(&mut with_file(&["show", "net", "--json", "--set", "peer_credits=9"]));
-    assert_eq!(net.ok().json()["nets"][0]["nid"], format!("{ours}@tcp"));
+    let port = node.port().to_string();
+    let own = ["ping", &node.nid(), "--json", "--set", "peer_credits=9", "--port", &port];
+    let ping = finish(&mut with_file(&own));
+    assert_eq!(ping.ok().json()["node"]["nid"], format!("{ours}@tcp"));
 
     let absent = scratch.file("absent.sock");
     let file = scratch.write("absent.yaml", &yaml(&absent));

@@ -91,13 +91,13 @@ fn a_plan_with_local_nodes_writes_all_forms_of_results() {
     let page = fs::read_to_string(&page).expect("a page");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"), "{page}");
     let again = scratch.file("again.html");
-    let limits = ["--fail-above", "errors <= 0", "--fail-below", "ping >= 1 /s"];
+    let limits = ["--require", "errors <= 0", "--require", "ping >= 1 /s"];
     let mut report = lustrine();
     let plots = scratch.file("plots");
     report.arg("report").arg(&json).arg("--html").arg(&again).args(limits);
     report.arg("--plots").arg(&plots);
     let said = finish(&mut report).ok().stdout;
-    assert!(said.starts_with("plan short\n") && said.matches(": held, ").count() == 2, "{said}");
+    assert!(said.starts_with("plan short\n") && said.matches(": met, ").count() == 2, "{said}");
     assert_eq!(fs::read_to_string(&again).expect("a page"), page, "the same from JSON");
     let drawn = fs::read_dir(&plots).expect("a directory").count();
     assert_eq!(drawn, 2 * page.matches("<svg ").count(), "SVG and PNG of each plot");

@@ -224,7 +224,7 @@ fn a_trace_is_written_and_replayed() {
     let list = list.ok().json();
     let rpcs = list["rpcs"].as_array().expect("a list");
     assert_eq!((rpcs.len(), &rpcs[0]["outcome"]), (3, &"ok".into()), "{list}");
-    assert_eq!(list["trace"]["lustrine_trace"], 1);
+    assert_eq!(list["trace"]["lustrine_trace"], 2);
     let id = rpcs[0]["id"].to_string();
     let one = replay(&["--rpc", &id]).ok();
     for words in ["request PUT to 10.0.0.2@tcp, portal 50", "complete: no errors", "in total"] {

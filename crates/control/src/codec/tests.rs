@@ -8,7 +8,7 @@ use crate::{
 
 fn greeted() -> Session {
     let mut session = Session::default();
-    assert_eq!(session.on_line(&Greeting::line()), Turn::Reply(Greeting::line()));
+    assert_eq!(session.on_line(&Greeting::line()), LineResponse::Reply(Greeting::line()));
     session
 }
 
@@ -84,7 +84,7 @@ fn requests_have_these_lines() {
         ),
     ] {
         assert_eq!(request.to_line(), format!("{line}\n"));
-        assert_eq!(greeted().on_line(line), Turn::Call(Box::new(request)));
+        assert_eq!(greeted().on_line(line), LineResponse::Call(Box::new(request)));
     }
 }
 
@@ -100,7 +100,9 @@ fn a_request_with_an_unknown_field_or_a_bad_nid_is_refused_as_a_whole() {
         r#"{"cmd":"ping""#,
         "",
     ] {
-        let Turn::Reply(reply) = greeted().on_line(line) else { panic!("{line} is a request") };
+        let LineResponse::Reply(reply) = greeted().on_line(line) else {
+            panic!("{line} is a request")
+        };
         let Ok(Answer::Error { errno, message, .. }) = Answer::from_line(&reply) else {
             panic!("{reply}")
         };
@@ -144,7 +146,9 @@ fn a_node_says_which_one_it_is() {
         netns: Some(NetNamespace { device: 4, inode: 4_026_531_840 }),
     };
     let mut node = Session::of(about.clone());
-    let Turn::Reply(reply) = node.on_line(&Greeting::line()) else { panic!("versions differ") };
+    let LineResponse::Reply(reply) = node.on_line(&Greeting::line()) else {
+        panic!("versions differ")
+    };
     let line = concat!(
         r#"{"hello":{"control":3,"release":"RELEASE","node":{"nid":"10.0.0.2@tcp","#,
         r#""identity":"node","netns":{"device":4,"inode":4026531840}}}}"#,
@@ -162,10 +166,10 @@ fn a_node_says_which_one_it_is() {
 fn a_tool_of_another_version_is_answered_and_gets_nothing_done() {
     let mut node = Session::default();
     for other in [VERSION - 1, VERSION + 1] {
-        assert_eq!(node.on_line(&hello(other)), Turn::Close(Greeting::line()));
+        assert_eq!(node.on_line(&hello(other)), LineResponse::Close(Greeting::line()));
     }
     // A tool of version 1 sends its request at once. It shows the message of an error.
-    let Turn::Close(reply) = Session::default().on_line("{\"cmd\":\"show_net\"}\n") else {
+    let LineResponse::Close(reply) = Session::default().on_line("{\"cmd\":\"show_net\"}\n") else {
         panic!("it was carried out")
     };
     let Ok(Answer::Error { errno: EPROTO, message, .. }) = Answer::from_line(&reply) else {
@@ -199,7 +203,7 @@ proptest! {
     fn any_line_is_answered(lines in proptest::collection::vec(".{0,200}", 0..4)) {
         let mut node = Session::default();
         for line in &lines {
-            if let Turn::Reply(reply) | Turn::Close(reply) = node.on_line(line) {
+            if let LineResponse::Reply(reply) | LineResponse::Close(reply) = node.on_line(line) {
                 prop_assert!(reply.ends_with('\n') && reply.lines().count() == 1);
             }
             let _ = Greeting::check(line);

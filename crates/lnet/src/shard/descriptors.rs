@@ -146,7 +146,7 @@ impl Shard {
             return;
         }
         state.aborted = Some(reason);
-        self.note_withdrawn(now, md, reason);
+        self.note_md_unlinked(now, md, reason);
         self.end_wait_for_answer(md);
         self.remove_from_portal(md);
         let state = &self.mds[md];

@@ -6,7 +6,7 @@ use slotmap::Key;
 
 use super::matching::Found;
 use super::{Msg, Shard};
-use crate::journal::{Came, DropReason, Entry, Fate, Made, Number, Step, Wait};
+use crate::journal::{DropReason, Entry, HeaderOutcome, Number, RxHeader, Step, TxCreated, Wait};
 use crate::lnd::{Arrival, OpKey, RxId, Verdict};
 use crate::md::MdKey;
 use crate::status::Status;
@@ -56,42 +56,42 @@ impl Shard {
     }
 
     #[inline]
-    pub(super) fn note_made(&mut self, now: Time, op: OpKey) {
+    pub(super) fn note_tx_created(&mut self, now: Time, op: OpKey) {
         if self.telemetry.journal.is_some() {
-            self.made(now, op);
+            self.tx_created(now, op);
         }
     }
 
     #[cold]
-    fn made(&mut self, now: Time, op: OpKey) {
+    fn tx_created(&mut self, now: Time, op: OpKey) {
         let Msg { header, md, .. } = &self.msgs[op];
-        let made = Made { msg: number(op), header: *header, md: md.map(number) };
-        self.note(now, Step::Made(Box::new(made)));
+        let created = TxCreated { msg: number(op), header: *header, md: md.map(number) };
+        self.note(now, Step::TxCreated(Box::new(created)));
     }
 
     #[inline]
-    pub(super) fn note_wait(&mut self, now: Time, op: OpKey, wait: Wait) {
-        self.note_with(now, || Step::Waits { msg: number(op), wait });
+    pub(super) fn note_tx_queued(&mut self, now: Time, op: OpKey, wait: Wait) {
+        self.note_with(now, || Step::TxQueued { msg: number(op), wait });
     }
 
     #[inline]
-    pub(super) fn note_handed(&mut self, now: Time, op: OpKey) {
-        self.note_with(now, || Step::Handed { msg: number(op) });
+    pub(super) fn note_tx_submitted(&mut self, now: Time, op: OpKey) {
+        self.note_with(now, || Step::TxSubmitted { msg: number(op) });
     }
 
     #[inline]
-    pub(super) fn note_leaves(&mut self, now: Time, op: OpKey) {
-        self.note_with(now, || Step::Leaves { msg: number(op) });
+    pub(super) fn note_tx_started(&mut self, now: Time, op: OpKey) {
+        self.note_with(now, || Step::TxStarted { msg: number(op) });
     }
 
     #[inline]
-    pub(super) fn note_ended(&mut self, now: Time, op: OpKey, status: Status) {
-        self.note_with(now, || Step::Ended { msg: number(op), status });
+    pub(super) fn note_completed(&mut self, now: Time, op: OpKey, status: Status) {
+        self.note_with(now, || Step::Completed { msg: number(op), status });
     }
 
     #[inline]
-    pub(super) fn note_withdrawn(&mut self, now: Time, md: MdKey, status: Status) {
-        self.note_with(now, || Step::Withdrawn { md: number(md), status });
+    pub(super) fn note_md_unlinked(&mut self, now: Time, md: MdKey, status: Status) {
+        self.note_with(now, || Step::MdUnlinked { md: number(md), status });
     }
 
     /// Sets the reason for a verdict of [`Verdict::Drop`] to come.
@@ -132,7 +132,7 @@ impl Shard {
         verdict: &Verdict,
     ) {
         if *verdict != Verdict::Done && self.telemetry.journal.is_some() {
-            self.came(now, arrival, header, verdict);
+            self.rx_header(now, arrival, header, verdict);
         }
     }
 
@@ -140,51 +140,51 @@ impl Shard {
     #[inline]
     pub(super) fn note_done(&mut self, now: Time, arrival: &Arrival, header: &Header) {
         if self.telemetry.journal.is_some() {
-            self.came(now, arrival, header, &Verdict::Done);
+            self.rx_header(now, arrival, header, &Verdict::Done);
         }
     }
 
     #[cold]
-    fn came(&mut self, now: Time, arrival: &Arrival, header: &Header, verdict: &Verdict) {
-        let fate = self.fate_of(arrival.rx, verdict);
-        let came = Came { hop: arrival.from, header: *header, fate };
-        self.note(now, Step::Came(Box::new(came)));
+    fn rx_header(&mut self, now: Time, arrival: &Arrival, header: &Header, verdict: &Verdict) {
+        let outcome = self.header_outcome(arrival.rx, verdict);
+        let received = RxHeader { hop: arrival.from, header: *header, outcome };
+        self.note(now, Step::RxHeader(Box::new(received)));
     }
 
     /// Adds a parked message that continues.
     #[inline]
-    pub(super) fn note_resumed(&mut self, now: Time, rx: RxId, verdict: &Verdict) {
+    pub(super) fn note_rx_resumed(&mut self, now: Time, rx: RxId, verdict: &Verdict) {
         if self.telemetry.journal.is_some() {
-            self.resumed(now, rx, verdict);
+            self.rx_resumed(now, rx, verdict);
         }
     }
 
     #[cold]
-    fn resumed(&mut self, now: Time, rx: RxId, verdict: &Verdict) {
-        let fate = self.fate_of(rx, verdict);
-        self.note(now, Step::Resumed { rx, fate });
+    fn rx_resumed(&mut self, now: Time, rx: RxId, verdict: &Verdict) {
+        let outcome = self.header_outcome(rx, verdict);
+        self.note(now, Step::RxResumed { rx, outcome });
     }
 
     /// Adds a parked message that will not continue; the next [`Shard::drive`] sets its time.
     #[inline]
-    pub(super) fn note_given_up(&mut self, rx: RxId, reason: DropReason) {
+    pub(super) fn note_rx_dropped(&mut self, rx: RxId, reason: DropReason) {
         if let Some(journal) = &mut self.telemetry.journal {
-            journal.note_untimed(Step::Resumed { rx, fate: Fate::Dropped(reason) });
+            journal.note_untimed(Step::RxResumed { rx, outcome: HeaderOutcome::Dropped(reason) });
         }
     }
 
-    fn fate_of(&mut self, rx: RxId, verdict: &Verdict) -> Fate {
+    fn header_outcome(&mut self, rx: RxId, verdict: &Verdict) -> HeaderOutcome {
         let reason = self.telemetry.journal.as_mut().and_then(|journal| journal.drop_reason.take());
         match verdict {
             Verdict::Into { op, .. } => {
                 let Msg { md, offset, .. } = &self.msgs[*op];
                 let md = number(md.expect("what is stored has a descriptor"));
-                Fate::Into { msg: number(*op), md, offset: *offset }
+                HeaderOutcome::Into { msg: number(*op), md, offset: *offset }
             }
-            Verdict::Done => Fate::Done,
-            Verdict::Drop => Fate::Dropped(reason.unwrap_or(DropReason::NoMatch)),
-            Verdict::Park => Fate::Parked { rx },
-            Verdict::Refuse(wrong) => Fate::Refused(*wrong),
+            Verdict::Done => HeaderOutcome::Done,
+            Verdict::Drop => HeaderOutcome::Dropped(reason.unwrap_or(DropReason::NoMatch)),
+            Verdict::Park => HeaderOutcome::Parked { rx },
+            Verdict::Refuse(wrong) => HeaderOutcome::Refused(*wrong),
         }
     }
 

@@ -106,12 +106,12 @@ impl Shard {
                     self.drop_counted(&arrival, &parked.header);
                     let verdict = Verdict::Drop;
                     self.note_drop(DropReason::TooLong);
-                    self.note_resumed(now, arrival.rx, &verdict);
+                    self.note_rx_resumed(now, arrival.rx, &verdict);
                     self.reports.act(Action::Resume { ni: arrival.ni, rx: arrival.rx, verdict });
                 }
                 (Found::Match { md, offset, length }, Origin::Driver(arrival)) => {
                     let verdict = self.receive_put(&arrival, &parked.header, md, offset, length);
-                    self.note_resumed(now, arrival.rx, &verdict);
+                    self.note_rx_resumed(now, arrival.rx, &verdict);
                     self.reports.act(Action::Resume { ni: arrival.ni, rx: arrival.rx, verdict });
                 }
                 (found, Origin::Loopback(op)) => self.matched_loopback(op, found),
@@ -128,7 +128,7 @@ impl Shard {
                 Origin::Driver(arrival) => {
                     self.drop_counted(&arrival, &parked.header);
                     let verdict = Verdict::Drop;
-                    self.note_given_up(arrival.rx, DropReason::NoMatch);
+                    self.note_rx_dropped(arrival.rx, DropReason::NoMatch);
                     self.reports.act(Action::Resume { ni: arrival.ni, rx: arrival.rx, verdict });
                 }
                 Origin::Loopback(op) => self.matched_loopback(op, Found::Nothing),
@@ -142,7 +142,7 @@ impl Shard {
         let Body::Put { portal, .. } = parked.header.body else { return };
         self.portals.remove_parked(portal, key);
         if let Origin::Driver(arrival) = parked.origin {
-            self.note_given_up(arrival.rx, DropReason::ConnectionGone);
+            self.note_rx_dropped(arrival.rx, DropReason::ConnectionGone);
         }
     }
 

@@ -42,7 +42,7 @@ impl Core for Shard {
     }
 
     fn tx_started(&mut self, now: Time, op: OpKey) {
-        self.note_leaves(now, op);
+        self.note_tx_started(now, op);
     }
 
     fn link(&mut self, now: Time, ni: NiIndex, peer: ProcessId, event: LinkEvent) {

@@ -217,7 +217,7 @@ impl Shard {
         }
         let op = self.insert_outgoing(now, draft, ni, src, hop, Some(peer_ni), stage);
         if discover {
-            self.note_wait(now, op, Wait::Discovery);
+            self.note_tx_queued(now, op, Wait::Discovery);
             self.park_for_discovery(peer_ni, op);
         } else {
             self.take_credits(now, op);
@@ -274,7 +274,7 @@ impl Shard {
             // With two messages under way from one descriptor, it names none of them.
             state.request = if state.pending == 1 { Some(op) } else { None };
         }
-        self.note_made(now, op);
+        self.note_tx_created(now, op);
         op
     }
 
@@ -289,7 +289,7 @@ impl Shard {
         match self.peers.nis[peer_ni].credits_for(&hop).take(&mut self.msgs.queues, op) {
             Acquire::Granted => self.take_ni_credit(now, op),
             Acquire::Queued => {
-                self.note_wait(now, op, Wait::PeerCredit);
+                self.note_tx_queued(now, op, Wait::PeerCredit);
                 self.msgs.peer_waiting += 1;
             }
         }
@@ -301,7 +301,7 @@ impl Shard {
         msg.stage = Stage::NiCredit;
         match self.nis[usize::from(msg.ni.0)].credits.take(&mut self.msgs.queues, op) {
             Acquire::Granted => self.hand_to_driver(now, op),
-            Acquire::Queued => self.note_wait(now, op, Wait::NiCredit),
+            Acquire::Queued => self.note_tx_queued(now, op, Wait::NiCredit),
         }
     }
 
@@ -331,7 +331,7 @@ impl Shard {
             payload: copy_of(&msg.payload),
             deadline,
         }));
-        self.note_handed(now, op);
+        self.note_tx_submitted(now, op);
     }
 
     /// Whether one more response to this peer may be queued.
@@ -369,7 +369,7 @@ impl Shard {
         let deadline = core::mem::replace(&mut msg.time, Time::NEVER);
         let (ni, to, header) = (msg.ni, msg.hop, msg.header);
         let payload = copy_of(&msg.payload);
-        self.note_handed(now, op);
+        self.note_tx_submitted(now, op);
         SendAction { op, ni, to, header, payload, deadline }
     }
 

@@ -25,8 +25,12 @@ fn names_are_unique_and_follow_the_conventions() {
     for (index, row) in TABLE.iter().enumerate() {
         let rest = row.name.strip_prefix("lustrine_").expect("all are ours");
         assert!(rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{}", row.name);
-        assert_eq!(row.kind == Kind::Counter, row.name.ends_with("_total"), "{}", row.name);
-        assert!(row.kind != Kind::Histogram || row.name.ends_with("_seconds"), "{}", row.name);
+        assert_eq!(row.kind == MetricKind::Counter, row.name.ends_with("_total"), "{}", row.name);
+        assert!(
+            row.kind != MetricKind::Histogram || row.name.ends_with("_seconds"),
+            "{}",
+            row.name
+        );
         assert!(row.help.ends_with('.'), "{}", row.name);
         assert!(row.labels.iter().all(|label| *label != "le"), "{}", row.name);
         assert!(TABLE[index + 1..].iter().all(|other| other.name != row.name), "{}", row.name);
@@ -57,7 +61,7 @@ fn a_page_has_at_most_the_documented_number_of_lines() {
     let lines: usize = TABLE
         .iter()
         .map(|row| {
-            let lines = if row.kind == Kind::Histogram { HISTOGRAM_LINES } else { 1 };
+            let lines = if row.kind == MetricKind::Histogram { HISTOGRAM_LINES } else { 1 };
             2 + lines * row.labels.iter().map(|label| values(label)).product::<usize>()
         })
         .sum();

@@ -38,7 +38,7 @@ impl EventLoop {
         let index = self.listeners.iter().position(Option::is_none).unwrap_or(self.listeners.len());
         let token = OTHER_TOKEN | index as u64;
         // While the listeners rest they are not watched; the end of the rest adds this one too.
-        if self.rest_until == Time::ZERO
+        if self.accept_paused_until == Time::ZERO
             && let Err(error) = self.io.poller.add(&listener.socket, token, Interest::Readable)
         {
             tracing::error!(%error, local = %listener.local, "cannot listen");

@@ -22,7 +22,7 @@ pub enum Change<N = NiConfig> {
     ConnsPerPeer {
         /// The interface.
         nid: Nid,
-        /// How many.
+        /// The number of connections of each bulk type.
         conns_per_peer: u16,
     },
     /// One more interface.
@@ -34,7 +34,7 @@ pub enum Change<N = NiConfig> {
     },
     /// One interface less. What is under way there ends with an error.
     RemoveNi {
-        /// Which.
+        /// The NID of the interface.
         nid: Nid,
     },
     /// A peer that an administrator describes.

@@ -75,7 +75,7 @@ impl Pairs {
         }
     }
 
-    /// What its values are.
+    /// The metric that its values are of.
     pub(super) fn metric(&self) -> Metric {
         Metric::rate_of(self.size)
     }

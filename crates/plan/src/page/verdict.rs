@@ -86,11 +86,13 @@ fn of_series(series: &Series) -> String {
     };
     let mut text = match at == last {
         true => format!("{name} still grows at {axis} {at}, to {}", metric.text(*rate)),
-        false => format!("{name} is full at {axis} {at}, with {}", metric.text(*rate)),
+        false => format!("{name} saturates at {axis} {at}, with {}", metric.text(*rate)),
     };
     if *end < FULL * most {
-        text +=
-            &format!(", and falls {} below its most at {axis} {last}", percent(1.0 - end / most));
+        text += &format!(
+            ", and falls {} below its maximum at {axis} {last}",
+            percent(1.0 - end / most)
+        );
     }
     if *one_sample {
         text += " (one sample each, noise unknown)";
@@ -108,8 +110,8 @@ mod tests {
         let said = |lines: &[(u32, &[f64])]| verdict(&run(lines)).expect("a sentence");
         assert_eq!(
             said(&[(1, &[100.0]), (2, &[990.0]), (4, &[1000.0]), (8, &[500.0])]),
-            "Read 4k is full at concurrency 2, with 990 MiB/s, and falls 50% below its most at \
-             concurrency 8 (one sample each, noise unknown)."
+            "Read 4k saturates at concurrency 2, with 990 MiB/s, and falls 50% below its maximum \
+             at concurrency 8 (one sample each, noise unknown)."
         );
         assert_eq!(
             said(&[(1, &[100.0, 100.0]), (2, &[200.0, 200.0])]),

@@ -3,7 +3,7 @@
 
 use super::{Axis, Plot, axis_text, number};
 use crate::drawing::{
-    Anchor, Direction, Format, Pen, SLIDE, Shape, Text, fitted, room, widest as widest_of,
+    Anchor, Direction, DrawingFormat, Pen, SLIDE, Shape, Text, fitted, room, widest as widest_of,
 };
 use crate::font::Weight;
 use crate::palette::Tone;
@@ -79,7 +79,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// `None` if there is nothing to draw.
-    pub(super) fn of(plot: &Plot, format: Format<'_>) -> Option<Layout> {
+    pub(super) fn of(plot: &Plot, format: DrawingFormat<'_>) -> Option<Layout> {
         let shown = |point: &(f64, f64)| plot.shows(point);
         let points = plot.lines.iter().flat_map(|line| &line.points).copied();
         let mut points: Vec<(f64, f64)> = points.filter(shown).collect();
@@ -90,8 +90,8 @@ impl Layout {
         let ends = bars.flat_map(|(x, low, high)| [(*x, *low), (*x, *high)]);
         points.extend(ends.filter(shown));
         let (width, height, margin, text, title) = match format {
-            Format::Page => (940.0, 400.0, 2.0, 13.0, 16.0),
-            Format::Slide { .. } => (SLIDE.0, SLIDE.1, 26.0, 15.0, 21.0),
+            DrawingFormat::Page => (940.0, 400.0, 2.0, 13.0, 16.0),
+            DrawingFormat::Slide { .. } => (SLIDE.0, SLIDE.1, 26.0, 15.0, 21.0),
         };
         let under = margin + 1.3 * title + 1.3 * text;
         let top = under + 0.8 * text;

@@ -2,8 +2,10 @@ use super::*;
 use crate::drawing::tests::assert_legible;
 use crate::svg;
 
-const FORMATS: [Format<'_>; 2] =
-    [Format::Page, Format::Slide { heading: "A step", foot: "plan p, of which is known a lot" }];
+const FORMATS: [DrawingFormat<'_>; 2] = [
+    DrawingFormat::Page,
+    DrawingFormat::Slide { heading: "A step", foot: "plan p, of which is known a lot" },
+];
 
 fn plot(points: Vec<(f64, f64)>, scale: Scale) -> Plot {
     Plot {
@@ -25,7 +27,7 @@ fn positions_are_finite_for_all_points() {
         for one in odd {
             for two in odd {
                 let plot = plot(vec![(one, two), (two, one), (1.0, 1.0)], scale);
-                let drawing = plot.drawing(Format::Page).expect("one point can be shown");
+                let drawing = plot.drawing(DrawingFormat::Page).expect("one point can be shown");
                 for svg in [svg::in_page(&drawing), svg::document(&drawing)] {
                     assert!(!svg.contains("NaN") && !svg.contains("inf"), "{one} {two}: {svg}");
                     assert!(!svg.contains("<script>") && svg.contains("&lt;script&gt;"));
@@ -40,7 +42,7 @@ fn positions_are_finite_for_all_points() {
 fn error_bars_have_two_ends_and_fit() {
     let mut plot = plot(vec![(1.0, 10.0), (2.0, 20.0)], Scale::Linear);
     plot.lines[0].bars = vec![(2.0, 5.0, 40.0)];
-    let drawing = plot.drawing(Format::Page).expect("a drawing");
+    let drawing = plot.drawing(DrawingFormat::Page).expect("a drawing");
     let bars: Vec<&Vec<(f64, f64)>> = drawing
         .shapes
         .iter()

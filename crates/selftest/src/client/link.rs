@@ -76,7 +76,7 @@ enum Control {
 /// What the load needs to know.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LinkEvent {
-    /// Nothing.
+    /// The load goes on as before.
     Nothing,
     /// The node has lost our session, and with it every RPC under way.
     Lost,

@@ -56,7 +56,7 @@ pub enum Command {
     CleanGroup {
         /// The group.
         group: String,
-        /// Which.
+        /// The states of the nodes that are removed.
         states: Vec<NodeState>,
     },
     /// Removes nodes from a group; those that are in no other leave the session.
@@ -122,14 +122,14 @@ pub enum Command {
     },
     /// Asks nodes which session they are in.
     Ping {
-        /// Which.
+        /// The nodes that are queried.
         target: Target,
         /// Seconds to wait, 3 to 30.
         timeout: u32,
     },
     /// Asks nodes for their counters.
     Stat {
-        /// Which.
+        /// The nodes that are queried.
         target: Target,
         /// Seconds to wait, 3 to 30.
         timeout: u32,
@@ -277,7 +277,7 @@ impl SessionView {
 pub struct NodeView {
     /// Its NID.
     pub nid: Nid,
-    /// What is known.
+    /// Its state, as far as the console knows it.
     pub state: NodeState,
     /// Whether it was seen to be a Lustrine node, which reports statistics and keeps to rates: its
     /// answer to [`Command::Ping`] says so.
@@ -303,7 +303,7 @@ pub struct BatchView {
 /// A test of a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestView {
-    /// What was asked for.
+    /// The test, as the user added it.
     pub asked: NewTest,
     /// Its clients.
     pub clients: Vec<NodeView>,
@@ -316,7 +316,7 @@ pub struct TestView {
 pub struct NodeReply {
     /// The node.
     pub nid: Nid,
-    /// How it stands.
+    /// The state of the node.
     pub state: NodeState,
     /// The answer.
     pub reply: Reply,
@@ -361,7 +361,7 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
-    /// Nothing.
+    /// There is no detail.
     None,
     /// The session the node is in.
     Session(SessionHolder),

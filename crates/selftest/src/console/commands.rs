@@ -196,8 +196,8 @@ impl Console {
         if let (1.., Some(nid)) = (test.rate, clients.iter().find(|nid| !session.is_ours(nid))) {
             return Err(Refusal::NotOurs { what: "a rate".to_owned(), nid: *nid });
         }
-        let terms = self.terms(batch.id);
-        let request = load::to_server(&test, terms, clients.len(), servers.len());
+        let fields = self.session_fields(batch.id);
+        let request = load::to_server(&test, fields, clients.len(), servers.len());
         let goal = Goal::Servers { test: Box::new(test) };
         let mut work = Work::new(Some(ticket), goal, ACTION);
         let body = Body::TestRequest(request);
@@ -210,10 +210,10 @@ impl Console {
     pub(super) fn add_clients(&mut self, mut work: Work, test: &NewTest) {
         let Some(session) = &self.session else { return };
         let Ok(batch) = session.batch(&test.batch) else { return };
-        let terms = self.terms(batch.id);
+        let fields = self.session_fields(batch.id);
         let servers = session.members(&test.to).to_vec();
         let clients = session.members(&test.from).to_vec();
-        let body = Body::TestRequest(load::to_client(test, terms));
+        let body = Body::TestRequest(load::to_client(test, fields));
         work.goal = Goal::Report;
         self.give_all(&mut work, Service::Test, clients, |index, _| {
             (body, load::destinations(test, index, &servers))
@@ -221,9 +221,9 @@ impl Console {
         self.work = Some(work);
     }
 
-    fn terms(&self, batch: u64) -> load::Terms {
+    fn session_fields(&self, batch: u64) -> load::SessionFields {
         let session = self.session.as_ref();
-        load::Terms {
+        load::SessionFields {
             sid: session.map_or(Sid::NONE, |session| session.sid),
             batch,
             features: session.map_or(0, |session| session.features),

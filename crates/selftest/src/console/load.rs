@@ -59,7 +59,7 @@ pub(super) fn examine(test: &NewTest, features: u32) -> Result<(), Refusal> {
 /// What the request to every server says, but for the match bits.
 pub(super) fn to_server(
     test: &NewTest,
-    terms: Terms,
+    fields: SessionFields,
     clients: usize,
     servers: usize,
 ) -> TestRequest {
@@ -68,12 +68,12 @@ pub(super) fn to_server(
     let turns = (servers as u32).div_ceil(spread.servers);
     let loops = shares.div_ceil(turns.max(1)).saturating_mul(spread.clients);
     let loops = loops.saturating_mul(test.concurrency).min(i32::MAX as u32);
-    request(test, terms, Role::Server, loops as i32, 0)
+    request(test, fields, Role::Server, loops as i32, 0)
 }
 
 /// What the request to every client says, but for the match bits.
-pub(super) fn to_client(test: &NewTest, terms: Terms) -> TestRequest {
-    request(test, terms, Role::Client, test.loops, test.spread.servers)
+pub(super) fn to_client(test: &NewTest, fields: SessionFields) -> TestRequest {
+    request(test, fields, Role::Client, test.loops, test.spread.servers)
 }
 
 /// The destinations of the `index`-th client.
@@ -89,25 +89,31 @@ pub(super) fn destinations(test: &NewTest, index: usize, servers: &[Nid]) -> Vec
 
 /// What the session adds to a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct SessionFields {
     pub(super) sid: Sid,
     pub(super) batch: u64,
     pub(super) features: u32,
 }
 
-fn request(test: &NewTest, terms: Terms, role: Role, loops: i32, destinations: u32) -> TestRequest {
+fn request(
+    test: &NewTest,
+    fields: SessionFields,
+    role: Role,
+    loops: i32,
+    destinations: u32,
+) -> TestRequest {
     TestRequest {
         reply_bits: 0,
         bulk_bits: 0,
-        sid: terms.sid,
-        batch: terms.batch,
+        sid: fields.sid,
+        batch: fields.batch,
         service: test.test.service().id(),
         loops,
         concurrency: test.concurrency,
         role,
         stop_on_error: u8::from(test.stop_on_error),
         destinations,
-        params: params(test, terms.features),
+        params: params(test, fields.features),
         rate: if role == Role::Client { test.rate } else { 0 },
     }
 }

@@ -78,7 +78,7 @@ pub enum Refusal {
     /// It needs nodes that know more than kernel nodes do.
     #[error("{what} needs nodes of ours; {nid} is not known to be one (`lst ping` finds out)")]
     NotOurs {
-        /// What needs it.
+        /// The command or option that needs it.
         what: String,
         /// The first such node.
         nid: Nid,

@@ -31,7 +31,7 @@ use crate::turn::Turn;
 /// The bulk buffer an RPC brings along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bulk {
-    /// None.
+    /// The RPC has no bulk transfer.
     None,
     /// The answerer will PUT into it.
     Sink(Span),
@@ -279,7 +279,7 @@ impl RpcClient {
         let key = turn.shard.bind(md(Part::Request, rpc.request, MdOptions::empty()))?;
         rpc.parts[Part::Request as usize] = Some(key);
         if turn.shard.journal_enabled() {
-            turn.shard.note(turn.now, journal::called(call, ids, key));
+            turn.shard.note(turn.now, journal::rpc_started(call, ids, key));
         }
         turn.shard.put(
             turn.now,
@@ -447,7 +447,7 @@ impl RpcClient {
             },
         };
         if turn.shard.journal_enabled() {
-            turn.shard.note(turn.now, journal::over(rpc.reply_bits, &completion));
+            turn.shard.note(turn.now, journal::rpc_ended(rpc.reply_bits, &completion));
         }
         self.release(slot);
         Some(completion)

@@ -19,7 +19,7 @@ use crate::message_pool::MessagePool;
 use crate::slab::Slab;
 use crate::turn::Turn;
 
-pub(super) use client_stats::Terms;
+pub(super) use client_stats::StatsTransfer;
 pub(super) use requests::Request;
 use requests::{Kind, Requester, agreement, examine};
 
@@ -147,7 +147,7 @@ impl Answers {
             return;
         }
         if turn.shard.journal_enabled() {
-            turn.shard.note(turn.now, request.held(outcome));
+            turn.shard.note(turn.now, request.deferred(outcome));
         }
         self.queue(request).push(*request, outcome);
         if self.waiting() > WAITING_CROWDED {

@@ -31,7 +31,7 @@ pub const KEY: u32 = 4242;
 pub struct Node {
     pub service: Option<Service>,
     pub client: Option<Client>,
-    pub desk: Option<Desk>,
+    pub harness: Option<ConsoleHarness>,
     /// The partition its service is.
     pub cpt: u16,
     /// Events of other owners.
@@ -43,7 +43,7 @@ pub struct Node {
 }
 
 /// A console, what carries its orders out, and the answers it has given.
-pub struct Desk {
+pub struct ConsoleHarness {
     pub console: Console,
     pub calls: ConsoleRpcs,
     pub answers: Vec<(u64, Result<Answer, Refusal>)>,
@@ -152,27 +152,28 @@ impl World {
     pub fn add_console(&mut self, node: usize) {
         let console = Console::new(&self.net.nodes[node].nid, WALL);
         let calls = ConsoleRpcs::new(Owner(1), WALL);
-        self.nodes[node].desk = Some(Desk { console, calls, answers: Vec::new(), tickets: 0 });
+        self.nodes[node].harness =
+            Some(ConsoleHarness { console, calls, answers: Vec::new(), tickets: 0 });
     }
 
-    pub fn desk(&mut self, node: usize) -> &mut Desk {
-        self.nodes[node].desk.as_mut().expect("the node has a console")
+    pub fn console_at(&mut self, node: usize) -> &mut ConsoleHarness {
+        self.nodes[node].harness.as_mut().expect("the node has a console")
     }
 
     /// Gives a console a command; its ticket.
     pub fn give(&mut self, node: usize, command: Command) -> u64 {
         let now = self.now;
-        let desk = self.desk(node);
-        desk.tickets += 1;
-        desk.console.command(now, desk.tickets, KEY, command);
-        desk.tickets
+        let harness = self.console_at(node);
+        harness.tickets += 1;
+        harness.console.command(now, harness.tickets, KEY, command);
+        harness.tickets
     }
 
     /// Gives a console a command and waits for its answer, in steps of 10 ms.
     pub fn command(&mut self, node: usize, command: Command) -> Result<Answer, Refusal> {
         let ticket = self.give(node, command);
         for _ in 0..40_000 {
-            let answers = &mut self.desk(node).answers;
+            let answers = &mut self.console_at(node).answers;
             if let Some(at) = answers.iter().position(|(of, _)| *of == ticket) {
                 return answers.remove(at).1;
             }
@@ -221,8 +222,8 @@ impl World {
                 if let Some(client) = &mut node.client {
                     client.handle(self.now, shard, memory, &event);
                 }
-                if let Some(desk) = &mut node.desk {
-                    desk.calls.handle(self.now, shard, memory, &event);
+                if let Some(harness) = &mut node.harness {
+                    harness.calls.handle(self.now, shard, memory, &event);
                 }
             }
             if let Some(service) = &mut node.service {
@@ -231,8 +232,8 @@ impl World {
             if let Some(client) = &mut node.client {
                 client.drive(self.now, &mut place.shard, &mut place.memory);
             }
-            if let Some(desk) = &mut node.desk {
-                desk.work(self.now, &mut place.shard, &mut place.memory);
+            if let Some(harness) = &mut node.harness {
+                harness.work(self.now, &mut place.shard, &mut place.memory);
             }
         }
         self.cross();
@@ -422,7 +423,7 @@ impl World {
     }
 }
 
-impl Desk {
+impl ConsoleHarness {
     fn work(&mut self, now: Time, shard: &mut Shard, memory: &mut impl Memory) {
         self.calls.drive(now, shard, memory);
         while let Some(outcome) = self.calls.next_rpc_outcome() {

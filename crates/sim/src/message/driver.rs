@@ -47,7 +47,7 @@ static CONNECTIONS: DriverMetric = DriverMetric {
 
 /// What a driver needs to know of its node.
 #[derive(Debug)]
-pub(super) struct Terms {
+pub(super) struct DriverConfig {
     /// Of it the headers of segments count, and the send buffer, unless `tx_buffer_size` says
     /// otherwise: what a stream takes before any of it has arrived.
     pub(super) tcp: TcpSpec,
@@ -62,7 +62,7 @@ pub(super) struct Terms {
 
 /// What lies outside of the driver for the length of one turn.
 #[derive(Debug)]
-pub(super) struct Outside<'a> {
+pub(super) struct DriverIo<'a> {
     pub(super) memory: &'a mut RopeMemory,
     pub(super) wire: &'a mut Wire,
     /// What has arrived, first come first.
@@ -72,7 +72,7 @@ pub(super) struct Outside<'a> {
 /// The driver of one node.
 #[derive(Debug)]
 pub(super) struct MessageDriver {
-    terms: Terms,
+    config: DriverConfig,
     reconnect: (Nanos, Nanos),
     buffer: u64,
     streams: u64,
@@ -106,10 +106,10 @@ struct Settings {
 }
 
 impl Settings {
-    fn new(terms: &Terms, tunables: &Tunables) -> Settings {
+    fn new(config: &DriverConfig, tunables: &Tunables) -> Settings {
         let streams = tunables.socklnd.conns_per_peer.max(1) as u64;
         let buffer = match tunables.socklnd.tx_buffer_size {
-            0 => terms.tcp.send_buffer,
+            0 => config.tcp.send_buffer,
             size => size as u64,
         };
         let min = Nanos::from_millis(tunables.socklnd.min_reconnectms as u64);
@@ -125,10 +125,10 @@ impl Settings {
 }
 
 impl MessageDriver {
-    pub(super) fn new(terms: Terms, tunables: &Tunables) -> MessageDriver {
-        let Settings { reconnect, buffer, streams, zero_copy } = Settings::new(&terms, tunables);
+    pub(super) fn new(config: DriverConfig, tunables: &Tunables) -> MessageDriver {
+        let Settings { reconnect, buffer, streams, zero_copy } = Settings::new(&config, tunables);
         MessageDriver {
-            terms,
+            config,
             reconnect,
             buffer,
             streams,
@@ -181,7 +181,7 @@ impl MessageDriver {
         let mut packets = Vec::new();
         for peer in &self.peers {
             for link in &peer.links {
-                let (from, cargo) = (&self.terms, Cargo::Closed);
+                let (from, cargo) = (&self.config, Cargo::Closed);
                 packets.extend(peer.packet(from, *link, HELLO, cargo));
             }
         }
@@ -195,7 +195,7 @@ impl MessageDriver {
         let next = self.peers.len() as u32;
         let slot = *self.index.entry((ni, nid)).or_insert(next);
         if slot == next {
-            self.peers.push(Peer::new(ni, self.terms.nids[usize::from(ni.0)], nid));
+            self.peers.push(Peer::new(ni, self.config.nids[usize::from(ni.0)], nid));
         }
         self.recent = slot as usize;
         self.recent
@@ -210,7 +210,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         send: &SendAction,
     ) {
         self.regions.check(&send.payload);
@@ -235,7 +235,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         send: &SendAction,
     ) {
@@ -248,7 +248,7 @@ impl MessageDriver {
         let lent = self.zero_copy.is_some_and(|min| len >= min) && !is_small(len);
         let cargo =
             Cargo::Message { header: send.header, payload, digest, lent: lent.then_some(send.op) };
-        let size = self.terms.tcp.on_link(HEAD + u64::from(len));
+        let size = self.config.tcp.on_link(HEAD + u64::from(len));
         let peer = &mut self.peers[slot];
         if !is_small(len) {
             peer.in_stream += size;
@@ -260,7 +260,7 @@ impl MessageDriver {
             self.lent += 1;
         }
         let link = peer.links[0];
-        match peer.packet(&self.terms, link, size, cargo) {
+        match peer.packet(&self.config, link, size, cargo) {
             Some(packet) => self.on_the_way_out += out.wire.send(now, packet).0,
             None => self.complaints.push(format!("{now:?}: {} has no way any more", peer.nid)),
         }
@@ -272,7 +272,7 @@ impl MessageDriver {
 
     /// There is a connection: hands over what waited for one, as far as there is room, and small
     /// messages past large ones.
-    fn pump<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, slot: usize) {
+    fn pump<C: Core>(&mut self, now: Time, core: &mut C, out: &mut DriverIo<'_>, slot: usize) {
         for send in core::mem::take(&mut self.peers[slot].queue) {
             let peer = &mut self.peers[slot];
             let len = send.header.payload_len;
@@ -287,15 +287,15 @@ impl MessageDriver {
     }
 
     /// There is room in the stream, for which only large messages wait: small ones would be gone.
-    fn refill<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, slot: usize) {
+    fn refill<C: Core>(&mut self, now: Time, core: &mut C, out: &mut DriverIo<'_>, slot: usize) {
         while let Some(send) = self.peers[slot].next_with_room(self.buffer) {
             self.waiting -= 1;
             self.hand_over(now, core, out, slot, &send);
         }
     }
 
-    fn dial<C: Core>(&mut self, now: Time, core: &mut C, out: &mut Outside<'_>, slot: usize) {
-        let host = self.terms.host;
+    fn dial<C: Core>(&mut self, now: Time, core: &mut C, out: &mut DriverIo<'_>, slot: usize) {
+        let host = self.config.host;
         let peer = &mut self.peers[slot];
         match peer.dial {
             Dial::Active(_) => return,
@@ -311,8 +311,8 @@ impl MessageDriver {
         }
         let link = out.wire.new_link(host);
         peer.dial = Dial::Active(link);
-        let cargo = Cargo::Dial { incarnation: self.terms.incarnation };
-        let Some(mut packet) = peer.packet(&self.terms, link, HELLO, cargo) else {
+        let cargo = Cargo::Dial { incarnation: self.config.incarnation };
+        let Some(mut packet) = peer.packet(&self.config, link, HELLO, cargo) else {
             return self.dial_failed(now, core, slot, Status::Unreachable);
         };
         // TCP's round trip comes first.
@@ -343,7 +343,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         status: Status,
     ) {
@@ -369,7 +369,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         status: Status,
     ) {
@@ -383,8 +383,15 @@ impl MessageDriver {
         }
     }
 
-    fn reply(&mut self, now: Time, out: &mut Outside<'_>, slot: usize, link: LinkId, cargo: Cargo) {
-        if let Some(packet) = self.peers[slot].packet(&self.terms, link, HELLO, cargo) {
+    fn reply(
+        &mut self,
+        now: Time,
+        out: &mut DriverIo<'_>,
+        slot: usize,
+        link: LinkId,
+        cargo: Cargo,
+    ) {
+        if let Some(packet) = self.peers[slot].packet(&self.config, link, HELLO, cargo) {
             out.wire.send(now, packet);
         }
     }
@@ -406,13 +413,13 @@ impl Driver for MessageDriver {
 
     fn set_tunables(&mut self, _now: Time, tunables: &Tunables) {
         let Settings { reconnect, buffer, streams, zero_copy } =
-            Settings::new(&self.terms, tunables);
+            Settings::new(&self.config, tunables);
         (self.reconnect, self.buffer) = (reconnect, buffer);
         (self.streams, self.zero_copy) = (streams, zero_copy);
     }
 
     fn add_ni(&mut self, index: NiIndex, nid: Nid) {
-        let (nids, place) = (&mut self.terms.nids, usize::from(index.0));
+        let (nids, place) = (&mut self.config.nids, usize::from(index.0));
         nids.resize(nids.len().max(place + 1), Nid::ANY);
         assert!(nids[place].is_any(), "{index:?} is an interface already");
         nids[place] = nid;
@@ -451,9 +458,9 @@ impl Driver for MessageDriver {
     }
 }
 
-impl DriverOn<Outside<'_>> for MessageDriver {
-    fn register_memory(&mut self, outside: &mut Outside<'_>) {
-        while let Some(change) = outside.memory.next_region_change() {
+impl DriverOn<DriverIo<'_>> for MessageDriver {
+    fn register_memory(&mut self, io: &mut DriverIo<'_>) {
+        while let Some(change) = io.memory.next_region_change() {
             self.regions.change(change);
         }
     }
@@ -462,13 +469,13 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut Outside<'_>,
+        io: &mut DriverIo<'_>,
         packet: Box<Packet>,
     ) {
-        self.arrive(now, core, outside, packet);
+        self.arrive(now, core, io, packet);
     }
 
-    fn adopt<C: Core>(&mut self, _: Time, _: &mut C, _: &mut Outside<'_>, handoff: Infallible) {
+    fn adopt<C: Core>(&mut self, _: Time, _: &mut C, _: &mut DriverIo<'_>, handoff: Infallible) {
         match handoff {}
     }
 
@@ -476,13 +483,13 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut Outside<'_>,
+        io: &mut DriverIo<'_>,
         nids: &[Nid],
         status: Status,
     ) {
         for slot in 0..self.peers.len() {
             if nids.contains(&self.peers[slot].nid) {
-                self.close(now, core, outside, slot, status);
+                self.close(now, core, io, slot, status);
             }
         }
     }
@@ -491,22 +498,22 @@ impl DriverOn<Outside<'_>> for MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut Outside<'_>,
+        io: &mut DriverIo<'_>,
         ni: NiIndex,
         status: Status,
     ) {
         for slot in 0..self.peers.len() {
             if self.peers[slot].ni == ni {
-                self.close(now, core, outside, slot, status);
+                self.close(now, core, io, slot, status);
             }
         }
         // Another interface may get the index: its peers are others.
         self.index.retain(|(of, _), _| *of != ni);
         self.recent = usize::MAX;
-        self.terms.nids[usize::from(ni.0)] = Nid::ANY;
+        self.config.nids[usize::from(ni.0)] = Nid::ANY;
     }
 
-    fn tick<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut Outside<'_>) {
+    fn tick<C: Core>(&mut self, now: Time, core: &mut C, io: &mut DriverIo<'_>) {
         if now < self.review_at {
             return;
         }
@@ -527,53 +534,47 @@ impl DriverOn<Outside<'_>> for MessageDriver {
             });
             self.review(next);
             match dial {
-                Dial::Waiting(due) if due <= now => self.dial(now, core, outside, slot),
+                Dial::Waiting(due) if due <= now => self.dial(now, core, io, slot),
                 Dial::Waiting(due) => self.review(due),
                 Dial::Idle | Dial::Active(_) => {}
             }
         }
     }
 
-    fn submit<C: Core>(
-        &mut self,
-        now: Time,
-        core: &mut C,
-        outside: &mut Outside<'_>,
-        action: &Action,
-    ) {
+    fn submit<C: Core>(&mut self, now: Time, core: &mut C, io: &mut DriverIo<'_>, action: &Action) {
         match action {
-            Action::Send(send) => self.route(now, core, outside, send),
-            Action::Resume { rx, verdict, .. } => self.resume(now, core, outside, *rx, verdict),
+            Action::Send(send) => self.route(now, core, io, send),
+            Action::Resume { rx, verdict, .. } => self.resume(now, core, io, *rx, verdict),
             Action::Close { ni, peer, status } => {
                 let slot = self.peer_of(*ni, peer.nid);
-                self.close(now, core, outside, slot, *status);
+                self.close(now, core, io, slot, *status);
             }
         }
     }
 
-    fn flush<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut Outside<'_>) {
-        let mut arrived = core::mem::take(outside.arrived);
+    fn flush<C: Core>(&mut self, now: Time, core: &mut C, io: &mut DriverIo<'_>) {
+        let mut arrived = core::mem::take(io.arrived);
         for packet in arrived.drain(..) {
-            self.arrive(now, core, outside, packet);
+            self.arrive(now, core, io, packet);
         }
-        *outside.arrived = arrived;
+        *io.arrived = arrived;
     }
 
     fn close_all<C: Core>(
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut Outside<'_>,
+        io: &mut DriverIo<'_>,
         status: Status,
     ) {
         self.shut = Some(status);
         for slot in 0..self.peers.len() {
-            self.close(now, core, outside, slot, status);
+            self.close(now, core, io, slot, status);
         }
     }
 }
 
-impl HasMemory for Outside<'_> {
+impl HasMemory for DriverIo<'_> {
     type Inner = RopeMemory;
 
     fn memory(&self) -> &RopeMemory {

@@ -10,7 +10,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::NodePartition;
 
 use super::calendar::Event;
-use super::driver::{MessageDriver, Outside, Terms};
+use super::driver::{DriverConfig, DriverIo, MessageDriver};
 use super::packet::{Arrived, Cargo, Packet, ParcelId};
 use super::wire::Wire;
 use crate::costs::{CpuCost, WaitTotals};
@@ -57,7 +57,7 @@ struct Alarms([Time; 4]);
 /// What a node needs only during its turn. All nodes use the same value one after the other, so
 /// that it is always in the cache.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct TurnScratch {
     arrived: Arrived,
     queues: Queues,
 }
@@ -142,7 +142,7 @@ impl Host {
         if orderly {
             let Node { partition, memory, .. } = &mut *node;
             let arrived = &mut Vec::new();
-            partition.close(now, &mut Outside { memory, wire, arrived }, Status::Shutdown);
+            partition.close(now, &mut DriverIo { memory, wire, arrived }, Status::Shutdown);
         }
         if let Some(recorder) = recorder {
             node.report(recorder);
@@ -163,14 +163,14 @@ impl Host {
         end: Time,
         wire: &mut Wire,
         trace: &mut EventLog,
-        desk: &mut Desk,
+        scratch: &mut TurnScratch,
     ) {
         let mut events = events.iter().peekable();
         loop {
             let turn_at = self.next_turn();
             match events.next_if(|event| event.at <= turn_at) {
                 Some(event) => self.notice(event, wire),
-                None if turn_at < end => self.turn(turn_at, wire, trace, desk),
+                None if turn_at < end => self.turn(turn_at, wire, trace, scratch),
                 None => break,
             }
         }
@@ -211,12 +211,18 @@ impl Host {
         }
     }
 
-    fn turn(&mut self, now: Time, wire: &mut Wire, trace: &mut EventLog, desk: &mut Desk) {
+    fn turn(
+        &mut self,
+        now: Time,
+        wire: &mut Wire,
+        trace: &mut EventLog,
+        scratch: &mut TurnScratch,
+    ) {
         if !self.rooms.is_empty() {
             self.rooms.sort_unstable_by_key(|(at, order, _)| (*at, *order));
             let due = self.rooms.partition_point(|(at, ..)| *at <= now);
             let due = self.rooms.drain(..due).map(|(.., packet)| packet);
-            desk.arrived.extend(due.filter(|_| self.node.is_some()));
+            scratch.arrived.extend(due.filter(|_| self.node.is_some()));
         }
         while let Some(Reverse((at, order, id))) = self.landing.peek().copied() {
             if at > now {
@@ -236,7 +242,7 @@ impl Host {
                 });
             }
             match (&self.node, &packet.cargo) {
-                (Some(_), _) => desk.arrived.push(packet),
+                (Some(_), _) => scratch.arrived.push(packet),
                 _ if wire.is_silent(self.id) => {}
                 (None, Cargo::Dial { .. }) => {
                     wire.turn_away(now, packet, Cargo::Refused(Status::Refused));
@@ -246,10 +252,10 @@ impl Host {
             }
         }
         if let Some(node) = &mut self.node {
-            (self.wanted, self.free_at) = node.turn(now, self.cost, wire, desk);
+            (self.wanted, self.free_at) = node.turn(now, self.cost, wire, scratch);
             self.wants_room = node.partition.driver().waiting() != 0;
         }
-        desk.arrived.clear();
+        scratch.arrived.clear();
     }
 }
 
@@ -278,7 +284,7 @@ impl Node {
         // They are not read there, and with thousands of nodes each one would be another cache
         // miss.
         config.topology.tunables.latency_peers = 0;
-        let terms = Terms {
+        let driver_config = DriverConfig {
             tcp,
             host,
             nids: spec.nids.clone(),
@@ -286,7 +292,7 @@ impl Node {
             listens: spec.accept.is_some(),
             answers_gets,
         };
-        let driver = MessageDriver::new(terms, &spec.tunables);
+        let driver = MessageDriver::new(driver_config, &spec.tunables);
         let mut memory = RopeMemory::new(spec.memory);
         memory.track_regions();
         let partition = NodePartition::with_driver(
@@ -317,13 +323,19 @@ impl Node {
 
     /// Takes a turn. Returns when the node wants the next one, and the earliest time at which it
     /// can have it.
-    fn turn(&mut self, now: Time, cost: CpuCost, wire: &mut Wire, desk: &mut Desk) -> (Time, Time) {
+    fn turn(
+        &mut self,
+        now: Time,
+        cost: CpuCost,
+        wire: &mut Wire,
+        scratch: &mut TurnScratch,
+    ) -> (Time, Time) {
         self.waits = self.waits_at(now);
         self.counted_to = now;
         let Node { partition, memory, .. } = self;
-        partition.swap_queues(&mut desk.queues);
-        partition.turn(now, &mut Outside { memory, wire, arrived: &mut desk.arrived });
-        partition.swap_queues(&mut desk.queues);
+        partition.swap_queues(&mut scratch.queues);
+        partition.turn(now, &mut DriverIo { memory, wire, arrived: &mut scratch.arrived });
+        partition.swap_queues(&mut scratch.queues);
         let stats = partition.shard().stats();
         let messages = stats.sent.total() + stats.received.total();
         let bytes = stats.send_length + stats.recv_length + stats.drop_length;

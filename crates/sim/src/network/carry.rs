@@ -3,8 +3,8 @@
 use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{Readiness, SockId};
 
-use super::agenda::Doing;
 use super::end::{Packet, State};
+use super::event_queue::NetworkEvent;
 use super::flow::{Flow, Next, Sending, Way};
 use super::{HostId, Network, other, pair, place, sock_of};
 use crate::event_log::EventKind;
@@ -94,7 +94,7 @@ impl Network {
             match flow.next(now) {
                 Next::Send(sending, len) => {
                     let (first, len) = (flow.hops.first().copied(), flow.on_link(len));
-                    let burst = Doing::SegmentBurst { sock, sending, len, hop: 1 };
+                    let burst = NetworkEvent::SegmentBurst { sock, sending, len, hop: 1 };
                     let at = match first {
                         None => now + WITHIN,
                         Some(hop) => match self.fabric.leave(hop, now, len, &mut self.rng) {
@@ -105,11 +105,11 @@ impl Network {
                             }
                         },
                     };
-                    self.agenda.add(at, burst);
+                    self.event_queue.add(at, burst);
                 }
                 Next::At(at) => {
                     if !core::mem::replace(&mut flow.pump_is_due, true) {
-                        self.agenda.add(at, Doing::Pump(sock));
+                        self.event_queue.add(at, NetworkEvent::Pump(sock));
                     }
                     break;
                 }
@@ -118,7 +118,7 @@ impl Network {
         }
         let Some(flow) = self.flow(sock) else { return };
         if let Some(at) = flow.next_timer() {
-            self.agenda.add(at, Doing::Timer(sock));
+            self.event_queue.add(at, NetworkEvent::Timer(sock));
         }
     }
 
@@ -158,8 +158,8 @@ impl Network {
             return;
         }
         if let Transit::At(at) = self.fabric.pass(link, now, kept, &mut self.rng) {
-            let burst = Doing::SegmentBurst { sock, sending, len: kept, hop: hop + 1 };
-            self.agenda.add(at, burst);
+            let burst = NetworkEvent::SegmentBurst { sock, sending, len: kept, hop: hop + 1 };
+            self.event_queue.add(at, burst);
         }
     }
 
@@ -196,11 +196,11 @@ impl Network {
         if news && through {
             self.ended(far);
         }
-        self.answer(sock, Doing::Ack { sock, sending, edge });
+        self.answer(sock, NetworkEvent::Ack { sock, sending, edge });
     }
 
     /// Sends a small packet back to the sender of a flow; it is lost if a link is cut.
-    fn answer(&mut self, sock: SockId, answer: Doing) {
+    fn answer(&mut self, sock: SockId, answer: NetworkEvent) {
         let now = self.now;
         let Some(back) = self.flow(sock).map(|flow| flow.back.clone()) else { return };
         let delay = match back.is_empty() {
@@ -208,7 +208,7 @@ impl Network {
             false => self.fabric.glance(&back, now),
         };
         if let Some(delay) = delay {
-            self.agenda.add(now + delay.max(Nanos(1)), answer);
+            self.event_queue.add(now + delay.max(Nanos(1)), answer);
         }
     }
 
@@ -259,9 +259,9 @@ impl Network {
         match self.fabric.glance(&back, now) {
             Some(delay) => {
                 let at = now + delay.max(Nanos(1));
-                self.agenda.add(at, Doing::Opened { sock: writer, edge });
+                self.event_queue.add(at, NetworkEvent::Opened { sock: writer, edge });
             }
-            None => self.agenda.add(now + AGAIN, Doing::TellEdge(writer)),
+            None => self.event_queue.add(now + AGAIN, NetworkEvent::SendEdge(writer)),
         }
     }
 

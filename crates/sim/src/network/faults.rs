@@ -3,8 +3,8 @@
 use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{IoError, SockId};
 
-use super::agenda::Doing;
 use super::end::{Packet, State};
+use super::event_queue::NetworkEvent;
 use super::{HANGUP, HostId, Network, other, pair, place};
 use crate::event_log::EventKind;
 
@@ -45,7 +45,7 @@ impl Network {
             let at = at.max(end.last_arrival);
             end.last_arrival = at;
             for _ in 0..held {
-                self.agenda.add(at, Doing::Deliver(sock));
+                self.event_queue.add(at, NetworkEvent::Deliver(sock));
             }
         }
     }

@@ -106,9 +106,9 @@ pub(super) struct Flow {
     last_sent: Time,
     /// The retransmission deadline; `NEVER` while nothing is under way.
     gives_up_at: Time,
-    /// The time of its timer on the agenda; `NEVER` if there is none.
+    /// The time of its timer in the event queue; `NEVER` if there is none.
     timer: Time,
-    /// Whether a timer of pacing is on the agenda.
+    /// Whether a timer of pacing is in the event queue.
     pub(super) pump_is_due: bool,
     /// The owner closes its half after the last byte.
     pub(super) finished: bool,
@@ -433,7 +433,7 @@ impl Flow {
         }
     }
 
-    /// When a timer must be put on the agenda: there is none, or only a later one.
+    /// When a timer must be put in the event queue: there is none, or only a later one.
     pub(super) fn next_timer(&mut self) -> Option<Time> {
         (self.gives_up_at < self.timer).then(|| {
             self.timer = self.gives_up_at;

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use lustrine_lnet::time::Time;
 use lustrine_socklnd::io::{IoError, Readiness, SockId, SourcePort};
 
-use super::agenda::Doing;
 use super::end::{Connection, End, Packet, State};
+use super::event_queue::NetworkEvent;
 use super::{NO_SUCH_HOST, Network, Report, SYN_AGAIN, SYN_GIVE_UP, other, pair, place, sock_of};
 use crate::event_log::EventKind;
 use crate::host_id::HostId;
@@ -111,7 +111,7 @@ impl Network {
         }
     }
 
-    /// Dials.
+    /// Opens a stream to `remote`.
     ///
     /// # Errors
     /// When it fails immediately.
@@ -155,7 +155,7 @@ impl Network {
         self.note(host, sock, EventKind::Dialled, u64::from(remote.port()));
         let target = self.home_of(remote.ip()).unwrap_or(host);
         let at = self.now + self.delay(host, target, connection);
-        self.agenda.add(at, Doing::Syn { connection, since: self.now });
+        self.event_queue.add(at, NetworkEvent::Syn { connection, since: self.now });
         sock
     }
 
@@ -197,7 +197,9 @@ impl Network {
             if self.now.since(since) >= SYN_GIVE_UP {
                 return self.fail_dial(near, IoError::TimedOut, lustrine_lnet::time::Nanos(0));
             }
-            return self.agenda.add(self.now + SYN_AGAIN, Doing::Syn { connection, since });
+            return self
+                .event_queue
+                .add(self.now + SYN_AGAIN, NetworkEvent::Syn { connection, since });
         }
         if !self.hosts[home.0 as usize].up {
             return self.fail_dial(near, IoError::Unreachable, NO_SUCH_HOST);
@@ -220,7 +222,7 @@ impl Network {
     fn fail_dial(&mut self, sock: SockId, error: IoError, after: lustrine_lnet::time::Nanos) {
         let end = self.end_mut(sock).expect("the dialler's end");
         end.flight.push_back(Packet::Failed(error));
-        self.agenda.add(self.now + after, Doing::Deliver(sock));
+        self.event_queue.add(self.now + after, NetworkEvent::Deliver(sock));
     }
 
     /// The partition that owns an end.

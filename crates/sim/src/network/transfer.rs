@@ -3,8 +3,8 @@
 use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{IoError, Readiness, SockId};
 
-use super::agenda::Doing;
 use super::end::{Lent, Packet, Pin, State};
+use super::event_queue::NetworkEvent;
 use super::{Chunking, Network, other, place};
 use crate::event_log::EventKind;
 use crate::memory::Rope;
@@ -81,7 +81,7 @@ impl Network {
             self.mind_edge(sock);
         } else if self.end(writer).is_some_and(|end| end.state != State::Closed) {
             let at = self.now + self.latency_of(sock);
-            self.agenda.add(at, Doing::Room { sock: writer, len });
+            self.event_queue.add(at, NetworkEvent::Room { sock: writer, len });
         }
         taken
     }
@@ -144,7 +144,7 @@ impl Network {
         let writer = other(sock);
         if self.end(writer).is_some_and(|end| !end.pins.is_empty()) {
             let at = self.now + self.latency_of(sock);
-            self.agenda.add(at, Doing::Acknowledged { sock: writer, upto });
+            self.event_queue.add(at, NetworkEvent::Acknowledged { sock: writer, upto });
         }
     }
 
@@ -243,7 +243,7 @@ impl Network {
     /// A report comes a little later.
     fn owe(&mut self, sock: SockId, readiness: Readiness) {
         let at = self.now + Nanos(1 + self.rng.below(OWED_WITHIN));
-        self.agenda.add(at, Doing::Report { sock, readiness });
+        self.event_queue.add(at, NetworkEvent::Report { sock, readiness });
     }
 
     fn link_of(&self, sock: SockId) -> super::Link {

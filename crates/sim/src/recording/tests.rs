@@ -4,7 +4,7 @@ use super::*;
 use lustrine_lnet::journal::{Number, Step};
 
 fn entry(at: u64) -> Entry {
-    Entry { at: Time(at), step: Step::Ended { msg: Number(at), status: Status::Ok } }
+    Entry { at: Time(at), step: Step::Completed { msg: Number(at), status: Status::Ok } }
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn the_oldest_entries_are_dropped_and_the_rest_are_ordered_by_time() {
         recorder.keep(SourceId(0), entry(at));
     }
     let recording = recorder.finish();
-    assert_eq!((recording.begin, recording.gone), (Time(1), 1));
+    assert_eq!((recording.begin, recording.dropped), (Time(1), 1));
     let expected: Vec<_> = [4, 7, 9].map(|at| (source, entry(at))).into();
     assert_eq!(recording.entries, expected);
 }
@@ -31,5 +31,5 @@ fn entries_outside_of_the_requested_time_are_left_out() {
     }
     let recording = recorder.finish();
     let times: Vec<u64> = recording.entries.iter().map(|(_, entry)| entry.at.0).collect();
-    assert_eq!((times, recording.gone, recording.outside), (vec![110, 120], 0, 2));
+    assert_eq!((times, recording.dropped, recording.outside), (vec![110, 120], 0, 2));
 }

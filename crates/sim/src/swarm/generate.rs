@@ -5,7 +5,7 @@ mod adversarial;
 use std::collections::BTreeMap;
 
 use super::plan::{
-    Expectation, Fault, HashBy, Load, Node, Plan, Role, StopKind, TestKind, Transport, Wire,
+    Expectation, Fault, HashBy, Load, Node, Role, StopKind, SwarmPlan, TestKind, Transport, Wire,
 };
 use crate::rng::Rng;
 
@@ -15,7 +15,7 @@ const ADVERSARIAL_EVERY: u64 = 3;
 /// The plan of a seed, which is always the same. Two of three plans expect that all operations
 /// succeed after the faults; in the third kind the tunables have any values in their ranges, and
 /// only safety is required.
-pub fn generate(seed: u64) -> Plan {
+pub fn generate(seed: u64) -> SwarmPlan {
     let rng = &mut Rng::new(seed);
     if seed % ADVERSARIAL_EVERY == ADVERSARIAL_EVERY - 1 {
         adversarial::generate(rng)
@@ -25,7 +25,7 @@ pub fn generate(seed: u64) -> Plan {
 }
 
 /// A plan in which all operations must succeed after the faults.
-fn load_after_recovery(rng: &mut Rng) -> Plan {
+fn load_after_recovery(rng: &mut Rng) -> SwarmPlan {
     let transport =
         *rng.pick(&[Transport::Plain, Transport::Plain, Transport::Cubic, Transport::Bbr]);
     let count = rng.between(2, 4) as usize;
@@ -51,7 +51,7 @@ fn load_after_recovery(rng: &mut Rng) -> Plan {
     let faults = (0..rng.below(20)).map(|_| fault(rng, count)).collect();
     let load_after_recovery = (0..count).map(|_| load(rng, 40)).collect();
     let expect = Expectation::Recovery;
-    Plan {
+    SwarmPlan {
         seed: rng.draw(),
         expect,
         transport,

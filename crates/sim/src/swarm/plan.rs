@@ -13,7 +13,7 @@ use crate::network::{Chunking, Link};
 /// A network and what happens in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct SwarmPlan {
     /// The seed of everything that the plan leaves to chance: jitter, losses, sizes of pieces,
     /// delays of timers.
     pub seed: u64,
@@ -126,7 +126,7 @@ pub struct Wire {
     /// Number of additional parallel links with the same values; with TCP transports only.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub extra_links: u8,
-    /// What chooses among them.
+    /// How a stream is assigned to one of the parallel links.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub hash_by: HashBy,
 }

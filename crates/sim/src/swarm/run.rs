@@ -13,7 +13,7 @@ use lustrine_wire::srpc::Name;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::plan::{Expectation, Fault, Load, Plan};
+use super::plan::{Expectation, Fault, Load, SwarmPlan};
 use crate::check;
 use crate::event_log::LogEntry;
 use crate::fabric::TrunkId;
@@ -63,19 +63,19 @@ pub struct Failure {
 ///
 /// # Errors
 /// Why the run failed, including assertions that failed.
-pub fn run(plan: &Plan) -> Result<RunSummary, Failure> {
+pub fn run(plan: &SwarmPlan) -> Result<RunSummary, Failure> {
     run_with_log(plan).0
 }
 
 /// Runs a plan, and returns the end of its event log as well.
-pub fn run_with_log(plan: &Plan) -> (Result<RunSummary, Failure>, Vec<LogEntry>) {
+pub fn run_with_log(plan: &SwarmPlan) -> (Result<RunSummary, Failure>, Vec<LogEntry>) {
     let (result, entries, _) = run_in(StreamSim::new(plan.seed), plan);
     (result, entries)
 }
 
 /// Runs a plan, and records what happened to each message.
 pub fn run_recorded(
-    plan: &Plan,
+    plan: &SwarmPlan,
     wanted: RecordFilter,
 ) -> (Result<RunSummary, Failure>, Vec<LogEntry>, Recording) {
     let mut world = StreamSim::new(plan.seed);
@@ -85,7 +85,7 @@ pub fn run_recorded(
 
 fn run_in(
     world: StreamSim,
-    plan: &Plan,
+    plan: &SwarmPlan,
 ) -> (Result<RunSummary, Failure>, Vec<LogEntry>, Recording) {
     let mut swarm = match Swarm::new(world, plan) {
         Ok(swarm) => swarm,
@@ -127,13 +127,13 @@ struct Swarm {
     nodes: Vec<(HostId, Nid)>,
     /// Between sites, if a plan has some.
     ways: Vec<TrunkId>,
-    lives: u64,
+    runs: u64,
     sessions: u64,
     operations: (u64, u64),
 }
 
 impl Swarm {
-    fn run(&mut self, plan: &Plan) -> Result<(), String> {
+    fn run(&mut self, plan: &SwarmPlan) -> Result<(), String> {
         self.start_load(&plan.load_under_faults)?;
         for (index, fault) in plan.faults.iter().enumerate() {
             self.world.run_for(fault.after());
@@ -156,7 +156,7 @@ impl Swarm {
 
     /// There are no more faults: nothing may fail, and after some loads a load must need no more
     /// memory than the one before (memory that was needed once is kept).
-    fn after_the_faults(&mut self, plan: &Plan) -> Result<(), String> {
+    fn after_the_faults(&mut self, plan: &SwarmPlan) -> Result<(), String> {
         let mut before = None;
         for _ in 0..LOADS_MAX {
             self.start_load(&plan.load_after_recovery)?;
@@ -302,7 +302,7 @@ impl Swarm {
                 let host = host(node);
                 let spec = StreamSim::stop(&mut self.world, host, stop_kind.into());
                 self.world.run_for(Nanos::from_millis(away_ms));
-                self.lives += 1;
+                self.runs += 1;
                 let incarnation = spec.incarnation + 0x100;
                 let wall_seconds = spec.wall_seconds + 10;
                 let spec = NodeSpec { incarnation, wall_seconds, ..spec };

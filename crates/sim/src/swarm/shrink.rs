@@ -1,14 +1,18 @@
 //! Searches for smaller plans that fail as well.
 
-use super::plan::{Load, Plan, Role, Transport, Wire};
+use super::plan::{Load, Role, SwarmPlan, Transport, Wire};
 
 /// Removes everything without which a plan still fails: faults, the length of loads, partitions,
 /// tunables, unusual values of links. `fails` says whether a plan fails; it is called `tries` times
 /// at most.
-pub fn shrink(plan: &Plan, tries: u32, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
+pub fn shrink(
+    plan: &SwarmPlan,
+    tries: u32,
+    mut fails: impl FnMut(&SwarmPlan) -> bool,
+) -> SwarmPlan {
     let mut best = plan.clone();
     let mut left = tries;
-    let mut attempt = |candidate: Plan, best: &mut Plan| {
+    let mut attempt = |candidate: SwarmPlan, best: &mut SwarmPlan| {
         if left == 0 || candidate == *best {
             return false;
         }
@@ -56,10 +60,10 @@ pub fn shrink(plan: &Plan, tries: u32, mut fails: impl FnMut(&Plan) -> bool) -> 
     }
 }
 
-type Simplification = Box<dyn Fn(&mut Plan)>;
+type Simplification = Box<dyn Fn(&mut SwarmPlan)>;
 
 /// Possible simplifications, one change each.
-fn simplifications(plan: &Plan) -> Vec<Simplification> {
+fn simplifications(plan: &SwarmPlan) -> Vec<Simplification> {
     let mut found: Vec<Simplification> = Vec::new();
     for away in (0..plan.nodes.len()).rev() {
         found.push(Box::new(move |plan| remove_node(plan, away)));
@@ -115,7 +119,7 @@ fn change_load(index: usize, load_after_recovery: bool, change: fn(&mut Load)) -
 }
 
 /// Whether each node has its own site, and a link to each other one.
-fn leave_sites(plan: &mut Plan) {
+fn leave_sites(plan: &mut SwarmPlan) {
     if plan.sites.is_empty() {
         return;
     }
@@ -127,7 +131,7 @@ fn leave_sites(plan: &mut Plan) {
 }
 
 /// At least two remain.
-fn remove_node(plan: &mut Plan, away: usize) {
+fn remove_node(plan: &mut SwarmPlan, away: usize) {
     if plan.nodes.len() == 2 || away >= plan.nodes.len() {
         return;
     }
@@ -158,7 +162,7 @@ mod tests {
     use super::*;
 
     /// Whether the plan has what the hypothetical defect needs: a restart of node 0, and zero-copy.
-    fn fails(plan: &Plan) -> bool {
+    fn fails(plan: &SwarmPlan) -> bool {
         let restart = |fault: &Fault| matches!(fault, Fault::Restart { node: 0, .. });
         plan.faults.iter().any(restart)
             && plan.nodes.iter().any(|node| node.tunables.get("zero_copy") == Some(&1))
@@ -201,7 +205,7 @@ mod tests {
     #[test]
     fn fails_is_called_no_more_than_the_permitted_number_of_times() {
         let mut asked = 0;
-        let always = |_: &Plan| {
+        let always = |_: &SwarmPlan| {
             asked += 1;
             true
         };

@@ -98,14 +98,14 @@ static COMMANDS: &[CommandSyntax] = &[
         "stats",
         "stats {show | reset}",
         "counters of the node",
-        &[plain("show", "stats show", "shows them"), changes::STATS_RESET],
+        &[plain("show", "stats show", "shows the node's counters"), changes::STATS_RESET],
     ),
     family("debug", "debug {recovery | peer | nidlist}", "internal state", changes::DEBUG),
     family(
         "global",
         "global {show}",
         "settings of the node",
-        &[plain("show", "global show", "shows them")],
+        &[plain("show", "global show", "shows the node's global settings")],
     ),
     family(
         "peer",

@@ -68,9 +68,9 @@ static COMMANDS: &[CommandSyntax] = &[
             arity: Arity::Optional,
             ..word("NAME", ValueKind::Text("NAME"))
         }],
-        ..plain("new_session", "begins a session; LST_SESSION is its key")
+        ..plain("new_session", "starts a session; its key is in LST_SESSION")
     },
-    plain("end_session", "stops what still runs, and ends the session on all its nodes"),
+    plain("end_session", "stops what is running, and ends the session on all its nodes"),
     plain("show_session", "shows the session"),
     CommandSyntax {
         usage: "ping  [--group NAME] [--batch NAME] [--session]  [--nodes IDS]",
@@ -144,8 +144,8 @@ static COMMANDS: &[CommandSyntax] = &[
                 "count",
                 ' ',
                 at_least_one("count"),
-                "number of times; \
-                without it, no end",
+                "number of polls; \
+                without it, until interrupted",
             )
             .only_long(),
             OptionSyntax::switch("lnet", 'l', "rates of LNet (the default)"),
@@ -245,7 +245,7 @@ static COMMANDS: &[CommandSyntax] = &[
                 "loop",
                 'l',
                 ValueKind::Number { what: "loop number", min: -1, max: i32::MAX as i64 },
-                "RPCs of a client to each server, times --concurrency; -1: no end",
+                "iterations per concurrent RPC slot, for each server; -1 repeats until stopped",
             )
             .or("-1"),
             OptionSyntax::value(
@@ -259,7 +259,7 @@ static COMMANDS: &[CommandSyntax] = &[
                 "distribute",
                 'd',
                 ValueKind::Text("C:S"),
-                "C clients in a row share S servers in a row",
+                "assigns S servers to each batch of C clients",
             )
             .or("1:1"),
             OptionSyntax::value("from", 'f', ValueKind::Name("group"), "the clients"),

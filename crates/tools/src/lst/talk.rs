@@ -184,9 +184,9 @@ impl<O: Env> Lst<'_, O> {
         }
         if said.iter().any(|one| one.reply == Reply::Refused(EPERM)) {
             self.warn(
-                "A node of Lustrine that answers \"Operation not permitted\" does not obey this \
-                 console: set `selftest: full`, or this console's NID as `selftest_consoles`, \
-                 under `lustrine:` in the configuration of that node",
+                "A Lustrine node that answers \"Operation not permitted\" does not accept load \
+                 requests from this console. On that node set `selftest: full`, or add this \
+                 console's NID to `selftest_consoles`",
             );
         }
         verdict(said)

@@ -20,7 +20,7 @@ impl<O: Env> Lst<'_, O> {
         };
         let loops = parsed.number("loop").unwrap_or_default();
         if loops == 0 {
-            return Err(self.refuse("Invalid loop number: 0 (-1 is for no end)"));
+            return Err(self.refuse("Invalid loop number: 0 (-1 repeats until stopped)"));
         }
         let distribution = parsed.text("distribute").unwrap_or_default();
         let Some(spread) = spread(distribution) else {

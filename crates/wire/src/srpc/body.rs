@@ -196,7 +196,7 @@ packed! {
         msgs_alloc: u32,
         /// The most there ever were.
         msgs_max: u32,
-        /// Errors.
+        /// Messages that failed.
         errors: u32,
         /// Messages sent.
         send_count: u32,
@@ -305,7 +305,7 @@ packed! {
         bulk_bits: u64,
         /// See [`super::BrwOp`].
         rw: u32,
-        /// Bytes.
+        /// Length of the bulk transfer, in bytes.
         len: u32,
         /// See [`super::BrwCheck`].
         check: u32,

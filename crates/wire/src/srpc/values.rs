@@ -209,9 +209,9 @@ pub enum TestParams {
     },
     /// Small message test; neither is used.
     Ping {
-        /// Ignored.
+        /// Size field of the request; ignored.
         size: u32,
-        /// Ignored.
+        /// Flags field of the request; ignored.
         flags: u32,
         /// Not part of the parameters; consoles leave undefined bytes there.
         unused: [u8; 4],

@@ -1,7 +1,7 @@
 //! An event as a kind, two parties and named fields: the common source of both forms of output.
 
 use lustrine_capture::{
-    Certainty, Checksum, Content, Event, Format, Item, Message, Noop, PingInfo, Start,
+    Certainty, Checksum, Content, Event, Item, Message, Noop, PingInfo, Start, StreamFormat,
 };
 use lustrine_fswire::describe::{Fields, Value};
 use lustrine_wire::byte_order::ByteOrder;
@@ -156,7 +156,7 @@ fn push_checksum(fields: &mut Fields, frame: &FrameHeader, checksum: Checksum) {
 }
 
 /// Version 3 in little-endian order, known from HELLO, is the default and not printed.
-fn push_format(fields: &mut Fields, format: Format) {
+fn push_format(fields: &mut Fields, format: StreamFormat) {
     if format.version.number() != 3 {
         fields.push(("version", number(format.version.number())));
     }

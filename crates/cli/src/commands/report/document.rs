@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use lustrine_plan::{
-    ClientResult, End, Kind, Latency, OpCounts, PointResult, Provenance, Results, Row, TestKind,
+    ClientResult, End, ErrorCount, Latency, OpCounts, PointResult, Provenance, Results, Row,
+    TestKind,
 };
 use lustrine_report::numbers::size;
 use lustrine_wire::nid::Nid;
@@ -178,7 +179,8 @@ fn row_of(row: SelftestRow, (from, to): (Nid, Nid), waiting: &str) -> Row {
         lost_age_max_s: row.lost_age_max_s,
     };
     // Such a run names its errors only by their meaning.
-    let kinds = row.error_kinds.into_iter().map(|(what, count)| Kind { errno: 0, what, count });
+    let kinds =
+        row.error_kinds.into_iter().map(|(what, count)| ErrorCount { errno: 0, what, count });
     let plain_tcp = match waiting {
         "sleeping" => row.raw_tcp_mib_per_s,
         _ => row.raw_tcp_polling_mib_per_s,

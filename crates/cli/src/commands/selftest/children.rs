@@ -38,10 +38,10 @@ pub(super) fn node_command(
         .env("LUSTRINE_LOG", "warn")
         .process_group(0)
         .stdin(Stdio::piped());
-    for pair in &options.set {
+    for pair in &options.basic.set {
         command.args(["--set", &pair.to_string()]);
     }
-    if let Some(identity) = options.identity {
+    if let Some(identity) = options.basic.identity {
         let word = clap::ValueEnum::to_possible_value(&identity)
             .map(|value| value.get_name().to_owned())
             .unwrap_or_default();

@@ -399,7 +399,7 @@ fn own_config(
 ) -> Result<NodeConfig, Failure> {
     let mut config = match (local, points.first().and_then(|point| point.nodes().first().copied()))
     {
-        (Some(local), _) if args.node.net.is_empty() && args.node.config.is_none() => {
+        (Some(local), _) if args.node.basic.net.is_empty() && args.node.basic.config.is_none() => {
             let mut config = args.node.node_config(print_error)?;
             config.nets = vec![local.own_net()];
             config.accept = lustrine_config::AcceptPolicy::None;

@@ -67,7 +67,7 @@ pub(super) struct Report {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum End {
-    /// Completely.
+    /// All rows were measured.
     Complete,
     /// With an error.
     Failed { error: String },

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_lnet::time::Nanos;
-use lustrine_scenario::{Progress, format_duration};
+use lustrine_scenario::{RunProgress, format_duration};
 
 use crate::output::note;
 
@@ -32,13 +32,13 @@ impl Bar {
     }
 
     /// Shows the progress of a run.
-    pub(super) fn show(&mut self, progress: &Progress) {
+    pub(super) fn show(&mut self, progress: &RunProgress) {
         if self.drawn.is_some_and(|drawn| drawn.elapsed() < DRAW) {
             return;
         }
         self.drawn = Some(Instant::now());
         self.bar.set_position(steps(progress));
-        let Progress { now, planned, ops } = *progress;
+        let RunProgress { now, planned, ops } = *progress;
         let (now, planned) = (whole(now), whole(planned));
         self.bar.set_message(format!("{now} of {planned} virtual, {ops} operations"));
     }
@@ -54,7 +54,7 @@ impl Bar {
     }
 }
 
-fn steps(progress: &Progress) -> u64 {
+fn steps(progress: &RunProgress) -> u64 {
     let planned = u128::from(progress.planned.0.max(1));
     let step = u128::from(progress.now.0) * u128::from(STEPS) / planned;
     u64::try_from(step).unwrap_or(STEPS).min(STEPS)

@@ -32,11 +32,11 @@ pub(crate) struct RunArgs {
           value_parser = clap::value_parser!(u32).range(1..=i64::from(LIMIT_MAX)))]
     trace_limit: u32,
 
-    /// Leave steps before this time of the simulation out, such as "1.5 s"
+    /// Omit steps before this simulated time, such as "1.5 s"
     #[arg(long, value_name = "TIME", requires = "trace")]
     trace_since: Option<Length>,
 
-    /// Leave steps after this time of the simulation out
+    /// Omit steps after this simulated time
     #[arg(long, value_name = "TIME", requires = "trace")]
     trace_until: Option<Length>,
 }
@@ -131,12 +131,12 @@ fn note_gaps(recording: &Recording) {
             recording.outside
         ));
     }
-    if recording.gone != 0 {
+    if recording.dropped != 0 {
         note(&format!(
             "note: the trace begins at {}: {} older steps did not fit; --trace-limit keeps more, \
              --trace-since and --trace-until choose the time",
             format_duration(first.at.since(recording.begin)),
-            recording.gone
+            recording.dropped
         ));
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lustrine_sim::swarm::{
-    Expectation, Failure as Wrong, Plan, RunSummary, generate, run as run_plan, run_recorded,
+    Expectation, Failure as Wrong, RunSummary, SwarmPlan, generate, run as run_plan, run_recorded,
     run_with_log, shrink,
 };
 use lustrine_sim::{RecordFilter, Recording};
@@ -116,7 +116,7 @@ thread_local! {
 }
 
 /// Runs a plan; an assertion that fails is treated as any other failure.
-fn try_plan(plan: &Plan) -> Result<RunSummary, String> {
+fn try_plan(plan: &SwarmPlan) -> Result<RunSummary, String> {
     let message = |wrong: Wrong| format!("after {:.1} s: {}", wrong.at.as_secs_f64(), what(wrong));
     run_plan(plan).map_err(message)
 }
@@ -138,7 +138,7 @@ pub(super) fn run(args: &SwarmArgs) -> Result<(), Failure> {
 /// Runs one plan, and prints the last events if it fails.
 fn run_one(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
     let text = read(path)?;
-    let plan: Plan = serde_json::from_str(&text)
+    let plan: SwarmPlan = serde_json::from_str(&text)
         .map_err(|error| format!("{}: not a scenario of sim swarm: {error}", path.display()))?;
     let mut out = String::new();
     let trace_file = trace_path.map(ReportFile::open).transpose()?;
@@ -263,7 +263,7 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
 /// Reduces a plan that fails and writes it to a file.
 fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failure> {
     let plan = generate(seed);
-    let fails = |plan: &Plan| interrupt.check().is_ok() && try_plan(plan).is_err();
+    let fails = |plan: &SwarmPlan| interrupt.check().is_ok() && try_plan(plan).is_err();
     let small = shrink(&plan, args.tries, fails);
     let path = args.out.join(format!("swarm-{seed}.json"));
     let text = serde_json::to_string_pretty(&small).map_err(|error| error.to_string())?;

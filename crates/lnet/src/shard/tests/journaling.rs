@@ -1,7 +1,7 @@
 //! The journal's records of messages.
 
 use super::*;
-use crate::journal::{DropReason, ENTRIES_MAX, Fate as Became, Step, Wait};
+use crate::journal::{DropReason, ENTRIES_MAX, HeaderOutcome, Step, Wait};
 use crate::time::Nanos;
 
 /// Nodes that know each other and start their journals now.
@@ -25,34 +25,36 @@ fn steps(net: &mut Net, node: usize) -> Vec<String> {
     let mut known = Vec::new();
     while let Some(entry) = net.nodes[node].shard.next_journal_entry() {
         let word = match entry.step {
-            Step::Made(made) => {
+            Step::TxCreated(created) => {
                 if matches!(
-                    made.header.body,
+                    created.header.body,
                     Body::Put { portal: 0, .. } | Body::Get { portal: 0, .. }
                 ) {
                     continue;
                 }
-                known.push(made.msg);
-                format!("made {}", made.header.body.kind().name())
+                known.push(created.msg);
+                format!("tx_created {}", created.header.body.kind().name())
             }
-            Step::Waits { msg, wait } if known.contains(&msg) => format!("waits {wait:?}"),
-            Step::Handed { msg } if known.contains(&msg) => "handed".to_owned(),
-            Step::Ended { msg, status } if known.contains(&msg) => format!("ended {status}"),
-            Step::Came(came) => match came.fate {
-                Became::Into { msg, .. } if came.header.payload_len == 8 => {
+            Step::TxQueued { msg, wait } if known.contains(&msg) => format!("tx_queued {wait:?}"),
+            Step::TxSubmitted { msg } if known.contains(&msg) => "tx_submitted".to_owned(),
+            Step::Completed { msg, status } if known.contains(&msg) => {
+                format!("completed {status}")
+            }
+            Step::RxHeader(received) => match received.outcome {
+                HeaderOutcome::Into { msg, .. } if received.header.payload_len == 8 => {
                     known.push(msg);
-                    format!("came {}", came.header.body.kind().name())
+                    format!("rx_header {}", received.header.body.kind().name())
                 }
-                Became::Dropped(reason) => format!("dropped {reason:?}"),
-                Became::Parked { .. } => "parked".to_owned(),
+                HeaderOutcome::Dropped(reason) => format!("dropped {reason:?}"),
+                HeaderOutcome::Parked { .. } => "parked".to_owned(),
                 _ => continue,
             },
-            Step::Resumed { fate: Became::Into { msg, .. }, .. } => {
+            Step::RxResumed { outcome: HeaderOutcome::Into { msg, .. }, .. } => {
                 known.push(msg);
                 "resumed".to_owned()
             }
-            Step::Resumed { fate, .. } => format!("given up {fate:?}"),
-            Step::Withdrawn { status, .. } => format!("withdrawn {status}"),
+            Step::RxResumed { outcome, .. } => format!("resumed: {outcome:?}"),
+            Step::MdUnlinked { status, .. } => format!("md_unlinked {status}"),
             _ => continue,
         };
         recorded.push(word);
@@ -73,9 +75,20 @@ fn waits_and_ends_are_recorded_in_order() {
     net.run(NOW);
     assert_eq!(
         steps(&mut net, 0),
-        ["made PUT", "handed", "made PUT", "waits PeerCredit", "ended ok", "handed", "ended ok"]
+        [
+            "tx_created PUT",
+            "tx_submitted",
+            "tx_created PUT",
+            "tx_queued PeerCredit",
+            "completed ok",
+            "tx_submitted",
+            "completed ok"
+        ]
     );
-    assert_eq!(steps(&mut net, 1), ["came PUT", "ended ok", "came PUT", "ended ok"]);
+    assert_eq!(
+        steps(&mut net, 1),
+        ["rx_header PUT", "completed ok", "rx_header PUT", "completed ok"]
+    );
 }
 
 #[test]
@@ -88,7 +101,10 @@ fn waits_for_the_interface_and_for_discovery_are_recorded() {
         net.put(0, put_args(md, process(target), 30, 7));
     }
     let recorded = steps(&mut net, 0);
-    assert_eq!(recorded, ["made PUT", "handed", "made PUT", "waits NiCredit"]);
+    assert_eq!(
+        recorded,
+        ["tx_created PUT", "tx_submitted", "tx_created PUT", "tx_queued NiCredit"]
+    );
     let mut net = Net::new(2, &Tunables::default());
     net.nodes[0].shard.enable_journal();
     let span = net.span(0, 8, 1);
@@ -96,8 +112,12 @@ fn waits_for_the_interface_and_for_discovery_are_recorded() {
     net.put(0, put_args(md, process(1), 30, 7));
     net.run(NOW);
     let mut recorded = steps(&mut net, 0);
-    recorded.retain(|word| word != "made GET" && word != "ended ok");
-    assert_eq!(recorded[..3], ["made PUT", "waits Discovery", "handed"], "{recorded:?}");
+    recorded.retain(|word| word != "tx_created GET" && word != "completed ok");
+    assert_eq!(
+        recorded[..3],
+        ["tx_created PUT", "tx_queued Discovery", "tx_submitted"],
+        "{recorded:?}"
+    );
 }
 
 #[test]
@@ -127,12 +147,12 @@ fn parked_dropped_and_unanswered_messages_are_recorded() {
             "dropped NoMatch",
             "dropped NoMatch",
             "resumed",
-            "ended ok",
-            "given up Dropped(NoMatch)",
+            "completed ok",
+            "resumed: Dropped(NoMatch)",
         ]
     );
     net.run(NOW + Nanos::from_secs(60));
-    assert_eq!(steps(&mut net, 0).last().unwrap(), "withdrawn timed out");
+    assert_eq!(steps(&mut net, 0).last().unwrap(), "md_unlinked timed out");
 }
 
 #[test]
@@ -160,7 +180,7 @@ fn an_unexpected_reply_is_recorded_with_its_reason() {
 fn without_an_owner_the_journal_is_bounded() {
     let mut net = acquainted(2, &Tunables::default());
     let shard = &mut net.nodes[0].shard;
-    let step = || Step::Waits { msg: crate::journal::Number(1), wait: Wait::NiCredit };
+    let step = || Step::TxQueued { msg: crate::journal::Number(1), wait: Wait::NiCredit };
     (0..ENTRIES_MAX + 5).for_each(|_| shard.note(NOW, step()));
     assert_eq!((shard.take_journal_overflow(), shard.take_journal_overflow()), (5, 0));
     assert_eq!(core::iter::from_fn(|| shard.next_journal_entry()).count(), ENTRIES_MAX);

@@ -1,6 +1,6 @@
-//! What the journal hears of an RPC.
+//! The journal entries of an RPC.
 
-use lustrine_lnet::journal::{Called, Step};
+use lustrine_lnet::journal::{RpcStarted, Step};
 use lustrine_lnet::md::MdKey;
 use lustrine_lnet::memory::Span;
 use lustrine_lnet::shard::Shard;
@@ -10,14 +10,14 @@ use super::super::RpcIds;
 use super::{Bulk, Call, Completion};
 use crate::body::status;
 
-/// An RPC begins; its request is sent from `request`.
+/// An RPC starts; its request is sent from `request`.
 #[cold]
-pub(super) fn called(call: &Call, ids: RpcIds, request: MdKey) -> Step {
+pub(super) fn rpc_started(call: &Call, ids: RpcIds, request: MdKey) -> Step {
     let (bulk_bits, bulk_len) = match call.bulk {
         Bulk::None => (None, 0),
         Bulk::Sink(Span { len, .. }) | Bulk::Source(Span { len, .. }) => (Some(ids.bulk), len),
     };
-    Step::Called(Box::new(Called {
+    Step::RpcStarted(Box::new(RpcStarted {
         reply_bits: ids.reply,
         bulk_bits,
         service: word_for(call),
@@ -27,17 +27,17 @@ pub(super) fn called(call: &Call, ids: RpcIds, request: MdKey) -> Step {
     }))
 }
 
-/// An RPC is over.
+/// An RPC has ended.
 #[cold]
-pub(super) fn over(reply_bits: u64, completion: &Completion) -> Step {
-    let trouble = match &completion.outcome {
+pub(super) fn rpc_ended(reply_bits: u64, completion: &Completion) -> Step {
+    let error = match &completion.outcome {
         Err(failure) => Some(failure.to_string()),
         Ok(reply) => match status(&reply.body) {
             None | Some(0) => None,
             Some(status) => Some(format!("the peer answered with status {status}")),
         },
     };
-    Step::Over { reply_bits, trouble: trouble.map(String::into_boxed_str) }
+    Step::RpcEnded { reply_bits, error: error.map(String::into_boxed_str) }
 }
 
 fn word_for(call: &Call) -> &'static str {
@@ -52,6 +52,6 @@ fn word_for(call: &Call) -> &'static str {
         (Service::Test, _) => "test",
         (Service::Stat, _) => "statistics",
         (Service::Join, _) => "join",
-        (Service::ClientStats, _) => "figures",
+        (Service::ClientStats, _) => "client statistics",
     }
 }

@@ -10,7 +10,7 @@ use crate::turn::Turn;
 
 /// Where statistics go, and what their reply says.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::worker) struct Terms {
+pub(in crate::worker) struct StatsTransfer {
     pub(in crate::worker) bulk_bits: u64,
     pub(in crate::worker) features: u32,
     pub(in crate::worker) sid: Sid,
@@ -23,10 +23,10 @@ impl Answers {
         turn: &mut Turn<'_, M>,
         budget: &mut Budget,
         slot: u32,
-        terms: Terms,
+        transfer: StatsTransfer,
         stats: &[u8],
     ) {
-        let Terms { bulk_bits, features, sid } = terms;
+        let StatsTransfer { bulk_bits, features, sid } = transfer;
         let Some(answer) = self.answers.get(slot) else { return };
         let (peer, len) = (answer.requester.hop, stats.len() as u32);
         let grant = match self.shares.may_hold(&peer, charge(len), budget) {

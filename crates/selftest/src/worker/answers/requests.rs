@@ -34,10 +34,10 @@ pub(in crate::worker) struct Request {
 }
 
 impl Request {
-    /// What a journal hears when it is taken up; `event` brought it.
+    /// The journal entry when it is accepted; `event` brought it.
     #[cold]
-    pub(in crate::worker) fn taken(&self, event: &Event) -> Step {
-        Step::Taken {
+    pub(in crate::worker) fn accepted(&self, event: &Event) -> Step {
+        Step::RequestAccepted {
             reply_bits: reply_bits(&self.message.body).unwrap_or(0),
             from: self.from,
             md: Shard::journal_number(event.md),
@@ -45,15 +45,15 @@ impl Request {
         }
     }
 
-    /// What a journal hears when it has to wait.
+    /// The journal entry when it has to wait.
     #[cold]
-    pub(super) fn held(&self, outcome: Served) -> Step {
+    pub(super) fn deferred(&self, outcome: Served) -> Step {
         let reason = match outcome {
             Served::AllWait => "selftest memory or a free slot",
             Served::PeerWaits | Served::Done => "its peer's share of selftest memory and slots",
         };
         let reply_bits = reply_bits(&self.message.body).unwrap_or(0);
-        Step::Held { reply_bits, from: self.from, reason }
+        Step::RequestDeferred { reply_bits, from: self.from, reason }
     }
 }
 

@@ -13,7 +13,7 @@ use lustrine_socklnd::io::{Io, IoError, IoOutcome, Piece, SockId, SourcePort, Wr
 use lustrine_socklnd::{Config, Handoff, NiConfig, Socklnd};
 use lustrine_wire::nid::Nid;
 
-use super::super::driver::{MessageDriver, Outside, Terms};
+use super::super::driver::{DriverConfig, DriverIo, MessageDriver};
 use super::super::packet::Packet;
 use super::super::wire::Wire;
 use crate::io::VirtualIo;
@@ -98,7 +98,7 @@ impl Make<'_> {
     }
 
     fn messages(&self, answers_gets: bool) -> OnBoth {
-        let terms = Terms {
+        let config = DriverConfig {
             tcp: TcpSpec::default(),
             host: self.host,
             nids: Vec::new(),
@@ -106,7 +106,7 @@ impl Make<'_> {
             listens: self.spec.accept.is_some(),
             answers_gets,
         };
-        OnBoth(MessageDriver::new(terms, &self.spec.tunables))
+        OnBoth(MessageDriver::new(config, &self.spec.tunables))
     }
 }
 
@@ -350,18 +350,18 @@ impl Driver for OnBoth {
 }
 
 /// Calls the message driver with its part of what there is.
-macro_rules! with_outside {
-    ($io:ident, $outside:ident, $call:expr) => {{
+macro_rules! with_driver_io {
+    ($io:ident, $driver_io:ident, $call:expr) => {{
         let mut arrived = Vec::new();
         let (memory, wire) = (&mut *$io.streams.memory, &mut *$io.wire);
-        let $outside = &mut Outside { memory, wire, arrived: &mut arrived };
+        let $driver_io = &mut DriverIo { memory, wire, arrived: &mut arrived };
         $call
     }};
 }
 
 impl DriverOn<BothIo<'_>> for OnBoth {
     fn register_memory(&mut self, io: &mut BothIo<'_>) {
-        with_outside!(io, outside, self.0.register_memory(outside));
+        with_driver_io!(io, driver_io, self.0.register_memory(driver_io));
     }
 
     fn report<C: Core>(
@@ -371,7 +371,7 @@ impl DriverOn<BothIo<'_>> for OnBoth {
         io: &mut BothIo<'_>,
         packet: Box<Packet>,
     ) {
-        with_outside!(io, outside, self.0.report(now, core, outside, packet));
+        with_driver_io!(io, driver_io, self.0.report(now, core, driver_io, packet));
     }
 
     fn adopt<C: Core>(
@@ -385,15 +385,15 @@ impl DriverOn<BothIo<'_>> for OnBoth {
     }
 
     fn tick<C: Core>(&mut self, now: Time, core: &mut C, io: &mut BothIo<'_>) {
-        with_outside!(io, outside, self.0.tick(now, core, outside));
+        with_driver_io!(io, driver_io, self.0.tick(now, core, driver_io));
     }
 
     fn submit<C: Core>(&mut self, now: Time, core: &mut C, io: &mut BothIo<'_>, action: &Action) {
-        with_outside!(io, outside, self.0.submit(now, core, outside, action));
+        with_driver_io!(io, driver_io, self.0.submit(now, core, driver_io, action));
     }
 
     fn flush<C: Core>(&mut self, now: Time, core: &mut C, io: &mut BothIo<'_>) {
-        with_outside!(io, outside, self.0.flush(now, core, outside));
+        with_driver_io!(io, driver_io, self.0.flush(now, core, driver_io));
     }
 
     fn close_nids<C: Core>(
@@ -404,7 +404,7 @@ impl DriverOn<BothIo<'_>> for OnBoth {
         nids: &[Nid],
         status: Status,
     ) {
-        with_outside!(io, outside, self.0.close_nids(now, core, outside, nids, status));
+        with_driver_io!(io, driver_io, self.0.close_nids(now, core, driver_io, nids, status));
     }
 
     fn remove_ni<C: Core>(
@@ -415,10 +415,10 @@ impl DriverOn<BothIo<'_>> for OnBoth {
         ni: NiIndex,
         status: Status,
     ) {
-        with_outside!(io, outside, self.0.remove_ni(now, core, outside, ni, status));
+        with_driver_io!(io, driver_io, self.0.remove_ni(now, core, driver_io, ni, status));
     }
 
     fn close_all<C: Core>(&mut self, now: Time, core: &mut C, io: &mut BothIo<'_>, status: Status) {
-        with_outside!(io, outside, self.0.close_all(now, core, outside, status));
+        with_driver_io!(io, driver_io, self.0.close_all(now, core, driver_io, status));
     }
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::super::packet::{Cargo, LinkId, Packet, is_small};
 use super::super::wire::Wire;
-use super::{CONNECTION_TYPE, Terms};
+use super::{CONNECTION_TYPE, DriverConfig};
 use crate::fabric::Hops;
 use crate::network::HostId;
 
@@ -134,7 +134,7 @@ impl Peer {
     /// Something for the peer; `None` when there is no way to it.
     pub(super) fn packet(
         &self,
-        from: &Terms,
+        from: &DriverConfig,
         link: LinkId,
         size: u64,
         cargo: Cargo,

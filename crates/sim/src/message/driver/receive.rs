@@ -8,17 +8,19 @@ use lustrine_wire::header::Body;
 
 use super::super::packet::{Cargo, LinkId, Packet};
 use super::peer::{Dial, unmark};
-use super::{MessageDriver, Outside};
+use super::{DriverIo, MessageDriver};
 
 impl MessageDriver {
     pub(super) fn arrive<C: Core>(
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         packet: Box<Packet>,
     ) {
-        let Some(ni) = self.terms.nids.iter().position(|nid| *nid == packet.remote) else { return };
+        let Some(ni) = self.config.nids.iter().position(|nid| *nid == packet.remote) else {
+            return;
+        };
         let slot = self.peer_of(NiIndex(ni as u16), packet.local);
         let link = packet.link;
         let known = self.peers[slot].links.contains(&link);
@@ -34,13 +36,13 @@ impl MessageDriver {
             }
             Cargo::Message { .. } => self.turn_away(now, out, packet, Cargo::Closed),
             Cargo::Dial { incarnation } => {
-                if self.shut.is_some() || !self.terms.listens {
+                if self.shut.is_some() || !self.config.listens {
                     self.turn_away(now, out, packet, Cargo::Refused(Status::Refused));
                     return;
                 }
                 self.meet(now, core, out, slot, incarnation);
                 if self.open(now, core, out, slot, link) {
-                    let cargo = Cargo::Answer { incarnation: self.terms.incarnation };
+                    let cargo = Cargo::Answer { incarnation: self.config.incarnation };
                     self.reply(now, out, slot, link, cargo);
                     self.pump(now, core, out, slot);
                 }
@@ -105,7 +107,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         incarnation: u64,
     ) {
@@ -125,11 +127,11 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         link: LinkId,
     ) -> bool {
-        let (host, streams) = (self.terms.host, self.streams);
+        let (host, streams) = (self.config.host, self.streams);
         let peer = &mut self.peers[slot];
         if !peer.find_way(out.wire, host, streams) {
             return false;
@@ -143,7 +145,7 @@ impl MessageDriver {
     }
 
     /// Answers a peer with which there is no connection.
-    fn turn_away(&mut self, now: Time, out: &mut Outside<'_>, packet: Box<Packet>, cargo: Cargo) {
+    fn turn_away(&mut self, now: Time, out: &mut DriverIo<'_>, packet: Box<Packet>, cargo: Cargo) {
         out.wire.turn_away(now, packet, cargo);
     }
 
@@ -151,7 +153,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         packet: Box<Packet>,
     ) {
@@ -160,7 +162,7 @@ impl MessageDriver {
         let peer = &self.peers[slot];
         let arrival = Arrival { ni: peer.ni, from: peer.id(), rx: peer.mark(slot, kind) };
         let verdict = match header.body {
-            Body::Get { .. } if self.terms.answers_gets => {
+            Body::Get { .. } if self.config.answers_gets => {
                 match core.recv_get(now, arrival, header) {
                     GetVerdict::Reply(reply) => {
                         self.route(now, core, out, &reply);
@@ -182,7 +184,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         slot: usize,
         mut packet: Box<Packet>,
         verdict: &Verdict,
@@ -220,7 +222,7 @@ impl MessageDriver {
         &mut self,
         now: Time,
         core: &mut C,
-        out: &mut Outside<'_>,
+        out: &mut DriverIo<'_>,
         rx: RxId,
         verdict: &Verdict,
     ) {

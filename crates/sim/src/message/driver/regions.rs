@@ -54,7 +54,7 @@ mod tests {
     use lustrine_wire::header::{Body, Header, MdHandle};
     use lustrine_wire::nid::{Net, Nid, ProcessId};
 
-    use super::super::{MessageDriver, Outside, Terms, Wire};
+    use super::super::{DriverConfig, DriverIo, MessageDriver, Wire};
     use super::*;
     use crate::memory::RopeMemory;
     use crate::network::HostId;
@@ -96,7 +96,7 @@ mod tests {
 
     /// Submits a message in memory that reports its regions, or does not.
     fn submit(tracked: bool) {
-        let terms = Terms {
+        let config = DriverConfig {
             tcp: TcpSpec::default(),
             host: HostId(0),
             nids: Vec::new(),
@@ -104,7 +104,7 @@ mod tests {
             listens: true,
             answers_gets: false,
         };
-        let mut driver = MessageDriver::new(terms, &Tunables::default());
+        let mut driver = MessageDriver::new(config, &Tunables::default());
         let nid = |last| Nid::new4(Net::TCP, last);
         driver.add_ni(NiIndex(0), nid(1));
         let (mut memory, mut wire) = (RopeMemory::new(1 << 20), Wire::new(1, BEGIN));
@@ -120,8 +120,8 @@ mod tests {
         let deadline = BEGIN + Nanos::from_secs(1);
         core.start(|op| SendAction { op, ni: NiIndex(0), to, header, payload, deadline });
         let arrived = &mut Vec::new();
-        let mut outside = Outside { memory: &mut memory, wire: &mut wire, arrived };
-        turn(BEGIN, &mut driver, &mut core, &mut outside, Input::default(), |_, nid| nid);
+        let mut io = DriverIo { memory: &mut memory, wire: &mut wire, arrived };
+        turn(BEGIN, &mut driver, &mut core, &mut io, Input::default(), |_, nid| nid);
         assert_eq!(core.ended.len(), 1, "no node has that NID");
     }
 

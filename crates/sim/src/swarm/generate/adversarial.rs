@@ -7,13 +7,13 @@ use lustrine_partition::tunables::TABLE;
 
 use super::{fault, load, wire};
 use crate::rng::Rng;
-use crate::swarm::plan::{Expectation, Fault, HashBy, Node, Plan, Role, Transport, Wire};
+use crate::swarm::plan::{Expectation, Fault, HashBy, Node, Role, SwarmPlan, Transport, Wire};
 
 /// Tunables on which nodes must agree to connect at all; sometimes they do not.
 const COMMON: [&str; 2] = ["accept_port", "accept_port_bulk"];
 
 /// An adversarial plan.
-pub(super) fn generate(rng: &mut Rng) -> Plan {
+pub(super) fn generate(rng: &mut Rng) -> SwarmPlan {
     let transport =
         *rng.pick(&[Transport::Plain, Transport::Cubic, Transport::Cubic, Transport::Bbr]);
     let count = rng.between(2, 8) as usize;
@@ -56,7 +56,7 @@ pub(super) fn generate(rng: &mut Rng) -> Plan {
     let load_under_faults = (0..loads).map(|_| load(rng, 60)).collect();
     let faults = (0..rng.below(20)).map(|_| wild_trouble(rng, count)).collect();
     let load_after_recovery = (0..loads).map(|_| load(rng, 20)).collect();
-    Plan {
+    SwarmPlan {
         seed: rng.draw(),
         expect: Expectation::Safety,
         transport,

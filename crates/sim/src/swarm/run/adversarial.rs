@@ -6,7 +6,7 @@ use lustrine_partition::tunables::Tunables;
 use super::{LOADS_MAX, SECOND, Swarm, count, nothing_corrupt, summary};
 use crate::check;
 use crate::simulation::Simulation;
-use crate::swarm::plan::Plan;
+use crate::swarm::plan::SwarmPlan;
 
 /// The limit of a load; then it is ended.
 const LOAD: Nanos = Nanos::from_secs(60);
@@ -20,7 +20,7 @@ const TIMEOUTS_IN_A_ROW: u64 = 4;
 impl Swarm {
     /// Loads and pings may fail. They must end, no corrupt data may be accepted, and when they have
     /// ended everything must become quiet: credits, queues, loops, and after some loads memory.
-    pub(super) fn rest_of_wild_life(&mut self, plan: &Plan) -> Result<(), String> {
+    pub(super) fn rest_of_wild_life(&mut self, plan: &SwarmPlan) -> Result<(), String> {
         let patience = self.patience(plan);
         self.end_load(patience)?;
         self.ping_all();
@@ -53,7 +53,7 @@ impl Swarm {
 
     /// After at most this time, abandoned operations have ended: because of the time-outs, and
     /// because data under way arrives as long as some of it does.
-    fn patience(&self, plan: &Plan) -> Nanos {
+    fn patience(&self, plan: &SwarmPlan) -> Nanos {
         let length = |tunables: &Tunables| {
             let seconds = tunables.selftest.rpc_timeout
                 + tunables.selftest.session_timeout
@@ -120,7 +120,7 @@ impl Swarm {
 /// How long the slowest of a plan's links takes for everything that its loads can have under way at
 /// once, in nanoseconds: a byte takes its share of the bandwidth, and of the round trips of a
 /// window.
-fn time_under_way(plan: &Plan) -> u64 {
+fn time_under_way(plan: &SwarmPlan) -> u64 {
     let loads = plan.load_under_faults.iter().chain(&plan.load_after_recovery);
     let bytes: u64 = loads.map(|load| u64::from(load.bytes) * u64::from(load.concurrency)).sum();
     let per_byte = plan.links.iter().map(|link| {

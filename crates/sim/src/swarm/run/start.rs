@@ -12,11 +12,11 @@ use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::simulation::{Placement, Simulation};
 use crate::stream::StreamSim;
-use crate::swarm::plan::{Node, Plan, Role, Transport};
+use crate::swarm::plan::{Node, Role, SwarmPlan, Transport};
 use crate::tcp::{Algorithm, TcpSpec};
 
 impl Swarm {
-    pub(super) fn new(mut world: StreamSim, plan: &Plan) -> Result<Swarm, String> {
+    pub(super) fn new(mut world: StreamSim, plan: &SwarmPlan) -> Result<Swarm, String> {
         let first = plan.links.first().ok_or("a plan without links")?;
         let tcp = TcpSpec {
             algorithm: if plan.transport == Transport::Bbr {
@@ -53,12 +53,12 @@ impl Swarm {
             nodes.push((host, nid));
         }
         let ways = connect(plan, &mut world, &nodes, &sites)?;
-        Ok(Swarm { world, nodes, ways, lives: 1, sessions: 0, operations: (0, 0) })
+        Ok(Swarm { world, nodes, ways, runs: 1, sessions: 0, operations: (0, 0) })
     }
 }
 
 /// The site of each node.
-fn places(plan: &Plan) -> Result<Vec<usize>, String> {
+fn places(plan: &SwarmPlan) -> Result<Vec<usize>, String> {
     if plan.sites.is_empty() {
         return Ok((0..plan.nodes.len()).collect());
     }
@@ -68,7 +68,7 @@ fn places(plan: &Plan) -> Result<Vec<usize>, String> {
     Ok(plan.sites.clone())
 }
 
-fn spec(plan: &Plan, index: usize, node: &Node) -> Result<NodeSpec, String> {
+fn spec(plan: &SwarmPlan, index: usize, node: &Node) -> Result<NodeSpec, String> {
     let nid: Nid = node.nid.parse().map_err(|error| format!("{}: {error}", node.nid))?;
     let (identity, accept) = match node.role {
         Role::Node => (Identity::Node, Some(Accept::Secure)),
@@ -96,7 +96,7 @@ fn spec(plan: &Plan, index: usize, node: &Node) -> Result<NodeSpec, String> {
 
 /// Links between nodes or, if a plan has sites, between sites; and the paths over them.
 fn connect(
-    plan: &Plan,
+    plan: &SwarmPlan,
     world: &mut StreamSim,
     nodes: &[(HostId, Nid)],
     sites: &[SiteId],

@@ -228,7 +228,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "sock_timeout",
         "set sock_timeout VALUE",
-        "No progress on a connection for this long closes it. 1 to 100000 s, 50 by \
+        "A connection without progress for this long is closed. 1 to 100000 s, 50 by \
          default",
     ),
     key(
@@ -240,7 +240,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "min_bulk",
         "set min_bulk VALUE",
-        "From this message size on BULK connections are preferred. 0 to 1048576 bytes, \
+        "Messages of at least this size prefer BULK connections. 0 to 1048576 bytes, \
          1024 by default",
     ),
     key(
@@ -262,7 +262,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "keepalive_idle",
         "set keepalive_idle VALUE",
-        "TCP keepalive: idle time; 0 leaves TCP's off. 0 to 100000 s, 30 by default",
+        "TCP keepalive: idle time; 0 disables TCP keepalive. 0 to 100000 s, 30 by default",
     ),
     key(
         "keepalive_intvl",
@@ -272,8 +272,8 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "keepalive_count",
         "set keepalive_count VALUE",
-        "TCP keepalive: probes; with TCP_USER_TIMEOUT, Linux goes by sock_timeout \
-         instead. 1 to 100, 5 by default",
+        "TCP keepalive: probes. Linux ignores it while TCP_USER_TIMEOUT is set: see \
+         sock_timeout. 1 to 100, 5 by default",
     ),
     key(
         "zc_min_payload",
@@ -403,6 +403,6 @@ const RULES: &[CommandSyntax] = &[
         ],
         ..plain("del", "fault drop|delay del -a | -s NID -d NID", "removes rules")
     },
-    plain("show", "fault drop|delay show", "shows them"),
+    plain("show", "fault drop|delay show", "shows the fault rules"),
     plain("reset", "fault drop|delay reset", "sets their counters to 0"),
 ];

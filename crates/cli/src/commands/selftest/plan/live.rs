@@ -1,7 +1,7 @@
 //! The live view of a plan: a table that is redrawn on a terminal, plain lines otherwise.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lustrine_plan::{OpCounts, Progress, Stage};
+use lustrine_plan::{OpCounts, PlanProgress, Stage};
 use lustrine_report::numbers::{count, latency, operations, rate};
 
 use crate::output::{note, print_error};
@@ -47,7 +47,7 @@ impl View {
         self.bar.suspend(|| note(&lines));
     }
 
-    pub(super) fn show(&self, live: &Progress) {
+    pub(super) fn show(&self, live: &PlanProgress) {
         let seconds = |nanos: u64| nanos / 1_000_000_000;
         let (elapsed, of) = (seconds(live.elapsed.0), seconds(live.of.0));
         if self.bar.is_hidden() {
@@ -85,7 +85,7 @@ fn finished(title: &str, rows: &[(String, Option<OpCounts>)], titled: bool) -> S
 }
 
 /// Tests, and the slowest clients.
-fn table(live: &Progress) -> String {
+fn table(live: &PlanProgress) -> String {
     let mut out = format!(
         "{:<34} {:>8} {:>8} {:>6} {:>6} {:>6}\n",
         "", "MiB/s", "ops/s", "p50", "p99", "err"
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn the_table_fits_a_terminal_with_any_number_of_clients() {
         let nid = |last: u32| lustrine_wire::nid::Nid::new4(lustrine_wire::nid::Net::TCP, last);
-        let live = Progress {
+        let live = PlanProgress {
             elapsed: Nanos::from_secs(1),
             of: Nanos::from_secs(5),
             rows: (0..40).map(|_| ("r".repeat(90), Some(counted(1e7)))).collect(),

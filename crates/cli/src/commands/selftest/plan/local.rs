@@ -57,7 +57,7 @@ impl LocalNodes {
             let place = (address(index), port);
             let mut command = node_command(&program, options, place, &control);
             // Only this plan's console may make them send load.
-            match options.net.is_empty() && options.config.is_none() {
+            match options.basic.net.is_empty() && options.basic.config.is_none() {
                 true => {
                     let console = Nid::from_ip(Net::TCP, OWN_IP.into());
                     command.arg("--selftest-consoles").arg(console.to_string())

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lustrine_control::{Answer as NodeAnswer, Request};
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_plan::{Env, OpCounts, Progress, RunError, Stage};
+use lustrine_plan::{Env, OpCounts, PlanProgress, RunError, Stage};
 use lustrine_selftest::console::{Answer, Command, Refusal};
 use lustrine_sys::Clock;
 
@@ -108,7 +108,7 @@ impl Env for Console<'_> {
         self.view.finished(rows);
     }
 
-    fn on_progress(&mut self, live: &Progress) {
+    fn on_progress(&mut self, live: &PlanProgress) {
         self.view.show(live);
     }
 

@@ -23,7 +23,7 @@ use lustrine_sys::process::never_wait;
 use lustrine_wire::nid::Nid;
 
 use crate::commands::plan_node::{CONSOLES, PULSE};
-use crate::common::NodeOptions;
+use crate::common::{NodeOptions, TemporaryNodeOptions};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, note, print_error};
 use channel::{Attempt, Channel, StartError};
@@ -327,12 +327,14 @@ fn node_args(start: &Start, host: &str, options: &NodeOptions) -> Result<Vec<Str
     }
     let mut args = vec!["--accept".to_owned(), "all".to_owned()];
     args.extend(["--net".to_owned(), format!("{net}:{}", start.port)]);
-    let own = NodeOptions {
-        identity: options.identity,
-        set: options.set.clone(),
-        ..NodeOptions::default()
+    let own = TemporaryNodeOptions {
+        identity: options.basic.identity,
+        set: options.basic.set.clone(),
+        ..TemporaryNodeOptions::default()
     };
-    args.extend(own.to_args().iter().map(|word| word.to_string_lossy().into_owned()));
+    args.extend(
+        NodeOptions::from(&own).to_args().iter().map(|word| word.to_string_lossy().into_owned()),
+    );
     Ok(args)
 }
 

@@ -35,8 +35,8 @@ pub(super) fn about(trace: &Trace, rpcs: &[Rpc]) -> String {
     let mut out = wrapped("", &about);
     let [Some(first), Some(last)] = [trace.lines.first(), trace.lines.last()] else { return out };
     let mut covers = format!("it covers {} to {}", seconds(first.t), seconds(last.t));
-    if head.gone > 0 {
-        covers += &format!("; {} older steps are not in it (--trace-limit)", head.gone);
+    if head.dropped > 0 {
+        covers += &format!("; {} older steps are not in it (--trace-limit)", head.dropped);
     }
     let incomplete = rpcs.iter().filter(|rpc| rpc.outcome == Outcome::Incomplete).count();
     if incomplete > 0 {

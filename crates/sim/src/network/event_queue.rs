@@ -10,7 +10,7 @@ use super::flow::Sending;
 
 /// An event of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum NetworkEvent {
     /// A connection request arrives; it was first sent at `since`.
     Syn {
         connection: u64,
@@ -47,7 +47,7 @@ pub(super) enum Doing {
         edge: u64,
     },
     /// An update of the room is sent to `sock`.
-    TellEdge(SockId),
+    SendEdge(SockId),
     /// The timer of sending, and the retransmission time-out.
     Pump(SockId),
     Timer(SockId),
@@ -62,7 +62,7 @@ pub(super) enum Doing {
 struct Due {
     at: Time,
     sequence: u64,
-    doing: Doing,
+    doing: NetworkEvent,
 }
 
 impl Due {
@@ -93,13 +93,13 @@ impl Ord for Due {
 
 /// Events by time; events of the same time in the order in which they were added.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct EventQueue {
     heap: BinaryHeap<Reverse<Due>>,
     sequence: u64,
 }
 
-impl Agenda {
-    pub(super) fn add(&mut self, at: Time, doing: Doing) {
+impl EventQueue {
+    pub(super) fn add(&mut self, at: Time, doing: NetworkEvent) {
         self.sequence += 1;
         self.heap.push(Reverse(Due { at, sequence: self.sequence, doing }));
     }
@@ -110,7 +110,7 @@ impl Agenda {
     }
 
     /// The next event that is due by `now`.
-    pub(super) fn take(&mut self, now: Time) -> Option<Doing> {
+    pub(super) fn take(&mut self, now: Time) -> Option<NetworkEvent> {
         if self.next() > now {
             return None;
         }
