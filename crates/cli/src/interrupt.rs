@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP during a run: it ends early and cleans up. Without the last one, a run
-//! would go on sending load after its terminal is gone; `nohup` keeps it running.
+//! SIGINT, SIGTERM and SIGHUP during a run: it ends early and cleans up. Without the last one, a
+//! run would go on sending load after its terminal is gone; `nohup` keeps it running.
 
 use std::cell::Cell;
 

@@ -68,7 +68,8 @@ pub enum ControlError {
     NotWritable(PathBuf),
     /// No node listens there.
     #[error(
-        "no node answers at {path} ({error}); start one, for example with `lustrine node --net tcp=eth0 --control {path}`"
+        "no node answers at {path} ({error}); start one, for example with `lustrine node --net \
+         tcp=eth0 --control {path}`"
     )]
     NotRunning {
         /// The socket.

@@ -85,8 +85,8 @@ pub(super) fn layout(program: &Program, scratch: &Path) -> Result<Layout> {
     Ok(layout)
 }
 
-/// The files of the repository that are installed as documentation, in the same directories, so that
-/// pages lead to each other and their examples work there.
+/// The files of the repository that are installed as documentation, in the same directories, so
+/// that pages lead to each other and their examples work there.
 fn documents(top: &Path) -> Result<Vec<String>> {
     let mut names: Vec<String> = [
         "README.md",

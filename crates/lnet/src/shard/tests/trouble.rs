@@ -292,7 +292,7 @@ fn a_userland_process_uses_no_credits_of_the_node_at_its_address() {
     assert!(shard.stats().responses_refused > 0);
     while shard.next_action().is_some() {}
     let credits = shard.peer(&test_nid(0)).map(|peer| peer.credits_available);
-    assert_eq!(credits, Some(i64::from(shard.topology().tunables.peer_credits)));
+    assert_eq!(credits, Some(shard.topology().tunables.peer_credits));
     shard.recv_header(NOW, arrival(), &header(test_nid(1), 0, get));
     let Some(Action::Send(reply)) = shard.next_action() else { panic!("the node is answered") };
     assert_eq!(reply.to, process(0));
