@@ -440,9 +440,8 @@ fn io_error(error: &io::Error) -> IoError {
     use io::ErrorKind;
     match error.kind() {
         ErrorKind::ConnectionRefused => IoError::Refused,
-        // IP has a route, and the host does not answer ARP: it is silent, as one behind a firewall.
-        ErrorKind::HostUnreachable | ErrorKind::TimedOut => IoError::TimedOut,
-        ErrorKind::NetworkUnreachable
+        ErrorKind::HostUnreachable
+        | ErrorKind::NetworkUnreachable
         | ErrorKind::NetworkDown
         | ErrorKind::AddrNotAvailable
         // To another host from an address that does not leave this one (127.0.0.1).
@@ -450,6 +449,7 @@ fn io_error(error: &io::Error) -> IoError {
         ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
             IoError::Reset
         }
+        ErrorKind::TimedOut => IoError::TimedOut,
         ErrorKind::PermissionDenied => IoError::NoPrivilege,
         ErrorKind::OutOfMemory => IoError::Exhausted,
         _ => match error.raw_os_error() {

@@ -201,7 +201,7 @@ impl Socklnd {
     }
 
     /// The answer to an unknown version: type NONE, this node's version, and its own NID as
-    /// destination (wire 4.5, capture r_hver99).
+    /// destination [HEL-6] (capture r_hver99).
     fn offer_own_version<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
