@@ -44,6 +44,10 @@ const SESSION_SILENCE_MAX: Duration = Duration::from_secs(86_400 + 600);
 /// How much longer than the request an answer may take. A running node reports within this time
 /// even that its event loops do not answer.
 const ANSWER_SLACK: Duration = Duration::from_secs(8);
+/// How long a process that ends may take to close its listening socket after its connections.
+const CLOSING_MAX: Duration = Duration::from_secs(1);
+/// Pause between two attempts to reach it.
+const CLOSING_STEP: Duration = Duration::from_millis(20);
 
 /// Why the control socket cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -387,7 +391,22 @@ impl Connection {
         Connection::open_within(path, ANSWER_SLACK)
     }
 
+    /// A connection that is closed before the node has answered is opened again for a short time:
+    /// a process that ends closes its sockets one by one, and whether a node answers is clear when
+    /// its listening socket has gone.
     fn open_within(path: &Path, patience: Duration) -> Result<Connection, ControlError> {
+        let limit = Instant::now() + patience.min(CLOSING_MAX);
+        loop {
+            match Connection::open_once(path, patience) {
+                Err(ControlError::Closed(_)) if Instant::now() < limit => {
+                    std::thread::sleep(CLOSING_STEP);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn open_once(path: &Path, patience: Duration) -> Result<Connection, ControlError> {
         let stream = connect(path, patience).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 ControlError::NotRunning { path: path.to_owned(), error }

@@ -66,6 +66,16 @@ fn the_socket_answers_its_owner_and_is_removed_with_the_server() {
 }
 
 #[test]
+fn a_process_that_ends_is_no_running_node() {
+    // It closes the connection first and the listening socket later, as a killed process may.
+    let (_dir, path) = place();
+    let listener = UnixListener::bind(&path).unwrap();
+    let ending = std::thread::spawn(move || drop(listener.accept().unwrap()));
+    assert!(matches!(ask(&path, &Request::ShowNet), Err(ControlError::NotRunning { .. })));
+    ending.join().unwrap();
+}
+
+#[test]
 fn a_server_without_its_file_does_not_remove_that_of_another() {
     let (_dir, path) = place();
     let server = start(&path).unwrap();
