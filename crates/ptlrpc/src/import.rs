@@ -404,6 +404,34 @@ impl Import {
         self.requests.get(key).map_or(&[], |request| &request.args.message)
     }
 
+    /// Whether a request was sent and its reply is awaited.
+    pub fn is_sent(&self, key: RequestKey) -> bool {
+        self.requests.get(key).is_some_and(|request| matches!(request.stage, Stage::Sent { .. }))
+    }
+
+    /// The kind of its target.
+    pub fn kind(&self) -> Target {
+        self.args.kind
+    }
+
+    /// The number by which the server's lock callbacks name this import.
+    pub fn client_handle(&self) -> u64 {
+        self.args.client_handle
+    }
+
+    /// Whether the target can be at this peer.
+    pub fn has_peer(&self, peer: &ProcessId) -> bool {
+        self.args.peers.iter().any(|known| known.nid == peer.nid)
+    }
+
+    /// Sends a request again that could not be sent for want of memory. Nothing happens if it is
+    /// over by now.
+    pub fn send_again(&mut self, now: Time, xids: &mut XidSource, key: RequestKey) {
+        if self.is_sent(key) {
+            self.transmit(now, xids, key);
+        }
+    }
+
     /// The next thing to do.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()

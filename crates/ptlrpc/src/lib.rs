@@ -6,11 +6,14 @@
 //! time is an argument, and what has to be done comes out as [`Action`]s. The same import runs in
 //! a node and in the simulator.
 //!
+//! A [`Ptlrpc`] binds the imports of a node to LNet. It is a part of a service of a partition.
+//!
 //! Rules are cited by number from `docs/protocol`.
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
 pub mod import;
+pub mod ptlrpc;
 pub mod request;
 pub mod slots;
 pub mod xid;
@@ -18,6 +21,7 @@ pub mod xid;
 pub use import::{
     Action, Arrived, Import, ImportArgs, ImportState, ImportTunables, ImportView, SendArgs,
 };
+pub use ptlrpc::{Bulk, BulkDirection, ImportKey, Incoming, Ptlrpc, RpcEvent};
 pub use request::{Keep, Reply, RequestArgs, RequestKey, RpcError};
 pub use slots::SlotKind;
 pub use xid::XidSource;

@@ -1,0 +1,283 @@
+//! Attempts: what LNet holds of a request that was sent.
+
+use lustrine_lnet::event::{Event, EventKind};
+use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Position, Unlink};
+use lustrine_lnet::memory::{Memory, Span, Spans};
+use lustrine_lnet::portal::MatchEntry;
+use lustrine_lnet::service::Turn;
+use lustrine_lnet::shard::{AckWanted, PutArgs};
+use lustrine_lnet::status::Status;
+use lustrine_wire::nid::ProcessId;
+use slotmap::{Key, KeyData, new_key_type};
+
+use super::{BulkDirection, ImportKey, MEMORY_PAUSE, Ptlrpc};
+use crate::import::{Arrived, SendArgs};
+use crate::request::RequestKey;
+
+new_key_type! {
+    /// An attempt. Its number is the `user` value of its descriptors.
+    pub(super) struct AttemptKey;
+}
+
+impl AttemptKey {
+    /// The key with this number, which is never below 2^32.
+    pub(super) fn from_user(user: u64) -> Option<AttemptKey> {
+        (user >> 32 != 0).then(|| AttemptKey::from(KeyData::from_ffi(user)))
+    }
+
+    fn user(self) -> u64 {
+        self.data().as_ffi()
+    }
+}
+
+/// A request that was sent. A request that is sent again is another attempt: late answers to the
+/// first one go to its own memory.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    import: ImportKey,
+    request: RequestKey,
+    pub(super) peer: ProcessId,
+    /// The descriptor of the message and its memory, until LNet has sent it.
+    message: Option<(MdKey, Span)>,
+    /// The descriptor of the replies and its memory.
+    reply: Option<(MdKey, Span)>,
+    /// The descriptors of bulk that LNet has not let go of.
+    bulk: Vec<MdKey>,
+    /// Bytes that bulk has moved.
+    bulk_moved: u32,
+    /// Whether it was taken back.
+    withdrawn: bool,
+}
+
+impl Attempt {
+    fn is_over(&self) -> bool {
+        self.message.is_none() && self.reply.is_none() && self.bulk.is_empty()
+    }
+}
+
+impl Ptlrpc {
+    /// Sends a request: attaches what its answer needs, then PUTs its message.
+    pub(super) fn send(&mut self, turn: &mut Turn<'_>, import: ImportKey, args: SendArgs) {
+        let key = args.key;
+        let message = self.imports[import].message(key);
+        let sent = turn.memory.alloc(message.len() as u32);
+        let reply = turn.memory.alloc(args.reply_room);
+        let (Some(sent), Some(reply)) = (sent, reply) else {
+            for span in [sent, reply].into_iter().flatten() {
+                turn.memory.free(span);
+            }
+            self.counters.memory_waits += 1;
+            self.short_of_memory.push_back((import, key));
+            self.retry_at = self.retry_at.min(turn.now + MEMORY_PAUSE);
+            return;
+        };
+        turn.memory.write(sent, message);
+        let attempt = self.attempts.insert(Attempt {
+            import,
+            request: key,
+            peer: args.peer,
+            message: None,
+            reply: None,
+            bulk: Vec::new(),
+            bulk_moved: 0,
+            withdrawn: false,
+        });
+        self.current.insert((import, key), attempt);
+        self.counters.requests_sent += 1;
+        let put = self
+            .attach_answer(turn, attempt, &args, reply)
+            .and_then(|()| self.put_message(turn, attempt, &args, sent));
+        if put.is_err() {
+            if self.attempts[attempt].message.is_none() {
+                turn.memory.free(sent);
+            }
+            self.with(turn, import, |import, now, xids| {
+                import.on_send_failed(now, xids, key, Status::NoMemory);
+            });
+        }
+    }
+
+    /// Attaches the descriptors of the replies and of bulk. The memory of the replies is the
+    /// attempt's, or free again.
+    fn attach_answer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        attempt: AttemptKey,
+        args: &SendArgs,
+        reply: Span,
+    ) -> Result<(), NotTaken> {
+        let (now, owner, user) = (turn.now, self.owner, attempt.user());
+        let state = &mut self.attempts[attempt];
+        let entry = |match_bits, unlink| MatchEntry {
+            from: MatchId { nid: args.peer.nid, pid: args.peer.pid },
+            match_bits,
+            ignore_bits: 0,
+            position: Position::After,
+            unlink,
+        };
+        let md = |spans: Spans, threshold, options| Md {
+            spans,
+            threshold,
+            max_size: None,
+            options,
+            owner,
+            user,
+        };
+        // Early replies and the reply have their own places, and may be cut.
+        let options = MdOptions::OP_PUT
+            | MdOptions::MANAGE_REMOTE
+            | MdOptions::TRUNCATE
+            | MdOptions::ACK_DISABLE;
+        let entry_of_reply = entry(args.reply_bits, Unlink::Retain);
+        let md_of_reply = md([reply].into_iter().collect(), None, options);
+        match turn.shard.attach(now, args.reply_portal, entry_of_reply, md_of_reply) {
+            Ok(md) => state.reply = Some((md, reply)),
+            Err(_) => {
+                turn.memory.free(reply);
+                return Err(NotTaken);
+            }
+        }
+        let Some(bulk) = self.bulks.get(&(state.import, state.request)) else { return Ok(()) };
+        let options = match bulk.direction {
+            BulkDirection::Sink => MdOptions::OP_PUT,
+            BulkDirection::Source => MdOptions::OP_GET,
+        };
+        for (index, spans) in bulk.pieces.iter().enumerate() {
+            let entry = entry(args.bulk_bits + index as u64, Unlink::Auto);
+            let md = md(spans.clone(), Some(1), options);
+            let md = turn.shard.attach(now, bulk.portal, entry, md).map_err(|_| NotTaken)?;
+            state.bulk.push(md);
+        }
+        Ok(())
+    }
+
+    /// PUTs the message. Its memory is the attempt's unless that has no message afterwards.
+    fn put_message(
+        &mut self,
+        turn: &mut Turn<'_>,
+        attempt: AttemptKey,
+        args: &SendArgs,
+        sent: Span,
+    ) -> Result<(), NotTaken> {
+        let md = Md {
+            spans: [sent].into_iter().collect(),
+            threshold: Some(1),
+            max_size: None,
+            options: MdOptions::empty(),
+            owner: self.owner,
+            user: attempt.user(),
+        };
+        let md = turn.shard.bind(md).map_err(|_| NotTaken)?;
+        self.attempts[attempt].message = Some((md, sent));
+        let put = PutArgs {
+            md,
+            local: None,
+            target: args.peer,
+            portal: args.portal,
+            match_bits: args.xid,
+            offset: 0,
+            hdr_data: 0,
+            ack: AckWanted::No,
+            timeout: None,
+        };
+        turn.shard.put(turn.now, put).map_err(|_| NotTaken)
+    }
+
+    /// Takes back what LNet holds of a request. Its memory becomes free with the last events.
+    pub(super) fn withdraw(&mut self, turn: &mut Turn<'_>, import: ImportKey, key: RequestKey) {
+        self.short_of_memory.retain(|request| *request != (import, key));
+        let Some(attempt) = self.current.remove(&(import, key)) else { return };
+        let state = &mut self.attempts[attempt];
+        state.withdrawn = true;
+        let message = state.message.map(|(md, _)| md);
+        let reply = state.reply.map(|(md, _)| md);
+        for md in message.iter().chain(&reply).chain(&state.bulk) {
+            turn.shard.unlink(turn.now, *md);
+        }
+        self.forget_if_over(attempt);
+    }
+
+    /// Whether LNet can still touch the bulk memory of a request.
+    pub(super) fn holds_bulk(&self, import: ImportKey, key: RequestKey) -> bool {
+        let of_request = |attempt: &&Attempt| (attempt.import, attempt.request) == (import, key);
+        self.attempts.values().filter(of_request).any(|attempt| !attempt.bulk.is_empty())
+    }
+
+    pub(super) fn on_attempt_event(
+        &mut self,
+        turn: &mut Turn<'_>,
+        attempt: AttemptKey,
+        event: &Event,
+    ) {
+        let state = &mut self.attempts[attempt];
+        let (import, key) = (state.import, state.request);
+        let mut arrived = None;
+        let mut failed = false;
+        match (state.reply, state.message) {
+            (Some((md, span)), _) if md == event.md => {
+                if event.kind == EventKind::Put && event.status.is_ok() && !state.withdrawn {
+                    let mut bytes = vec![0; event.moved as usize];
+                    turn.memory.read(span.part(event.offset, event.moved), &mut bytes);
+                    arrived = Some((bytes, state.bulk_moved));
+                    self.counters.replies_received += 1;
+                }
+                if event.unlinked {
+                    state.reply = None;
+                    turn.memory.free(span);
+                }
+            }
+            (_, Some((md, span))) if md == event.md => {
+                failed = !event.status.is_ok() && !state.withdrawn;
+                if event.unlinked {
+                    state.message = None;
+                    turn.memory.free(span);
+                }
+            }
+            _ => {
+                state.bulk_moved = state.bulk_moved.saturating_add(event.moved);
+                match event.kind {
+                    EventKind::Put => self.counters.bulk_received += u64::from(event.moved),
+                    EventKind::Get => self.counters.bulk_sent += u64::from(event.moved),
+                    _ => {}
+                }
+                if event.unlinked {
+                    state.bulk.retain(|md| *md != event.md);
+                }
+            }
+        }
+        if let Some((bytes, bulk_moved)) = arrived {
+            self.with(turn, import, |import, now, xids| {
+                let (offset, sent) = (event.offset, event.requested);
+                import.on_reply(
+                    now,
+                    xids,
+                    key,
+                    Arrived { offset, bytes: &bytes, sent, bulk_moved },
+                );
+            });
+            // The import has taken the reply, and says nothing of its own requests.
+            let is_current = self.current.get(&(import, key)) == Some(&attempt);
+            if is_current && !self.imports[import].is_sent(key) {
+                self.withdraw(turn, import, key);
+            }
+        } else if failed {
+            let status = event.status;
+            self.with(turn, import, |import, now, xids| {
+                import.on_send_failed(now, xids, key, status);
+            });
+        }
+        self.forget_if_over(attempt);
+        self.release_held(import, key);
+    }
+
+    /// Forgets an attempt that LNet has let go of.
+    fn forget_if_over(&mut self, attempt: AttemptKey) {
+        let over = |state: &Attempt| state.withdrawn && state.is_over();
+        if self.attempts.get(attempt).is_some_and(over) {
+            self.attempts.remove(attempt);
+        }
+    }
+}
+
+/// LNet has not taken a descriptor: it has no room for one more.
+struct NotTaken;
