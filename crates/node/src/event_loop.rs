@@ -316,6 +316,7 @@ impl EventLoop {
                 self.console = Some(console);
                 self.partition.start_console_rpc(*order);
             }
+            LoopMessage::Work(work) => work(now, &mut self.partition, &mut self.io),
         }
     }
 

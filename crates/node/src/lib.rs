@@ -24,6 +24,7 @@ pub mod metrics;
 mod node;
 mod outbox;
 mod resolve;
+mod service;
 mod snapshot;
 mod watch;
 
@@ -35,3 +36,4 @@ pub use heartbeat::Heartbeat;
 pub use lustrine_control::ChangeError;
 pub use node::{NID_IN_USE, Node};
 pub use resolve::ResolveError;
+pub use service::RegisteredService;

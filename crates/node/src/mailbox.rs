@@ -3,9 +3,9 @@
 use std::sync::{Arc, mpsc};
 
 use lustrine_lnet::shard::PeerTableFull;
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::home_of;
-use lustrine_partition::{Change, ProbeResult};
+use lustrine_partition::{Change, NodePartition, ProbeResult};
 use lustrine_selftest::console::{Answer, Command, ConsoleRpc, Refusal, RpcOutcome};
 use lustrine_selftest::{
     ClientArgs, ClientError, ClientSlot, CptMessage, LoadProgress, LoadStep, ServicePolicy,
@@ -16,10 +16,14 @@ use lustrine_wire::nid::Nid;
 
 use crate::error::LoadError;
 use crate::listener::BoundListener;
+use crate::loop_io::LoopIo;
 use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
 
 /// The slot of the one load that an event loop has at once.
 pub(crate) const LOAD_SLOT: ClientSlot = ClientSlot(1);
+
+/// Something that an event loop does between two rounds.
+pub(crate) type Work = Box<dyn FnOnce(Time, &mut NodePartition, &mut LoopIo) + Send>;
 
 /// The messages to an event loop.
 pub(crate) enum LoopMessage {
@@ -45,6 +49,8 @@ pub(crate) enum LoopMessage {
     Load(LoadRequest),
     /// A console's RPC to a node of this loop, and the receiver of its result.
     ConsoleRpc(Box<ConsoleRpc>, mpsc::Sender<ConsoleMessage>),
+    /// Something to do with the partition: services of users are registered and called so.
+    Work(Work),
 }
 
 /// Changes to a loop, which it applies in one turn.
