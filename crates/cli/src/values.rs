@@ -64,6 +64,12 @@ impl fmt::Display for Setting {
     }
 }
 
+/// A time in seconds since 1970 as text, in UTC.
+pub(crate) fn utc(seconds: i64) -> String {
+    jiff::Timestamp::from_second(seconds)
+        .map_or_else(|_| seconds.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

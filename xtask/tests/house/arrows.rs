@@ -14,6 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fswire", &["wire"]),
     ("lnet", &["wire"]),
     ("ptlrpc", &["wire", "fswire", "lnet"]),
+    ("client", &["wire", "fswire", "lnet", "ptlrpc"]),
+    ("fs", &["wire", "fswire", "lnet", "ptlrpc", "client", "node"]),
     // For tests only: no other row names it.
     ("lnet-testing", &["wire", "lnet"]),
     ("socklnd", &["wire", "lnet"]),
@@ -55,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "wire",
             "fswire",
+            "fs",
             "lnet",
             "socklnd",
             "selftest",
@@ -79,6 +82,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// What tests, examples and benches of a crate may use in addition.
 const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("lnet", &["lnet-testing"]),
+    ("ptlrpc", &["lnet-testing"]),
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
     ("sys", &["testing"]),

@@ -9,6 +9,7 @@ pub(crate) const PURE: &[&str] = &[
     "fswire",
     "lnet",
     "ptlrpc",
+    "client",
     "socklnd",
     "selftest",
     "capture",

@@ -33,6 +33,11 @@ impl Striping {
         offset / self.width() * self.size + offset % self.size
     }
 
+    /// Bytes from a byte of the file to the end of its stripe.
+    pub const fn left_in_stripe(&self, offset: u64) -> u64 {
+        self.size - offset % self.size
+    }
+
     /// Where the first byte at or behind `offset` that belongs to `stripe` is in its object. For
     /// offsets close to 2^64 the result is that of the end.
     pub const fn object_offset_from(&self, stripe: u16, offset: u64) -> u64 {

@@ -1,0 +1,116 @@
+//! `lustrine fs`: files of a Lustre file system, without a mount.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use lustrine_fs::{FileSystem, FsError, FsUrl, MountOptions};
+use lustrine_node::Node;
+
+use crate::common::{NodeOptions, TemporaryNodeOptions, start_for_command};
+use crate::output::{Failure, print_error};
+use crate::values::seconds;
+
+mod copy;
+mod list;
+mod names;
+
+/// Work with files of a Lustre file system, without a mount and without kernel modules.
+///
+/// A file is named lustre://NID/FSNAME/PATH, such as lustre://10.0.0.9@tcp/lustre/projects, or as
+/// in a mount, 10.0.0.9@tcp:/lustre/projects. The NID is that of the management server (MGS).
+#[derive(Args, Debug)]
+pub(crate) struct FsArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    Ls(list::LsArgs),
+    Stat(list::StatArgs),
+    Cat(copy::CatArgs),
+    Get(copy::GetArgs),
+    Put(copy::PutArgs),
+    Mkdir(names::MkdirArgs),
+    Rm(names::RmArgs),
+    Mv(names::MvArgs),
+    Ln(names::LnArgs),
+    Df(list::DfArgs),
+}
+
+/// Options of all verbs.
+#[derive(Args, Debug)]
+pub(crate) struct ClientOptions {
+    /// Time that each operation may take, in seconds; a server that restarts needs minutes
+    #[arg(long, default_value_t = 60.0, value_parser = seconds, allow_negative_numbers = true)]
+    timeout: f64,
+
+    #[command(flatten)]
+    node: TemporaryNodeOptions,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &FsArgs) -> Result<(), Failure> {
+    match &args.verb {
+        Verb::Ls(args) => list::ls(args),
+        Verb::Stat(args) => list::stat(args),
+        Verb::Cat(args) => copy::cat(args),
+        Verb::Get(args) => copy::get(args),
+        Verb::Put(args) => copy::put(args),
+        Verb::Mkdir(args) => names::mkdir(args),
+        Verb::Rm(args) => names::rm(args),
+        Verb::Mv(args) => names::mv(args),
+        Verb::Ln(args) => names::ln(args),
+        Verb::Df(args) => list::df(args),
+    }
+}
+
+/// Mounts the file system of a URL for as long as `work` takes.
+fn with_file_system(
+    url: &FsUrl,
+    options: &ClientOptions,
+    work: impl FnOnce(&FileSystem) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let node = start_node(url, &options.node)?;
+    let mount =
+        MountOptions { timeout: Duration::from_secs_f64(options.timeout), ..Default::default() };
+    let files = FileSystem::mount(&node, url, &mount).map_err(|error| failed(url, &error))?;
+    let outcome = work(&files);
+    if let Err(error) = files.unmount() {
+        print_error(&format!("the servers were not informed of the end: {error}"));
+    }
+    node.stop();
+    outcome
+}
+
+/// A node of this command's own. All servers belong to one event loop.
+fn start_node(url: &FsUrl, options: &TemporaryNodeOptions) -> Result<Node, Failure> {
+    let options: NodeOptions = options.into();
+    let mut config = options.short_lived(&url.mgs[0], None)?;
+    config.tunables.loops.cpu_npartitions = 1;
+    config.cpu_pattern = String::new();
+    start_for_command(&config)
+}
+
+fn failed(url: &FsUrl, error: &FsError) -> Failure {
+    Failure::Failed(format!(
+        "cannot mount {}: {error}",
+        FsUrl { path: String::new(), ..url.clone() }
+    ))
+}
+
+impl From<FsError> for Failure {
+    fn from(error: FsError) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+}
+
+/// The directory of a path, and the name in it.
+fn split(path: &str) -> Result<(&str, &str), Failure> {
+    let path = path.trim_end_matches('/');
+    let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+    match name {
+        "" | "." | ".." => Err(Failure::Usage(format!("`{path}` does not end with a name"))),
+        _ => Ok((dir, name)),
+    }
+}

@@ -1,0 +1,380 @@
+//! `lustrine fs ls`, `stat` and `df`.
+
+use clap::Args;
+use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
+use serde::Serialize;
+
+use super::{ClientOptions, with_file_system};
+use crate::output::{Failure, print, print_error, print_json};
+use crate::values::utc;
+
+/// List directories.
+#[derive(Args, Debug)]
+pub(crate) struct LsArgs {
+    /// The directory or file
+    url: FsUrl,
+
+    /// Show permissions, owner, size and time
+    #[arg(long, short = 'l')]
+    long: bool,
+
+    /// List the directories in it too, and so on
+    #[arg(long, short = 'R')]
+    recursive: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    client: ClientOptions,
+}
+
+/// Show the attributes and the layout of a file.
+#[derive(Args, Debug)]
+pub(crate) struct StatArgs {
+    /// The file
+    url: FsUrl,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    client: ClientOptions,
+}
+
+/// Show the free space of a file system.
+#[derive(Args, Debug)]
+pub(crate) struct DfArgs {
+    /// The file system, such as lustre://10.0.0.9@tcp/lustre
+    url: FsUrl,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    client: ClientOptions,
+}
+
+/// Entries whose attributes are asked for before they are shown.
+const PART: usize = 1024;
+
+/// A file in a listing.
+#[derive(Serialize)]
+struct Row {
+    /// The path from the directory that was asked for.
+    path: String,
+    #[serde(flatten)]
+    attr: AttrRow,
+    /// Of a symbolic link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+}
+
+/// Attributes as JSON has them.
+#[derive(Serialize)]
+struct AttrRow {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    fid: String,
+    /// Permissions as an octal number.
+    mode: String,
+    nlink: u32,
+    uid: u32,
+    gid: u32,
+    /// Bytes.
+    size: Option<u64>,
+    /// Units of 512 bytes.
+    blocks: Option<u64>,
+    /// Seconds since 1970.
+    atime: i64,
+    mtime: i64,
+    ctime: i64,
+}
+
+impl AttrRow {
+    fn of(attr: &Attr) -> AttrRow {
+        AttrRow {
+            kind: kind_of(attr.mode).1,
+            fid: attr.fid.to_string(),
+            mode: format!("{:04o}", attr.mode & 0o7777),
+            nlink: attr.nlink,
+            uid: attr.uid,
+            gid: attr.gid,
+            size: attr.size,
+            blocks: attr.blocks,
+            atime: attr.atime,
+            mtime: attr.mtime,
+            ctime: attr.ctime,
+        }
+    }
+}
+
+/// The letter and the name of a type.
+fn kind_of(mode: u32) -> (char, &'static str) {
+    match mode & 0o170_000 {
+        0o040_000 => ('d', "directory"),
+        0o100_000 => ('-', "file"),
+        0o120_000 => ('l', "symlink"),
+        0o010_000 => ('p', "fifo"),
+        0o020_000 => ('c', "character device"),
+        0o060_000 => ('b', "block device"),
+        0o140_000 => ('s', "socket"),
+        _ => ('?', "unknown"),
+    }
+}
+
+pub(super) fn ls(args: &LsArgs) -> Result<(), Failure> {
+    with_file_system(&args.url, &args.client, |files| {
+        let attr = files.find(&args.url.path, FollowLinks::No)?;
+        // A link at the end is followed if it leads to a directory, as `ls` does.
+        let attr = match attr.is_symlink() && !args.long {
+            true => files.walk(&args.url.path).unwrap_or(attr),
+            false => attr,
+        };
+        let mut listing = Listing { files, args, rows: Vec::new(), failed: false };
+        if attr.is_dir() {
+            listing.directory(&attr, "")?;
+        } else {
+            let name = args.url.path.rsplit('/').next().unwrap_or_default().to_owned();
+            listing.show_all(vec![name], vec![attr])?;
+        }
+        if args.json {
+            print_json(&listing.rows)?;
+        }
+        if listing.failed { Err(Failure::Reported(1)) } else { Ok(()) }
+    })
+}
+
+struct Listing<'a> {
+    files: &'a FileSystem,
+    args: &'a LsArgs,
+    rows: Vec<Row>,
+    /// Whether something could not be listed.
+    failed: bool,
+}
+
+impl Listing<'_> {
+    /// Lists a directory. `prefix` is its path from the one that was asked for, with a slash.
+    fn directory(&mut self, dir: &Attr, prefix: &str) -> Result<(), Failure> {
+        let entries = match self.files.list(dir) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let at = if prefix.is_empty() { &self.args.url.path } else { prefix };
+                print_error(&format!("{at}: {error}"));
+                self.failed = true;
+                return Ok(());
+            }
+        };
+        let mut directories = Vec::new();
+        if !self.args.long && !self.args.json && !self.args.recursive {
+            for entry in entries {
+                print(&format!("{prefix}{}\n", shown(&entry.name)))?;
+            }
+            return Ok(());
+        }
+        for part in entries.chunks(PART) {
+            let names: Vec<&[u8]> = part.iter().map(|entry| entry.name.as_slice()).collect();
+            let found = self.files.look_all(dir, &names)?;
+            let mut shown_names = Vec::new();
+            let mut attrs = Vec::new();
+            for (entry, attr) in part.iter().zip(found) {
+                let name = format!("{prefix}{}", shown(&entry.name));
+                match attr {
+                    Ok(attr) => {
+                        if attr.is_dir() {
+                            directories.push((name.clone(), attr.clone()));
+                        }
+                        shown_names.push(name);
+                        attrs.push(attr);
+                    }
+                    // It was removed in the meantime.
+                    Err(error) if error.is_not_found() => {}
+                    Err(error) => {
+                        print_error(&format!("{name}: {error}"));
+                        self.failed = true;
+                    }
+                }
+            }
+            self.show_all(shown_names, attrs)?;
+        }
+        if self.args.recursive {
+            for (name, attr) in directories {
+                self.directory(&attr, &format!("{name}/"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows files, whose sizes are asked for if they are to be seen.
+    fn show_all(&mut self, paths: Vec<String>, attrs: Vec<Attr>) -> Result<(), Failure> {
+        if !self.args.long && !self.args.json {
+            return paths.iter().try_for_each(|path| print(&format!("{path}\n")));
+        }
+        let sized = self.files.all_with_sizes(attrs.clone())?;
+        for ((path, attr), sized) in paths.into_iter().zip(attrs).zip(sized) {
+            let attr = sized.unwrap_or_else(|error| {
+                print_error(&format!("{path}: {error}"));
+                self.failed = true;
+                attr
+            });
+            self.show(path, attr)?;
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, path: String, attr: Attr) -> Result<(), Failure> {
+        let target = match attr.is_symlink() {
+            true => Some(shown(&self.files.readlink(attr.fid)?)),
+            false => None,
+        };
+        if self.args.json {
+            self.rows.push(Row { path, attr: AttrRow::of(&attr), target });
+            return Ok(());
+        }
+        let size = attr.size.map_or_else(|| "?".to_owned(), |size| size.to_string());
+        let target = target.map_or_else(String::new, |target| format!(" -> {target}"));
+        print(&format!(
+            "{} {:>3} {:>6} {:>6} {size:>14} {} {path}{target}\n",
+            permissions(attr.mode),
+            attr.nlink,
+            attr.uid,
+            attr.gid,
+            utc(attr.mtime),
+        ))
+    }
+}
+
+pub(super) fn stat(args: &StatArgs) -> Result<(), Failure> {
+    with_file_system(&args.url, &args.client, |files| {
+        let attr = files.find(&args.url.path, FollowLinks::No)?;
+        let attr = files.with_size(attr)?;
+        let target = match attr.is_symlink() {
+            true => Some(shown(&files.readlink(attr.fid)?)),
+            false => None,
+        };
+        let row = Row { path: args.url.path.clone(), attr: AttrRow::of(&attr), target };
+        if args.json {
+            return print_json(&row);
+        }
+        let number = |value: Option<u64>| value.map_or_else(|| "?".to_owned(), |n| n.to_string());
+        let mut text = format!("  File: /{}", row.path);
+        if let Some(target) = &row.target {
+            text += &format!(" -> {target}");
+        }
+        text += &format!(
+            "\n   FID: {}\n  Type: {}\n  Size: {} bytes, {} blocks of 512 bytes\nAccess: {} ({})  \
+             Uid: {}  Gid: {}  Links: {}\nAccess: {}\nModify: {}\nChange: {}\n",
+            row.attr.fid,
+            row.attr.kind,
+            number(attr.size),
+            number(attr.blocks),
+            row.attr.mode,
+            permissions(attr.mode),
+            attr.uid,
+            attr.gid,
+            attr.nlink,
+            utc(attr.atime),
+            utc(attr.mtime),
+            utc(attr.ctime),
+        );
+        print(&text)
+    })
+}
+
+/// Space of a file system in bytes.
+#[derive(Serialize)]
+struct SpaceRow {
+    size: u64,
+    used: u64,
+    available: u64,
+    files: u64,
+    files_used: u64,
+}
+
+pub(super) fn df(args: &DfArgs) -> Result<(), Failure> {
+    with_file_system(&args.url, &args.client, |files| {
+        let space = files.space()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(u64::from(space.block_size));
+        let row = SpaceRow {
+            size: bytes(space.blocks),
+            used: bytes(space.blocks.saturating_sub(space.free)),
+            available: bytes(space.available),
+            files: space.files,
+            files_used: space.files.saturating_sub(space.files_free),
+        };
+        if args.json {
+            return print_json(&row);
+        }
+        let kib = |bytes: u64| bytes / 1024;
+        let share = match row.used + row.available {
+            0 => "-".to_owned(),
+            all => format!("{:.0} %", row.used as f64 / all as f64 * 100.0),
+        };
+        print(&format!(
+            "{:>16} {:>16} {:>16} {:>6} {:>14} {:>14}\n{:>16} {:>16} {:>16} {share:>6} {:>14} \
+             {:>14}\n",
+            "Size (KiB)",
+            "Used (KiB)",
+            "Available (KiB)",
+            "Use",
+            "Files",
+            "Files used",
+            kib(row.size),
+            kib(row.used),
+            kib(row.available),
+            row.files,
+            row.files_used,
+        ))
+    })
+}
+
+/// A name that a terminal can show: control characters and what is no UTF-8 are escaped.
+fn shown(name: &[u8]) -> String {
+    match std::str::from_utf8(name) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => name.escape_ascii().to_string(),
+    }
+}
+
+/// Type and permissions as `ls` shows them.
+fn permissions(mode: u32) -> String {
+    let mut text = String::with_capacity(10);
+    text.push(kind_of(mode).0);
+    for (shift, special, set, unset) in
+        [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')]
+    {
+        let bits = mode >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (mode & special != 0, bits & 1 != 0) {
+            (true, true) => set,
+            (true, false) => unset,
+            (false, true) => 'x',
+            (false, false) => '-',
+        });
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_are_those_of_ls() {
+        assert_eq!(permissions(0o040_755), "drwxr-xr-x");
+        assert_eq!(permissions(0o104_711), "-rws--x--x");
+        assert_eq!(permissions(0o041_776), "drwxrwxrwT");
+        assert_eq!(permissions(0o120_777), "lrwxrwxrwx");
+    }
+
+    #[test]
+    fn names_do_not_reach_the_terminal_as_commands() {
+        assert_eq!(shown("Gr\u{f6}\u{df}e".as_bytes()), "Gr\u{f6}\u{df}e");
+        assert_eq!(shown(b"a\x1b[2J"), "a\\x1b[2J");
+        assert_eq!(shown(b"\xff"), "\\xff");
+    }
+}

@@ -1,0 +1,139 @@
+//! Attributes of files, entries of directories, space of a file system.
+
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::layout::{Ea, Layout};
+use lustrine_fswire::mdt::{MdValid, MdtBody};
+use lustrine_fswire::ost::Statfs;
+
+/// Attributes of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attr {
+    /// Its FID.
+    pub fid: Fid,
+    /// Type and permissions.
+    pub mode: u32,
+    /// Names.
+    pub nlink: u32,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The project.
+    pub projid: u32,
+    /// Bytes, if the metadata server knows them. It does not for a file with objects:
+    /// [`Client::size`] asks these.
+    pub size: Option<u64>,
+    /// Units of 512 bytes, if the metadata server knows them.
+    pub blocks: Option<u64>,
+    /// Seconds since 1970.
+    pub atime: i64,
+    /// Seconds since 1970.
+    pub mtime: i64,
+    /// Seconds since 1970.
+    pub ctime: i64,
+    /// When it was made, in seconds since 1970; 0 if that is not known.
+    pub btime: i64,
+    /// Device number: the major number in bits 8 to 15, the minor one in bits 0 to 7.
+    pub rdev: u32,
+    /// The layout of a file or directory; empty if it has none.
+    pub layout: Vec<u8>,
+}
+
+/// The type bits of a mode.
+pub(crate) const TYPE_MASK: u32 = 0o170_000;
+pub(crate) const TYPE_DIRECTORY: u32 = 0o040_000;
+pub(crate) const TYPE_REGULAR: u32 = 0o100_000;
+pub(crate) const TYPE_SYMLINK: u32 = 0o120_000;
+
+impl Attr {
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.mode & TYPE_MASK == TYPE_DIRECTORY
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.mode & TYPE_MASK == TYPE_REGULAR
+    }
+
+    /// Whether it is a symbolic link.
+    pub fn is_symlink(&self) -> bool {
+        self.mode & TYPE_MASK == TYPE_SYMLINK
+    }
+
+    /// Whether it is a directory whose names are spread over several metadata targets.
+    pub fn is_striped_dir(&self) -> bool {
+        self.is_dir() && matches!(Ea(&self.layout).layout(), Ok(Some(Layout::Lmv(_))))
+    }
+
+    pub(crate) fn of(body: &MdtBody, ea: Ea<'_>) -> Attr {
+        let has = |bits| body.valid.contains(bits);
+        let layout = if ea.is_unused() { &[] } else { ea.0 };
+        Attr {
+            fid: body.fid1,
+            mode: body.mode,
+            nlink: body.nlink,
+            uid: body.uid,
+            gid: body.gid,
+            projid: if has(MdValid::PROJID) { body.projid } else { 0 },
+            size: has(MdValid::SIZE).then_some(body.size),
+            blocks: has(MdValid::BLOCKS).then_some(body.blocks),
+            atime: body.atime,
+            mtime: body.mtime,
+            ctime: body.ctime,
+            btime: if has(MdValid::BTIME) { body.btime } else { 0 },
+            rdev: body.rdev,
+            layout: layout.to_vec(),
+        }
+    }
+}
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name: 1 to 255 bytes without zero bytes and slashes.
+    pub name: Vec<u8>,
+    /// The FID.
+    pub fid: Fid,
+    /// The type bits of the mode, if the server could say.
+    pub file_type: Option<u16>,
+}
+
+/// A part of a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirPage {
+    /// Its entries, in the order of the hashes of their names.
+    pub entries: Vec<DirEntry>,
+    /// Where the next part starts; none at the end.
+    pub next: Option<u64>,
+}
+
+/// Space of a file system, in the units of `statfs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Blocks.
+    pub blocks: u64,
+    /// Free blocks.
+    pub free: u64,
+    /// Blocks that ordinary users may still use.
+    pub available: u64,
+    /// Files that there can be.
+    pub files: u64,
+    /// Files that may still be made.
+    pub files_free: u64,
+}
+
+impl From<Statfs> for Space {
+    fn from(statfs: Statfs) -> Space {
+        Space {
+            block_size: statfs.bsize,
+            blocks: statfs.blocks,
+            free: statfs.bfree,
+            available: statfs.bavail,
+            files: statfs.files,
+            files_free: statfs.ffree,
+        }
+    }
+}

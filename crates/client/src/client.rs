@@ -1,0 +1,470 @@
+//! The client as a service of a partition: imports, calls, callbacks.
+
+mod caller;
+mod changes;
+mod data;
+mod metadata;
+mod mount;
+mod open;
+
+use std::collections::BTreeMap;
+
+use lustrine_fswire::body::{BodyFlags, PtlrpcBody};
+use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::ldlm::LdlmRequest;
+use lustrine_fswire::message::{Header, Message};
+use lustrine_fswire::opcode::{Opcode, Target};
+use lustrine_fswire::rpc::{Reply as ReplyBuffers, Request};
+use lustrine_lnet::event::Event;
+use lustrine_lnet::md::Owner;
+use lustrine_lnet::memory::{Memory, Span, Spans};
+use lustrine_lnet::service::{Service, Turn};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_ptlrpc::{
+    Bulk, BulkDirection, ImportArgs, ImportKey, ImportState, ImportTunables, ImportView, Incoming,
+    Keep, Ptlrpc, Reply, RequestArgs, RpcError, RpcEvent, SlotKind,
+};
+use lustrine_wire::nid::{Nid, ProcessId};
+use slotmap::SlotMap;
+
+use crate::config::FsConfig;
+use crate::error::{ClientError, Outcome, errno};
+use crate::fids::Fids;
+use crate::offers;
+
+pub use caller::Caller;
+use data::{Io, IoKey};
+pub use open::{OpenArgs, OpenFile, Written};
+
+/// A file system to mount.
+#[derive(Clone, Debug)]
+pub struct ClientArgs {
+    /// The NIDs of the management server, the preferred one first. At least one.
+    pub mgs: Vec<Nid>,
+    /// The name of the file system, 1 to 8 characters.
+    pub fsname: String,
+    /// A directory of the file system that is to be the root, such as `/projects`; empty for the
+    /// whole.
+    pub fileset: String,
+    /// The client's UUID for the management server, as text.
+    pub mgc_uuid: String,
+    /// The client's UUID for metadata and object targets, as text.
+    pub uuid: String,
+    /// A random number: handles of imports and locks follow from it. Servers name them in
+    /// callbacks, and nobody else knows them.
+    pub seed: u64,
+    /// The time since 1970 in seconds.
+    pub wall_seconds: u64,
+    /// The settings of all imports.
+    pub imports: ImportTunables,
+}
+
+/// What an operation calls when it is over, exactly once.
+pub type Done<T> = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Outcome<T>) + Send>;
+
+/// An answered RPC.
+#[derive(Debug)]
+struct Answer {
+    /// The reply.
+    reply: Reply,
+    /// What bulk brought.
+    data: Vec<u8>,
+}
+
+/// What goes on when a call is answered.
+type Then = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Outcome<Answer>) + Send>;
+
+/// A call that is not answered yet.
+struct Call {
+    /// What goes on. None once it is answered and the memory is still in use.
+    then: Option<Then>,
+    spans: Vec<Span>,
+    sink: bool,
+}
+
+/// The data of a call.
+enum Data<'a> {
+    /// To be received: at most so many bytes, which start at an offset of an object.
+    In { offset: u64, len: u64 },
+    /// To be sent: the bytes, which start at an offset of an object.
+    Out { offset: u64, bytes: &'a [u8] },
+}
+
+/// A request to make.
+struct CallArgs<'a> {
+    request: Request<'a>,
+    /// Length of the largest reply expected, in bytes.
+    reply_len: u32,
+    slot: SlotKind,
+    /// Whether it counts against `max_rpcs_in_flight`.
+    counted: bool,
+    keep: Keep,
+    /// Data, and the portal that the server uses for them.
+    bulk: Option<(u32, Data<'a>)>,
+    caller: Option<Caller>,
+}
+
+impl<'a> From<Request<'a>> for CallArgs<'a> {
+    /// A request that changes nothing and has a short reply.
+    fn from(request: Request<'a>) -> CallArgs<'a> {
+        CallArgs {
+            request,
+            reply_len: 1024,
+            slot: SlotKind::None,
+            counted: false,
+            keep: Keep::No,
+            bulk: None,
+            caller: None,
+        }
+    }
+}
+
+impl<'a> CallArgs<'a> {
+    /// A change of metadata: it takes a slot, and is replayed if the server loses it.
+    fn change(request: Request<'a>, caller: &Caller) -> CallArgs<'a> {
+        CallArgs {
+            reply_len: CHANGE_REPLY_LEN,
+            slot: SlotKind::Modify,
+            keep: Keep::UntilCommitted,
+            caller: Some(*caller),
+            ..CallArgs::from(request)
+        }
+    }
+}
+
+/// Room for the reply to a change, which may have a layout.
+const CHANGE_REPLY_LEN: u32 = 4096;
+
+/// A Lustre client that caches nothing: each operation asks the servers, under their locks.
+///
+/// It is a [`Service`]. Operations are started by methods that take what to call when they are
+/// over. Nothing waits: a partition hands events to the client, and those call what goes on.
+pub struct Client {
+    rpc: Ptlrpc,
+    args: ClientArgs,
+    config: FsConfig,
+    mgs: Option<ImportKey>,
+    mdts: BTreeMap<u32, ImportKey>,
+    osts: BTreeMap<u32, ImportKey>,
+    fids: Fids,
+    /// Operations on several objects.
+    ios: SlotMap<IoKey, Io>,
+    /// When the client was mounted.
+    started: Time,
+    calls: BTreeMap<u64, Call>,
+    next_call: u64,
+    handles: u64,
+    /// Handles of locks that are asked for, and cancelled as soon as they are granted.
+    locks: Vec<u64>,
+    /// What waits for all imports to be closed.
+    closing: Option<Done<()>>,
+}
+
+impl core::fmt::Debug for Client {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut f = f.debug_struct("Client");
+        f.field("args", &self.args).field("calls", &self.calls.len()).finish_non_exhaustive()
+    }
+}
+
+/// Most bytes of one memory descriptor [RPC-15].
+const DESCRIPTOR_LEN: u64 = 1 << 20;
+/// Memory descriptors are cut at multiples of this many bytes of the offset in an object.
+const FRAGMENT_LEN: u64 = 4096;
+
+impl Client {
+    /// A client that is not mounted. `owner` is the owner of the service's descriptors.
+    pub fn new(owner: Owner, args: ClientArgs) -> Client {
+        Client {
+            rpc: Ptlrpc::new(owner, args.wall_seconds),
+            config: FsConfig::default(),
+            mgs: None,
+            mdts: BTreeMap::new(),
+            osts: BTreeMap::new(),
+            fids: Fids::default(),
+            ios: SlotMap::with_key(),
+            started: Time::ZERO,
+            calls: BTreeMap::new(),
+            next_call: 0,
+            handles: args.seed,
+            locks: Vec::new(),
+            closing: None,
+            args,
+        }
+    }
+
+    /// Summaries of all imports.
+    pub fn imports(&self) -> Vec<ImportView> {
+        self.rpc.views().collect()
+    }
+
+    /// The configuration of the file system; empty before it is mounted.
+    pub fn config(&self) -> &FsConfig {
+        &self.config
+    }
+
+    /// Disconnects from all targets. Operations that are under way fail.
+    pub fn unmount(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
+        self.closing = Some(done);
+        let imports = self.osts.values().chain(self.mdts.values()).chain(&self.mgs);
+        for import in imports.copied().collect::<Vec<_>>() {
+            self.rpc.disconnect(turn, import);
+        }
+        self.settle(turn);
+    }
+
+    /// The time since 1970 in seconds.
+    fn wall(&self, turn: &Turn<'_>) -> i64 {
+        let passed = turn.now.since(self.started).0 / 1_000_000_000;
+        i64::try_from(self.args.wall_seconds.saturating_add(passed)).unwrap_or(i64::MAX)
+    }
+
+    /// A number that no other import and no other lock of this client has.
+    fn next_handle(&mut self) -> u64 {
+        // A step of SplitMix64, which visits all numbers.
+        self.handles = self.handles.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.handles;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)).max(1)
+    }
+
+    /// Adds an import and connects it.
+    fn add_import(
+        &mut self,
+        turn: &mut Turn<'_>,
+        kind: Target,
+        target: &str,
+        nids: &[Nid],
+    ) -> ImportKey {
+        let uuid = if kind == Target::Mgs { &self.args.mgc_uuid } else { &self.args.uuid };
+        let args = ImportArgs {
+            kind,
+            target: target.to_owned(),
+            client_uuid: uuid.clone(),
+            client_handle: self.next_handle(),
+            peers: nids.iter().map(|nid| ProcessId::lustre(*nid)).collect(),
+            offer: offers::of(kind),
+        };
+        let key = self.rpc.add_import(args, self.args.imports);
+        self.rpc.connect(turn, key);
+        key
+    }
+
+    /// The import of a metadata target.
+    fn mdt(&self, index: u32) -> Outcome<ImportKey> {
+        let missing = || ClientError::NoTarget(format!("{}-MDT{index:04x}", self.args.fsname));
+        self.mdts.get(&index).copied().ok_or_else(missing)
+    }
+
+    /// The import of an object target.
+    fn ost(&self, index: u32) -> Outcome<ImportKey> {
+        let missing = || ClientError::NoTarget(format!("{}-OST{index:04x}", self.args.fsname));
+        self.osts.get(&index).copied().ok_or_else(missing)
+    }
+
+    /// The import of the metadata target that has a file. Its sequence may have to be asked for
+    /// first, with [`Client::find_mdt`].
+    fn known_mdt_of(&self, fid: Fid) -> Option<Outcome<ImportKey>> {
+        if self.mdts.len() == 1 {
+            return Some(Ok(*self.mdts.values().next().expect("there is one")));
+        }
+        if fid == Fid::ROOT || fid.seq < Fid::SEQ_NORMAL {
+            return Some(self.mdt(0));
+        }
+        self.fids.mdt_of(fid).map(|index| self.mdt(index))
+    }
+
+    /// Makes a call. `then` is called when it is answered.
+    fn call<'r>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        args: impl Into<CallArgs<'r>>,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Answer>) + Send + 'static,
+    ) {
+        let args = args.into();
+        let mut spans = Vec::new();
+        let mut bulk = None;
+        let mut sink = false;
+        if let Some((portal, data)) = &args.bulk {
+            let (offset, len) = match data {
+                Data::In { offset, len } => (*offset, *len),
+                Data::Out { offset, bytes } => (*offset, bytes.len() as u64),
+            };
+            for len in descriptor_lens(offset, len) {
+                let Some(span) = turn.memory.alloc(len as u32) else {
+                    spans.into_iter().for_each(|span| turn.memory.free(span));
+                    return then(self, turn, Err(ClientError::NoMemory));
+                };
+                spans.push(span);
+            }
+            let direction = match data {
+                Data::In { .. } => BulkDirection::Sink,
+                Data::Out { bytes, .. } => {
+                    let mut rest = *bytes;
+                    for span in &spans {
+                        let (part, others) = rest.split_at(span.len as usize);
+                        turn.memory.write(*span, part);
+                        rest = others;
+                    }
+                    BulkDirection::Source
+                }
+            };
+            sink = direction == BulkDirection::Sink;
+            let pieces = spans.iter().map(|span| Spans::from_slice(&[*span])).collect();
+            bulk = Some(Bulk { portal: *portal, direction, pieces });
+        }
+        let opcode = args.request.kind().opcode();
+        let target = self.rpc.import(import).map_or(Target::Mdt, |import| import.kind());
+        let mut body = PtlrpcBody::request(opcode);
+        if let Some(caller) = args.caller {
+            body.uid = caller.uid;
+            body.gid = caller.gid;
+            body.flags |= BodyFlags::UID_GID;
+        }
+        let mut message = Vec::new();
+        args.request.encode(&Header::default(), &body, &mut message);
+        self.next_call += 1;
+        let user = self.next_call;
+        let request = RequestArgs {
+            portal: opcode.request_portal(target).unwrap_or(target.main_portal()),
+            message,
+            reply_len: args.reply_len,
+            bulk_descriptors: spans.len() as u16,
+            slot: args.slot,
+            counted: args.counted,
+            keep: args.keep,
+            user,
+            ..RequestArgs::default()
+        };
+        self.calls.insert(user, Call { then: Some(Box::new(then)), spans, sink });
+        self.rpc.submit(turn, import, request, bulk);
+    }
+
+    /// Hands on what the RPC layer reports, until it has nothing more.
+    fn settle(&mut self, turn: &mut Turn<'_>) {
+        while let Some(event) = self.rpc.next_event() {
+            match event {
+                RpcEvent::Done { user, result, .. } => self.answered(turn, user, result),
+                RpcEvent::Release { user, .. } => {
+                    let spans = self.calls.remove(&user).map(|call| call.spans);
+                    spans.into_iter().flatten().for_each(|span| turn.memory.free(span));
+                }
+                // No open file and no lock outlives its operation here.
+                RpcEvent::Replayed { .. } | RpcEvent::Evicted(_) => {}
+                RpcEvent::ReplayLocks(import) => {
+                    self.rpc.with(turn, import, |import, now, xids| {
+                        import.locks_replayed(now, xids);
+                    });
+                }
+                RpcEvent::State { .. } => {}
+                RpcEvent::Request(request) => self.answer_callback(turn, &request),
+            }
+        }
+        if self.closing.is_some() && self.is_closed() {
+            self.rpc.close(turn);
+        }
+        if self.closing.is_some() && self.is_closed() && self.rpc.is_quiet() {
+            let done = self.closing.take().expect("there is one");
+            done(self, turn, Ok(()));
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.rpc.views().all(|view| matches!(view.state, ImportState::Closed | ImportState::New))
+    }
+
+    fn answered(&mut self, turn: &mut Turn<'_>, user: u64, result: Result<Reply, RpcError>) {
+        let Some(call) = self.calls.get_mut(&user) else { return };
+        let Some(then) = call.then.take() else { return };
+        let outcome = result.map_err(ClientError::Rpc).map(|reply| {
+            let mut data = Vec::new();
+            if call.sink {
+                let mut left = reply.bulk_moved as usize;
+                for span in &call.spans {
+                    let len = left.min(span.len as usize);
+                    let start = data.len();
+                    data.resize(start + len, 0);
+                    turn.memory.read(*span, &mut data[start..]);
+                    left -= len;
+                }
+            }
+            Answer { reply, data }
+        });
+        then(self, turn, outcome);
+    }
+
+    /// Answers a callback of a server. This client cancels every lock as soon as it has it: the
+    /// cancel is on its way, or will be.
+    fn answer_callback(&mut self, turn: &mut Turn<'_>, request: &Incoming) {
+        let known = Message::parse(&request.message).ok().and_then(|message| {
+            let lock = LdlmRequest::parse(message.buffer(1)?).ok()?;
+            lock.handle(0).map(|Handle(handle)| self.locks.contains(&handle))
+        });
+        let is_callback =
+            matches!(request.body.opcode, Opcode::LDLM_BL_CALLBACK | Opcode::LDLM_CP_CALLBACK);
+        let mut body = PtlrpcBody::reply(request.body.opcode);
+        body.status = if known == Some(true) && is_callback { 0 } else { -errno::EINVAL };
+        body.service_time = 1;
+        let mut message = Vec::new();
+        ReplyBuffers::Bare.encode(&Header::default(), &body, &mut message);
+        self.rpc.reply(turn, request, &message);
+    }
+}
+
+impl Service for Client {
+    fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
+        self.rpc.on_event(turn, event);
+        self.settle(turn);
+    }
+
+    fn on_peer_down(&mut self, turn: &mut Turn<'_>, peer: &ProcessId, status: Status) {
+        self.rpc.on_peer_down(turn, peer, status);
+        self.settle(turn);
+    }
+
+    fn drive(&mut self, turn: &mut Turn<'_>) {
+        self.rpc.drive(turn);
+        self.settle(turn);
+    }
+
+    fn next_deadline(&self) -> Time {
+        self.rpc.next_deadline()
+    }
+}
+
+/// The lengths of the memory descriptors of a transfer [RPC-15].
+fn descriptor_lens(offset: u64, len: u64) -> Vec<u64> {
+    let mut lens = Vec::new();
+    let mut left = len;
+    let mut room = DESCRIPTOR_LEN - offset % FRAGMENT_LEN;
+    while left > 0 {
+        let now = room.min(left);
+        lens.push(now);
+        left -= now;
+        room = DESCRIPTOR_LEN;
+    }
+    lens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_cut_where_the_server_cuts() {
+        use lustrine_fswire::codec::Array;
+        use lustrine_fswire::ost::{Niobuf, NiobufFlags, bulk_pieces};
+        let cases = [(0, 1), (0, 1 << 20), (4096, 4 << 20), (100, 3 << 20), (4095, (1 << 20) + 2)];
+        for (offset, len) in cases {
+            let niobuf = Niobuf { offset, len: len as u32, flags: NiobufFlags::empty() };
+            let niobufs = [niobuf];
+            let lens = descriptor_lens(offset, len);
+            let last = lens.len() as u64 - 1;
+            let pieces = bulk_pieces(last, 64, &Array::from(niobufs.as_slice())).expect("they fit");
+            assert_eq!(lens, pieces.iter().map(|piece| piece.len).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,596 @@
+//! Operations on data, under locks that the servers take for the time of a request.
+
+use std::collections::BTreeMap;
+
+use lustrine_fswire::checksum::{Checksum, ChecksumKind};
+use lustrine_fswire::connect::ConnectFlags2;
+use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::layout::Ea;
+use lustrine_fswire::ldlm::{Ibits, IntentOp, LayoutIntent, LayoutOp, LockMode};
+use lustrine_fswire::mdt::MdValid;
+use lustrine_fswire::opcode::portal;
+use lustrine_fswire::ost::{IoObj, Niobuf, NiobufFlags, Obdo, ObdoFlags};
+use lustrine_fswire::rpc::{Request, dlm, ost};
+use lustrine_lnet::service::Turn;
+use lustrine_ptlrpc::ImportKey;
+use slotmap::new_key_type;
+
+use super::open::{held_lock, intent_lock};
+use super::{CallArgs, Caller, Client, Data, Done};
+use crate::error::{ClientError, Outcome, errno, malformed};
+use crate::layout::{FileLayout, Piece};
+use crate::offers;
+use crate::reply::reply_of;
+
+new_key_type! {
+    /// An operation on several objects.
+    pub(crate) struct IoKey;
+}
+
+/// An operation on several objects: it is over when the last of its requests is answered.
+pub(crate) struct Io {
+    left: usize,
+    error: Option<ClientError>,
+    work: Work,
+}
+
+enum Work {
+    Read { offset: u64, data: Vec<u8>, done: Done<Vec<u8>> },
+    Write { done: Done<()> },
+    Size { size: u64, blocks: u64, done: Done<(u64, u64)> },
+}
+
+/// A run of bytes of one object, and the pieces of the file that it holds, in order.
+struct Run {
+    pieces: Vec<Piece>,
+    object_offset: u64,
+    len: u64,
+}
+
+/// Where a request for data goes.
+struct Target {
+    import: ImportKey,
+    oi: Fid,
+    brw: u64,
+    kind: Option<ChecksumKind>,
+}
+
+impl Client {
+    /// Asks the objects of a file for its size in bytes, and for its blocks of 512 bytes. Clients
+    /// that have unwritten data write them first.
+    pub fn size(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        layout: &FileLayout,
+        done: Done<(u64, u64)>,
+    ) {
+        let on_mdt = layout.component_on_mdt();
+        let places: Vec<_> =
+            layout.objects().map(|(component, stripe, _)| (component, stripe)).collect();
+        let requests = places.len() + usize::from(on_mdt.is_some());
+        let work = Work::Size { size: 0, blocks: 0, done };
+        let Some(io) = self.start_io(turn, requests, work) else { return };
+        if let Some(component) = on_mdt {
+            self.glimpse_mdt(turn, fid, layout.clone(), component, io);
+        }
+        for (component, stripe) in places {
+            let target = match self.target_of(fid, layout, (component, stripe)) {
+                Ok(target) => target,
+                Err(error) => {
+                    self.io_failed(turn, io, error);
+                    continue;
+                }
+            };
+            let mut body = caller.obdo(target.oi);
+            body.valid |= MdValid::FLAGS;
+            body.flags = ObdoFlags::SRVLOCK;
+            let layout = layout.clone();
+            let mut call = CallArgs::from(Request::OstGetattr(ost::Object { body }));
+            call.caller = Some(caller);
+            self.call(turn, target.import, call, move |client, turn, answer| {
+                let found = answer.and_then(|answer| {
+                    let body = reply_of!(&answer.reply, OstGetattr)?.body;
+                    match body.valid.contains(MdValid::SIZE) {
+                        true => Ok((body.size, body.blocks)),
+                        false => Err(malformed("an object without a size")),
+                    }
+                });
+                client.object_sized(turn, io, &layout, (component, stripe), found);
+            });
+        }
+    }
+
+    /// Asks the metadata server for the size of the data that it has of a file. A lock that comes
+    /// with the answer is cancelled.
+    fn glimpse_mdt(
+        &mut self,
+        turn: &mut Turn<'_>,
+        fid: Fid,
+        layout: FileLayout,
+        component: usize,
+        io: IoKey,
+    ) {
+        let target = match self.target_of(fid, &layout, (component, 0)) {
+            Ok(target) => target,
+            Err(error) => return self.io_failed(turn, io, error),
+        };
+        // Without DOM_LVB a server of 2.17 panics [LOCK-13].
+        let granted = self.rpc.import(target.import).map(|import| import.granted().flags2);
+        if !granted.is_some_and(|flags| flags.contains(ConnectFlags2::DOM_LVB)) {
+            let text = "the server gives no sizes of data on metadata targets".to_owned();
+            return self.io_failed(turn, io, ClientError::Layout(text));
+        }
+        let handle = self.next_handle();
+        let handles = [Handle(handle)];
+        let lock = intent_lock(fid, LockMode::PR, Ibits::DOM, &handles);
+        let import = target.import;
+        self.locks.push(handle);
+        self.call(
+            turn,
+            import,
+            Request::Enqueue(dlm::Lock { lock }),
+            move |client, turn, answer| {
+                let found = answer.and_then(|answer| {
+                    let reply = reply_of!(&answer.reply, Enqueue)?;
+                    let held = held_lock(&reply.reply);
+                    let lvb = reply.lvb.and_then(|lvb| lvb.object());
+                    Ok((held, lvb.ok_or_else(|| malformed("a glimpse without a size"))))
+                });
+                let (held, found) = found.unwrap_or_else(|error| (Handle::NONE, Err(error)));
+                client.cancel_lock(turn, import, handle, held);
+                let found = found.and_then(|lvb| match lvb.error() {
+                    Some(error) => Err(ClientError::Errno(error.saturating_neg())),
+                    None => Ok((lvb.size, lvb.blocks)),
+                });
+                client.object_sized(turn, io, &layout, (component, 0), found);
+            },
+        );
+    }
+
+    /// The size and the blocks of one object of a file are known, or cannot be.
+    fn object_sized(
+        &mut self,
+        turn: &mut Turn<'_>,
+        io: IoKey,
+        layout: &FileLayout,
+        (component, stripe): (usize, u16),
+        found: Outcome<(u64, u64)>,
+    ) {
+        let (object_size, object_blocks) = match found {
+            Ok(found) => found,
+            Err(error) => return self.io_failed(turn, io, error),
+        };
+        let held = layout.file_size(component, stripe, object_size);
+        if let Some(Io { work: Work::Size { size, blocks, .. }, .. }) = self.ios.get_mut(io) {
+            *size = (*size).max(held);
+            *blocks = blocks.saturating_add(object_blocks);
+        }
+        self.io_answered(turn, io);
+    }
+
+    /// Reads a range of a file. What no object holds is zeros: the caller knows the size, and asks
+    /// for nothing behind it.
+    #[allow(clippy::too_many_arguments, reason = "the file, the range, and whom to answer")]
+    pub fn read(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        layout: &FileLayout,
+        (offset, len): (u64, u32),
+        done: Done<Vec<u8>>,
+    ) {
+        let runs = match self.runs(fid, layout, offset, u64::from(len)) {
+            Ok(runs) => runs,
+            Err(error) => return done(self, turn, Err(error)),
+        };
+        let work = Work::Read { offset, data: vec![0; len as usize], done };
+        let Some(io) = self.start_io(turn, runs.len(), work) else { return };
+        for (target, run) in runs {
+            let mut body = caller.obdo(target.oi);
+            if let Some(kind) = target.kind {
+                body.set_checksum(kind, 0);
+            }
+            let niobuf = Niobuf {
+                offset: run.object_offset,
+                len: run.len as u32,
+                flags: NiobufFlags::READ | NiobufFlags::SRVLOCK,
+            };
+            let niobufs = [niobuf];
+            let brw = ost::Brw {
+                body,
+                object: io_object(target.oi, &run),
+                niobufs: niobufs.as_slice().into(),
+                data: &[],
+            };
+            let mut call = CallArgs::from(Request::OstRead(brw));
+            call.counted = true;
+            call.caller = Some(caller);
+            let data = Data::In { offset: run.object_offset, len: run.len };
+            // Also for data on a metadata target [OST-9].
+            call.bulk = Some((portal::OST_BULK, data));
+            self.call(turn, target.import, call, move |client, turn, answer| {
+                let got = answer.and_then(|answer| {
+                    let reply = reply_of!(&answer.reply, OstRead)?;
+                    let sent = usize::try_from(answer.reply.status).unwrap_or_default();
+                    // No more than what came; the rest is a hole.
+                    let data = answer.data.get(..sent);
+                    let data = data.ok_or_else(|| malformed("less data than the reply says"))?;
+                    check_sum(&reply.body, run.object_offset, data)?;
+                    Ok(data.to_vec())
+                });
+                match got {
+                    Ok(bytes) => {
+                        if let Some(Io { work: Work::Read { offset, data, .. }, .. }) =
+                            client.ios.get_mut(io)
+                        {
+                            scatter(&run, &bytes, *offset, data);
+                        }
+                        client.io_answered(turn, io);
+                    }
+                    Err(error) => client.io_failed(turn, io, error),
+                }
+            });
+        }
+    }
+
+    /// Has the metadata server make the objects that a write of a range needs: components of a
+    /// layout get theirs when they are first written to. The outcome is the layout as it is then.
+    pub fn instantiate(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        (start, end): (u64, u64),
+        done: Done<FileLayout>,
+    ) {
+        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            let handle = client.next_handle();
+            let handles = [Handle(handle)];
+            let lock = intent_lock(fid, LockMode::EX, Ibits::LAYOUT, &handles);
+            let request = dlm::LayoutIntentRequest {
+                lock,
+                intent: IntentOp::LAYOUT,
+                layout: LayoutIntent { op: LayoutOp::WRITE, start, end, ..Default::default() },
+                ea: Ea::NONE,
+            };
+            let mut call = CallArgs::change(Request::EnqueueLayout(request), &caller);
+            call.reply_len = 1024 + client.ea_room(import);
+            client.locks.push(handle);
+            client.call(turn, import, call, move |client, turn, answer| {
+                let found = answer.and_then(|answer| {
+                    let reply = reply_of!(&answer.reply, EnqueueLayout)?;
+                    let held = held_lock(&reply.reply);
+                    let errno = i32::try_from(reply.reply.policy_res2).unwrap_or(-errno::EPROTO);
+                    let layout = match (errno < 0, reply.lvb) {
+                        (true, _) => Err(ClientError::Errno(errno.saturating_neg())),
+                        (false, Some(lvb)) => FileLayout::parse(lvb.0),
+                        (false, None) => Err(malformed("a layout lock without a layout")),
+                    };
+                    Ok((held, layout))
+                });
+                let (held, layout) = found.unwrap_or_else(|error| (Handle::NONE, Err(error)));
+                client.cancel_lock(turn, import, handle, held);
+                done(client, turn, layout);
+            });
+        });
+    }
+
+    /// Writes a range of a file. The data are on stable storage when it is over.
+    #[allow(clippy::too_many_arguments, reason = "the file, the range, and whom to answer")]
+    pub fn write(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        layout: &FileLayout,
+        (offset, bytes): (u64, &[u8]),
+        done: Done<()>,
+    ) {
+        let len = bytes.len() as u64;
+        if layout.mirrored {
+            let error = ClientError::Layout("it has mirrors, which this client reads only".into());
+            return done(self, turn, Err(error));
+        }
+        let runs = match self.runs(fid, layout, offset, len) {
+            Ok(runs) => runs,
+            Err(error) => return done(self, turn, Err(error)),
+        };
+        let covered: u64 = runs.iter().map(|(_, run)| run.len).sum();
+        if covered != len {
+            let error = ClientError::Layout("a part of the file has no objects yet".to_owned());
+            return done(self, turn, Err(error));
+        }
+        let now = self.wall(turn);
+        let Some(io) = self.start_io(turn, runs.len(), Work::Write { done }) else { return };
+        for (target, run) in runs {
+            let data = gather(&run, bytes, offset);
+            let mut body = caller.obdo(target.oi);
+            body.valid |= MdValid::MTIME | MdValid::CTIME;
+            (body.mtime, body.ctime) = (now, now);
+            if let Some(kind) = target.kind {
+                let mut sum = Checksum::new(kind);
+                sum.range(run.object_offset, &[&data]);
+                body.set_checksum(kind, sum.value());
+            }
+            let niobuf = Niobuf {
+                offset: run.object_offset,
+                len: run.len as u32,
+                flags: NiobufFlags::WRITE | NiobufFlags::SYNC | NiobufFlags::SRVLOCK,
+            };
+            let niobufs = [niobuf];
+            let brw = ost::Brw {
+                body,
+                object: io_object(target.oi, &run),
+                niobufs: niobufs.as_slice().into(),
+                data: &[],
+            };
+            let mut call = CallArgs::from(Request::OstWrite(brw));
+            call.counted = true;
+            call.caller = Some(caller);
+            call.bulk =
+                Some((portal::OST_BULK, Data::Out { offset: run.object_offset, bytes: &data }));
+            self.call(turn, target.import, call, move |client, turn, answer| {
+                let written = answer.and_then(|answer| {
+                    let reply = reply_of!(&answer.reply, OstWrite)?;
+                    match reply.results.iter().find(|result| *result != 0) {
+                        None if reply.results.len() == 1 => Ok(()),
+                        Some(result @ ..0) => Err(ClientError::Errno(result.saturating_neg())),
+                        _ => Err(malformed("the results of a write")),
+                    }
+                });
+                match written {
+                    Ok(()) => client.io_answered(turn, io),
+                    Err(error) => client.io_failed(turn, io, error),
+                }
+            });
+        }
+    }
+
+    /// Registers an operation of so many requests. One without requests is over at once.
+    fn start_io(&mut self, turn: &mut Turn<'_>, requests: usize, work: Work) -> Option<IoKey> {
+        // One more than there are, so that it is not over while requests are made.
+        let io = self.ios.insert(Io { left: requests.max(1), error: None, work });
+        if requests == 0 {
+            self.io_answered(turn, io);
+            return None;
+        }
+        Some(io)
+    }
+
+    fn io_failed(&mut self, turn: &mut Turn<'_>, io: IoKey, error: ClientError) {
+        if let Some(io) = self.ios.get_mut(io) {
+            io.error.get_or_insert(error);
+        }
+        self.io_answered(turn, io);
+    }
+
+    fn io_answered(&mut self, turn: &mut Turn<'_>, io: IoKey) {
+        let Some(state) = self.ios.get_mut(io) else { return };
+        state.left -= 1;
+        if state.left > 0 {
+            return;
+        }
+        let Some(Io { error, work, .. }) = self.ios.remove(io) else { return };
+        let failed = error.map_or(Ok(()), Err);
+        match work {
+            Work::Read { data, done, .. } => done(self, turn, failed.map(|()| data)),
+            Work::Write { done } => done(self, turn, failed),
+            Work::Size { size, blocks, done } => {
+                done(self, turn, failed.map(|()| (size, blocks)));
+            }
+        }
+    }
+
+    /// The requests that a range of a file needs: runs of bytes of one object each.
+    fn runs(
+        &self,
+        fid: Fid,
+        layout: &FileLayout,
+        offset: u64,
+        len: u64,
+    ) -> Outcome<Vec<(Target, Run)>> {
+        let mut open: BTreeMap<(usize, u16), Run> = BTreeMap::new();
+        let mut runs = Vec::new();
+        for piece in layout.pieces(offset, len) {
+            let place = (piece.component, piece.stripe);
+            let brw = self.target_of(fid, layout, place)?.brw;
+            let mut rest = piece;
+            while rest.len > 0 {
+                let run = open.entry(place).or_insert_with(|| Run::at(&rest));
+                let room = brw - run.len;
+                if room == 0 || run.object_offset + run.len != rest.object_offset {
+                    let full = core::mem::replace(run, Run::at(&rest));
+                    runs.push((self.target_of(fid, layout, place)?, full));
+                    continue;
+                }
+                let len = rest.len.min(room);
+                run.pieces.push(Piece { len, ..rest });
+                run.len += len;
+                rest.offset += len;
+                rest.object_offset += len;
+                rest.len -= len;
+            }
+        }
+        for (place, run) in open {
+            runs.push((self.target_of(fid, layout, place)?, run));
+        }
+        Ok(runs)
+    }
+
+    /// Where requests for the data of a stripe go.
+    fn target_of(
+        &self,
+        fid: Fid,
+        layout: &FileLayout,
+        (component, stripe): (usize, u16),
+    ) -> Outcome<Target> {
+        let (import, oi, most) = match layout.object(component, stripe) {
+            Some(object) => (self.ost(object.ost)?, object.oi, offers::OST_BRW),
+            // The target is known: the file was opened there.
+            None => {
+                let import = self.known_mdt_of(fid).unwrap_or_else(|| self.mdt(0))?;
+                (import, fid, offers::MDT_BRW)
+            }
+        };
+        let granted = self.rpc.import(import).map(|import| *import.granted()).unwrap_or_default();
+        let brw = u64::from(granted.brw_size.clamp(4096, most));
+        let kind = PREFERRED_CHECKSUMS
+            .into_iter()
+            .find(|kind| granted.cksum_types.contains(kind.mask()))
+            .filter(|_| !granted.cksum_types.is_empty());
+        Ok(Target { import, oi, brw, kind })
+    }
+}
+
+/// The kinds of checksums that are used, the preferred one first: those that the client offers.
+const PREFERRED_CHECKSUMS: [ChecksumKind; 3] =
+    [ChecksumKind::Crc32c, ChecksumKind::Adler32, ChecksumKind::Crc32];
+
+impl Run {
+    /// An empty run that starts where a piece does.
+    fn at(piece: &Piece) -> Run {
+        Run { pieces: Vec::new(), object_offset: piece.object_offset, len: 0 }
+    }
+}
+
+impl Caller {
+    /// An object in a request of this caller.
+    fn obdo(&self, oi: Fid) -> Obdo {
+        Obdo {
+            valid: MdValid::ID | MdValid::GROUP | MdValid::UID | MdValid::GID,
+            oi,
+            uid: self.uid,
+            gid: self.gid,
+            ..Obdo::default()
+        }
+    }
+}
+
+/// The head of a request with one niobuf.
+fn io_object(oi: Fid, run: &Run) -> IoObj {
+    // The distance of match bits is the number of descriptors, rounded up to a power of two.
+    let first = (1u64 << 20) - run.object_offset % 4096;
+    let descriptors = 1 + run.len.saturating_sub(first).div_ceil(1 << 20);
+    let step = descriptors.next_power_of_two() as u32;
+    IoObj { oi, max_brw: (step - 1) << 16, bufcnt: 1 }
+}
+
+/// Copies what a run brought to the places of its pieces in the data of the operation.
+fn scatter(run: &Run, bytes: &[u8], offset: u64, data: &mut [u8]) {
+    let mut rest = bytes;
+    for piece in &run.pieces {
+        let len = (piece.len as usize).min(rest.len());
+        let (now, others) = rest.split_at(len);
+        let at = (piece.offset - offset) as usize;
+        data[at..at + len].copy_from_slice(now);
+        rest = others;
+    }
+}
+
+/// The bytes of a run, in the order of its object.
+fn gather(run: &Run, bytes: &[u8], offset: u64) -> Vec<u8> {
+    let mut data = Vec::with_capacity(run.len as usize);
+    for piece in &run.pieces {
+        let at = (piece.offset - offset) as usize;
+        data.extend_from_slice(&bytes[at..at + piece.len as usize]);
+    }
+    data
+}
+
+/// Compares the checksum of a read with its data.
+fn check_sum(body: &Obdo, offset: u64, data: &[u8]) -> Outcome<()> {
+    let Some((kind, value)) = body.checksum() else { return Ok(()) };
+    if data.is_empty() {
+        return Ok(());
+    }
+    let mut sum = Checksum::new(kind);
+    sum.range(offset, &[data]);
+    if sum.value() == value { Ok(()) } else { Err(ClientError::Errno(errno::EIO)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::layout::{FileComponent, ObjectPlace, Place};
+    use lustrine_fswire::layout::Striping;
+
+    /// The bytes of a file, spread over the objects of a layout by `gather`.
+    fn spread(layout: &FileLayout, bytes: &[u8], offset: u64) -> BTreeMap<(usize, u16), Vec<u8>> {
+        let mut objects: BTreeMap<(usize, u16), Vec<u8>> = BTreeMap::new();
+        for piece in layout.pieces(offset, bytes.len() as u64) {
+            let object = objects.entry((piece.component, piece.stripe)).or_default();
+            let end = (piece.object_offset + piece.len) as usize;
+            object.resize(object.len().max(end), 0);
+            let run = Run { pieces: vec![piece], object_offset: 0, len: piece.len };
+            object[piece.object_offset as usize..end].copy_from_slice(&gather(&run, bytes, offset));
+        }
+        objects
+    }
+
+    proptest! {
+        /// What is gathered from a range and scattered again is the range.
+        #[test]
+        fn data_come_back_as_they_were(
+            size in 1u32..50,
+            count in 1u16..5,
+            split in 1u64..200,
+            offset in 0u64..300,
+            bytes in proptest::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let objects = |base: u32| -> Vec<ObjectPlace> {
+                let oi = |stripe| Fid::new(1 << 33, base + stripe);
+                let place = |stripe| ObjectPlace { oi: oi(stripe), ost: stripe };
+                (0..u32::from(count)).map(place).collect()
+            };
+            let place = |base| Place::Objects {
+                striping: Striping::new(size, count).expect("stripes"),
+                objects: objects(base),
+            };
+            let layout = FileLayout {
+                components: vec![
+                    FileComponent { start: 0, end: split, place: place(0) },
+                    FileComponent { start: split, end: u64::MAX, place: place(100) },
+                ],
+                generation: 1,
+                mirrored: false,
+            };
+            let stored = spread(&layout, &bytes, offset);
+            let mut back = vec![0; bytes.len()];
+            for piece in layout.pieces(offset, bytes.len() as u64) {
+                let object = &stored[&(piece.component, piece.stripe)];
+                let start = piece.object_offset as usize;
+                let run = Run { pieces: vec![piece], object_offset: 0, len: piece.len };
+                scatter(&run, &object[start..start + piece.len as usize], offset, &mut back);
+            }
+            prop_assert_eq!(back, bytes);
+        }
+    }
+
+    #[test]
+    fn a_short_answer_leaves_a_hole() {
+        let piece =
+            |offset, len| Piece { component: 0, stripe: 0, offset, object_offset: offset, len };
+        let run = Run { pieces: vec![piece(10, 4), piece(20, 4)], object_offset: 10, len: 8 };
+        let mut data = [9; 20];
+        scatter(&run, &[1; 6], 8, &mut data);
+        assert_eq!(data[2..6], [1; 4]);
+        assert_eq!(data[12..16], [1, 1, 9, 9]);
+    }
+
+    #[test]
+    fn the_step_of_match_bits_is_a_power_of_two() {
+        let step = |object_offset, len| {
+            let run = Run { pieces: Vec::new(), object_offset, len };
+            io_object(Fid::ROOT, &run).bulk_step()
+        };
+        assert_eq!(step(0, 1), Some(1));
+        assert_eq!(step(0, 1 << 20), Some(1));
+        assert_eq!(step(100, 1 << 20), Some(2));
+        assert_eq!(step(0, 3 << 20), Some(4));
+    }
+}

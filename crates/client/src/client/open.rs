@@ -1,0 +1,292 @@
+//! Opening and closing, and the locks that come with it.
+
+use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::ldlm::{
+    Disposition, Ibits, IbitsPolicy, IntentOp, LdlmReply, LdlmRequest, LockDesc, LockFlags,
+    LockMode, LockType, Policy, Resource,
+};
+use lustrine_fswire::mdt::{
+    AttrFlags, Bias, CreateRecord, MdValid, MdtEpoch, OpenFlags, Reint, ReintOp, SetattrRecord,
+};
+use lustrine_fswire::rpc::{Request, dlm, mds};
+use lustrine_fswire::text::Text;
+use lustrine_lnet::service::Turn;
+use lustrine_ptlrpc::{ImportKey, Reply, SlotKind};
+
+use super::metadata::{check_name, checked};
+use super::{CallArgs, Caller, Client, Done};
+use crate::attr::{Attr, TYPE_MASK, TYPE_REGULAR};
+use crate::error::{ClientError, Outcome, errno};
+use crate::layout::FileLayout;
+use crate::reply::reply_of;
+
+/// A file that is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenFile {
+    /// Its attributes at that time.
+    pub attr: Attr,
+    /// Where its data are.
+    pub layout: FileLayout,
+    /// The server's handle.
+    handle: Handle,
+    /// Whether the open made the file.
+    pub created: bool,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenArgs {
+    /// [`OpenFlags::READ`], [`OpenFlags::WRITE`] and others.
+    pub flags: OpenFlags,
+    /// Type and permissions of a new file.
+    pub mode: u32,
+    /// Permissions that are taken away from a new file.
+    pub umask: u32,
+}
+
+/// What a client writes to a file before it closes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// The size of the file afterwards, in bytes.
+    pub size: u64,
+    /// Units of 512 bytes.
+    pub blocks: u64,
+}
+
+impl Client {
+    /// Opens a file by its FID. The server checks whether the caller may.
+    pub fn open(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        args: OpenArgs,
+        done: Done<OpenFile>,
+    ) {
+        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            let record = caller.create_record(CreateRecord {
+                op: ReintOp::OPEN,
+                parent: fid,
+                fid,
+                flags: args.flags | OpenFlags::BY_FID,
+                ..CreateRecord::default()
+            });
+            client.open_by(turn, import, caller, record, Vec::new(), done);
+        });
+    }
+
+    /// Opens a name, and makes the file if the flags say so.
+    pub fn create(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        parent: Fid,
+        name: &[u8],
+        args: OpenArgs,
+        done: Done<OpenFile>,
+    ) {
+        if let Err(error) = check_name(name) {
+            return done(self, turn, Err(error));
+        }
+        let name = name.to_vec();
+        self.with_new_fid(turn, parent, done, move |client, turn, import, fid, done| {
+            let record = caller.create_record(CreateRecord {
+                op: ReintOp::OPEN,
+                parent,
+                fid,
+                time: client.wall(turn),
+                mode: TYPE_REGULAR | args.mode & !TYPE_MASK,
+                flags: args.flags,
+                umask: args.umask,
+                ..CreateRecord::default()
+            });
+            client.open_by(turn, import, caller, record, name, done);
+        });
+    }
+
+    fn open_by(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        caller: Caller,
+        record: CreateRecord,
+        name: Vec<u8>,
+        done: Done<OpenFile>,
+    ) {
+        let creates = record.flags.contains(OpenFlags::CREAT);
+        let (mode, bits, op) = match creates {
+            true => (LockMode::CW, Ibits::UPDATE, IntentOp::OPEN_CREAT),
+            false => (LockMode::CR, Ibits::LOOKUP, IntentOp::OPEN),
+        };
+        let handle = self.next_handle();
+        let handles = [Handle(handle)];
+        let lock = intent_lock(record.parent, mode, bits, &handles);
+        let intent = dlm::OpenIntent {
+            lock,
+            intent: op,
+            record: Reint::Create(record),
+            // Without a name there is still the zero byte.
+            name: Text::new(&name),
+            ..dlm::OpenIntent::default()
+        };
+        let room = self.ea_room(import);
+        let request = match creates {
+            true => Request::EnqueueOpenCreat(intent),
+            false => Request::EnqueueOpen(intent),
+        };
+        let mut call = CallArgs::change(request, &caller);
+        call.reply_len = 2048 + room;
+        self.locks.push(handle);
+        self.call(turn, import, call, move |client, turn, answer| {
+            let opened = answer.and_then(|answer| opened(&answer.reply, creates));
+            let lock = opened.as_ref().map_or(Handle::NONE, |(lock, _)| *lock);
+            client.cancel_lock(turn, import, handle, lock);
+            done(client, turn, opened.and_then(|(_, file)| file));
+        });
+    }
+    /// Cancels a lock that the server granted, if it did. The client's handle is forgotten then.
+    pub(crate) fn cancel_lock(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        handle: u64,
+        lock: Handle,
+    ) {
+        if lock == Handle::NONE {
+            self.locks.retain(|known| *known != handle);
+            return;
+        }
+        let handles = [lock];
+        let lock =
+            LdlmRequest { count: 1, handles: handles.as_slice().into(), ..LdlmRequest::default() };
+        let request = Request::LdlmCancel(dlm::Lock { lock });
+        self.call(turn, import, request, move |client, _, _| {
+            client.locks.retain(|known| *known != handle);
+        });
+    }
+    /// Closes a file.
+    pub fn close(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        file: OpenFile,
+        written: Option<Written>,
+        done: Done<()>,
+    ) {
+        let fid = file.attr.fid;
+        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            let now = client.wall(turn);
+            let (atime, mtime) = match &written {
+                Some(_) => (file.attr.atime, now),
+                None => (file.attr.atime, file.attr.mtime),
+            };
+            let mut valid = AttrFlags::MODE | AttrFlags::ATIME | AttrFlags::ATIME_SET;
+            if written.is_some() {
+                valid |= AttrFlags::MTIME
+                    | AttrFlags::MTIME_SET
+                    | AttrFlags::CTIME
+                    | AttrFlags::CTIME_SET
+                    | AttrFlags::LSIZE
+                    | AttrFlags::LBLOCKS;
+            }
+            let size = written.unwrap_or_default();
+            let record = caller.setattr_record(SetattrRecord {
+                op: ReintOp::SETATTR,
+                fid,
+                valid,
+                size: size.size,
+                blocks: size.blocks,
+                mtime,
+                atime,
+                ctime: if written.is_some() { now } else { file.attr.ctime },
+                mode: file.attr.mode,
+                bias: if written.is_some() { Bias::DATA_MODIFIED } else { Bias::empty() },
+                ..SetattrRecord::default()
+            });
+            let close = mds::Close {
+                epoch: MdtEpoch { open_handle: file.handle },
+                record: Reint::Setattr(record),
+                ..mds::Close::default()
+            };
+            let mut call = CallArgs::from(Request::MdsClose(close));
+            call.slot = SlotKind::Close;
+            call.caller = Some(caller);
+            client.call(turn, import, call, move |client, turn, answer| {
+                let closed = answer.and_then(|answer| {
+                    reply_of!(&answer.reply, MdsClose)?;
+                    Ok(())
+                });
+                // A handle that a restarted server does not know is closed.
+                let closed = match closed {
+                    Err(ClientError::Errno(errno::ESTALE)) => Ok(()),
+                    other => other,
+                };
+                done(client, turn, closed);
+            });
+        });
+    }
+}
+
+/// A request for a lock on a file, with an intent. There is one handle.
+pub(super) fn intent_lock(
+    fid: Fid,
+    mode: LockMode,
+    bits: Ibits,
+    handles: &[Handle],
+) -> LdlmRequest<'_> {
+    LdlmRequest {
+        flags: LockFlags::HAS_INTENT,
+        count: 1,
+        desc: LockDesc {
+            kind: LockType::IBITS,
+            resource: Resource::of_fid(fid),
+            req_mode: mode,
+            policy: Policy::Ibits(IbitsPolicy { bits, ..IbitsPolicy::default() }),
+            ..LockDesc::default()
+        },
+        handles: handles.into(),
+    }
+}
+
+/// The server's handle of a lock that it granted with an answer; none if it did not.
+pub(super) fn held_lock(reply: &LdlmReply) -> Handle {
+    if reply.is_granted() { reply.handle } else { Handle::NONE }
+}
+
+/// The lock that came with an open, and what became of the open.
+fn opened(reply: &Reply, creates: bool) -> Outcome<(Handle, Outcome<OpenFile>)> {
+    let reply = match creates {
+        true => reply_of!(reply, EnqueueOpenCreat)?,
+        false => reply_of!(reply, EnqueueOpen)?,
+    };
+    let lock = held_lock(&reply.reply);
+    Ok((lock, open_file(&reply)))
+}
+
+fn open_file(reply: &dlm::OpenReply<'_>) -> Outcome<OpenFile> {
+    let result = reply.reply.policy_res2;
+    let done = reply.reply.disposition();
+    if result < 0 {
+        let errno = i32::try_from(-result).unwrap_or(errno::EPROTO);
+        return Err(ClientError::Errno(errno));
+    }
+    if done.contains(Disposition::LOOKUP_NEG) && !done.contains(Disposition::OPEN_CREATE) {
+        return Err(ClientError::Errno(errno::ENOENT));
+    }
+    if reply.body.valid.contains(MdValid::MDS) {
+        return Err(ClientError::Errno(errno::EREMOTE));
+    }
+    if !done.contains(Disposition::OPEN_OPEN) || reply.body.open_handle == Handle::NONE {
+        // A symbolic link or a special file: its attributes, and no handle.
+        return Err(ClientError::Errno(errno::ENXIO));
+    }
+    let attr = checked(Attr::of(&reply.body, reply.ea))?;
+    let layout =
+        if attr.is_file() { FileLayout::parse(&attr.layout)? } else { FileLayout::default() };
+    Ok(OpenFile {
+        attr,
+        layout,
+        handle: reply.body.open_handle,
+        created: done.contains(Disposition::OPEN_CREATE),
+    })
+}

@@ -1,0 +1,261 @@
+//! The layout of a file, as reads and writes use it.
+
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::layout::{Ea, EntryFlags, Layout, Pattern, PlainLayout, Striping};
+
+use crate::error::ClientError;
+
+/// Where the data of a file are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileLayout {
+    /// The components of the mirror that is read, in order. A file without objects has none.
+    pub components: Vec<FileComponent>,
+    /// The generation, which changes with every change of the layout.
+    pub generation: u32,
+    /// Whether there are more mirrors than the one that is read. A write to one of them would
+    /// leave the others with old data that nothing marks as old.
+    pub mirrored: bool,
+}
+
+/// A range of a file, and the objects that hold it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileComponent {
+    /// The first byte.
+    pub start: u64,
+    /// Behind the last byte; 2^64 - 1 for the end of the file.
+    pub end: u64,
+    /// Where its data are.
+    pub place: Place,
+}
+
+/// Where the data of a component are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere: nothing was written there.
+    None,
+    /// On the metadata server of the file.
+    Mdt,
+    /// On object servers.
+    Objects {
+        /// How the data are spread over the objects.
+        striping: Striping,
+        /// An object for each stripe.
+        objects: Vec<ObjectPlace>,
+    },
+}
+
+/// An object, and the target that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectPlace {
+    /// The object's id.
+    pub oi: Fid,
+    /// The index of the target.
+    pub ost: u32,
+}
+
+/// A piece of a file that one object holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The component.
+    pub component: usize,
+    /// The stripe in it; 0 for data on the metadata server.
+    pub stripe: u16,
+    /// Offset in the file.
+    pub offset: u64,
+    /// Offset in the object.
+    pub object_offset: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+impl FileLayout {
+    /// Reads a layout attribute. A file that has none has no data.
+    ///
+    /// # Errors
+    /// When the layout is malformed, or of a kind that cannot be read.
+    pub fn parse(ea: &[u8]) -> Result<FileLayout, ClientError> {
+        let bad = |error: &dyn core::fmt::Display| ClientError::Layout(error.to_string());
+        let Some(layout) = Ea(ea).layout().map_err(|error| bad(&error))? else {
+            return Ok(FileLayout::default());
+        };
+        layout.validate().map_err(|fault| bad(&fault))?;
+        let generation = layout.generation().unwrap_or_default();
+        let mut mirrored = false;
+        let components = match layout {
+            Layout::Plain(plain) => {
+                let place = place_of(&plain, true)?;
+                vec![FileComponent { start: 0, end: u64::MAX, place }]
+            }
+            Layout::Composite(composite) => {
+                let mut components = Vec::new();
+                // Of mirrors the first one that is not stale is read.
+                let mirror = composite
+                    .components()
+                    .filter(|component| !component.entry.flags.contains(EntryFlags::STALE))
+                    .map(|component| component.entry.mirror())
+                    .next()
+                    .ok_or_else(|| bad(&"all mirrors are stale"))?;
+                for component in composite.components() {
+                    let entry = component.entry;
+                    if entry.mirror() != mirror {
+                        mirrored = true;
+                        continue;
+                    }
+                    let made = entry.flags.contains(EntryFlags::INIT);
+                    let place = match &component.layout {
+                        Some(plain) => place_of(plain, made)?,
+                        None => return Err(bad(&"its data are held elsewhere")),
+                    };
+                    components.push(FileComponent { start: entry.start, end: entry.end, place });
+                }
+                components
+            }
+            _ => return Err(bad(&"it is that of a directory")),
+        };
+        Ok(FileLayout { components, generation, mirrored })
+    }
+
+    /// Cuts a range of the file into pieces, each within one stripe of one object. Bytes outside
+    /// of all components are in no piece.
+    pub fn pieces(&self, offset: u64, len: u64) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let end = offset.saturating_add(len);
+        for (index, component) in self.components.iter().enumerate() {
+            let (from, to) = (offset.max(component.start), end.min(component.end));
+            let mut at = from;
+            while at < to {
+                let piece = match &component.place {
+                    Place::None => break,
+                    Place::Mdt => Piece {
+                        component: index,
+                        stripe: 0,
+                        offset: at,
+                        object_offset: at,
+                        len: to - at,
+                    },
+                    Place::Objects { striping, .. } => Piece {
+                        component: index,
+                        stripe: striping.stripe_of(at),
+                        offset: at,
+                        object_offset: striping.object_offset(at),
+                        len: striping.left_in_stripe(at).min(to - at),
+                    },
+                };
+                at += piece.len;
+                pieces.push(piece);
+            }
+        }
+        pieces
+    }
+
+    /// Whether every byte of a range has a place, so that it can be written.
+    pub fn covers(&self, offset: u64, len: u64) -> bool {
+        self.pieces(offset, len).iter().map(|piece| piece.len).sum::<u64>() == len
+    }
+
+    /// The object of a stripe; none if the data are on the metadata server or nowhere.
+    pub fn object(&self, component: usize, stripe: u16) -> Option<ObjectPlace> {
+        match &self.components.get(component)?.place {
+            Place::Objects { objects, .. } => objects.get(usize::from(stripe)).copied(),
+            Place::None | Place::Mdt => None,
+        }
+    }
+
+    /// All objects, with component and stripe.
+    pub fn objects(&self) -> impl Iterator<Item = (usize, u16, ObjectPlace)> + '_ {
+        self.components.iter().enumerate().flat_map(|(index, component)| {
+            let objects = match &component.place {
+                Place::Objects { objects, .. } => objects.as_slice(),
+                Place::None | Place::Mdt => &[],
+            };
+            let numbered = objects.iter().zip(0u16..);
+            numbered.map(move |(object, stripe)| (index, stripe, *object))
+        })
+    }
+
+    /// The component whose data are on the metadata server, if there is one.
+    pub fn component_on_mdt(&self) -> Option<usize> {
+        self.components.iter().position(|component| component.place == Place::Mdt)
+    }
+
+    /// The size of the file by the size of one of its objects.
+    pub fn file_size(&self, component: usize, stripe: u16, object_size: u64) -> u64 {
+        let Some(component) = self.components.get(component) else { return 0 };
+        let size = match &component.place {
+            Place::None => 0,
+            Place::Mdt => object_size,
+            Place::Objects { striping, .. } => {
+                striping.file_size(stripe, object_size).unwrap_or(u64::MAX)
+            }
+        };
+        // An object of a later component has a hole where the file is held by earlier ones.
+        size.min(component.end)
+    }
+}
+
+fn place_of(plain: &PlainLayout<'_>, made: bool) -> Result<Place, ClientError> {
+    let bad = |text: &str| ClientError::Layout(text.to_owned());
+    if plain.header.pattern.kind() == Pattern::MDT {
+        return Ok(Place::Mdt);
+    }
+    if !made {
+        return Ok(Place::None);
+    }
+    let striping = plain.striping().ok_or_else(|| bad("it has no stripes"))?;
+    let objects = plain.objects.iter().take(usize::from(plain.header.stripe_count));
+    let objects = objects.map(|object| ObjectPlace { oi: object.oi, ost: object.index }).collect();
+    Ok(Place::Objects { striping, objects })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn striped(start: u64, end: u64, size: u32, count: u16) -> FileComponent {
+        let striping = Striping::new(size, count).expect("stripes");
+        let object = |stripe| ObjectPlace { oi: Fid::new(1 << 33, stripe), ost: stripe };
+        let objects = (0..u32::from(count)).map(object).collect();
+        FileComponent { start, end, place: Place::Objects { striping, objects } }
+    }
+
+    fn layout(components: Vec<FileComponent>) -> FileLayout {
+        FileLayout { components, generation: 1, mirrored: false }
+    }
+
+    #[test]
+    fn a_range_is_cut_at_stripes_and_components() {
+        let file = layout(vec![
+            FileComponent { start: 0, end: 100, place: Place::Mdt },
+            striped(100, 1000, 64, 2),
+            FileComponent { start: 1000, end: u64::MAX, place: Place::None },
+        ]);
+        let pieces = file.pieces(90, 50);
+        let of = |piece: &Piece| (piece.component, piece.stripe, piece.object_offset, piece.len);
+        // Stripes are counted from the start of the file: 100 lies in the second one.
+        assert_eq!(
+            pieces.iter().map(of).collect::<Vec<_>>(),
+            [(0, 0, 90, 10), (1, 1, 36, 28), (1, 0, 64, 12)]
+        );
+        assert!(file.covers(0, 1000));
+        assert!(!file.covers(999, 2));
+        assert!(FileLayout::default().pieces(0, 10).is_empty());
+    }
+
+    #[test]
+    fn a_file_ends_where_its_last_object_does() {
+        let file = layout(vec![striped(0, u64::MAX, 64, 2)]);
+        assert_eq!(file.file_size(0, 1, 10), 74);
+        assert_eq!(file.file_size(0, 0, 65), 129);
+        assert_eq!(file.file_size(0, 0, 0), 0);
+        let bounded = layout(vec![striped(0, 100, 64, 1)]);
+        assert_eq!(bounded.file_size(0, 0, 500), 100);
+    }
+
+    #[test]
+    fn layouts_that_cannot_be_read_are_refused() {
+        assert_eq!(FileLayout::parse(&[]), Ok(FileLayout::default()));
+        assert_eq!(FileLayout::parse(&[0; 64]), Ok(FileLayout::default()));
+        assert!(FileLayout::parse(&[1, 2, 3]).is_err());
+        assert!(FileLayout::parse(b"not a layout at all").is_err());
+    }
+}

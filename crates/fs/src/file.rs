@@ -1,0 +1,189 @@
+//! Files that are open.
+
+use std::collections::VecDeque;
+
+use lustrine_client::{Attr, FileLayout, OpenArgs, OpenFile, Written};
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::mdt::OpenFlags;
+
+use crate::error::FsError;
+use crate::mount::{FileSystem, Pending};
+use crate::walk::umask;
+
+/// A file that is open. It is closed by [`File::close`]; the servers close what a client that has
+/// gone leaves open.
+#[derive(Debug)]
+pub struct File<'a> {
+    files: &'a FileSystem,
+    open: OpenFile,
+    size: u64,
+    written: bool,
+}
+
+/// Bytes of a read or a write.
+const STEP: u64 = 4 << 20;
+/// Reads or writes under way at once.
+const DEPTH: usize = 8;
+
+impl FileSystem {
+    /// Opens a file to read it.
+    ///
+    /// # Errors
+    /// When the server refuses, or the layout cannot be used.
+    pub fn open(&self, attr: &Attr) -> Result<File<'_>, FsError> {
+        let (caller, fid) = (self.caller, attr.fid);
+        let args = OpenArgs { flags: OpenFlags::READ, mode: 0, umask: 0 };
+        let open = self.ask(move |client, turn, done| {
+            client.open(turn, caller, fid, args, done);
+        })?;
+        let size = match self.size_of(fid, &open.attr.layout) {
+            Ok((size, _)) => size,
+            Err(error) => {
+                self.leave(open);
+                return Err(error);
+            }
+        };
+        Ok(File { files: self, open, size, written: false })
+    }
+
+    /// Makes a file and opens it to write it. `exclusive` refuses a file that is there; otherwise
+    /// such a file is opened, and keeps its data until they are overwritten.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn create(
+        &self,
+        parent: &Attr,
+        name: &[u8],
+        mode: u32,
+        exclusive: bool,
+    ) -> Result<File<'_>, FsError> {
+        if parent.is_striped_dir() {
+            return Err(FsError::StripedDirectory);
+        }
+        let (caller, fid, name) = (self.caller, parent.fid, name.to_vec());
+        let mut flags = OpenFlags::WRITE | OpenFlags::CREAT;
+        flags.set(OpenFlags::EXCL, exclusive);
+        let args = OpenArgs { flags, mode, umask: umask() };
+        let open = self.ask(move |client, turn, done| {
+            client.create(turn, caller, fid, &name, args, done);
+        })?;
+        Ok(File { files: self, open, size: 0, written: false })
+    }
+
+    /// The size of a file in bytes, and its blocks of 512 bytes.
+    pub(crate) fn size_of(&self, fid: Fid, layout: &[u8]) -> Result<(u64, u64), FsError> {
+        let pending = self.start_size(fid, layout)?;
+        self.wait(&pending)
+    }
+
+    /// The same, under way.
+    pub(crate) fn start_size(
+        &self,
+        fid: Fid,
+        layout: &[u8],
+    ) -> Result<Pending<(u64, u64)>, FsError> {
+        let layout = FileLayout::parse(layout)?;
+        let caller = self.caller;
+        self.start(move |client, turn, done| client.size(turn, caller, fid, &layout, done))
+    }
+
+    /// Closes a file without waiting.
+    fn leave(&self, open: OpenFile) {
+        let caller = self.caller;
+        let _ = self.start(move |client, turn, done| {
+            client.close(turn, caller, open, None, done);
+        });
+    }
+}
+
+impl File<'_> {
+    /// Its size in bytes when it was opened, or what was written since.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Reads all of it, in order: `take` gets one piece after the other. Several reads are under
+    /// way at once.
+    ///
+    /// # Errors
+    /// When a server refuses; or the error of `take`, which ends the reading.
+    pub fn read_all<E: From<FsError>>(
+        &self,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut under_way: VecDeque<Pending<Vec<u8>>> = VecDeque::new();
+        let mut next = 0;
+        loop {
+            while next < self.size && under_way.len() < DEPTH {
+                let len = STEP.min(self.size - next);
+                under_way.push_back(self.start_read(next, len as u32)?);
+                next += len;
+            }
+            let Some(first) = under_way.pop_front() else { return Ok(()) };
+            take(&self.files.wait(&first)?)?;
+        }
+    }
+
+    fn start_read(&self, offset: u64, len: u32) -> Result<Pending<Vec<u8>>, FsError> {
+        let (caller, fid) = (self.files.caller, self.open.attr.fid);
+        let layout = self.open.layout.clone();
+        self.files.start(move |client, turn, done| {
+            client.read(turn, caller, fid, &layout, (offset, len), done);
+        })
+    }
+
+    /// Writes what `give` gives, piece by piece, from the start of the file, until it gives none.
+    /// Several writes are under way at once. When this returns, all data are on stable storage.
+    ///
+    /// # Errors
+    /// When a server refuses; or the error of `give`, which ends the writing.
+    pub fn write_all<E: From<FsError>>(
+        &mut self,
+        mut give: impl FnMut(usize) -> Result<Vec<u8>, E>,
+    ) -> Result<(), E> {
+        let mut under_way: VecDeque<Pending<()>> = VecDeque::new();
+        let mut last = false;
+        loop {
+            while !last && under_way.len() < DEPTH {
+                let data = give(STEP as usize)?;
+                if data.is_empty() {
+                    last = true;
+                    break;
+                }
+                let (offset, len) = (self.size, data.len() as u64);
+                if !self.open.layout.covers(offset, len) {
+                    let (caller, fid) = (self.files.caller, self.open.attr.fid);
+                    let range = (offset, offset.saturating_add(len));
+                    self.open.layout = self.files.ask(move |client, turn, done| {
+                        client.instantiate(turn, caller, fid, range, done);
+                    })?;
+                }
+                under_way.push_back(self.start_write(offset, data)?);
+                self.size += len;
+                self.written = true;
+            }
+            let Some(first) = under_way.pop_front() else { return Ok(()) };
+            self.files.wait(&first)?;
+        }
+    }
+
+    fn start_write(&self, offset: u64, data: Vec<u8>) -> Result<Pending<()>, FsError> {
+        let (caller, fid) = (self.files.caller, self.open.attr.fid);
+        let layout = self.open.layout.clone();
+        self.files.start(move |client, turn, done| {
+            client.write(turn, caller, fid, &layout, (offset, &data), done);
+        })
+    }
+
+    /// Closes it.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn close(self) -> Result<(), FsError> {
+        let File { files, open, size, written } = self;
+        let caller = files.caller;
+        let written = written.then_some(Written { size, blocks: size.div_ceil(512) });
+        files.ask(move |client, turn, done| client.close(turn, caller, open, written, done))
+    }
+}

@@ -1,0 +1,78 @@
+//! The user whose rights count, and random numbers.
+
+use std::fs;
+
+use lustrine_client::Caller;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::error::FsError;
+
+/// The user of this process, as the machine outside of containers knows it: a container may show
+/// another number, with which the servers would take it for another user.
+pub(crate) fn caller() -> Caller {
+    let uid = rustix::process::geteuid().as_raw();
+    let gid = rustix::process::getegid().as_raw();
+    let outer_uid = outer("/proc/self/uid_map", uid);
+    Caller {
+        uid: outer_uid,
+        gid: outer("/proc/self/gid_map", gid),
+        suppgid: u32::MAX,
+        // The superuser of a container has no rights outside of it.
+        capabilities: if outer_uid == 0 { u32::MAX } else { 0 },
+    }
+}
+
+/// The number of a user or group outside of a user namespace.
+fn outer(map: &str, id: u32) -> u32 {
+    fs::read_to_string(map).ok().and_then(|map| mapped(&map, id)).unwrap_or(id)
+}
+
+/// A line of the map has the first number inside, the first one outside, and how many there are.
+fn mapped(map: &str, id: u32) -> Option<u32> {
+    map.lines().find_map(|line| {
+        let numbers: Vec<u32> =
+            line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let [inside, outside, count] = numbers[..] else { return None };
+        let distance = id.checked_sub(inside).filter(|distance| *distance < count)?;
+        outside.checked_add(distance)
+    })
+}
+
+/// A random number.
+pub(crate) fn random() -> Result<u128, FsError> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes, GetRandomFlags::empty())
+        .map_err(|error| FsError::Random(error.into()))?;
+    Ok(u128::from_le_bytes(bytes))
+}
+
+/// A random UUID (version 4) as text.
+pub(crate) fn uuid() -> Result<String, FsError> {
+    let number = random()?;
+    let number = number & !(0xf << 76) | 4 << 76;
+    let number = number & !(3 << 62) | 2 << 62;
+    let text = format!("{number:032x}");
+    let parts = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]];
+    Ok(parts.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_of_namespaces_are_mapped_to_those_outside() {
+        assert_eq!(mapped("0 1000 1\n1 100000 65536\n", 0), Some(1000));
+        assert_eq!(mapped("0 1000 1\n1 100000 65536\n", 5), Some(100_004));
+        assert_eq!(mapped("         0          0 4294967295\n", 42), Some(42));
+        assert_eq!(mapped("0 1000 1\n", 7), None);
+    }
+
+    #[test]
+    fn uuids_have_their_form() {
+        let uuid = uuid().unwrap();
+        assert_eq!(uuid.len(), 36);
+        assert_eq!(uuid.as_bytes()[14], b'4');
+        assert!(b"89ab".contains(&uuid.as_bytes()[19]), "{uuid}");
+    }
+}

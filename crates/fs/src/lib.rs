@@ -1,0 +1,35 @@
+//! Files of a Lustre file system, without a mount.
+//!
+//! A [`FileSystem`] is a client in an event loop of a [`Node`](lustrine_node::Node). Its methods
+//! block until the servers have answered, and may be called by several threads at once.
+//!
+//! ```no_run
+//! use lustrine_fs::{FileSystem, FsUrl, MountOptions};
+//! # fn start_node() -> lustrine_node::Node { unimplemented!() }
+//!
+//! let node = start_node();
+//! let url: FsUrl = "lustre://10.0.0.9@tcp/lustre/projects".parse()?;
+//! let files = FileSystem::mount(&node, &url, &MountOptions::default())?;
+//! for entry in files.list(&files.walk(&url.path)?)? {
+//!     println!("{}", String::from_utf8_lossy(&entry.name));
+//! }
+//! files.unmount()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod error;
+mod file;
+mod identity;
+mod mount;
+mod url;
+mod walk;
+
+pub use error::FsError;
+pub use file::File;
+pub use lustrine_client::{Attr, DirEntry, Space};
+pub use lustrine_fswire::fid::Fid;
+pub use lustrine_ptlrpc::ImportView;
+pub use mount::{FileSystem, MountOptions};
+pub use url::{FsUrl, UrlError};
+pub use walk::FollowLinks;

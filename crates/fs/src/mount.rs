@@ -1,0 +1,171 @@
+//! A file system that is mounted into the process.
+
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime};
+
+use lustrine_client::{Caller, Client, ClientArgs, Done, Space};
+use lustrine_fswire::fid::Fid;
+use lustrine_lnet::service::Turn;
+use lustrine_node::{NodeHandle, RegisteredService};
+use lustrine_ptlrpc::{ImportState, ImportTunables, ImportView};
+
+use crate::error::FsError;
+use crate::identity;
+use crate::url::FsUrl;
+
+/// How a file system is mounted.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// How long each operation may take, the mount included. A server that restarts needs minutes.
+    pub timeout: Duration,
+    /// The settings of all imports.
+    pub imports: ImportTunables,
+}
+
+impl Default for MountOptions {
+    fn default() -> MountOptions {
+        MountOptions { timeout: Duration::from_secs(60), imports: ImportTunables::default() }
+    }
+}
+
+/// A mounted file system. Dropping it leaves the servers to find out by themselves that this
+/// client has gone; [`FileSystem::unmount`] informs them.
+#[derive(Debug)]
+pub struct FileSystem {
+    service: RegisteredService<Client>,
+    root: Fid,
+    pub(crate) caller: Caller,
+    timeout: Duration,
+}
+
+/// How long the servers may take to answer a disconnect.
+const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl FileSystem {
+    /// Mounts the file system of a URL, with a client in an event loop of the node.
+    ///
+    /// # Errors
+    /// When the servers do not answer in time, or there is no such file system.
+    pub fn mount(
+        node: &NodeHandle,
+        url: &FsUrl,
+        options: &MountOptions,
+    ) -> Result<FileSystem, FsError> {
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let args = ClientArgs {
+            mgs: url.mgs.clone(),
+            fsname: url.fsname.clone(),
+            fileset: String::new(),
+            mgc_uuid: identity::uuid()?,
+            uuid: identity::uuid()?,
+            seed: identity::random()? as u64,
+            wall_seconds: wall.as_secs(),
+            imports: options.imports,
+        };
+        let service = node.register(&url.mgs[0], move |owner| Client::new(owner, args))?;
+        let mut files = FileSystem {
+            service,
+            root: Fid::ZERO,
+            caller: identity::caller(),
+            timeout: options.timeout,
+        };
+        files.root = files.ask(Client::mount)?;
+        Ok(files)
+    }
+
+    /// Disconnects from all servers.
+    ///
+    /// # Errors
+    /// When they do not answer within 10 seconds: then they find out by themselves.
+    pub fn unmount(mut self) -> Result<(), FsError> {
+        self.timeout = UNMOUNT_TIMEOUT;
+        self.ask(Client::unmount)
+    }
+
+    /// The root of the file system.
+    pub fn root(&self) -> Fid {
+        self.root
+    }
+
+    /// The imports of the client.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn imports(&self) -> Result<Vec<ImportView>, FsError> {
+        self.ask(|client, turn, done| {
+            let imports = client.imports();
+            done(client, turn, Ok(imports));
+        })
+    }
+
+    /// The space of the file system.
+    ///
+    /// # Errors
+    /// When the servers do not answer in time.
+    pub fn space(&self) -> Result<Space, FsError> {
+        self.ask(Client::statfs)
+    }
+
+    /// Has the event loop start an operation; the receiver gets its outcome.
+    pub(crate) fn start<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
+    ) -> Result<Pending<T>, FsError> {
+        let (sender, receiver) = mpsc::channel();
+        self.service.post(move |client, turn| {
+            let done: Done<T> = Box::new(move |_, _, outcome| {
+                // The caller may have given up.
+                let _ = sender.send(outcome);
+            });
+            operation(client, turn, done);
+        })?;
+        Ok(Pending(receiver))
+    }
+
+    /// Starts an operation and waits for its outcome.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
+    ) -> Result<T, FsError> {
+        let pending = self.start(operation)?;
+        self.wait(&pending)
+    }
+
+    /// Waits for the outcome of an operation.
+    pub(crate) fn wait<T>(&self, pending: &Pending<T>) -> Result<T, FsError> {
+        match pending.0.recv_timeout(self.timeout) {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => {
+                Err(FsError::TimedOut { seconds: self.timeout.as_secs(), waiting: self.waiting() })
+            }
+        }
+    }
+
+    /// The targets that are not connected, as text.
+    fn waiting(&self) -> String {
+        let pending = self.start(|client, turn, done: Done<Vec<ImportView>>| {
+            let imports = client.imports();
+            done(client, turn, Ok(imports));
+        });
+        let imports = pending
+            .ok()
+            .and_then(|pending| pending.0.recv_timeout(Duration::from_secs(5)).ok()?.ok());
+        let Some(imports) = imports else { return "the client does not answer".to_owned() };
+        let waiting: Vec<String> = imports
+            .iter()
+            .filter(|import| import.state != ImportState::Full)
+            .map(|import| {
+                let ImportView { target, peer, state, .. } = import;
+                format!("{target} at {} is {}", peer.nid, state.name())
+            })
+            .collect();
+        match waiting.is_empty() {
+            true => "all targets are connected, and a request is not answered".to_owned(),
+            false => waiting.join(", "),
+        }
+    }
+}
+
+/// An operation that is under way.
+#[derive(Debug)]
+pub(crate) struct Pending<T>(mpsc::Receiver<lustrine_client::Outcome<T>>);

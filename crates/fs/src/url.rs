@@ -1,0 +1,151 @@
+//! How a user names a file of a file system.
+
+use std::fmt;
+use std::str::FromStr;
+
+use lustrine_wire::nid::Nid;
+
+/// A file of a file system: `lustre://10.0.0.9@tcp/lustre/path`, or as `mount -t lustre` has it,
+/// `10.0.0.9@tcp:/lustre/path`. Several NIDs of the management server are separated by `,`, those
+/// of another node of it by `:`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FsUrl {
+    /// The NIDs of the management server, the preferred one first. At least one.
+    pub mgs: Vec<Nid>,
+    /// The name of the file system, 1 to 8 characters.
+    pub fsname: String,
+    /// The path from the root of the file system, without a slash at the start.
+    pub path: String,
+}
+
+/// Why a text does not name a file of a file system.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// It has neither form.
+    #[error(
+        "`{0}` does not name a file of a Lustre file system, as lustre://10.0.0.9@tcp/lustre/path \
+         or 10.0.0.9@tcp:/lustre/path do"
+    )]
+    BadForm(String),
+    /// A NID is malformed.
+    #[error("`{text}` is not a NID such as 10.0.0.9@tcp: {why}")]
+    BadNid {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The name of the file system is missing or too long.
+    #[error("`{0}` is not the name of a file system: it has 1 to 8 letters, digits, `_` and `-`")]
+    BadName(String),
+}
+
+/// Longest name of a file system in bytes.
+const FSNAME_MAX: usize = 8;
+const SCHEME: &str = "lustre://";
+
+impl FromStr for FsUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<FsUrl, UrlError> {
+        let bad_form = || UrlError::BadForm(text.to_owned());
+        let (nids, rest) = match text.strip_prefix(SCHEME) {
+            Some(rest) => rest.split_once('/').ok_or_else(bad_form)?,
+            None => text.split_once(":/").ok_or_else(bad_form)?,
+        };
+        let (fsname, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if fsname.is_empty() || fsname.len() > FSNAME_MAX || !fsname.chars().all(is_name) {
+            return Err(UrlError::BadName(fsname.to_owned()));
+        }
+        let mgs = nids_of(nids)?;
+        if mgs.is_empty() {
+            return Err(bad_form());
+        }
+        let path = path.trim_start_matches('/').to_owned();
+        Ok(FsUrl { mgs, fsname: fsname.to_owned(), path })
+    }
+}
+
+/// The NIDs of a list with `,` and `:`. The colons of IPv6 addresses separate nothing: a part
+/// without an `@` belongs to the next one.
+fn nids_of(text: &str) -> Result<Vec<Nid>, UrlError> {
+    let mut nids = Vec::new();
+    for list in text.split(',').filter(|list| !list.is_empty()) {
+        let mut part = String::new();
+        for piece in list.split(':') {
+            if !part.is_empty() {
+                part.push(':');
+            }
+            part.push_str(piece);
+            if piece.contains('@') {
+                let text = std::mem::take(&mut part);
+                let nid = text
+                    .parse()
+                    .map_err(|error| UrlError::BadNid { text, why: format!("{error}") })?;
+                nids.push(nid);
+            }
+        }
+        if !part.is_empty() {
+            let why = "the network is missing".to_owned();
+            return Err(UrlError::BadNid { text: part, why });
+        }
+    }
+    Ok(nids)
+}
+
+impl fmt::Display for FsUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(SCHEME)?;
+        for (index, nid) in self.mgs.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{nid}")?;
+        }
+        write!(f, "/{}/{}", self.fsname, self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (Vec<String>, String, String) {
+        let url: FsUrl = text.parse().unwrap();
+        (url.mgs.iter().map(ToString::to_string).collect(), url.fsname, url.path)
+    }
+
+    #[test]
+    fn both_forms_are_read() {
+        let one =
+            |path: &str| (vec!["10.0.0.9@tcp".to_owned()], "lustre".to_owned(), path.to_owned());
+        assert_eq!(parsed("lustre://10.0.0.9@tcp/lustre/a/b"), one("a/b"));
+        assert_eq!(parsed("lustre://10.0.0.9@tcp/lustre"), one(""));
+        assert_eq!(parsed("10.0.0.9@tcp:/lustre//a/"), one("a/"));
+        let nids = |text: &str| parsed(text).0;
+        assert_eq!(nids("10.0.0.9@tcp,10.0.1.9@tcp1:10.0.0.8@tcp:/lustre").len(), 3);
+        assert_eq!(
+            nids("lustre://fe80::9@tcp,10.0.0.1@tcp/lustre/x"),
+            ["fe80::9@tcp", "10.0.0.1@tcp"]
+        );
+        assert_eq!(nids("fe80::9@tcp:fe80::8@tcp:/lustre"), ["fe80::9@tcp", "fe80::8@tcp"]);
+    }
+
+    #[test]
+    fn other_texts_are_refused_with_the_reason() {
+        let error = |text: &str| text.parse::<FsUrl>().unwrap_err().to_string();
+        assert!(error("/mnt/lustre").contains("does not name a file"));
+        assert!(error("lustre:///lustre/x").contains("does not name a file"));
+        assert!(error("lustre://10.0.0.9/lustre").contains("the network is missing"));
+        assert!(error("lustre://300.0.0.9@tcp/lustre").contains("is not a NID"));
+        assert!(error("10.0.0.9@tcp:/ninechars/x").contains("1 to 8 letters"));
+        assert!(error("10.0.0.9@tcp:/").contains("1 to 8 letters"));
+    }
+
+    #[test]
+    fn a_url_is_written_as_it_is_read() {
+        for text in ["lustre://10.0.0.9@tcp,10.0.1.9@tcp1/lustre/a/b", "lustre://10.0.0.9@tcp/x/"] {
+            let url: FsUrl = text.parse().unwrap();
+            assert_eq!(url.to_string(), text);
+        }
+    }
+}

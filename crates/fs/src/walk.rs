@@ -1,0 +1,305 @@
+//! Paths, and operations on names.
+
+use std::collections::VecDeque;
+
+use lustrine_client::{Attr, Client, DirEntry, DirPage, OpenArgs};
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::mdt::{AttrFlags, OpenFlags, SetattrRecord};
+
+use crate::error::FsError;
+use crate::mount::FileSystem;
+
+/// What becomes of a symbolic link at the end of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowLinks {
+    /// It is followed, as in the middle of a path.
+    Yes,
+    /// It is what the path names.
+    No,
+}
+
+/// Most symbolic links in a path.
+const LINKS_MAX: usize = 40;
+/// Most lookups under way at once.
+const LOOKUPS_MAX: usize = 64;
+
+impl FileSystem {
+    /// The attributes of the file at a path from the root. Symbolic links are followed.
+    ///
+    /// # Errors
+    /// When it does not exist, or a server refuses.
+    pub fn walk(&self, path: &str) -> Result<Attr, FsError> {
+        self.find(path, FollowLinks::Yes)
+    }
+
+    /// As [`FileSystem::walk`], with a choice for a symbolic link at the end.
+    ///
+    /// # Errors
+    /// As [`FileSystem::walk`].
+    pub fn find(&self, path: &str, links: FollowLinks) -> Result<Attr, FsError> {
+        self.find_from_root(path, links).map_err(|error| error.at(path))
+    }
+
+    fn find_from_root(&self, path: &str, links: FollowLinks) -> Result<Attr, FsError> {
+        let caller = self.caller;
+        let root = self.root();
+        let mut here = self.ask(move |client, turn, done| {
+            client.getattr(turn, caller, root, done);
+        })?;
+        // The directories on the way: `..` leads back.
+        let mut above: Vec<Attr> = Vec::new();
+        let mut names: Vec<Vec<u8>> = names_of(path.as_bytes());
+        let mut links_left = LINKS_MAX;
+        while let Some(name) = names.pop() {
+            if name == b".." {
+                here = above.pop().unwrap_or(here);
+                continue;
+            }
+            let next = self.look(&here, &name)?;
+            let last = names.is_empty();
+            if next.is_symlink() && !(last && links == FollowLinks::No) {
+                links_left = links_left.checked_sub(1).ok_or(FsError::TooManyLinks)?;
+                let target = self.readlink(next.fid)?;
+                if target.starts_with(b"/") {
+                    let text = String::from_utf8_lossy(&target).into_owned();
+                    return Err(FsError::AbsoluteLink(text));
+                }
+                names.extend(names_of_bytes(&target));
+                continue;
+            }
+            above.push(std::mem::replace(&mut here, next));
+        }
+        Ok(here)
+    }
+
+    /// Looks a name up in a directory. A symbolic link is not followed.
+    ///
+    /// # Errors
+    /// When it does not exist, or the server refuses.
+    pub fn look(&self, parent: &Attr, name: &[u8]) -> Result<Attr, FsError> {
+        if parent.is_striped_dir() {
+            return Err(FsError::StripedDirectory);
+        }
+        let (caller, fid, name) = (self.caller, parent.fid, name.to_vec());
+        self.ask(move |client, turn, done| client.lookup(turn, caller, fid, &name, done))
+    }
+
+    /// Looks many names of a directory up, several at a time, in their order.
+    ///
+    /// # Errors
+    /// When the node does not answer. What a server refuses is the outcome of its name.
+    pub fn look_all(
+        &self,
+        parent: &Attr,
+        names: &[&[u8]],
+    ) -> Result<Vec<Result<Attr, FsError>>, FsError> {
+        if parent.is_striped_dir() {
+            return Err(FsError::StripedDirectory);
+        }
+        let (caller, fid) = (self.caller, parent.fid);
+        let mut found = Vec::with_capacity(names.len());
+        let mut under_way = VecDeque::new();
+        let mut names = names.iter();
+        loop {
+            while under_way.len() < LOOKUPS_MAX
+                && let Some(name) = names.next()
+            {
+                let name = name.to_vec();
+                let lookup = self.start(move |client, turn, done| {
+                    client.lookup(turn, caller, fid, &name, done);
+                })?;
+                under_way.push_back(lookup);
+            }
+            let Some(first) = under_way.pop_front() else { return Ok(found) };
+            found.push(self.wait(&first));
+        }
+    }
+
+    /// The attributes of many files with their sizes, asked for several at a time, in their order.
+    ///
+    /// # Errors
+    /// When the node does not answer. What a server refuses is the outcome of its file.
+    pub fn all_with_sizes(&self, attrs: Vec<Attr>) -> Result<Vec<Result<Attr, FsError>>, FsError> {
+        let mut sized = Vec::with_capacity(attrs.len());
+        let mut under_way = VecDeque::new();
+        let mut attrs = attrs.into_iter();
+        loop {
+            while under_way.len() < LOOKUPS_MAX
+                && let Some(attr) = attrs.next()
+            {
+                let asks = attr.is_file() && attr.size.is_none();
+                let size = asks.then(|| self.start_size(attr.fid, &attr.layout));
+                under_way.push_back((attr, size));
+            }
+            let Some((mut attr, size)) = under_way.pop_front() else { return Ok(sized) };
+            let size = match size {
+                Some(Ok(pending)) => Some(self.wait(&pending)),
+                Some(Err(error)) => Some(Err(error)),
+                None => None,
+            };
+            sized.push(match size {
+                Some(Ok((size, blocks))) => {
+                    (attr.size, attr.blocks) = (Some(size), Some(blocks));
+                    Ok(attr)
+                }
+                Some(Err(error)) => Err(error),
+                None => Ok(attr),
+            });
+        }
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// When the server refuses, or it is no symbolic link.
+    pub fn readlink(&self, fid: Fid) -> Result<Vec<u8>, FsError> {
+        let caller = self.caller;
+        self.ask(move |client, turn, done| client.readlink(turn, caller, fid, done))
+    }
+
+    /// Lists a directory, without `.` and `..`, in the order of names.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn list(&self, dir: &Attr) -> Result<Vec<DirEntry>, FsError> {
+        if dir.is_striped_dir() {
+            return Err(FsError::StripedDirectory);
+        }
+        let (caller, fid) = (self.caller, dir.fid);
+        // Only an open is checked.
+        let args = OpenArgs { flags: OpenFlags::READ | OpenFlags::DIRECTORY, mode: 0, umask: 0 };
+        let open = self.ask(move |client, turn, done| {
+            client.open(turn, caller, fid, args, done);
+        })?;
+        let listed = self.pages(fid);
+        self.ask(move |client: &mut Client, turn, done| {
+            client.close(turn, caller, open, None, done);
+        })?;
+        let mut entries = listed?;
+        entries.retain(|entry| entry.name != b"." && entry.name != b"..");
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn pages(&self, fid: Fid) -> Result<Vec<DirEntry>, FsError> {
+        let caller = self.caller;
+        let mut entries = Vec::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let page: DirPage = self.ask(move |client, turn, done| {
+                client.readdir(turn, caller, fid, from, done);
+            })?;
+            entries.extend(page.entries);
+            next = page.next;
+        }
+        Ok(entries)
+    }
+
+    /// The attributes of a file with its size, for which its objects may have to be asked.
+    ///
+    /// # Errors
+    /// When a server refuses, or the layout cannot be used.
+    pub fn with_size(&self, mut attr: Attr) -> Result<Attr, FsError> {
+        if !attr.is_file() || attr.size.is_some() {
+            return Ok(attr);
+        }
+        let (size, blocks) = self.size_of(attr.fid, &attr.layout)?;
+        (attr.size, attr.blocks) = (Some(size), Some(blocks));
+        Ok(attr)
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn mkdir(&self, parent: &Attr, name: &[u8], mode: u32) -> Result<Attr, FsError> {
+        if parent.is_striped_dir() {
+            return Err(FsError::StripedDirectory);
+        }
+        let (caller, fid, name) = (self.caller, parent.fid, name.to_vec());
+        let mode = (mode, umask());
+        self.ask(move |client, turn, done| client.mkdir(turn, caller, fid, &name, mode, done))
+    }
+
+    /// Makes a symbolic link.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn symlink(&self, parent: &Attr, name: &[u8], target: &[u8]) -> Result<Attr, FsError> {
+        if parent.is_striped_dir() {
+            return Err(FsError::StripedDirectory);
+        }
+        let (caller, fid) = (self.caller, parent.fid);
+        let (name, target) = (name.to_vec(), target.to_vec());
+        self.ask(move |client, turn, done| {
+            client.symlink(turn, caller, fid, &name, &target, done);
+        })
+    }
+
+    /// Removes a name: of an empty directory if `dir`, of anything else if not.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn unlink(&self, parent: &Attr, name: &[u8], dir: bool) -> Result<(), FsError> {
+        if parent.is_striped_dir() {
+            return Err(FsError::StripedDirectory);
+        }
+        let (caller, fid, name) = (self.caller, parent.fid, name.to_vec());
+        self.ask(move |client, turn, done| client.unlink(turn, caller, fid, &name, dir, done))
+    }
+
+    /// Changes a name. What had the new name is replaced.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn rename(
+        &self,
+        (parent, name): (&Attr, &[u8]),
+        (new_parent, new_name): (&Attr, &[u8]),
+    ) -> Result<(), FsError> {
+        let object = self.look(parent, name)?;
+        if new_parent.is_striped_dir() {
+            return Err(FsError::StripedDirectory);
+        }
+        let caller = self.caller;
+        let (from, to) = (parent.fid, new_parent.fid);
+        let (name, new_name) = (name.to_vec(), new_name.to_vec());
+        self.ask(move |client, turn, done| {
+            client.rename(turn, caller, (from, &name), (to, &new_name), object.mode, done);
+        })
+    }
+
+    /// Sets the permissions of a file.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn chmod(&self, attr: &Attr, mode: u32) -> Result<(), FsError> {
+        let caller = self.caller;
+        let record = SetattrRecord {
+            fid: attr.fid,
+            valid: AttrFlags::MODE,
+            mode: attr.mode & 0o170_000 | mode & 0o7777,
+            ..SetattrRecord::default()
+        };
+        self.ask(move |client, turn, done| client.setattr(turn, caller, record, done))?;
+        Ok(())
+    }
+}
+
+/// The permissions that this process takes away from new files.
+pub(crate) fn umask() -> u32 {
+    // There is no way to read it without setting it.
+    let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    rustix::process::umask(mask);
+    mask.as_raw_mode()
+}
+
+/// The names of a path, the last one first.
+fn names_of(path: &[u8]) -> Vec<Vec<u8>> {
+    names_of_bytes(path).collect()
+}
+
+fn names_of_bytes(path: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
+    names.rev().map(<[u8]>::to_vec)
+}
