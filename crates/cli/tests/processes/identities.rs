@@ -115,9 +115,11 @@ fn a_refused_userland_client_gets_the_reason() {
         finish(command.arg(&plan).args(own)).expect_error(&[&hint]);
         assert!(node.count("bad_source_port") >= 3);
         assert_eq!(node.stats().connections, 0);
+        // The line says who it was.
         node.stop()
             .ok()
-            .expect_stderr(&["INFO connections refused cpt=0 counted=\"bad_source_port="]);
+            .expect_stderr(&["INFO connections refused cpt=0 counted=\"bad_source_port="])
+            .expect_stderr(&["\" latest=\"127."]);
     }
 }
 
