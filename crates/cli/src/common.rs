@@ -208,7 +208,7 @@ impl NodeOptions {
             config.tunables.set(name, *value).map_err(|error| error.to_string())?;
         }
         config.check().map_err(|error| match self.basic.config {
-            Some(_) => Failure::Failed(error.to_string()),
+            Some(_) => Failure::Input(error.to_string()),
             None => Failure::Usage(error.to_string()),
         })?;
         Ok(config)
@@ -216,11 +216,11 @@ impl NodeOptions {
 
     fn read_config(&self, path: &Path, warn: fn(&str)) -> Result<NodeConfig, Failure> {
         let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;
         let strictness = if self.basic.lenient { Strictness::Lenient } else { Strictness::Strict };
         let name = path.display().to_string();
-        let (config, warnings) =
-            NodeConfig::from_yaml(&text, &name, strictness).map_err(|error| error.to_string())?;
+        let (config, warnings) = NodeConfig::from_yaml(&text, &name, strictness)
+            .map_err(|error| Failure::Input(error.to_string()))?;
         warnings.iter().for_each(|warning| warn(&warning.to_string()));
         Ok(config)
     }

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &PcapArgs) -> Result<(), output::Failure> {
     let out = BufWriter::new(io::stdout().lock());
     print_file(args, out).map_err(|failure| match failure {
         Failure::Output(error) => output::write_error(error),
-        Failure::Input(error) => format!("{}: {error}", args.name()).into(),
+        Failure::Input(error) => output::Failure::Input(format!("{}: {error}", args.name())),
         Failure::Stream { wanted, streams: 0 } => {
             format!("{}: no TCP connection {wanted}: there is none at all", args.name()).into()
         }
