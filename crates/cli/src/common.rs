@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use lustrine_config::{
     AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NetDriver, NodeConfig, Strictness,
 };
-use lustrine_node::{NID_IN_USE, Node};
+use lustrine_node::{NID_IN_USE, Node, StartError};
 use lustrine_selftest::{ConsoleList, ServiceMode};
 use lustrine_wire::nid::Nid;
 
@@ -295,7 +295,28 @@ fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), Failure> {
 /// # Errors
 /// When it cannot be started.
 pub(crate) fn start_for_command(config: &NodeConfig) -> Result<Node, Failure> {
-    let node = Node::start_for_command(config).map_err(|error| error.to_string())?;
+    started(Node::start_for_command(config))
+}
+
+/// The same for a node that does not have to listen: without the privilege for its port it is
+/// started with `accept: none`. Its peers answer over the connections that it makes.
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn start_and_listen_if_permitted(mut config: NodeConfig) -> Result<Node, Failure> {
+    match Node::start_for_command(&config) {
+        Err(StartError::Listen { error, .. })
+            if error.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            config.accept = AcceptPolicy::None;
+            start_for_command(&config)
+        }
+        result => started(result),
+    }
+}
+
+fn started(result: Result<Node, StartError>) -> Result<Node, Failure> {
+    let node = result.map_err(|error| error.to_string())?;
     let info = node.info();
     if info.identity_reason == NID_IN_USE {
         print_error(&format!(
