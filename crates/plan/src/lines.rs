@@ -130,8 +130,8 @@ impl Metric {
     }
 }
 
-/// The median of sorted values; of an even number, the mean of the two in the middle. `None` without
-/// values.
+/// The median of sorted values; of an even number, the mean of the two in the middle. `None`
+/// without values.
 pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     let (lower, upper) = (sorted.get(sorted.len().checked_sub(1)? / 2)?, sorted[sorted.len() / 2]);
     Some(f64::midpoint(*lower, upper))

@@ -101,8 +101,8 @@ fn cause(status: Status, nid: &Nid, reports: &[LoopReport]) -> (Status, Reached)
         status => (status, Reached::Unknown),
     };
     match status {
-        // A host that does not answer ARP is silent at first, and unreachable after some seconds: it
-        // is the same to the user, whenever a command asks.
+        // A host that does not answer ARP is silent at first, and unreachable after some seconds:
+        // it is the same to the user, whenever a command asks.
         Status::HostUnreachable => (Status::TimedOut, Reached::Nothing),
         status => (status, reached),
     }

@@ -1,7 +1,7 @@
 //! The private directory of a run that starts nodes on this machine: their control sockets.
 //!
-//! A process that is killed leaves its directory behind. The next run of the same user removes it: a
-//! lock, which the system releases with its process, says whether the owner still runs.
+//! A process that is killed leaves its directory behind. The next run of the same user removes it:
+//! a lock, which the system releases with its process, says whether the owner still runs.
 
 use std::fs::{self, File, Permissions};
 use std::io;

@@ -123,7 +123,8 @@ fn the_tools_agree_about_a_dead_host() {
     tool(&["lst", "new_session", "s"]).ok();
     let said = fails(&["lst", "add_group", "g", dead]);
     let expected = format!(
-        "No route to host (the request could not be sent: the peer's host does not answer; {ADVICE})"
+        "No route to host (the request could not be sent: the peer's host does not answer; \
+         {ADVICE})"
     );
     assert!(said.contains(&expected), "{said}");
     tool(&["lst", "end_session"]).ok();

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn other_files_are_refused() {
         for path in ["/dev/null", "/no/such/file", "/etc/passwd"] {
-            assert!(matches!(Program::read(Some(path)), Err(Failure::Failed(_))), "{path}");
+            assert!(matches!(Program::read(Some(path)), Err(Failure::Input(_))), "{path}");
         }
     }
 }
