@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use lustrine_config::{
     AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NetDriver, NodeConfig, Strictness,
 };
-use lustrine_node::{NID_IN_USE, Node};
+use lustrine_node::{NID_IN_USE, Node, StartError};
 use lustrine_selftest::{ConsoleList, ServiceMode};
 use lustrine_wire::nid::Nid;
 
@@ -208,7 +208,7 @@ impl NodeOptions {
             config.tunables.set(name, *value).map_err(|error| error.to_string())?;
         }
         config.check().map_err(|error| match self.basic.config {
-            Some(_) => Failure::Failed(error.to_string()),
+            Some(_) => Failure::Input(error.to_string()),
             None => Failure::Usage(error.to_string()),
         })?;
         Ok(config)
@@ -216,11 +216,11 @@ impl NodeOptions {
 
     fn read_config(&self, path: &Path, warn: fn(&str)) -> Result<NodeConfig, Failure> {
         let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;
         let strictness = if self.basic.lenient { Strictness::Lenient } else { Strictness::Strict };
         let name = path.display().to_string();
-        let (config, warnings) =
-            NodeConfig::from_yaml(&text, &name, strictness).map_err(|error| error.to_string())?;
+        let (config, warnings) = NodeConfig::from_yaml(&text, &name, strictness)
+            .map_err(|error| Failure::Input(error.to_string()))?;
         warnings.iter().for_each(|warning| warn(&warning.to_string()));
         Ok(config)
     }
@@ -295,7 +295,28 @@ fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), Failure> {
 /// # Errors
 /// When it cannot be started.
 pub(crate) fn start_for_command(config: &NodeConfig) -> Result<Node, Failure> {
-    let node = Node::start_for_command(config).map_err(|error| error.to_string())?;
+    started(Node::start_for_command(config))
+}
+
+/// The same for a node that does not have to listen: without the privilege for its port it is
+/// started with `accept: none`. Its peers answer over the connections that it makes.
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn start_and_listen_if_permitted(mut config: NodeConfig) -> Result<Node, Failure> {
+    match Node::start_for_command(&config) {
+        Err(StartError::Listen { error, .. })
+            if error.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            config.accept = AcceptPolicy::None;
+            start_for_command(&config)
+        }
+        result => started(result),
+    }
+}
+
+fn started(result: Result<Node, StartError>) -> Result<Node, Failure> {
+    let node = result.map_err(|error| error.to_string())?;
     let info = node.info();
     if info.identity_reason == NID_IN_USE {
         print_error(&format!(

@@ -30,8 +30,9 @@ mod values;
              kernel modules",
     after_help = "To begin, run `lustrine selftest`: it starts two nodes on this machine and \
                   measures the path between them. Every command has --help.\n\nExit status: 0: \
-                  success; 1: the operation failed; 2: usage error, nothing was done; 130: \
-                  interrupted. lst, lnetctl and lctl have the statuses of Lustre's tools.",
+                  success; 1: the operation failed; 2: usage error, or an input file that cannot \
+                  be read or is invalid; 130: interrupted. lst, lnetctl and lctl have the \
+                  statuses of Lustre's tools.",
     max_term_width = 100
 )]
 struct Cli {

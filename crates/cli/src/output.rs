@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// Exit status when the operation failed.
 const FAILED: u8 = 1;
-/// Exit status of a usage error; clap uses the same.
+/// Exit status of a usage error, or of an input file that cannot be used; clap uses the same.
 const USAGE: u8 = 2;
 /// Exit status after SIGINT or SIGTERM; shells report SIGINT so.
 const INTERRUPTED: u8 = 130;
@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Failed(String),
     /// The arguments are invalid or contradict each other; nothing was done.
     Usage(String),
+    /// A file that the command was given to read cannot be read, or its content is invalid.
+    Input(String),
     /// A signal ended it early.
     Interrupted,
     /// The reader of standard output closed it, as `head` does. This is a success.
@@ -36,7 +38,7 @@ impl Failure {
     pub(crate) fn status(&self) -> u8 {
         match self {
             Failure::Failed(_) => FAILED,
-            Failure::Usage(_) => USAGE,
+            Failure::Usage(_) | Failure::Input(_) => USAGE,
             Failure::Interrupted => INTERRUPTED,
             Failure::ReaderLeft => 0,
             Failure::Reported(status) => *status,
@@ -46,7 +48,7 @@ impl Failure {
     /// Writes the message to standard error.
     pub(crate) fn report(&self) {
         match self {
-            Failure::Failed(error) => print_error(error),
+            Failure::Failed(error) | Failure::Input(error) => print_error(error),
             Failure::Usage(error) => {
                 print_error(error);
                 note("\nFor more information, try '--help'.");

@@ -62,7 +62,7 @@ pub struct Reader {
     /// Whether the person who reads the problems can choose to be lenient.
     offers_lenient: bool,
     /// Whether something is not implemented, which a lenient reading leaves out. It leaves out
-    /// unknown keys as well, but those are mistakes that are to be mended.
+    /// unknown keys as well, but those are mistakes that are to be corrected.
     lenient_helps: bool,
     problems: Notes,
     warnings: Notes,

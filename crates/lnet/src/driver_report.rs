@@ -1,9 +1,10 @@
 //! What a driver reports about itself, for logs, tools and metrics: plain data, the same for every
 //! driver.
 
+use core::fmt;
 use core::net::IpAddr;
 
-use lustrine_wire::nid::ProcessId;
+use lustrine_wire::nid::{Nid, ProcessId};
 use smallvec::SmallVec;
 
 use crate::lnd::NiIndex;
@@ -86,4 +87,31 @@ pub struct DriverNotice {
     pub address: Option<IpAddr>,
     /// How often since the last report.
     pub count: u64,
+}
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherEnd {
+    /// A peer.
+    Peer(Nid),
+    /// The address of a stranger, or of a peer that has not said its NID.
+    Address(IpAddr),
+}
+
+impl fmt::Display for OtherEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OtherEnd::Peer(nid) => nid.fmt(f),
+            OtherEnd::Address(address) => address.fmt(f),
+        }
+    }
+}
+
+/// Whom a line of the log about counters concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriverOffender {
+    /// The line: [`DriverCounter::log`] of the counter that grew.
+    pub what: &'static str,
+    /// With whom it happened.
+    pub who: OtherEnd,
 }

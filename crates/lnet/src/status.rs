@@ -11,8 +11,11 @@ pub enum Status {
     TimedOut,
     /// Withdrawn by its owner before it was sent.
     Canceled,
-    /// No local interface, route or usable peer interface.
+    /// No local interface, route or usable peer interface: nothing was sent.
     Unreachable,
+    /// There is a route, and the peer's host does not answer on it, or a router or firewall on the
+    /// way says that it is out of reach.
+    HostUnreachable,
     /// The peer's host refused the connection, or nothing listens there.
     Refused,
     /// The peer closed the connection before its HELLO: it does not accept this node, this NID or
@@ -63,7 +66,7 @@ impl Status {
             Status::TimedOut => -110,
             Status::Busy => -16,
             Status::Canceled => -125,
-            Status::Unreachable => -113,
+            Status::Unreachable | Status::HostUnreachable => -113,
             Status::Refused | Status::Rejected => -111,
             Status::ConnectionLost | Status::PeerRestarted => -104,
             Status::Protocol => -71,
@@ -80,6 +83,7 @@ impl Status {
             Status::TimedOut => Health::NetworkTimeout,
             Status::Refused
             | Status::Rejected
+            | Status::HostUnreachable
             | Status::Busy
             | Status::ConnectionLost
             | Status::PeerRestarted => Health::RemoteDropped,
@@ -96,6 +100,7 @@ impl fmt::Display for Status {
             Status::TimedOut => "timed out",
             Status::Canceled => "cancelled",
             Status::Unreachable => "no route to the peer",
+            Status::HostUnreachable => "the peer's host does not answer",
             Status::Refused => "connection refused",
             Status::Rejected => "the peer closed the connection before its HELLO",
             Status::Busy => "the peer accepts no connection at present",

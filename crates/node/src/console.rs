@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_in_use_until_its_end_was_told() {
+    fn a_session_is_in_use_until_its_end_was_reported() {
         let (sender, mailbox) = mpsc::channel();
         let nid: Nid = "10.0.0.1@tcp".parse().unwrap();
         let mut thread = ConsoleThread {

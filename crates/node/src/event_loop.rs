@@ -88,8 +88,7 @@ impl EventLoop {
             let now = self.wait(&mut ready);
             self.turn(now, &ready);
         }
-        self.watch.log_changes(self.cpt, &self.partition.driver().counter_rows());
-        Watch::report_strangers(self.cpt, &self.partition.take_notices());
+        self.log_events();
         let now = Time(Clock::Monotonic.now());
         self.partition.close(now, &mut self.io, Status::Shutdown);
     }
@@ -205,9 +204,15 @@ impl EventLoop {
             }
         }
         if self.watch.is_due(now) {
-            self.watch.log_changes(self.cpt, &self.partition.driver().counter_rows());
-            Watch::report_strangers(self.cpt, &self.partition.take_notices());
+            self.log_events();
         }
+    }
+
+    fn log_events(&mut self) {
+        let counters = self.partition.driver().counter_rows();
+        let offenders = self.partition.take_offenders();
+        self.watch.log_changes(self.cpt, &counters, &offenders);
+        Watch::report_strangers(self.cpt, &self.partition.take_notices());
     }
 
     fn accept_pending(&mut self, now: Time, index: usize) {

@@ -120,7 +120,11 @@ impl NodeHandle {
         let (reply, answer) = mpsc::channel();
         let mail = ConsoleMessage::Command { key, command, reply };
         self.console.post(mail, &self.loops, &self.info().nids)?;
-        answer.recv_timeout(patience).map_err(|_| CallError::NotResponding)
+        let mut answer = answer.recv_timeout(patience).map_err(|_| CallError::NotResponding)?;
+        if let Ok(Answer::Replies(replies)) = &mut answer {
+            self.explain(replies);
+        }
+        Ok(answer)
     }
 
     /// Whether its console has a session, or commands to process. This query is not a command: it

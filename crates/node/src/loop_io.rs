@@ -430,7 +430,11 @@ fn connect_error(error: &lustrine_sys::ConnectError) -> IoError {
     match error {
         ConnectError::NoPrivilege => IoError::NoPrivilege,
         ConnectError::PortsExhausted(_) => IoError::Exhausted,
-        ConnectError::Failed(error) => io_error(error),
+        ConnectError::Failed(error) => match io_error(error) {
+            // Reported at once, it is this machine's own routing table that says so.
+            IoError::HostUnreachable => IoError::Unreachable,
+            other => other,
+        },
         _ => IoError::Unreachable,
     }
 }
@@ -440,9 +444,9 @@ fn io_error(error: &io::Error) -> IoError {
     use io::ErrorKind;
     match error.kind() {
         ErrorKind::ConnectionRefused => IoError::Refused,
-        ErrorKind::HostUnreachable
-        | ErrorKind::NetworkUnreachable
-        | ErrorKind::NetworkDown
+        // Of a stream: ARP was not answered, or a router or firewall sent an ICMP message.
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => IoError::HostUnreachable,
+        ErrorKind::NetworkDown
         | ErrorKind::AddrNotAvailable
         // To another host from an address that does not leave this one (127.0.0.1).
         | ErrorKind::InvalidInput => IoError::Unreachable,

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use lustrine_lnet::driver_report::{DriverCounter, DriverNotice};
+use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverOffender};
 use lustrine_lnet::time::{Nanos, Time};
 
 /// The interval at which counters are compared.
@@ -36,10 +36,19 @@ impl Watch {
         if self.stirred { self.next } else { Time::NEVER }
     }
 
-    /// Logs what has been counted since the last time.
-    pub(crate) fn log_changes(&mut self, cpt: u16, counters: &[DriverCounter]) {
+    /// Logs what has been counted since the last time, with the latest peers and addresses that
+    /// the driver has seen in it.
+    pub(crate) fn log_changes(
+        &mut self,
+        cpt: u16,
+        counters: &[DriverCounter],
+        offenders: &[DriverOffender],
+    ) {
         for (what, counted) in self.news(counters) {
-            tracing::info!(cpt, counted, "{what}");
+            match latest(what, offenders) {
+                Some(latest) => tracing::info!(cpt, counted, latest, "{what}"),
+                None => tracing::info!(cpt, counted, "{what}"),
+            }
         }
     }
 
@@ -83,6 +92,14 @@ impl Watch {
     }
 }
 
+/// With whom the latest events of a line were, the latest one first; `None` if the driver does not
+/// know.
+fn latest(what: &str, offenders: &[DriverOffender]) -> Option<String> {
+    let of_line = offenders.iter().rev().filter(|one| one.what == what);
+    let names: Vec<String> = of_line.map(|one| one.who.to_string()).collect();
+    (!names.is_empty()).then(|| names.join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use lustrine_socklnd::Counters;
@@ -111,6 +128,22 @@ mod tests {
         ];
         let expected = expected.map(|(what, counted)| (what, counted.to_owned()));
         assert_eq!(watch.news(&rows(&counters)), expected);
+    }
+
+    #[test]
+    fn a_line_names_the_latest_first() {
+        use lustrine_lnet::driver_report::OtherEnd;
+
+        let nid: lustrine_wire::nid::Nid = "10.0.0.1@tcp".parse().unwrap();
+        let offenders = [
+            ("peers lost", OtherEnd::Peer(nid)),
+            ("connections refused", OtherEnd::Address([10, 0, 0, 7].into())),
+            ("connections refused", OtherEnd::Peer(nid)),
+        ]
+        .map(|(what, who)| DriverOffender { what, who });
+        let named = latest("connections refused", &offenders);
+        assert_eq!(named.as_deref(), Some("10.0.0.1@tcp 10.0.0.7"));
+        assert_eq!(latest("connections not made", &offenders), None);
     }
 
     #[test]

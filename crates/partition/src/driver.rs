@@ -1,6 +1,6 @@
 //! What a partition asks of its driver.
 
-use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
+use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverOffender, DriverPeer};
 use lustrine_lnet::lnd::{Action, Core, NiIndex, PollOutcome};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
@@ -52,6 +52,12 @@ pub trait Driver {
 
     /// What the log is to say of addresses since the last call.
     fn take_notices(&mut self) -> Vec<DriverNotice>;
+
+    /// With whom the latest events were that the log reports from the counters, since the last
+    /// call: a few for each line of the log. A driver that keeps none returns none.
+    fn take_offenders(&mut self) -> Vec<DriverOffender> {
+        Vec::new()
+    }
 }
 
 /// A driver at work on `O`: what surrounds core and driver, which is the memory of the partition

@@ -1,6 +1,6 @@
 //! Two drivers in one partition, each with interfaces of its own.
 
-use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
+use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverOffender, DriverPeer};
 use lustrine_lnet::lnd::{Action, Core, NiIndex, PollOutcome};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
@@ -125,6 +125,12 @@ impl<A: Driver, B: Driver> Driver for DriverPair<A, B> {
         let mut notices = self.first.take_notices();
         notices.extend(self.second.take_notices());
         notices
+    }
+
+    fn take_offenders(&mut self) -> Vec<DriverOffender> {
+        let mut offenders = self.first.take_offenders();
+        offenders.extend(self.second.take_offenders());
+        offenders
     }
 }
 

@@ -1,6 +1,6 @@
 //! How core, driver and services work together in one round of a loop.
 
-use lustrine_lnet::driver_report::DriverNotice;
+use lustrine_lnet::driver_report::{DriverNotice, DriverOffender};
 use lustrine_lnet::journal::Entry;
 use lustrine_lnet::lnd::PollOutcome;
 use lustrine_lnet::md::Owner;
@@ -112,6 +112,11 @@ impl<D: Driver> Partition<D> {
     /// What the log is to say of addresses since the last call.
     pub fn take_notices(&mut self) -> Vec<DriverNotice> {
         self.driver.take_notices()
+    }
+
+    /// With whom the latest events were that the log reports from the driver's counters.
+    pub fn take_offenders(&mut self) -> Vec<DriverOffender> {
+        self.driver.take_offenders()
     }
 
     /// Hands a report of the loop to the driver.

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use lustrine_lnet::driver_report::{self, DriverCounter, DriverNotice, DriverPeer};
+use lustrine_lnet::driver_report::{self, DriverCounter, DriverNotice, DriverOffender, DriverPeer};
 use lustrine_lnet::lnd::{Action, Core, NiIndex, PollOutcome};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
@@ -89,6 +89,10 @@ impl Driver for Socklnd {
             count: notice.count,
         };
         notices.map(row).collect()
+    }
+
+    fn take_offenders(&mut self) -> Vec<DriverOffender> {
+        Socklnd::take_offenders(self)
     }
 }
 

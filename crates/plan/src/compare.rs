@@ -38,7 +38,7 @@ pub struct Compared {
     pub base: Range,
     /// In the other run.
     pub other: Range,
-    /// The change of the middle value in percent of the base's; absent if that is 0.
+    /// The change of the median in percent of the base's; absent if that is 0.
     pub change_percent: Option<f64>,
     /// What can be said of the change.
     pub verdict: Verdict,
@@ -94,7 +94,7 @@ pub fn compare(
         let Some(same) = after.iter().find(|other| other.key == line.key) else { continue };
         for metric in [Metric::rate_of(line.key.size), Metric::P50, Metric::P99] {
             let (Some(one), Some(two)) = (line.range(metric), same.range(metric)) else { continue };
-            let change = (two.middle - one.middle) / one.middle * 100.0;
+            let change = (two.median - one.median) / one.median * 100.0;
             values.push(Compared {
                 line: line.key.to_string(),
                 metric,
@@ -180,6 +180,7 @@ impl Comparison {
                  nothing differed.",
                 self.expected_by_chance
             ));
+            words.push("Of a value with repetitions, its median is shown.".to_owned());
         }
         if single > 0 {
             words.push(format!(
@@ -251,8 +252,8 @@ impl Compared {
         [
             self.line.clone(),
             name.to_owned(),
-            text(self.base.middle),
-            text(self.other.middle),
+            text(self.base.median),
+            text(self.other.median),
             change,
             self.verdict.words().to_owned(),
         ]

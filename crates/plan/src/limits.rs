@@ -175,9 +175,9 @@ impl Limit {
         let selected: Vec<_> = all.iter().filter(|line| self.selects(&line.key)).collect();
         let values = selected.iter().filter_map(|line| Some((line, line.range(self.metric)?)));
         let values: Vec<_> = values.collect();
-        let most = values.iter().max_by(|one, two| one.1.middle.total_cmp(&two.1.middle));
+        let most = values.iter().max_by(|one, two| one.1.median.total_cmp(&two.1.median));
         let Some((line, range)) = most else { return checked };
-        let value = range.middle;
+        let value = range.median;
         checked.met = match self.sense {
             Sense::AtLeast => value >= self.value,
             Sense::AtMost => value <= self.value,

@@ -50,11 +50,11 @@ pub(crate) enum Metric {
     Errors,
 }
 
-/// The middle of several repetitions, and their range.
+/// The median of several repetitions, and their range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Range {
-    /// The median; of an even number, the lower one.
-    pub middle: f64,
+    /// The median; of an even number, the mean of the two in the middle.
+    pub median: f64,
     /// The least.
     pub low: f64,
     /// The greatest.
@@ -130,6 +130,13 @@ impl Metric {
     }
 }
 
+/// The median of sorted values; of an even number, the mean of the two in the middle. `None`
+/// without values.
+pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
+    let (lower, upper) = (sorted.get(sorted.len().checked_sub(1)? / 2)?, sorted[sorted.len() / 2]);
+    Some(f64::midpoint(*lower, upper))
+}
+
 impl MeasuredLine<'_> {
     /// The values of all repetitions; `None` if a client did not report it in one of them.
     pub(crate) fn range(&self, metric: Metric) -> Option<Range> {
@@ -138,8 +145,8 @@ impl MeasuredLine<'_> {
         let mut values: Vec<f64> = values.collect::<Option<_>>()?;
         values.sort_by(f64::total_cmp);
         let (low, high) = (*values.first()?, *values.last()?);
-        let middle = values[(values.len() - 1) / 2];
-        Some(Range { middle, low, high, samples: values.len() })
+        let median = median(&values)?;
+        Some(Range { median, low, high, samples: values.len() })
     }
 }
 

@@ -13,8 +13,9 @@ use lustrine_report::{Axis, FinishedPage, Line, LineStyle, Page, Plot, Scale, co
 use lustrine_wire::nid::Nid;
 
 use crate::compare::Comparison;
+use crate::lines::median;
 use crate::provenance;
-use crate::results::{End, Latency, Results, Row};
+use crate::results::{End, Latency, OpCounts, Results, Row};
 use crate::table::{Cell, Combination, combinations, named};
 
 /// Largest number of lines in one plot.
@@ -365,27 +366,28 @@ fn clients(page: &mut Page, cells: &[(&Combination<'_>, Cell<'_>)]) {
         }
         let mut clients: Vec<_> = row.by_client.iter().collect();
         clients.sort_by(|one, two| one.counted.ops_per_s.total_cmp(&two.counted.ops_per_s));
-        let value = |at: usize| {
-            let counted = &clients[at].counted;
-            match row.size {
-                0 => format!("{}/s", grouped(counted.ops_per_s)),
-                _ => format!("{} MiB/s", grouped(counted.mib_per_s)),
-            }
+        let rate = |counted: &OpCounts| match row.size {
+            0 => counted.ops_per_s,
+            _ => counted.mib_per_s,
         };
+        let rates: Vec<f64> = clients.iter().map(|client| rate(&client.counted)).collect();
+        let unit = if row.size == 0 { "/s" } else { " MiB/s" };
+        let text = |rate: f64| format!("{}{unit}", grouped(rate));
+        let (Some(slowest), Some(fastest)) = (rates.first(), rates.last()) else { continue };
         rows.push(vec![
             name_of(combination, row, ""),
             clients.len().to_string(),
-            value(0),
+            text(*slowest),
             clients[0].nid.to_string(),
-            value((clients.len() - 1) / 2),
-            value(clients.len() - 1),
+            text(median(&rates).unwrap_or(0.0)),
+            text(*fastest),
             clients[clients.len() - 1].nid.to_string(),
         ]);
     }
     if !rows.is_empty() {
         page.paragraph("Comparison of the clients:");
         page.table(
-            &["<test", "clients", "slowest", "<which", "middle", "fastest", "<which"],
+            &["<test", "clients", "slowest", "<which", "median", "fastest", "<which"],
             &rows,
         );
     }

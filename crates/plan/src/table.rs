@@ -20,8 +20,8 @@ the measured time, also of those that ended after it; p99.9 from 1000 operations
 ";
 
 const REPEATED: &str = "\
-+-: half of the distance between the best and the worst repetition; the line is the middle one,
-of an even number the lower of the two
++-: half of the distance between the best and the worst repetition; the line is the median
+repetition by operations per second, of an even number the lower of the two
 ";
 
 const IN_TURNS: &str = "\

@@ -375,7 +375,7 @@ fn a_node_that_does_not_answer_is_down_until_it_does() {
     let answers = add_group(&mut world, SERVERS, [1, 2]);
     assert!(answers[0].is_good());
     assert_eq!(answers[1].state, NodeState::Down);
-    let Reply::None { errno: -110, why } = &answers[1].reply else { panic!("{answers:?}") };
+    let Reply::None { errno: -110, why, .. } = &answers[1].reply else { panic!("{answers:?}") };
     assert!(why.contains("no reply"), "{why}");
     // A test is refused, and says which node it is.
     let group = CLIENTS.to_owned();

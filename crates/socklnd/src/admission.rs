@@ -7,6 +7,7 @@
 //! then of nodes. Idle ones go first, and nodes lose only idle ones: they dial again when they have
 //! something to send [SOCK-17].
 
+use lustrine_lnet::driver_report::OtherEnd;
 use lustrine_lnet::lnd::Core;
 
 use crate::close_reason::CloseReason;
@@ -63,6 +64,7 @@ impl Socklnd {
         io.close(conn.sock);
         self.counters.handshakes_evicted += 1;
         self.notices.add(Incident::HandshakeEvicted, conn.remote_ip());
+        self.offenders.add("handshakes_evicted", OtherEnd::Address(conn.remote_ip()));
         true
     }
 

@@ -8,6 +8,7 @@
 
 use core::net::IpAddr;
 
+use lustrine_lnet::driver_report::OtherEnd;
 use lustrine_lnet::lnd::Core;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::frame::FrameHeader;
@@ -145,7 +146,9 @@ impl Socklnd {
         hello: &Hello,
     ) -> Result<(), CloseReason> {
         self.counters.claims_refused += 1;
-        self.notices.add(Incident::ClaimRefused, self.conns[key].remote_ip());
+        let address = self.conns[key].remote_ip();
+        self.notices.add(Incident::ClaimRefused, address);
+        self.offenders.add("claims_refused", OtherEnd::Address(address));
         let permit = self.permit_none(key, peer_key);
         self.answer_none(env, key, permit, hello)
     }

@@ -164,6 +164,7 @@ pub(crate) fn status_of(error: IoError) -> Status {
     match error {
         IoError::Refused => Status::Refused,
         IoError::Unreachable | IoError::NoPrivilege => Status::Unreachable,
+        IoError::HostUnreachable => Status::HostUnreachable,
         IoError::Reset | IoError::Other => Status::ConnectionLost,
         IoError::TimedOut => Status::TimedOut,
         IoError::Exhausted => Status::NoMemory,

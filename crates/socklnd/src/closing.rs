@@ -1,6 +1,7 @@
 //! Ending connections: one in its handshake by itself, an open one with all its siblings
 //! [SOCK-9], [SOCK-10].
 
+use lustrine_lnet::driver_report::OtherEnd;
 use lustrine_lnet::lnd::{Core, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
@@ -48,10 +49,14 @@ impl Socklnd {
                 self.dial_failed(env, dialled.peer, reason);
             }
             Phase::Request(_) | Phase::Hello | Phase::Claim(_) | Phase::Closing => {
+                let who = OtherEnd::Address(conn.remote_ip());
                 match reason {
                     // It was not a peer yet, so no peer is lost.
-                    CloseReason::Io(_) => self.counters.handshakes_broken += 1,
-                    _ => self.counters.count_reason(reason),
+                    CloseReason::Io(_) => {
+                        self.counters.handshakes_broken += 1;
+                        self.offenders.add("handshakes_broken", who);
+                    }
+                    _ => self.count_end(reason, who),
                 }
                 self.drop_conn(env, key);
             }
@@ -121,13 +126,15 @@ impl Socklnd {
         if peer.members.is_empty() {
             return;
         }
-        self.counters.count_reason(reason);
+        let id = peer.id;
+        self.count_end(reason, OtherEnd::Peer(id.nid));
         let status = reason.status();
+        let peer = &mut self.peers[key];
         let members = core::mem::take(&mut peer.members);
         peer.acks.clear();
         peer.unanswered.clear();
         peer.at_limit = false;
-        let (ni, id, side) = (peer.ni, peer.id, peer.side);
+        let (ni, side) = (peer.ni, peer.side);
         if reason == CloseReason::Restarted || reason == CloseReason::Renegotiated {
             peer.history.version = None;
         }

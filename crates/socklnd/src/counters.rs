@@ -192,65 +192,74 @@ counters! {
     bad_source,
 }
 
+/// A counter with its name.
+macro_rules! named {
+    ($counters:ident.$name:ident) => {
+        (stringify!($name), &mut $counters.$name)
+    };
+}
+
 impl Counters {
-    /// Counts the end of a connection under its reason.
-    pub(crate) fn count_reason(&mut self, reason: CloseReason) {
-        let counter = match reason {
+    /// Counts the end of a connection under its reason; returns the name of the counter, if there
+    /// is one.
+    pub(crate) fn count_reason(&mut self, reason: CloseReason) -> Option<&'static str> {
+        let (name, counter) = match reason {
             CloseReason::Violation(violation) => self.of(violation),
-            CloseReason::Io(_) => &mut self.broken,
-            CloseReason::Eof => &mut self.closed_by_peer,
-            CloseReason::Rejected => &mut self.rejected,
-            CloseReason::Busy => &mut self.busy,
-            CloseReason::Evicted => &mut self.nodes_evicted,
-            CloseReason::UserlandEvicted => &mut self.userland_evicted,
-            CloseReason::Timeout(Timeout::Receive) => &mut self.timeouts_receive,
-            CloseReason::Timeout(Timeout::Send) => &mut self.timeouts_send,
-            CloseReason::Timeout(Timeout::ZeroCopy) => &mut self.timeouts_zero_copy,
-            CloseReason::Timeout(Timeout::Dial) => &mut self.timeouts_dial,
-            CloseReason::Restarted => &mut self.restarts_seen,
-            CloseReason::Renegotiated => &mut self.renegotiated,
-            CloseReason::Displaced => &mut self.displaced,
-            CloseReason::Asked(_) => return,
+            CloseReason::Io(_) => named!(self.broken),
+            CloseReason::Eof => named!(self.closed_by_peer),
+            CloseReason::Rejected => named!(self.rejected),
+            CloseReason::Busy => named!(self.busy),
+            CloseReason::Evicted => named!(self.nodes_evicted),
+            CloseReason::UserlandEvicted => named!(self.userland_evicted),
+            CloseReason::Timeout(Timeout::Receive) => named!(self.timeouts_receive),
+            CloseReason::Timeout(Timeout::Send) => named!(self.timeouts_send),
+            CloseReason::Timeout(Timeout::ZeroCopy) => named!(self.timeouts_zero_copy),
+            CloseReason::Timeout(Timeout::Dial) => named!(self.timeouts_dial),
+            CloseReason::Restarted => named!(self.restarts_seen),
+            CloseReason::Renegotiated => named!(self.renegotiated),
+            CloseReason::Displaced => named!(self.displaced),
+            CloseReason::Asked(_) => return None,
         };
         *counter += 1;
+        Some(name)
     }
 
-    fn of(&mut self, violation: ProtocolViolation) -> &mut u64 {
+    fn of(&mut self, violation: ProtocolViolation) -> (&'static str, &mut u64) {
         match violation {
-            ProtocolViolation::SourcePort => &mut self.bad_source_port,
-            ProtocolViolation::RequestMagic => &mut self.bad_request_magic,
-            ProtocolViolation::RequestVersion => &mut self.bad_request_version,
-            ProtocolViolation::RequestTarget => &mut self.bad_request_target,
-            ProtocolViolation::WrongTarget => &mut self.wrong_target,
-            ProtocolViolation::SlowHandshake => &mut self.slow_handshake,
-            ProtocolViolation::HelloMagic => &mut self.bad_hello_magic,
-            ProtocolViolation::HelloVersion => &mut self.bad_hello_version,
-            ProtocolViolation::HelloKind => &mut self.bad_hello_kind,
-            ProtocolViolation::HelloSource => &mut self.bad_hello_source,
-            ProtocolViolation::ForeignAddress => &mut self.foreign_address,
-            ProtocolViolation::HelloMalformed => &mut self.bad_hello,
-            ProtocolViolation::AnswerIdentity => &mut self.bad_answer_identity,
-            ProtocolViolation::AnswerKind => &mut self.bad_answer_kind,
-            ProtocolViolation::FrameKind => &mut self.bad_frame,
-            ProtocolViolation::Header => &mut self.bad_header,
-            ProtocolViolation::Keepalive => &mut self.bad_keepalive,
-            ProtocolViolation::UnknownCookie => &mut self.unknown_cookie,
-            ProtocolViolation::AckBacklog => &mut self.ack_backlog,
-            ProtocolViolation::Checksum => &mut self.bad_checksum,
-            ProtocolViolation::Truncated => &mut self.truncated,
+            ProtocolViolation::SourcePort => named!(self.bad_source_port),
+            ProtocolViolation::RequestMagic => named!(self.bad_request_magic),
+            ProtocolViolation::RequestVersion => named!(self.bad_request_version),
+            ProtocolViolation::RequestTarget => named!(self.bad_request_target),
+            ProtocolViolation::WrongTarget => named!(self.wrong_target),
+            ProtocolViolation::SlowHandshake => named!(self.slow_handshake),
+            ProtocolViolation::HelloMagic => named!(self.bad_hello_magic),
+            ProtocolViolation::HelloVersion => named!(self.bad_hello_version),
+            ProtocolViolation::HelloKind => named!(self.bad_hello_kind),
+            ProtocolViolation::HelloSource => named!(self.bad_hello_source),
+            ProtocolViolation::ForeignAddress => named!(self.foreign_address),
+            ProtocolViolation::HelloMalformed => named!(self.bad_hello),
+            ProtocolViolation::AnswerIdentity => named!(self.bad_answer_identity),
+            ProtocolViolation::AnswerKind => named!(self.bad_answer_kind),
+            ProtocolViolation::FrameKind => named!(self.bad_frame),
+            ProtocolViolation::Header => named!(self.bad_header),
+            ProtocolViolation::Keepalive => named!(self.bad_keepalive),
+            ProtocolViolation::UnknownCookie => named!(self.unknown_cookie),
+            ProtocolViolation::AckBacklog => named!(self.ack_backlog),
+            ProtocolViolation::Checksum => named!(self.bad_checksum),
+            ProtocolViolation::Truncated => named!(self.truncated),
             ProtocolViolation::Refused(HeaderViolation::WrongDestination) => {
-                &mut self.wrong_destination
+                named!(self.wrong_destination)
             }
             ProtocolViolation::Refused(HeaderViolation::PayloadOnAckOrGet) => {
-                &mut self.payload_on_ack_or_get
+                named!(self.payload_on_ack_or_get)
             }
             ProtocolViolation::Refused(HeaderViolation::PayloadTooLong) => {
-                &mut self.payload_too_long
+                named!(self.payload_too_long)
             }
             ProtocolViolation::Refused(HeaderViolation::UnexpectedHello) => {
-                &mut self.unexpected_hello
+                named!(self.unexpected_hello)
             }
-            ProtocolViolation::Refused(HeaderViolation::BadSource) => &mut self.bad_source,
+            ProtocolViolation::Refused(HeaderViolation::BadSource) => named!(self.bad_source),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use core::net::SocketAddr;
 
+use lustrine_lnet::driver_report::OtherEnd;
 use lustrine_lnet::lnd::{Core, LinkEvent};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Identity;
@@ -228,6 +229,7 @@ impl Socklnd {
         peer.none_answers = 0;
         if restarted {
             self.counters.restarts_seen += 1;
+            self.offenders.add("restarts_seen", OtherEnd::Peer(id.nid));
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         self.counters.opened_active += 1;
@@ -303,12 +305,14 @@ impl Socklnd {
         key: PeerKey,
         reason: CloseReason,
     ) {
+        let who = OtherEnd::Peer(self.peers[key].id.nid);
         self.counters.dials_failed += 1;
+        self.offenders.add("dials_failed", who);
         match reason {
             CloseReason::Io(IoError::NoPrivilege) => self.counters.dials_without_privilege += 1,
             // The host or the network is the cause, not the peer.
             CloseReason::Io(_) => {}
-            _ => self.counters.count_reason(reason),
+            _ => self.count_end(reason, who),
         }
         let timing = self.timing;
         let peer = &mut self.peers[key];

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 
 use foldhash::fast::FixedState;
+use lustrine_lnet::driver_report::{DriverOffender, OtherEnd};
 use lustrine_lnet::lnd::{Action, Core, NiIndex, OpKey};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
@@ -17,7 +18,7 @@ use crate::conn::{Conn, Conns, Phase};
 use crate::counters::Counters;
 use crate::io::{Io, Readiness, SockId};
 use crate::keys::{ConnKey, PeerKey};
-use crate::notices::{Notice, Notices};
+use crate::notices::{Notice, Notices, Offenders};
 use crate::peer::{Dial, Peer, Peers};
 use crate::shares::Places;
 use crate::timer_queue::TimerQueue;
@@ -141,6 +142,7 @@ pub struct Socklnd {
     /// Peers with messages that wait, or a dial that is due later.
     pub(crate) waiting: TimerQueue<PeerKey>,
     pub(crate) notices: Notices,
+    pub(crate) offenders: Offenders,
     pub(crate) scan_at: Time,
     pub(crate) handoffs: VecDeque<Handoff>,
     pub(crate) counters: Counters,
@@ -176,6 +178,7 @@ impl Socklnd {
             outgoing: 0,
             waiting: TimerQueue::new(),
             notices: Notices::default(),
+            offenders: Offenders::default(),
             scan_at: Time::NEVER,
             handoffs: VecDeque::new(),
             counters: Counters::default(),
@@ -394,6 +397,19 @@ impl Socklnd {
     /// others summed up.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         self.notices.take()
+    }
+
+    /// With whom the latest events were that the log reports, since the last call: a few peers and
+    /// addresses for each line of the log.
+    pub fn take_offenders(&mut self) -> Vec<DriverOffender> {
+        self.offenders.take()
+    }
+
+    /// Counts the end of a connection under its reason, and remembers with whom it was.
+    pub(crate) fn count_end(&mut self, reason: CloseReason, who: OtherEnd) {
+        if let Some(counter) = self.counters.count_reason(reason) {
+            self.offenders.add(counter, who);
+        }
     }
 
     /// The next accepted connection that belongs to another CPU partition.

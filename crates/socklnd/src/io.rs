@@ -24,8 +24,10 @@ pub enum SourcePort {
 pub enum IoError {
     /// Nothing listens there, or the host refused.
     Refused,
-    /// No way to the host or net.
+    /// This host has no way to the address: nothing was sent.
     Unreachable,
+    /// The host at the address does not answer, or a router on the way says so.
+    HostUnreachable,
     /// The stream was reset or broke.
     Reset,
     /// The system's own time-out.

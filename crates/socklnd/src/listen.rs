@@ -2,6 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
+use lustrine_lnet::driver_report::OtherEnd;
 use lustrine_lnet::lnd::{Core, LinkEvent, NiIndex};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
@@ -44,7 +45,8 @@ impl Socklnd {
     ) {
         self.counters.accepted += 1;
         if self.config.accept == Accept::Secure && remote.port() > PRIVILEGED_PORT_MAX {
-            self.counters.count_reason(ProtocolViolation::SourcePort.into());
+            let who = OtherEnd::Address(remote.ip().to_canonical());
+            self.count_end(ProtocolViolation::SourcePort.into(), who);
             return io.close(sock);
         }
         if !self.admit_handshake(io, Source::of(remote)) {
@@ -75,7 +77,9 @@ impl Socklnd {
 
     fn refuse_full(&mut self, remote: SocketAddr) {
         self.counters.refused_full += 1;
-        self.notices.add(Incident::Full, remote.ip().to_canonical());
+        let address = remote.ip().to_canonical();
+        self.notices.add(Incident::Full, address);
+        self.offenders.add("refused_full", OtherEnd::Address(address));
     }
 
     fn add_incoming(
@@ -162,7 +166,8 @@ impl Socklnd {
                 if error.reaction() == Reaction::CloseSilently {
                     return Err(violation.into());
                 }
-                self.counters.count_reason(violation.into());
+                let who = OtherEnd::Address(self.conns[key].remote_ip());
+                self.count_end(violation.into(), who);
                 let mut answer = Vec::with_capacity(Answer::LEN);
                 Answer::OURS.encode(&mut answer);
                 self.close_with(env, key, &answer)?;
@@ -193,7 +198,8 @@ impl Socklnd {
             Err(HelloError::UnknownVersion { raw: _, order })
                 if matches!(conn.phase, Phase::Hello) =>
             {
-                self.counters.count_reason(ProtocolViolation::HelloVersion.into());
+                let who = OtherEnd::Address(conn.remote_ip());
+                self.count_end(ProtocolViolation::HelloVersion.into(), who);
                 self.offer_own_version(env, key, order)
             }
             Err(error) => Err(ProtocolViolation::from(error).into()),
@@ -244,7 +250,8 @@ impl Socklnd {
         }
         if nid.to_short().is_none() && hello.version < Version::V4 {
             // This node's NID does not fit the answer.
-            self.counters.count_reason(ProtocolViolation::HelloVersion.into());
+            let who = OtherEnd::Address(conn.remote_ip());
+            self.count_end(ProtocolViolation::HelloVersion.into(), who);
             return self.offer_own_version(env, key, hello.order);
         }
         let port = conn.remote.port();
@@ -347,6 +354,7 @@ impl Socklnd {
         }
         if restarted {
             self.counters.restarts_seen += 1;
+            self.offenders.add("restarts_seen", OtherEnd::Peer(id.nid));
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         if claims_race {

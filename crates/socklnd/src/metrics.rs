@@ -86,7 +86,7 @@ fn metric_of(counter: &'static str) -> (&'static DriverMetric, Option<&'static s
 }
 
 /// What the log says when a counter grows.
-fn log_of(counter: &str) -> Option<&'static str> {
+pub(crate) fn log_of(counter: &str) -> Option<&'static str> {
     let what = match counter {
         "refused_full"
         | "handshakes_evicted"

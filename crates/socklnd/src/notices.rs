@@ -1,10 +1,18 @@
-//! What is reported to the administrator: which addresses were refused or evicted, and how often.
+//! What is reported to the administrator: which addresses were refused or evicted, and how often;
+//! and with whom the latest events of the counters were.
 
 use core::net::IpAddr;
+
+use lustrine_lnet::driver_report::{DriverOffender, OtherEnd};
+
+use crate::metrics::log_of;
 
 /// The number of addresses remembered between two calls of
 /// [`Socklnd::take_notices`](crate::Socklnd::take_notices); further ones are only counted.
 const ADDRESSES_MAX: usize = 8;
+
+/// The number of peers and addresses remembered for each line of the log about counters.
+const OFFENDERS_MAX: usize = 4;
 
 /// Why a peer, or a stranger who is none yet, was refused or lost its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +99,30 @@ impl Notices {
     }
 }
 
+/// The latest peers and addresses of each line of the log about counters, that were not taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Offenders(Vec<DriverOffender>);
+
+impl Offenders {
+    /// The counter of this name has grown because of `who`. An offender who is remembered already
+    /// becomes the latest one, so that one address cannot fill the line.
+    pub(crate) fn add(&mut self, counter: &'static str, who: OtherEnd) {
+        let Some(what) = log_of(counter) else { return };
+        let offender = DriverOffender { what, who };
+        self.0.retain(|one| *one != offender);
+        if self.0.iter().filter(|one| one.what == what).count() == OFFENDERS_MAX {
+            let oldest = self.0.iter().position(|one| one.what == what);
+            self.0.remove(oldest.expect("some were counted"));
+        }
+        self.0.push(offender);
+    }
+
+    /// Removes and returns all, for each line the latest one last.
+    pub(crate) fn take(&mut self) -> Vec<DriverOffender> {
+        core::mem::take(&mut self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use core::net::Ipv4Addr;
@@ -116,5 +148,25 @@ mod tests {
             taken.iter().filter(|one| one.incident == Incident::ClaimRefused).collect();
         assert_eq!(claims.len(), 1, "{claims:?}");
         assert!(notices.take().is_empty());
+    }
+
+    #[test]
+    fn the_latest_few_offenders_of_each_line_are_remembered_once() {
+        let mut offenders = Offenders::default();
+        let address = |last| OtherEnd::Address(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));
+        for last in [1, 1, 2, 3, 4, 5, 3] {
+            offenders.add("bad_source_port", address(last));
+            offenders.add("broken", address(9));
+            offenders.add("messages_sent", address(8));
+        }
+        let taken = offenders.take();
+        let of = |line| {
+            let of_line = taken.iter().filter(move |one| one.what == line);
+            of_line.map(|one| one.who).collect::<Vec<_>>()
+        };
+        assert_eq!(of("connections refused"), [2, 4, 5, 3].map(address));
+        assert_eq!(of("peers lost"), [address(9)]);
+        assert_eq!(taken.len(), 5, "what is not logged is not remembered: {taken:?}");
+        assert!(offenders.take().is_empty());
     }
 }

@@ -57,6 +57,19 @@ pub fn open_for_writing(path: &Path, existing: Existing) -> io::Result<File> {
     Ok(file)
 }
 
+/// Locks a file for this open file alone (flock(2)), without waiting; `false` if another open file
+/// has the lock. It is released when `file` is closed, also by the end of the process.
+///
+/// # Errors
+/// When the system refuses for another reason.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Writes a file and replaces its content.
 ///
 /// # Errors

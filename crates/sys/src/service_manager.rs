@@ -59,7 +59,7 @@ impl ServiceManager {
     /// Sends a message. It waits for a second at most.
     ///
     /// # Errors
-    /// When nobody receives there.
+    /// When no process receives there.
     pub fn notify(&self, state: ServiceState<'_>) -> io::Result<()> {
         let message = match state {
             ServiceState::Ready(about) => {

@@ -58,26 +58,40 @@ fn pages() -> Result<Vec<Page>, Failure> {
         file_name: manual.file_name(),
         text: manual.page(&version),
     });
+    let tools: Vec<Page> = tools.chain([routerstat(&program)?]).collect();
     pages.splice(1..1, tools);
     Ok(pages)
 }
 
+/// The page of `routerstat`, which has no commands of its own: that of `lustrine routerstat` under
+/// the name by which administrators call it, in their section.
+fn routerstat(program: &Command) -> Result<Page, Failure> {
+    let name = crate::ROUTERSTAT;
+    let command = program.find_subcommand(name).expect("it is a command of the program");
+    let command = command.clone().bin_name(name).display_name(name);
+    page_of(command, name, "8")
+}
+
 /// The page of a command, and those of its own commands.
 fn pages_of(command: &Command, name: &str, pages: &mut Vec<Page>) -> Result<(), Failure> {
+    pages.push(page_of(command.clone(), name, "1")?);
+    for under in command.get_subcommands().filter(|under| !under.is_hide_set()) {
+        pages_of(under, &format!("{name}-{}", under.get_name()), pages)?;
+    }
+    Ok(())
+}
+
+fn page_of(command: Command, name: &str, section: &str) -> Result<Page, Failure> {
     let mut text = Vec::new();
     let source = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
     // An empty date would be left out, and the next field would take its place.
-    let man = clap_mangen::Man::new(command.clone()).title(name).date(" ");
+    let man = clap_mangen::Man::new(command).title(name).section(section).date(" ");
     man.manual("Lustrine")
         .source(source)
         .render(&mut text)
         .map_err(|error| format!("cannot make the page of {name}: {error}"))?;
     let text = String::from_utf8(text).map_err(|_| format!("the page of {name} is not UTF-8"))?;
-    pages.push(Page { name: name.to_owned(), file_name: format!("{name}.1"), text });
-    for under in command.get_subcommands().filter(|under| !under.is_hide_set()) {
-        pages_of(under, &format!("{name}-{}", under.get_name()), pages)?;
-    }
-    Ok(())
+    Ok(Page { name: name.to_owned(), file_name: format!("{name}.{section}"), text })
 }
 
 /// The same command without its `help` subcommands, which have no page.

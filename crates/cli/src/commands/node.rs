@@ -56,7 +56,9 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     start_log(args.log);
     serve(args).map_err(|failure| match &failure {
         // The log should show this error as well.
-        Failure::Failed(error) | Failure::Usage(error) if args.log == LogForm::Json => {
+        Failure::Failed(error) | Failure::Usage(error) | Failure::Input(error)
+            if args.log == LogForm::Json =>
+        {
             tracing::error!("{error}");
             Failure::Reported(failure.status())
         }

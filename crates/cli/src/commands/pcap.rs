@@ -23,8 +23,8 @@ use crate::output::{self, print_error};
 /// Each line shows the seconds since the first frame, the number of the TCP connection, the
 /// direction (-> from the side that opened it), the kind of message, the sender and the receiver,
 /// and the fields. Requests and replies of the file system follow a bar: the operation, its xid,
-/// status, and what tells most; a reply says how long its request took. Connections that existed
-/// before the capture began are read too.
+/// status, and the most important fields; a reply says how long its request took. Connections that
+/// existed before the capture began are read too.
 #[derive(Args, Debug)]
 pub(crate) struct PcapArgs {
     /// The capture; "-" is standard input
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &PcapArgs) -> Result<(), output::Failure> {
     let out = BufWriter::new(io::stdout().lock());
     print_file(args, out).map_err(|failure| match failure {
         Failure::Output(error) => output::write_error(error),
-        Failure::Input(error) => format!("{}: {error}", args.name()).into(),
+        Failure::Input(error) => output::Failure::Input(format!("{}: {error}", args.name())),
         Failure::Stream { wanted, streams: 0 } => {
             format!("{}: no TCP connection {wanted}: there is none at all", args.name()).into()
         }

@@ -162,13 +162,13 @@ fn limits(args: &ReportArgs) -> Result<Vec<Limit>, Failure> {
 }
 
 fn read(path: &Path) -> Result<Read, Failure> {
-    let cannot = |error| format!("cannot read {}: {error}", path.display());
+    let cannot = |error| Failure::Input(format!("cannot read {}: {error}", path.display()));
     let mut text = String::new();
     let file = File::open(path).map_err(cannot)?;
     file.take(FILE_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
     if text.len() as u64 > FILE_MAX {
         let most = FILE_MAX >> 20;
-        return Err(format!("{} has more than {most} MiB", path.display()).into());
+        return Err(Failure::Input(format!("{} has more than {most} MiB", path.display())));
     }
-    document::read_any(&text).map_err(|why| Failure::Failed(format!("{}:{why}", path.display())))
+    document::read_any(&text).map_err(|why| Failure::Input(format!("{}:{why}", path.display())))
 }

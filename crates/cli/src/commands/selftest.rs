@@ -27,6 +27,7 @@ mod children;
 mod placement;
 mod plan;
 mod report;
+mod run_dir;
 mod session;
 mod table;
 mod target;

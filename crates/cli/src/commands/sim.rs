@@ -204,12 +204,12 @@ impl Prepared {
 }
 
 fn bad(problems: &Problems) -> Failure {
-    Failure::Failed(problems.to_string())
+    Failure::Input(problems.to_string())
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::Failed(format!("cannot read {}: {error}", path.display()))
+        Failure::Input(format!("cannot read {}: {error}", path.display()))
     };
     let about = std::fs::metadata(path).map_err(|error| failed(&error))?;
     if about.len() > FILE_MAX {

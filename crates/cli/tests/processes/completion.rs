@@ -182,7 +182,7 @@ fn pages_are_read_without_warnings() {
         .collect();
     paths.sort();
     assert_eq!(said, format!("{} pages written to {}\n", paths.len(), directory.display()));
-    for name in ["lustrine.1", "lustrine-node.1", "lustrine-lst.1", "lst.8"] {
+    for name in ["lustrine.1", "lustrine-node.1", "lustrine-lst.1", "lst.8", "routerstat.8"] {
         assert!(paths.contains(&directory.join(name)), "no {name} in {paths:?}");
     }
     for name in ["lustrine-complete.1", "lustrine-raw-tcp.1", "lustrine-help.1"] {
@@ -192,6 +192,18 @@ fn pages_are_read_without_warnings() {
     reads(&paths, "groff", &["-ww", "-man", "-Tutf8", "-z"]);
     reads(&paths, "man", &["--warnings=w", "-l", "--"]);
     reads(&paths, "mandoc", &["-Tlint", "-Werror"]);
+}
+
+/// It is called by its own name, and has no command before its interval.
+#[test]
+fn routerstat_has_a_page_of_its_own() {
+    let page = finish(lustrine().args(["man", "routerstat"])).ok().stdout;
+    assert!(page.contains(".TH routerstat 8 "), "{page}");
+    assert!(page.contains("\\fBrouterstat\\fR [\\fB\\-\\-json\\fR]"), "{page}");
+    assert!(
+        !page.contains("lustrine routerstat") && !page.contains("lustrine\\-routerstat"),
+        "{page}"
+    );
 }
 
 /// Asserts that a formatter reads the pages without a warning.
@@ -213,7 +225,7 @@ fn reads(paths: &[impl AsRef<Path>], reader: &str, options: &[&str]) {
 fn usage_errors_are_explained() {
     finish(lustrine().args(["man", "unknown"])).expect_code(2).expect_stderr(&[
         "there is no page \"unknown\"",
-        "lustrine, lst, lnetctl, lctl, lustrine-",
+        "lustrine, lst, lnetctl, lctl, routerstat, lustrine-",
     ]);
     finish(lustrine().args(["man", "lst", "--all", "x"])).expect_code(2);
     finish(lustrine().args(["completion", "tcsh"]))

@@ -202,6 +202,46 @@ const FILES: [(&str, &str); 13] = [
     ("scenario.yaml", "groups:\n  clients: {count: many}\nlink: {}\n"),
 ];
 
+/// Command lines that read `FILE`. `lnetctl import` is not among them:
+/// it has the status of Lustre's tool.
+const READERS: &[&str] = &[
+    "node --control DIR/none.sock --config FILE",
+    "show net --control DIR/none.sock --config FILE",
+    "ping 10.0.0.1@tcp --config FILE",
+    "discover 10.0.0.1@tcp --config FILE",
+    "selftest --to 10.0.0.1@tcp --config FILE",
+    "selftest --plan FILE",
+    "selftest --plan FILE --dry-run",
+    "selftest --plan DIR/hosts.yaml --dry-run --hosts ^FILE",
+    "selftest --plan DIR/hosts.yaml --start ssh --hosts c[1-3] --program FILE",
+    "sim run FILE",
+    "sim sweep --vary concurrency=1,2 FILE",
+    "sim swarm --plan FILE",
+    "sim replay FILE",
+    "pcap FILE",
+    "report FILE",
+    "report DIR/result.json FILE",
+];
+
+#[test]
+fn every_command_has_one_status_for_a_file_that_is_missing_or_invalid() {
+    let scratch = Scratch::new();
+    for (name, text) in FILES {
+        scratch.write(name, text);
+    }
+    let invalid = scratch.write("invalid", "[{ no file of any kind;\n");
+    let directory = scratch.path().display().to_string();
+    for line in READERS {
+        for file in [scratch.file("missing"), invalid.clone()] {
+            let (file, mut command) = (file.display().to_string(), lustrine());
+            let words = line.split_whitespace();
+            command.args(words.map(|word| word.replace("FILE", &file).replace("DIR", &directory)));
+            let done = finish(&mut command).expect_bad_input(&[&file]);
+            assert!(!done.stderr.contains("try '--help'"), "{line}: {done:#?}");
+        }
+    }
+}
+
 #[test]
 fn errors_are_as_recorded() {
     let scratch = Scratch::new();

@@ -1,5 +1,6 @@
 //! Which peers a node accepts, and the errors when it accepts none.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
@@ -93,11 +94,32 @@ fn a_refused_userland_client_gets_the_reason() {
             let done = finish(&mut command).expect_error(&[&node.nid(), &hint]);
             assert_eq!(done.stdout, "", "{done:#?}");
         }
+        // So do the commands with a console, of which each has a node of its own.
+        let scratch = Scratch::new();
+        let own = ["--net", &format!("tcp={}:{}", loopback(), node.port())];
+        let own = [&own[..], &["--accept", "none", "--identity", "userland"]].concat();
+        let lst = |words: &[&str]| {
+            let mut command = lustrine();
+            command.arg("lst").args(&own).args(words);
+            finish(command.env("LST_SESSION", "7").env("LUSTRINE_LST_DIR", scratch.path()))
+        };
+        lst(&["new_session", "s"]).ok();
+        lst(&["add_group", "g", &node.nid()]).expect_code(254).expect_stderr(&[&hint]);
+        lst(&["end_session"]).ok();
+        let plan = scratch.file("plan.yaml");
+        let text = "name: p\ngroups: {g: 1}\nsteps:\n- tests: [{do: ping, from: g, to: g}]\n";
+        fs::write(&plan, text).expect("a plan");
+        let mut command = lustrine();
+        command.args(["selftest", "--group", &format!("g={}", node.nid()), "--plan"]);
+        let own = own.iter().filter(|word| !["--accept", "none"].contains(word));
+        finish(command.arg(&plan).args(own)).expect_error(&[&hint]);
         assert!(node.count("bad_source_port") >= 3);
         assert_eq!(node.stats().connections, 0);
+        // The line says who it was.
         node.stop()
             .ok()
-            .expect_stderr(&["INFO connections refused cpt=0 counted=\"bad_source_port="]);
+            .expect_stderr(&["INFO connections refused cpt=0 counted=\"bad_source_port="])
+            .expect_stderr(&["\" latest=\"127."]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `lst` over real sockets: consoles in separate processes, and in nodes.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, symlink};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use lustrine_control::Request;
 use lustrine_node::control;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Node, Running, Scratch, eventually, finish, loopback, lustrine};
+use crate::common::{Node, Running, Scratch, eventually, finish, loopback, lustrine, unprivileged};
 
 /// A user of `lst`, with a session key and a directory for consoles.
 struct User {
@@ -309,6 +309,36 @@ fn pids_of(user: &User) -> Vec<i32> {
         words.contains("lst-console") && words.contains(&socket)
     };
     pids.filter(is_console).collect()
+}
+
+#[test]
+fn an_ordinary_user_needs_no_option_to_begin_a_session() {
+    let scratch = Scratch::new();
+    let Some(program) = unprivileged(&scratch) else { return };
+    let private = scratch.file("lst");
+    fs::create_dir(&private).expect("a directory");
+    if lustrine_sys::process::is_root() {
+        chown(&private, Some(65534), Some(65534)).expect("root may");
+    }
+    let (here, node) = (loopback(), Node::open());
+    let lst = |net: String, words: &[&str]| {
+        let mut command = Command::new(program.get_program());
+        command.args(program.get_args()).args(["lst", "--net", &net]).args(words);
+        command.env("LST_SESSION", "7").env("LUSTRINE_LST_DIR", &private);
+        finish(&mut command)
+    };
+    // Port 988 is above the user's rights; a port that the user may have is listened on.
+    for net in [format!("tcp={here}"), format!("tcp={here}:{}", node.port())] {
+        let begun = lst(net.clone(), &["new_session", "mine"]).ok();
+        begun.expect_stderr(&[&format!("{here}@tcp"), "userland identity"]);
+        if net.contains(':') {
+            lst(net.clone(), &["add_group", "g", &node.nid()]).ok();
+        }
+        lst(net, &["end_session"]).ok();
+    }
+    let net = format!("tcp={here}");
+    let refused = lst(net, &["--accept", "secure", "new_session", "mine"]).expect_code(255);
+    refused.expect_stderr(&["cannot listen on", "--accept none"]);
 }
 
 #[test]

@@ -108,6 +108,37 @@ fn a_plan_with_local_nodes_writes_all_forms_of_results() {
 }
 
 #[test]
+fn the_directory_of_a_run_that_was_killed_is_removed_by_the_next_one() {
+    let scratch = Scratch::new();
+    // Other users could write to the test's directory itself.
+    let private = scratch.file("tmp");
+    fs::create_dir(&private).expect("a directory");
+    let start = |time: &str, plan: &str| {
+        let args = ["--local", "--set", "cpu_npartitions=1", "--time", time];
+        let mut command = selftest(&scratch, plan, &args);
+        command.env("TMPDIR", &private);
+        command
+    };
+    let left = || fs::read_dir(&private).expect("a directory").count();
+    let mut killed = Running::start(&mut start("3600", PLAN));
+    killed.wait_for("  1 s  ping");
+    killed.signal(Signal::KILL);
+    killed.end();
+    assert_eq!(left(), 1, "a process that is killed removes nothing");
+    let mut other = lustrine();
+    other.args(["selftest", "--test", "ping", "--concurrency", "1", "--time", "3600"]);
+    let mut other = Running::start(other.env("TMPDIR", &private));
+    other.wait_for("ping");
+    assert_eq!(left(), 1, "the new one only");
+    // The directory of a run that goes on stays.
+    finish(&mut start("0.2", PLAN)).ok();
+    assert_eq!(left(), 1);
+    other.signal(Signal::INT);
+    other.end().expect_code(130);
+    assert_eq!(left(), 0);
+}
+
+#[test]
 fn a_dry_run_shows_the_plan_and_a_time_applies_to_all_points() {
     let scratch = Scratch::new();
     let args = ["--dry-run", "--time", "3", "--group", "clients=10.0.0.[1-2]@tcp"];

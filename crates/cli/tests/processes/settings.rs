@@ -113,7 +113,7 @@ fn a_bad_file_is_refused_with_the_position() {
     for (text, place, words) in cases {
         let file = scratch.write("bad.yaml", text);
         let place = format!("{}:{place}", file.display());
-        finish(&mut configured(&file)).expect_error(&[&place, words]);
+        finish(&mut configured(&file)).expect_bad_input(&[&place, words]);
     }
     // The same file, read leniently, is a warning.
     let ip = loopback();
@@ -123,7 +123,7 @@ fn a_bad_file_is_refused_with_the_position() {
         free_port(ip)
     );
     let file = scratch.write("kernel.yaml", &text);
-    finish(&mut configured(&file)).expect_error(&["kernel.yaml:2:1:", "route"]);
+    finish(&mut configured(&file)).expect_bad_input(&["kernel.yaml:2:1:", "route"]);
     let mut lenient = configured(&file);
     lenient.args(["--lenient", "--control"]).arg(scratch.file("node.sock"));
     let mut node = Running::start(&mut lenient);
@@ -131,7 +131,7 @@ fn a_bad_file_is_refused_with_the_position() {
     let warned = |line: &str| line.contains(" WARN ") && line.contains("kernel.yaml:2:1: ignored:");
     assert!(node.stderr().lines().any(warned), "no warning in\n{}", node.stderr());
 
-    finish(&mut configured(&scratch.file("none.yaml"))).expect_error(&[
+    finish(&mut configured(&scratch.file("none.yaml"))).expect_bad_input(&[
         "cannot read",
         "none.yaml",
         "No such file",

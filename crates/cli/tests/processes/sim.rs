@@ -97,16 +97,16 @@ fn all_errors_of_a_bad_file_are_reported_and_no_file_is_changed() {
         scratch.write("bad.yaml", &SHORT.replace("1 ms", "1").replace("concurrency: 2", "x: 1"));
     let json = scratch.write("old.json", "yesterday");
     let mut command = sim(&["run", "--json"], &file);
-    finish(command.arg(&json)).expect_error(&[
+    finish(command.arg(&json)).expect_bad_input(&[
         "bad.yaml:3:50: \"x\" is not known in a load; allowed: from, to,",
         "bad.yaml:3:65: warm_up cannot be \"1\": the unit is missing; allowed:",
     ]);
     assert_eq!(fs::read_to_string(&json).unwrap(), "yesterday");
     let good = scratch.write("good.yaml", SHORT);
     finish(&mut sim(&["run", "--set", "concurrency=0"], &good))
-        .expect_error(&["--set concurrency=0: concurrency cannot be \"0\""]);
+        .expect_bad_input(&["--set concurrency=0: concurrency cannot be \"0\""]);
     finish(&mut sim(&["run"], &scratch.file("none.yaml")))
-        .expect_error(&["cannot read", "none.yaml"]);
+        .expect_bad_input(&["cannot read", "none.yaml"]);
     finish(&mut sim(&["run", "--report", "-"], &good))
         .expect_code(2)
         .expect_stderr(&["--report writes a page for a browser to a file"]);
@@ -116,7 +116,7 @@ fn all_errors_of_a_bad_file_are_reported_and_no_file_is_changed() {
         .expect_stderr(&["ends before it begins", "examples are"]);
     // One of several is invalid: none is run.
     finish(&mut sim(&["sweep", "--vary", "concurrency=1,2000"], &good))
-        .expect_error(&["--vary concurrency=2000: concurrency cannot be \"2000\""]);
+        .expect_bad_input(&["--vary concurrency=2000: concurrency cannot be \"2000\""]);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn the_swarm_runs_seeds_and_plans() {
 
     fs::write(&bad, text.replace("\"links\"", "\"linkz\"")).expect("a file");
     let done = seeds(&["--plan", bad.to_str().expect("UTF-8")]);
-    assert_eq!(done.code, Some(1), "{done:#?}");
+    assert_eq!(done.code, Some(2), "{done:#?}");
     assert!(done.stderr.contains("unknown field `linkz`"), "{done:#?}");
     assert_eq!(seeds(&["--seeds", "5..5"]).code, Some(2));
 }
@@ -301,15 +301,15 @@ fn an_error_in_a_trace_is_reported_with_its_line() {
     let text = fs::read_to_string(&trace).expect("it was written");
     let mut lines: Vec<&str> = text.lines().collect();
     let cut = scratch.write("cut.trace", &lines[..40].join("\n"));
-    replay(&cut).expect_error(&["cut.trace: the file ends after 39 of 50 steps"]);
+    replay(&cut).expect_bad_input(&["cut.trace: the file ends after 39 of 50 steps"]);
     lines[7] = "{\"t\":0}";
     let odd = scratch.write("odd.trace", &lines.join("\n"));
-    replay(&odd).expect_error(&["odd.trace: line 8: ", "expected a step such as {\"t\":1000,"]);
+    replay(&odd).expect_bad_input(&["odd.trace: line 8: ", "expected a step such as {\"t\":1000,"]);
     let long = scratch.write("long.trace", &"x".repeat(100_000));
-    replay(&long).expect_error(&["long.trace: line 1: ", "a step has 4096 at most"]);
+    replay(&long).expect_bad_input(&["long.trace: line 1: ", "a step has 4096 at most"]);
     let odd = scratch.file("bytes.trace");
     fs::write(&odd, [0xff, 0xfe, b'\n']).expect("a file");
-    replay(&odd).expect_error(&["line 1: not UTF-8 text"]);
-    replay(&file).expect_error(&["short.yaml: line 1: this is no trace"]);
-    replay(&scratch.file("none.trace")).expect_error(&["cannot read", "none.trace"]);
+    replay(&odd).expect_bad_input(&["line 1: not UTF-8 text"]);
+    replay(&file).expect_bad_input(&["short.yaml: line 1: this is no trace"]);
+    replay(&scratch.file("none.trace")).expect_bad_input(&["cannot read", "none.trace"]);
 }

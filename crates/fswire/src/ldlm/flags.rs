@@ -11,7 +11,7 @@ wire_flags! {
         BLOCK_CONV = 0x4;
         /// Replay: it was waiting.
         BLOCK_WAIT = 0x8;
-        /// Never wait, call nobody back.
+        /// Never wait, and send no callback to a holder.
         SPECULATIVE = 0x10;
         /// Reply and CP_CALLBACK: somebody wants this lock already.
         AST_SENT = 0x20;

@@ -1,17 +1,14 @@
 //! Why a request failed: what happened, where, and what to do next.
 
-use std::net::UdpSocket;
-
 use lustrine_lnet::driver_report::DialPhase;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::topology::Identity;
+use lustrine_selftest::console::{NodeReply, Reply};
 use lustrine_wire::nid::Nid;
 
 use crate::error::CallError;
 use crate::handle::NodeHandle;
-
-/// Any port will do to look up a route.
-const ACCEPTOR_PORT: u16 = 988;
+use crate::snapshot::LoopReport;
 
 /// The call that needs more than the answer to a ping.
 pub(super) const DISCOVER: &str = "discover";
@@ -44,22 +41,39 @@ struct Call {
 }
 
 impl NodeHandle {
+    /// The error of a request that ended with this status.
     pub(super) fn failed(&self, what: &'static str, nid: Nid, status: Status) -> CallError {
-        // A host that does not answer ARP is unreachable after some seconds, and silent before: it
-        // is the same to the user, whenever a command asks.
-        let (status, reached) = match status {
-            Status::Unreachable if self.has_route(nid) => (Status::TimedOut, Reached::Nothing),
-            Status::TimedOut => match self.reached(nid) {
-                Reached::Failed(before) => (before, Reached::Unknown),
-                reached => (status, reached),
-            },
-            status => (status, Reached::Unknown),
-        };
+        let reports = self.reports().unwrap_or_default();
+        let (status, reached) = cause(status, &nid, &reports);
+        let hint = hint(&self.attempt(what, nid), self.port_towards(nid), status, reached);
+        CallError::Failed { what, nid, status, hint }
+    }
+
+    /// Adds to the replies of a console what `lustrine ping` says of the same failures.
+    pub(crate) fn explain(&self, replies: &mut [NodeReply]) {
+        if replies.iter().all(|said| status_of(said).is_none()) {
+            return;
+        }
+        let reports = self.reports().unwrap_or_default();
+        for said in replies {
+            let Some(status) = status_of(said) else { continue };
+            let (status, reached) = cause(status, &said.nid, &reports);
+            // A node that is connected and does not answer may only have no selftest service.
+            if status == Status::TimedOut && matches!(reached, Reached::Node | Reached::Unknown) {
+                continue;
+            }
+            let call = self.attempt("selftest", said.nid);
+            let hint = hint(&call, self.port_towards(said.nid), status, reached);
+            if let Reply::None { why, .. } = &mut said.reply {
+                why.push_str(&hint);
+            }
+        }
+    }
+
+    fn attempt(&self, what: &'static str, nid: Nid) -> Call {
         let info = self.info();
         let ours = info.nids.iter().find(|ours| ours.net() == nid.net()).copied();
-        let call = Call { what, nid, identity: info.identity, ours };
-        let hint = hint(&call, self.port_towards(nid), status, reached);
-        CallError::Failed { what, nid, status, hint }
+        Call { what, nid, identity: info.identity, ours }
     }
 
     /// The TCP port at which a NID is dialled; `None` if no interface is on its net.
@@ -68,35 +82,44 @@ impl NodeHandle {
         let ours = info.nids.iter().position(|ours| ours.net() == nid.net())?;
         info.ports.get(ours).copied()
     }
+}
 
-    /// Whether an interface of this node is on the net of a NID, and the machine has a route to it.
-    fn has_route(&self, nid: Nid) -> bool {
-        let info = self.info();
-        let Some(ours) = info.nids.iter().find(|ours| ours.net() == nid.net()) else {
-            return false;
-        };
-        let never_dialled =
-            info.identity == Identity::Userland && nid.ip().is_some_and(|ip| ip.is_ipv6());
-        let (Some(from), Some(to)) = (ours.ip(), nid.ip()) else { return false };
-        // Connecting a datagram socket sends nothing; it only consults the routing table.
-        let routed = || UdpSocket::bind((from, 0))?.connect((to, ACCEPTOR_PORT));
-        !never_dialled && routed().is_ok()
+fn status_of(said: &NodeReply) -> Option<Status> {
+    match &said.reply {
+        Reply::None { status, .. } => *status,
+        Reply::Refused(_) | Reply::Good(_) => None,
     }
+}
 
-    fn reached(&self, nid: Nid) -> Reached {
-        let reports = self.reports().unwrap_or_default();
-        let links = reports.iter().flat_map(|report| &report.links);
-        links.filter(|link| link.id.nid == nid).fold(Reached::Unknown, |reached, link| {
-            match link.dialling {
-                _ if link.open() > 0 || reached == Reached::Node => Reached::Node,
-                Some(DialPhase::AwaitingPeer) => Reached::Tcp,
-                Some(DialPhase::Refused) => Reached::Refusal,
-                Some(DialPhase::Connecting) => Reached::Nothing,
-                Some(DialPhase::Failed(status)) => Reached::Failed(status),
-                None => reached,
-            }
-        })
+/// The status that a failure has for a user, and how far a connection to the peer got.
+fn cause(status: Status, nid: &Nid, reports: &[LoopReport]) -> (Status, Reached) {
+    let (status, reached) = match status {
+        Status::TimedOut => match reached(nid, reports) {
+            Reached::Failed(before) => (before, Reached::Unknown),
+            reached => (status, reached),
+        },
+        status => (status, Reached::Unknown),
+    };
+    match status {
+        // A host that does not answer ARP is silent at first, and unreachable after some seconds:
+        // it is the same to the user, whenever a command asks.
+        Status::HostUnreachable => (Status::TimedOut, Reached::Nothing),
+        status => (status, reached),
     }
+}
+
+fn reached(nid: &Nid, reports: &[LoopReport]) -> Reached {
+    let links = reports.iter().flat_map(|report| &report.links);
+    links.filter(|link| link.id.nid == *nid).fold(Reached::Unknown, |reached, link| {
+        match link.dialling {
+            _ if link.open() > 0 || reached == Reached::Node => Reached::Node,
+            Some(DialPhase::AwaitingPeer) => Reached::Tcp,
+            Some(DialPhase::Refused) => Reached::Refusal,
+            Some(DialPhase::Connecting) => Reached::Nothing,
+            Some(DialPhase::Failed(status)) => Reached::Failed(status),
+            None => reached,
+        }
+    })
 }
 
 /// What to do next.

@@ -76,6 +76,18 @@ fn rate_verdicts(base: &Results, other: &Results) -> Vec<Verdict> {
 }
 
 #[test]
+fn a_repeated_value_is_shown_as_its_median_and_two_as_their_mean() {
+    let (two, three) = (run(&[(1, &[60.0, 50.0])]), run(&[(1, &[110.0, 55.0, 80.0])]));
+    let compared = compare(("a", &two), ("b", &three));
+    let rate =
+        compared.values.iter().find(|value| value.metric == Metric::MibPerS).expect("a rate");
+    assert_eq!((rate.base.median, rate.other.median), (55.0, 80.0));
+    let text = compared.text();
+    assert!(text.contains("median") && !text.contains("middle"), "{text}");
+    assert!(text.contains("55.0 MiB/s") && text.contains("+45.5%"), "{text}");
+}
+
+#[test]
 fn a_change_is_judged_by_the_ranges_of_the_repetitions() {
     let base = run(&[(1, &[100.0, 104.0, 108.0]), (8, &[900.0]), (64, &[50.0, 60.0])]);
     let other = run(&[(1, &[109.0, 110.0, 120.0]), (8, &[9.0]), (64, &[60.0, 70.0])]);

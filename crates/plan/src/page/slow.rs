@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lustrine_report::numbers::{grouped_count, percent, size};
 use lustrine_wire::nid::Nid;
 
-use crate::lines::Metric;
+use crate::lines::{Metric, median};
 use crate::model::TestKind;
 use crate::table::Combination;
 
@@ -98,10 +98,9 @@ impl Pairs {
         values
     }
 
-    /// The middle value; of an even number, the lower one. `None` without pairs.
+    /// The median; of an even number, the mean of the two in the middle. `None` without pairs.
     pub(super) fn median(&self) -> Option<f64> {
-        let values = self.sorted();
-        values.get(values.len().checked_sub(1)? / 2).copied()
+        median(&self.sorted())
     }
 
     /// The slow pairs.

@@ -20,7 +20,7 @@ fn keep(best: &mut Best, value: f64, name: &str) {
     }
 }
 
-/// The numbers, and what they are. As in the tables the middle one of several repetitions counts;
+/// The numbers, and what they are. As in the tables the median one of several repetitions counts;
 /// rates are those of all clients of one test together.
 pub(super) fn tiles(results: &Results) -> Vec<(String, String)> {
     let (mut bytes, mut operations, mut least): (Best, Best, Best) = (None, None, None);

@@ -229,7 +229,7 @@ impl Import {
             self.finish(key, Ok(reply));
         } else {
             let user = request.args.user;
-            let told = core::mem::replace(&mut request.done, true);
+            let was_done = core::mem::replace(&mut request.done, true);
             self.set_stage(key, Stage::Kept);
             self.give_back(key);
             if let Some(other) = self.kept.insert(body.transno, key) {
@@ -238,7 +238,7 @@ impl Import {
                 self.drop_kept(other);
                 self.drop_kept(key);
             }
-            if !told {
+            if !was_done {
                 self.actions.push_back(Action::Done { key, user, result: Ok(reply) });
             }
         }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use lustrine_lnet::status::Status;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{ClientStats, Counters, Sid};
 use serde::{Deserialize, Serialize};
@@ -350,6 +351,10 @@ pub enum Reply {
         errno: i32,
         /// What happened, for people.
         why: String,
+        /// The status of LNet, if that is the reason; for the owner of the console, which can say
+        /// more in `why`. It is not part of an encoded answer.
+        #[serde(skip)]
+        status: Option<Status>,
     },
     /// The node refused, with an errno.
     Refused(u32),

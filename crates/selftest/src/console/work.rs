@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{Body, ClientStats, EXTENSIONS_MAGIC, FEATURES_KNOWN, Message, Sid};
@@ -49,7 +50,7 @@ impl Work {
 
     pub(super) fn expect(&mut self, order: u64, nid: Nid) {
         self.missing.insert(order, self.said.len());
-        let reply = Reply::None { errno: 0, why: String::new() };
+        let reply = Reply::None { errno: 0, why: String::new(), status: None };
         self.said.push(NodeReply { nid, state: NodeState::Unknown, reply, holder: None });
     }
 
@@ -114,7 +115,8 @@ pub(super) fn observe(
             let absent = is_absence(*failure, long);
             let why = failure.to_string();
             let state = if absent { NodeState::Down } else { before };
-            (state, Reply::None { errno: errno_of(*failure, long), why })
+            let (errno, status) = (errno_of(*failure, long), status_of(*failure));
+            (state, Reply::None { errno, why, status })
         }
     };
     if let Some(node) = session.and_then(|session| session.nodes.get_mut(nid)) {
@@ -194,7 +196,7 @@ fn reply(message: &Message, put: &[u8], disagrees: bool, ours: Option<Sid>) -> R
             Ok(stats) => Reply::Good(Detail::ClientStats(Box::new(stats))),
             Err(error) => {
                 let errno = -(errno::EBADMSG as i32);
-                Reply::None { errno, why: error.to_string() }
+                Reply::None { errno, why: error.to_string(), status: None }
             }
         },
         (Some(0), _) => Reply::Good(Detail::None),
@@ -225,6 +227,16 @@ fn is_absence(failure: RpcError, long: bool) -> bool {
         | RpcError::BadReply
         | RpcError::Local(_)
         | RpcError::Aborted => false,
+    }
+}
+
+/// The status of LNet that a failure has.
+fn status_of(failure: RpcError) -> Option<Status> {
+    match failure {
+        RpcError::TimedOut => Some(Status::TimedOut),
+        RpcError::Send(status) | RpcError::Receive(status) => Some(status),
+        RpcError::Bulk(status) | RpcError::PeerLost(status) => Some(status),
+        RpcError::BadReply | RpcError::Aborted | RpcError::Local(_) => None,
     }
 }
 

@@ -188,10 +188,10 @@ impl Network {
             return self.forget_if_over(connection);
         }
         let Some(home) = self.home_of(remote.ip()) else {
-            return self.fail_dial(near, IoError::Unreachable, NO_SUCH_HOST);
+            return self.fail_dial(near, IoError::HostUnreachable, NO_SUCH_HOST);
         };
         if self.is_carried(from, home) && self.fabric.hops(from, home, connection).is_none() {
-            return self.fail_dial(near, IoError::Unreachable, NO_SUCH_HOST);
+            return self.fail_dial(near, IoError::HostUnreachable, NO_SUCH_HOST);
         }
         if self.is_cut(from, home, connection) || self.deaf.contains(&(from, home)) {
             if self.now.since(since) >= SYN_GIVE_UP {
@@ -202,7 +202,7 @@ impl Network {
                 .add(self.now + SYN_AGAIN, NetworkEvent::Syn { connection, since });
         }
         if !self.hosts[home.0 as usize].up {
-            return self.fail_dial(near, IoError::Unreachable, NO_SUCH_HOST);
+            return self.fail_dial(near, IoError::HostUnreachable, NO_SUCH_HOST);
         }
         let found = self.connections.get_mut(&connection).expect("it was just there");
         found.ends[1].host = home;

@@ -229,7 +229,7 @@ fn dials_fail_as_they_do_in_linux() {
     assert_eq!(dial(address(2, 988)), (Ok(()), Nanos(100_000)));
     assert_eq!(dial(address(2, 80)), (Err(IoError::Refused), Nanos(100_000)));
     let (absent, after) = dial(address(9, 988));
-    assert_eq!(absent, Err(IoError::Unreachable));
+    assert_eq!(absent, Err(IoError::HostUnreachable));
     assert!(after >= NO_SUCH_HOST);
     pair.net.sever(pair.one, pair.two);
     let sock = pair.net.connect(pair.one, None, SourcePort::Any, address(2, 988)).unwrap();

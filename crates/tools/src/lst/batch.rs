@@ -203,7 +203,9 @@ impl<O: Env> Lst<'_, O> {
             let (wanted, text) = match (state(one), &one.reply) {
                 (State::Running, _) => (active, "Running".to_owned()),
                 (State::Idle, _) => (idle, "Idle".to_owned()),
-                (_, Reply::None { errno, why }) => (error, said_more(&errno::text(*errno), why)),
+                (_, Reply::None { errno, why, .. }) => {
+                    (error, said_more(&errno::text(*errno), why))
+                }
                 (_, Reply::Refused(status)) => (error, errno::text(*status as i32).into_owned()),
                 (_, Reply::Good(_)) => (error, "no answer to the question".to_owned()),
             };

@@ -119,7 +119,7 @@ impl<O: Env> Lst<'_, O> {
         };
         let node = id(&said.nid);
         self.say(format!("\t{node}: {} [session: {name} id: {console}]", said.state));
-        if let Reply::None { errno, why } = &said.reply {
+        if let Reply::None { errno, why, .. } = &said.reply {
             let text = said_more(&errno::text(*errno), why);
             self.warn(format!("ping RPC failed on {node}: {text}"));
         }

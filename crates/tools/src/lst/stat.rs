@@ -150,7 +150,7 @@ impl<O: Env> Lst<'_, O> {
                 }
                 line
             }
-            Reply::None { errno, why } => {
+            Reply::None { errno, why, .. } => {
                 let why = said_more(&errno::text(*errno), why);
                 format!("RPC failure, can't show error on {node} ({why})")
             }

@@ -160,7 +160,7 @@ impl<O: Env> Lst<'_, O> {
         for one in said {
             match &one.reply {
                 Reply::Good(_) => {}
-                Reply::None { errno, why } => {
+                Reply::None { errno, why, .. } => {
                     let text = said_more(&errno::text(*errno), why);
                     self.warn(format!("{op} RPC failed on {}: {text}", id(&one.nid)));
                 }

@@ -93,7 +93,7 @@ impl ConsoleClient {
     fn running_node(&self) -> Result<Option<RunningNode>, ConsoleError> {
         access::running_node(&self.node, &self.choice, None).map_err(|failure| {
             ConsoleError::Failed(match failure {
-                Failure::Failed(text) | Failure::Usage(text) => text,
+                Failure::Failed(text) | Failure::Usage(text) | Failure::Input(text) => text,
                 other => format!("{other:?}"),
             })
         })

@@ -14,7 +14,7 @@ use lustrine_wire::nid::Net;
 
 use super::console_client;
 use crate::commands::node::watch_stdin;
-use crate::common::{NodeOptions, start_for_command};
+use crate::common::{NodeOptions, start_and_listen_if_permitted, start_for_command};
 use crate::output::{Failure, print_error};
 
 /// How often the daemon checks whether its session exists.
@@ -47,7 +47,12 @@ pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
     }
     // A console sends little; one CPT is enough.
     config.tunables.loops.cpu_npartitions = 1;
-    let node = start_for_command(&config)?;
+    // The user has the last word about listening.
+    let listens = args.node.accept.is_some() || args.node.basic.config.is_some();
+    let node = match listens {
+        true => start_for_command(&config)?,
+        false => start_and_listen_if_permitted(config)?,
+    };
     let mut control = socket.serve(node.handle()).map_err(|error| error.to_string())?;
     stay(&node, &signals, args.key);
     // `lst end_session` waits for the end of its connection: the address is free then.

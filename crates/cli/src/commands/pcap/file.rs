@@ -213,7 +213,7 @@ impl Frames {
 }
 
 impl Interface {
-    /// Nanoseconds since 1970, held within what 64 bits can tell.
+    /// Nanoseconds since 1970, at most what 64 bits hold.
     fn time_ns(&self, stamp: u64) -> u64 {
         let ns = u128::from(stamp) * u128::from(NS_PER_S) / u128::from(self.resolution);
         let ns = u64::try_from(ns).unwrap_or(u64::MAX);

@@ -11,8 +11,8 @@ use lustrine_fswire::rpc::{Kind, Reply, Request};
 
 use super::describe::Payload;
 
-/// What tells most about a request or a reply, by its place among the fields, and its name on
-/// the line. Whatever is there and not empty is printed.
+/// The most important fields of a request or a reply: the place among all fields, and the name on
+/// the line. Those that are there and not empty are printed.
 const TELLING: [(&str, &str); 42] = [
     ("target", "target"),
     ("data.flags", "flags"),

@@ -14,7 +14,7 @@ use serde::de::IgnoredAny;
 
 use crate::commands::sim::saved::Saved;
 
-/// The keys that tell which document it is.
+/// The keys that distinguish the documents.
 #[derive(Deserialize)]
 struct Outline {
     points: Option<IgnoredAny>,

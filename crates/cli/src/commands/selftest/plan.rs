@@ -74,10 +74,10 @@ impl PlanArgs {
 
 /// Runs the command.
 pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Failure> {
-    let cannot = |error| format!("cannot read {}: {error}", file.display());
+    let cannot = |error| Failure::Input(format!("cannot read {}: {error}", file.display()));
     let text = fs::read_to_string(file).map_err(cannot)?;
     let mut plan = Plan::parse(&text, &file.display().to_string())
-        .map_err(|why| Failure::Usage(why.to_string()))?;
+        .map_err(|why| Failure::Input(why.to_string()))?;
     if let Some(seconds) = args.time {
         let time = Nanos((seconds * 1e9) as u64);
         plan.steps.iter_mut().for_each(|step| step.time = time);
@@ -437,7 +437,7 @@ fn given(plan: &Plan, args: &PlanArgs) -> Result<Vec<Option<Vec<Nid>>>, Failure>
         };
         let mut seen = std::collections::BTreeSet::new();
         let nids = nids::list(words, resolve)
-            .map_err(|why| Failure::Failed(format!("group {}: {why}", group.name)))?;
+            .map_err(|why| Failure::Input(format!("group {}: {why}", group.name)))?;
         Ok(Some(nids.into_iter().filter(|nid| seen.insert(*nid)).collect()))
     };
     plan.groups.iter().map(of).collect()

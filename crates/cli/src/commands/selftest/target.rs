@@ -11,9 +11,9 @@ use lustrine_control::{Answer, Request};
 use lustrine_node::control;
 use lustrine_plan::NodeSettings;
 use lustrine_wire::nid::{Net, Nid};
-use tempfile::TempDir;
 
 use super::children::{Guard, free_port, node_command, spawn, stop, wait_for};
+use super::run_dir::RunDir;
 use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
@@ -38,8 +38,8 @@ struct Started {
     raw_addr: SocketAddr,
     control: PathBuf,
     port: u16,
-    /// A private directory (mode 0700) with the node's control socket.
-    _dir: TempDir,
+    /// The directory with the node's control socket.
+    _dir: RunDir,
 }
 
 impl Target {
@@ -53,10 +53,7 @@ impl Target {
         let program = std::env::current_exe()
             .map_err(|error| format!("cannot find the file of this program: {error}"))?;
         let port = free_port(TARGET_IP).map_err(|error| format!("no free TCP port: {error}"))?;
-        let dir = tempfile::Builder::new()
-            .prefix("lustrine-selftest-")
-            .tempdir()
-            .map_err(|error| format!("cannot make a temporary directory: {error}"))?;
+        let dir = RunDir::new()?;
         let control = dir.path().join("control.sock");
         let mut command = node_command(&program, options, (TARGET_IP, port), &control);
         // From here on, every error must stop the processes.

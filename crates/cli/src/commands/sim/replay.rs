@@ -179,7 +179,8 @@ fn step_by_step(args: &ReplayArgs, trace: &Trace, rpcs: &[Rpc]) -> Result<(), Fa
 /// Reads a trace line by line, and never more of a line than the longest permitted one.
 fn read(args: &ReplayArgs) -> Result<Trace, Failure> {
     let shown = if args.is_stdin() { "standard input".to_owned() } else { args.name() };
-    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{shown}: {error}"));
+    let failed = |error: &dyn std::fmt::Display| Failure::Input(format!("{shown}: {error}"));
+    let cannot = |error| Failure::Input(format!("cannot read {shown}: {error}"));
     let mut file: Box<dyn BufRead> = if args.is_stdin() {
         let stdin = io::stdin();
         if stdin.is_terminal() {
@@ -188,7 +189,7 @@ fn read(args: &ReplayArgs) -> Result<Trace, Failure> {
         Box::new(stdin.lock())
     } else {
         let file = File::open(&args.file);
-        Box::new(BufReader::new(file.map_err(|error| format!("cannot read {shown}: {error}"))?))
+        Box::new(BufReader::new(file.map_err(cannot)?))
     };
     let mut reader = TraceReader::default();
     let mut line = Vec::new();
@@ -196,12 +197,12 @@ fn read(args: &ReplayArgs) -> Result<Trace, Failure> {
         line.clear();
         let limit = LINE_MAX as u64 + 2;
         let read = file.by_ref().take(limit).read_until(b'\n', &mut line);
-        if read.map_err(|error| format!("cannot read {shown}: {error}"))? == 0 {
+        if read.map_err(cannot)? == 0 {
             break;
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         let text = std::str::from_utf8(text).map_err(|_| {
-            format!("{shown}: line {number}: not UTF-8 text; a trace is lines of JSON")
+            failed(&format!("line {number}: not UTF-8 text; a trace is lines of JSON"))
         })?;
         reader.line(text).map_err(|error| failed(&error))?;
     }

@@ -139,7 +139,8 @@ pub(super) fn run(args: &SwarmArgs) -> Result<(), Failure> {
 fn run_one(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
     let text = read(path)?;
     let plan: SwarmPlan = serde_json::from_str(&text)
-        .map_err(|error| format!("{}: not a scenario of sim swarm: {error}", path.display()))?;
+        .map_err(|error| format!("{}: not a scenario of sim swarm: {error}", path.display()))
+        .map_err(Failure::Input)?;
     let mut out = String::new();
     let trace_file = trace_path.map(ReportFile::open).transpose()?;
     check_distinct(path, &[&trace_file])?;

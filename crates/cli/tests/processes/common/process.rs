@@ -102,6 +102,15 @@ impl Finished {
         failed.expect_stderr(words)
     }
 
+    /// Asserts the exit status of a usage error or a bad input file, and an error message that
+    /// contains all of these words.
+    #[track_caller]
+    pub(crate) fn expect_bad_input(self, words: &[&str]) -> Finished {
+        let failed = self.expect_code(2);
+        assert!(failed.stderr.contains("lustrine: "), "no error of ours in {failed:#?}");
+        failed.expect_stderr(words)
+    }
+
     /// Asserts that standard error contains these words.
     #[track_caller]
     pub(crate) fn expect_stderr(self, words: &[&str]) -> Finished {

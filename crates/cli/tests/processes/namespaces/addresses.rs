@@ -86,6 +86,10 @@ fn a_node_in_another_namespace_is_not_the_running_node() {
     lst(&["end_session"]).ok();
 }
 
+/// What every tool says of a host that does not answer.
+const ADVICE: &str = "TCP port 988 there does not accept a connection: the host is down, or a \
+                      firewall drops the packets";
+
 #[test]
 fn the_tools_agree_about_a_dead_host() {
     let Some([here, there]) = NetNs::several() else { return };
@@ -94,7 +98,11 @@ fn the_tools_agree_about_a_dead_host() {
     let tool = |words: &[&str]| {
         let control = node.control();
         let control = ["--control", control.to_str().expect("UTF-8")];
-        let done = finish(&mut here.lustrine(&[&words[..1], &control, &words[1..]].concat()));
+        let mut command = here.lustrine(&[&words[..1], &control, &words[1..]].concat());
+        finish(command.env("LST_SESSION", "7"))
+    };
+    let fails = |words: &[&str]| {
+        let done = tool(words);
         assert_ne!(done.code, Some(0), "{done:#?}");
         done.stdout + &done.stderr
     };
@@ -107,13 +115,31 @@ fn the_tools_agree_about_a_dead_host() {
         &["lnetctl", "ping", dead],
         &["lnetctl", "ping", "--timeout", "20", dead],
     ] {
-        let said = tool(words);
-        let expected = "Connection timed out (TCP port 988 there does not accept a connection: the \
-                        host is down, or a firewall drops the packets)";
-        assert!(said.contains(expected), "{words:?}: {said}");
+        let said = fails(words);
+        let expected = format!("Connection timed out ({ADVICE})");
+        assert!(said.contains(&expected), "{words:?}: {said}");
+    }
+    // A console says which errno it is, as that of a kernel, and the same advice.
+    tool(&["lst", "new_session", "s"]).ok();
+    let said = fails(&["lst", "add_group", "g", dead]);
+    let expected = format!(
+        "No route to host (the request could not be sent: the peer's host does not answer; \
+         {ADVICE})"
+    );
+    assert!(said.contains(&expected), "{said}");
+    tool(&["lst", "end_session"]).ok();
+    let scratch = Scratch::new();
+    let plan = scratch.file("plan.yaml");
+    let text = "name: p\ngroups: {c: 1, s: 1}\nsteps:\n- tests: [{do: ping, from: c, to: s}]\n";
+    std::fs::write(&plan, text).expect("a plan");
+    let plan = plan.to_str().expect("UTF-8");
+    let groups = ["--group", "c=10.213.0.1@tcp", "--group", "s=10.213.0.99@tcp"];
+    for words in [&[&["--plan", plan], &groups[..]].concat()[..], &["--to", dead]] {
+        let said = fails(&[&["selftest"], words].concat());
+        assert!(said.contains(ADVICE), "{words:?}: {said}");
     }
     // Without a route it is another matter.
-    let said = tool(&["lctl", "ping", "10.99.0.1@tcp", "20"]);
+    let said = fails(&["lctl", "ping", "10.99.0.1@tcp", "20"]);
     assert!(said.contains("No route to host"), "{said}");
 }
 

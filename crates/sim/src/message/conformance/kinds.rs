@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
+use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverOffender, DriverPeer};
 use lustrine_lnet::lnd::{Action, Core, NiIndex};
 use lustrine_lnet::memory::{HasMemory, Span};
 use lustrine_lnet::status::Status;
@@ -346,6 +346,10 @@ impl Driver for OnBoth {
 
     fn take_notices(&mut self) -> Vec<DriverNotice> {
         self.0.take_notices()
+    }
+
+    fn take_offenders(&mut self) -> Vec<DriverOffender> {
+        self.0.take_offenders()
     }
 }
 

@@ -8,9 +8,9 @@ use lustrine_control::Request;
 use lustrine_node::control;
 use lustrine_plan::NodeSettings;
 use lustrine_wire::nid::{Net, Nid};
-use tempfile::TempDir;
 
 use crate::commands::selftest::children::{free_port, node_command, spawn, stop, wait_for};
+use crate::commands::selftest::run_dir::RunDir;
 use crate::common::NodeOptions;
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
@@ -29,8 +29,8 @@ pub(super) const NODES_MAX: u32 = 64;
 pub(super) struct LocalNodes {
     children: Vec<Child>,
     port: u16,
-    /// A private directory (mode 0700) with the nodes' control sockets.
-    dir: TempDir,
+    /// The directory with the nodes' control sockets.
+    dir: RunDir,
 }
 
 impl LocalNodes {
@@ -46,10 +46,7 @@ impl LocalNodes {
         let program = std::env::current_exe()
             .map_err(|error| format!("cannot find the file of this program: {error}"))?;
         let port = free_port(address(0)).map_err(|error| format!("no free TCP port: {error}"))?;
-        let dir = tempfile::Builder::new()
-            .prefix("lustrine-selftest-")
-            .tempdir()
-            .map_err(|error| format!("cannot make a temporary directory: {error}"))?;
+        let dir = RunDir::new()?;
         let mut nodes = LocalNodes { children: Vec::new(), port, dir };
         let mut guards = Vec::new();
         for index in 0..count {

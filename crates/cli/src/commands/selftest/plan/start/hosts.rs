@@ -307,14 +307,16 @@ fn read(words: &[String], what: &str) -> Result<Vec<String>, Failure> {
 
 /// The lists in a file, where `#` begins a comment.
 fn file(path: &str) -> Result<String, Failure> {
-    let cannot = |why: String| Failure::Failed(format!("cannot read {path}: {why}"));
+    let cannot = |why: String| Failure::Input(format!("cannot read {path}: {why}"));
     let about = std::fs::metadata(path).map_err(|error| cannot(error.to_string()))?;
     if about.len() > FILE_MAX {
         return Err(cannot("it has more than 1 MiB".to_owned()));
     }
     let text = std::fs::read_to_string(path).map_err(|error| cannot(error.to_string()))?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    Ok(lines.collect::<Vec<_>>().join(","))
+    let list = lines.collect::<Vec<_>>().join(",");
+    host_list(&list, NAMES_MAX).map_err(|why| Failure::Input(format!("{path}: {why}")))?;
+    Ok(list)
 }
 
 #[cfg(test)]

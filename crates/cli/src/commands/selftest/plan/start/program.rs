@@ -41,11 +41,14 @@ impl Program {
     /// When it cannot be read, or is no program of Linux.
     pub(super) fn read(path: Option<&str>) -> Result<Program, Failure> {
         let own = std::env::current_exe().unwrap_or_default();
+        let named = path.is_some();
         let shown = path.map_or_else(|| own.display().to_string(), str::to_owned);
         // The file of the running program may have been replaced or removed.
         let path = path.unwrap_or("/proc/self/exe");
-        let cannot =
-            |why: String| Failure::Failed(format!("cannot send the program {shown}: {why}"));
+        let cannot = |why: String| {
+            let said = format!("cannot send the program {shown}: {why}");
+            if named { Failure::Input(said) } else { Failure::Failed(said) }
+        };
         let about = Path::new(path).metadata().map_err(|error| cannot(error.to_string()))?;
         if !about.is_file() || about.len() > BYTES_MAX {
             return Err(cannot("it is not a file of at most 1 GiB".to_owned()));
@@ -185,7 +188,7 @@ mod tests {
     #[test]
     fn other_files_are_refused() {
         for path in ["/dev/null", "/no/such/file", "/etc/passwd"] {
-            assert!(matches!(Program::read(Some(path)), Err(Failure::Failed(_))), "{path}");
+            assert!(matches!(Program::read(Some(path)), Err(Failure::Input(_))), "{path}");
         }
     }
 }
