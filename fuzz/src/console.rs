@@ -192,7 +192,7 @@ fn inspect(answer: &Result<Answer, Refusal>) {
     match answer {
         Ok(Answer::Replies(said)) => {
             for one in said {
-                if let Reply::None { errno, why } = &one.reply {
+                if let Reply::None { errno, why, .. } = &one.reply {
                     assert!(*errno < 0 && !why.is_empty(), "{one:?}");
                 }
             }

@@ -150,7 +150,7 @@ impl<'a> World<'a> {
         let reply = match self.byte() {
             0..0xc0 => Reply::Good(self.detail(command)),
             0xc0..0xe0 => Reply::Refused(self.number() as u32),
-            _ => Reply::None { errno: self.number() as i32, why: self.name() },
+            _ => Reply::None { errno: self.number() as i32, why: self.name(), status: None },
         };
         let holder = (self.byte() & 1 != 0).then(|| self.holder());
         NodeReply { nid, state, reply, holder }
