@@ -26,8 +26,8 @@ mod values;
 #[command(
     name = "lustrine",
     version,
-    about = "LNet, the network of Lustre, in user space: nodes, selftest and diagnosis without \
-             kernel modules",
+    about = "Lustre in user space: its network with nodes, selftest and diagnosis, and files, \
+             without kernel modules",
     after_help = "To begin, run `lustrine selftest`: it starts two nodes on this machine and \
                   measures the path between them. Every command has --help.\n\nExit status: 0: \
                   success; 1: the operation failed; 2: usage error, or an input file that cannot \

@@ -10,7 +10,7 @@ use crate::common::{Scratch, finish, free_port, loopback, lustrine};
 
 /// Command lines, in the groups in which the file shows them. `DIR` is the test's directory, `IP`
 /// an address at which nothing listens, and `BUSY` an address and port at which something does.
-const CASES: [(&str, &[&str]); 10] = [
+const CASES: [(&str, &[&str]); 11] = [
     (
         "the program",
         &[
@@ -39,6 +39,23 @@ const CASES: [(&str, &[&str]); 10] = [
             "node --net tcp=10.0.0.1:99999",
             "node --net o2ib=ib0",
             "node --net tcp=no-such-interface",
+        ],
+    ),
+    (
+        "files",
+        &[
+            "fs",
+            "fs ls",
+            "fs ls /mnt/lustre",
+            "fs cat lustre://10.0.0.9/lustre/file",
+            "fs cat lustre://10.0.0.9@tpc/lustre/file",
+            "fs stat 10.0.0.9@tcp:/a-long-name/file",
+            "fs rm lustre://10.0.0.9@tcp/lustre",
+            "fs mkdir lustre://10.0.0.9@tcp/lustre/..",
+            "fs mv lustre://10.0.0.9@tcp/one/a lustre://10.0.0.9@tcp/two/a",
+            "fs put DIR/missing.yaml lustre://10.0.0.9@tcp/lustre/",
+            "fs put DIR lustre://10.0.0.9@tcp/lustre/",
+            "fs df lustre://10.0.0.9@tcp/lustre --timeout 0",
         ],
     ),
     (

@@ -12,7 +12,7 @@ use lustrine_fs::{Attr, FileSystem, FsUrl};
 use super::{ClientOptions, split, with_file_system};
 use crate::output::{Failure, print_error, write_error};
 
-/// Write files to standard output.
+/// Write a file to standard output.
 #[derive(Args, Debug)]
 pub(crate) struct CatArgs {
     /// The file
@@ -179,8 +179,8 @@ impl Copy<'_> {
         });
         bar.finish_and_clear();
         let closed = file.close();
-        read?;
-        closed?;
+        read.map_err(|failure| of_file(path, failure))?;
+        closed.map_err(|error| error.at(path))?;
         let permissions = fs::Permissions::from_mode(attr.mode & 0o777);
         part.as_file().set_permissions(permissions).map_err(|error| failed(&error))?;
         part.persist(to).map_err(|error| failed(&error.error))?;
@@ -233,8 +233,8 @@ pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
         });
         bar.finish_and_clear();
         let closed = file.close();
-        written?;
-        Ok(closed?)
+        written.map_err(|failure| of_file(path, failure))?;
+        Ok(closed.map_err(|error| error.at(path))?)
     })
 }
 
@@ -248,6 +248,14 @@ fn progress(quiet: bool, name: &str, len: u64) -> ProgressBar {
     let bar = ProgressBar::new(len).with_style(style);
     bar.set_message(name.rsplit('/').next().unwrap_or_default().to_owned());
     bar
+}
+
+/// Adds the path of the file to an error of a server, which names none.
+fn of_file(path: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Failed(error) => Failure::Failed(format!("{path}: {error}")),
+        other => other,
+    }
 }
 
 fn local(path: &Path, error: &io::Error) -> Failure {

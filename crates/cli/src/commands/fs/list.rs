@@ -8,7 +8,7 @@ use super::{ClientOptions, with_file_system};
 use crate::output::{Failure, print, print_error, print_json};
 use crate::values::utc;
 
-/// List directories.
+/// List a directory.
 #[derive(Args, Debug)]
 pub(crate) struct LsArgs {
     /// The directory or file
@@ -30,7 +30,7 @@ pub(crate) struct LsArgs {
     client: ClientOptions,
 }
 
-/// Show the attributes and the layout of a file.
+/// Show the attributes of a file.
 #[derive(Args, Debug)]
 pub(crate) struct StatArgs {
     /// The file
