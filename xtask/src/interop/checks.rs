@@ -2,6 +2,7 @@
 
 mod connections;
 mod faults;
+mod files;
 mod identity;
 mod lst;
 mod selftest;
@@ -33,6 +34,7 @@ pub(super) fn checks() -> Vec<Check> {
         userland::CHECKS,
         connections::CHECKS,
         faults::CHECKS,
+        files::CHECKS,
     ];
     areas.into_iter().flatten().copied().map(Check::from).collect()
 }

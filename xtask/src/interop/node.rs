@@ -15,7 +15,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// The interval at which a starting node is asked.
 const LOOK: Duration = Duration::from_millis(50);
 /// Any command of Lustrine that is not given a longer time.
-const COMMAND_LIMIT: Duration = Duration::from_secs(200);
+pub(super) const COMMAND_LIMIT: Duration = Duration::from_secs(200);
 
 /// A program and the namespace it runs in.
 #[derive(Clone, Debug)]

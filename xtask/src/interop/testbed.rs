@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 
 use super::lab::{Lab, Modules};
-use super::node::{Node, Program};
+use super::node::{COMMAND_LIMIT, Node, Program};
+use crate::process::{Finished, capture};
 
 /// The NID of Lustrine's usual node: the host's own address, lower than those of the kernel nodes.
 pub(super) const OURS: &str = "10.77.0.1@tcp";
@@ -92,6 +94,21 @@ impl Testbed {
             // A machine that has died already is no obstacle.
             let _ = self.lab.crash(machine);
         }
+    }
+
+    /// Whether a machine is up.
+    pub(super) fn is_up(&self, machine: &str) -> bool {
+        self.machines.contains_key(machine)
+    }
+
+    /// Runs a command of Lustrine without a node that runs.
+    pub(super) fn lustrine(&self, args: &[&str]) -> Result<Finished> {
+        capture(&mut self.program.command(args), COMMAND_LIMIT)
+    }
+
+    /// Such a command, to be run by the caller.
+    pub(super) fn lustrine_command(&self, args: &[&str]) -> Command {
+        self.program.command(args)
     }
 
     /// Runs a command in a kernel node; its output, if it succeeded.

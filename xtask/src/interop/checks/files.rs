@@ -1,0 +1,255 @@
+//! `lustrine fs` with kernel servers, and with a kernel client beside it.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Listed, holds, reason, succeeded};
+use crate::interop::lab::Modules;
+use crate::interop::testbed::Testbed;
+use crate::process::Finished;
+
+pub(super) const CHECKS: &[Listed] = &[
+    (
+        "files",
+        "files of a kernel client: plain, striped, PFL, data on the MDT, with a hole",
+        "the same checksums, and the same listing",
+        kernel_files,
+    ),
+    (
+        "files",
+        "files put into directories with these layouts",
+        "the kernel client reads the same bytes",
+        our_files,
+    ),
+    (
+        "files",
+        "data that a kernel client has not written back",
+        "read at once, with the right size",
+        unwritten,
+    ),
+    ("files", "mkdir, mv, ln, rm", "the kernel client sees each at once", names),
+    ("files", "a directory of 3,000 names", "listed whole", many),
+    ("files", "userland identity", "works as with the node identity", userland),
+    (
+        "files",
+        "the MDT and an OST fail over during copies",
+        "the copies go on; the same bytes",
+        fail_over,
+    ),
+    (
+        "files",
+        "the server loses power 10 s after the start of a copy",
+        "the copy goes on after the recovery; the same bytes",
+        power_cut,
+    ),
+];
+
+const URL: &str = "lustre://10.77.0.9@tcp/lustre";
+const MNT: &str = "/mnt/lustre";
+/// Bytes of a file that spans several stripes and components, and ends within a page.
+const LEN: u32 = 20_000_001;
+/// Directories with their default layouts.
+const LAYOUTS: &str = "mkdir -p plain striped pfl dom; lfs setstripe -c 2 -S 1M striped; \
+                       lfs setstripe -E 1M -c 1 -E 16M -c 2 -E -1 -c 2 pfl; \
+                       lfs setstripe -E 64K -L mdt -E -1 -c 1 dom";
+const DIRECTORIES: [&str; 4] = ["plain", "striped", "pfl", "dom"];
+
+/// Starts the server and a kernel client.
+fn file_system(testbed: &mut Testbed) -> Result<()> {
+    if !testbed.is_up("server") {
+        // Memory for the server.
+        testbed.forget_machines();
+    }
+    testbed.kernel("server", Modules::USUAL)?;
+    testbed.kernel("client1", Modules::USUAL)
+}
+
+fn fs(testbed: &Testbed, args: &[&str]) -> Result<Finished> {
+    let args: Vec<&str> = ["fs"].iter().chain(args).copied().collect();
+    testbed.lustrine(&args)
+}
+
+fn at(path: &str) -> String {
+    format!("{URL}/{path}")
+}
+
+/// The checksums of files as the kernel client sees them, by name.
+fn kernel_sums(testbed: &Testbed, dir: &str, names: &str) -> Result<Vec<String>> {
+    let sums = testbed.sh("client1", &format!("cd {MNT}/{dir} && md5sum {names}"))?;
+    let sums = sums.lines().filter_map(|line| line.split_whitespace().next());
+    Ok(sums.map(str::to_owned).collect())
+}
+
+/// The checksum of a file that `lustrine fs cat` writes.
+fn our_sum(testbed: &Testbed, path: &str) -> Result<String> {
+    let program = testbed.lustrine_file().display();
+    let url = at(path);
+    let file = testbed.lab().file("cat").display().to_string();
+    let command = format!("{program} fs cat {url} > {file} && md5sum < {file}");
+    let said = testbed.lab().on_host(&command)?;
+    Ok(said.split_whitespace().next().unwrap_or_default().to_owned())
+}
+
+/// A file of random bytes on this host.
+fn random(testbed: &Testbed, name: &str, len: u64) -> Result<(String, String)> {
+    let file = testbed.lab().file(name).display().to_string();
+    let said = testbed
+        .lab()
+        .on_host(&format!("head -c {len} /dev/urandom > {file} && md5sum < {file}"))?;
+    let sum = said.split_whitespace().next().context("a checksum")?;
+    Ok((file, sum.to_owned()))
+}
+
+fn kernel_files(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    let make = format!(
+        "mkdir -p {MNT}/kernel && cd {MNT}/kernel && {LAYOUTS} && \
+         head -c {LEN} /dev/urandom > plain/f && \
+         for d in striped pfl dom; do cp plain/f $d/; done && \
+         echo small > dom/small && truncate -s 5M hole && \
+         printf x | dd of=hole bs=1 seek=3000000 conv=notrunc 2>/dev/null && ln -sf plain/f link"
+    );
+    testbed.sh("client1", &make)?;
+    let names = ["plain/f", "striped/f", "pfl/f", "dom/f", "dom/small", "hole", "link"];
+    let wanted = kernel_sums(testbed, "kernel", &names.join(" "))?;
+    for (name, wanted) in names.iter().zip(&wanted) {
+        let seen = our_sum(testbed, &format!("kernel/{name}"))?;
+        ensure!(seen == *wanted, "{name}: {seen}, and the kernel client has {wanted}");
+    }
+    let listing = succeeded(fs(testbed, &["ls", "-R", &at("kernel")])?)?;
+    let mut ours: Vec<&str> = listing.lines().collect();
+    ours.sort_unstable();
+    let find = format!("cd {MNT}/kernel && find . -mindepth 1 | sed 's,^./,,'");
+    let theirs = testbed.sh("client1", &find)?;
+    let mut theirs: Vec<&str> = theirs.lines().collect();
+    theirs.sort_unstable();
+    ensure!(ours == theirs, "we list {ours:?}, the kernel client {theirs:?}");
+    Ok(format!("{} files and the listing are the same", names.len()))
+}
+
+fn our_files(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    testbed.sh("client1", &format!("mkdir -p {MNT}/ours && cd {MNT}/ours && {LAYOUTS}"))?;
+    let (file, sum) = random(testbed, "random", u64::from(LEN))?;
+    let (empty, empty_sum) = random(testbed, "empty", 0)?;
+    for dir in DIRECTORIES {
+        succeeded(fs(testbed, &["put", "-q", &file, &at(&format!("ours/{dir}/"))])?)?;
+        succeeded(fs(testbed, &["put", "-q", &empty, &at(&format!("ours/{dir}/"))])?)?;
+        let seen = kernel_sums(testbed, &format!("ours/{dir}"), "random empty")?;
+        let wanted = [sum.clone(), empty_sum.clone()];
+        ensure!(seen == wanted, "{dir}: the kernel client reads {seen:?}, {wanted:?} were put");
+    }
+    let again = fs(testbed, &["put", "-q", &file, &at("ours/plain/random")])?;
+    holds(&reason(&again), "file exists")?;
+    succeeded(fs(testbed, &["put", "-q", "-f", &empty, &at("ours/plain/random")])?)?;
+    let seen = kernel_sums(testbed, "ours/plain", "random")?;
+    ensure!(seen == [empty_sum], "a file that was replaced has {seen:?}");
+    Ok("8 files of 4 layouts, one replaced".to_owned())
+}
+
+fn unwritten(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    let write = format!("dd if=/dev/urandom of={MNT}/fresh bs=1M count=3 2>/dev/null");
+    testbed.sh("client1", &write)?;
+    let listed = succeeded(fs(testbed, &["stat", "--json", &at("fresh")])?)?;
+    holds(&listed, "\"size\": 3145728")?;
+    testbed.sh("client1", &format!("printf more >> {MNT}/fresh"))?;
+    let seen = our_sum(testbed, "fresh")?;
+    let wanted = kernel_sums(testbed, "", "fresh")?;
+    ensure!(wanted == [seen.clone()], "{seen}, and the kernel client has {wanted:?}");
+    Ok("3 MiB and 4 bytes more".to_owned())
+}
+
+fn names(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    succeeded(fs(testbed, &["mkdir", "-p", &at("names/a/b")])?)?;
+    testbed.sh("client1", &format!("cd {MNT}/names && echo x > a/file && ls -R > /dev/null"))?;
+    succeeded(fs(testbed, &["mv", &at("names/a/file"), &at("names/a/b/moved")])?)?;
+    succeeded(fs(testbed, &["ln", "a/b/moved", &at("names/link")])?)?;
+    let said =
+        testbed.sh("client1", &format!("cd {MNT}/names && cat link && ls a/file 2>&1; true"))?;
+    holds(&said, "x\n")?;
+    holds(&said, "No such file")?;
+    let kept = fs(testbed, &["rm", &at("names/a")])?;
+    holds(&reason(&kept), "is a directory")?;
+    succeeded(fs(testbed, &["rm", "-r", &at("names")])?)?;
+    let said = testbed.sh("client1", &format!("ls {MNT}/names 2>&1; true"))?;
+    holds(&said, "No such file")?;
+    Ok("each seen at once".to_owned())
+}
+
+fn many(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    let make = format!(
+        "mkdir -p {MNT}/many && cd {MNT}/many && \
+         for n in $(seq 3000); do : > a-name-of-some-length-$n; done"
+    );
+    testbed.sh("client1", &make)?;
+    let listed = succeeded(fs(testbed, &["ls", &at("many")])?)?;
+    let mut names: Vec<&str> = listed.lines().collect();
+    names.dedup();
+    ensure!(names.len() == 3000, "{} names", names.len());
+    Ok("3,000 names, each once".to_owned())
+}
+
+fn userland(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    let (file, sum) = random(testbed, "userland", 5_000_000)?;
+    let identity = ["--identity", "userland"];
+    let url = at("userland");
+    let put: Vec<&str> = ["put", "-q", "-f", &file, &url].into_iter().chain(identity).collect();
+    succeeded(fs(testbed, &put)?)?;
+    let seen = kernel_sums(testbed, "", "userland")?;
+    ensure!(seen == [sum], "the kernel client reads {seen:?}");
+    let df: Vec<&str> = ["df", URL].into_iter().chain(identity).collect();
+    succeeded(fs(testbed, &df)?)?;
+    Ok("put, df".to_owned())
+}
+
+/// Copies a file while something happens to the server after some seconds.
+fn copy_while(
+    testbed: &mut Testbed,
+    name: &str,
+    len: u64,
+    after: u64,
+    event: impl FnOnce(&mut Testbed) -> Result<()>,
+) -> Result<()> {
+    let (file, sum) = random(testbed, name, len)?;
+    let url = at(name);
+    let args = ["fs", "put", "-q", "-f", "--timeout", "190", &file, &url];
+    let mut command = testbed.lustrine_command(&args);
+    let copy = thread::spawn(move || crate::process::capture(&mut command, COPY_LIMIT));
+    thread::sleep(Duration::from_secs(after));
+    ensure!(!copy.is_finished(), "the copy ended within {after} s, before anything happened");
+    event(testbed)?;
+    let done = copy.join().map_err(|_| anyhow::anyhow!("the copy panicked"))??;
+    succeeded(done)?;
+    let seen = kernel_sums(testbed, "", name)?;
+    ensure!(seen == [sum], "the kernel client reads {seen:?}");
+    Ok(())
+}
+
+/// A recovery that waits for a client that has gone takes up to two minutes.
+const COPY_LIMIT: Duration = Duration::from_secs(200);
+
+fn fail_over(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    for target in ["mdt0", "ost0"] {
+        copy_while(testbed, target, 400_000_000, 3, |testbed| {
+            testbed.sh("server", &format!("tgt restart {target}")).map(drop)
+        })
+        .with_context(|| target.to_owned())?;
+    }
+    Ok("two copies of 400 MB".to_owned())
+}
+
+fn power_cut(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    copy_while(testbed, "cut", 900_000_000, 10, |testbed| {
+        testbed.power_off("server")?;
+        testbed.kernel("server", Modules::USUAL)
+    })?;
+    Ok("a copy of 900 MB".to_owned())
+}
