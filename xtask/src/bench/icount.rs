@@ -57,6 +57,8 @@ pub(crate) fn run(args: &IcountArgs) -> Result<()> {
     ensure!(process::installed("valgrind"), "valgrind is absent: install valgrind");
     let program = build()?;
     let before = previous(&root().join("bench/results/icount.json"));
+    // The commit of what is measured: the tree can change while it is.
+    let versions = machine::versions(&[("valgrind", "--version")]);
     println!("{:20} {:>12} {:>12} {:>8}  unit", "workload", "instructions", "before", "change");
     let mut rows = Vec::new();
     for (name, unit) in workloads(&program)? {
@@ -72,7 +74,6 @@ pub(crate) fn run(args: &IcountArgs) -> Result<()> {
     if args.only.is_some() {
         return Ok(());
     }
-    let versions = machine::versions(&[("valgrind", "--version")]);
     let results = Results { date: machine::today(), versions, rows };
     let file = root().join(&args.json);
     let text = serde_json::to_string_pretty(&results)? + "\n";

@@ -209,6 +209,8 @@ struct Ladder {
 
 pub(crate) fn run(args: &LadderArgs) -> Result<()> {
     let (rounds, seconds) = if args.quick { (2, 1) } else { (5, 3) };
+    // The commit of what is measured: the tree can change while it is.
+    let versions = machine::versions(&[("iperf3", "--version"), ("sockperf", "--version")]);
     let programs = Programs::build()?;
     let machine = Machine::here();
     let chosen: Vec<Rung> = rungs()
@@ -220,7 +222,6 @@ pub(crate) fn run(args: &LadderArgs) -> Result<()> {
         eprintln!("[{}/{}] {} against {}", number + 1, chosen.len(), rung.name, against(rung));
         rows.push(climb(&programs, rung, rounds, seconds));
     }
-    let versions = machine::versions(&[("iperf3", "--version"), ("sockperf", "--version")]);
     let mut ladder = Ladder { date: machine::today(), machine, versions, rounds, seconds, rows };
     ladder.versions.extend(ucx_version().map(|version| ("ucx_perftest".to_owned(), version)));
     let table = table::render(&ladder);

@@ -92,6 +92,9 @@ fn loads() -> [(&'static str, &'static str, Load, Peer, Goal); 4] {
 }
 
 pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
+    // The commit of what is measured: the tree can change while it is.
+    let mut versions = machine::versions(&[("iperf3", "--version"), ("sockperf", "--version")]);
+    versions.extend(ucx_version().map(|version| ("ucx_perftest".to_owned(), version)));
     let programs = Programs::build()?;
     let machine = Machine::here();
     let mut rows = Vec::new();
@@ -114,8 +117,6 @@ pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
             rows.push(Row { busy, load, unit, ours, against, theirs, ratio, goal, reached });
         }
     }
-    let mut versions = machine::versions(&[("iperf3", "--version"), ("sockperf", "--version")]);
-    versions.extend(ucx_version().map(|version| ("ucx_perftest".to_owned(), version)));
     let (rounds, seconds) = (args.rounds, args.seconds);
     let found = Neighbours { date: machine::today(), machine, versions, rounds, seconds, rows };
     let table = render(&found);
