@@ -35,6 +35,9 @@ pub enum FsError {
     /// A directory is spread over several metadata targets.
     #[error("the directory is striped over several metadata targets, which is not supported yet")]
     StripedDirectory,
+    /// A directory has too many entries to be listed.
+    #[error("the directory has more than {0} entries")]
+    DirectoryTooLarge(usize),
     /// The node of the client does not answer.
     #[error(transparent)]
     Node(#[from] CallError),
@@ -61,6 +64,7 @@ impl FsError {
             FsError::TimedOut { .. } => ETIMEDOUT,
             FsError::AbsoluteLink(_) | FsError::TooManyLinks => ELOOP,
             FsError::StripedDirectory => EOPNOTSUPP,
+            FsError::DirectoryTooLarge(_) => EFBIG,
             FsError::Node(_) | FsError::Random(_) => EIO,
         }
     }
@@ -73,6 +77,7 @@ impl FsError {
 
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
+const EFBIG: i32 = 27;
 const ELOOP: i32 = 40;
 const EOPNOTSUPP: i32 = 95;
 const ETIMEDOUT: i32 = 110;

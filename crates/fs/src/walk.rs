@@ -20,6 +20,8 @@ pub enum FollowLinks {
 
 /// Most symbolic links in a path.
 const LINKS_MAX: usize = 40;
+/// Most entries of a directory that is listed: a listing is held in memory.
+const ENTRIES_MAX: usize = 10_000_000;
 /// Most lookups under way at once.
 const LOOKUPS_MAX: usize = 64;
 
@@ -190,6 +192,9 @@ impl FileSystem {
                 client.readdir(turn, caller, fid, from, done);
             })?;
             entries.extend(page.entries);
+            if entries.len() > ENTRIES_MAX {
+                return Err(FsError::DirectoryTooLarge(ENTRIES_MAX));
+            }
             next = page.next;
         }
         Ok(entries)

@@ -297,9 +297,6 @@ fn dir_page(data: &[u8], from: u64) -> Outcome<DirPage> {
     if next == HASH_END {
         return Ok(part);
     }
-    if data.is_empty() || next < from || (next == from && part.entries.is_empty()) {
-        return Err(malformed("a part of a directory that leads nowhere"));
-    }
     if collides {
         // The next part starts with the last entries of this one. If there are only these, they
         // are left out there.
@@ -309,6 +306,10 @@ fn dir_page(data: &[u8], from: u64) -> Outcome<DirPage> {
         } else {
             part.entries.truncate(kept);
         }
+    }
+    // A server that leads back would be asked without end.
+    if data.is_empty() || next <= from {
+        return Err(malformed("a part of a directory that leads nowhere"));
     }
     part.next = Some(next);
     Ok(part)
@@ -356,6 +357,8 @@ mod tests {
         assert!(dir_page(&[], 0).is_err());
         assert!(dir_page(&[0; 100], 0).is_err());
         assert!(dir_page(&page(&[("a", 9)], 3, PageFlags::empty()), 5).is_err());
+        assert!(dir_page(&page(&[("a", 9)], 5, PageFlags::empty()), 5).is_err());
+        assert!(dir_page(&page(&[("a", 9), ("b", 5)], 5, PageFlags::COLLIDE), 5).is_err());
         assert!(dir_page(&page(&[], 5, PageFlags::empty()), 5).is_err());
     }
 }

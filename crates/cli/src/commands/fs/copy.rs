@@ -126,9 +126,7 @@ impl Copy<'_> {
     /// Copies a directory. What cannot be copied is named, and the rest is copied.
     fn directory(&mut self, dir: &Attr, path: &str, to: &Path) -> Result<(), Failure> {
         let entries = self.files.list(dir).map_err(|error| error.at(path))?;
-        if !to.is_dir() {
-            fs::create_dir(to).map_err(|error| local(to, &error))?;
-        }
+        make_dir(to).map_err(|error| local(to, &error))?;
         for entry in entries {
             use std::os::unix::ffi::OsStrExt;
             let name = std::ffi::OsStr::from_bytes(&entry.name);
@@ -250,6 +248,15 @@ fn progress(quiet: bool, name: &str, len: u64) -> ProgressBar {
     bar
 }
 
+/// Makes a directory, or accepts one that is there. A symbolic link is none: the server could have
+/// sent it before, to have files written where it points.
+fn make_dir(to: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(to) {
+        Ok(meta) if meta.is_dir() => Ok(()),
+        _ => fs::create_dir(to),
+    }
+}
+
 /// Adds the path of the file to an error of a server, which names none.
 fn of_file(path: &str, failure: Failure) -> Failure {
     match failure {
@@ -260,4 +267,19 @@ fn of_file(path: &str, failure: Failure) -> Failure {
 
 fn local(path: &Path, error: &io::Error) -> Failure {
     Failure::Failed(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_not_taken_for_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let (link, real) = (dir.path().join("link"), dir.path().join("real"));
+        make_dir(&real).unwrap();
+        make_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        assert_eq!(make_dir(&link).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
 }
