@@ -88,12 +88,20 @@ impl FileLayout {
             }
             Layout::Composite(composite) => {
                 let mut components = Vec::new();
-                // Of mirrors the first one that is not stale is read.
+                // Of mirrors the first one without a stale component is read.
+                let of_mirror = |mirror| {
+                    composite
+                        .components()
+                        .filter(move |component| component.entry.mirror() == mirror)
+                };
+                let is_stale = |mirror| {
+                    of_mirror(mirror)
+                        .any(|component| component.entry.flags.contains(EntryFlags::STALE))
+                };
                 let mirror = composite
                     .components()
-                    .filter(|component| !component.entry.flags.contains(EntryFlags::STALE))
                     .map(|component| component.entry.mirror())
-                    .next()
+                    .find(|mirror| !is_stale(*mirror))
                     .ok_or_else(|| bad(&"all mirrors are stale"))?;
                 for component in composite.components() {
                     let entry = component.entry;
@@ -101,7 +109,13 @@ impl FileLayout {
                         mirrored = true;
                         continue;
                     }
-                    let made = entry.flags.contains(EntryFlags::INIT);
+                    let before = components.last().map_or(0, |last: &FileComponent| last.end);
+                    if entry.start < before || entry.end <= entry.start {
+                        return Err(bad(&"its components overlap"));
+                    }
+                    // What extends itself has no objects before it is written to.
+                    let made = entry.flags.contains(EntryFlags::INIT)
+                        && !entry.flags.contains(EntryFlags::EXTENSION);
                     let place = match &component.layout {
                         Some(plain) => place_of(plain, made)?,
                         None => return Err(bad(&"its data are held elsewhere")),

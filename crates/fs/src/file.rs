@@ -134,7 +134,8 @@ impl File<'_> {
     }
 
     /// Writes what `give` gives, piece by piece, from the start of the file, until it gives none.
-    /// Several writes are under way at once. When this returns, all data are on stable storage.
+    /// Several writes are under way at once. When this returns, all data are on stable storage; the
+    /// name of a new file is when the metadata server has committed it.
     ///
     /// # Errors
     /// When a server refuses; or the error of `give`, which ends the writing.

@@ -310,10 +310,13 @@ impl Client {
             let mut body = caller.obdo(target.oi);
             body.valid |= MdValid::MTIME | MdValid::CTIME;
             (body.mtime, body.ctime) = (now, now);
-            if let Some(kind) = target.kind {
+            let sum = target.kind.map(|kind| {
                 let mut sum = Checksum::new(kind);
                 sum.range(run.object_offset, &[&data]);
-                body.set_checksum(kind, sum.value());
+                (kind, sum.value())
+            });
+            if let Some((kind, sum)) = sum {
+                body.set_checksum(kind, sum);
             }
             let niobuf = Niobuf {
                 offset: run.object_offset,
@@ -335,6 +338,11 @@ impl Client {
             self.call(turn, target.import, call, move |client, turn, answer| {
                 let written = answer.and_then(|answer| {
                     let reply = reply_of!(&answer.reply, OstWrite)?;
+                    // A server stores what arrived, and says what it was.
+                    let stored = reply.body.checksum();
+                    if stored.is_some() && stored != sum {
+                        return Err(ClientError::Errno(errno::EIO));
+                    }
                     match reply.results.iter().find(|result| *result != 0) {
                         None if reply.results.len() == 1 => Ok(()),
                         Some(result @ ..0) => Err(ClientError::Errno(result.saturating_neg())),
@@ -429,6 +437,9 @@ impl Client {
     ) -> Outcome<Target> {
         let (import, oi, most) = match layout.object(component, stripe) {
             Some(object) => (self.ost(object.ost)?, object.oi, offers::OST_BRW),
+            None if layout.component_on_mdt() != Some(component) => {
+                return Err(ClientError::Layout("an object is missing".to_owned()));
+            }
             // The target is known: the file was opened there.
             None => {
                 let import = self.known_mdt_of(fid).unwrap_or_else(|| self.mdt(0))?;

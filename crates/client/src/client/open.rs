@@ -267,7 +267,8 @@ fn open_file(reply: &dlm::OpenReply<'_>) -> Outcome<OpenFile> {
     let result = reply.reply.policy_res2;
     let done = reply.reply.disposition();
     if result < 0 {
-        let errno = i32::try_from(-result).unwrap_or(errno::EPROTO);
+        let errno = result.checked_neg().and_then(|errno| i32::try_from(errno).ok());
+        let errno = errno.unwrap_or(errno::EPROTO);
         return Err(ClientError::Errno(errno));
     }
     if done.contains(Disposition::LOOKUP_NEG) && !done.contains(Disposition::OPEN_CREATE) {

@@ -1,5 +1,7 @@
 //! After a connect: replay of changes and locks, and what was not answered [IMP-10] to [IMP-12].
 
+use std::ops::Bound;
+
 use lustrine_fswire::opcode::Opcode;
 use lustrine_lnet::time::Time;
 
@@ -15,7 +17,7 @@ impl Import {
 
     /// The first kept request after a transaction that the server may have lost.
     fn next_replay(&self, after: u64) -> Option<(u64, RequestKey)> {
-        let mut later = self.kept.range(after + 1..);
+        let mut later = self.kept.range((Bound::Excluded(after), Bound::Unbounded));
         let wanted = |key: &RequestKey| {
             let request = &self.requests[*key];
             let open = request.args.keep == Keep::UntilReleased && !request.released;

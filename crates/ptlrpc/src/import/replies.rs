@@ -232,14 +232,15 @@ impl Import {
             let was_done = core::mem::replace(&mut request.done, true);
             self.set_stage(key, Stage::Kept);
             self.give_back(key);
+            // Before a release, which may follow at once.
+            if !was_done {
+                self.actions.push_back(Action::Done { key, user, result: Ok(reply) });
+            }
             if let Some(other) = self.kept.insert(body.transno, key) {
                 // Two changes never have one number: the server is wrong, and nothing is replayed.
                 self.kept.remove(&body.transno);
                 self.drop_kept(other);
                 self.drop_kept(key);
-            }
-            if !was_done {
-                self.actions.push_back(Action::Done { key, user, result: Ok(reply) });
             }
         }
         self.pump(now, xids);

@@ -98,6 +98,9 @@ pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
         let path = &args.url.path;
         let attr = files.walk(path)?;
         let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        if name == "." || name == ".." {
+            return Err(Failure::Usage(format!("`{path}` does not end with a name")));
+        }
         let to = match args.to.is_dir() && !name.is_empty() {
             true => args.to.join(name),
             false => args.to.clone(),
@@ -218,7 +221,8 @@ pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
                 _ => {}
             }
         }
-        let mode = meta.permissions().mode() & 0o7777;
+        // Set-user-id programs do not become those of another owner.
+        let mode = meta.permissions().mode() & 0o777;
         let mut file =
             files.create(&parent, name.as_bytes(), mode, true).map_err(|error| error.at(path))?;
         let bar = progress(args.quiet, path, meta.len());

@@ -309,7 +309,7 @@ pub(super) fn df(args: &DfArgs) -> Result<(), Failure> {
             return print_json(&row);
         }
         let kib = |bytes: u64| bytes / 1024;
-        let share = match row.used + row.available {
+        let share = match row.used.saturating_add(row.available) {
             0 => "-".to_owned(),
             all => format!("{:.0} %", row.used as f64 / all as f64 * 100.0),
         };
