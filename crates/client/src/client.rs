@@ -52,7 +52,7 @@ pub struct ClientArgs {
     /// The client's UUID for metadata and object targets, as text.
     pub uuid: String,
     /// A random number: handles of imports and locks follow from it. Servers name them in
-    /// callbacks, and nobody else knows them.
+    /// callbacks; no other peer knows them.
     pub seed: u64,
     /// The time since 1970 in seconds.
     pub wall_seconds: u64,

@@ -33,7 +33,7 @@ pub mod magic {
     pub const EXTENDING: u32 = 0x0bd8_0bd0;
     /// A striped directory.
     pub const LMV: u32 = 0x0cd2_0cd0;
-    /// A wish for a directory, or its default.
+    /// The layout that a user asks for a directory, or its default.
     pub const LMV_USER: u32 = 0x0cd3_0cd0;
     /// A stripe of a directory.
     pub const LMV_STRIPE: u32 = 0x0cd4_0cd0;
@@ -118,7 +118,7 @@ pub enum LayoutFault {
 /// A layout, decoded as far as it is used: a view of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout<'a> {
-    /// A file: V1, V3, or a wish with a list of servers.
+    /// A file: V1, V3, or a requested layout with a list of servers.
     Plain(PlainLayout<'a>),
     /// A file of several components.
     Composite(CompositeLayout<'a>),
@@ -126,12 +126,12 @@ pub enum Layout<'a> {
     Foreign(&'a [u8]),
     /// A striped directory, or a stripe.
     Lmv(LmvLayout<'a>),
-    /// A wish for a directory.
+    /// The layout that a user asks for a directory.
     LmvUser(LmvUserLayout<'a>),
 }
 
 impl<'a> Layout<'a> {
-    /// Reads a layout. Buffers of requests may be larger than the wish that they hold; what
+    /// Reads a layout. Buffers of requests may be larger than the layout in them; what
     /// follows a composite layout is left out.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ impl Describe for Layout<'_> {
     }
 }
 
-/// A buffer with a layout, a wish for one, or room for one that was not used: zeros [LAYOUT-8].
+/// A buffer with a layout, a requested one, or room for one that was not used: zeros [LAYOUT-8].
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ea<'a>(pub &'a [u8]);
 

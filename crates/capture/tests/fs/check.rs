@@ -189,7 +189,7 @@ fn layout(ea: &Ea<'_>, context: &dyn Fn() -> String) {
     };
     let mut again = Vec::new();
     layout.write(&mut Writer::new(&mut again));
-    // Behind the wish for a composite layout there is room for what the server makes of it.
+    // Behind a requested composite layout there is room for what the server makes of it.
     assert_eq!(again, ea.0[..again.len()], "{}", context());
     assert!(ea.0[again.len()..].iter().all(|&byte| byte == 0), "{}", context());
     assert!(!layout.describe().is_empty());

@@ -33,7 +33,7 @@ struct LogWalk {
 
 impl Client {
     /// Mounts the file system: reads its configuration, connects to its targets, and finds its
-    /// root. The requests wait for the servers; whoever calls this limits the time.
+    /// root. The requests wait for the servers; the caller limits the time.
     pub fn mount(&mut self, turn: &mut Turn<'_>, done: Done<Fid>) {
         self.started = turn.now;
         let nids = self.args.mgs.clone();

@@ -144,7 +144,7 @@ impl Describe for LmvLayout<'_> {
 }
 
 wire_struct! {
-    /// A wish for a directory, or the default of its new directories.
+    /// The layout that a user asks for a directory, or the default of its new directories.
     pub struct LmvUser [48] {
         /// [`magic::LMV_USER`](super::magic::LMV_USER).
         magic: u32 => hex;
@@ -165,36 +165,37 @@ wire_struct! {
     }
 }
 
-/// A wish for a directory with what follows it: zeros, or a list of servers of 24 bytes each.
+/// The layout that a user asks for a directory, with what follows it: zeros, or a list of servers
+/// of 24 bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LmvUserLayout<'a> {
-    /// The wish.
-    pub wish: LmvUser,
+    /// Its head.
+    pub header: LmvUser,
     /// As received.
     pub rest: &'a [u8],
 }
 
 impl<'a> LmvUserLayout<'a> {
-    /// Reads a wish.
+    /// Reads a requested layout.
     ///
     /// # Errors
     /// [`LayoutError`].
     pub fn parse(bytes: &'a [u8]) -> Result<LmvUserLayout<'a>, LayoutError> {
         let mut from = Reader::new(bytes);
-        let wish = from.value()?;
-        Ok(LmvUserLayout { wish, rest: from.rest() })
+        let header = from.value()?;
+        Ok(LmvUserLayout { header, rest: from.rest() })
     }
 
-    /// Appends the wish.
+    /// Appends it.
     pub fn write(&self, to: &mut Writer<'_>) {
-        to.put(&self.wish);
+        to.put(&self.header);
         to.bytes(self.rest);
     }
 }
 
 impl Describe for LmvUserLayout<'_> {
     fn describe(&self) -> Value {
-        let Value::Fields(mut fields) = self.wish.describe() else {
+        let Value::Fields(mut fields) = self.header.describe() else {
             unreachable!("structures have fields")
         };
         fields.push(("rest", self.rest.describe()));

@@ -124,7 +124,7 @@ impl LovObject {
 pub struct PlainLayout<'a> {
     /// Its head.
     pub header: LovHeader,
-    /// The pool, in V3 and in wishes with a list of servers.
+    /// The pool, in V3 and in requested ones with a list of servers.
     pub pool: Option<FixedText<16>>,
     /// The objects. Those of a component that was not written to yet are placeholders.
     pub objects: Array<'a, LovObject>,

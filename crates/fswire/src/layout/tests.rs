@@ -155,8 +155,8 @@ fn layouts_of_directories() {
     assert_eq!((bytes.len(), Layout::parse(&bytes)), (56 + 32, Ok(layout)));
     assert_eq!(bytes[12..16], [2, 0, 0, 2]);
     assert_eq!(header.hash.to_string(), "fnv_1a_64|FIXED");
-    let wish = LmvUser { magic: magic::LMV_USER, count: -1, mdt: -1, ..LmvUser::default() };
-    let layout = Layout::LmvUser(LmvUserLayout { wish, rest: &[0; 8] });
+    let header = LmvUser { magic: magic::LMV_USER, count: -1, mdt: -1, ..LmvUser::default() };
+    let layout = Layout::LmvUser(LmvUserLayout { header, rest: &[0; 8] });
     let bytes = again(&layout);
     assert_eq!((bytes.len(), Layout::parse(&bytes)), (56, Ok(layout)));
 }
@@ -166,8 +166,8 @@ fn layouts_of_directories() {
 fn unused_room_is_no_layout() {
     assert_eq!(Ea::NONE.layout(), Ok(None));
     assert_eq!(Ea(&[0; 128]).layout(), Ok(None));
-    let wish = [composite(), vec![0; 40]].concat();
-    let Ok(Some(layout)) = Ea(&wish).layout() else { panic!() };
+    let room = [composite(), vec![0; 40]].concat();
+    let Ok(Some(layout)) = Ea(&room).layout() else { panic!() };
     assert_eq!(again(&layout), composite());
 }
 
