@@ -108,10 +108,35 @@ pub(crate) fn write_error(error: io::Error) -> Failure {
 /// Writes a message to standard error, after the name of the program. An error is ignored, because
 /// it cannot be reported.
 pub(crate) fn print_error(text: &str) {
-    note(&format!("lustrine: {text}"));
+    note(&escaped(&format!("lustrine: {text}")));
+}
+
+/// Text without control characters, except ends of lines and tabs: names of files come from others,
+/// and must not reach the terminal as commands.
+fn escaped(text: &str) -> String {
+    let is_command = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_command(c) {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out
 }
 
 /// Writes a line to standard error.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_no_control_characters() {
+        assert_eq!(escaped("a\x1b[2J\tb\nc"), "a\\u{1b}[2J\tb\nc");
+        assert_eq!(escaped("Gr\u{f6}\u{df}e"), "Gr\u{f6}\u{df}e");
+    }
 }

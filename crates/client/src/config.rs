@@ -44,6 +44,8 @@ pub enum ConfigError {
 
 /// Most targets of one kind: their indexes have 16 bits.
 const INDEX_MAX: u32 = 0xffff;
+/// Most NIDs of a target, and groups of a device, that are used. Others are left out.
+const NIDS_MAX: usize = 64;
 
 /// Reads the records of a configuration log, one chunk after the other [MGS-8] [MGS-9].
 #[derive(Debug, Default)]
@@ -116,7 +118,7 @@ impl ConfigReader {
                 // A NID of a kind that this client does not know is of no use to it.
                 if let Some(nid) = config.nid().or_else(long) {
                     let group = self.groups.entry(text(1)).or_default();
-                    if !group.contains(&nid) {
+                    if group.len() < NIDS_MAX && !group.contains(&nid) {
                         group.push(nid);
                     }
                 }
@@ -131,7 +133,9 @@ impl ConfigReader {
             }
             CfgCommand::ADD_CONN => {
                 let device = self.devices.get_mut(&device).ok_or("an unknown device")?;
-                device.groups.push(text(1));
+                if device.groups.len() < NIDS_MAX {
+                    device.groups.push(text(1));
+                }
             }
             CfgCommand::DEL_CONN => {
                 if let Some(device) = self.devices.get_mut(&device) {
@@ -169,12 +173,14 @@ impl ConfigReader {
     /// # Errors
     /// When there is no metadata target.
     pub fn finish(self) -> Result<FsConfig, ConfigError> {
+        let devices: BTreeMap<&[u8], &Device> =
+            self.devices.values().map(|device| (device.target.as_slice(), device)).collect();
         let target = |uuid: &Vec<u8>| {
-            let device = self.devices.values().find(|device| device.target == *uuid);
+            let device = devices.get(uuid.as_slice());
             let groups = device.map(|device| device.groups.as_slice()).unwrap_or_default();
             let mut nids = Vec::new();
             for nid in groups.iter().filter_map(|group| self.groups.get(group)).flatten() {
-                if !nids.contains(nid) {
+                if nids.len() < NIDS_MAX && !nids.contains(nid) {
                     nids.push(*nid);
                 }
             }

@@ -134,8 +134,8 @@ impl File<'_> {
     }
 
     /// Writes what `give` gives, piece by piece, from the start of the file, until it gives none.
-    /// Several writes are under way at once. When this returns, all data are on stable storage; the
-    /// name of a new file is when the metadata server has committed it.
+    /// Several writes are under way at once. When this returns, all data are on stable storage;
+    /// [`File::close`] sees to the file itself.
     ///
     /// # Errors
     /// When a server refuses; or the error of `give`, which ends the writing.
@@ -177,7 +177,7 @@ impl File<'_> {
         })
     }
 
-    /// Closes it.
+    /// Closes it. A file that was made or written is on stable storage afterwards.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -185,6 +185,16 @@ impl File<'_> {
         let File { files, open, size, written } = self;
         let caller = files.caller;
         let written = written.then_some(Written { size, blocks: size.div_ceil(512) });
-        files.ask(move |client, turn, done| client.close(turn, caller, open, written, done))
+        let (fid, lasting) = (open.attr.fid, open.created || written.is_some());
+        files.ask(move |client, turn, done| client.close(turn, caller, open, written, done))?;
+        if lasting {
+            files.ask(move |client, turn, done| client.sync(turn, caller, fid, done))?;
+        }
+        Ok(())
+    }
+
+    /// Closes it without an account of what was written: it is to be removed.
+    pub fn abandon(self) {
+        self.files.leave(self.open);
     }
 }

@@ -46,6 +46,14 @@ pub(crate) fn random() -> Result<u128, FsError> {
     Ok(u128::from_le_bytes(bytes))
 }
 
+/// A text that no other client makes, for the name of a temporary file.
+///
+/// # Errors
+/// When the system gives no random numbers.
+pub fn unique_name() -> Result<String, FsError> {
+    uuid()
+}
+
 /// A random UUID (version 4) as text.
 pub(crate) fn uuid() -> Result<String, FsError> {
     let number = random()?;

@@ -5,16 +5,17 @@
 //!
 //! ```no_run
 //! use lustrine_fs::{FileSystem, FsUrl, MountOptions};
-//! # fn start_node() -> lustrine_node::Node { unimplemented!() }
+//! use lustrine_node::Node;
 //!
-//! let node = start_node();
-//! let url: FsUrl = "lustre://10.0.0.9@tcp/lustre/projects".parse()?;
-//! let files = FileSystem::mount(&node, &url, &MountOptions::default())?;
-//! for entry in files.list(&files.walk(&url.path)?)? {
-//!     println!("{}", String::from_utf8_lossy(&entry.name));
+//! fn list(node: &Node) -> Result<(), Box<dyn std::error::Error>> {
+//!     let url: FsUrl = "lustre://10.0.0.9@tcp/lustre/projects".parse()?;
+//!     let files = FileSystem::mount(node, &url, &MountOptions::default())?;
+//!     for entry in files.list(&files.walk(&url.path)?)? {
+//!         println!("{}", String::from_utf8_lossy(&entry.name));
+//!     }
+//!     files.unmount()?;
+//!     Ok(())
 //! }
-//! files.unmount()?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ mod walk;
 
 pub use error::FsError;
 pub use file::File;
+pub use identity::unique_name;
 pub use lustrine_client::{Attr, DirEntry, Space};
 pub use lustrine_fswire::fid::Fid;
 pub use lustrine_ptlrpc::ImportView;

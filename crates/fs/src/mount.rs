@@ -69,8 +69,17 @@ impl FileSystem {
             caller: identity::caller(),
             timeout: options.timeout,
         };
-        files.root = files.ask(Client::mount)?;
-        Ok(files)
+        match files.ask(Client::mount) {
+            Ok(root) => {
+                files.root = root;
+                Ok(files)
+            }
+            Err(error) => {
+                // The servers that answered keep nothing of this client.
+                let _ = files.unmount();
+                Err(error)
+            }
+        }
     }
 
     /// Disconnects from all servers.

@@ -105,6 +105,17 @@ impl From<FsError> for Failure {
     }
 }
 
+/// Directories within each other that are walked. A server can show one that holds itself.
+const DEPTH_MAX: usize = 1000;
+
+/// Refuses to walk deeper.
+fn check_depth(path: &str) -> Result<(), Failure> {
+    match path.matches('/').count() > DEPTH_MAX {
+        true => Err(format!("more than {DEPTH_MAX} directories within each other").into()),
+        false => Ok(()),
+    }
+}
+
 /// The directory of a path, and the name in it.
 fn split(path: &str) -> Result<(&str, &str), Failure> {
     let path = path.trim_end_matches('/');

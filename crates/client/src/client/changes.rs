@@ -2,7 +2,9 @@
 
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::layout::Ea;
-use lustrine_fswire::mdt::{AttrFlags, CreateRecord, NameRecord, Reint, ReintOp, SetattrRecord};
+use lustrine_fswire::mdt::{
+    AttrFlags, CreateRecord, MdValid, MdtBody, NameRecord, Reint, ReintOp, SetattrRecord,
+};
 use lustrine_fswire::rpc::{Request, mds};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
@@ -163,6 +165,22 @@ impl Client {
                     Ok(())
                 });
                 done(client, turn, renamed);
+            });
+        });
+    }
+
+    /// Has the metadata server commit what it has done to a file, and all that came before it.
+    pub fn sync(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<()>) {
+        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            let body = caller.body(MdtBody { fid1: fid, valid: MdValid::ID, ..MdtBody::default() });
+            let mut call = CallArgs::from(Request::MdsSync(mds::Getattr { body }));
+            call.caller = Some(caller);
+            client.call(turn, import, call, move |client, turn, answer| {
+                let synced = answer.and_then(|answer| {
+                    reply_of!(&answer.reply, MdsSync)?;
+                    Ok(())
+                });
+                done(client, turn, synced);
             });
         });
     }

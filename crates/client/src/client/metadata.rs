@@ -307,8 +307,8 @@ fn dir_page(data: &[u8], from: u64) -> Outcome<DirPage> {
             part.entries.truncate(kept);
         }
     }
-    // A server that leads back would be asked without end.
-    if data.is_empty() || next <= from {
+    // A server that leads back, or on without entries, would be asked without end.
+    if part.entries.is_empty() || next <= from {
         return Err(malformed("a part of a directory that leads nowhere"));
     }
     part.next = Some(next);
@@ -360,5 +360,6 @@ mod tests {
         assert!(dir_page(&page(&[("a", 9)], 5, PageFlags::empty()), 5).is_err());
         assert!(dir_page(&page(&[("a", 9), ("b", 5)], 5, PageFlags::COLLIDE), 5).is_err());
         assert!(dir_page(&page(&[], 5, PageFlags::empty()), 5).is_err());
+        assert!(dir_page(&page(&[], 6, PageFlags::empty()), 5).is_err());
     }
 }

@@ -141,7 +141,17 @@ impl Client {
             let opened = answer.and_then(|answer| opened(&answer.reply, creates));
             let lock = opened.as_ref().map_or(Handle::NONE, |(lock, _)| *lock);
             client.cancel_lock(turn, import, handle, lock);
-            done(client, turn, opened.and_then(|(_, file)| file));
+            match opened.and_then(|(_, file)| file) {
+                Ok((file, Ok(layout))) => done(client, turn, Ok(OpenFile { layout, ..file })),
+                // It is open at the server all the same.
+                Ok((file, Err(error))) => {
+                    let then = move |client: &mut Client, turn: &mut Turn<'_>, _| {
+                        done(client, turn, Err(error));
+                    };
+                    client.close(turn, caller, file, None, Box::new(then));
+                }
+                Err(error) => done(client, turn, Err(error)),
+            }
         });
     }
     /// Cancels a lock that the server granted, if it did. The client's handle is forgotten then.
@@ -254,7 +264,7 @@ pub(super) fn held_lock(reply: &LdlmReply) -> Handle {
 }
 
 /// The lock that came with an open, and what became of the open.
-fn opened(reply: &Reply, creates: bool) -> Outcome<(Handle, Outcome<OpenFile>)> {
+fn opened(reply: &Reply, creates: bool) -> Outcome<(Handle, Outcome<Opened>)> {
     let reply = match creates {
         true => reply_of!(reply, EnqueueOpenCreat)?,
         false => reply_of!(reply, EnqueueOpen)?,
@@ -263,7 +273,10 @@ fn opened(reply: &Reply, creates: bool) -> Outcome<(Handle, Outcome<OpenFile>)> 
     Ok((lock, open_file(&reply)))
 }
 
-fn open_file(reply: &dlm::OpenReply<'_>) -> Outcome<OpenFile> {
+/// An open file without its layout, and the layout.
+type Opened = (OpenFile, Outcome<FileLayout>);
+
+fn open_file(reply: &dlm::OpenReply<'_>) -> Outcome<Opened> {
     let result = reply.reply.policy_res2;
     let done = reply.reply.disposition();
     if result < 0 {
@@ -282,12 +295,15 @@ fn open_file(reply: &dlm::OpenReply<'_>) -> Outcome<OpenFile> {
         return Err(ClientError::Errno(errno::ENXIO));
     }
     let attr = checked(Attr::of(&reply.body, reply.ea))?;
-    let layout =
-        if attr.is_file() { FileLayout::parse(&attr.layout)? } else { FileLayout::default() };
-    Ok(OpenFile {
+    let layout = match attr.is_file() {
+        true => FileLayout::parse(&attr.layout),
+        false => Ok(FileLayout::default()),
+    };
+    let file = OpenFile {
         attr,
-        layout,
+        layout: FileLayout::default(),
         handle: reply.body.open_handle,
         created: done.contains(Disposition::OPEN_CREATE),
-    })
+    };
+    Ok((file, layout))
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use lustrine_fs::{Attr, FileSystem, FsUrl};
 
-use super::{ClientOptions, split, with_file_system};
+use super::{ClientOptions, check_depth, split, with_file_system};
 use crate::output::{Failure, print_error, write_error};
 
 /// Write a file to standard output.
@@ -128,6 +128,7 @@ struct Copy<'a> {
 impl Copy<'_> {
     /// Copies a directory. What cannot be copied is named, and the rest is copied.
     fn directory(&mut self, dir: &Attr, path: &str, to: &Path) -> Result<(), Failure> {
+        check_depth(path)?;
         let entries = self.files.list(dir).map_err(|error| error.at(path))?;
         make_dir(to).map_err(|error| local(to, &error))?;
         for entry in entries {
@@ -214,17 +215,15 @@ pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
                 (files.walk(dir)?, name.to_owned())
             }
         };
-        if args.force {
-            // The data of a file that is there are not mixed with the new ones.
-            match files.unlink(&parent, name.as_bytes(), false) {
-                Err(error) if !error.is_not_found() => return Err(error.at(path).into()),
-                _ => {}
-            }
-        }
+        // A file that is there stays until the new one is complete.
+        let made = match args.force {
+            true => format!(".lustrine-put-{}", lustrine_fs::unique_name()?),
+            false => name.clone(),
+        };
         // Set-user-id programs do not become those of another owner.
         let mode = meta.permissions().mode() & 0o777;
         let mut file =
-            files.create(&parent, name.as_bytes(), mode, true).map_err(|error| error.at(path))?;
+            files.create(&parent, made.as_bytes(), mode, true).map_err(|error| error.at(path))?;
         let bar = progress(args.quiet, path, meta.len());
         let written = file.write_all(|room| {
             let mut data = Vec::with_capacity(room);
@@ -234,9 +233,25 @@ pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
             Ok::<_, Failure>(data)
         });
         bar.finish_and_clear();
-        let closed = file.close();
-        written.map_err(|failure| of_file(path, failure))?;
-        Ok(closed.map_err(|error| error.at(path))?)
+        let copied = match written {
+            Ok(()) => file.close().map_err(Failure::from),
+            Err(failure) => {
+                file.abandon();
+                Err(failure)
+            }
+        };
+        let named = copied.and_then(|()| match args.force {
+            true => {
+                let to = (&parent, name.as_bytes());
+                Ok(files.rename((&parent, made.as_bytes()), to)?)
+            }
+            false => Ok(()),
+        });
+        named.map_err(|failure| {
+            // A part must not be taken for the whole.
+            let _ = files.unlink(&parent, made.as_bytes(), false);
+            of_file(path, failure)
+        })
     })
 }
 

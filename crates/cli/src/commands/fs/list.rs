@@ -4,7 +4,7 @@ use clap::Args;
 use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
 use serde::Serialize;
 
-use super::{ClientOptions, with_file_system};
+use super::{ClientOptions, check_depth, with_file_system};
 use crate::output::{Failure, print, print_error, print_json};
 use crate::values::utc;
 
@@ -112,7 +112,7 @@ impl AttrRow {
     }
 }
 
-/// The letter and the name of a type.
+/// The character of `ls` and the name of a type.
 fn kind_of(mode: u32) -> (char, &'static str) {
     match mode & 0o170_000 {
         0o040_000 => ('d', "directory"),
@@ -159,6 +159,7 @@ struct Listing<'a> {
 impl Listing<'_> {
     /// Lists a directory. `prefix` is its path from the one that was asked for, with a slash.
     fn directory(&mut self, dir: &Attr, prefix: &str) -> Result<(), Failure> {
+        check_depth(prefix)?;
         let entries = match self.files.list(dir) {
             Ok(entries) => entries,
             Err(error) => {

@@ -3,7 +3,7 @@
 use clap::Args;
 use lustrine_fs::{Attr, FileSystem, FsUrl};
 
-use super::{ClientOptions, split, with_file_system};
+use super::{ClientOptions, check_depth, split, with_file_system};
 use crate::output::Failure;
 
 /// Make a directory.
@@ -125,6 +125,7 @@ fn remove(
     path: &str,
 ) -> Result<(), Failure> {
     if attr.is_dir() {
+        check_depth(path)?;
         for entry in files.list(attr).map_err(|error| error.at(path))? {
             let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
             let child = files.look(attr, &entry.name).map_err(|error| error.at(&path))?;

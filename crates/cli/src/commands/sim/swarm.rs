@@ -175,6 +175,9 @@ fn run_one(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
 }
 
 fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
+    // Before the work, which may take hours, and not after it.
+    std::fs::create_dir_all(&args.out)
+        .map_err(|error| format!("{}: {error}", args.out.display()))?;
     let interrupt = Interrupt::catch()?;
     let threads = match args.threads {
         Some(threads) => usize::from(threads),
@@ -249,6 +252,8 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
     }
     for (seed, what) in &failed {
         print(&format!("seed {seed} {what}\n"))?;
+    }
+    for (seed, _) in &failed {
         keep(args, *seed, &interrupt)?;
     }
     interrupt.check()?;
