@@ -352,6 +352,14 @@ impl Socklnd {
             self.forget_if_idle(peer_key);
             return self.answer_none(env, key, permit, &hello);
         }
+        // The dialler has been accepted only if this leaves: a stream may break with its HELLO read.
+        let answer = self.answer_to(ni, &hello, kind);
+        self.conns[key].tx.push_bytes(&answer);
+        if let Err(reason) = self.write(env, key) {
+            self.forget_if_idle(peer_key);
+            return Err(reason);
+        }
+        let answered = self.conns[key].tx.waiting() == 0;
         if restarted {
             self.counters.restarts_seen += 1;
             self.offenders.add("restarts_seen", OtherEnd::Peer(id.nid));
@@ -360,9 +368,7 @@ impl Socklnd {
         if claims_race {
             self.yield_race(env, peer_key);
         }
-        let answer = self.answer_to(ni, &hello, kind);
         let conn = &mut self.conns[key];
-        conn.tx.push_bytes(&answer);
         if let Some(place) = conn.place.take() {
             self.places.remove(source, place);
         }
@@ -371,8 +377,10 @@ impl Socklnd {
         let peer = &mut self.peers[peer_key];
         peer.history.incarnation = Some(hello.src_incarnation);
         peer.history.version = Some(hello.version);
-        peer.history.refused = 0;
-        peer.history.refused_elsewhere = 0;
+        if answered {
+            peer.history.refused = 0;
+            peer.history.refused_elsewhere = 0;
+        }
         peer.none_answers = 0;
         peer.dialling_until = env.now + self.timing.reconnect_min;
         let format = Format {

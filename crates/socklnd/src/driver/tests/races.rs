@@ -122,6 +122,26 @@ fn refusals_are_counted_while_the_peer_has_no_connection() {
     assert_eq!(answers, [round; 4].concat());
 }
 
+/// [SOCK-18]: a dialler that never received the HELLO that accepts it has not been accepted.
+#[test]
+fn refusals_are_counted_across_an_acceptance_that_never_left() {
+    let mut world = world(1, 1, Identity::Node);
+    let (first, _) = dial(&mut world, 1, ConnType::Control);
+    let refused = [(); 2].map(|()| dial(&mut world, 1, ConnType::Control).1);
+    assert_eq!(refused, [Answered::None; 2]);
+    world.net.hang_up(first.sock);
+    world.run();
+    let broken = Rogue::dial(&mut world, 1, 1000);
+    let asked = hello(1, Version::V3, ConnType::Control);
+    world.net.say(broken.sock, &[request_bytes(NODE), hello_bytes(&asked)].concat());
+    world.net.hang_up(broken.sock);
+    world.run();
+    assert!(peers(&world).is_empty());
+    world.net.lose_dials_to(at(1), true);
+    world.put(0, process(1), 1, b"hello");
+    assert_eq!(dial(&mut world, 1, ConnType::Control).1, Answered::Closed, "this node dials");
+}
+
 /// [SOCK-18], [SOCK-6]: a kernel with more connections per peer takes the set as it is after three.
 #[test]
 fn a_dialler_with_a_complete_set_is_refused_as_often_as_it_asks() {
