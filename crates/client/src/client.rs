@@ -23,7 +23,7 @@ use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::{
     Bulk, BulkDirection, ImportArgs, ImportKey, ImportState, ImportTunables, ImportView, Incoming,
-    Keep, Ptlrpc, Reply, RequestArgs, RpcError, RpcEvent, SlotKind,
+    Keep, Ptlrpc, Reply, RequestArgs, RequestKey, RpcError, RpcEvent, SlotKind,
 };
 use lustrine_wire::nid::{Nid, ProcessId};
 use slotmap::SlotMap;
@@ -35,6 +35,7 @@ use crate::offers;
 
 pub use caller::Caller;
 use data::{Io, IoKey};
+use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
 
 /// A file system to mount.
@@ -66,6 +67,10 @@ pub type Done<T> = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Outcome<T>) + Send
 /// An answered RPC.
 #[derive(Debug)]
 struct Answer {
+    /// The number of its call.
+    call: u64,
+    /// The request.
+    request: RequestKey,
     /// The reply.
     reply: Reply,
     /// What bulk brought.
@@ -100,6 +105,8 @@ struct CallArgs<'a> {
     /// Whether it counts against `max_rpcs_in_flight`.
     counted: bool,
     keep: Keep,
+    /// Whether its first buffer begins with the handle of an open file.
+    names_open_file: bool,
     /// Data, and the portal that the server uses for them.
     bulk: Option<(u32, Data<'a>)>,
     caller: Option<Caller>,
@@ -114,6 +121,7 @@ impl<'a> From<Request<'a>> for CallArgs<'a> {
             slot: SlotKind::None,
             counted: false,
             keep: Keep::No,
+            names_open_file: false,
             bulk: None,
             caller: None,
         }
@@ -148,6 +156,8 @@ pub struct Client {
     mdts: BTreeMap<u32, ImportKey>,
     osts: BTreeMap<u32, ImportKey>,
     fids: Fids,
+    /// Open files, by the calls that opened them, until their closes are committed.
+    opens: BTreeMap<u64, Open>,
     /// Operations on several objects.
     ios: SlotMap<IoKey, Io>,
     /// When the client was mounted.
@@ -183,6 +193,7 @@ impl Client {
             mdts: BTreeMap::new(),
             osts: BTreeMap::new(),
             fids: Fids::default(),
+            opens: BTreeMap::new(),
             ios: SlotMap::with_key(),
             started: Time::ZERO,
             calls: BTreeMap::new(),
@@ -326,6 +337,10 @@ impl Client {
         }
         let mut message = Vec::new();
         args.request.encode(&Header::default(), &body, &mut message);
+        let names_open_file = args.names_open_file.then_some(()).and_then(|()| {
+            let start = Message::parse(&message).ok()?.buffer_range(1)?.start;
+            u32::try_from(start).ok()
+        });
         self.next_call += 1;
         let user = self.next_call;
         let request = RequestArgs {
@@ -336,6 +351,7 @@ impl Client {
             slot: args.slot,
             counted: args.counted,
             keep: args.keep,
+            open_handle_at: names_open_file,
             user,
             ..RequestArgs::default()
         };
@@ -347,13 +363,19 @@ impl Client {
     fn settle(&mut self, turn: &mut Turn<'_>) {
         while let Some(event) = self.rpc.next_event() {
             match event {
-                RpcEvent::Done { user, result, .. } => self.answered(turn, user, result),
+                RpcEvent::Done { key, user, result, .. } => {
+                    self.answered(turn, (user, key), result);
+                }
                 RpcEvent::Release { user, .. } => {
+                    self.opens.remove(&user);
                     let spans = self.calls.remove(&user).map(|call| call.spans);
                     spans.into_iter().flatten().for_each(|span| turn.memory.free(span));
                 }
-                // No open file and no lock outlives its operation here.
-                RpcEvent::Replayed { .. } | RpcEvent::Evicted(_) => {}
+                RpcEvent::Replayed { import, key, user, reply } => {
+                    self.replayed(turn, import, key, user, &reply);
+                }
+                // Open files are released by the import, and no lock outlives its operation.
+                RpcEvent::Evicted(_) => {}
                 RpcEvent::ReplayLocks(import) => {
                     self.rpc.with(turn, import, |import, now, xids| {
                         import.locks_replayed(now, xids);
@@ -376,8 +398,13 @@ impl Client {
         self.rpc.views().all(|view| matches!(view.state, ImportState::Closed | ImportState::New))
     }
 
-    fn answered(&mut self, turn: &mut Turn<'_>, user: u64, result: Result<Reply, RpcError>) {
-        let Some(call) = self.calls.get_mut(&user) else { return };
+    fn answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (number, request): (u64, RequestKey),
+        result: Result<Reply, RpcError>,
+    ) {
+        let Some(call) = self.calls.get_mut(&number) else { return };
         let Some(then) = call.then.take() else { return };
         let outcome = result.map_err(ClientError::Rpc).map(|reply| {
             let mut data = Vec::new();
@@ -391,7 +418,7 @@ impl Client {
                     left -= len;
                 }
             }
-            Answer { reply, data }
+            Answer { call: number, request, reply, data }
         });
         then(self, turn, outcome);
     }

@@ -17,6 +17,7 @@ mod error;
 mod fids;
 mod layout;
 mod offers;
+mod replay;
 mod reply;
 
 pub use attr::{Attr, DirEntry, DirPage, Space};

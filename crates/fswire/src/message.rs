@@ -262,11 +262,16 @@ impl<'a> Message<'a> {
 
     /// Buffer `index` without padding; none if there is no such buffer.
     pub fn buffer(&self, index: usize) -> Option<&'a [u8]> {
+        self.bytes.get(self.buffer_range(index)?)
+    }
+
+    /// Where buffer `index` is in the message, without padding; none if there is no such buffer.
+    pub fn buffer_range(&self, index: usize) -> Option<core::ops::Range<usize>> {
         let len = self.buffer_len(index)?;
         let before = (0..index).filter_map(|other| self.buffer_len(other));
         let start: usize = before.map(|len| len.next_multiple_of(8)).sum();
         let start = header_len(self.count) + start;
-        self.bytes.get(start..start + len)
+        Some(start..start + len)
     }
 
     /// All buffers in order.

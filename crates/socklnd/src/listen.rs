@@ -352,7 +352,7 @@ impl Socklnd {
             self.forget_if_idle(peer_key);
             return self.answer_none(env, key, permit, &hello);
         }
-        // The dialler has been accepted only if this leaves: a stream may break with its HELLO read.
+        // Only what leaves accepts the dialler: the stream may have broken by now.
         let answer = self.answer_to(ni, &hello, kind);
         self.conns[key].tx.push_bytes(&answer);
         if let Err(reason) = self.write(env, key) {

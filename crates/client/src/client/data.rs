@@ -261,6 +261,7 @@ impl Client {
             client.locks.push(handle);
             client.call(turn, import, call, move |client, turn, answer| {
                 let found = answer.and_then(|answer| {
+                    client.keep_choices(turn, import, answer.request, &answer.reply);
                     let reply = reply_of!(&answer.reply, EnqueueLayout)?;
                     let held = held_lock(&reply.reply);
                     let errno = i32::try_from(reply.reply.policy_res2).unwrap_or(-errno::EPROTO);

@@ -11,13 +11,14 @@ use lustrine_fswire::mdt::{
 use lustrine_fswire::rpc::{Request, dlm, mds};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{ImportKey, Reply, SlotKind};
+use lustrine_ptlrpc::{ImportKey, Keep, Reply, RequestKey, SlotKind};
 
 use super::metadata::{check_name, checked};
-use super::{CallArgs, Caller, Client, Done};
+use super::{Answer, CallArgs, Caller, Client, Done};
 use crate::attr::{Attr, TYPE_MASK, TYPE_REGULAR};
 use crate::error::{ClientError, Outcome, errno};
 use crate::layout::FileLayout;
+use crate::replay;
 use crate::reply::reply_of;
 
 /// A file that is open.
@@ -27,8 +28,10 @@ pub struct OpenFile {
     pub attr: Attr,
     /// Where its data are.
     pub layout: FileLayout,
-    /// The server's handle.
+    /// The server's handle at that time.
     handle: Handle,
+    /// The call that opened it.
+    call: u64,
     /// Whether the open made the file.
     pub created: bool,
 }
@@ -51,6 +54,16 @@ pub struct Written {
     pub size: u64,
     /// Units of 512 bytes.
     pub blocks: u64,
+}
+
+/// A file that a metadata target has open for this client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    import: ImportKey,
+    /// The open, which is kept until the close is committed.
+    request: RequestKey,
+    /// The server's handle, which is another one after a restart.
+    handle: Handle,
 }
 
 impl Client {
@@ -136,9 +149,14 @@ impl Client {
         };
         let mut call = CallArgs::change(request, &caller);
         call.reply_len = 2048 + room;
+        call.keep = Keep::UntilReleased;
         self.locks.push(handle);
         self.call(turn, import, call, move |client, turn, answer| {
-            let opened = answer.and_then(|answer| opened(&answer.reply, creates));
+            let opened = answer.and_then(|answer| {
+                let (lock, file) = opened(&answer, creates)?;
+                client.note_open(turn, import, &answer, file.as_ref().ok());
+                Ok((lock, file))
+            });
             let lock = opened.as_ref().map_or(Handle::NONE, |(lock, _)| *lock);
             client.cancel_lock(turn, import, handle, lock);
             match opened.and_then(|(_, file)| file) {
@@ -154,6 +172,74 @@ impl Client {
             }
         });
     }
+
+    /// An open was answered: what the server has open is opened again if it restarts.
+    fn note_open(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        answer: &Answer,
+        file: Option<&Opened>,
+    ) {
+        let request = answer.request;
+        let Some((file, _)) = file else {
+            self.rpc.with(turn, import, |import, _, _| import.release(request));
+            return;
+        };
+        self.opens.insert(answer.call, Open { import, request, handle: file.handle });
+        self.keep_choices(turn, import, request, &answer.reply);
+    }
+
+    /// A request is replayed with what the server chose for it [MDT-21].
+    pub(super) fn keep_choices(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        request: RequestKey,
+        reply: &Reply,
+    ) {
+        self.rpc.with(turn, import, |import, _, _| {
+            if let Some(message) = replay::with_choices(import.message(request), &reply.message) {
+                import.set_replay_message(request, message);
+            }
+        });
+    }
+
+    /// A server has restarted, and has done a request again.
+    pub(super) fn replayed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        request: RequestKey,
+        call: u64,
+        reply: &Reply,
+    ) {
+        if let Some(open) = self.opens.get_mut(&call) {
+            // A server that could not open the file does not know the handle of the close.
+            let Ok(answer) = reply_of!(reply, EnqueueOpen) else { return };
+            if answer.body.open_handle == Handle::NONE {
+                return;
+            }
+            let before = core::mem::replace(&mut open.handle, answer.body.open_handle);
+            self.rpc.with(turn, import, |import, _, _| {
+                import.replace_open_handle(before.0, answer.body.open_handle.0);
+            });
+            return self.keep_choices(turn, import, request, reply);
+        }
+        let sent = self.rpc.import(import).map_or(&[][..], |import| import.message(request));
+        if !replay::is_layout_intent(sent) {
+            return;
+        }
+        // It comes with a lock, although none was asked for [MDT-21].
+        let lock =
+            reply_of!(reply, EnqueueLayout).map_or(Handle::NONE, |reply| held_lock(&reply.reply));
+        if lock != Handle::NONE {
+            let handle = self.next_handle();
+            self.locks.push(handle);
+            self.cancel_lock(turn, import, handle, lock);
+        }
+    }
+
     /// Cancels a lock that the server granted, if it did. The client's handle is forgotten then.
     pub(crate) fn cancel_lock(
         &mut self,
@@ -213,19 +299,27 @@ impl Client {
                 bias: if written.is_some() { Bias::DATA_MODIFIED } else { Bias::empty() },
                 ..SetattrRecord::default()
             });
+            let handle = client.opens.get(&file.call).map_or(file.handle, |open| open.handle);
             let close = mds::Close {
-                epoch: MdtEpoch { open_handle: file.handle },
+                epoch: MdtEpoch { open_handle: handle },
                 record: Reint::Setattr(record),
                 ..mds::Close::default()
             };
             let mut call = CallArgs::from(Request::MdsClose(close));
             call.slot = SlotKind::Close;
+            call.keep = Keep::UntilCommitted;
+            call.names_open_file = true;
             call.caller = Some(caller);
             client.call(turn, import, call, move |client, turn, answer| {
                 let closed = answer.and_then(|answer| {
                     reply_of!(&answer.reply, MdsClose)?;
                     Ok(())
                 });
+                if let Some(open) = client.opens.get(&file.call).copied() {
+                    client.rpc.with(turn, open.import, |import, _, _| {
+                        import.release(open.request);
+                    });
+                }
                 // A handle that a restarted server does not know is closed.
                 let closed = match closed {
                     Err(ClientError::Errno(errno::ESTALE)) => Ok(()),
@@ -264,19 +358,19 @@ pub(super) fn held_lock(reply: &LdlmReply) -> Handle {
 }
 
 /// The lock that came with an open, and what became of the open.
-fn opened(reply: &Reply, creates: bool) -> Outcome<(Handle, Outcome<Opened>)> {
+fn opened(answer: &Answer, creates: bool) -> Outcome<(Handle, Outcome<Opened>)> {
     let reply = match creates {
-        true => reply_of!(reply, EnqueueOpenCreat)?,
-        false => reply_of!(reply, EnqueueOpen)?,
+        true => reply_of!(&answer.reply, EnqueueOpenCreat)?,
+        false => reply_of!(&answer.reply, EnqueueOpen)?,
     };
     let lock = held_lock(&reply.reply);
-    Ok((lock, open_file(&reply)))
+    Ok((lock, open_file(&reply, answer.call)))
 }
 
 /// An open file without its layout, and the layout.
 type Opened = (OpenFile, Outcome<FileLayout>);
 
-fn open_file(reply: &dlm::OpenReply<'_>) -> Outcome<Opened> {
+fn open_file(reply: &dlm::OpenReply<'_>, call: u64) -> Outcome<Opened> {
     let result = reply.reply.policy_res2;
     let done = reply.reply.disposition();
     if result < 0 {
@@ -303,6 +397,7 @@ fn open_file(reply: &dlm::OpenReply<'_>) -> Outcome<Opened> {
         attr,
         layout: FileLayout::default(),
         handle: reply.body.open_handle,
+        call,
         created: done.contains(Disposition::OPEN_CREATE),
     };
     Ok((file, layout))

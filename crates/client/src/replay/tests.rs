@@ -1,0 +1,104 @@
+//! Replays of kernel clients, from what they had sent and received before.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use lustrine_capture::{Content, Dissector, Event, Frame, Item, LinkType, RpcRole};
+use lustrine_fswire::body::BodyFlags;
+
+use super::*;
+
+/// The events of a capture under `testdata/captures`.
+fn events(name: &str) -> Vec<Event> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures").join(name);
+    let mut file = std::fs::read(path).expect("a capture");
+    if name.ends_with(".xz") {
+        let mut unpacked = Vec::new();
+        lzma_rs::xz_decompress(&mut &file[..], &mut unpacked).expect("an archive");
+        file = unpacked;
+    }
+    let (mut rest, header) = pcap_parser::parse_pcap_header(&file).expect("a header");
+    let link = LinkType::from_number(header.network.0).expect("a known link");
+    let mut dissector = Dissector::default();
+    let mut events = Vec::new();
+    while !rest.is_empty() {
+        let (after, block) = pcap_parser::parse_pcap_frame(rest).expect("a frame");
+        let time_ns = u64::from(block.ts_sec) * 1_000_000_000 + u64::from(block.ts_usec) * 1000;
+        dissector.frame(&Frame { time_ns, link, bytes: block.data });
+        events.extend(std::iter::from_fn(|| dissector.poll_event()));
+        rest = after;
+    }
+    dissector.finish();
+    events.extend(std::iter::from_fn(|| dissector.poll_event()));
+    events
+}
+
+/// The buffers behind the body, which differs in what the connection determines.
+fn buffers(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let message = Message::parse(bytes).expect("a message");
+    message.buffers().skip(1).map(<[u8]>::to_vec).collect()
+}
+
+/// What was sent first, and its reply.
+type Exchange = (Vec<u8>, Option<Vec<u8>>);
+
+/// How many replays of each kind of a capture are what this client would send.
+fn replays(capture: &str) -> BTreeMap<Kind, u32> {
+    let mut counts = BTreeMap::new();
+    // By client and xid.
+    let mut sent: BTreeMap<(String, u64), Exchange> = BTreeMap::new();
+    for event in events(capture) {
+        let Item::Message(message) = &event.item else { continue };
+        let Content::Rpc(rpc) = &message.content else { continue };
+        let payload = &event.raw[message.payload_at()..];
+        let (src, dst) = (message.header.src.nid, message.header.dst.nid);
+        match rpc.role {
+            RpcRole::Reply => {
+                if let Some((_, reply)) = sent.get_mut(&(dst.to_string(), rpc.xid)) {
+                    reply.get_or_insert_with(|| payload.to_vec());
+                }
+            }
+            RpcRole::Request => {
+                let key = (src.to_string(), rpc.xid);
+                let (parsed, body) = Message::parse_with_body(payload).expect("a request");
+                let kind = Kind::of_request(&parsed, &body);
+                let Some((first, reply)) = sent.get(&key) else {
+                    if !body.flags.contains(BodyFlags::REPLAY) {
+                        sent.insert(key, (payload.to_vec(), None));
+                    }
+                    continue;
+                };
+                let Some(reply) = reply.as_deref().filter(|_| {
+                    body.flags.contains(BodyFlags::REPLAY)
+                        && matches!(
+                            kind,
+                            Kind::EnqueueOpen | Kind::EnqueueOpenCreat | Kind::EnqueueLayout
+                        )
+                }) else {
+                    continue;
+                };
+                let ours = with_choices(first, reply).expect("it can be replayed");
+                assert_eq!(buffers(&ours), buffers(payload), "{capture}: {kind:?}");
+                *counts.entry(kind).or_default() += 1;
+            }
+            RpcRole::EarlyReply => {}
+        }
+    }
+    counts
+}
+
+/// [MDT-21].
+#[test]
+fn replays_are_those_of_kernel_clients() {
+    let creates = |count| BTreeMap::from([(Kind::EnqueueOpenCreat, count)]);
+    assert_eq!(replays("fs/s47_server_power_cycle_replay.pcap"), creates(2));
+    assert_eq!(
+        replays("fs-c/c12_mdtrestart.pcap.xz"),
+        BTreeMap::from([(Kind::EnqueueOpen, 1)]),
+        "of an open file that was committed"
+    );
+    assert_eq!(replays("fs-x/x25_power_cut_replay.pcap.xz"), creates(2));
+    let layouts = replays("fs-x/x37_layout_replay.pcap.xz");
+    let expected = [(Kind::EnqueueOpenCreat, 3), (Kind::EnqueueLayout, 2)];
+    assert_eq!(layouts, BTreeMap::from(expected));
+}
