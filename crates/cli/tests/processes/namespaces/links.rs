@@ -83,10 +83,12 @@ fn a_link_that_is_down_for_a_moment_causes_delay_only() {
     assert!(longest >= 200_000.0, "nothing waited for the link: {rows:#?}");
 }
 
-/// Longer than a connection may make no progress: it is closed, and its operations fail.
+/// Longer than a connection may make no progress: it is closed, and its operations fail. Peers are
+/// dialled every second, so that the client reaches the node again before it ends, and its session
+/// does not stay there.
 #[test]
 fn a_link_that_is_down_for_longer_causes_errors() {
-    let settings = ["--set", "sock_timeout=1"];
+    let settings = ["--set", "sock_timeout=1", "--set", "max_reconnectms=1000"];
     let until = |_: &NetNs, node: &NetNsNode, down| {
         node.stats().drivers["socklnd"]["closed"] > 0 && down >= Duration::from_secs(4)
     };
