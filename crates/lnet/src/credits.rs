@@ -57,6 +57,7 @@ impl Credits {
     }
 
     /// Gives a credit back. When a message waits, the credit passes to it and it is returned.
+    #[inline]
     pub(crate) fn give(&mut self, lines: &mut WaitQueues<OpKey>) -> Option<OpKey> {
         let next = lines.pop_front(&mut self.waiting);
         if next.is_none() {

@@ -57,6 +57,11 @@ impl LostPeers {
         }
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reports.is_empty()
+    }
+
     /// Adds a report behind the first `events` events.
     pub(crate) fn add(&mut self, peer: ProcessId, status: Status, events: u64) {
         if let Some(key) = self.by_peer.get(&peer).copied() {

@@ -56,12 +56,19 @@ pub fn total_len(spans: &[Span]) -> u32 {
 ///
 /// # Panics
 /// When the list is shorter than `from + len`.
+#[inline]
 pub fn part_of(spans: &[Span], from: u32, len: u32) -> Spans {
     // Nearly always there is one fragment.
-    if let ([span], 1..) = (spans, len) {
-        assert!(from <= span.len && len <= span.len - from, "{SHORT} {from} + {len}");
+    if let ([span], 1..) = (spans, len)
+        && from <= span.len
+        && len <= span.len - from
+    {
         return smallvec![span.part(from, len)];
     }
+    part_of_several(spans, from, len)
+}
+
+fn part_of_several(spans: &[Span], from: u32, len: u32) -> Spans {
     let mut out = Spans::new();
     let (mut skip, mut want) = (from, len);
     for span in spans {

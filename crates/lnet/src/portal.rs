@@ -341,6 +341,7 @@ impl Portals {
 
 /// Whether an entry accepts messages of this sender that come by a connection of `hop`;
 /// `same_peer` says whether two NIDs are known to belong to one peer.
+#[inline]
 pub(crate) fn sender_matches(
     from: &MatchId,
     sender: &ProcessId,

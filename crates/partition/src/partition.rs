@@ -206,23 +206,41 @@ impl<D: Driver> Partition<D> {
     /// Hands everything the core has to the driver. Staging gives credits back, which lets the
     /// core have more: only when it has no more is anything written, all in one call per
     /// connection.
+    #[inline]
     fn stage<O: Memory>(&mut self, now: Time, outside: &mut O) -> bool
     where
         D: DriverOn<O>,
     {
+        // Before the call: there is nothing in half of the rounds.
+        let any = self.shard.has_actions();
+        if any {
+            self.submit_all(now, outside);
+        }
+        any
+    }
+
+    fn submit_all<O: Memory>(&mut self, now: Time, outside: &mut O)
+    where
+        D: DriverOn<O>,
+    {
         self.driver.register_memory(outside);
-        let mut staged = false;
         while let Some(action) = self.shard.next_action() {
             self.driver.submit(now, &mut self.shard, outside, &action);
-            staged = true;
         }
-        staged
     }
 
     /// Delivers events and lost peers in the order in which they came: what was in good order
     /// before a connection broke still counts, and what is sent after a peer restarted is not lost
     /// with it.
+    #[inline]
     fn dispatch(&mut self, now: Time, memory: &mut impl Memory) {
+        // Before the call, as in [`Partition::stage`].
+        if self.shard.has_events() {
+            self.deliver_all(now, memory);
+        }
+    }
+
+    fn deliver_all(&mut self, now: Time, memory: &mut impl Memory) {
         loop {
             if let Some((peer, status)) = self.shard.next_lost_peer() {
                 let turn = &mut Turn { now, shard: &mut self.shard, memory: AnyMemory(memory) };

@@ -346,8 +346,15 @@ impl<I: Io, C: Core> RxHandler<'_, '_, I, C> {
         Ok(())
     }
 
+    #[inline]
     fn acknowledged(&mut self, frame: &FrameHeader) -> Result<(), CloseReason> {
-        let ack = frame.acknowledged().map_err(ProtocolViolation::from)?;
+        match frame.acknowledged().map_err(ProtocolViolation::from)? {
+            ZcAck::Nothing => Ok(()),
+            ack => self.some_acknowledged(ack),
+        }
+    }
+
+    fn some_acknowledged(&mut self, ack: ZcAck) -> Result<(), CloseReason> {
         match ack {
             ZcAck::Nothing => return Ok(()),
             ZcAck::Keepalive => {

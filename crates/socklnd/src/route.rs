@@ -50,6 +50,7 @@ impl Socklnd {
     ///
     /// Over a long path the socket holds what the driver has long written: a connection that has
     /// lost packets looks as idle as the others unless its socket is asked.
+    #[inline]
     fn choose<I: Io>(&self, io: &I, now: Time, peer: &Peer, item: TxItem) -> Option<ConnKey> {
         let version = peer.history.version?;
         let min_bulk = self.config.tunables.min_bulk as u64;
@@ -122,7 +123,12 @@ impl Socklnd {
                 }
             }
         } else {
-            self.served(send).unwrap_or_else(|| self.peers.find_or_add(send.ni, send.to, Side::Own))
+            // Nodes have one way only, and are spared the call.
+            let served = match self.config.identity {
+                Identity::Node => None,
+                Identity::Userland => self.served(send),
+            };
+            served.unwrap_or_else(|| self.peers.find_or_add(send.ni, send.to, Side::Own))
         };
         let peer = &self.peers[key];
         let item = TxItem::Message(size);
@@ -138,13 +144,10 @@ impl Socklnd {
         }
     }
 
-    /// The peer's own connections to a userland node, if `send` is to take them: an answer goes
+    /// The peer's own connections to this userland node, if `send` is to take them: an answer goes
     /// where its request came from, anything else the way on which the peer knows this node by its
     /// NID [USR-9].
     fn served(&mut self, send: &SendAction) -> Option<PeerKey> {
-        if self.config.identity == Identity::Node {
-            return None;
-        }
         let key = self.peers.find(send.ni, send.to, Side::Served)?;
         let wanted = match send.header.body {
             Body::Reply { md } | Body::Ack { md, .. } => self.peers[key].take_expected(&md),

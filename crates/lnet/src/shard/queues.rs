@@ -77,6 +77,18 @@ impl Shard {
         self.reports.queues.outbox.pop_front()
     }
 
+    /// Whether [`Shard::next_action`] has something.
+    #[inline]
+    pub fn has_actions(&self) -> bool {
+        !self.reports.queues.outbox.is_empty()
+    }
+
+    /// Whether [`Shard::next_event`] or [`Shard::next_lost_peer`] has something.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !(self.reports.queues.events.is_empty() && self.reports.lost.is_empty())
+    }
+
     /// Takes the next event for a user.
     pub fn next_event(&mut self) -> Option<Event> {
         self.reports.next_event()
