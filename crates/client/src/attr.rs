@@ -44,6 +44,10 @@ pub(crate) const TYPE_MASK: u32 = 0o170_000;
 pub(crate) const TYPE_DIRECTORY: u32 = 0o040_000;
 pub(crate) const TYPE_REGULAR: u32 = 0o100_000;
 pub(crate) const TYPE_SYMLINK: u32 = 0o120_000;
+pub(crate) const TYPE_FIFO: u32 = 0o010_000;
+pub(crate) const TYPE_CHARACTER: u32 = 0o020_000;
+pub(crate) const TYPE_BLOCK: u32 = 0o060_000;
+pub(crate) const TYPE_SOCKET: u32 = 0o140_000;
 
 impl Attr {
     /// Whether it is a directory.

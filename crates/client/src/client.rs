@@ -1,11 +1,16 @@
 //! The client as a service of a partition: imports, calls, callbacks.
 
+mod attributes;
 mod caller;
 mod changes;
 mod data;
 mod metadata;
 mod mount;
+mod objects;
 mod open;
+#[cfg(test)]
+mod tests;
+mod xattr;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +38,7 @@ use crate::error::{ClientError, Outcome, errno};
 use crate::fids::Fids;
 use crate::offers;
 
+pub use attributes::{Changes, SetTime};
 pub use caller::Caller;
 use data::{Io, IoKey};
 use open::Open;
@@ -359,6 +365,21 @@ impl Client {
         self.rpc.submit(turn, import, request, bulk);
     }
 
+    /// Makes a call that ends an operation: its outcome is what `read` finds in the answer.
+    fn call_for<'r, T: 'static>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        args: impl Into<CallArgs<'r>>,
+        done: Done<T>,
+        read: impl FnOnce(&Answer) -> Outcome<T> + Send + 'static,
+    ) {
+        self.call(turn, import, args, move |client, turn, answer| {
+            let outcome = answer.and_then(|answer| read(&answer));
+            done(client, turn, outcome);
+        });
+    }
+
     /// Hands on what the RPC layer reports, until it has nothing more.
     fn settle(&mut self, turn: &mut Turn<'_>) {
         while let Some(event) = self.rpc.next_event() {
@@ -474,24 +495,4 @@ fn descriptor_lens(offset: u64, len: u64) -> Vec<u64> {
         room = DESCRIPTOR_LEN;
     }
     lens
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn descriptors_are_cut_where_the_server_cuts() {
-        use lustrine_fswire::codec::Array;
-        use lustrine_fswire::ost::{Niobuf, NiobufFlags, bulk_pieces};
-        let cases = [(0, 1), (0, 1 << 20), (4096, 4 << 20), (100, 3 << 20), (4095, (1 << 20) + 2)];
-        for (offset, len) in cases {
-            let niobuf = Niobuf { offset, len: len as u32, flags: NiobufFlags::empty() };
-            let niobufs = [niobuf];
-            let lens = descriptor_lens(offset, len);
-            let last = lens.len() as u64 - 1;
-            let pieces = bulk_pieces(last, 64, &Array::from(niobufs.as_slice())).expect("they fit");
-            assert_eq!(lens, pieces.iter().map(|piece| piece.len).collect::<Vec<_>>());
-        }
-    }
 }

@@ -80,11 +80,16 @@ pub(crate) mod errno {
     pub(crate) const EINTR: i32 = 4;
     pub(crate) const EIO: i32 = 5;
     pub(crate) const ENXIO: i32 = 6;
+    pub(crate) const E2BIG: i32 = 7;
     pub(crate) const ENOMEM: i32 = 12;
+    pub(crate) const EISDIR: i32 = 21;
     pub(crate) const EINVAL: i32 = 22;
+    pub(crate) const EFBIG: i32 = 27;
+    pub(crate) const ERANGE: i32 = 34;
     pub(crate) const ENAMETOOLONG: i32 = 36;
     pub(crate) const EREMOTE: i32 = 66;
     pub(crate) const EPROTO: i32 = 71;
+    pub(crate) const EOPNOTSUPP: i32 = 95;
     pub(crate) const ENOTCONN: i32 = 107;
     pub(crate) const ESHUTDOWN: i32 = 108;
     pub(crate) const ETIMEDOUT: i32 = 110;
@@ -99,6 +104,7 @@ fn errno_text(errno: i32) -> String {
         4 => "interrupted",
         5 => "input/output error",
         6 => "no such device or address",
+        7 => "the value is too long",
         9 => "bad file handle",
         11 => "try again",
         12 => "no memory",

@@ -192,6 +192,38 @@ impl FileLayout {
         self.components.iter().position(|component| component.place == Place::Mdt)
     }
 
+    /// The size that each object has when the file ends at `size`, for the objects that may have to
+    /// change: those of the component that holds the last byte, and of all behind it [LAYOUT-10].
+    /// Data on the metadata server are stripe 0 of their component.
+    pub fn object_sizes(&self, size: u64) -> Vec<(usize, u16, u64)> {
+        let mut sizes = Vec::new();
+        for (index, component) in self.components.iter().enumerate() {
+            // The object at the end of its component shows the size if the file ends there.
+            if component.end < size {
+                continue;
+            }
+            let behind = component.start >= size;
+            match &component.place {
+                Place::None => {}
+                Place::Mdt => sizes.push((index, 0, size)),
+                Place::Objects { striping, objects } => {
+                    let stripes = (0u16..).zip(objects);
+                    let end = |stripe| match behind {
+                        true => 0,
+                        false => striping.object_offset_from(stripe, size),
+                    };
+                    sizes.extend(stripes.map(|(stripe, _)| (index, stripe, end(stripe))));
+                }
+            }
+        }
+        sizes
+    }
+
+    /// Whether there is a place for the last byte of a file of this size.
+    pub fn reaches(&self, size: u64) -> bool {
+        size == 0 || self.covers(size - 1, 1)
+    }
+
     /// The size of the file by the size of one of its objects.
     pub fn file_size(&self, component: usize, stripe: u16, object_size: u64) -> u64 {
         let Some(component) = self.components.get(component) else { return 0 };
@@ -263,6 +295,36 @@ mod tests {
         assert_eq!(file.file_size(0, 0, 0), 0);
         let bounded = layout(vec![striped(0, 100, 64, 1)]);
         assert_eq!(bounded.file_size(0, 0, 500), 100);
+    }
+
+    #[test]
+    fn a_cut_file_ends_where_it_shall() {
+        let file = layout(vec![
+            FileComponent { start: 0, end: 100, place: Place::Mdt },
+            striped(100, 1000, 64, 2),
+            striped(1000, u64::MAX, 64, 3),
+        ]);
+        assert_eq!(
+            file.object_sizes(100),
+            [(0, 0, 100), (1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 1, 0), (2, 2, 0)]
+        );
+        // Byte 200 is byte 8 of the second row of the second object.
+        assert_eq!(file.object_sizes(200)[..2], [(1, 0, 128), (1, 1, 72)]);
+        for size in 0..3000 {
+            let sizes = file.object_sizes(size).into_iter();
+            let ends = sizes.map(|(component, stripe, end)| file.file_size(component, stripe, end));
+            assert_eq!(ends.max(), Some(size));
+        }
+    }
+
+    #[test]
+    fn a_hole_at_the_end_has_no_object() {
+        let mut parts = vec![striped(0, 128, 64, 1), striped(128, 1000, 64, 1)];
+        parts[1].place = Place::None;
+        let file = layout(parts);
+        assert!(file.reaches(0) && file.reaches(128));
+        assert!(!file.reaches(129) && !file.reaches(2000));
+        assert_eq!(file.object_sizes(129), []);
     }
 
     #[test]

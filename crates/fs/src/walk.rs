@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use lustrine_client::{Attr, Client, DirEntry, DirPage, OpenArgs};
+use lustrine_client::{Attr, Changes, Client, DirEntry, DirPage, OpenArgs};
 use lustrine_fswire::fid::Fid;
-use lustrine_fswire::mdt::{AttrFlags, OpenFlags, SetattrRecord};
+use lustrine_fswire::mdt::OpenFlags;
 
 use crate::error::FsError;
 use crate::mount::FileSystem;
@@ -279,15 +279,18 @@ impl FileSystem {
     /// # Errors
     /// When the server refuses.
     pub fn chmod(&self, attr: &Attr, mode: u32) -> Result<(), FsError> {
+        self.set_attributes(attr.fid, Changes { mode: Some(mode), ..Changes::default() }).map(drop)
+    }
+
+    /// Sets attributes of a file, and gives it as it is then. Its size is known if it was set.
+    ///
+    /// # Errors
+    /// When a server refuses, or the layout of the file cannot be used.
+    pub fn set_attributes(&self, fid: Fid, changes: Changes) -> Result<Attr, FsError> {
         let caller = self.caller;
-        let record = SetattrRecord {
-            fid: attr.fid,
-            valid: AttrFlags::MODE,
-            mode: attr.mode & 0o170_000 | mode & 0o7777,
-            ..SetattrRecord::default()
-        };
-        self.ask(move |client, turn, done| client.setattr(turn, caller, record, done))?;
-        Ok(())
+        self.ask(move |client, turn, done| {
+            client.set_attributes(turn, caller, fid, changes, done);
+        })
     }
 }
 

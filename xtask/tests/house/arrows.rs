@@ -83,7 +83,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("lnet", &["lnet-testing"]),
     ("ptlrpc", &["lnet-testing"]),
-    ("client", &["capture"]),
+    ("client", &["capture", "lnet-testing"]),
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
     ("sys", &["testing"]),

@@ -1,6 +1,6 @@
 //! The user whose rights count.
 
-use lustrine_fswire::mdt::{CreateRecord, MdtBody, NameRecord, SetattrRecord};
+use lustrine_fswire::mdt::{CreateRecord, MdtBody, NameRecord, SetattrRecord, SetxattrRecord};
 
 /// A user whose rights count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,17 @@ impl Caller {
             fsuid: self.uid,
             fsgid: self.gid,
             suppgid: self.suppgid,
+            ..record
+        }
+    }
+
+    pub(super) fn setxattr_record(&self, record: SetxattrRecord) -> SetxattrRecord {
+        SetxattrRecord {
+            cap: self.capabilities,
+            fsuid: self.uid,
+            fsgid: self.gid,
+            suppgid1: self.suppgid,
+            suppgid2: u32::MAX,
             ..record
         }
     }

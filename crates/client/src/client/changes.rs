@@ -1,19 +1,33 @@
-//! Changes of names and attributes.
+//! Changes of names.
 
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::layout::Ea;
-use lustrine_fswire::mdt::{
-    AttrFlags, CreateRecord, MdValid, MdtBody, NameRecord, Reint, ReintOp, SetattrRecord,
-};
+use lustrine_fswire::mdt::{CreateRecord, NameRecord, Reint, ReintOp};
 use lustrine_fswire::rpc::{Request, mds};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 
 use super::metadata::{LINK_ROOM, check_name};
 use super::{CallArgs, Caller, Client, Done};
-use crate::attr::{Attr, TYPE_DIRECTORY, TYPE_MASK, TYPE_SYMLINK};
+use crate::attr::{
+    Attr, TYPE_BLOCK, TYPE_CHARACTER, TYPE_DIRECTORY, TYPE_FIFO, TYPE_MASK, TYPE_REGULAR,
+    TYPE_SOCKET, TYPE_SYMLINK,
+};
 use crate::error::{ClientError, errno};
 use crate::reply::reply_of;
+
+/// A file that is to be made.
+#[derive(Debug, Default)]
+struct New {
+    /// Type and permissions.
+    mode: u32,
+    /// Permissions that are taken away.
+    umask: u32,
+    /// The number of a device.
+    rdev: u64,
+    /// The target of a symbolic link with its zero byte.
+    ea: Vec<u8>,
+}
 
 impl Client {
     /// Makes a directory.
@@ -27,7 +41,34 @@ impl Client {
         done: Done<Attr>,
     ) {
         let mode = TYPE_DIRECTORY | mode & !TYPE_MASK;
-        self.make(turn, caller, parent, name, (mode, umask), Vec::new(), done);
+        let new = New { mode, umask, ..New::default() };
+        self.make(turn, caller, parent, name, new, done);
+    }
+
+    /// Makes a file that is not opened: a FIFO, a socket, a device or a regular file, by the type
+    /// bits of `mode`. A regular file gets its objects when it is first opened to be written.
+    ///
+    /// `rdev` is the number of a device: the major number in bits 8 to 15, the minor one in bits 0
+    /// to 7. It is 0 for all other files. Servers know no larger numbers.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of mknod(2), and whom to answer")]
+    pub fn mknod(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        parent: Fid,
+        name: &[u8],
+        (mode, umask): (u32, u32),
+        rdev: u32,
+        done: Done<Attr>,
+    ) {
+        let is_device = matches!(mode & TYPE_MASK, TYPE_CHARACTER | TYPE_BLOCK);
+        let known = is_device
+            || matches!(mode & TYPE_MASK, TYPE_FIFO | TYPE_SOCKET | TYPE_REGULAR) && rdev == 0;
+        if !known || rdev > 0xffff {
+            return done(self, turn, Err(ClientError::Errno(errno::EINVAL)));
+        }
+        let new = New { mode, umask, rdev: u64::from(rdev), ..New::default() };
+        self.make(turn, caller, parent, name, new, done);
     }
 
     /// Makes a symbolic link.
@@ -45,18 +86,17 @@ impl Client {
         }
         let mut target = target.to_vec();
         target.push(0);
-        self.make(turn, caller, parent, name, (TYPE_SYMLINK | 0o777, 0), target, done);
+        let new = New { mode: TYPE_SYMLINK | 0o777, ea: target, ..New::default() };
+        self.make(turn, caller, parent, name, new, done);
     }
 
-    #[allow(clippy::too_many_arguments, reason = "each is a field of the record")]
     fn make(
         &mut self,
         turn: &mut Turn<'_>,
         caller: Caller,
         parent: Fid,
         name: &[u8],
-        (mode, umask): (u32, u32),
-        ea: Vec<u8>,
+        new: New,
         done: Done<Attr>,
     ) {
         if let Err(error) = check_name(name) {
@@ -69,23 +109,55 @@ impl Client {
                 parent,
                 fid,
                 time: client.wall(turn),
-                mode,
-                umask,
+                mode: new.mode,
+                umask: new.umask,
+                rdev: new.rdev,
                 ..CreateRecord::default()
             });
             let request = mds::ReintCreate {
                 record: Reint::Create(record),
                 name: Text::new(&name),
-                ea: Ea(&ea),
+                ea: Ea(&new.ea),
                 ..mds::ReintCreate::default()
             };
             let call = CallArgs::change(Request::ReintCreate(request), &caller);
-            client.call(turn, import, call, move |client, turn, answer| {
-                let made = answer.and_then(|answer| {
-                    let reply = reply_of!(&answer.reply, ReintCreate)?;
-                    Ok(Attr::of(&reply.body, Ea::NONE))
-                });
-                done(client, turn, made);
+            client.call_for(turn, import, call, done, |answer| {
+                let reply = reply_of!(&answer.reply, ReintCreate)?;
+                Ok(Attr::of(&reply.body, Ea::NONE))
+            });
+        });
+    }
+
+    /// Adds a name for a file that is no directory.
+    pub fn link(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        parent: Fid,
+        name: &[u8],
+        done: Done<()>,
+    ) {
+        if let Err(error) = check_name(name) {
+            return done(self, turn, Err(error));
+        }
+        let name = name.to_vec();
+        self.at_mdt_of(turn, parent, done, move |client, turn, import, done| {
+            let record = caller.name_record(NameRecord {
+                op: ReintOp::LINK,
+                fid1: fid,
+                fid2: parent,
+                time: client.wall(turn),
+                ..NameRecord::default()
+            });
+            let request = mds::ReintLink {
+                record: Reint::Name(record),
+                name: Text::new(&name),
+                ..mds::ReintLink::default()
+            };
+            let call = CallArgs::change(Request::ReintLink(request), &caller);
+            client.call_for(turn, import, call, done, |answer| {
+                reply_of!(&answer.reply, ReintLink).map(drop)
             });
         });
     }
@@ -118,12 +190,8 @@ impl Client {
                 ..mds::ReintUnlink::default()
             };
             let call = CallArgs::change(Request::ReintUnlink(request), &caller);
-            client.call(turn, import, call, move |client, turn, answer| {
-                let removed = answer.and_then(|answer| {
-                    reply_of!(&answer.reply, ReintUnlink)?;
-                    Ok(())
-                });
-                done(client, turn, removed);
+            client.call_for(turn, import, call, done, |answer| {
+                reply_of!(&answer.reply, ReintUnlink).map(drop)
             });
         });
     }
@@ -159,57 +227,8 @@ impl Client {
                 ..mds::ReintRename::default()
             };
             let call = CallArgs::change(Request::ReintRename(request), &caller);
-            client.call(turn, import, call, move |client, turn, answer| {
-                let renamed = answer.and_then(|answer| {
-                    reply_of!(&answer.reply, ReintRename)?;
-                    Ok(())
-                });
-                done(client, turn, renamed);
-            });
-        });
-    }
-
-    /// Has the metadata server commit what it has done to a file, and all that came before it.
-    pub fn sync(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<()>) {
-        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
-            let body = caller.body(MdtBody { fid1: fid, valid: MdValid::ID, ..MdtBody::default() });
-            let mut call = CallArgs::from(Request::MdsSync(mds::Getattr { body }));
-            call.caller = Some(caller);
-            client.call(turn, import, call, move |client, turn, answer| {
-                let synced = answer.and_then(|answer| {
-                    reply_of!(&answer.reply, MdsSync)?;
-                    Ok(())
-                });
-                done(client, turn, synced);
-            });
-        });
-    }
-
-    /// Sets attributes. Fields without a bit in `valid` have no effect.
-    pub fn setattr(
-        &mut self,
-        turn: &mut Turn<'_>,
-        caller: Caller,
-        record: SetattrRecord,
-        done: Done<Attr>,
-    ) {
-        self.at_mdt_of(turn, record.fid, done, move |client, turn, import, done| {
-            let now = client.wall(turn);
-            let record = caller.setattr_record(SetattrRecord {
-                op: ReintOp::SETATTR,
-                ctime: now,
-                valid: record.valid | AttrFlags::CTIME | AttrFlags::CTIME_SET,
-                ..record
-            });
-            let request =
-                mds::ReintSetattr { record: Reint::Setattr(record), ..Default::default() };
-            let call = CallArgs::change(Request::ReintSetattr(request), &caller);
-            client.call(turn, import, call, move |client, turn, answer| {
-                let set = answer.and_then(|answer| {
-                    let reply = reply_of!(&answer.reply, ReintSetattr)?;
-                    Ok(Attr::of(&reply.body, reply.ea))
-                });
-                done(client, turn, set);
+            client.call_for(turn, import, call, done, |answer| {
+                reply_of!(&answer.reply, ReintRename).map(drop)
             });
         });
     }

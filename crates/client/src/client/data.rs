@@ -34,9 +34,9 @@ pub(crate) struct Io {
     work: Work,
 }
 
-enum Work {
+pub(super) enum Work {
     Read { offset: u64, data: Vec<u8>, done: Done<Vec<u8>> },
-    Write { done: Done<()> },
+    Change { done: Done<()> },
     Size { size: u64, blocks: u64, done: Done<(u64, u64)> },
 }
 
@@ -48,9 +48,9 @@ struct Run {
 }
 
 /// Where a request for data goes.
-struct Target {
-    import: ImportKey,
-    oi: Fid,
+pub(super) struct Target {
+    pub(super) import: ImportKey,
+    pub(super) oi: Fid,
     brw: u64,
     kind: Option<ChecksumKind>,
 }
@@ -243,7 +243,19 @@ impl Client {
         turn: &mut Turn<'_>,
         caller: Caller,
         fid: Fid,
-        (start, end): (u64, u64),
+        range: (u64, u64),
+        done: Done<FileLayout>,
+    ) {
+        self.layout_intent(turn, caller, fid, (LayoutOp::WRITE, range), done);
+    }
+
+    /// Has the metadata server prepare the layout of a file for an operation on a range of bytes.
+    pub(super) fn layout_intent(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        (op, (start, end)): (LayoutOp, (u64, u64)),
         done: Done<FileLayout>,
     ) {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
@@ -253,7 +265,7 @@ impl Client {
             let request = dlm::LayoutIntentRequest {
                 lock,
                 intent: IntentOp::LAYOUT,
-                layout: LayoutIntent { op: LayoutOp::WRITE, start, end, ..Default::default() },
+                layout: LayoutIntent { op, start, end, ..Default::default() },
                 ea: Ea::NONE,
             };
             let mut call = CallArgs::change(Request::EnqueueLayout(request), &caller);
@@ -305,7 +317,7 @@ impl Client {
             return done(self, turn, Err(error));
         }
         let now = self.wall(turn);
-        let Some(io) = self.start_io(turn, runs.len(), Work::Write { done }) else { return };
+        let Some(io) = self.start_io(turn, runs.len(), Work::Change { done }) else { return };
         for (target, run) in runs {
             let data = gather(&run, bytes, offset);
             let mut body = caller.obdo(target.oi);
@@ -359,7 +371,12 @@ impl Client {
     }
 
     /// Registers an operation of so many requests. One without requests is over at once.
-    fn start_io(&mut self, turn: &mut Turn<'_>, requests: usize, work: Work) -> Option<IoKey> {
+    pub(super) fn start_io(
+        &mut self,
+        turn: &mut Turn<'_>,
+        requests: usize,
+        work: Work,
+    ) -> Option<IoKey> {
         // One more than there are, so that it is not over while requests are made.
         let io = self.ios.insert(Io { left: requests.max(1), error: None, work });
         if requests == 0 {
@@ -369,14 +386,14 @@ impl Client {
         Some(io)
     }
 
-    fn io_failed(&mut self, turn: &mut Turn<'_>, io: IoKey, error: ClientError) {
+    pub(super) fn io_failed(&mut self, turn: &mut Turn<'_>, io: IoKey, error: ClientError) {
         if let Some(io) = self.ios.get_mut(io) {
             io.error.get_or_insert(error);
         }
         self.io_answered(turn, io);
     }
 
-    fn io_answered(&mut self, turn: &mut Turn<'_>, io: IoKey) {
+    pub(super) fn io_answered(&mut self, turn: &mut Turn<'_>, io: IoKey) {
         let Some(state) = self.ios.get_mut(io) else { return };
         state.left -= 1;
         if state.left > 0 {
@@ -386,7 +403,7 @@ impl Client {
         let failed = error.map_or(Ok(()), Err);
         match work {
             Work::Read { data, done, .. } => done(self, turn, failed.map(|()| data)),
-            Work::Write { done } => done(self, turn, failed),
+            Work::Change { done } => done(self, turn, failed),
             Work::Size { size, blocks, done } => {
                 done(self, turn, failed.map(|()| (size, blocks)));
             }
@@ -430,7 +447,7 @@ impl Client {
     }
 
     /// Where requests for the data of a stripe go.
-    fn target_of(
+    pub(super) fn target_of(
         &self,
         fid: Fid,
         layout: &FileLayout,

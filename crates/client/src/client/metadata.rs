@@ -39,12 +39,9 @@ impl Client {
             let mut call = CallArgs::from(Request::MdsGetattr(mds::Getattr { body }));
             call.reply_len = 1024 + body.eadatasize;
             call.caller = Some(caller);
-            client.call(turn, import, call, move |client, turn, answer| {
-                let attr = answer.and_then(|answer| {
-                    let reply = reply_of!(&answer.reply, MdsGetattr)?;
-                    checked(Attr::of(&reply.body, reply.ea))
-                });
-                done(client, turn, attr);
+            client.call_for(turn, import, call, done, |answer| {
+                let reply = reply_of!(&answer.reply, MdsGetattr)?;
+                checked(Attr::of(&reply.body, reply.ea))
             });
         });
     }
@@ -103,21 +100,16 @@ impl Client {
             let mut call = CallArgs::from(Request::MdsGetattr(mds::Getattr { body }));
             call.reply_len = 1024 + LINK_ROOM;
             call.caller = Some(caller);
-            client.call(turn, import, call, move |client, turn, answer| {
-                let target = answer.and_then(|answer| {
-                    let reply = reply_of!(&answer.reply, MdsGetattr)?;
-                    if !reply.body.valid.contains(MdValid::LINKNAME) {
-                        return Err(ClientError::Errno(errno::EINVAL));
-                    }
-                    // The text ends with one zero byte, and has no other.
-                    match reply.ea.0.split_last() {
-                        Some((0, text)) if !text.is_empty() && !text.contains(&0) => {
-                            Ok(text.to_vec())
-                        }
-                        _ => Err(malformed("the target of a symbolic link")),
-                    }
-                });
-                done(client, turn, target);
+            client.call_for(turn, import, call, done, |answer| {
+                let reply = reply_of!(&answer.reply, MdsGetattr)?;
+                if !reply.body.valid.contains(MdValid::LINKNAME) {
+                    return Err(ClientError::Errno(errno::EINVAL));
+                }
+                // The text ends with one zero byte, and has no other.
+                match reply.ea.0.split_last() {
+                    Some((0, text)) if !text.is_empty() && !text.contains(&0) => Ok(text.to_vec()),
+                    _ => Err(malformed("the target of a symbolic link")),
+                }
             });
         });
     }
@@ -147,12 +139,9 @@ impl Client {
             let mut call = CallArgs::from(Request::MdsReadpage(mds::Getattr { body }));
             call.bulk = Some((portal::MDS_BULK, Data::In { offset: 0, len }));
             call.caller = Some(caller);
-            client.call(turn, import, call, move |client, turn, answer| {
-                let page = answer.and_then(|answer| {
-                    reply_of!(&answer.reply, MdsReadpage)?;
-                    dir_page(&answer.data, from)
-                });
-                done(client, turn, page);
+            client.call_for(turn, import, call, done, move |answer| {
+                reply_of!(&answer.reply, MdsReadpage)?;
+                dir_page(&answer.data, from)
             });
         });
     }
@@ -164,12 +153,9 @@ impl Client {
         };
         let body = MdtBody { valid: MdValid::AGSTATFS, ..MdtBody::default() };
         let request = Request::MdsStatfs(mds::Statfs { body: Some(body) });
-        self.call(turn, import, request, move |client, turn, answer| {
-            let space = answer.and_then(|answer| {
-                let reply = reply_of!(&answer.reply, MdsStatfs)?;
-                Ok(Space::from(reply.statfs))
-            });
-            done(client, turn, space);
+        self.call_for(turn, import, request, done, |answer| {
+            let reply = reply_of!(&answer.reply, MdsStatfs)?;
+            Ok(Space::from(reply.statfs))
         });
     }
     /// Goes on with the import of the metadata target that has a file, which is asked for first

@@ -1,0 +1,214 @@
+//! Changes of attributes: permissions, owners, times, sizes.
+
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::mdt::{AttrFlags, Bias, Reint, ReintOp, SetattrRecord};
+use lustrine_fswire::rpc::{Request, mds};
+use lustrine_lnet::service::Turn;
+
+use super::{CallArgs, Caller, Client, Done};
+use crate::attr::{Attr, TYPE_MASK};
+use crate::error::{ClientError, Outcome, errno};
+use crate::layout::FileLayout;
+use crate::reply::reply_of;
+
+/// A time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The present time. Who may write the file may set it.
+    Now,
+    /// Seconds since 1970. Only the owner may set it.
+    At(i64),
+}
+
+/// Attributes to set; none of them is left as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Permissions: the lower 12 bits count.
+    pub mode: Option<u32>,
+    /// The owner.
+    pub uid: Option<u32>,
+    /// The group.
+    pub gid: Option<u32>,
+    /// The size of a regular file in bytes, up to 2^63 - 1: it is cut, or grows by a hole.
+    pub size: Option<u64>,
+    /// The time of the last access.
+    pub atime: Option<SetTime>,
+    /// The time of the last change of the data.
+    pub mtime: Option<SetTime>,
+}
+
+impl Changes {
+    /// Whether nothing is to be set.
+    pub fn is_empty(&self) -> bool {
+        *self == Changes::default()
+    }
+}
+
+impl Client {
+    /// Sets attributes. The outcome is the file as it is then; its size is known if it was set.
+    ///
+    /// A new size reaches the objects of the file, after the metadata server has agreed. If one of
+    /// them cannot be reached, the size is not defined: the operation has to be repeated.
+    pub fn set_attributes(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        changes: Changes,
+        done: Done<Attr>,
+    ) {
+        if changes.size.is_none() && changes.atime.is_none() && changes.mtime.is_none() {
+            return match changes.is_empty() {
+                true => self.getattr(turn, caller, fid, done),
+                false => self.set_at_mdt(turn, caller, fid, changes, done),
+            };
+        }
+        // Sizes and times are those of the objects too.
+        let then: Done<Attr> = Box::new(move |client, turn, attr| {
+            let layout = attr.and_then(|attr| layout_for(&attr, &changes));
+            let layout = match layout {
+                Ok(layout) => layout,
+                Err(error) => return done(client, turn, Err(error)),
+            };
+            let then: Done<Attr> = Box::new(move |client, turn, set| match set {
+                Ok(_) => client.set_at_objects(turn, caller, (fid, layout), changes, done),
+                Err(error) => done(client, turn, Err(error)),
+            });
+            // First where it may be refused.
+            client.set_at_mdt(turn, caller, fid, changes, then);
+        });
+        self.getattr(turn, caller, fid, then);
+    }
+
+    /// Sets attributes at the metadata server.
+    fn set_at_mdt(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        changes: Changes,
+        done: Done<Attr>,
+    ) {
+        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            let record = caller.setattr_record(record(fid, &changes, client.wall(turn)));
+            let request =
+                mds::ReintSetattr { record: Reint::Setattr(record), ..Default::default() };
+            let call = CallArgs::change(Request::ReintSetattr(request), &caller);
+            client.call(turn, import, call, move |client, turn, answer| {
+                let set =
+                    answer.and_then(|answer| reply_of!(&answer.reply, ReintSetattr).map(drop));
+                match set {
+                    // The reply has no layout.
+                    Ok(()) => client.getattr(turn, caller, fid, done),
+                    Err(error) => done(client, turn, Err(error)),
+                }
+            });
+        });
+    }
+
+    /// Sets what objects have of a file: its end and its times.
+    fn set_at_objects(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, layout): (Fid, FileLayout),
+        changes: Changes,
+        done: Done<Attr>,
+    ) {
+        let now = self.wall(turn);
+        let time = |time: SetTime| match time {
+            SetTime::Now => now,
+            SetTime::At(seconds) => seconds,
+        };
+        let (atime, mtime) = (changes.atime.map(time), changes.mtime.map(time));
+        let finish: Done<()> = Box::new(move |client, turn, set| {
+            if let Err(error) = set {
+                return done(client, turn, Err(error));
+            }
+            let then: Done<Attr> = Box::new(move |client, turn, attr| {
+                let attr = attr.map(|mut attr| {
+                    attr.size = changes.size.or(attr.size);
+                    attr
+                });
+                done(client, turn, attr);
+            });
+            client.getattr(turn, caller, fid, then);
+        });
+        let sets_times = atime.is_some() || mtime.is_some();
+        let Some(size) = changes.size else {
+            return self.set_object_times(turn, caller, (fid, layout), (atime, mtime), finish);
+        };
+        let file = (fid, layout.clone());
+        let then: Done<()> = Box::new(move |client, turn, cut| match cut {
+            Ok(()) if sets_times => {
+                client.set_object_times(turn, caller, (fid, layout), (atime, mtime), finish);
+            }
+            other => finish(client, turn, other),
+        });
+        self.truncate_objects(turn, caller, file, (size, mtime.unwrap_or(now)), then);
+    }
+}
+
+/// The layout of a file whose objects are to be changed.
+fn layout_for(attr: &Attr, changes: &Changes) -> Outcome<FileLayout> {
+    let Some(size) = changes.size else {
+        return match attr.is_file() {
+            true => FileLayout::parse(&attr.layout),
+            false => Ok(FileLayout::default()),
+        };
+    };
+    if attr.is_dir() {
+        return Err(ClientError::Errno(errno::EISDIR));
+    }
+    if !attr.is_file() {
+        return Err(ClientError::Errno(errno::EINVAL));
+    }
+    if i64::try_from(size).is_err() {
+        return Err(ClientError::Errno(errno::EFBIG));
+    }
+    let layout = FileLayout::parse(&attr.layout)?;
+    if layout.mirrored {
+        return Err(ClientError::Layout("it has mirrors, which this client reads only".into()));
+    }
+    Ok(layout)
+}
+
+/// The record that sets attributes at the metadata server [MDT-22].
+fn record(fid: Fid, changes: &Changes, now: i64) -> SetattrRecord {
+    let mut valid = AttrFlags::CTIME | AttrFlags::CTIME_SET;
+    let mut record = SetattrRecord { op: ReintOp::SETATTR, fid, ctime: now, ..Default::default() };
+    (record.atime, record.mtime) = (now, now);
+    if let Some(mode) = changes.mode {
+        valid |= AttrFlags::MODE;
+        record.mode = mode & !TYPE_MASK & 0o7777;
+    }
+    if let Some(uid) = changes.uid {
+        valid |= AttrFlags::UID | AttrFlags::KILL_SUID;
+        record.uid = uid;
+    }
+    if let Some(gid) = changes.gid {
+        valid |= AttrFlags::GID | AttrFlags::KILL_SUID;
+        record.gid = gid;
+    }
+    if let Some(size) = changes.size {
+        valid |= AttrFlags::SIZE | AttrFlags::MTIME;
+        record.size = size;
+        record.bias = Bias::DATA_MODIFIED;
+    }
+    if let Some(time) = changes.atime {
+        valid |= AttrFlags::ATIME;
+        if let SetTime::At(seconds) = time {
+            valid |= AttrFlags::ATIME_SET;
+            record.atime = seconds;
+        }
+    }
+    if let Some(time) = changes.mtime {
+        valid |= AttrFlags::MTIME;
+        if let SetTime::At(seconds) = time {
+            valid |= AttrFlags::MTIME_SET;
+            record.mtime = seconds;
+        }
+    }
+    record.valid = valid;
+    record
+}

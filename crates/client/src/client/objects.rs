@@ -1,0 +1,209 @@
+//! Operations on the objects of a file: their ends, their times, their durability.
+
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::ldlm::LayoutOp;
+use lustrine_fswire::mdt::{MdValid, MdtBody};
+use lustrine_fswire::ost::{Obdo, ObdoFlags};
+use lustrine_fswire::rpc::{Request, mds, ost};
+use lustrine_lnet::service::Turn;
+use lustrine_ptlrpc::Keep;
+
+use super::data::{IoKey, Work};
+use super::{CallArgs, Caller, Client, Done};
+use crate::error::{ClientError, Outcome};
+use crate::layout::FileLayout;
+use crate::reply::{parse, reply_of};
+
+/// An object of a file, as component and stripe, and the parameters of a request for it. The id is
+/// filled in where it is sent.
+type ObjectRequest = ((usize, u16), Obdo);
+
+impl Client {
+    /// Makes a file durable: what the metadata server has done to it, and the data of its objects
+    /// [OST-12].
+    pub fn fsync(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        layout: &FileLayout,
+        done: Done<()>,
+    ) {
+        let body = Obdo {
+            valid: OBJECT | MdValid::SIZE | MdValid::BLOCKS,
+            size: 0,
+            blocks: u64::MAX,
+            ..Obdo::default()
+        };
+        let places = layout.objects().map(|(component, stripe, _)| ((component, stripe), body));
+        let requests: Vec<ObjectRequest> = places.collect();
+        // The metadata server has a part in it, so that there is one request at least.
+        let work = Work::Change { done };
+        let Some(io) = self.start_io(turn, 1 + requests.len(), work) else { return };
+        let part = part_of(io);
+        self.sync(turn, caller, fid, part);
+        for (place, body) in requests {
+            let part = part_of(io);
+            self.at_object(turn, caller, (fid, layout), (place, body), Request::OstSync, part);
+        }
+    }
+
+    /// Cuts the objects of a file, or lets them grow, so that it ends at `size`. The metadata
+    /// server knows of it already. Components that are needed get their objects first.
+    pub(super) fn truncate_objects(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, layout): (Fid, FileLayout),
+        (size, mtime): (u64, i64),
+        done: Done<()>,
+    ) {
+        if layout.components.is_empty() || layout.reaches(size) {
+            return self.punch(turn, caller, (fid, &layout), (size, mtime), done);
+        }
+        let range = (size - 1, size);
+        let then: Done<FileLayout> = Box::new(move |client, turn, layout| {
+            let layout = layout.and_then(|layout| match layout.reaches(size) {
+                true => Ok(layout),
+                false => Err(ClientError::Layout("the end of the file has no object".to_owned())),
+            });
+            match layout {
+                Ok(layout) => client.punch(turn, caller, (fid, &layout), (size, mtime), done),
+                Err(error) => done(client, turn, Err(error)),
+            }
+        });
+        self.layout_intent(turn, caller, fid, (LayoutOp::TRUNC, range), then);
+    }
+
+    fn punch(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, layout): (Fid, &FileLayout),
+        (size, time): (u64, i64),
+        done: Done<()>,
+    ) {
+        let sizes = layout.object_sizes(size).into_iter();
+        let requests = sizes.map(|(component, stripe, size)| {
+            let body = Obdo {
+                valid: OBJECT
+                    | MdValid::SIZE
+                    | MdValid::BLOCKS
+                    | MdValid::MTIME
+                    | MdValid::CTIME
+                    | MdValid::FLAGS,
+                size,
+                // To the end of the object [OST-10].
+                blocks: u64::MAX,
+                mtime: time,
+                ctime: time,
+                flags: ObdoFlags::SRVLOCK,
+                ..Obdo::default()
+            };
+            ((component, stripe), body)
+        });
+        self.at_objects(turn, caller, (fid, layout), requests.collect(), Request::OstPunch, done);
+    }
+
+    /// Sets times of all objects of a file: what is shown of it is the largest of all [OST-11].
+    pub(super) fn set_object_times(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, layout): (Fid, FileLayout),
+        (atime, mtime): (Option<i64>, Option<i64>),
+        done: Done<()>,
+    ) {
+        // Clients with unwritten data write them first: they would bring back newer times.
+        let asked = layout.clone();
+        let then: Done<(u64, u64)> = Box::new(move |client, turn, sized| {
+            if let Err(error) = sized {
+                return done(client, turn, Err(error));
+            }
+            let mut body = Obdo {
+                valid: OBJECT | MdValid::CTIME,
+                ctime: client.wall(turn),
+                ..Obdo::default()
+            };
+            if let Some(atime) = atime {
+                body.valid |= MdValid::ATIME;
+                body.atime = atime;
+            }
+            if let Some(mtime) = mtime {
+                body.valid |= MdValid::MTIME;
+                body.mtime = mtime;
+            }
+            let places = layout.objects().map(|(component, stripe, _)| ((component, stripe), body));
+            let requests = places.collect();
+            let file = (fid, &layout);
+            client.at_objects(turn, caller, file, requests, Request::OstSetattr, done);
+        });
+        self.size(turn, caller, fid, &asked, then);
+    }
+
+    /// Makes a request for each object of a list, all at once.
+    fn at_objects(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, layout): (Fid, &FileLayout),
+        requests: Vec<ObjectRequest>,
+        make: fn(ost::Object) -> Request<'static>,
+        done: Done<()>,
+    ) {
+        let work = Work::Change { done };
+        let Some(io) = self.start_io(turn, requests.len(), work) else { return };
+        for request in requests {
+            let part = part_of(io);
+            self.at_object(turn, caller, (fid, layout), request, make, part);
+        }
+    }
+
+    /// Makes a request for one object whose answer is its status.
+    fn at_object(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, layout): (Fid, &FileLayout),
+        (place, body): ObjectRequest,
+        make: fn(ost::Object) -> Request<'static>,
+        done: Done<()>,
+    ) {
+        let target = match self.target_of(fid, layout, place) {
+            Ok(target) => target,
+            Err(error) => return done(self, turn, Err(error)),
+        };
+        let request = make(ost::Object { body: Obdo { oi: target.oi, ..body } });
+        let kind = request.kind();
+        let mut call = CallArgs::from(request);
+        call.caller = Some(caller);
+        // A server that restarts gets changes again that it has lost.
+        call.keep = Keep::UntilCommitted;
+        self.call_for(turn, target.import, call, done, move |answer| {
+            parse(&answer.reply, kind).map(drop)
+        });
+    }
+
+    /// Has the metadata server commit what it has done to a file, and all that came before it.
+    pub fn sync(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<()>) {
+        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            let body = caller.body(MdtBody { fid1: fid, valid: MdValid::ID, ..MdtBody::default() });
+            let mut call = CallArgs::from(Request::MdsSync(mds::Getattr { body }));
+            call.caller = Some(caller);
+            client.call_for(turn, import, call, done, |answer| -> Outcome<()> {
+                reply_of!(&answer.reply, MdsSync).map(drop)
+            });
+        });
+    }
+}
+
+/// What a part of an operation calls when it is over.
+fn part_of(io: IoKey) -> Done<()> {
+    Box::new(move |client, turn, outcome| match outcome {
+        Ok(()) => client.io_answered(turn, io),
+        Err(error) => client.io_failed(turn, io, error),
+    })
+}
+
+/// Says that an obdo names an object.
+const OBJECT: MdValid = MdValid::ID.union(MdValid::GROUP);

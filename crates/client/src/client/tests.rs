@@ -1,0 +1,413 @@
+//! Operations against a server that answers as the test says: one machine with a metadata target
+//! and two object targets.
+
+mod attributes;
+mod names;
+mod xattr;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use lustrine_fswire::body::{OpFlags, PtlrpcBody};
+use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::layout::{Ea, Striping};
+use lustrine_fswire::mdt::{MdValid, MdtBody};
+use lustrine_fswire::message::{BARE_LEN, Header, HeaderFlags, Message};
+use lustrine_fswire::opcode::{Target, portal};
+use lustrine_fswire::rpc::{AclBytes, Kind, Reply as ReplyBuffers, Request, mds, obd, ost};
+use lustrine_lnet::event::{Event, EventKind};
+use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::memory::{Memory, Span};
+use lustrine_lnet::portal::MatchEntry;
+use lustrine_lnet::service::{AnyMemory, Service, Turn};
+use lustrine_lnet::shard::{AckWanted, PutArgs};
+use lustrine_lnet::time::Time;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::{Net, test_nid};
+use lustrine_ptlrpc::{ImportState, ImportTunables};
+use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
+
+use super::{Caller, Client, ClientArgs, Done};
+use crate::error::Outcome;
+use crate::layout::{FileComponent, FileLayout, ObjectPlace, Place};
+use crate::offers;
+
+const CLIENT: Owner = Owner(7);
+const SERVER: Owner = Owner(8);
+/// Bytes for the requests of a portal.
+const BUFFER: u32 = 1 << 20;
+/// A file.
+const FILE: Fid = Fid { seq: 0x2_0000_0401, oid: 5, ver: 0 };
+/// A directory.
+const DIR: Fid = Fid { seq: 0x2_0000_0401, oid: 2, ver: 0 };
+/// When the client was mounted, in seconds since 1970.
+const NOW: i64 = 1_700_000_000;
+
+/// A request that reached the server.
+struct Asked {
+    bytes: Vec<u8>,
+    body: PtlrpcBody,
+    kind: Kind,
+    xid: u64,
+    header: HeaderFlags,
+    /// The portal of the reply.
+    reply_portal: u32,
+}
+
+impl Asked {
+    fn with<T>(&self, read: impl FnOnce(Request<'_>) -> T) -> T {
+        let message = Message::parse(&self.bytes).expect("a message");
+        read(Request::parse_kind(self.kind, &message).expect("its buffers"))
+    }
+
+    /// The obdo of a request for an object.
+    fn object(&self) -> lustrine_fswire::ost::Obdo {
+        self.with(|request| match request {
+            Request::OstPunch(object)
+            | Request::OstSetattr(object)
+            | Request::OstGetattr(object)
+            | Request::OstSync(object) => object.body,
+            other => panic!("{other:?}"),
+        })
+    }
+}
+
+struct World {
+    net: Net,
+    client: Client,
+    now: Time,
+    asked: VecDeque<Asked>,
+    /// By portal.
+    request_buffers: BTreeMap<u32, Span>,
+}
+
+/// Where the outcome of an operation goes.
+struct Slot<T>(Arc<Mutex<Option<Outcome<T>>>>);
+
+impl<T: Send + 'static> Slot<T> {
+    fn new() -> (Slot<T>, Done<T>) {
+        let slot = Arc::new(Mutex::new(None));
+        let inner = Arc::clone(&slot);
+        let done = move |_: &mut Client, _: &mut Turn<'_>, outcome| {
+            assert!(inner.lock().unwrap().replace(outcome).is_none(), "two outcomes");
+        };
+        (Slot(slot), Box::new(done))
+    }
+
+    fn outcome(&self) -> Outcome<T> {
+        self.0.lock().unwrap().take().expect("an outcome")
+    }
+
+    fn is_pending(&self) -> bool {
+        self.0.lock().unwrap().is_none()
+    }
+}
+
+impl World {
+    /// A client whose targets are connected.
+    fn new() -> World {
+        let mut net = Net::new(2, &Tunables::default());
+        let now = Time(1_000_000_000);
+        let server = &mut net.nodes[1];
+        let mut request_buffers = BTreeMap::new();
+        for portal in [
+            portal::OST,
+            portal::OST_IO,
+            portal::MDS,
+            portal::MDS_IO,
+            portal::MDS_READPAGE,
+            portal::SEQ_METADATA,
+            portal::LDLM_CANCEL,
+        ] {
+            let span = server.memory.alloc(BUFFER).expect("memory");
+            request_buffers.insert(portal, span);
+            let md = Md {
+                spans: [span].into_iter().collect(),
+                threshold: None,
+                max_size: None,
+                options: MdOptions::OP_PUT,
+                owner: SERVER,
+                user: u64::from(portal),
+            };
+            server.shard.attach(now, portal, any(), md).expect("a portal");
+        }
+        let args = ClientArgs {
+            mgs: vec![test_nid(1)],
+            fsname: "lustre".to_owned(),
+            fileset: String::new(),
+            mgc_uuid: "mgc".to_owned(),
+            uuid: "client".to_owned(),
+            seed: 1,
+            wall_seconds: NOW as u64,
+            imports: ImportTunables::default(),
+        };
+        let client = Client::new(CLIENT, args);
+        let mut world = World { net, client, now, asked: VecDeque::new(), request_buffers };
+        world.act(|client, turn| client.drive(turn));
+        world.act(|client, turn| {
+            client.started = turn.now;
+            let nids = [test_nid(1)];
+            let mdt = client.add_import(turn, Target::Mdt, "lustre-MDT0000_UUID", &nids);
+            client.mdts.insert(0, mdt);
+            for (index, name) in ["lustre-OST0000_UUID", "lustre-OST0001_UUID"].iter().enumerate() {
+                let ost = client.add_import(turn, Target::Ost, name, &nids);
+                client.osts.insert(index as u32, ost);
+            }
+            client.settle(turn);
+        });
+        for _ in 0..3 {
+            let asked = world.asked.pop_front().expect("a connect");
+            let (target, reply): (_, fn(obd::ConnectReply) -> ReplyBuffers<'static>) =
+                match asked.kind {
+                    Kind::MdsConnect => (Target::Mdt, ReplyBuffers::MdsConnect),
+                    Kind::OstConnect => (Target::Ost, ReplyBuffers::OstConnect),
+                    other => panic!("{other:?}"),
+                };
+            let granted = obd::ConnectReply { data: offers::of(target) };
+            world.answer(&asked, 0, &reply(granted));
+        }
+        let states = world.client.imports().into_iter().map(|import| import.state);
+        assert_eq!(states.collect::<Vec<_>>(), [ImportState::Full; 3]);
+        world
+    }
+
+    /// Calls into the client, then lets everything happen that follows.
+    fn act<T>(&mut self, act: impl FnOnce(&mut Client, &mut Turn<'_>) -> T) -> T {
+        let node = &mut self.net.nodes[0];
+        let memory = AnyMemory(&mut node.memory);
+        let mut turn = Turn { now: self.now, shard: &mut node.shard, memory };
+        let result = act(&mut self.client, &mut turn);
+        self.settle();
+        result
+    }
+
+    /// Starts an operation.
+    fn start<T: Send + 'static>(
+        &mut self,
+        operation: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>),
+    ) -> Slot<T> {
+        let (slot, done) = Slot::new();
+        self.act(|client, turn| {
+            operation(client, turn, done);
+            client.settle(turn);
+        });
+        slot
+    }
+
+    fn settle(&mut self) {
+        loop {
+            self.net.run(self.now);
+            let mut busy = false;
+            for event in self.net.events(0) {
+                busy = true;
+                let node = &mut self.net.nodes[0];
+                let memory = AnyMemory(&mut node.memory);
+                let mut turn = Turn { now: self.now, shard: &mut node.shard, memory };
+                if event.owner == CLIENT {
+                    self.client.on_event(&mut turn, &event);
+                }
+            }
+            for event in self.net.events(1) {
+                if event.kind == EventKind::Put && event.owner == SERVER {
+                    busy = true;
+                    self.note(&event);
+                }
+            }
+            if !busy {
+                return;
+            }
+        }
+    }
+
+    fn note(&mut self, event: &Event) {
+        let mut bytes = vec![0; event.moved as usize];
+        let buffer = self.request_buffers[&(event.user as u32)];
+        let span = buffer.part(event.offset, event.moved);
+        self.net.nodes[1].memory.read(span, &mut bytes);
+        let (message, body) = Message::parse_with_body(&bytes).expect("a message");
+        let asked = Asked {
+            kind: Kind::of_request(&message, &body),
+            xid: event.match_bits,
+            header: message.header().flags,
+            reply_portal: portal::reply_to(event.user as u32).expect("a service"),
+            body,
+            bytes: bytes.clone(),
+        };
+        self.asked.push_back(asked);
+    }
+
+    /// The next request, which must be of this kind.
+    fn next(&mut self, kind: Kind) -> Asked {
+        let asked = self.asked.pop_front().unwrap_or_else(|| panic!("no {kind:?}"));
+        assert_eq!(asked.kind, kind);
+        asked
+    }
+
+    /// Answers a request.
+    fn answer(&mut self, asked: &Asked, status: i32, buffers: &ReplyBuffers<'_>) {
+        let body = PtlrpcBody {
+            status,
+            handle: Handle(0x1234),
+            op_flags: match asked.body.opcode.is_connect() {
+                true => OpFlags::REPLAYABLE,
+                false => OpFlags::empty(),
+            },
+            ..PtlrpcBody::reply(asked.body.opcode)
+        };
+        let mut bytes = Vec::new();
+        buffers.encode(&Header::default(), &body, &mut bytes);
+        let early = asked.header.contains(HeaderFlags::AT_SUPPORT);
+        let offset = if early { BARE_LEN as u32 } else { 0 };
+        let bits = if asked.body.opcode.is_connect() { asked.xid } else { asked.body.mbits };
+        let now = self.now;
+        let server = &mut self.net.nodes[1];
+        let span = server.memory.alloc(bytes.len() as u32).expect("memory");
+        server.memory.write(span, &bytes);
+        let md = Md {
+            spans: [span].into_iter().collect(),
+            threshold: Some(1),
+            max_size: None,
+            options: MdOptions::empty(),
+            owner: SERVER,
+            user: 1,
+        };
+        let md = server.shard.bind(md).expect("room");
+        let args = PutArgs {
+            md,
+            local: None,
+            target: ProcessId::lustre(test_nid(0)),
+            portal: asked.reply_portal,
+            match_bits: bits,
+            offset,
+            hdr_data: 0,
+            ack: AckWanted::No,
+            timeout: None,
+        };
+        server.shard.put(now, args).expect("a path");
+        self.settle();
+    }
+
+    /// Answers the next request with an error.
+    fn refuse(&mut self, kind: Kind, errno: i32) {
+        let asked = self.next(kind);
+        self.answer(&asked, -errno, &ReplyBuffers::Bare);
+    }
+
+    /// Answers the next request, which must be a getattr, with attributes.
+    fn give_attributes(&mut self, body: MdtBody, ea: &[u8]) {
+        let asked = self.next(Kind::MdsGetattr);
+        assert_eq!(asked.with(|request| fid_asked(&request)), Some(FILE));
+        let reply = mds::GetattrReply { body, ea: Ea(ea), acl: AclBytes(&[]), encctx: None };
+        self.answer(&asked, 0, &ReplyBuffers::MdsGetattr(reply));
+    }
+}
+
+fn fid_asked(request: &Request<'_>) -> Option<Fid> {
+    match request {
+        Request::MdsGetattr(getattr) | Request::MdsSync(getattr) => Some(getattr.body.fid1),
+        _ => None,
+    }
+}
+
+fn any() -> MatchEntry {
+    MatchEntry {
+        from: MatchId { nid: Nid::ANY, pid: PID_ANY },
+        match_bits: 0,
+        ignore_bits: u64::MAX,
+        position: Position::After,
+        unlink: Unlink::Retain,
+    }
+}
+
+/// A regular file.
+fn file_body(mode: u32) -> MdtBody {
+    MdtBody { fid1: FILE, mode, valid: MdValid::ID | MdValid::MODE, ..MdtBody::default() }
+}
+
+/// The object of a stripe, on the target of the same number.
+fn object(stripe: u32) -> Fid {
+    Fid::new(0x2_4000_0400 + (u64::from(stripe) << 30), 100 + stripe)
+}
+
+/// A layout of two stripes of 64 KiB.
+fn striped() -> FileLayout {
+    let objects = [0, 1].map(|stripe| ObjectPlace { oi: object(stripe), ost: stripe });
+    let place = Place::Objects {
+        striping: Striping::new(65536, 2).expect("stripes"),
+        objects: objects.to_vec(),
+    };
+    let components = vec![FileComponent { start: 0, end: u64::MAX, place }];
+    FileLayout { components, generation: 1, mirrored: false }
+}
+
+/// The answer to a request for an object.
+fn object_reply(body: lustrine_fswire::ost::Obdo) -> ost::ObjectOnly {
+    ost::ObjectOnly { body }
+}
+
+/// A plain layout of stripes of 64 KiB as an attribute. Without objects there is a placeholder.
+fn plain_ea(stripes: &[u32]) -> Vec<u8> {
+    let mut ea = Vec::new();
+    ea.extend(0x0bd1_0bd0u32.to_le_bytes());
+    ea.extend(1u32.to_le_bytes());
+    ea.extend(u64::from(FILE.oid).to_le_bytes());
+    ea.extend(FILE.seq.to_le_bytes());
+    ea.extend(65536u32.to_le_bytes());
+    ea.extend((stripes.len().max(1) as u16).to_le_bytes());
+    ea.extend(0u16.to_le_bytes());
+    for stripe in stripes {
+        ea.extend(object(*stripe).seq.to_le_bytes());
+        ea.extend(object(*stripe).oid.to_le_bytes());
+        ea.extend([0; 8]);
+        ea.extend(stripe.to_le_bytes());
+    }
+    if stripes.is_empty() {
+        ea.extend([0; 20]);
+        ea.extend(u32::MAX.to_le_bytes());
+    }
+    ea
+}
+
+/// A layout of components, each with its end and its objects.
+fn composite_ea(parts: &[(u64, &[u32])]) -> Vec<u8> {
+    let blobs: Vec<Vec<u8>> = parts.iter().map(|(_, stripes)| plain_ea(stripes)).collect();
+    let head = 32 + 48 * parts.len();
+    let size = head + blobs.iter().map(Vec::len).sum::<usize>();
+    let mut ea = Vec::new();
+    ea.extend(0x0bd6_0bd0u32.to_le_bytes());
+    ea.extend((size as u32).to_le_bytes());
+    ea.extend(3u32.to_le_bytes());
+    ea.extend([0; 2]);
+    ea.extend((parts.len() as u16).to_le_bytes());
+    ea.extend([0; 16]);
+    let (mut start, mut offset) = (0u64, head);
+    for (index, ((end, stripes), blob)) in parts.iter().zip(&blobs).enumerate() {
+        let init = if stripes.is_empty() { 0u32 } else { 0x10 };
+        ea.extend((index as u32 + 1).to_le_bytes());
+        ea.extend(init.to_le_bytes());
+        ea.extend(start.to_le_bytes());
+        ea.extend(end.to_le_bytes());
+        ea.extend((offset as u32).to_le_bytes());
+        ea.extend((blob.len() as u32).to_le_bytes());
+        ea.extend([0; 16]);
+        start = *end;
+        offset += blob.len();
+    }
+    blobs.iter().for_each(|blob| ea.extend(blob));
+    ea
+}
+
+#[test]
+fn descriptors_are_cut_where_the_server_cuts() {
+    use lustrine_fswire::codec::Array;
+    use lustrine_fswire::ost::{Niobuf, NiobufFlags, bulk_pieces};
+    let cases = [(0, 1), (0, 1 << 20), (4096, 4 << 20), (100, 3 << 20), (4095, (1 << 20) + 2)];
+    for (offset, len) in cases {
+        let niobuf = Niobuf { offset, len: len as u32, flags: NiobufFlags::empty() };
+        let niobufs = [niobuf];
+        let lens = super::descriptor_lens(offset, len);
+        let last = lens.len() as u64 - 1;
+        let pieces = bulk_pieces(last, 64, &Array::from(niobufs.as_slice())).expect("they fit");
+        assert_eq!(lens, pieces.iter().map(|piece| piece.len).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,198 @@
+//! Attributes: at the metadata server, and at the objects.
+
+use lustrine_fswire::ldlm::{LayoutOp, LdlmReply};
+use lustrine_fswire::mdt::{AttrFlags, Bias, Reint, SetattrRecord};
+use lustrine_fswire::ost::{Obdo, ObdoFlags};
+use lustrine_fswire::rpc::{Lvb, dlm};
+
+use super::*;
+use crate::client::{Changes, SetTime};
+use crate::error::{ClientError, errno};
+
+const MODE: u32 = 0o100_644;
+
+impl World {
+    fn change(&mut self, changes: Changes) -> Slot<crate::Attr> {
+        self.start(|client, turn, done| {
+            client.set_attributes(turn, Caller::ROOT, FILE, changes, done);
+        })
+    }
+
+    /// Accepts a setattr at the metadata server, and gives the record.
+    fn accept_setattr(&mut self) -> SetattrRecord {
+        let asked = self.next(Kind::ReintSetattr);
+        let record = asked.with(|request| match request {
+            Request::ReintSetattr(mds::ReintSetattr { record: Reint::Setattr(record), .. }) => {
+                record
+            }
+            other => panic!("{other:?}"),
+        });
+        let reply =
+            mds::ReintSetattrReply { body: file_body(MODE), ea: Ea::NONE, acl: AclBytes(&[]) };
+        self.answer(&asked, 0, &ReplyBuffers::ReintSetattr(reply));
+        record
+    }
+
+    /// Accepts a request for an object, and gives its parameters.
+    fn accept_object(&mut self, kind: Kind, reply: Obdo) -> Obdo {
+        let asked = self.next(kind);
+        let reply = object_reply(reply);
+        let reply = match kind {
+            Kind::OstPunch => ReplyBuffers::OstPunch(reply),
+            Kind::OstSetattr => ReplyBuffers::OstSetattr(reply),
+            Kind::OstGetattr => ReplyBuffers::OstGetattr(reply),
+            Kind::OstSync => ReplyBuffers::OstSync(reply),
+            other => panic!("{other:?}"),
+        };
+        self.answer(&asked, 0, &reply);
+        asked.object()
+    }
+}
+
+#[test]
+fn permissions_and_owners_are_the_metadata_servers() {
+    let mut world = World::new();
+    let changes = Changes { mode: Some(0o104_755), gid: Some(7), ..Changes::default() };
+    let slot = world.change(changes);
+    let record = world.accept_setattr();
+    assert_eq!((record.fid, record.mode, record.gid), (FILE, 0o4755, 7));
+    assert!(record.valid.contains(AttrFlags::MODE | AttrFlags::GID | AttrFlags::CTIME));
+    assert!(!record.valid.intersects(AttrFlags::UID | AttrFlags::SIZE | AttrFlags::MTIME));
+    world.give_attributes(file_body(0o104_755), &plain_ea(&[0, 1]));
+    assert_eq!(slot.outcome().map(|attr| attr.mode), Ok(0o104_755));
+    assert!(world.asked.is_empty());
+}
+
+#[test]
+fn a_file_is_cut_at_the_metadata_server_and_then_at_its_objects() {
+    let mut world = World::new();
+    let slot = world.change(Changes { size: Some(65536 + 100), ..Changes::default() });
+    world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
+    let record = world.accept_setattr();
+    assert_eq!((record.size, record.bias), (65536 + 100, Bias::DATA_MODIFIED));
+    assert!(record.valid.contains(AttrFlags::SIZE | AttrFlags::MTIME));
+    world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
+    let first = world.accept_object(Kind::OstPunch, Obdo::default());
+    assert!(slot.is_pending());
+    let second = world.accept_object(Kind::OstPunch, Obdo::default());
+    assert_eq!((first.oi, first.size, first.blocks), (object(0), 65536, u64::MAX));
+    assert_eq!((second.oi, second.size, second.blocks), (object(1), 100, u64::MAX));
+    assert!(first.valid.contains(MdValid::SIZE | MdValid::BLOCKS | MdValid::FLAGS));
+    assert!(first.flags.contains(ObdoFlags::SRVLOCK));
+    world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
+    assert_eq!(slot.outcome().map(|attr| attr.size), Ok(Some(65536 + 100)));
+}
+
+#[test]
+fn a_file_grows_into_components_that_get_their_objects_first() {
+    let mut world = World::new();
+    let before = composite_ea(&[(65536, &[0]), (u64::MAX, &[])]);
+    let after = composite_ea(&[(65536, &[0]), (u64::MAX, &[1])]);
+    let slot = world.change(Changes { size: Some(100_000), ..Changes::default() });
+    world.give_attributes(file_body(MODE), &before);
+    world.accept_setattr();
+    world.give_attributes(file_body(MODE), &before);
+    let asked = world.next(Kind::EnqueueLayout);
+    asked.with(|request| match request {
+        Request::EnqueueLayout(request) => {
+            assert_eq!(request.layout.op, LayoutOp::TRUNC);
+            assert_eq!((request.layout.start, request.layout.end), (99_999, 100_000));
+        }
+        other => panic!("{other:?}"),
+    });
+    let reply = dlm::EnqueueReply { reply: LdlmReply::default(), lvb: Some(Lvb(&after)) };
+    world.answer(&asked, 0, &ReplyBuffers::EnqueueLayout(reply));
+    // The first component ends before the file does: it stays as it is.
+    let punched = world.accept_object(Kind::OstPunch, Obdo::default());
+    assert_eq!((punched.oi, punched.size), (object(1), 100_000));
+    world.give_attributes(file_body(MODE), &after);
+    assert_eq!(slot.outcome().map(|attr| attr.size), Ok(Some(100_000)));
+}
+
+#[test]
+fn a_layout_that_does_not_grow_is_an_error() {
+    let mut world = World::new();
+    let layout = composite_ea(&[(65536, &[0]), (u64::MAX, &[])]);
+    let slot = world.change(Changes { size: Some(100_000), ..Changes::default() });
+    world.give_attributes(file_body(MODE), &layout);
+    world.accept_setattr();
+    world.give_attributes(file_body(MODE), &layout);
+    let asked = world.next(Kind::EnqueueLayout);
+    let reply = dlm::EnqueueReply { reply: LdlmReply::default(), lvb: Some(Lvb(&layout)) };
+    world.answer(&asked, 0, &ReplyBuffers::EnqueueLayout(reply));
+    assert!(matches!(slot.outcome(), Err(ClientError::Layout(_))));
+    assert!(world.asked.is_empty());
+}
+
+#[test]
+fn what_the_metadata_server_refuses_does_not_reach_the_objects() {
+    let mut world = World::new();
+    let slot = world.change(Changes { size: Some(0), ..Changes::default() });
+    world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
+    world.refuse(Kind::ReintSetattr, 26);
+    assert_eq!(slot.outcome(), Err(ClientError::Errno(26)));
+    assert!(world.asked.is_empty());
+}
+
+#[test]
+fn only_regular_files_have_sizes_to_set() {
+    for (mode, size, errno) in [
+        (0o040_755, 0, errno::EISDIR),
+        (0o010_644, 0, errno::EINVAL),
+        (MODE, 1 << 63, errno::EFBIG),
+    ] {
+        let mut world = World::new();
+        let slot = world.change(Changes { size: Some(size), ..Changes::default() });
+        world.give_attributes(file_body(mode), &[]);
+        assert_eq!(slot.outcome(), Err(ClientError::Errno(errno)));
+        assert!(world.asked.is_empty());
+    }
+}
+
+#[test]
+fn times_are_set_at_all_objects_after_others_have_written_theirs() {
+    let mut world = World::new();
+    let changes = Changes {
+        atime: Some(SetTime::Now),
+        mtime: Some(SetTime::At(1_000)),
+        ..Changes::default()
+    };
+    let slot = world.change(changes);
+    world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
+    let record = world.accept_setattr();
+    assert_eq!((record.atime, record.mtime, record.ctime), (NOW, 1_000, NOW));
+    assert!(record.valid.contains(AttrFlags::ATIME | AttrFlags::MTIME | AttrFlags::MTIME_SET));
+    assert!(!record.valid.contains(AttrFlags::ATIME_SET));
+    world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
+    for _ in 0..2 {
+        let sized = Obdo { valid: MdValid::SIZE, ..Obdo::default() };
+        let asked = world.accept_object(Kind::OstGetattr, sized);
+        assert!(asked.flags.contains(ObdoFlags::SRVLOCK));
+    }
+    for stripe in 0..2 {
+        let set = world.accept_object(Kind::OstSetattr, Obdo::default());
+        assert_eq!((set.oi, set.atime, set.mtime), (object(stripe), NOW, 1_000));
+        assert!(set.valid.contains(MdValid::ATIME | MdValid::MTIME));
+        // The object would get another owner.
+        assert!(!set.valid.intersects(MdValid::UID | MdValid::GID | MdValid::SIZE));
+    }
+    world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
+    assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(FILE));
+}
+
+#[test]
+fn a_file_is_durable_when_all_its_servers_say_so() {
+    let mut world = World::new();
+    let slot = world.start(|client, turn, done| {
+        client.fsync(turn, Caller::ROOT, FILE, &striped(), done);
+    });
+    let asked = world.next(Kind::MdsSync);
+    assert_eq!(asked.with(|request| fid_asked(&request)), Some(FILE));
+    let body = file_body(MODE);
+    world.answer(&asked, 0, &ReplyBuffers::MdsSync(mds::Body { body }));
+    let first = world.accept_object(Kind::OstSync, Obdo::default());
+    assert_eq!((first.oi, first.size, first.blocks), (object(0), 0, u64::MAX));
+    assert!(slot.is_pending());
+    world.refuse(Kind::OstSync, errno::EIO);
+    assert_eq!(slot.outcome(), Err(ClientError::Errno(errno::EIO)));
+}

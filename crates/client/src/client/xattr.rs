@@ -1,0 +1,204 @@
+//! Extended attributes.
+
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::mdt::{MdValid, MdtBody, Reint, ReintOp, SetxattrRecord, XattrFlags};
+use lustrine_fswire::rpc::{Request, mds};
+use lustrine_fswire::text::Text;
+use lustrine_lnet::service::Turn;
+
+use super::{CallArgs, Caller, Client, Done};
+use crate::error::{ClientError, Outcome, errno, malformed};
+use crate::reply::reply_of;
+
+/// Longest name of an attribute in bytes.
+const NAME_MAX: usize = 255;
+/// Longest value in bytes.
+const VALUE_MAX: usize = 65536;
+
+/// Attributes that servers keep for themselves: they accept new values, and ignore them [MDT-23].
+const OWN_TO_SERVERS: &[&[u8]] = &[
+    b"trusted.lov",
+    b"trusted.lma",
+    b"trusted.link",
+    b"trusted.fid",
+    b"trusted.version",
+    b"trusted.som",
+    b"trusted.hsm",
+    b"trusted.lfsck_namespace",
+    b"trusted.dmv",
+    b"lustre.lov",
+];
+
+impl Client {
+    /// Reads an extended attribute of a file. Names are those of Linux, such as `user.comment`.
+    pub fn getxattr(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        name: &[u8],
+        done: Done<Vec<u8>>,
+    ) {
+        if let Err(error) = check_name(name) {
+            return done(self, turn, Err(error));
+        }
+        self.ask_xattr(turn, caller, fid, Some(name.to_vec()), done);
+    }
+
+    /// Lists the names of the extended attributes of a file. Those of servers are among them.
+    pub fn listxattr(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        done: Done<Vec<Vec<u8>>>,
+    ) {
+        let then: Done<Vec<u8>> = Box::new(move |client, turn, list| {
+            done(client, turn, list.and_then(|list| names(&list)));
+        });
+        self.ask_xattr(turn, caller, fid, None, then);
+    }
+
+    /// The value of an attribute, or the list of all names.
+    fn ask_xattr(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        name: Option<Vec<u8>>,
+        done: Done<Vec<u8>>,
+    ) {
+        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            let wanted = if name.is_some() { MdValid::XATTR } else { MdValid::XATTRLS };
+            let room = client.ea_room(import);
+            let body = caller.body(MdtBody {
+                fid1: fid,
+                valid: MdValid::ID | wanted,
+                eadatasize: room,
+                ..MdtBody::default()
+            });
+            let name = name.as_deref().map(Text::new);
+            let request = mds::Getxattr { body, name, ..mds::Getxattr::default() };
+            let mut call = CallArgs::from(Request::MdsGetxattr(request));
+            call.reply_len = 1024 + room;
+            call.caller = Some(caller);
+            client.call_for(turn, import, call, done, |answer| {
+                let reply = reply_of!(&answer.reply, MdsGetxattr)?;
+                let value = reply.value.get(..reply.body.eadatasize as usize);
+                let value = value.ok_or_else(|| malformed("an attribute that is cut off"))?;
+                Ok(value.to_vec())
+            });
+        });
+    }
+
+    /// Sets an extended attribute. With [`XattrFlags::CREATE`] it must not be there, with
+    /// [`XattrFlags::REPLACE`] it must.
+    ///
+    /// The value has at most 65,536 bytes; servers may accept less. Attributes that servers keep
+    /// for themselves, such as `trusted.lov`, are refused with EOPNOTSUPP.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the arguments of setxattr(2), and whom to answer"
+    )]
+    pub fn setxattr(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+        done: Done<()>,
+    ) {
+        if value.len() > VALUE_MAX {
+            return done(self, turn, Err(ClientError::Errno(errno::E2BIG)));
+        }
+        self.change_xattr(turn, caller, fid, name, (MdValid::XATTR, value, flags), done);
+    }
+
+    /// Removes an extended attribute.
+    pub fn removexattr(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        name: &[u8],
+        done: Done<()>,
+    ) {
+        let change = (MdValid::XATTRRM, &[][..], XattrFlags::empty());
+        self.change_xattr(turn, caller, fid, name, change, done);
+    }
+
+    fn change_xattr(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        name: &[u8],
+        (what, value, flags): (MdValid, &[u8], XattrFlags),
+        done: Done<()>,
+    ) {
+        if let Err(error) = check_name(name) {
+            return done(self, turn, Err(error));
+        }
+        if OWN_TO_SERVERS.contains(&name) {
+            return done(self, turn, Err(ClientError::Errno(errno::EOPNOTSUPP)));
+        }
+        let (name, value) = (name.to_vec(), value.to_vec());
+        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            let record = caller.setxattr_record(SetxattrRecord {
+                op: ReintOp::SETXATTR,
+                fid,
+                valid: what | MdValid::CTIME,
+                time: client.wall(turn),
+                size: value.len() as u32,
+                flags,
+                ..SetxattrRecord::default()
+            });
+            let request = mds::ReintSetxattr {
+                record: Reint::Setxattr(record),
+                name: Text::new(&name),
+                value: &value,
+                ..mds::ReintSetxattr::default()
+            };
+            let call = CallArgs::change(Request::ReintSetxattr(request), &caller);
+            client.call_for(turn, import, call, done, |answer| {
+                reply_of!(&answer.reply, ReintSetxattr).map(drop)
+            });
+        });
+    }
+}
+
+/// Names have a namespace, and no zero bytes.
+fn check_name(name: &[u8]) -> Outcome<()> {
+    match name {
+        [] => Err(ClientError::Errno(errno::EINVAL)),
+        _ if name.len() > NAME_MAX => Err(ClientError::Errno(errno::ERANGE)),
+        _ if name.contains(&0) => Err(ClientError::Errno(errno::EINVAL)),
+        _ => Ok(()),
+    }
+}
+
+/// The names of a list, each of which ends with a zero byte.
+fn names(list: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+    let Some((last, list)) = list.split_last() else { return Ok(Vec::new()) };
+    let names: Vec<Vec<u8>> = list.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+    match *last == 0 && names.iter().all(|name| !name.is_empty()) {
+        true => Ok(names),
+        false => Err(malformed("a list of attributes")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_names_ends_each_with_a_zero_byte() {
+        assert_eq!(names(b""), Ok(vec![]));
+        assert_eq!(names(b"user.a\0user.b\0"), Ok(vec![b"user.a".to_vec(), b"user.b".to_vec()]));
+        assert!(names(b"user.a").is_err());
+        assert!(names(b"user.a\0\0").is_err());
+        assert!(names(b"\0").is_err());
+    }
+}
