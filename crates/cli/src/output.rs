@@ -75,8 +75,16 @@ pub(crate) fn end(result: Result<(), Failure>) -> ExitCode {
 /// # Errors
 /// When the text cannot be written. A full disk is a failure, a reader that left is not.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints bytes as they are.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(write_error)
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(write_error)
 }
 
 /// Prints a value as JSON.

@@ -19,6 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod change;
 mod error;
 mod file;
 mod identity;
@@ -29,9 +30,9 @@ mod walk;
 pub use error::FsError;
 pub use file::File;
 pub use identity::unique_name;
-pub use lustrine_client::{Attr, DirEntry, Space};
+pub use lustrine_client::{Attr, Changes, DirEntry, SetTime, Space};
 pub use lustrine_fswire::fid::Fid;
 pub use lustrine_ptlrpc::ImportView;
 pub use mount::{FileSystem, MountOptions};
 pub use url::{FsUrl, UrlError};
-pub use walk::FollowLinks;
+pub use walk::{FollowLinks, umask};

@@ -40,6 +40,13 @@ pub enum UrlError {
     BadName(String),
 }
 
+impl FsUrl {
+    /// Whether another URL names a file of the same file system, with the same management server.
+    pub fn is_same_file_system(&self, other: &FsUrl) -> bool {
+        (&self.mgs, &self.fsname) == (&other.mgs, &other.fsname)
+    }
+}
+
 /// Longest name of a file system in bytes.
 const FSNAME_MAX: usize = 8;
 const SCHEME: &str = "lustre://";

@@ -1,8 +1,9 @@
 //! Paths, and operations on names.
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 
-use lustrine_client::{Attr, Changes, Client, DirEntry, DirPage, OpenArgs};
+use lustrine_client::{Attr, Client, DirEntry, DirPage, OpenArgs};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
 
@@ -273,33 +274,22 @@ impl FileSystem {
             client.rename(turn, caller, (from, &name), (to, &new_name), object.mode, done);
         })
     }
-
-    /// Sets the permissions of a file.
-    ///
-    /// # Errors
-    /// When the server refuses.
-    pub fn chmod(&self, attr: &Attr, mode: u32) -> Result<(), FsError> {
-        self.set_attributes(attr.fid, Changes { mode: Some(mode), ..Changes::default() }).map(drop)
-    }
-
-    /// Sets attributes of a file, and gives it as it is then. Its size is known if it was set.
-    ///
-    /// # Errors
-    /// When a server refuses, or the layout of the file cannot be used.
-    pub fn set_attributes(&self, fid: Fid, changes: Changes) -> Result<Attr, FsError> {
-        let caller = self.caller;
-        self.ask(move |client, turn, done| {
-            client.set_attributes(turn, caller, fid, changes, done);
-        })
-    }
 }
 
-/// The permissions that this process takes away from new files.
-pub(crate) fn umask() -> u32 {
-    // There is no way to read it without setting it.
-    let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    rustix::process::umask(mask);
-    mask.as_raw_mode()
+/// The permissions that this process takes away from new files. They are read once: the system has
+/// no call that reads them without setting them, which other threads would see.
+pub fn umask() -> u32 {
+    static UMASK: OnceLock<u32> = OnceLock::new();
+    *UMASK.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let known = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        let known = known.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
+        known.unwrap_or_else(|| {
+            let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+            rustix::process::umask(mask);
+            mask.as_raw_mode()
+        })
+    })
 }
 
 /// The names of a path, the last one first.

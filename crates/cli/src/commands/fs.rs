@@ -10,9 +10,13 @@ use crate::common::{NodeOptions, TemporaryNodeOptions, start_for_command};
 use crate::output::{Failure, print_error};
 use crate::values::seconds;
 
+mod attributes;
 mod copy;
 mod list;
+mod mode;
 mod names;
+mod walk;
+mod xattr;
 
 /// Work with files of a Lustre file system, without a mount and without kernel modules.
 ///
@@ -35,6 +39,12 @@ enum Verb {
     Rm(names::RmArgs),
     Mv(names::MvArgs),
     Ln(names::LnArgs),
+    Chmod(attributes::ChmodArgs),
+    Chown(attributes::ChownArgs),
+    Touch(attributes::TouchArgs),
+    Truncate(attributes::TruncateArgs),
+    Getfattr(xattr::GetfattrArgs),
+    Setfattr(xattr::SetfattrArgs),
     Df(list::DfArgs),
 }
 
@@ -61,6 +71,12 @@ pub(crate) fn run(args: &FsArgs) -> Result<(), Failure> {
         Verb::Rm(args) => names::rm(args),
         Verb::Mv(args) => names::mv(args),
         Verb::Ln(args) => names::ln(args),
+        Verb::Chmod(args) => attributes::chmod(args),
+        Verb::Chown(args) => attributes::chown(args),
+        Verb::Touch(args) => attributes::touch(args),
+        Verb::Truncate(args) => attributes::truncate(args),
+        Verb::Getfattr(args) => xattr::getfattr(args),
+        Verb::Setfattr(args) => xattr::setfattr(args),
         Verb::Df(args) => list::df(args),
     }
 }

@@ -65,7 +65,10 @@ impl Client {
         }
         // Sizes and times are those of the objects too.
         let then: Done<Attr> = Box::new(move |client, turn, attr| {
-            let layout = attr.and_then(|attr| layout_for(&attr, &changes));
+            let layout = attr.and_then(|attr| {
+                check_owner(&attr, &caller, &changes)?;
+                layout_for(&attr, &changes)
+            });
             let layout = match layout {
                 Ok(layout) => layout,
                 Err(error) => return done(client, turn, Err(error)),
@@ -149,6 +152,20 @@ impl Client {
     }
 }
 
+/// Servers let anyone who may write a file set any time of it, as kernel clients check who may
+/// [MDT-21].
+fn check_owner(attr: &Attr, caller: &Caller, changes: &Changes) -> Outcome<()> {
+    let sets = |time| matches!(time, Some(SetTime::At(_)));
+    let may = caller.uid == attr.uid || caller.capabilities & CAP_FOWNER != 0;
+    match may || !(sets(changes.atime) || sets(changes.mtime)) {
+        true => Ok(()),
+        false => Err(ClientError::Errno(errno::EPERM)),
+    }
+}
+
+/// The capability to act as the owner of any file.
+const CAP_FOWNER: u32 = 1 << 3;
+
 /// The layout of a file whose objects are to be changed.
 fn layout_for(attr: &Attr, changes: &Changes) -> Outcome<FileLayout> {
     let Some(size) = changes.size else {
@@ -196,16 +213,15 @@ fn record(fid: Fid, changes: &Changes, now: i64) -> SetattrRecord {
         record.bias = Bias::DATA_MODIFIED;
     }
     if let Some(time) = changes.atime {
-        valid |= AttrFlags::ATIME;
+        // Without the SET bits a server of 2.17 asks for the owner.
+        valid |= AttrFlags::ATIME | AttrFlags::ATIME_SET;
         if let SetTime::At(seconds) = time {
-            valid |= AttrFlags::ATIME_SET;
             record.atime = seconds;
         }
     }
     if let Some(time) = changes.mtime {
-        valid |= AttrFlags::MTIME;
+        valid |= AttrFlags::MTIME | AttrFlags::MTIME_SET;
         if let SetTime::At(seconds) = time {
-            valid |= AttrFlags::MTIME_SET;
             record.mtime = seconds;
         }
     }

@@ -114,31 +114,36 @@ impl Client {
         (atime, mtime): (Option<i64>, Option<i64>),
         done: Done<()>,
     ) {
-        // Clients with unwritten data write them first: they would bring back newer times.
-        let asked = layout.clone();
-        let then: Done<(u64, u64)> = Box::new(move |client, turn, sized| {
-            if let Err(error) = sized {
-                return done(client, turn, Err(error));
+        let mut body = Obdo { valid: OBJECT | MdValid::CTIME, ..Obdo::default() };
+        body.ctime = self.wall(turn);
+        if let Some(atime) = atime {
+            body.valid |= MdValid::ATIME;
+            body.atime = atime;
+        }
+        if let Some(mtime) = mtime {
+            body.valid |= MdValid::MTIME;
+            body.mtime = mtime;
+        }
+        // Others write their data first, which would bring back newer times, and forget the times
+        // that they know [OST-11].
+        let flush = Obdo {
+            valid: OBJECT | MdValid::FLAGS,
+            flags: ObdoFlags::SRVLOCK | ObdoFlags::FLUSH,
+            ..Obdo::default()
+        };
+        let all = |body: Obdo| -> Vec<ObjectRequest> {
+            let objects = layout.objects();
+            objects.map(|(component, stripe, _)| ((component, stripe), body)).collect()
+        };
+        let (flushes, changes, file) = (all(flush), all(body), layout.clone());
+        let then: Done<()> = Box::new(move |client, turn, flushed| match flushed {
+            Ok(()) => {
+                let file = (fid, &file);
+                client.at_objects(turn, caller, file, changes, Request::OstSetattr, done);
             }
-            let mut body = Obdo {
-                valid: OBJECT | MdValid::CTIME,
-                ctime: client.wall(turn),
-                ..Obdo::default()
-            };
-            if let Some(atime) = atime {
-                body.valid |= MdValid::ATIME;
-                body.atime = atime;
-            }
-            if let Some(mtime) = mtime {
-                body.valid |= MdValid::MTIME;
-                body.mtime = mtime;
-            }
-            let places = layout.objects().map(|(component, stripe, _)| ((component, stripe), body));
-            let requests = places.collect();
-            let file = (fid, &layout);
-            client.at_objects(turn, caller, file, requests, Request::OstSetattr, done);
+            Err(error) => done(client, turn, Err(error)),
         });
-        self.size(turn, caller, fid, &asked, then);
+        self.at_objects(turn, caller, (fid, &layout), flushes, Request::OstGetattr, then);
     }
 
     /// Makes a request for each object of a list, all at once.

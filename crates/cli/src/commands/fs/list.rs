@@ -333,7 +333,7 @@ pub(super) fn df(args: &DfArgs) -> Result<(), Failure> {
 }
 
 /// A name that a terminal can show: control characters and what is no UTF-8 are escaped.
-fn shown(name: &[u8]) -> String {
+pub(super) fn shown(name: &[u8]) -> String {
     match std::str::from_utf8(name) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
         _ => name.escape_ascii().to_string(),

@@ -1,7 +1,7 @@
 //! `lustrine fs mkdir`, `rm`, `mv` and `ln`.
 
 use clap::Args;
-use lustrine_fs::{Attr, FileSystem, FsUrl};
+use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
 
 use super::{ClientOptions, check_depth, split, with_file_system};
 use crate::output::Failure;
@@ -51,14 +51,18 @@ pub(crate) struct MvArgs {
     client: ClientOptions,
 }
 
-/// Make a symbolic link.
+/// Add a name for a file, or make a symbolic link.
 #[derive(Args, Debug)]
 pub(crate) struct LnArgs {
-    /// What the link points to: a path from the directory of the link
+    /// The file; with --symbolic what the link points to: a path from the directory of the link
     target: String,
 
-    /// The link
+    /// The new name, or a directory
     url: FsUrl,
+
+    /// Make a symbolic link
+    #[arg(long, short)]
+    symbolic: bool,
 
     #[command(flatten)]
     client: ClientOptions,
@@ -71,7 +75,7 @@ pub(super) fn mkdir(args: &MkdirArgs) -> Result<(), Failure> {
         return with_file_system(&args.url, &args.client, |files| {
             let parent = files.walk(dir)?;
             let made = files.mkdir(&parent, name.as_bytes(), 0o777);
-            made.map_err(|error| error.at(path))?;
+            made.and_then(|made| files.sync(made.fid)).map_err(|error| error.at(path))?;
             Ok(())
         });
     }
@@ -92,7 +96,7 @@ pub(super) fn mkdir(args: &MkdirArgs) -> Result<(), Failure> {
             here = next;
             done.push('/');
         }
-        Ok(())
+        Ok(files.sync(here.fid)?)
     })
 }
 
@@ -112,7 +116,8 @@ pub(super) fn rm(args: &RmArgs) -> Result<(), Failure> {
         if attr.is_dir() && !args.recursive {
             return Err(format!("{path}: is a directory; --recursive removes it").into());
         }
-        remove(files, &parent, name.as_bytes(), &attr, path)
+        remove(files, &parent, name.as_bytes(), &attr, path)?;
+        Ok(files.sync(parent.fid)?)
     })
 }
 
@@ -136,35 +141,65 @@ fn remove(
 }
 
 pub(super) fn mv(args: &MvArgs) -> Result<(), Failure> {
-    if (&args.from.mgs, &args.from.fsname) != (&args.to.mgs, &args.to.fsname) {
-        let error = "the two names are not in the same file system; copy the file with `get` and \
-                     `put`";
+    if !args.from.is_same_file_system(&args.to) {
+        let error = "the two names are not in the same file system; copy the file with `cp`";
         return Err(Failure::Usage(error.to_owned()));
     }
     let (dir, name) = split(&args.from.path)?;
     with_file_system(&args.from, &args.client, |files| {
         let parent = files.walk(dir)?;
-        let path = args.to.path.as_str();
-        let (new_parent, new_name) = match files.walk(path) {
-            Ok(attr) if attr.is_dir() => (attr, name),
-            Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => {
-                let (dir, name) = split(path)?;
-                (files.walk(dir)?, name)
-            }
-        };
-        let renamed = files.rename((&parent, name.as_bytes()), (&new_parent, new_name.as_bytes()));
+        let (new_parent, new_name) = destination(files, &args.to.path, name)?;
+        let renamed = files
+            .rename((&parent, name.as_bytes()), (&new_parent, new_name.as_bytes()))
+            .and_then(|()| files.sync(new_parent.fid))
+            .and_then(|()| files.sync(parent.fid));
         Ok(renamed.map_err(|error| error.at(&args.from.path))?)
     })
 }
 
 pub(super) fn ln(args: &LnArgs) -> Result<(), Failure> {
     let path = args.url.path.as_str();
-    let (dir, name) = split(path)?;
+    let target = match args.symbolic {
+        true => None,
+        false => {
+            let target: FsUrl = args.target.parse().map_err(|error| {
+                let hint = "for a symbolic link use --symbolic";
+                Failure::Usage(format!("{error}; {hint}"))
+            })?;
+            if !target.is_same_file_system(&args.url) {
+                let error = "the two names are not in the same file system";
+                return Err(Failure::Usage(error.to_owned()));
+            }
+            Some(target)
+        }
+    };
     with_file_system(&args.url, &args.client, |files| {
-        let parent = files.walk(dir)?;
-        let made = files.symlink(&parent, name.as_bytes(), args.target.as_bytes());
-        made.map_err(|error| error.at(path))?;
+        let last = target.as_ref().map_or(args.target.as_str(), |target| target.path.as_str());
+        let (parent, name) = destination(files, path, last)?;
+        let made = match &target {
+            Some(target) => {
+                let attr = files.find(&target.path, FollowLinks::No)?;
+                files.link(attr.fid, &parent, name.as_bytes())
+            }
+            None => {
+                let made = files.symlink(&parent, name.as_bytes(), args.target.as_bytes());
+                made.map(drop)
+            }
+        };
+        made.and_then(|()| files.sync(parent.fid)).map_err(|error| error.at(path))?;
         Ok(())
     })
+}
+
+/// The directory and the name that a path stands for: it names a new file, or a directory that gets
+/// one with the last name of another path.
+fn destination(files: &FileSystem, path: &str, from: &str) -> Result<(Attr, String), Failure> {
+    match files.walk(path) {
+        Ok(attr) if attr.is_dir() => Ok((attr, split(from)?.1.to_owned())),
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => {
+            let (dir, name) = split(path)?;
+            Ok((files.walk(dir)?, name.to_owned()))
+        }
+    }
 }

@@ -162,12 +162,10 @@ fn times_are_set_at_all_objects_after_others_have_written_theirs() {
     let record = world.accept_setattr();
     assert_eq!((record.atime, record.mtime, record.ctime), (NOW, 1_000, NOW));
     assert!(record.valid.contains(AttrFlags::ATIME | AttrFlags::MTIME | AttrFlags::MTIME_SET));
-    assert!(!record.valid.contains(AttrFlags::ATIME_SET));
     world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
     for _ in 0..2 {
-        let sized = Obdo { valid: MdValid::SIZE, ..Obdo::default() };
-        let asked = world.accept_object(Kind::OstGetattr, sized);
-        assert!(asked.flags.contains(ObdoFlags::SRVLOCK));
+        let asked = world.accept_object(Kind::OstGetattr, Obdo::default());
+        assert!(asked.flags.contains(ObdoFlags::SRVLOCK | ObdoFlags::FLUSH));
     }
     for stripe in 0..2 {
         let set = world.accept_object(Kind::OstSetattr, Obdo::default());
@@ -178,6 +176,24 @@ fn times_are_set_at_all_objects_after_others_have_written_theirs() {
     }
     world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
     assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(FILE));
+}
+
+#[test]
+fn only_the_owner_sets_other_times_than_now() {
+    let caller = Caller { uid: 1000, gid: 1000, suppgid: u32::MAX, capabilities: 0 };
+    let mut world = World::new();
+    let changes = Changes { mtime: Some(SetTime::At(5)), ..Changes::default() };
+    let slot = world.start(|client, turn, done| {
+        client.set_attributes(turn, caller, FILE, changes, done);
+    });
+    world.give_attributes(file_body(0o100_666), &[]);
+    assert_eq!(slot.outcome(), Err(ClientError::Errno(errno::EPERM)));
+    let changes = Changes { mtime: Some(SetTime::Now), ..Changes::default() };
+    world.start(|client, turn, done| {
+        client.set_attributes(turn, caller, FILE, changes, done);
+    });
+    world.give_attributes(file_body(0o100_666), &[]);
+    assert_eq!(world.accept_setattr().mtime, NOW);
 }
 
 #[test]

@@ -1,0 +1,134 @@
+//! Changes of files that exist: attributes, names, extended attributes.
+
+use lustrine_client::{Attr, Changes, Client, ClientError, FileLayout, OpenArgs};
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::mdt::{OpenFlags, XattrFlags};
+
+use crate::error::FsError;
+use crate::mount::FileSystem;
+
+impl FileSystem {
+    /// Sets attributes of a file, and gives it as it is then. Its size is known if it was set.
+    ///
+    /// # Errors
+    /// When a server refuses, or the layout of the file cannot be used.
+    pub fn set_attributes(&self, fid: Fid, changes: Changes) -> Result<Attr, FsError> {
+        let caller = self.caller;
+        self.ask(move |client, turn, done| {
+            client.set_attributes(turn, caller, fid, changes, done);
+        })
+    }
+
+    /// Adds a name for a file that is no directory.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn link(&self, fid: Fid, parent: &Attr, name: &[u8]) -> Result<(), FsError> {
+        if parent.is_striped_dir() {
+            return Err(FsError::StripedDirectory);
+        }
+        let (caller, parent, name) = (self.caller, parent.fid, name.to_vec());
+        self.ask(move |client, turn, done| client.link(turn, caller, fid, parent, &name, done))
+    }
+
+    /// Reads an extended attribute, such as `user.comment`.
+    ///
+    /// # Errors
+    /// When the file does not have it, or the server refuses.
+    pub fn getxattr(&self, attr: &Attr, name: &[u8]) -> Result<Vec<u8>, FsError> {
+        self.check_user_xattr(attr, name, OpenFlags::READ)?;
+        let (caller, fid, name) = (self.caller, attr.fid, name.to_vec());
+        self.ask(move |client, turn, done| client.getxattr(turn, caller, fid, &name, done))
+    }
+
+    /// Lists the names of the extended attributes of a file, those of the servers included.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn listxattr(&self, fid: Fid) -> Result<Vec<Vec<u8>>, FsError> {
+        let caller = self.caller;
+        self.ask(move |client, turn, done| client.listxattr(turn, caller, fid, done))
+    }
+
+    /// Sets an extended attribute, whether it was there or not.
+    ///
+    /// # Errors
+    /// When the server refuses, or the value has more than 65,536 bytes.
+    pub fn setxattr(&self, attr: &Attr, name: &[u8], value: &[u8]) -> Result<(), FsError> {
+        self.check_user_xattr(attr, name, OpenFlags::WRITE)?;
+        let (caller, fid, name, value) = (self.caller, attr.fid, name.to_vec(), value.to_vec());
+        let flags = XattrFlags::empty();
+        self.ask(move |client, turn, done| {
+            client.setxattr(turn, caller, fid, &name, &value, flags, done);
+        })
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// When the file does not have it, or the server refuses.
+    pub fn removexattr(&self, attr: &Attr, name: &[u8]) -> Result<(), FsError> {
+        self.check_user_xattr(attr, name, OpenFlags::WRITE)?;
+        let (caller, fid, name) = (self.caller, attr.fid, name.to_vec());
+        self.ask(move |client, turn, done| client.removexattr(turn, caller, fid, &name, done))
+    }
+
+    /// Servers do not check whether a user may read or write a file whose `user.` attributes the
+    /// user asks for or sets: kernel clients do so [MDT-24]. Here an open has the server check it; a
+    /// directory, which cannot be opened to be written, is judged by its permissions.
+    fn check_user_xattr(&self, attr: &Attr, name: &[u8], flags: OpenFlags) -> Result<(), FsError> {
+        let caller = self.caller;
+        if caller.capabilities & CAP_DAC_OVERRIDE != 0 || !name.starts_with(b"user.") {
+            return Ok(());
+        }
+        // Others than files and directories have none.
+        if !attr.is_file() && !attr.is_dir() {
+            return Err(ClientError::Errno(EPERM).into());
+        }
+        if attr.is_dir() && flags == OpenFlags::WRITE {
+            let shift = match (caller.uid == attr.uid, caller.gid == attr.gid) {
+                (true, _) => 6,
+                (false, true) => 3,
+                (false, false) => 0,
+            };
+            return match attr.mode >> shift & 2 {
+                0 => Err(ClientError::Errno(EACCES).into()),
+                _ => Ok(()),
+            };
+        }
+        let args = OpenArgs { flags, mode: 0, umask: 0 };
+        let fid = attr.fid;
+        let open =
+            self.ask(move |client, turn, done| client.open(turn, caller, fid, args, done))?;
+        self.ask(move |client: &mut Client, turn, done| {
+            client.close(turn, caller, open, None, done);
+        })
+    }
+
+    /// Has the metadata server of a file commit all that it has done so far.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn sync(&self, fid: Fid) -> Result<(), FsError> {
+        let caller = self.caller;
+        self.ask(move |client, turn, done| client.sync(turn, caller, fid, done))
+    }
+
+    /// Makes a file durable: attributes, and the data of its objects.
+    ///
+    /// # Errors
+    /// When a server does not answer, or the layout cannot be used.
+    pub fn fsync(&self, attr: &Attr) -> Result<(), FsError> {
+        let layout = match attr.is_file() {
+            true => FileLayout::parse(&attr.layout)?,
+            false => FileLayout::default(),
+        };
+        let (caller, fid) = (self.caller, attr.fid);
+        self.ask(move |client, turn, done| client.fsync(turn, caller, fid, &layout, done))
+    }
+}
+
+/// The capability to read and write all files.
+const CAP_DAC_OVERRIDE: u32 = 1 << 1;
+const EPERM: i32 = 1;
+const EACCES: i32 = 13;
