@@ -74,8 +74,8 @@ impl FileSystem {
     }
 
     /// Servers do not check whether a user may read or write a file whose `user.` attributes the
-    /// user asks for or sets: kernel clients do so [MDT-24]. Here an open has the server check it; a
-    /// directory, which cannot be opened to be written, is judged by its permissions.
+    /// user asks for or sets: kernel clients do so [MDT-24]. Here an open has the server check it;
+    /// a directory, which cannot be opened to be written, is judged by its permissions.
     fn check_user_xattr(&self, attr: &Attr, name: &[u8], flags: OpenFlags) -> Result<(), FsError> {
         let caller = self.caller;
         if caller.capabilities & CAP_DAC_OVERRIDE != 0 || !name.starts_with(b"user.") {

@@ -25,14 +25,21 @@ const STEP: u64 = 4 << 20;
 /// Reads or writes under way at once.
 const DEPTH: usize = 8;
 
+/// Bytes of a file that an interrupted [`File::write_all`] may have written behind a gap.
+pub const WRITE_AHEAD: u64 = STEP * DEPTH as u64;
+
 impl FileSystem {
     /// Opens a file to read it.
     ///
     /// # Errors
     /// When the server refuses, or the layout cannot be used.
     pub fn open(&self, attr: &Attr) -> Result<File<'_>, FsError> {
-        let (caller, fid) = (self.caller, attr.fid);
         let args = OpenArgs { flags: OpenFlags::READ, mode: 0, umask: 0 };
+        self.open_with(attr.fid, args)
+    }
+
+    fn open_with(&self, fid: Fid, args: OpenArgs) -> Result<File<'_>, FsError> {
+        let caller = self.caller;
         let open = self.ask(move |client, turn, done| {
             client.open(turn, caller, fid, args, done);
         })?;
@@ -71,6 +78,15 @@ impl FileSystem {
         Ok(File { files: self, open, size: 0, written: false })
     }
 
+    /// Opens a file to write it, with its data. [`File::write_from`] says where.
+    ///
+    /// # Errors
+    /// When the server refuses, or the layout cannot be used.
+    pub fn open_to_write(&self, attr: &Attr) -> Result<File<'_>, FsError> {
+        let args = OpenArgs { flags: OpenFlags::WRITE, mode: 0, umask: 0 };
+        self.open_with(attr.fid, args)
+    }
+
     /// The size of a file in bytes, and its blocks of 512 bytes.
     pub(crate) fn size_of(&self, fid: Fid, layout: &[u8]) -> Result<(u64, u64), FsError> {
         let pending = self.start_size(fid, layout)?;
@@ -98,6 +114,16 @@ impl FileSystem {
 }
 
 impl File<'_> {
+    /// Its attributes when it was opened.
+    pub fn attr(&self) -> &Attr {
+        &self.open.attr
+    }
+
+    /// Has [`File::write_all`] go on from here, which is the size then unless more is written.
+    pub fn write_from(&mut self, offset: u64) {
+        self.size = offset;
+    }
+
     /// Its size in bytes when it was opened, or what was written since.
     pub fn size(&self) -> u64 {
         self.size
@@ -112,8 +138,20 @@ impl File<'_> {
         &self,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.read_from(0, |data| take(&data))
+    }
+
+    /// As [`File::read_all`], from an offset on; pieces have 4 MiB at most.
+    ///
+    /// # Errors
+    /// As [`File::read_all`].
+    pub fn read_from<E: From<FsError>>(
+        &self,
+        offset: u64,
+        mut take: impl FnMut(Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut under_way: VecDeque<Pending<Vec<u8>>> = VecDeque::new();
-        let mut next = 0;
+        let mut next = offset;
         loop {
             while next < self.size && under_way.len() < DEPTH {
                 let len = STEP.min(self.size - next);
@@ -121,7 +159,7 @@ impl File<'_> {
                 next += len;
             }
             let Some(first) = under_way.pop_front() else { return Ok(()) };
-            take(&self.files.wait(&first)?)?;
+            take(self.files.wait(&first)?)?;
         }
     }
 
@@ -133,7 +171,9 @@ impl File<'_> {
         })
     }
 
-    /// Writes what `give` gives, piece by piece, from the start of the file, until it gives none.
+    /// Writes what `give` gives, piece by piece, from the start of the file or where
+    /// [`File::write_from`] says, until it gives none. At most [`WRITE_AHEAD`] bytes are written
+    /// before all bytes in front of them are.
     /// Several writes are under way at once. When this returns, all data are on stable storage;
     /// [`File::close`] sees to the file itself.
     ///

@@ -28,7 +28,7 @@ mod url;
 mod walk;
 
 pub use error::FsError;
-pub use file::File;
+pub use file::{File, WRITE_AHEAD};
 pub use identity::unique_name;
 pub use lustrine_client::{Attr, Changes, DirEntry, SetTime, Space};
 pub use lustrine_fswire::fid::Fid;

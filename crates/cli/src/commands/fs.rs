@@ -15,6 +15,9 @@ mod copy;
 mod list;
 mod mode;
 mod names;
+mod sum;
+mod transfer;
+mod tree;
 mod walk;
 mod xattr;
 
@@ -35,10 +38,15 @@ enum Verb {
     Cat(copy::CatArgs),
     Get(copy::GetArgs),
     Put(copy::PutArgs),
+    Cp(copy::CpArgs),
     Mkdir(names::MkdirArgs),
     Rm(names::RmArgs),
     Mv(names::MvArgs),
     Ln(names::LnArgs),
+    Find(tree::FindArgs),
+    Du(tree::DuArgs),
+    Tree(tree::TreeArgs),
+    Sum(sum::SumArgs),
     Chmod(attributes::ChmodArgs),
     Chown(attributes::ChownArgs),
     Touch(attributes::TouchArgs),
@@ -67,10 +75,15 @@ pub(crate) fn run(args: &FsArgs) -> Result<(), Failure> {
         Verb::Cat(args) => copy::cat(args),
         Verb::Get(args) => copy::get(args),
         Verb::Put(args) => copy::put(args),
+        Verb::Cp(args) => copy::cp(args),
         Verb::Mkdir(args) => names::mkdir(args),
         Verb::Rm(args) => names::rm(args),
         Verb::Mv(args) => names::mv(args),
         Verb::Ln(args) => names::ln(args),
+        Verb::Find(args) => tree::find(args),
+        Verb::Du(args) => tree::du(args),
+        Verb::Tree(args) => tree::tree(args),
+        Verb::Sum(args) => sum::sum(args),
         Verb::Chmod(args) => attributes::chmod(args),
         Verb::Chown(args) => attributes::chown(args),
         Verb::Touch(args) => attributes::touch(args),

@@ -153,7 +153,7 @@ impl Client {
 }
 
 /// Servers let anyone who may write a file set any time of it, as kernel clients check who may
-/// [MDT-21].
+/// [MDT-22].
 fn check_owner(attr: &Attr, caller: &Caller, changes: &Changes) -> Outcome<()> {
     let sets = |time| matches!(time, Some(SetTime::At(_)));
     let may = caller.uid == attr.uid || caller.capabilities & CAP_FOWNER != 0;

@@ -1,6 +1,6 @@
 //! `lustrine fs chmod`, `chown`, `touch` and `truncate`.
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use lustrine_fs::{Attr, Changes, FileSystem, FollowLinks, FsUrl, SetTime, umask};
 
 use super::mode::{ModeChange, Owner};
@@ -29,6 +29,7 @@ pub(crate) struct ChmodArgs {
 
 /// Change the owner or the group.
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct ChownArgs {
     /// USER, USER:GROUP or :GROUP, by numbers or by the names of this machine
     owner: Owner,
@@ -42,8 +43,12 @@ pub(crate) struct ChownArgs {
     recursive: bool,
 
     /// Change symbolic links instead of what they point to
-    #[arg(long)]
+    #[arg(long, short = 'h')]
     no_dereference: bool,
+
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
 
     #[command(flatten)]
     client: ClientOptions,

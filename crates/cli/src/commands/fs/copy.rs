@@ -1,16 +1,18 @@
-//! `lustrine fs cat`, `get` and `put`.
+//! `lustrine fs cat`, `get`, `put` and `cp`.
 
+use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
-use lustrine_fs::{Attr, FileSystem, FsUrl};
+use lustrine_fs::{Attr, Fid, FileSystem, FsUrl};
 
-use super::{ClientOptions, check_depth, split, with_file_system};
-use crate::output::{Failure, print_error, write_error};
+use super::transfer::{Dir, Item, Transfer};
+use super::walk::join;
+use super::{ClientOptions, split, with_file_system};
+use crate::output::{Failure, write_error};
 
 /// Write a file to standard output.
 #[derive(Args, Debug)]
@@ -32,13 +34,8 @@ pub(crate) struct GetArgs {
     #[arg(default_value = ".", hide_default_value = true)]
     to: PathBuf,
 
-    /// Copy a directory with all that is in it
-    #[arg(long, short)]
-    recursive: bool,
-
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    copy: CopyOptions,
 
     #[command(flatten)]
     client: ClientOptions,
@@ -53,16 +50,55 @@ pub(crate) struct PutArgs {
     /// The file of the file system, or a directory of it
     url: FsUrl,
 
-    /// Replace a file that is there
+    /// Replace files that are there
     #[arg(long, short)]
     force: bool,
 
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    copy: CopyOptions,
 
     #[command(flatten)]
     client: ClientOptions,
+}
+
+/// Copy a file within a file system, or from one file system to another.
+#[derive(Args, Debug)]
+pub(crate) struct CpArgs {
+    /// The file
+    from: FsUrl,
+
+    /// The copy, or a directory
+    to: FsUrl,
+
+    #[command(flatten)]
+    copy: CopyOptions,
+
+    #[command(flatten)]
+    client: ClientOptions,
+}
+
+/// Options of all copies.
+#[derive(Args, Debug)]
+pub(super) struct CopyOptions {
+    /// Copy a directory with all that is in it
+    #[arg(long, short)]
+    pub(super) recursive: bool,
+
+    /// Give copies the permissions and the times of the originals
+    #[arg(long, short)]
+    pub(super) preserve: bool,
+
+    /// Keep what an interrupted copy has, and go on from there
+    #[arg(long)]
+    pub(super) resume: bool,
+
+    /// Read each copy back, and compare its SHA-256 checksum with that of the original
+    #[arg(long)]
+    pub(super) verify: bool,
+
+    /// Show no progress
+    #[arg(long, short)]
+    pub(super) quiet: bool,
 }
 
 pub(super) fn cat(args: &CatArgs) -> Result<(), Failure> {
@@ -79,7 +115,7 @@ pub(super) fn cat(args: &CatArgs) -> Result<(), Failure> {
 }
 
 /// Opens a regular file to read it.
-fn open<'a>(
+pub(super) fn open<'a>(
     files: &'a FileSystem,
     attr: &Attr,
     path: &str,
@@ -97,208 +133,111 @@ pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
         let path = &args.url.path;
         let attr = files.walk(path)?;
-        let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        if name == "." || name == ".." {
-            return Err(Failure::Usage(format!("`{path}` does not end with a name")));
-        }
-        let to = match args.to.is_dir() && !name.is_empty() {
-            true => args.to.join(name),
-            false => args.to.clone(),
+        let name = last_name(path)?;
+        let (dir, name) = match args.to.is_dir() && !name.is_empty() {
+            true => (args.to.clone(), name.into()),
+            false => place_here(&args.to)?,
         };
-        let mut copy = Copy { files, quiet: args.quiet, failed: false };
-        if attr.is_dir() {
-            if !args.recursive {
-                return Err(format!("{path}: is a directory; --recursive copies it").into());
-            }
-            copy.directory(&attr, path, &to)?;
-        } else {
-            copy.file(&attr, path, &to)?;
-        }
-        if copy.failed { Err(Failure::Reported(1)) } else { Ok(()) }
+        let transfer = Transfer { from: Some(files), to: None, options: &args.copy, replace: true };
+        transfer.run(Item::There(path.clone(), attr), &Dir::Here(dir), &name)
     })
-}
-
-struct Copy<'a> {
-    files: &'a FileSystem,
-    quiet: bool,
-    /// Whether something could not be copied.
-    failed: bool,
-}
-
-impl Copy<'_> {
-    /// Copies a directory. What cannot be copied is named, and the rest is copied.
-    fn directory(&mut self, dir: &Attr, path: &str, to: &Path) -> Result<(), Failure> {
-        check_depth(path)?;
-        let entries = self.files.list(dir).map_err(|error| error.at(path))?;
-        make_dir(to).map_err(|error| local(to, &error))?;
-        for entry in entries {
-            use std::os::unix::ffi::OsStrExt;
-            let name = std::ffi::OsStr::from_bytes(&entry.name);
-            let (path, to) = (format!("{path}/{}", name.display()), to.join(name));
-            let copied = self
-                .files
-                .look(dir, &entry.name)
-                .map_err(Failure::from)
-                .and_then(|attr| self.any(&attr, &path, &to));
-            match copied {
-                Ok(()) => {}
-                Err(Failure::Failed(error)) => {
-                    print_error(&error);
-                    self.failed = true;
-                }
-                Err(other) => return Err(other),
-            }
-        }
-        Ok(())
-    }
-
-    fn any(&mut self, attr: &Attr, path: &str, to: &Path) -> Result<(), Failure> {
-        if attr.is_dir() {
-            return self.directory(attr, path, to);
-        }
-        if attr.is_symlink() {
-            use std::os::unix::ffi::OsStrExt;
-            let target = self.files.readlink(attr.fid)?;
-            let target = std::ffi::OsStr::from_bytes(&target);
-            return symlink(target, to).map_err(|error| local(to, &error));
-        }
-        self.file(attr, path, to)
-    }
-
-    /// Copies a file. It appears under its name when it is complete.
-    fn file(&mut self, attr: &Attr, path: &str, to: &Path) -> Result<(), Failure> {
-        let file = open(self.files, attr, path)?;
-        let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let failed = |error: &io::Error| local(to, error);
-        let mut part = tempfile::Builder::new()
-            .prefix(".lustrine-get-")
-            .tempfile_in(dir)
-            .map_err(|error| failed(&error))?;
-        let bar = progress(self.quiet, path, file.size());
-        let read = file.read_all(|bytes| {
-            bar.inc(bytes.len() as u64);
-            part.write_all(bytes).map_err(|error| failed(&error))
-        });
-        bar.finish_and_clear();
-        let closed = file.close();
-        read.map_err(|failure| of_file(path, failure))?;
-        closed.map_err(|error| error.at(path))?;
-        let permissions = fs::Permissions::from_mode(attr.mode & 0o777);
-        part.as_file().set_permissions(permissions).map_err(|error| failed(&error))?;
-        part.persist(to).map_err(|error| failed(&error.error))?;
-        Ok(())
-    }
 }
 
 pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
     let from = &args.from;
-    let mut source = fs::File::open(from).map_err(|error| local(from, &error))?;
-    let meta = source.metadata().map_err(|error| local(from, &error))?;
-    if meta.is_dir() {
-        return Err(Failure::Usage(format!("{}: is a directory", from.display())));
+    let meta = fs::metadata(from).map_err(|error| local(from, &error))?;
+    if meta.is_dir() && !args.copy.recursive {
+        let error = format!("{}: is a directory; --recursive copies it", from.display());
+        return Err(Failure::Usage(error));
     }
     with_file_system(&args.url, &args.client, |files| {
-        let path = args.url.path.as_str();
-        let there = match files.walk(path) {
-            Ok(attr) => Some(attr),
-            Err(error) if error.is_not_found() => None,
-            Err(error) => return Err(error.into()),
-        };
-        let (parent, name) = match there {
-            Some(dir) if dir.is_dir() => {
-                let name = from.file_name().and_then(|name| name.to_str());
-                let name = name.ok_or_else(|| format!("{}: has no name", from.display()))?;
-                (dir, name.to_owned())
-            }
-            _ => {
-                let (dir, name) = split(path)?;
-                (files.walk(dir)?, name.to_owned())
-            }
-        };
-        // A file that is there stays until the new one is complete.
-        let made = match args.force {
-            true => format!(".lustrine-put-{}", lustrine_fs::unique_name()?),
-            false => name.clone(),
-        };
-        // Set-user-id programs do not become those of another owner.
-        let mode = meta.permissions().mode() & 0o777;
-        let mut file =
-            files.create(&parent, made.as_bytes(), mode, true).map_err(|error| error.at(path))?;
-        let bar = progress(args.quiet, path, meta.len());
-        let written = file.write_all(|room| {
-            let mut data = Vec::with_capacity(room);
-            let read = (&mut source).take(room as u64).read_to_end(&mut data);
-            read.map_err(|error| local(from, &error))?;
-            bar.inc(data.len() as u64);
-            Ok::<_, Failure>(data)
-        });
-        bar.finish_and_clear();
-        let copied = match written {
-            Ok(()) => file.close().map_err(Failure::from),
-            Err(failure) => {
-                file.abandon();
-                Err(failure)
-            }
-        };
-        let named = copied.and_then(|()| match args.force {
-            true => {
-                let to = (&parent, name.as_bytes());
-                Ok(files.rename((&parent, made.as_bytes()), to)?)
-            }
-            false => Ok(()),
-        });
-        named.map_err(|failure| {
-            // A part must not be taken for the whole.
-            let _ = files.unlink(&parent, made.as_bytes(), false);
-            of_file(path, failure)
-        })
+        let name = from.canonicalize().ok().and_then(|path| path.file_name().map(Into::into));
+        let (dir, name) = place_there(files, &args.url.path, name)?;
+        let transfer =
+            Transfer { from: None, to: Some(files), options: &args.copy, replace: args.force };
+        transfer.run(Item::Here(from.clone(), meta), &Dir::There(Box::new(dir)), &name)
     })
 }
 
-/// A progress bar, which is shown on terminals only.
-fn progress(quiet: bool, name: &str, len: u64) -> ProgressBar {
-    if quiet {
-        return ProgressBar::hidden();
-    }
-    let style = "{msg} {bar:30} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}";
-    let style = ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar());
-    let bar = ProgressBar::new(len).with_style(style);
-    bar.set_message(name.rsplit('/').next().unwrap_or_default().to_owned());
-    bar
+pub(super) fn cp(args: &CpArgs) -> Result<(), Failure> {
+    with_file_system(&args.from, &args.client, |files| {
+        if args.to.is_same_file_system(&args.from) {
+            return cp_between(args, files, files);
+        }
+        with_file_system(&args.to, &args.client, |to| cp_between(args, files, to))
+    })
 }
 
-/// Makes a directory, or accepts one that is there. A symbolic link is none: the server could have
-/// sent it before, to have files written where it points.
-fn make_dir(to: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(to) {
-        Ok(meta) if meta.is_dir() => Ok(()),
-        _ => fs::create_dir(to),
+fn cp_between(args: &CpArgs, from: &FileSystem, to: &FileSystem) -> Result<(), Failure> {
+    let path = &args.from.path;
+    let attr = from.walk(path)?;
+    let name = Some(last_name(path)?.into()).filter(|name: &OsString| !name.is_empty());
+    let (dir, name) = place_there(to, &args.to.path, name)?;
+    if std::ptr::eq(from, to) {
+        let there = to.look(&dir, name.as_bytes());
+        if there.is_ok_and(|there| there.fid == attr.fid) {
+            return Err(format!("{path}: the file and its copy are the same").into());
+        }
+        if attr.is_dir() && is_below(to, &args.to.path, attr.fid)? {
+            return Err(format!("{path}: cannot be copied into itself").into());
+        }
+    }
+    let transfer = Transfer { from: Some(from), to: Some(to), options: &args.copy, replace: true };
+    transfer.run(Item::There(path.clone(), attr), &Dir::There(Box::new(dir)), &name)
+}
+
+/// Whether a path, as far as it exists, leads through a directory.
+fn is_below(files: &FileSystem, path: &str, dir: Fid) -> Result<bool, Failure> {
+    let mut done = String::new();
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        done = join(&done, name);
+        match files.walk(&done) {
+            Ok(attr) if attr.fid == dir => return Ok(true),
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}
+
+/// The last name of a path; empty for the root.
+fn last_name(path: &str) -> Result<&str, Failure> {
+    match path.trim_end_matches('/').rsplit('/').next().unwrap_or_default() {
+        "." | ".." => Err(Failure::Usage(format!("`{path}` does not end with a name"))),
+        name => Ok(name),
     }
 }
 
-/// Adds the path of the file to an error of a server, which names none.
-fn of_file(path: &str, failure: Failure) -> Failure {
-    match failure {
-        Failure::Failed(error) => Failure::Failed(format!("{path}: {error}")),
-        other => other,
+/// The directory here that a copy goes to, and its name.
+fn place_here(to: &Path) -> Result<(PathBuf, OsString), Failure> {
+    let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match to.file_name() {
+        Some(name) => Ok((dir.to_owned(), name.to_owned())),
+        None => Err(Failure::Usage(format!("`{}` does not end with a name", to.display()))),
     }
 }
 
-fn local(path: &Path, error: &io::Error) -> Failure {
+/// The directory of a file system that a copy goes to, and its name: that of the original if the
+/// path is a directory.
+fn place_there(
+    files: &FileSystem,
+    path: &str,
+    name: Option<OsString>,
+) -> Result<(Attr, OsString), Failure> {
+    match files.walk(path) {
+        Ok(dir) if dir.is_dir() => {
+            let name = name.ok_or_else(|| Failure::Usage("the original has no name".to_owned()))?;
+            Ok((dir, name))
+        }
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => {
+            let (dir, name) = split(path)?;
+            Ok((files.walk(dir)?, name.into()))
+        }
+    }
+}
+
+pub(super) fn local(path: &Path, error: &io::Error) -> Failure {
     Failure::Failed(format!("{}: {error}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_is_not_taken_for_a_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        let (link, real) = (dir.path().join("link"), dir.path().join("real"));
-        make_dir(&real).unwrap();
-        make_dir(&real).unwrap();
-        symlink(&real, &link).unwrap();
-        assert_eq!(make_dir(&link).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-    }
 }

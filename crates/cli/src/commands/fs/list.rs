@@ -63,19 +63,19 @@ const PART: usize = 1024;
 
 /// A file in a listing.
 #[derive(Serialize)]
-struct Row {
+pub(super) struct Row {
     /// The path from the directory that was asked for.
-    path: String,
+    pub(super) path: String,
     #[serde(flatten)]
-    attr: AttrRow,
+    pub(super) attr: AttrRow,
     /// Of a symbolic link.
     #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<String>,
+    pub(super) target: Option<String>,
 }
 
 /// Attributes as JSON has them.
 #[derive(Serialize)]
-struct AttrRow {
+pub(super) struct AttrRow {
     #[serde(rename = "type")]
     kind: &'static str,
     fid: String,
@@ -95,7 +95,7 @@ struct AttrRow {
 }
 
 impl AttrRow {
-    fn of(attr: &Attr) -> AttrRow {
+    pub(super) fn of(attr: &Attr) -> AttrRow {
         AttrRow {
             kind: kind_of(attr.mode).1,
             fid: attr.fid.to_string(),

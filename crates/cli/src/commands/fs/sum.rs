@@ -1,0 +1,235 @@
+//! `lustrine fs sum`: SHA-256 checksums of files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use clap::Args;
+use lustrine_fs::{Attr, FileSystem, FsUrl};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::copy::open;
+use super::walk::{Walk, in_parallel, join};
+use super::{ClientOptions, with_file_system};
+use crate::output::{Failure, print, print_json};
+
+/// Show or check SHA-256 checksums of files, several at once.
+///
+/// The output is that of sha256sum. Of a directory the paths are those from it, so that sha256sum
+/// --check in the same directory of a mount accepts the list.
+#[derive(Args, Debug)]
+pub(crate) struct SumArgs {
+    /// The file; a directory with --recursive or --check
+    url: FsUrl,
+
+    /// Sum all regular files of a directory
+    #[arg(long, short)]
+    recursive: bool,
+
+    /// Check the files of the directory that a list names, as this command and sha256sum write it
+    #[arg(long, short, value_name = "FILE", conflicts_with = "recursive")]
+    check: Option<PathBuf>,
+
+    /// Show only files that differ or cannot be read
+    #[arg(long, requires = "check")]
+    quiet: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    client: ClientOptions,
+}
+
+/// The SHA-256 checksum of bytes that come in pieces.
+#[derive(Default)]
+pub(super) struct Sha256Sum(Sha256);
+
+impl Sha256Sum {
+    /// Adds the next piece.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The sum as 64 hexadecimal digits.
+    pub(super) fn text(self) -> String {
+        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The checksum of a file.
+#[derive(Serialize)]
+struct Row {
+    path: String,
+    sha256: String,
+    /// When a list is checked: whether it is the sum of the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ok: Option<bool>,
+}
+
+/// A file whose sum is wanted: its number in the list, its path there and its path from the root.
+struct Wanted {
+    number: usize,
+    shown: String,
+    path: String,
+    attr: Option<Attr>,
+    expected: Option<String>,
+}
+
+pub(super) fn sum(args: &SumArgs) -> Result<(), Failure> {
+    let list = match &args.check {
+        Some(file) => {
+            let text = fs::read_to_string(file);
+            let text =
+                text.map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
+            Some(
+                entries(&text)
+                    .map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?,
+            )
+        }
+        None => None,
+    };
+    with_file_system(&args.url, &args.client, |files| {
+        let top = args.url.path.trim_end_matches('/');
+        let rows = Mutex::new(BTreeMap::new());
+        let work = |wanted: Wanted| {
+            let row = row_of(files, &wanted)?;
+            rows.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted.number, row);
+            Ok(())
+        };
+        let mut walk = Walk { files, sizes: false, failed: false };
+        let done = match &list {
+            Some(list) => in_parallel(
+                |give| {
+                    list.iter().enumerate().try_for_each(|(number, (sum, path))| {
+                        give(Wanted {
+                            number,
+                            shown: path.clone(),
+                            path: join(top, path),
+                            attr: None,
+                            expected: Some(sum.clone()),
+                        })
+                    })
+                },
+                work,
+            )?,
+            None => in_parallel(|give| feed(args, &mut walk, top, give), work)?,
+        };
+        let rows: Vec<Row> =
+            rows.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect();
+        let good = rows.iter().all(|row| row.ok != Some(false));
+        match args.json {
+            true => print_json(&rows)?,
+            false => print(&rows.iter().map(|row| line(row, args.quiet)).collect::<String>())?,
+        }
+        if done && good && !walk.failed { Ok(()) } else { Err(Failure::Reported(1)) }
+    })
+}
+
+/// Finds the files whose sums are wanted.
+fn feed(
+    args: &SumArgs,
+    walk: &mut Walk<'_>,
+    top: &str,
+    give: &mut dyn FnMut(Wanted) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let attr = walk.files.walk(top)?;
+    if attr.is_dir() && !args.recursive {
+        return Err(format!("{top}: is a directory; --recursive sums its files").into());
+    }
+    let mut number = 0;
+    walk.visit(top, &attr, 0, &mut |path, attr, depth| {
+        if depth > 0 && !attr.is_file() {
+            return Ok(true);
+        }
+        let below = path.get(top.len()..).unwrap_or_default().trim_start_matches('/');
+        let shown = match depth {
+            0 => path.rsplit('/').next().unwrap_or_default(),
+            _ => below,
+        };
+        if !attr.is_dir() {
+            number += 1;
+            give(Wanted {
+                number,
+                shown: shown.to_owned(),
+                path: path.to_owned(),
+                attr: Some(attr.clone()),
+                expected: None,
+            })?;
+        }
+        Ok(true)
+    })
+}
+
+fn row_of(files: &FileSystem, wanted: &Wanted) -> Result<Row, Failure> {
+    let path = &wanted.path;
+    let attr = match &wanted.attr {
+        Some(attr) => attr.clone(),
+        None => files.walk(path)?,
+    };
+    let file = open(files, &attr, path)?;
+    let mut sum = Sha256Sum::default();
+    let read = file.read_all(|bytes| {
+        sum.add(bytes);
+        Ok::<_, Failure>(())
+    });
+    let closed = file.close();
+    read.map_err(|failure| match failure {
+        Failure::Failed(error) => Failure::Failed(format!("{path}: {error}")),
+        other => other,
+    })?;
+    closed.map_err(|error| error.at(path))?;
+    let sha256 = sum.text();
+    let ok = wanted.expected.as_ref().map(|expected| *expected == sha256);
+    Ok(Row { path: wanted.shown.clone(), sha256, ok })
+}
+
+fn line(row: &Row, quiet: bool) -> String {
+    match row.ok {
+        None => format!("{}  {}\n", row.sha256, row.path),
+        Some(true) if quiet => String::new(),
+        Some(true) => format!("{}: OK\n", row.path),
+        Some(false) => format!("{}: FAILED\n", row.path),
+    }
+}
+
+/// The sums and paths of a list.
+fn entries(text: &str) -> Result<Vec<(String, String)>, String> {
+    let of = |(number, line): (usize, &str)| {
+        let entry = line.split_once("  ").or_else(|| line.split_once(" *"));
+        let entry = entry.filter(|(sum, path)| {
+            sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit()) && !path.is_empty()
+        });
+        let wrong = || format!("line {}: use a SHA-256 sum, two spaces and a path", number + 1);
+        entry.map(|(sum, path)| (sum.to_lowercase(), path.to_owned())).ok_or_else(wrong)
+    };
+    text.lines().enumerate().filter(|(_, line)| !line.is_empty()).map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    #[test]
+    fn sums_are_those_of_sha256sum() {
+        assert_eq!(Sha256Sum::default().text(), EMPTY);
+        let mut sum = Sha256Sum::default();
+        sum.add(b"a");
+        sum.add(b"bc");
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sum.text(), abc);
+    }
+
+    #[test]
+    fn lists_are_those_of_sha256sum() {
+        let list = format!("{EMPTY}  a b\n{} *c/d\n", EMPTY.to_uppercase());
+        let found = entries(&list).unwrap();
+        assert_eq!(found, [(EMPTY.to_owned(), "a b".to_owned()), (EMPTY.to_owned(), "c/d".into())]);
+        assert!(entries("abc  d\n").unwrap_err().contains("line 1"));
+    }
+}

@@ -1,0 +1,574 @@
+//! Copies of files and trees, from this machine or a file system to this machine or a file system.
+
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lustrine_fs::{Attr, Changes, File, FileSystem, SetTime, WRITE_AHEAD, umask};
+
+use super::check_depth;
+use super::copy::{CopyOptions, local, open};
+use super::list::shown;
+use super::sum::Sha256Sum;
+use super::walk::{in_parallel, join};
+use crate::output::{Failure, print_error};
+use source::{Source, SourceFile, read_here, sum_of};
+
+/// Names that are looked up at once.
+const PART: usize = 1024;
+
+/// How the names of parts begin.
+const PART_PREFIX: &str = ".lustrine-part-";
+
+/// A copy of a file or a tree.
+pub(super) struct Transfer<'a> {
+    /// The file system of the original; none for this machine.
+    pub(super) from: Option<&'a FileSystem>,
+    /// The file system of the copy; none for this machine.
+    pub(super) to: Option<&'a FileSystem>,
+    pub(super) options: &'a CopyOptions,
+    /// Whether files that are there are replaced.
+    pub(super) replace: bool,
+}
+
+/// A file that is copied.
+pub(super) enum Item {
+    Here(PathBuf, fs::Metadata),
+    There(String, Attr),
+}
+
+/// A directory that gets copies.
+#[derive(Clone)]
+pub(super) enum Dir {
+    Here(PathBuf),
+    There(Box<Attr>),
+}
+
+/// What kind of file it is.
+enum Kind {
+    File,
+    Dir,
+    Link,
+    Other,
+}
+
+/// A directory that was made, whose permissions and times are set when it is complete.
+struct Made {
+    dir: Dir,
+    mode: u32,
+    times: (i64, i64),
+    /// Whether its permissions have to be set.
+    new: bool,
+}
+
+/// A file whose copy is to be made.
+type Job = (Item, Dir, OsString);
+
+impl Item {
+    fn path(&self) -> String {
+        match self {
+            Item::Here(path, _) => path.display().to_string(),
+            Item::There(path, _) => path.clone(),
+        }
+    }
+
+    fn mode(&self) -> u32 {
+        match self {
+            Item::Here(_, meta) => meta.mode(),
+            Item::There(_, attr) => attr.mode,
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self.mode() & 0o170_000 {
+            0o100_000 => Kind::File,
+            0o040_000 => Kind::Dir,
+            0o120_000 => Kind::Link,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Times of access and change, in seconds since 1970.
+    fn times(&self) -> (i64, i64) {
+        match self {
+            Item::Here(_, meta) => (meta.atime(), meta.mtime()),
+            Item::There(_, attr) => (attr.atime, attr.mtime),
+        }
+    }
+}
+
+impl Transfer<'_> {
+    /// Copies a file or a tree to a name in a directory. What cannot be copied is named, and the
+    /// rest is copied. Copies in a file system are durable then.
+    pub(super) fn run(&self, item: Item, dir: &Dir, name: &OsStr) -> Result<(), Failure> {
+        if matches!(item.kind(), Kind::Dir) && !self.options.recursive {
+            let path = item.path();
+            return Err(format!("{path}: is a directory; --recursive copies it").into());
+        }
+        let bar = progress(self.options.quiet, name);
+        let mut made = Vec::new();
+        let mut complete = true;
+        let done = in_parallel(
+            |give| self.tree(item, dir, name, &bar, (give, &mut made, &mut complete)),
+            |(item, dir, name): Job| self.file(&item, &dir, &name, &bar),
+        );
+        bar.finish_and_clear();
+        let done = done?;
+        // What is in a directory changes its times.
+        for made in made.iter().rev() {
+            self.finish_dir(made)?;
+        }
+        if let (Some(to), Dir::There(dir)) = (self.to, dir) {
+            to.sync(dir.fid)?;
+        }
+        if done && complete { Ok(()) } else { Err(Failure::Reported(1)) }
+    }
+
+    #[allow(clippy::type_complexity, reason = "what a walk gathers")]
+    fn tree(
+        &self,
+        item: Item,
+        dir: &Dir,
+        name: &OsStr,
+        bar: &ProgressBar,
+        (give, made, complete): (
+            &mut dyn FnMut(Job) -> Result<(), Failure>,
+            &mut Vec<Made>,
+            &mut bool,
+        ),
+    ) -> Result<(), Failure> {
+        let path = item.path();
+        let outcome = match item.kind() {
+            Kind::File => {
+                bar.inc_length(match &item {
+                    Item::Here(_, meta) => meta.len(),
+                    // The objects of a file say more when it is opened.
+                    Item::There(_, attr) => attr.size.unwrap_or(0),
+                });
+                return give((item, dir.clone(), name.to_owned()));
+            }
+            Kind::Link => self.link(&item, dir, name),
+            Kind::Other => Err(format!("{path}: is not a regular file").into()),
+            Kind::Dir => check_depth(&path)
+                .and_then(|()| Ok((self.make_dir(&item, dir, name)?, self.children(&item)?)))
+                .and_then(|(new, children)| {
+                    let dir = new.dir.clone();
+                    made.push(new);
+                    for (name, child) in children {
+                        // Parts of interrupted copies. A link of such a name, sent by a server,
+                        // would have a copy written where it points.
+                        if name.as_bytes().starts_with(PART_PREFIX.as_bytes()) {
+                            continue;
+                        }
+                        match child {
+                            Ok(child) => {
+                                self.tree(child, &dir, &name, bar, (give, made, complete))?;
+                            }
+                            Err(failure) => note(failure, complete)?,
+                        }
+                    }
+                    Ok(())
+                }),
+        };
+        outcome.or_else(|failure| note(failure, complete))
+    }
+
+    /// What is in a directory, in the order of names.
+    #[allow(clippy::type_complexity, reason = "names and what they lead to")]
+    fn children(&self, item: &Item) -> Result<Vec<(OsString, Result<Item, Failure>)>, Failure> {
+        match (item, self.from) {
+            (Item::There(path, attr), Some(files)) => {
+                let entries = files.list(attr).map_err(|error| error.at(path))?;
+                let mut children = Vec::with_capacity(entries.len());
+                for part in entries.chunks(PART) {
+                    let names: Vec<&[u8]> =
+                        part.iter().map(|entry| entry.name.as_slice()).collect();
+                    for (name, attr) in names.iter().zip(files.look_all(attr, &names)?) {
+                        let path = join(path, &shown(name));
+                        let child = match attr {
+                            Ok(attr) => Ok(Item::There(path, attr)),
+                            Err(error) if error.is_not_found() => continue,
+                            Err(error) => Err(error.at(&path).into()),
+                        };
+                        children.push((OsStr::from_bytes(name).to_owned(), child));
+                    }
+                }
+                Ok(children)
+            }
+            (Item::Here(path, _), _) => {
+                let failed = |error: io::Error| local(path, &error);
+                let mut names = fs::read_dir(path)
+                    .and_then(|entries| {
+                        entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()
+                    })
+                    .map_err(failed)?;
+                names.sort();
+                let of = |name: OsString| {
+                    let path = path.join(&name);
+                    let meta = fs::symlink_metadata(&path);
+                    let item = meta.map_err(|error| local(&path, &error));
+                    (name, item.map(|meta| Item::Here(path, meta)))
+                };
+                Ok(names.into_iter().map(of).collect())
+            }
+            (Item::There(..), None) => Ok(Vec::new()),
+        }
+    }
+
+    fn make_dir(&self, item: &Item, dir: &Dir, name: &OsStr) -> Result<Made, Failure> {
+        let (mode, times) = (item.mode() & 0o777, item.times());
+        // As with coreutils: while it is filled its owner may do everything.
+        let (dir, new) = match (dir, self.to) {
+            (Dir::There(parent), Some(files)) => {
+                match files.mkdir(parent, name.as_bytes(), mode | 0o700) {
+                    Ok(made) => (Dir::There(Box::new(made)), true),
+                    Err(error) if error.errno() == EEXIST => {
+                        let there = files.look(parent, name.as_bytes())?;
+                        if !there.is_dir() {
+                            return Err(format!("{}: is not a directory", name.display()).into());
+                        }
+                        (Dir::There(Box::new(there)), false)
+                    }
+                    Err(error) => return Err(error.at(&name.display().to_string()).into()),
+                }
+            }
+            (Dir::Here(parent), _) => {
+                let path = parent.join(name);
+                let new = make_dir(&path, mode | 0o700).map_err(|error| local(&path, &error))?;
+                (Dir::Here(path), new)
+            }
+            (Dir::There(_), None) => return Err(Failure::Failed("no file system".to_owned())),
+        };
+        Ok(Made { dir, mode, times, new })
+    }
+
+    /// Gives a directory that is complete its permissions and times.
+    fn finish_dir(&self, made: &Made) -> Result<(), Failure> {
+        let mask = if self.options.preserve { 0 } else { umask() };
+        let sets_mode = self.options.preserve || made.new && made.mode & 0o700 != 0o700;
+        let mode = sets_mode.then_some(made.mode & !mask);
+        let times = self.options.preserve.then_some(made.times);
+        match (&made.dir, self.to) {
+            (Dir::Here(path), _) => {
+                set_here(path, mode, times).map_err(|error| local(path, &error))
+            }
+            (Dir::There(attr), Some(files)) => Ok(set_there(files, attr, mode, times)?),
+            (Dir::There(_), None) => Ok(()),
+        }
+    }
+
+    fn link(&self, item: &Item, dir: &Dir, name: &OsStr) -> Result<(), Failure> {
+        let target = match (item, self.from) {
+            (Item::There(_, attr), Some(files)) => files.readlink(attr.fid)?,
+            (Item::Here(path, _), _) => {
+                let target = fs::read_link(path).map_err(|error| local(path, &error))?;
+                target.as_os_str().as_bytes().to_vec()
+            }
+            (Item::There(..), None) => return Ok(()),
+        };
+        match (dir, self.to) {
+            (Dir::Here(dir), _) => {
+                let to = dir.join(name);
+                symlink(OsStr::from_bytes(&target), &to).map_err(|error| local(&to, &error))
+            }
+            (Dir::There(dir), Some(files)) => {
+                let times = self.options.preserve.then(|| item.times());
+                let made = files.symlink(dir, name.as_bytes(), &target);
+                let done = made.and_then(|made| set_there(files, &made, None, times));
+                done.map_err(|error| error.at(&item.path()).into())
+            }
+            (Dir::There(_), None) => Ok(()),
+        }
+    }
+
+    /// Copies a file. It appears under its name when it is complete.
+    fn file(&self, item: &Item, dir: &Dir, name: &OsStr, bar: &ProgressBar) -> Result<(), Failure> {
+        let path = item.path();
+        let source = self.open_source(item)?;
+        if let Item::There(_, Attr { size: None, .. }) = item {
+            bar.inc_length(source.size);
+        }
+        let part = match self.options.resume {
+            true => part_name(name, source.size, item.times().1),
+            false => format!("{PART_PREFIX}{}", lustrine_fs::unique_name()?),
+        };
+        let copied = self.fill(&source, item, dir, &part, bar);
+        let closed = source.close();
+        let named = copied
+            .and(closed)
+            .and_then(|()| self.give_name(dir, &part, name))
+            .map_err(|failure| of_file(&path, failure));
+        if named.is_err() && !self.options.resume {
+            // A part must not be taken for the whole.
+            self.remove_part(dir, &part);
+        }
+        named
+    }
+
+    fn remove_part(&self, dir: &Dir, part: &str) {
+        // The copy has failed: that is what is reported.
+        match (dir, self.to) {
+            (Dir::Here(dir), _) => drop(fs::remove_file(dir.join(part))),
+            (Dir::There(dir), Some(files)) => drop(files.unlink(dir, part.as_bytes(), false)),
+            (Dir::There(_), None) => {}
+        }
+    }
+
+    /// Compares the checksum of a copy with that of the original. A copy that differs is of no use
+    /// for the next one.
+    fn check(
+        &self,
+        source: &Source<'_>,
+        copy: &str,
+        (dir, part): (&Dir, &str),
+    ) -> Result<(), Failure> {
+        if sum_of(|take| source.read(0, take))? == copy {
+            return Ok(());
+        }
+        self.remove_part(dir, part);
+        Err(Failure::Failed("the copy differs from the original; copy it again".into()))
+    }
+
+    fn open_source(&self, item: &Item) -> Result<Source<'_>, Failure> {
+        match (item, self.from) {
+            (Item::There(path, attr), Some(files)) => {
+                let file = open(files, attr, path)?;
+                Ok(Source { size: file.size(), file: SourceFile::There(file) })
+            }
+            (Item::Here(path, _), _) => {
+                let opened = fs::File::open(path);
+                let opened = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
+                let (size, file) = opened.map_err(|error| local(path, &error))?;
+                Ok(Source { size, file: SourceFile::Here(file) })
+            }
+            (Item::There(..), None) => Err(Failure::Failed("no file system".to_owned())),
+        }
+    }
+
+    /// Writes a part of a copy until it is the whole, with its permissions and times.
+    fn fill(
+        &self,
+        source: &Source<'_>,
+        item: &Item,
+        dir: &Dir,
+        part: &str,
+        bar: &ProgressBar,
+    ) -> Result<(), Failure> {
+        // Set-user-id programs do not become those of another owner.
+        let mode = item.mode() & 0o777;
+        let preserve = self.options.preserve;
+        let times = preserve.then_some(item.times());
+        let at = (dir, part);
+        match (dir, self.to) {
+            (Dir::There(dir), Some(files)) => {
+                let (mut file, start) = self.open_part(files, dir, part, mode)?;
+                file.write_from(start);
+                bar.inc(start);
+                let written = source.pump(start, bar, |pieces| {
+                    file.write_all(|_| pieces.recv().unwrap_or_else(|_| Ok(Vec::new())))
+                });
+                let attr = file.attr().clone();
+                match written {
+                    Ok(()) => file.close()?,
+                    Err(failure) => {
+                        file.abandon();
+                        return Err(failure);
+                    }
+                }
+                if self.options.verify {
+                    let back = files.open(&attr)?;
+                    let sum = sum_of(|take| back.read_from(0, take));
+                    back.close()?;
+                    self.check(source, &sum?, at)?;
+                }
+                if preserve || self.options.resume {
+                    let mask = if preserve { 0 } else { umask() };
+                    set_there(files, &attr, Some(mode & !mask), times)?;
+                }
+                Ok(())
+            }
+            (Dir::Here(dir), _) => {
+                let to = dir.join(part);
+                let failed = |error: io::Error| local(&to, &error);
+                let mut file = OpenOptions::new();
+                file.read(true).write(true).create(true).truncate(false).mode(0o600);
+                // A link that is there is not followed.
+                let there = fs::symlink_metadata(&to).is_ok_and(|meta| meta.is_file());
+                file.create_new(!self.options.resume || !there);
+                let mut file = file.open(&to).map_err(failed)?;
+                let start = resume_at(file.metadata().map_err(failed)?.len());
+                file.set_len(start).map_err(failed)?;
+                file.seek(SeekFrom::Start(start)).map_err(failed)?;
+                bar.inc(start);
+                source.pump(start, bar, |pieces| {
+                    pieces.iter().try_for_each(|data| file.write_all(&data?).map_err(failed))
+                })?;
+                if self.options.verify {
+                    file.rewind().map_err(failed)?;
+                    let sum = sum_of(|take| read_here(&mut file, take).map_err(failed)?);
+                    self.check(source, &sum?, at)?;
+                }
+                drop(file);
+                let mask = if preserve { 0 } else { umask() };
+                set_here(&to, Some(mode & !mask), times).map_err(failed)
+            }
+            (Dir::There(_), None) => Ok(()),
+        }
+    }
+
+    /// Opens the part of an interrupted copy, or makes one; and where the writing goes on.
+    fn open_part<'f>(
+        &self,
+        files: &'f FileSystem,
+        dir: &Attr,
+        part: &str,
+        mode: u32,
+    ) -> Result<(File<'f>, u64), Failure> {
+        if self.options.resume {
+            match files.look(dir, part.as_bytes()) {
+                Ok(attr) => {
+                    let file = files.open_to_write(&attr)?;
+                    let start = resume_at(file.size());
+                    return Ok((file, start));
+                }
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // The next copy may have to open it.
+        let mode = if self.options.resume { 0o600 } else { mode };
+        Ok((files.create(dir, part.as_bytes(), mode, true)?, 0))
+    }
+
+    /// Gives a part that is complete its name.
+    fn give_name(&self, dir: &Dir, part: &str, name: &OsStr) -> Result<(), Failure> {
+        match (dir, self.to) {
+            (Dir::Here(dir), _) => {
+                let to = dir.join(name);
+                fs::rename(dir.join(part), &to).map_err(|error| local(&to, &error))
+            }
+            (Dir::There(dir), Some(files)) if self.replace => {
+                let to = (&**dir, name.as_bytes());
+                Ok(files.rename((dir, part.as_bytes()), to)?)
+            }
+            (Dir::There(dir), Some(files)) => {
+                // A link replaces nothing, also not what another client makes meanwhile.
+                let attr = files.look(dir, part.as_bytes())?;
+                files.link(attr.fid, dir, name.as_bytes())?;
+                Ok(files.unlink(dir, part.as_bytes(), false)?)
+            }
+            (Dir::There(_), None) => Ok(()),
+        }
+    }
+}
+
+/// The name of the part of a copy that can be resumed. It stands for what is copied: another size
+/// or time of the original gives another name.
+fn part_name(name: &OsStr, size: u64, mtime: i64) -> String {
+    let mut sum = Sha256Sum::default();
+    sum.add(name.as_bytes());
+    sum.add(&[0]);
+    sum.add(&size.to_le_bytes());
+    sum.add(&mtime.to_le_bytes());
+    format!("{PART_PREFIX}{}", &sum.text()[..32])
+}
+
+/// Where the copying of a part goes on: behind what was complete when it was interrupted.
+fn resume_at(len: u64) -> u64 {
+    len.saturating_sub(WRITE_AHEAD)
+}
+
+fn set_here(path: &Path, mode: Option<u32>, times: Option<(i64, i64)>) -> io::Result<()> {
+    // First what needs permissions.
+    if let Some(times) = times {
+        set_times_here(path, times)?;
+    }
+    match mode {
+        Some(mode) => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+        None => Ok(()),
+    }
+}
+
+fn set_times_here(path: &Path, (atime, mtime): (i64, i64)) -> io::Result<()> {
+    let at = |seconds: i64| match u64::try_from(seconds) {
+        Ok(seconds) => SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)),
+        Err(_) => SystemTime::UNIX_EPOCH.checked_sub(Duration::from_secs(seconds.unsigned_abs())),
+    };
+    let mut times = fs::FileTimes::new();
+    if let (Some(atime), Some(mtime)) = (at(atime), at(mtime)) {
+        times = times.set_accessed(atime).set_modified(mtime);
+    }
+    fs::File::open(path)?.set_times(times)
+}
+
+fn set_there(
+    files: &FileSystem,
+    attr: &Attr,
+    mode: Option<u32>,
+    times: Option<(i64, i64)>,
+) -> Result<(), lustrine_fs::FsError> {
+    let changes = Changes {
+        mode,
+        atime: times.map(|(atime, _)| SetTime::At(atime)),
+        mtime: times.map(|(_, mtime)| SetTime::At(mtime)),
+        ..Changes::default()
+    };
+    if !changes.is_empty() {
+        files.set_attributes(attr.fid, changes)?;
+    }
+    Ok(())
+}
+
+/// Makes a directory, or accepts one that is there; whether it is new. A symbolic link is none: the
+/// server could have sent it before, to have files written where it points.
+fn make_dir(to: &Path, mode: u32) -> io::Result<bool> {
+    match fs::symlink_metadata(to) {
+        Ok(meta) if meta.is_dir() => Ok(false),
+        _ => fs::DirBuilder::new().mode(mode).create(to).map(|()| true),
+    }
+}
+
+/// A progress bar, which is shown on terminals only.
+fn progress(quiet: bool, name: &OsStr) -> ProgressBar {
+    if quiet {
+        return ProgressBar::hidden();
+    }
+    let style = "{msg} {bar:30} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}";
+    let style = ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar());
+    let bar = ProgressBar::new(0).with_style(style);
+    bar.set_message(shown(name.as_bytes()));
+    bar
+}
+
+/// Names what could not be copied; the rest is copied.
+fn note(failure: Failure, complete: &mut bool) -> Result<(), Failure> {
+    match failure {
+        Failure::Failed(error) => {
+            print_error(&error);
+            *complete = false;
+            Ok(())
+        }
+        other => Err(other),
+    }
+}
+
+/// Adds the path of the file to an error of a server, which names none.
+fn of_file(path: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Failed(error) if !error.starts_with(path) => {
+            Failure::Failed(format!("{path}: {error}"))
+        }
+        other => other,
+    }
+}
+
+const EEXIST: i32 = 17;

@@ -1,0 +1,116 @@
+//! Files that are read, piece by piece.
+
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use indicatif::ProgressBar;
+use lustrine_fs::File;
+
+use crate::commands::fs::sum::Sha256Sum;
+use crate::output::Failure;
+
+/// Pieces that are read and not written yet.
+const PIECES: usize = 2;
+/// Bytes of a piece of a file of this machine.
+const PIECE: u64 = 4 << 20;
+
+/// A file that is read.
+pub(super) struct Source<'a> {
+    pub(super) size: u64,
+    pub(super) file: SourceFile<'a>,
+}
+
+pub(super) enum SourceFile<'a> {
+    Here(fs::File),
+    There(File<'a>),
+}
+
+/// A piece of a file, or why there is none.
+pub(super) type Piece = Result<Vec<u8>, Failure>;
+
+impl Source<'_> {
+    /// Reads the file from an offset on in another thread, while `write` writes its pieces.
+    pub(super) fn pump(
+        &self,
+        start: u64,
+        bar: &ProgressBar,
+        write: impl FnOnce(&Receiver<Piece>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (sender, pieces) = sync_channel(PIECES);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let sent = self.read(start, |data| {
+                    bar.inc(data.len() as u64);
+                    // A writer that failed has left.
+                    sender.send(Ok(data)).map_err(|_| Failure::Interrupted)
+                });
+                if let Err(failure) = sent {
+                    leave(&sender, failure);
+                }
+            });
+            let written = write(&pieces);
+            drop(pieces);
+            written
+        })
+    }
+
+    pub(super) fn read(
+        &self,
+        start: u64,
+        mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match &self.file {
+            SourceFile::There(file) => file.read_from(start, take),
+            SourceFile::Here(file) => {
+                let mut file = file;
+                let sought = file.seek(SeekFrom::Start(start));
+                let read = sought.and_then(|_| read_here(&mut file, &mut take));
+                read.map_err(|error| Failure::Failed(error.to_string()))?
+            }
+        }
+    }
+
+    pub(super) fn close(self) -> Result<(), Failure> {
+        match self.file {
+            SourceFile::There(file) => Ok(file.close()?),
+            SourceFile::Here(_) => Ok(()),
+        }
+    }
+}
+
+/// Hands on why the reading has ended.
+fn leave(sender: &SyncSender<Piece>, failure: Failure) {
+    // The writer may have left first.
+    let _ = sender.send(Err(failure));
+}
+
+/// Reads a file of this machine to its end.
+pub(super) fn read_here(
+    file: &mut impl Read,
+    mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>,
+) -> io::Result<Result<(), Failure>> {
+    loop {
+        let mut data = Vec::new();
+        file.by_ref().take(PIECE).read_to_end(&mut data)?;
+        if data.is_empty() {
+            return Ok(Ok(()));
+        }
+        if let Err(failure) = take(data) {
+            return Ok(Err(failure));
+        }
+    }
+}
+
+/// The checksum of what a reader hands out.
+pub(super) fn sum_of(
+    read: impl FnOnce(&mut dyn FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure>,
+) -> Result<String, Failure> {
+    let mut sum = Sha256Sum::default();
+    read(&mut |data| {
+        sum.add(&data);
+        Ok(())
+    })?;
+    Ok(sum.text())
+}

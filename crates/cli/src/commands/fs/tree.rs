@@ -1,0 +1,497 @@
+//! `lustrine fs find`, `du` and `tree`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{ArgAction, Args, ValueEnum};
+use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
+use serde::Serialize;
+
+use super::attributes::bytes;
+use super::list::{AttrRow, Row, shown};
+use super::walk::Walk;
+use super::{ClientOptions, with_file_system};
+use crate::output::{Failure, print, print_json};
+
+/// Find files below a directory.
+///
+/// Paths are shown from the root of the file system. Symbolic links are not followed.
+#[derive(Args, Debug)]
+pub(crate) struct FindArgs {
+    /// The directory
+    url: FsUrl,
+
+    /// Files whose names match a pattern of the shell with *, ? and [...]
+    #[arg(long, value_name = "PATTERN")]
+    name: Option<String>,
+
+    /// Files of a type
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<FileType>,
+
+    /// Files larger (+) or smaller (-) than a number of bytes, or of this size; K, M, G and T are
+    /// powers of 1024
+    #[arg(long, value_name = "[+-]BYTES", value_parser = compared_bytes,
+          allow_hyphen_values = true)]
+    size: Option<Compared>,
+
+    /// Files whose data were changed more (+) or less (-) than a number of days ago, or that many
+    /// days ago
+    #[arg(long, value_name = "[+-]DAYS", value_parser = compared_number,
+          allow_hyphen_values = true)]
+    mtime: Option<Compared>,
+
+    /// Files that were changed later than this file of the same file system
+    #[arg(long, value_name = "URL")]
+    newer: Option<FsUrl>,
+
+    /// Directories within each other that are searched; 0 is the directory alone
+    #[arg(long, value_name = "LEVELS")]
+    maxdepth: Option<usize>,
+
+    /// Print JSON, with the attributes of the files
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    client: ClientOptions,
+}
+
+/// Show the space that directories use.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub(crate) struct DuArgs {
+    /// The directory or file
+    url: FsUrl,
+
+    /// Show only the sum
+    #[arg(long, short)]
+    summarize: bool,
+
+    /// Show sizes with K, M, G and T instead of KiB
+    #[arg(long, short = 'h')]
+    human: bool,
+
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    client: ClientOptions,
+}
+
+/// Show a directory and what is below it as a tree.
+#[derive(Args, Debug)]
+pub(crate) struct TreeArgs {
+    /// The directory
+    url: FsUrl,
+
+    /// Directories within each other that are shown
+    #[arg(long, short = 'L', value_name = "LEVELS")]
+    level: Option<usize>,
+
+    /// Show directories only
+    #[arg(long, short)]
+    directories: bool,
+
+    #[command(flatten)]
+    client: ClientOptions,
+}
+
+/// A type of file, with the letter of `find`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FileType {
+    /// Regular files
+    F,
+    /// Directories
+    D,
+    /// Symbolic links
+    L,
+    /// FIFOs
+    P,
+    /// Sockets
+    S,
+    /// Block devices
+    B,
+    /// Character devices
+    C,
+}
+
+impl FileType {
+    fn bits(self) -> u32 {
+        match self {
+            FileType::F => 0o100_000,
+            FileType::D => 0o040_000,
+            FileType::L => 0o120_000,
+            FileType::P => 0o010_000,
+            FileType::S => 0o140_000,
+            FileType::B => 0o060_000,
+            FileType::C => 0o020_000,
+        }
+    }
+}
+
+/// A number to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compared {
+    More(u64),
+    Less(u64),
+    Exactly(u64),
+}
+
+impl Compared {
+    fn read(text: &str, number: fn(&str) -> Result<u64, String>) -> Result<Compared, String> {
+        match text.as_bytes().first() {
+            Some(b'+') => number(&text[1..]).map(Compared::More),
+            Some(b'-') => number(&text[1..]).map(Compared::Less),
+            _ => number(text).map(Compared::Exactly),
+        }
+    }
+
+    fn holds(self, number: u64) -> bool {
+        match self {
+            Compared::More(limit) => number > limit,
+            Compared::Less(limit) => number < limit,
+            Compared::Exactly(wanted) => number == wanted,
+        }
+    }
+}
+
+fn compared_bytes(text: &str) -> Result<Compared, String> {
+    Compared::read(text, bytes)
+}
+
+fn compared_number(text: &str) -> Result<Compared, String> {
+    Compared::read(text, |text| text.parse().map_err(|error| format!("{error}")))
+}
+
+pub(super) fn find(args: &FindArgs) -> Result<(), Failure> {
+    if let Some(newer) = args.newer.as_ref().filter(|url| !url.is_same_file_system(&args.url)) {
+        return Err(Failure::Usage(format!("{newer} is not in the same file system")));
+    }
+    with_file_system(&args.url, &args.client, |files| {
+        let top = args.url.path.trim_end_matches('/');
+        let newer = match &args.newer {
+            Some(url) => Some(files.walk(&url.path)?.mtime),
+            None => None,
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let attr = files.find(top, FollowLinks::No)?;
+        let mut rows = Vec::new();
+        let mut walk = Walk { files, sizes: args.size.is_some() || args.json, failed: false };
+        let attr = if walk.sizes { files.with_size(attr)? } else { attr };
+        walk.visit(top, &attr, 0, &mut |path, attr, depth| {
+            if matches(args, path, attr, (newer, now)) {
+                if args.json {
+                    rows.push(row(files, path, attr)?);
+                } else {
+                    print(&format!("/{path}\n"))?;
+                }
+            }
+            Ok(args.maxdepth.is_none_or(|most| depth < most))
+        })?;
+        if args.json {
+            print_json(&rows)?;
+        }
+        ended(&walk)
+    })
+}
+
+fn matches(args: &FindArgs, path: &str, attr: &Attr, (newer, now): (Option<i64>, u64)) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let days = || now.saturating_sub(u64::try_from(attr.mtime).unwrap_or(0)) / 86_400;
+    args.name.as_ref().is_none_or(|pattern| fits(pattern, name))
+        && args.kind.is_none_or(|kind| attr.mode & 0o170_000 == kind.bits())
+        && args.size.is_none_or(|size| attr.size.is_some_and(|bytes| size.holds(bytes)))
+        && args.mtime.is_none_or(|limit| limit.holds(days()))
+        && newer.is_none_or(|time| attr.mtime > time)
+}
+
+fn row(files: &FileSystem, path: &str, attr: &Attr) -> Result<Row, Failure> {
+    let target = match attr.is_symlink() {
+        true => Some(shown(&files.readlink(attr.fid).map_err(|error| error.at(path))?)),
+        false => None,
+    };
+    Ok(Row { path: format!("/{path}"), attr: AttrRow::of(attr), target })
+}
+
+fn ended(walk: &Walk<'_>) -> Result<(), Failure> {
+    if walk.failed { Err(Failure::Reported(1)) } else { Ok(()) }
+}
+
+/// Whether a name matches a pattern of the shell. A pattern of n characters takes at most n times
+/// as many steps as the name has characters.
+fn fits(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    // Where to go on if a star has to take one more character.
+    let mut back = None;
+    while n < name.len() {
+        let taken = match pattern.get(p) {
+            Some('*') => {
+                back = Some((p + 1, n));
+                p += 1;
+                continue;
+            }
+            Some('?') => Some(p + 1),
+            Some('[') => match one_of(&pattern[p..], name[n]) {
+                Some((true, len)) => Some(p + len),
+                Some((false, _)) => None,
+                // Without an end it stands for itself.
+                None => (name[n] == '[').then_some(p + 1),
+            },
+            Some('\\') if p + 1 < pattern.len() => (pattern[p + 1] == name[n]).then_some(p + 2),
+            Some(c) => (*c == name[n]).then_some(p + 1),
+            None => None,
+        };
+        match (taken, back) {
+            (Some(next), _) => (p, n) = (next, n + 1),
+            (None, Some((star, from))) => {
+                back = Some((star, from + 1));
+                (p, n) = (star, from + 1);
+            }
+            (None, None) => return false,
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// Whether a character is in the set that the pattern begins with, and how long the set is.
+fn one_of(pattern: &[char], c: char) -> Option<(bool, usize)> {
+    let negated = matches!(pattern.get(1), Some('!' | '^'));
+    let start = if negated { 2 } else { 1 };
+    let len = pattern.iter().skip(start + 1).position(|c| *c == ']')? + start + 1;
+    let set = &pattern[start..len];
+    let mut found = false;
+    let mut at = 0;
+    while let Some(first) = set.get(at) {
+        match (set.get(at + 1), set.get(at + 2)) {
+            (Some('-'), Some(last)) => {
+                found |= (*first..=*last).contains(&c);
+                at += 3;
+            }
+            _ => {
+                found |= *first == c;
+                at += 1;
+            }
+        }
+    }
+    Some((found != negated, len + 1))
+}
+
+/// The space of a directory.
+#[derive(Serialize)]
+struct Usage {
+    path: String,
+    /// Bytes on the servers.
+    bytes: u64,
+    /// Files, directories included.
+    files: u64,
+}
+
+pub(super) fn du(args: &DuArgs) -> Result<(), Failure> {
+    with_file_system(&args.url, &args.client, |files| {
+        let top = args.url.path.trim_end_matches('/');
+        let attr = files.with_size(files.find(top, FollowLinks::No)?)?;
+        let mut done: Vec<Usage> = Vec::new();
+        // The directories that are being summed, the innermost one last.
+        let mut open: Vec<Usage> = Vec::new();
+        // Files with several names are counted once.
+        let mut linked = std::collections::BTreeSet::new();
+        let mut walk = Walk { files, sizes: true, failed: false };
+        let close = |open: &mut Vec<Usage>, done: &mut Vec<Usage>, depth: usize| {
+            while open.len() > depth {
+                let Some(usage) = open.pop() else { break };
+                if let Some(above) = open.last_mut() {
+                    above.bytes = above.bytes.saturating_add(usage.bytes);
+                    above.files += usage.files;
+                }
+                done.push(usage);
+            }
+        };
+        walk.visit(top, &attr, 0, &mut |path, attr, depth| {
+            close(&mut open, &mut done, depth);
+            let counted = attr.nlink < 2 || attr.is_dir() || linked.insert(attr.fid);
+            let blocks = if counted { attr.blocks.unwrap_or(0) } else { 0 };
+            let bytes = blocks.saturating_mul(512);
+            let usage = Usage { path: format!("/{path}"), bytes, files: u64::from(counted) };
+            if attr.is_dir() || depth == 0 {
+                open.push(usage);
+            } else if let Some(above) = open.last_mut() {
+                above.bytes = above.bytes.saturating_add(usage.bytes);
+                above.files += usage.files;
+            }
+            Ok(true)
+        })?;
+        close(&mut open, &mut done, 0);
+        if args.summarize {
+            done = done.pop().into_iter().collect();
+        }
+        if args.json {
+            print_json(&done)?;
+        } else {
+            let size = |bytes| if args.human { human(bytes) } else { kib(bytes).to_string() };
+            let lines = done.iter().map(|usage| format!("{}\t{}\n", size(usage.bytes), usage.path));
+            print(&lines.collect::<String>())?;
+        }
+        ended(&walk)
+    })
+}
+
+fn kib(bytes: u64) -> u64 {
+    bytes.div_ceil(1024)
+}
+
+/// A size with a suffix, rounded up as du does.
+fn human(bytes: u64) -> String {
+    let mut size = bytes as f64 / 1024.0;
+    let mut units = "KMGTPE".chars();
+    let mut unit = units.next().unwrap_or('K');
+    while size.ceil() >= 1024.0
+        && let Some(next) = units.next()
+    {
+        size /= 1024.0;
+        unit = next;
+    }
+    match size {
+        0.0 => "0".to_owned(),
+        size if (size * 10.0).ceil() < 100.0 => format!("{:.1}{unit}", (size * 10.0).ceil() / 10.0),
+        size => format!("{:.0}{unit}", size.ceil()),
+    }
+}
+
+pub(super) fn tree(args: &TreeArgs) -> Result<(), Failure> {
+    with_file_system(&args.url, &args.client, |files| {
+        let top = args.url.path.trim_end_matches('/');
+        let attr = files.walk(top)?;
+        print(&format!("/{top}\n"))?;
+        let mut drawing = Drawing { files, args, dirs: 0, files_seen: 0, failed: false };
+        if attr.is_dir() {
+            drawing.directory(top, &attr, "", 1)?;
+        }
+        let files_seen = match args.directories {
+            true => String::new(),
+            false => format!(", {} other files", drawing.files_seen),
+        };
+        print(&format!("\n{} directories{files_seen}\n", drawing.dirs))?;
+        if drawing.failed { Err(Failure::Reported(1)) } else { Ok(()) }
+    })
+}
+
+struct Drawing<'a> {
+    files: &'a FileSystem,
+    args: &'a TreeArgs,
+    dirs: u64,
+    files_seen: u64,
+    failed: bool,
+}
+
+impl Drawing<'_> {
+    fn directory(
+        &mut self,
+        path: &str,
+        dir: &Attr,
+        indent: &str,
+        level: usize,
+    ) -> Result<(), Failure> {
+        super::check_depth(path)?;
+        let entries = match self.files.list(dir) {
+            Ok(entries) => entries,
+            Err(error) => {
+                crate::output::print_error(&format!("{path}: {error}"));
+                self.failed = true;
+                return Ok(());
+            }
+        };
+        let names: Vec<&[u8]> = entries.iter().map(|entry| entry.name.as_slice()).collect();
+        let found = self.files.look_all(dir, &names)?;
+        // What was removed in the meantime is left out.
+        let mut children: Vec<(&[u8], Attr)> = names
+            .into_iter()
+            .zip(found)
+            .filter_map(|(name, attr)| attr.ok().map(|attr| (name, attr)))
+            .collect();
+        if self.args.directories {
+            children.retain(|(_, attr)| attr.is_dir());
+        }
+        let last = children.len().saturating_sub(1);
+        for (index, (name, attr)) in children.iter().enumerate() {
+            let (branch, below) = match index == last {
+                true => ("\u{2514}\u{2500}\u{2500} ", "    "),
+                false => ("\u{251c}\u{2500}\u{2500} ", "\u{2502}   "),
+            };
+            let name = shown(name);
+            let target = match attr.is_symlink() {
+                true => match self.files.readlink(attr.fid) {
+                    Ok(target) => format!(" -> {}", shown(&target)),
+                    Err(_) => " -> ?".to_owned(),
+                },
+                false => String::new(),
+            };
+            print(&format!("{indent}{branch}{name}{target}\n"))?;
+            if attr.is_dir() {
+                self.dirs += 1;
+                if self.args.level.is_none_or(|most| level < most) {
+                    let path = super::walk::join(path, &name);
+                    self.directory(&path, attr, &format!("{indent}{below}"), level + 1)?;
+                }
+            } else {
+                self.files_seen += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_those_of_the_shell() {
+        for (pattern, name, expected) in [
+            ("*", "", true),
+            ("*.txt", "a.txt", true),
+            ("*.txt", "a.txt.gz", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("[a-c]x", "bx", true),
+            ("[!a-c]x", "bx", false),
+            ("[]x]", "]", true),
+            ("[a", "[a", true),
+            ("\\*", "*", true),
+            ("\\*", "a", false),
+            ("*a*b*c", "xaybzc", true),
+            ("Gr\u{f6}\u{df}?", "Gr\u{f6}\u{df}e", true),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+        assert!(!fits(&"*a".repeat(60), &"a".repeat(50)));
+    }
+
+    #[test]
+    fn numbers_are_compared_by_their_sign() {
+        assert!(compared_bytes("+1K").is_ok_and(|size| size.holds(1025) && !size.holds(1024)));
+        assert!(compared_number("-3").is_ok_and(|days| days.holds(2) && !days.holds(3)));
+        assert!(compared_number("3").is_ok_and(|days| days.holds(3) && !days.holds(2)));
+        assert!(compared_number("three").is_err() && compared_bytes("").is_err());
+    }
+
+    #[test]
+    fn sizes_are_shown_as_du_shows_them() {
+        for (bytes, text) in [
+            (0, "0"),
+            (512, "0.5K"),
+            (4096, "4.0K"),
+            (10 << 10, "10K"),
+            (1_500_000, "1.5M"),
+            (u64::MAX, "16E"),
+        ] {
+            assert_eq!(human(bytes), text);
+        }
+    }
+}
