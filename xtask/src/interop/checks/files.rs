@@ -31,6 +31,24 @@ pub(super) const CHECKS: &[Listed] = &[
     ),
     ("files", "mkdir, mv, ln, rm", "the kernel client sees each at once", names),
     ("files", "a directory of 3,000 names", "listed whole", many),
+    (
+        "files",
+        "truncate: 11 sizes of files of 4 layouts",
+        "the kernel client reads what truncate of the machine makes",
+        truncated,
+    ),
+    (
+        "files",
+        "chmod, chown, touch, extended attributes, hard links",
+        "the kernel client sees each at once",
+        attributes,
+    ),
+    (
+        "files",
+        "cp -r -p of a tree, and sum --check with the list of sha256sum",
+        "the kernel client has the same tree twice",
+        copies,
+    ),
     ("files", "userland identity", "works as with the node identity", userland),
     (
         "files",
@@ -43,6 +61,12 @@ pub(super) const CHECKS: &[Listed] = &[
         "the server loses power 10 s after the start of a copy",
         "the copy goes on after the recovery; the same bytes",
         power_cut,
+    ),
+    (
+        "files",
+        "put --resume is killed and started again",
+        "it goes on from its part; the same bytes",
+        resumed,
     ),
 ];
 
@@ -167,7 +191,7 @@ fn names(testbed: &mut Testbed) -> Result<String> {
     succeeded(fs(testbed, &["mkdir", "-p", &at("names/a/b")])?)?;
     testbed.sh("client1", &format!("cd {MNT}/names && echo x > a/file && ls -R > /dev/null"))?;
     succeeded(fs(testbed, &["mv", &at("names/a/file"), &at("names/a/b/moved")])?)?;
-    succeeded(fs(testbed, &["ln", "a/b/moved", &at("names/link")])?)?;
+    succeeded(fs(testbed, &["ln", "-s", "a/b/moved", &at("names/link")])?)?;
     let said =
         testbed.sh("client1", &format!("cd {MNT}/names && cat link && ls a/file 2>&1; true"))?;
     holds(&said, "x\n")?;
@@ -192,6 +216,108 @@ fn many(testbed: &mut Testbed) -> Result<String> {
     names.dedup();
     ensure!(names.len() == 3000, "{} names", names.len());
     Ok("3,000 names, each once".to_owned())
+}
+
+fn truncated(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    let make = format!(
+        "mkdir -p {MNT}/cut && cd {MNT}/cut && {LAYOUTS} && head -c 6000000 /dev/urandom > /tmp/cut"
+    );
+    testbed.sh("client1", &make)?;
+    const SIZES: [u32; 11] = [
+        5_000_001, 4_194_304, 3_145_729, 1_048_576, 65_536, 65_535, 7_000_000, 100, 2_097_152, 0, 1,
+    ];
+    for dir in DIRECTORIES {
+        let reference = format!("/tmp/cut.{dir}");
+        let file = format!("{MNT}/cut/{dir}/f");
+        testbed.sh("client1", &format!("cp /tmp/cut {reference} && cp /tmp/cut {file}"))?;
+        for size in SIZES {
+            let url = at(&format!("cut/{dir}/f"));
+            succeeded(fs(testbed, &["truncate", "-s", &size.to_string(), &url])?)?;
+            let compare = format!(
+                "truncate -s {size} {reference} && cmp {reference} {file} && stat -c %s {file}"
+            );
+            let said = testbed.sh("client1", &compare)?;
+            ensure!(said.trim() == size.to_string(), "{dir}, {size} bytes: {said}");
+        }
+    }
+    Ok(format!("{} sizes", SIZES.len() * DIRECTORIES.len()))
+}
+
+fn attributes(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    let make = format!(
+        "rm -rf {MNT}/attr; mkdir {MNT}/attr && cd {MNT}/attr && echo x > f && cat f && stat f && \
+         setfattr -n user.theirs -v kernel f"
+    );
+    testbed.sh("client1", &make)?;
+    let file = at("attr/f");
+    let second = at("attr/second");
+    let changes: [&[&str]; 6] = [
+        &["chmod", "4711", &file],
+        &["chmod", "u-s,o=r", &file],
+        &["chown", "1000:1001", &file],
+        &["touch", "-d", "@1000000000", &file],
+        &["setfattr", "-n", "user.ours", "-v", "lustrine", &file],
+        &["ln", &file, &second],
+    ];
+    for args in changes {
+        succeeded(fs(testbed, args)?)?;
+    }
+    let stat = format!("cd {MNT}/attr && stat -c '%a %u %g %X %Y %h' second");
+    let said = testbed.sh("client1", &stat)?;
+    holds(&said, "714 1000 1001 1000000000 1000000000 2")?;
+    let said = testbed.sh("client1", &format!("getfattr -d {MNT}/attr/second"))?;
+    holds(&said, "user.ours=\"lustrine\"")?;
+    let ours = succeeded(fs(testbed, &["getfattr", &file])?)?;
+    holds(&ours, "user.theirs=\"kernel\"")?;
+    succeeded(fs(testbed, &["setfattr", "-x", "user.theirs", &file])?)?;
+    let said = testbed.sh("client1", &format!("getfattr -d {MNT}/attr/f"))?;
+    ensure!(!said.contains("user.theirs"), "an attribute that was removed is there: {said}");
+    Ok("6 changes".to_owned())
+}
+
+fn copies(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    let make = format!(
+        "rm -rf {MNT}/tree {MNT}/copy; mkdir -p {MNT}/tree/a/b && cd {MNT}/tree && {LAYOUTS} && \
+         for d in plain striped pfl dom; do head -c 3000001 /dev/urandom > $d/f; done; \
+         for n in $(seq 100); do echo $n > a/b/$n; done; ln -s b/1 a/link; chmod 500 a/b; \
+         touch -d @1000000000 a/b/7 a; find . -type f | sort | xargs sha256sum | sed 's,[.]/,,'"
+    );
+    let list = testbed.sh("client1", &make)?;
+    succeeded(fs(testbed, &["cp", "-q", "-r", "-p", "--verify", &at("tree"), &at("copy")])?)?;
+    let show = "find . | sort | xargs stat -c '%n %f %Y'; readlink a/link; \
+                find . -type f | sort | xargs md5sum";
+    let theirs = testbed.sh("client1", &format!("cd {MNT}/tree && {show}"))?;
+    let ours = testbed.sh("client1", &format!("cd {MNT}/copy && {show}"))?;
+    ensure!(ours == theirs, "the copy is\n{ours}\nand the original\n{theirs}");
+    let file = testbed.lab().file("sums");
+    std::fs::write(&file, &list).context("the list of sums")?;
+    let file = file.display().to_string();
+    let checked = succeeded(fs(testbed, &["sum", "--check", &file, &at("copy")])?)?;
+    let good = checked.lines().filter(|line| line.ends_with(": OK")).count();
+    ensure!(good == 104, "{good} sums are right");
+    Ok("104 files".to_owned())
+}
+
+fn resumed(testbed: &mut Testbed) -> Result<String> {
+    file_system(testbed)?;
+    let (file, sum) = random(testbed, "resumed", 400_000_000)?;
+    testbed.sh("client1", &format!("rm -rf {MNT}/resumed; mkdir {MNT}/resumed"))?;
+    let program = testbed.lustrine_file().display();
+    let url = at("resumed/file");
+    let put = format!("{program} fs put -q --resume --timeout 190 {file} {url}");
+    testbed.lab().on_host(&format!("timeout -s KILL 8 {put}; true"))?;
+    let said = testbed.sh("client1", &format!("stat -c '%n %s' {MNT}/resumed/.lustrine-part-*"))?;
+    let part: u64 = said.split_whitespace().last().unwrap_or_default().parse().context("a size")?;
+    ensure!(part > 50_000_000, "the copy was killed too early, with {part} bytes");
+    testbed.lab().on_host(&put)?;
+    let seen = kernel_sums(testbed, "resumed", "file")?;
+    ensure!(seen == [sum], "the kernel client reads {seen:?}");
+    let left = testbed.sh("client1", &format!("ls -A {MNT}/resumed"))?;
+    ensure!(left.trim() == "file", "there is left {left}");
+    Ok(format!("killed at {} of 400 MB", part / 1_000_000))
 }
 
 fn userland(testbed: &mut Testbed) -> Result<String> {
