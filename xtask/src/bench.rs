@@ -4,6 +4,7 @@
 //! is measured in the same run, in turn with ours, and what is reported are ratios.
 
 mod console;
+mod files;
 mod histograms;
 mod icount;
 mod ladder;
@@ -29,6 +30,8 @@ pub(crate) enum Bench {
     Waiting(waiting::WaitingArgs),
     /// The same programs beside others that keep CPUs busy
     Neighbours(neighbours::NeighboursArgs),
+    /// Files of a Lustre server, beside the kernel's client in the same machine (needs root)
+    Files(files::FilesArgs),
     /// The simulator's TCP against Linux's over an emulated long link (needs root)
     Wan(wan::WanArgs),
     /// The simulator's message level by number of nodes
@@ -46,6 +49,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
         Bench::Ladder(args) => ladder::run(args),
         Bench::Waiting(args) => waiting::run(args),
         Bench::Neighbours(args) => neighbours::run(args),
+        Bench::Files(args) => files::run(args),
         Bench::Wan(args) => wan::run(args),
         Bench::MessageSim(args) => message_sim::run(args),
         Bench::Console(args) => console::run(args),

@@ -5,7 +5,7 @@
 //! Lustrine in the same namespace, and compare what both sides do with what is expected of them.
 
 mod checks;
-mod lab;
+pub(crate) mod lab;
 mod node;
 mod table;
 mod testbed;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::process::{Finished, capture};
@@ -16,7 +16,7 @@ const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const COMMAND_LIMIT: Duration = Duration::from_secs(200);
 
 /// A laboratory that this process made and takes down when it is dropped.
-pub(super) struct Lab {
+pub(crate) struct Lab {
     program: PathBuf,
     namespace: String,
     state: TempDir,
@@ -24,37 +24,37 @@ pub(super) struct Lab {
 
 /// Options of a machine's modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Modules {
+pub(crate) struct Modules {
     /// Of `lnet`.
-    pub(super) lnet: &'static str,
+    pub(crate) lnet: &'static str,
     /// Of `ksocklnd`.
-    pub(super) ksocklnd: &'static str,
+    pub(crate) ksocklnd: &'static str,
 }
 
 impl Modules {
     /// One network `tcp`, one connection of each type: the same on every machine, whatever rate the
     /// emulated interface claims.
-    pub(super) const USUAL: Modules = Modules { lnet: "", ksocklnd: "conns_per_peer=1" };
+    pub(crate) const USUAL: Modules = Modules { lnet: "", ksocklnd: "conns_per_peer=1" };
 }
 
 impl Lab {
-    pub(super) fn new(dir: &Path) -> Result<Lab> {
+    pub(crate) fn new(dir: &Path) -> Result<Lab> {
         let program = dir.join("lab");
         ensure!(program.is_file(), "{} is not the program of a laboratory", program.display());
         let program = fs::canonicalize(&program)?;
-        let state = tempfile::Builder::new().prefix("lustrine-interop-").tempdir()?;
+        let state = tempfile::Builder::new().prefix("lustrine-lab-").tempdir()?;
         let namespace = format!("lstri{}", process::id());
         let (place, at) = (state.path().display(), program.display());
         eprintln!("if this is interrupted: LAB_STATE={place} LAB_NET={namespace} {at} down -a");
         Ok(Lab { program, namespace, state })
     }
 
-    pub(super) fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
     /// A file that goes with the laboratory.
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.state.path().join(name)
     }
 
@@ -65,19 +65,19 @@ impl Lab {
         capture(&mut command, limit)
     }
 
-    pub(super) fn up(&self, machine: &str, modules: Modules) -> Result<()> {
+    pub(crate) fn up(&self, machine: &str, modules: Modules) -> Result<()> {
         let done = self.lab(&["up", machine], modules, BOOT_LIMIT)?;
         done.output(&format!("lab up {machine}")).map(drop)
     }
 
     /// Ends a machine at once: it sends no FIN.
-    pub(super) fn crash(&self, machine: &str) -> Result<()> {
+    pub(crate) fn crash(&self, machine: &str) -> Result<()> {
         let done = self.lab(&["crash", machine], Modules::USUAL, COMMAND_LIMIT)?;
         done.output(&format!("lab crash {machine}")).map(drop)
     }
 
     /// Connects a machine to the network, or takes it off.
-    pub(super) fn link(&self, machine: &str, state: &str) -> Result<()> {
+    pub(crate) fn link(&self, machine: &str, state: &str) -> Result<()> {
         let done = self.lab(&["link", machine, state], Modules::USUAL, COMMAND_LIMIT)?;
         done.output(&format!("lab link {machine} {state}")).map(drop)
     }
@@ -86,7 +86,7 @@ impl Lab {
     ///
     /// # Errors
     /// When the machine does not answer; a command that fails is no error.
-    pub(super) fn sh(&self, machine: &str, command: &str) -> Result<Finished> {
+    pub(crate) fn sh(&self, machine: &str, command: &str) -> Result<Finished> {
         let done = self.lab(&["sh", machine, command], Modules::USUAL, COMMAND_LIMIT)?;
         ensure!(
             done.status.code() != Some(254),
@@ -96,8 +96,15 @@ impl Lab {
         Ok(done)
     }
 
+    /// Copies a file into a machine.
+    pub(crate) fn put(&self, machine: &str, file: &Path, to: &str) -> Result<()> {
+        let file = file.to_str().context("the path is not UTF-8")?;
+        let done = self.lab(&["put", machine, file, to], Modules::USUAL, COMMAND_LIMIT)?;
+        done.output(&format!("lab put {machine} {file}")).map(drop)
+    }
+
     /// Runs a command on this host, inside the namespace.
-    pub(super) fn on_host(&self, command: &str) -> Result<String> {
+    pub(crate) fn on_host(&self, command: &str) -> Result<String> {
         let mut host = Command::new("ip");
         host.args(["netns", "exec", &self.namespace, "sh", "-c", command]);
         capture(&mut host, COMMAND_LIMIT)?.output(command)
