@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use lustrine_client::{Attr, FileLayout, OpenArgs, OpenFile, Written};
+use lustrine_client::{Attr, Done, FileLayout, OpenArgs, OpenFile, Written};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
 
 use crate::error::FsError;
 use crate::mount::{FileSystem, Pending};
+use crate::room::Permit;
 use crate::walk::umask;
 
 /// A file that is open. It is closed by [`File::close`]; the servers close what a client that has
@@ -150,16 +151,19 @@ impl File<'_> {
         offset: u64,
         mut take: impl FnMut(Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut under_way: VecDeque<Pending<Vec<u8>>> = VecDeque::new();
+        let mut under_way: VecDeque<(Pending<Vec<u8>>, Permit)> = VecDeque::new();
         let mut next = offset;
         loop {
             while next < self.size && under_way.len() < DEPTH {
+                // Who has something under way goes on with it, so that all get their turns.
+                let Some(permit) = self.files.reads.take(under_way.is_empty()) else { break };
                 let len = STEP.min(self.size - next);
-                under_way.push_back(self.start_read(next, len as u32)?);
+                under_way.push_back((self.start_read(next, len as u32)?, permit));
                 next += len;
             }
-            let Some(first) = under_way.pop_front() else { return Ok(()) };
+            let Some((first, permit)) = under_way.pop_front() else { return Ok(()) };
             take(self.files.wait(&first)?)?;
+            drop(permit);
         }
     }
 
@@ -212,7 +216,13 @@ impl File<'_> {
     fn start_write(&self, offset: u64, data: Vec<u8>) -> Result<Pending<()>, FsError> {
         let (caller, fid) = (self.files.caller, self.open.attr.fid);
         let layout = self.open.layout.clone();
+        // The place is free again when the servers have answered, whatever its file waits for.
+        let permit = self.files.writes.take(true);
         self.files.start(move |client, turn, done| {
+            let done: Done<()> = Box::new(move |client, turn, outcome| {
+                drop(permit);
+                done(client, turn, outcome);
+            });
             client.write(turn, caller, fid, &layout, (offset, &data), done);
         })
     }

@@ -24,6 +24,7 @@ mod error;
 mod file;
 mod identity;
 mod mount;
+mod room;
 mod url;
 mod walk;
 

@@ -11,6 +11,7 @@ use lustrine_ptlrpc::{ImportState, ImportTunables, ImportView};
 
 use crate::error::FsError;
 use crate::identity;
+use crate::room::Room;
 use crate::url::FsUrl;
 
 /// How a file system is mounted.
@@ -35,8 +36,16 @@ pub struct FileSystem {
     service: RegisteredService<Client>,
     root: Fid,
     pub(crate) caller: Caller,
+    /// Bounds the data of all reads under way, in pieces.
+    pub(crate) reads: Room,
+    /// The same for writes. They have room of their own: a copy reads and writes.
+    pub(crate) writes: Room,
     timeout: Duration,
 }
+
+/// Pieces of 4 MiB of all files together that are read, and that are written, at once. The node has
+/// memory for several times as many.
+const PIECES: usize = 24;
 
 /// How long the servers may take to answer a disconnect.
 const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,6 +76,8 @@ impl FileSystem {
             service,
             root: Fid::ZERO,
             caller: identity::caller(),
+            reads: Room::new(PIECES),
+            writes: Room::new(PIECES),
             timeout: options.timeout,
         };
         match files.ask(Client::mount) {

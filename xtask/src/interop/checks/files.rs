@@ -308,7 +308,7 @@ fn resumed(testbed: &mut Testbed) -> Result<String> {
     let program = testbed.lustrine_file().display();
     let url = at("resumed/file");
     let put = format!("{program} fs put -q --resume --timeout 190 {file} {url}");
-    testbed.lab().on_host(&format!("timeout -s KILL 8 {put}; true"))?;
+    testbed.lab().on_host(&format!("timeout -s KILL 5 {put}; true"))?;
     let said = testbed.sh("client1", &format!("stat -c '%n %s' {MNT}/resumed/.lustrine-part-*"))?;
     let part: u64 = said.split_whitespace().last().unwrap_or_default().parse().context("a size")?;
     ensure!(part > 50_000_000, "the copy was killed too early, with {part} bytes");

@@ -293,6 +293,7 @@ impl Transfer<'_> {
     /// Copies a file. It appears under its name when it is complete.
     fn file(&self, item: &Item, dir: &Dir, name: &OsStr, bar: &ProgressBar) -> Result<(), Failure> {
         let path = item.path();
+        self.check_free(dir, name).map_err(|failure| of_file(&path, failure))?;
         let source = self.open_source(item)?;
         if let Item::There(_, Attr { size: None, .. }) = item {
             bar.inc_length(source.size);
@@ -312,6 +313,18 @@ impl Transfer<'_> {
             self.remove_part(dir, &part);
         }
         named
+    }
+
+    /// Refuses to replace a file, before its copy is made.
+    fn check_free(&self, dir: &Dir, name: &OsStr) -> Result<(), Failure> {
+        let (Dir::There(dir), Some(files), false) = (dir, self.to, self.replace) else {
+            return Ok(());
+        };
+        match files.look(dir, name.as_bytes()) {
+            Ok(_) => Err(Failure::Failed("file exists; --force replaces it".to_owned())),
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn remove_part(&self, dir: &Dir, part: &str) {

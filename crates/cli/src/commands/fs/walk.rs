@@ -108,6 +108,10 @@ pub(super) fn in_parallel<T: Send>(
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while let Some(thing) = next(&receiver) {
+                    let ended = outcome.lock().unwrap_or_else(PoisonError::into_inner).is_err();
+                    if ended {
+                        continue;
+                    }
                     let Err(failure) = work(thing) else { continue };
                     let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
                     match failure {
