@@ -355,7 +355,7 @@ impl Transfer<'_> {
         match (item, self.from) {
             (Item::There(path, attr), Some(files)) => {
                 let file = open(files, attr, path)?;
-                Ok(Source { size: file.size(), file: SourceFile::There(file) })
+                Ok(Source { size: file.size(), file: SourceFile::There(Box::new(file)) })
             }
             (Item::Here(path, _), _) => {
                 let opened = fs::File::open(path);

@@ -24,7 +24,7 @@ pub(super) struct Source<'a> {
 
 pub(super) enum SourceFile<'a> {
     Here(fs::File),
-    There(File<'a>),
+    There(Box<File<'a>>),
 }
 
 /// A piece of a file, or why there is none.
