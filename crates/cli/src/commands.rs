@@ -7,6 +7,7 @@ pub(crate) mod lctl;
 pub(crate) mod lnetctl;
 pub(crate) mod lst;
 pub(crate) mod man;
+pub(crate) mod mount;
 pub(crate) mod node;
 pub(crate) mod pcap;
 pub(crate) mod ping;

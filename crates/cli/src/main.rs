@@ -52,6 +52,8 @@ enum Command {
     Lst(commands::lst::LstArgs),
     Routerstat(commands::routerstat::RouterstatArgs),
     Fs(Box<commands::fs::FsArgs>),
+    Mount(Box<commands::mount::MountArgs>),
+    Umount(commands::mount::UmountArgs),
     Pcap(commands::pcap::PcapArgs),
     Sim(commands::sim::SimArgs),
     Report(commands::report::ReportArgs),
@@ -59,6 +61,8 @@ enum Command {
     Man(commands::man::ManArgs),
     #[command(hide = true)]
     Complete(commands::completion::CompleteArgs),
+    #[command(hide = true)]
+    MountHelper(commands::mount::MountHelperArgs),
     #[command(hide = true)]
     LstConsole(commands::lst::console_daemon::LstConsoleArgs),
     #[command(hide = true)]
@@ -81,6 +85,9 @@ fn main() -> ExitCode {
         Command::LstConsole(args) => commands::lst::console_daemon::run(&args),
         Command::PlanNode(args) => commands::plan_node::run(&args),
         Command::Fs(args) => commands::fs::run(&args),
+        Command::Mount(args) => commands::mount::run(&args),
+        Command::Umount(args) => commands::mount::umount(&args),
+        Command::MountHelper(args) => commands::mount::help_mount(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Report(args) => commands::report::run(&args),
@@ -94,6 +101,9 @@ fn main() -> ExitCode {
 /// A tool without further subcommands of clap.
 const ROUTERSTAT: &str = "routerstat";
 
+/// The name by which mount(8) calls the program, and the command that it stands for.
+const MOUNT_HELPER: (&str, &str) = ("mount.lustrine", "mount-helper");
+
 /// The command line. When the program is called by the name of a tool, as through a symbolic link,
 /// the name becomes the command.
 fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -101,7 +111,8 @@ fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let name = arguments.first().and_then(|program| Path::new(program).file_name());
     let name = name.and_then(OsStr::to_str);
     let tool = name.filter(|name| *name == ROUTERSTAT || lustrine_tools::tool(name).is_some());
-    if let Some(tool) = tool.map(OsString::from) {
+    let helper = name.filter(|name| *name == MOUNT_HELPER.0).map(|_| MOUNT_HELPER.1);
+    if let Some(tool) = tool.or(helper).map(OsString::from) {
         // The help text shows the first word as the program and the second as its command.
         arguments[0] = "lustrine".into();
         arguments.insert(1, tool);

@@ -99,6 +99,8 @@ pub struct DirEntry {
     pub name: Vec<u8>,
     /// The FID.
     pub fid: Fid,
+    /// The hash of the name, by which a listing can start here.
+    pub hash: u64,
     /// The type bits of the mode, if the server could say.
     pub file_type: Option<u16>,
 }

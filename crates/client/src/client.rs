@@ -10,6 +10,7 @@ mod objects;
 mod open;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod xattr;
 
 use std::collections::BTreeMap;

@@ -234,7 +234,7 @@ impl File<'_> {
     pub fn close(self) -> Result<(), FsError> {
         let File { files, open, size, written } = self;
         let caller = files.caller;
-        let written = written.then_some(Written { size, blocks: size.div_ceil(512) });
+        let written = written.then_some(Written { size, blocks: size.div_ceil(512), mtime: None });
         let (fid, lasting) = (open.attr.fid, open.created || written.is_some());
         files.ask(move |client, turn, done| client.close(turn, caller, open, written, done))?;
         if lasting {

@@ -21,11 +21,18 @@ pub struct MountOptions {
     pub timeout: Duration,
     /// The settings of all imports.
     pub imports: ImportTunables,
+    /// A directory of the file system that is to be the root, such as `/projects`; empty for the
+    /// whole.
+    pub subdirectory: String,
 }
 
 impl Default for MountOptions {
     fn default() -> MountOptions {
-        MountOptions { timeout: Duration::from_secs(60), imports: ImportTunables::default() }
+        MountOptions {
+            timeout: Duration::from_secs(60),
+            imports: ImportTunables::default(),
+            subdirectory: String::new(),
+        }
     }
 }
 
@@ -64,7 +71,7 @@ impl FileSystem {
         let args = ClientArgs {
             mgs: url.mgs.clone(),
             fsname: url.fsname.clone(),
-            fileset: String::new(),
+            fileset: options.subdirectory.clone(),
             mgc_uuid: identity::uuid()?,
             uuid: identity::uuid()?,
             seed: identity::random()? as u64,
@@ -97,9 +104,30 @@ impl FileSystem {
     ///
     /// # Errors
     /// When they do not answer within 10 seconds: then they find out by themselves.
-    pub fn unmount(mut self) -> Result<(), FsError> {
-        self.timeout = UNMOUNT_TIMEOUT;
-        self.ask(Client::unmount)
+    pub fn unmount(self) -> Result<(), FsError> {
+        self.disconnect()
+    }
+
+    /// The same for a file system that others hold: their operations fail from now on.
+    ///
+    /// # Errors
+    /// As [`FileSystem::unmount`].
+    pub fn disconnect(&self) -> Result<(), FsError> {
+        let pending = self.start(Client::unmount)?;
+        self.wait_for(&pending, UNMOUNT_TIMEOUT)
+    }
+
+    /// Has the event loop of the client start an operation, which calls what goes on when it is
+    /// over, in the loop: that must not wait for anything. This is how adapters have many
+    /// operations under way without a thread for each.
+    ///
+    /// # Errors
+    /// When the node has stopped, or its event loop is overloaded: the operation is dropped.
+    pub fn post(
+        &self,
+        operation: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static,
+    ) -> Result<(), FsError> {
+        Ok(self.service.post(operation)?)
     }
 
     /// The root of the file system.
@@ -153,10 +181,14 @@ impl FileSystem {
 
     /// Waits for the outcome of an operation.
     pub(crate) fn wait<T>(&self, pending: &Pending<T>) -> Result<T, FsError> {
-        match pending.0.recv_timeout(self.timeout) {
+        self.wait_for(pending, self.timeout)
+    }
+
+    fn wait_for<T>(&self, pending: &Pending<T>, timeout: Duration) -> Result<T, FsError> {
+        match pending.0.recv_timeout(timeout) {
             Ok(outcome) => Ok(outcome?),
             Err(_) => {
-                Err(FsError::TimedOut { seconds: self.timeout.as_secs(), waiting: self.waiting() })
+                Err(FsError::TimedOut { seconds: timeout.as_secs(), waiting: self.waiting() })
             }
         }
     }

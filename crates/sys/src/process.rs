@@ -1,5 +1,6 @@
 //! Information about this process.
 
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, ChildStdin};
@@ -16,6 +17,18 @@ pub fn is_root() -> bool {
 /// group.
 pub fn detach_from_terminal() {
     let _ = rustix::process::setsid();
+}
+
+/// Lets go of the standard output and the standard error that this process was started with: what
+/// it writes there from now on goes to `log`, or nowhere.
+///
+/// # Errors
+/// When `/dev/null` cannot be opened.
+pub fn leave_output(log: Option<&File>) -> io::Result<()> {
+    let nowhere = OpenOptions::new().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&nowhere)?;
+    rustix::stdio::dup2_stderr(log.unwrap_or(&nowhere))?;
+    Ok(())
 }
 
 /// Asks all processes of the group of a child to end, or kills them. The group must be the child's

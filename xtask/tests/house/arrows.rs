@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ptlrpc", &["wire", "fswire", "lnet"]),
     ("client", &["wire", "fswire", "lnet", "ptlrpc"]),
     ("fs", &["wire", "fswire", "lnet", "ptlrpc", "client", "node"]),
+    ("fuse", &["wire", "fswire", "lnet", "ptlrpc", "client", "node", "fs"]),
     // For tests only: no other row names it.
     ("lnet-testing", &["wire", "lnet"]),
     ("socklnd", &["wire", "lnet"]),
@@ -58,6 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "wire",
             "fswire",
             "fs",
+            "fuse",
             "lnet",
             "socklnd",
             "selftest",

@@ -113,7 +113,7 @@ fn with_file_system(
 }
 
 /// A node of this command's own. All servers belong to one event loop.
-fn start_node(url: &FsUrl, options: &TemporaryNodeOptions) -> Result<Node, Failure> {
+pub(super) fn start_node(url: &FsUrl, options: &TemporaryNodeOptions) -> Result<Node, Failure> {
     let options: NodeOptions = options.into();
     let mut config = options.short_lived(&url.mgs[0], None)?;
     config.tunables.loops.cpu_npartitions = 1;

@@ -35,9 +35,52 @@ pub(crate) struct Io {
 }
 
 pub(super) enum Work {
-    Read { offset: u64, data: Vec<u8>, done: Done<Vec<u8>> },
+    Read { offset: u64, data: Vec<u8>, present: u64, done: Done<ReadData> },
     Change { done: Done<()> },
-    Size { size: u64, blocks: u64, done: Done<(u64, u64)> },
+    Size { found: DataAttr, done: Done<DataAttr> },
+}
+
+/// What was read of a file.
+pub(super) struct ReadData {
+    /// The bytes; zeros where no object had any.
+    pub(super) bytes: Vec<u8>,
+    /// So many from the start are what objects had. Behind them is a hole, or the end of the file.
+    pub(super) present: u64,
+}
+
+/// What the objects of a file know of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DataAttr {
+    /// Bytes.
+    pub(super) size: u64,
+    /// Units of 512 bytes.
+    pub(super) blocks: u64,
+    /// The latest ones of all objects, in seconds since 1970; none without objects.
+    pub(super) times: Option<Times>,
+}
+
+/// Times in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) atime: i64,
+    pub(super) mtime: i64,
+    pub(super) ctime: i64,
+}
+
+impl DataAttr {
+    /// Takes what one more object knows, which holds the file up to `size`.
+    fn add(&mut self, size: u64, object: &DataAttr) {
+        self.size = self.size.max(size);
+        self.blocks = self.blocks.saturating_add(object.blocks);
+        self.times = match (self.times, object.times) {
+            (Some(a), Some(b)) => Some(Times {
+                atime: a.atime.max(b.atime),
+                mtime: a.mtime.max(b.mtime),
+                ctime: a.ctime.max(b.ctime),
+            }),
+            (a, b) => a.or(b),
+        };
+    }
 }
 
 /// A run of bytes of one object, and the pieces of the file that it holds, in order.
@@ -66,11 +109,26 @@ impl Client {
         layout: &FileLayout,
         done: Done<(u64, u64)>,
     ) {
+        let then: Done<DataAttr> = Box::new(move |client, turn, found| {
+            done(client, turn, found.map(|found| (found.size, found.blocks)));
+        });
+        self.data_attributes(turn, caller, fid, layout, then);
+    }
+
+    /// Asks the objects of a file for all that they know of it.
+    pub(super) fn data_attributes(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        layout: &FileLayout,
+        done: Done<DataAttr>,
+    ) {
         let on_mdt = layout.component_on_mdt();
         let places: Vec<_> =
             layout.objects().map(|(component, stripe, _)| (component, stripe)).collect();
         let requests = places.len() + usize::from(on_mdt.is_some());
-        let work = Work::Size { size: 0, blocks: 0, done };
+        let work = Work::Size { found: DataAttr::default(), done };
         let Some(io) = self.start_io(turn, requests, work) else { return };
         if let Some(component) = on_mdt {
             self.glimpse_mdt(turn, fid, layout.clone(), component, io);
@@ -93,7 +151,7 @@ impl Client {
                 let found = answer.and_then(|answer| {
                     let body = reply_of!(&answer.reply, OstGetattr)?.body;
                     match body.valid.contains(MdValid::SIZE) {
-                        true => Ok((body.size, body.blocks)),
+                        true => Ok(object_attr(&body)),
                         false => Err(malformed("an object without a size")),
                     }
                 });
@@ -142,7 +200,11 @@ impl Client {
                 client.cancel_lock(turn, import, handle, held);
                 let found = found.and_then(|lvb| match lvb.error() {
                     Some(error) => Err(ClientError::Errno(error.saturating_neg())),
-                    None => Ok((lvb.size, lvb.blocks)),
+                    None => {
+                        let times = Times { atime: lvb.atime, mtime: lvb.mtime, ctime: lvb.ctime };
+                        let (size, blocks) = (lvb.size, lvb.blocks);
+                        Ok(DataAttr { size, blocks, times: Some(times) })
+                    }
                 });
                 client.object_sized(turn, io, &layout, (component, 0), found);
             },
@@ -156,16 +218,15 @@ impl Client {
         io: IoKey,
         layout: &FileLayout,
         (component, stripe): (usize, u16),
-        found: Outcome<(u64, u64)>,
+        found: Outcome<DataAttr>,
     ) {
-        let (object_size, object_blocks) = match found {
+        let object = match found {
             Ok(found) => found,
             Err(error) => return self.io_failed(turn, io, error),
         };
-        let held = layout.file_size(component, stripe, object_size);
-        if let Some(Io { work: Work::Size { size, blocks, .. }, .. }) = self.ios.get_mut(io) {
-            *size = (*size).max(held);
-            *blocks = blocks.saturating_add(object_blocks);
+        let held = layout.file_size(component, stripe, object.size);
+        if let Some(Io { work: Work::Size { found, .. }, .. }) = self.ios.get_mut(io) {
+            found.add(held, &object);
         }
         self.io_answered(turn, io);
     }
@@ -179,14 +240,32 @@ impl Client {
         caller: Caller,
         fid: Fid,
         layout: &FileLayout,
-        (offset, len): (u64, u32),
+        range: (u64, u32),
         done: Done<Vec<u8>>,
+    ) {
+        let then: Done<ReadData> = Box::new(move |client, turn, read| {
+            done(client, turn, read.map(|read| read.bytes));
+        });
+        self.read_objects(turn, caller, fid, layout, range, then);
+    }
+
+    /// The same, with whether objects had all of it.
+    #[allow(clippy::too_many_arguments, reason = "the file, the range, and whom to answer")]
+    pub(super) fn read_objects(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        layout: &FileLayout,
+        (offset, len): (u64, u32),
+        done: Done<ReadData>,
     ) {
         let runs = match self.runs(fid, layout, offset, u64::from(len)) {
             Ok(runs) => runs,
             Err(error) => return done(self, turn, Err(error)),
         };
-        let work = Work::Read { offset, data: vec![0; len as usize], done };
+        let present = covered_from(layout, offset, u64::from(len));
+        let work = Work::Read { offset, data: vec![0; len as usize], present, done };
         let Some(io) = self.start_io(turn, runs.len(), work) else { return };
         for (target, run) in runs {
             let mut body = caller.obdo(target.oi);
@@ -223,9 +302,12 @@ impl Client {
                 });
                 match got {
                     Ok(bytes) => {
-                        if let Some(Io { work: Work::Read { offset, data, .. }, .. }) =
+                        if let Some(Io { work: Work::Read { offset, data, present, .. }, .. }) =
                             client.ios.get_mut(io)
                         {
+                            if let Some(missing) = run.first_behind(bytes.len() as u64) {
+                                *present = (*present).min(missing - *offset);
+                            }
                             scatter(&run, &bytes, *offset, data);
                         }
                         client.io_answered(turn, io);
@@ -402,11 +484,11 @@ impl Client {
         let Some(Io { error, work, .. }) = self.ios.remove(io) else { return };
         let failed = error.map_or(Ok(()), Err);
         match work {
-            Work::Read { data, done, .. } => done(self, turn, failed.map(|()| data)),
-            Work::Change { done } => done(self, turn, failed),
-            Work::Size { size, blocks, done } => {
-                done(self, turn, failed.map(|()| (size, blocks)));
+            Work::Read { data, present, done, .. } => {
+                done(self, turn, failed.map(|()| ReadData { bytes: data, present }));
             }
+            Work::Change { done } => done(self, turn, failed),
+            Work::Size { found, done } => done(self, turn, failed.map(|()| found)),
         }
     }
 
@@ -483,6 +565,19 @@ impl Run {
     fn at(piece: &Piece) -> Run {
         Run { pieces: Vec::new(), object_offset: piece.object_offset, len: 0 }
     }
+
+    /// The first byte of the file that is not among the first `len` bytes of the run, if there is
+    /// one.
+    fn first_behind(&self, len: u64) -> Option<u64> {
+        let mut left = len;
+        for piece in &self.pieces {
+            match left.checked_sub(piece.len) {
+                Some(rest) => left = rest,
+                None => return Some(piece.offset + left),
+            }
+        }
+        None
+    }
 }
 
 impl Caller {
@@ -496,6 +591,29 @@ impl Caller {
             ..Obdo::default()
         }
     }
+}
+
+/// How many bytes of a range have a place, without a gap from its start.
+fn covered_from(layout: &FileLayout, offset: u64, len: u64) -> u64 {
+    let mut at = offset;
+    for piece in layout.pieces(offset, len) {
+        if piece.offset != at {
+            break;
+        }
+        at += piece.len;
+    }
+    at - offset
+}
+
+/// What the reply about an object says. Times that it lacks are those of 1970.
+fn object_attr(body: &Obdo) -> DataAttr {
+    let valid = |flag, time| if body.valid.contains(flag) { time } else { 0 };
+    let times = Times {
+        atime: valid(MdValid::ATIME, body.atime),
+        mtime: valid(MdValid::MTIME, body.mtime),
+        ctime: valid(MdValid::CTIME, body.ctime),
+    };
+    DataAttr { size: body.size, blocks: body.blocks, times: Some(times) }
 }
 
 /// The head of a request with one niobuf.
@@ -598,6 +716,16 @@ mod tests {
             }
             prop_assert_eq!(back, bytes);
         }
+    }
+
+    #[test]
+    fn the_first_missing_byte_is_found() {
+        let piece =
+            |offset, len| Piece { component: 0, stripe: 0, offset, object_offset: offset, len };
+        let run = Run { pieces: vec![piece(10, 4), piece(20, 4)], object_offset: 10, len: 8 };
+        let behind = |len| run.first_behind(len);
+        assert_eq!((behind(0), behind(3), behind(4)), (Some(10), Some(13), Some(20)));
+        assert_eq!((behind(7), behind(8)), (Some(23), None));
     }
 
     #[test]

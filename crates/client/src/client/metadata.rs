@@ -274,6 +274,7 @@ fn dir_page(data: &[u8], from: u64) -> Outcome<DirPage> {
             part.entries.push(DirEntry {
                 name: entry.name.to_vec(),
                 fid: entry.header.fid,
+                hash: entry.header.hash,
                 file_type: entry.file_type,
             });
         }

@@ -54,6 +54,9 @@ pub struct Written {
     pub size: u64,
     /// Units of 512 bytes.
     pub blocks: u64,
+    /// When it was written last, in seconds since 1970; none for now. The server moves the time
+    /// only forward.
+    pub mtime: Option<i64>,
 }
 
 /// A file that a metadata target has open for this client.
@@ -273,7 +276,7 @@ impl Client {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
             let now = client.wall(turn);
             let (atime, mtime) = match &written {
-                Some(_) => (file.attr.atime, now),
+                Some(written) => (file.attr.atime, written.mtime.unwrap_or(now)),
                 None => (file.attr.atime, file.attr.mtime),
             };
             let mut valid = AttrFlags::MODE | AttrFlags::ATIME | AttrFlags::ATIME_SET;

@@ -1,0 +1,326 @@
+//! `lustrine mount` and `mount.lustrine`: a file system at a directory, through FUSE.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use lustrine_fs::{FileSystem, FsUrl, MountOptions};
+use lustrine_fuse::{Mount, Options};
+use lustrine_node::Node;
+use lustrine_sys::Signals;
+
+use crate::common::{NodeOptions, TemporaryNodeOptions};
+use crate::output::{Failure, note, print, print_error};
+use crate::values::seconds;
+
+/// How often the program looks for signals and for the end of the mount.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often the states of imports are looked at, for the log.
+const WATCH: Duration = Duration::from_secs(1);
+/// How long programs that still use the mount may take to close their files after a signal.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// What the detached program says when the mount works.
+const READY: &[u8] = b"mounted\n";
+
+/// Mount a Lustre file system at a directory through FUSE, without kernel modules of Lustre
+///
+/// The command returns when the mount works; the program goes on in the background until the file
+/// system is unmounted, with `lustrine umount` or umount(8). See docs/mount.md.
+#[derive(Args, Debug)]
+pub(crate) struct MountArgs {
+    /// The file system: MGSNID[,MGSNID...][:MGSNID...]:/FSNAME[/DIRECTORY], such as
+    /// 10.0.0.9@tcp:/lustre, or a URL, lustre://MGSNID/FSNAME
+    #[arg(value_name = "SPEC")]
+    source: String,
+
+    /// The mount point
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Mount options, separated by commas: ro, noatime, nouser_xattr, localflock, noflock,
+    /// allow_other, default_permissions and others (docs/mount.md); may be repeated
+    #[arg(short, long = "options", value_name = "OPTIONS", allow_hyphen_values = true)]
+    options: Vec<String>,
+
+    /// Stay in the foreground; SIGINT and SIGTERM unmount
+    #[arg(short, long)]
+    foreground: bool,
+
+    /// Append messages to this file when the program has gone to the background
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+
+    /// Time that the mount may take, in seconds; a server that restarts needs minutes
+    #[arg(long, default_value_t = 60.0, value_parser = seconds, allow_negative_numbers = true)]
+    timeout: f64,
+
+    /// Ignore mount options that are not known
+    #[arg(long)]
+    sloppy: bool,
+
+    /// The program in the background: it says on its standard output when the mount works
+    #[arg(long, hide = true)]
+    detached: bool,
+
+    #[command(flatten)]
+    node: TemporaryNodeOptions,
+}
+
+/// Mount a file system as mount(8) asks for it; called as mount.lustrine
+#[derive(Args, Debug)]
+pub(crate) struct MountHelperArgs {
+    /// The file system
+    #[arg(value_name = "SPEC")]
+    source: String,
+
+    /// The mount point
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Mount options, separated by commas
+    #[arg(short, value_name = "OPTIONS", allow_hyphen_values = true)]
+    options: Vec<String>,
+
+    /// Ignore mount options that are not known
+    #[arg(short)]
+    sloppy: bool,
+
+    /// Check everything, and mount nothing
+    #[arg(short)]
+    fake: bool,
+
+    /// No effect: there is no /etc/mtab to write
+    #[arg(short)]
+    no_mtab: bool,
+
+    /// Say what is done
+    #[arg(short)]
+    verbose: bool,
+
+    /// The type of the file system
+    #[arg(short = 't', value_name = "TYPE", hide = true)]
+    kind: Option<String>,
+}
+
+/// What is to be mounted, and how.
+struct Plan {
+    url: FsUrl,
+    options: Options,
+}
+
+/// Runs `lustrine mount`.
+pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
+    let plan = plan(&args.source, &args.options, args.sloppy)?;
+    match (args.detached, args.foreground) {
+        (true, _) => serve(args, &plan, true),
+        (_, true) => serve(args, &plan, false),
+        _ => start_in_background(args),
+    }
+}
+
+/// Runs `mount.lustrine`.
+pub(crate) fn help_mount(args: &MountHelperArgs) -> Result<(), Failure> {
+    if args.verbose {
+        print(&format!("mount.lustrine: {} at {}\n", args.source, args.dir.display()))?;
+    }
+    let args = MountArgs {
+        source: args.source.clone(),
+        dir: args.dir.clone(),
+        options: args.options.clone(),
+        foreground: args.fake,
+        log: None,
+        timeout: 60.0,
+        sloppy: args.sloppy,
+        detached: false,
+        node: TemporaryNodeOptions::default(),
+    };
+    let fake = args.foreground;
+    if fake {
+        return plan(&args.source, &args.options, args.sloppy).map(drop);
+    }
+    run(&args)
+}
+
+fn plan(source: &str, lists: &[String], sloppy: bool) -> Result<Plan, Failure> {
+    let url: FsUrl = source.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
+    let mut options = Options::default();
+    for list in lists {
+        options.apply(list, sloppy).map_err(|error| Failure::Usage(error.to_string()))?;
+    }
+    Ok(Plan { url, options })
+}
+
+/// Starts this program once more, and waits until it says that the mount works. A process with
+/// threads cannot be divided, so the threads start in the new one.
+fn start_in_background(args: &MountArgs) -> Result<(), Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| format!("cannot find the file of this program: {error}"))?;
+    let node: NodeOptions = (&args.node).into();
+    let mut command = Command::new(program);
+    command.arg("mount").arg("--detached").args(node.to_args());
+    command.args(["--timeout", &args.timeout.to_string()]);
+    for list in &args.options {
+        command.arg(format!("--options={list}"));
+    }
+    if args.sloppy {
+        command.arg("--sloppy");
+    }
+    if let Some(log) = &args.log {
+        command.arg("--log").arg(log);
+    }
+    command.arg("--").arg(&args.source).arg(&args.dir);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("cannot start the program in the background: {error}"))?;
+    let mut said = Vec::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        // It closes its end after the word, or when it ends.
+        let _ = stdout.by_ref().take(READY.len() as u64).read_to_end(&mut said);
+    }
+    if said == READY {
+        return Ok(());
+    }
+    // It has said why.
+    let status = child.wait().map_err(|error| format!("the background program: {error}"))?;
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(code @ 1..) => Err(Failure::Reported(code)),
+        _ => Err(format!("the program in the background ended with {status}").into()),
+    }
+}
+
+/// Mounts, and stays until the mount has ended.
+fn serve(args: &MountArgs, plan: &Plan, detached: bool) -> Result<(), Failure> {
+    if detached {
+        // The mount must survive the end of its terminal.
+        lustrine_sys::process::detach_from_terminal();
+    }
+    let log = args.log.as_deref().filter(|_| detached).map(open_log).transpose()?;
+    let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
+    let node = super::fs::start_node(&plan.url, &args.node)?;
+    let mut mount = mount(&node, args, plan)?;
+    if detached {
+        print(std::str::from_utf8(READY).expect("it is text"))?;
+        lustrine_sys::process::leave_output(log.as_ref())
+            .map_err(|error| format!("cannot leave the terminal: {error}"))?;
+        // Otherwise the directory it was started in could not be unmounted.
+        let _ = std::env::set_current_dir("/");
+    }
+    let stayed = stay(&mut mount, &signals, &plan.url);
+    let finished = mount.finish().map_err(|error| Failure::from(error.to_string()));
+    node.stop();
+    stayed.and(finished)
+}
+
+fn mount(node: &Node, args: &MountArgs, plan: &Plan) -> Result<Mount, Failure> {
+    let FsUrl { path, .. } = &plan.url;
+    let path = path.trim_end_matches('/');
+    let how = MountOptions {
+        timeout: Duration::from_secs_f64(args.timeout),
+        subdirectory: if path.is_empty() { String::new() } else { format!("/{path}") },
+        ..MountOptions::default()
+    };
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::Failed(format!("cannot mount {}: {error}", args.source))
+    };
+    let files = FileSystem::mount(node, &plan.url, &how).map_err(|error| failed(&error))?;
+    Mount::start(files, &source(&plan.url), &args.dir, &plan.options)
+        .map_err(|error| failed(&error))
+}
+
+/// What `/proc/mounts` shows, in the form of `mount -t lustre`.
+fn source(url: &FsUrl) -> String {
+    let nids: Vec<String> = url.mgs.iter().map(ToString::to_string).collect();
+    let path = url.path.trim_end_matches('/');
+    let slash = if path.is_empty() { "" } else { "/" };
+    format!("{}:/{}{slash}{path}", nids.join(":"), url.fsname)
+}
+
+/// Returns when the mount has ended, or a signal has ended it.
+fn stay(mount: &mut Mount, signals: &Signals, url: &FsUrl) -> Result<(), Failure> {
+    let mut states = BTreeMap::new();
+    let mut next = Instant::now();
+    say(&format!("{} is mounted", source(url)));
+    while !mount.is_over() {
+        if signals.take().terminate {
+            mount.unmount().map_err(|error| error.to_string())?;
+            let deadline = Instant::now() + LEAVE_TIMEOUT;
+            while !mount.is_over() && Instant::now() < deadline {
+                thread::sleep(LOOK);
+            }
+            break;
+        }
+        if Instant::now() >= next {
+            next = Instant::now() + WATCH;
+            watch(mount, &mut states);
+        }
+        thread::sleep(LOOK);
+    }
+    say(&format!("{} is unmounted", source(url)));
+    Ok(())
+}
+
+/// Logs imports whose states have changed.
+fn watch(mount: &Mount, states: &mut BTreeMap<String, String>) {
+    let Ok(imports) = mount.imports() else { return };
+    for import in imports {
+        let state = format!("{} at {}", import.state.name(), import.peer.nid);
+        let before = states.insert(import.target.clone(), state.clone());
+        if let Some(before) = before.filter(|before| *before != state) {
+            say(&format!("{}: {state}, was {before}", import.target));
+        }
+    }
+}
+
+/// A line of the log, with the time.
+fn say(text: &str) {
+    let now = jiff::Timestamp::now();
+    note(&format!("{now:.3} {text}"));
+}
+
+fn open_log(path: &Path) -> Result<File, Failure> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let mut file =
+        file.map_err(|error| format!("cannot write the log {}: {error}", path.display()))?;
+    // A full disk is found out now.
+    file.flush().map_err(|error| format!("cannot write the log {}: {error}", path.display()))?;
+    Ok(file)
+}
+
+/// Unmount a file system that `lustrine mount` has mounted
+#[derive(Args, Debug)]
+pub(crate) struct UmountArgs {
+    /// The mount point
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Remove it from the tree of directories now; it ends when no program uses it any more
+    #[arg(short, long)]
+    lazy: bool,
+}
+
+/// Runs `lustrine umount`.
+pub(crate) fn umount(args: &UmountArgs) -> Result<(), Failure> {
+    lustrine_fuse::unmount(&args.dir, args.lazy).map_err(|error| {
+        print_error(&format!("cannot unmount {error}"));
+        Failure::Reported(1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_is_shown_as_mount_has_it() {
+        let shown = |text: &str| source(&text.parse().expect("a URL"));
+        assert_eq!(shown("lustre://10.0.0.9@tcp/lustre"), "10.0.0.9@tcp:/lustre");
+        let spec = "10.0.0.9@tcp:10.0.0.8@tcp:/lustre/a/b";
+        assert_eq!(shown(spec), spec);
+    }
+}

@@ -1,0 +1,98 @@
+//! Between the client's values and those of FUSE.
+
+use std::time::{Duration, SystemTime};
+
+use fuser::{Errno, FileAttr, FileType, INodeNo};
+use lustrine_client::{Attr, ClientError};
+
+/// The block size that programs see, in bytes: that of kernel clients.
+const BLOCK_SIZE: u32 = 4 << 20;
+
+/// The kernel may use no name and no attribute without asking again.
+pub(crate) const NOT_CACHED: Duration = Duration::ZERO;
+
+/// The attributes of a file, as node `number`.
+pub(crate) fn file_attr(attr: &Attr, number: u64) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(number),
+        size: attr.size.unwrap_or(0),
+        blocks: attr.blocks.unwrap_or(0),
+        atime: time(attr.atime),
+        mtime: time(attr.mtime),
+        ctime: time(attr.ctime),
+        crtime: time(attr.btime),
+        kind: kind(attr.mode),
+        perm: (attr.mode & 0o7777) as u16,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: attr.rdev,
+        blksize: BLOCK_SIZE,
+        flags: 0,
+    }
+}
+
+/// The type in a mode. A type that Linux does not have is shown as a regular file.
+pub(crate) fn kind(mode: u32) -> FileType {
+    match mode & 0o170_000 {
+        0o010_000 => FileType::NamedPipe,
+        0o020_000 => FileType::CharDevice,
+        0o040_000 => FileType::Directory,
+        0o060_000 => FileType::BlockDevice,
+        0o120_000 => FileType::Symlink,
+        0o140_000 => FileType::Socket,
+        _ => FileType::RegularFile,
+    }
+}
+
+/// A time in seconds since 1970. One that the system cannot express is shown as 1970.
+fn time(seconds: i64) -> SystemTime {
+    let distance = Duration::from_secs(seconds.unsigned_abs());
+    let time = match seconds < 0 {
+        true => SystemTime::UNIX_EPOCH.checked_sub(distance),
+        false => SystemTime::UNIX_EPOCH.checked_add(distance),
+    };
+    time.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Seconds since 1970, rounded down as kernel clients do.
+pub(crate) fn seconds(time: SystemTime) -> i64 {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+        Err(before) => {
+            let before = before.duration();
+            let whole = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+            -whole - i64::from(before.subsec_nanos() > 0)
+        }
+    }
+}
+
+/// The error that a program gets.
+pub(crate) fn errno(error: &ClientError) -> Errno {
+    Errno::from_i32(error.errno())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_the_same_in_both_directions() {
+        for second in [0, 1, -1, 1 << 33, -(1 << 33)] {
+            assert_eq!(seconds(time(second)), second);
+        }
+        assert_eq!(time(i64::MAX), SystemTime::UNIX_EPOCH);
+        let half = SystemTime::UNIX_EPOCH - Duration::from_millis(500);
+        assert_eq!(seconds(half), -1);
+    }
+
+    #[test]
+    fn types_and_permissions_are_those_of_the_mode() {
+        let attr = Attr { mode: 0o042_775, nlink: 3, ..Attr::default() };
+        let shown = file_attr(&attr, 9);
+        assert_eq!((shown.kind, shown.perm, shown.ino), (FileType::Directory, 0o2775, INodeNo(9)));
+        assert_eq!(kind(0o120_777), FileType::Symlink);
+        assert_eq!(kind(0o020_600), FileType::CharDevice);
+        assert_eq!(kind(0), FileType::RegularFile);
+    }
+}

@@ -1,0 +1,382 @@
+//! Open files: reading, writing, closing.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use fuser::{
+    Errno, FileHandle, FopenFlags, INodeNo, OpenFlags, ReplyCreate, ReplyData, ReplyEmpty,
+    ReplyOpen, ReplyWrite, Request, WriteFlags,
+};
+use lustrine_client::{
+    Attr, Caller, Changes, Client, FileLayout, OpenArgs, OpenFile, Outcome, Written,
+};
+use lustrine_fswire::mdt::OpenFlags as Wanted;
+use lustrine_lnet::service::Turn;
+
+use crate::convert::{errno, seconds};
+use crate::reply::Asked;
+use crate::server::Server;
+use crate::shared::{OpenedFile, Shared};
+
+/// The kernel keeps no data, and writes of several threads reach the servers together.
+pub(crate) const FILE_FLAGS: FopenFlags =
+    FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
+
+/// Flags of open(2) in Linux, on all its machines that this program runs on.
+const O_ACCMODE: i32 = 0o3;
+const O_WRONLY: i32 = 0o1;
+const O_RDWR: i32 = 0o2;
+const O_EXCL: i32 = 0o200;
+const O_TRUNC: i32 = 0o1000;
+const O_APPEND: i32 = 0o2000;
+/// The kernel opens a program to run it.
+const FMODE_EXEC: i32 = 0o40;
+
+/// The bits of a mode that a write clears: those of the user, and of the group if it may execute.
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
+
+/// A write that is under way.
+struct Write {
+    file: Arc<OpenedFile>,
+    offset: u64,
+    data: Vec<u8>,
+    /// Whether it goes to the end of the file, wherever that is.
+    append: bool,
+    asked: Asked<ReplyWrite>,
+}
+
+impl Server {
+    pub(crate) fn open_file(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        flags: OpenFlags,
+        reply: ReplyOpen,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
+        let caller = self.shared.requester(request).caller(&[node.gid]);
+        let args = OpenArgs { flags: wanted(flags.0), mode: 0, umask: 0 };
+        self.shared.post(move |client, turn| {
+            let done = asked.done(move |asked, _, _, open: OpenFile| {
+                let handle = asked.shared.add_file(OpenedFile::new(open, caller));
+                asked.opened(handle, FILE_FLAGS);
+            });
+            client.open(turn, caller, node.fid, args, done);
+        });
+    }
+
+    pub(crate) fn create_file(
+        &self,
+        request: &Request,
+        (parent, name): (INodeNo, &OsStr),
+        (mode, umask): (u32, u32),
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
+        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let mut how = wanted(flags) | Wanted::CREAT;
+        how.set(Wanted::EXCL, flags & O_EXCL != 0);
+        let args = OpenArgs { flags: how, mode, umask };
+        let name = name.as_bytes().to_vec();
+        // The kernel cuts a file that it knows. It did not know this one when it asked.
+        let cut = flags & O_TRUNC != 0;
+        self.shared.post(move |client, turn| {
+            let done = asked.done(move |asked, client, turn, open: OpenFile| {
+                if open.created || !cut {
+                    return created(asked, client, turn, caller, open);
+                }
+                let (fid, changes) =
+                    (open.attr.fid, Changes { size: Some(0), ..Changes::default() });
+                let then =
+                    move |client: &mut Client, turn: &mut Turn<'_>, cut: Outcome<Attr>| match cut {
+                        Ok(_) => created(asked, client, turn, caller, open),
+                        Err(error) => give_up(asked, client, turn, caller, open, errno(&error)),
+                    };
+                client.set_attributes(turn, caller, fid, changes, Box::new(then));
+            });
+            client.create(turn, caller, dir.fid, &name, args, done);
+        });
+    }
+
+    pub(crate) fn read_file(
+        &self,
+        handle: FileHandle,
+        (offset, len): (u64, u32),
+        reply: ReplyData,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
+        file.state().read = true;
+        let bytes = u64::from(len);
+        let job = move |client: &mut Client, turn: &mut Turn<'_>| {
+            let layout = file.state().layout.clone();
+            let (caller, fid) = (file.caller, file.fid);
+            let shared = Arc::clone(&asked.shared);
+            let done = move |client: &mut Client, turn: &mut Turn<'_>, read: Outcome<_>| {
+                match read {
+                    Ok((data, layout)) => {
+                        if let Some(layout) = layout {
+                            newer(&file, layout);
+                        }
+                        let data: Vec<u8> = data;
+                        asked.data(&data);
+                    }
+                    Err(error) => asked.fail_with(&error),
+                }
+                shared.data_done(client, turn, bytes);
+            };
+            client.read_to_end(turn, caller, fid, &layout, (offset, len), Box::new(done));
+        };
+        self.shared.post_with_data(bytes, Box::new(job));
+    }
+
+    pub(crate) fn write_file(
+        &self,
+        number: INodeNo,
+        handle: FileHandle,
+        (offset, data): (u64, &[u8]),
+        (write_flags, flags): (WriteFlags, OpenFlags),
+        reply: ReplyWrite,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
+        // What is written back from a mapping has its place.
+        let append = flags.0 & O_APPEND != 0 && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let bytes = data.len() as u64;
+        let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let mode = self.shared.nodes().get(number.0).map_or(0, |node| node.mode);
+        let cleared = kills.then(|| without_ids(mode)).flatten();
+        let write = Write { file, offset, data: data.to_vec(), append, asked };
+        let job = move |client: &mut Client, turn: &mut Turn<'_>| {
+            let Some(mode) = cleared else { return write.start(client, turn) };
+            let changes = Changes { mode: Some(mode), ..Changes::default() };
+            let fid = write.file.fid;
+            let then = move |client: &mut Client, turn: &mut Turn<'_>, set: Outcome<Attr>| match set
+            {
+                Ok(attr) => {
+                    write.asked.shared.nodes().seen(&attr);
+                    write.start(client, turn);
+                }
+                Err(error) => write.end(client, turn, Err(errno(&error))),
+            };
+            // The writer need not be the owner.
+            client.set_attributes(turn, Caller::ROOT, fid, changes, Box::new(then));
+        };
+        self.shared.post_with_data(bytes, Box::new(job));
+    }
+
+    pub(crate) fn close_file(&self, handle: FileHandle, reply: ReplyEmpty) {
+        let asked = Asked::new(&self.shared, reply);
+        let removed = self.shared.remove_file(handle.0);
+        let Some((asked, file)) = asked.with(removed) else { return };
+        self.shared.post(move |client, turn| {
+            let (caller, fid) = (file.caller, file.fid);
+            let (layout, written) = {
+                let state = file.state();
+                (state.layout.clone(), state.written)
+            };
+            let Some(at) = written else {
+                return close(asked, client, turn, &file, None);
+            };
+            // What a program has set is not changed by a write before it.
+            let mtime = asked.shared.nodes().mtime_set(fid).unwrap_or(at);
+            // A hint for others: without it they ask the objects.
+            let then =
+                move |client: &mut Client, turn: &mut Turn<'_>, size: Outcome<(u64, u64)>| {
+                    let (size, blocks) = size.unwrap_or_default();
+                    let written = Written { size, blocks, mtime: Some(mtime) };
+                    close(asked, client, turn, &file, Some(written));
+                };
+            client.size(turn, caller, fid, &layout, Box::new(then));
+        });
+    }
+}
+
+impl Write {
+    /// Finds out where it goes, and whether the file has objects there.
+    fn start(self, client: &mut Client, turn: &mut Turn<'_>) {
+        self.asked.shared.nodes().set_mtime(self.file.fid, None);
+        if !self.append {
+            return self.place(client, turn);
+        }
+        let (caller, fid) = (self.file.caller, self.file.fid);
+        let then = move |client: &mut Client, turn: &mut Turn<'_>, attr: Outcome<Attr>| match attr {
+            Ok(attr) => {
+                let offset = attr.size.unwrap_or(0);
+                Write { offset, ..self }.place(client, turn);
+            }
+            Err(error) => self.end(client, turn, Err(errno(&error))),
+        };
+        client.stat(turn, caller, fid, Box::new(then));
+    }
+
+    /// Has the metadata server make objects if there are none.
+    fn place(self, client: &mut Client, turn: &mut Turn<'_>) {
+        let (offset, len) = (self.offset, self.data.len() as u64);
+        let layout = self.file.state().layout.clone();
+        if layout.covers(offset, len) {
+            return self.send(client, turn, &layout);
+        }
+        let (caller, fid) = (self.file.caller, self.file.fid);
+        let range = (offset, offset.saturating_add(len));
+        let then =
+            move |client: &mut Client, turn: &mut Turn<'_>, made: Outcome<FileLayout>| match made {
+                Ok(layout) => {
+                    newer(&self.file, layout.clone());
+                    self.send(client, turn, &layout);
+                }
+                Err(error) => self.end(client, turn, Err(errno(&error))),
+            };
+        client.instantiate(turn, caller, fid, range, Box::new(then));
+    }
+
+    fn send(mut self, client: &mut Client, turn: &mut Turn<'_>, layout: &FileLayout) {
+        let (caller, fid, offset) = (self.file.caller, self.file.fid, self.offset);
+        let data = std::mem::take(&mut self.data);
+        let len = data.len() as u64;
+        let then = move |client: &mut Client, turn: &mut Turn<'_>, done: Outcome<()>| match done {
+            Ok(()) => {
+                self.file.state().written = Some(seconds(SystemTime::now()));
+                self.finish(client, turn, len, Ok(len as u32));
+            }
+            Err(error) => self.finish(client, turn, len, Err(errno(&error))),
+        };
+        client.write(turn, caller, fid, layout, (offset, &data), Box::new(then));
+    }
+
+    /// Ends before the data were sent.
+    fn end(self, client: &mut Client, turn: &mut Turn<'_>, outcome: Result<u32, Errno>) {
+        let len = self.data.len() as u64;
+        self.finish(client, turn, len, outcome);
+    }
+
+    fn finish(
+        self,
+        client: &mut Client,
+        turn: &mut Turn<'_>,
+        bytes: u64,
+        outcome: Result<u32, Errno>,
+    ) {
+        let shared = Arc::clone(&self.asked.shared);
+        match outcome {
+            Ok(written) => self.asked.written(written),
+            Err(error) => self.asked.fail(error),
+        }
+        shared.data_done(client, turn, bytes);
+    }
+}
+
+/// Takes the layout of a file that has got more objects meanwhile.
+fn newer(file: &OpenedFile, layout: FileLayout) {
+    let mut state = file.state();
+    // Generations are compared across their wrap-around.
+    if layout.generation.wrapping_sub(state.layout.generation) as i32 >= 0 {
+        state.layout = layout;
+    }
+}
+
+/// Answers with a file that is open.
+fn created(
+    asked: Asked<ReplyCreate>,
+    client: &mut Client,
+    turn: &mut Turn<'_>,
+    caller: Caller,
+    open: OpenFile,
+) {
+    let mut attr = open.attr.clone();
+    if open.created {
+        (attr.size, attr.blocks) = (Some(0), attr.blocks.or(Some(0)));
+    }
+    let then = move |client: &mut Client, turn: &mut Turn<'_>, attr: Outcome<Attr>| match attr {
+        Ok(attr) => {
+            let handle = asked.shared.add_file(OpenedFile::new(open, caller));
+            asked.created(&attr, handle, FILE_FLAGS);
+        }
+        Err(error) => give_up(asked, client, turn, caller, open, errno(&error)),
+    };
+    client.complete(turn, caller, attr, Box::new(then));
+}
+
+/// Closes a file that is open and cannot be used, and answers why.
+fn give_up(
+    asked: Asked<ReplyCreate>,
+    client: &mut Client,
+    turn: &mut Turn<'_>,
+    caller: Caller,
+    open: OpenFile,
+    error: Errno,
+) {
+    let then = move |_: &mut Client, _: &mut Turn<'_>, _: Outcome<()>| asked.fail(error);
+    client.close(turn, caller, open, None, Box::new(then));
+}
+
+fn close(
+    asked: Asked<ReplyEmpty>,
+    client: &mut Client,
+    turn: &mut Turn<'_>,
+    file: &OpenedFile,
+    written: Option<Written>,
+) {
+    let shared: &Shared = &asked.shared;
+    let open = {
+        let state = file.state();
+        let mut open = state.open.clone();
+        let now = seconds(SystemTime::now());
+        let atime = state.read.then(|| shared.atime.after_read(&open.attr, now)).flatten();
+        open.attr.atime = atime.unwrap_or(open.attr.atime);
+        open
+    };
+    client.close(turn, file.caller, open, written, asked.finish());
+}
+
+/// How the server is to open a file.
+fn wanted(flags: i32) -> Wanted {
+    if flags & FMODE_EXEC != 0 {
+        return Wanted::EXEC | Wanted::READ;
+    }
+    let mut wanted = match flags & O_ACCMODE {
+        O_WRONLY => Wanted::WRITE,
+        O_RDWR => Wanted::READ | Wanted::WRITE,
+        _ => Wanted::READ,
+    };
+    wanted.set(Wanted::APPEND, flags & O_APPEND != 0);
+    wanted
+}
+
+/// The permissions that a file has after it is written to, if they change.
+fn without_ids(mode: u32) -> Option<u32> {
+    let mut cleared = mode & !SET_USER_ID;
+    if mode & GROUP_EXECUTE != 0 {
+        cleared &= !SET_GROUP_ID;
+    }
+    (cleared != mode).then_some(cleared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_open_become_those_of_the_server() {
+        assert_eq!(wanted(0), Wanted::READ);
+        assert_eq!(wanted(O_WRONLY | O_APPEND), Wanted::WRITE | Wanted::APPEND);
+        assert_eq!(wanted(O_RDWR), Wanted::READ | Wanted::WRITE);
+        assert_eq!(wanted(FMODE_EXEC), Wanted::EXEC | Wanted::READ);
+    }
+
+    #[test]
+    fn a_write_takes_the_rights_of_the_owner_away() {
+        assert_eq!(without_ids(0o104_755), Some(0o100_755));
+        assert_eq!(without_ids(0o106_755), Some(0o100_755));
+        // Without the right to execute, the bit of the group has another meaning.
+        assert_eq!(without_ids(0o102_644), None);
+        assert_eq!(without_ids(0o100_644), None);
+    }
+}

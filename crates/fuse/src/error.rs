@@ -1,0 +1,31 @@
+//! Why a file system cannot be mounted, or not be unmounted.
+
+use std::io;
+use std::path::PathBuf;
+
+use lustrine_fs::FsError;
+
+/// Why a file system cannot be mounted, or not be unmounted.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The directory cannot be used as a mount point.
+    #[error("{}: {why}", .dir.display())]
+    MountPoint {
+        /// The directory.
+        dir: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// The kernel has no FUSE, or this process may not use it.
+    #[error("cannot use FUSE: {0}")]
+    Fuse(String),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// The session with the kernel broke.
+    #[error("the session with the kernel ended: {0}")]
+    Session(io::Error),
+    /// The servers were not informed of the end.
+    #[error("the servers were not informed of the end: {0}")]
+    Servers(FsError),
+}

@@ -1,0 +1,47 @@
+//! A mount of a Lustre file system through FUSE.
+//!
+//! [`Mount`] joins the kernel's FUSE and a [`FileSystem`](lustrine_fs::FileSystem): threads of a
+//! session read requests and post each to the event loop of the client; the loop answers it when
+//! the servers have. Many requests are under way at once, and no thread waits for one.
+//!
+//! Nothing is cached: names and attributes are asked for each time, and data are read and written
+//! at the servers. So a mount is coherent with all other clients of the file system.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use lustrine_fs::{FileSystem, FsUrl, MountOptions};
+//! use lustrine_fuse::{Mount, Options};
+//!
+//! fn mount(node: &lustrine_node::Node) -> Result<(), Box<dyn std::error::Error>> {
+//!     let url: FsUrl = "lustre://10.0.0.9@tcp/lustre".parse()?;
+//!     let files = FileSystem::mount(node, &url, &MountOptions::default())?;
+//!     let mut mount = Mount::start(files, &url.to_string(), Path::new("/mnt"), &Options::default())?;
+//!     mount.wait();
+//!     mount.finish()?;
+//!     Ok(())
+//! }
+//! ```
+#![forbid(unsafe_code)]
+
+mod atime;
+mod attributes;
+mod budget;
+mod convert;
+mod data;
+mod dirs;
+mod error;
+mod nodes;
+mod options;
+mod reply;
+mod requester;
+mod server;
+mod session;
+mod shared;
+mod unmount;
+
+pub use atime::AtimeRule;
+pub use error::MountError;
+pub use options::{Locks, OptionError, Options};
+pub use session::Mount;
+pub use unmount::unmount;

@@ -1,0 +1,196 @@
+//! The files that the kernel knows: node numbers, and how often each was looked up.
+
+use std::collections::BTreeMap;
+
+use lustrine_client::Attr;
+use lustrine_fswire::fid::Fid;
+
+/// The node number of the root, which the kernel defines.
+pub(crate) const ROOT: u64 = 1;
+
+/// What is known of a file that the kernel knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// Its FID.
+    pub(crate) fid: Fid,
+    /// Its group when its attributes were last seen.
+    pub(crate) gid: u32,
+    /// Its type and permissions at that time.
+    pub(crate) mode: u32,
+    /// Whether it is a directory whose names are spread over several metadata targets.
+    pub(crate) striped: bool,
+    /// The modification time that a program has set since the last write, in seconds since 1970.
+    pub(crate) set_mtime: Option<i64>,
+    /// References of the kernel, which it gives back with FORGET.
+    lookups: u64,
+}
+
+impl Node {
+    /// Notes the attributes.
+    fn see(&mut self, attr: &Attr) {
+        (self.gid, self.mode) = (attr.gid, attr.mode);
+        self.striped = attr.is_striped_dir();
+    }
+}
+
+/// The files that the kernel knows. The kernel bounds it: it forgets what it needs no more.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    by_number: BTreeMap<u64, Node>,
+    by_fid: BTreeMap<Fid, u64>,
+}
+
+impl Nodes {
+    /// The root alone.
+    pub(crate) fn new(root: Fid) -> Nodes {
+        let node = Node {
+            fid: root,
+            gid: 0,
+            mode: 0o040_755,
+            striped: false,
+            set_mtime: None,
+            lookups: 1,
+        };
+        Nodes { by_number: BTreeMap::from([(ROOT, node)]), by_fid: BTreeMap::from([(root, ROOT)]) }
+    }
+
+    /// A file by its number.
+    pub(crate) fn get(&self, number: u64) -> Option<Node> {
+        self.by_number.get(&number).copied()
+    }
+
+    /// The number of a file that the kernel gets a reference to.
+    ///
+    /// It is the inode number that kernel clients of Lustre show. Two FIDs can have the same one:
+    /// the second file then gets another number as long as the first one is known.
+    pub(crate) fn look_up(&mut self, attr: &Attr) -> u64 {
+        let number = match self.by_fid.get(&attr.fid) {
+            Some(number) => *number,
+            None => self.free_number(attr.fid.inode()),
+        };
+        self.by_fid.insert(attr.fid, number);
+        let node = self.by_number.entry(number).or_insert(Node {
+            fid: attr.fid,
+            gid: attr.gid,
+            mode: attr.mode,
+            striped: false,
+            set_mtime: None,
+            lookups: 0,
+        });
+        node.lookups = node.lookups.saturating_add(1);
+        node.see(attr);
+        number
+    }
+
+    /// A number that no file has, the wanted one if possible. 0 is no number in FUSE.
+    fn free_number(&self, wanted: u64) -> u64 {
+        let mut number = wanted;
+        while number <= ROOT || self.by_number.contains_key(&number) {
+            // An odd step visits all numbers.
+            number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        }
+        number
+    }
+
+    /// Notes the attributes of a file, if the kernel knows it.
+    pub(crate) fn seen(&mut self, attr: &Attr) {
+        let number = self.by_fid.get(&attr.fid);
+        if let Some(node) = number.and_then(|number| self.by_number.get_mut(number)) {
+            node.see(attr);
+        }
+    }
+
+    /// Notes the modification time that a program has set, or, with none, that the file is
+    /// written.
+    pub(crate) fn set_mtime(&mut self, fid: Fid, mtime: Option<i64>) {
+        let number = self.by_fid.get(&fid);
+        if let Some(node) = number.and_then(|number| self.by_number.get_mut(number)) {
+            node.set_mtime = mtime;
+        }
+    }
+
+    /// The modification time that a program has set since the last write.
+    pub(crate) fn mtime_set(&self, fid: Fid) -> Option<i64> {
+        self.by_fid.get(&fid).and_then(|number| self.get(*number)).and_then(|node| node.set_mtime)
+    }
+
+    /// The kernel gives references back. A file without references is forgotten; the root never.
+    pub(crate) fn forget(&mut self, number: u64, lookups: u64) {
+        if number == ROOT {
+            return;
+        }
+        let Some(node) = self.by_number.get_mut(&number) else { return };
+        node.lookups = node.lookups.saturating_sub(lookups);
+        if node.lookups == 0 {
+            let fid = node.fid;
+            self.by_number.remove(&number);
+            self.by_fid.remove(&fid);
+        }
+    }
+
+    /// How many files the kernel knows.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        assert_eq!(self.by_number.len(), self.by_fid.len());
+        self.by_number.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attr(fid: Fid) -> Attr {
+        Attr { fid, gid: 7, mode: 0o100_644, ..Attr::default() }
+    }
+
+    #[test]
+    fn a_file_has_the_number_that_kernel_clients_show_until_it_is_forgotten() {
+        let mut nodes = Nodes::new(Fid::ROOT);
+        let fid = Fid::new(0x2_0000_0401, 5);
+        let number = nodes.look_up(&attr(fid));
+        assert_eq!(number, fid.inode());
+        assert_eq!(nodes.look_up(&attr(fid)), number);
+        assert_eq!(nodes.get(number).map(|node| (node.fid, node.gid)), Some((fid, 7)));
+        nodes.forget(number, 1);
+        assert_eq!(nodes.len(), 2);
+        nodes.forget(number, 1);
+        assert_eq!((nodes.len(), nodes.get(number)), (1, None));
+        // What is not known is forgotten without harm.
+        nodes.forget(number, 1);
+        nodes.forget(ROOT, u64::MAX);
+        assert_eq!(nodes.get(ROOT).map(|node| node.fid), Some(Fid::ROOT));
+    }
+
+    #[test]
+    fn files_with_the_same_inode_number_are_two_nodes() {
+        let mut nodes = Nodes::new(Fid::ROOT);
+        // IGIF: the inode number is the sequence, whatever the object id.
+        let (first, second) = (Fid::new(12, 1), Fid::new(12, 2));
+        let (one, two) = (nodes.look_up(&attr(first)), nodes.look_up(&attr(second)));
+        assert_eq!((one, nodes.get(two).map(|node| node.fid)), (12, Some(second)));
+        assert_ne!(one, two);
+        nodes.forget(one, 1);
+        assert_eq!(nodes.look_up(&attr(second)), two);
+    }
+
+    #[test]
+    fn no_file_has_the_number_of_the_root_or_none() {
+        let mut nodes = Nodes::new(Fid::ROOT);
+        for bad in [0, ROOT] {
+            assert!(nodes.free_number(bad) > ROOT);
+        }
+        assert_eq!(nodes.look_up(&attr(Fid::ROOT)), ROOT);
+    }
+
+    #[test]
+    fn a_time_that_was_set_is_void_after_a_write() {
+        let mut nodes = Nodes::new(Fid::ROOT);
+        let fid = Fid::new(0x2_0000_0401, 5);
+        nodes.look_up(&attr(fid));
+        nodes.set_mtime(fid, Some(9));
+        assert_eq!(nodes.mtime_set(fid), Some(9));
+        nodes.set_mtime(fid, None);
+        assert_eq!(nodes.mtime_set(fid), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! Mount options, as `mount -o` and `/etc/fstab` have them.
+
+use crate::atime::AtimeRule;
+
+/// How a file system is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+    /// Whether extended attributes in the name space `user` can be used.
+    pub user_xattr: bool,
+    /// What locks of flock(2) and fcntl(2) do.
+    pub locks: Locks,
+    /// When a read changes the time of the last access.
+    pub atime: AtimeRule,
+    /// Whether other users than the one who mounts have access; by default if that is root.
+    pub allow_other: Option<bool>,
+    /// Whether the kernel checks permissions too, before it asks the servers.
+    pub default_permissions: bool,
+    /// Whether programs with a set-user-id bit get the rights of their owner.
+    pub suid: bool,
+    /// Whether device files lead to devices.
+    pub dev: bool,
+    /// Whether programs can be executed.
+    pub exec: bool,
+}
+
+/// What locks of flock(2) and fcntl(2) do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Locks {
+    /// They are known to the programs of this machine.
+    #[default]
+    Local,
+    /// They are refused with `ENOSYS`.
+    Refused,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            read_only: false,
+            user_xattr: true,
+            locks: Locks::default(),
+            atime: AtimeRule::default(),
+            allow_other: None,
+            default_permissions: false,
+            suid: true,
+            dev: true,
+            exec: true,
+        }
+    }
+}
+
+/// Why mount options cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// There is no such option.
+    #[error("`{0}` is not a mount option of lustrine; docs/mount.md lists them")]
+    Unknown(String),
+    /// It exists, and cannot be honoured.
+    #[error("the mount option `{name}` cannot be honoured: {why}")]
+    Refused {
+        /// The option.
+        name: String,
+        /// Why, and what to do.
+        why: &'static str,
+    },
+}
+
+/// Options that have no effect here: they are for mount(8) and its kind, or say what is so anyway.
+const WITHOUT_EFFECT: &[&str] = &[
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "_netdev",
+    "nofail",
+    // Writes are synchronous.
+    "sync",
+    "async",
+    // Times of directories are those of the servers.
+    "diratime",
+    "nodiratime",
+    // Those of Lustre that say what is so anyway.
+    "checksum",
+    "lazystatfs",
+    "lruresize",
+    "nouser_fid2path",
+    "noencrypt",
+    "acl",
+];
+
+/// Options that cannot be honoured, and why.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "flock",
+        "locks between machines are not implemented; use localflock, which locks between the \
+         programs of this machine, or noflock",
+    ),
+    ("nochecksum", "checksums of data are always on"),
+    ("noacl", "the servers decide about access control lists"),
+    ("dirsync", "servers commit changes of directories within seconds; use fsync(2) on them"),
+    ("mand", "the kernel has no mandatory locks"),
+    ("remount", "unmount the file system, and mount it again"),
+    ("bind", "use mount --bind, which needs no file system"),
+    ("user_fid2path", "requests for paths of FIDs are not implemented"),
+    ("32bitapi", "inode numbers have 64 bits"),
+    ("nolruresize", "no locks are cached"),
+    ("nolazystatfs", "the metadata server answers for the object servers"),
+    ("encrypt", "encrypted files are not implemented"),
+    ("lazytime", "times are set at the servers"),
+];
+
+impl Options {
+    /// Applies a list of options, separated by commas. A later one replaces an earlier one.
+    ///
+    /// # Errors
+    /// When an option is unknown or cannot be honoured. `sloppy` ignores those that are unknown, as
+    /// `mount -s` does.
+    pub fn apply(&mut self, list: &str, sloppy: bool) -> Result<(), OptionError> {
+        for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match self.apply_one(name) {
+                Err(OptionError::Unknown(_)) if sloppy => {}
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_one(&mut self, name: &str) -> Result<(), OptionError> {
+        match name {
+            "ro" => self.read_only = true,
+            "rw" => self.read_only = false,
+            "user_xattr" => self.user_xattr = true,
+            "nouser_xattr" => self.user_xattr = false,
+            "localflock" => self.locks = Locks::Local,
+            "noflock" => self.locks = Locks::Refused,
+            "atime" | "relatime" | "nostrictatime" => self.atime = AtimeRule::Relative,
+            "strictatime" | "norelatime" => self.atime = AtimeRule::Strict,
+            "noatime" => self.atime = AtimeRule::Never,
+            "allow_other" => self.allow_other = Some(true),
+            "noallow_other" => self.allow_other = Some(false),
+            "default_permissions" => self.default_permissions = true,
+            "suid" => self.suid = true,
+            "nosuid" => self.suid = false,
+            "dev" => self.dev = true,
+            "nodev" => self.dev = false,
+            "exec" => self.exec = true,
+            "noexec" => self.exec = false,
+            _ if WITHOUT_EFFECT.contains(&name) => {}
+            _ if name.starts_with("x-") || name.starts_with("X-") => {}
+            _ if name.starts_with("comment=") => {}
+            _ => return Err(refusal(name)),
+        }
+        Ok(())
+    }
+}
+
+fn refusal(name: &str) -> OptionError {
+    let key = name.split_once('=').map_or(name, |(key, _)| key);
+    match REFUSED.iter().find(|(refused, _)| *refused == key) {
+        Some((_, why)) => OptionError::Refused { name: name.to_owned(), why },
+        None => OptionError::Unknown(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(list: &str) -> Result<Options, OptionError> {
+        let mut options = Options::default();
+        options.apply(list, false).map(|()| options)
+    }
+
+    #[test]
+    fn options_of_fstab_are_taken() {
+        let plain = Options::default();
+        assert_eq!(
+            applied("defaults,_netdev,noauto,x-systemd.automount,nofail"),
+            Ok(plain.clone())
+        );
+        let options = applied("ro,nouser_xattr,noflock,noatime,nosuid,nodev").expect("all known");
+        assert!(options.read_only && !options.user_xattr && !options.suid && !options.dev);
+        assert_eq!((options.locks, options.atime), (Locks::Refused, AtimeRule::Never));
+        assert_eq!(applied("ro,rw,,noatime,relatime"), Ok(plain));
+    }
+
+    #[test]
+    fn what_cannot_be_honoured_is_refused_with_the_reason() {
+        let error = |list: &str| applied(list).expect_err("refused").to_string();
+        assert!(error("rw,flock").contains("`flock` cannot be honoured: locks between machines"));
+        assert!(error("remount,ro").contains("unmount the file system"));
+        assert!(error("flocks").contains("`flocks` is not a mount option"));
+        assert!(error("size=5").contains("`size=5` is not"));
+        // Lists do not contradict each other.
+        for (name, _) in REFUSED {
+            assert!(matches!(refusal(name), OptionError::Refused { .. }), "{name}");
+            assert!(!WITHOUT_EFFECT.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_sloppy_mount_ignores_what_is_unknown_only() {
+        let mut options = Options::default();
+        assert_eq!(options.apply("whatever,ro", true), Ok(()));
+        assert!(options.read_only);
+        assert!(options.apply("flock", true).is_err());
+    }
+}

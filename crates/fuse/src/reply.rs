@@ -1,0 +1,202 @@
+//! Replies of all kinds, as outcomes of operations of the client.
+
+use std::sync::Arc;
+
+use fuser::{
+    Errno, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+};
+use lustrine_client::{Attr, Caller, Client, ClientError, Done, Space};
+use lustrine_lnet::service::Turn;
+
+use crate::convert::{NOT_CACHED, errno, file_attr};
+use crate::shared::{Shared, Ticket};
+
+/// Longest name in bytes.
+const NAME_MAX: u32 = 255;
+
+/// A reply that can be an error.
+pub(crate) trait Reply: Send + 'static {
+    /// Answers that the operation failed.
+    fn fail(self, error: Errno);
+}
+
+macro_rules! replies {
+    ($($reply:ty)*) => {
+        $(impl Reply for $reply {
+            fn fail(self, error: Errno) {
+                self.error(error);
+            }
+        })*
+    };
+}
+
+replies! {
+    ReplyAttr ReplyCreate ReplyData ReplyDirectory ReplyEmpty ReplyEntry ReplyOpen ReplyStatfs
+    ReplyWrite ReplyXattr
+}
+
+/// An operation that the kernel waits for: it is answered exactly once. If it is dropped, the
+/// answer is an input/output error.
+pub(crate) struct Asked<R> {
+    /// What the threads of the mount share.
+    pub(crate) shared: Arc<Shared>,
+    /// What answers it.
+    pub(crate) reply: R,
+    /// It is counted until it is over.
+    ticket: Ticket,
+}
+
+impl<R: Reply> Asked<R> {
+    /// An operation, which waits while too many are under way.
+    pub(crate) fn new(shared: &Arc<Shared>, reply: R) -> Asked<R> {
+        Asked { shared: Arc::clone(shared), reply, ticket: shared.ticket() }
+    }
+
+    /// Answers that it failed.
+    pub(crate) fn fail(self, error: Errno) {
+        self.reply.fail(error);
+    }
+
+    /// What answers it, and what has to be kept until it has.
+    fn into_reply(self) -> (R, Ticket) {
+        (self.reply, self.ticket)
+    }
+
+    /// What answers it when an operation of the client is over: `ok` with its outcome, or the
+    /// error.
+    pub(crate) fn done<T: 'static>(
+        self,
+        ok: impl FnOnce(Asked<R>, &mut Client, &mut Turn<'_>, T) + Send + 'static,
+    ) -> Done<T> {
+        Box::new(move |client, turn, outcome| match outcome {
+            Ok(value) => ok(self, client, turn, value),
+            Err(error) => self.fail_with(&error),
+        })
+    }
+
+    /// Answers with the error of the client.
+    pub(crate) fn fail_with(self, error: &ClientError) {
+        self.reply.fail(errno(error));
+    }
+
+    /// Goes on with a value, or answers the error.
+    pub(crate) fn with<T>(self, value: Result<T, Errno>) -> Option<(Asked<R>, T)> {
+        match value {
+            Ok(value) => Some((self, value)),
+            Err(error) => {
+                self.fail(error);
+                None
+            }
+        }
+    }
+}
+
+impl Asked<ReplyEmpty> {
+    /// What answers an operation without a value.
+    pub(crate) fn finish(self) -> Done<()> {
+        self.done(|asked, _, _, ()| asked.ok())
+    }
+
+    /// Answers that it is done.
+    pub(crate) fn ok(self) {
+        let (reply, _ticket) = self.into_reply();
+        reply.ok();
+    }
+}
+
+impl Asked<ReplyAttr> {
+    /// What answers with attributes, which still may lack what objects know.
+    pub(crate) fn attributes(self, caller: Caller) -> Done<Attr> {
+        self.done(move |asked, client, turn, attr| {
+            let whole = asked.done(|asked, _, _, attr: Attr| {
+                asked.shared.nodes().seen(&attr);
+                let (reply, _ticket) = asked.into_reply();
+                reply.attr(&NOT_CACHED, &file_attr(&attr, attr.fid.inode()));
+            });
+            client.complete(turn, caller, attr, whole);
+        })
+    }
+}
+
+impl Asked<ReplyEntry> {
+    /// What answers with a file that a name leads to. Its attributes still may lack what objects
+    /// know.
+    pub(crate) fn entry(self, caller: Caller) -> Done<Attr> {
+        self.done(move |asked, client, turn, attr| {
+            let whole = asked.done(|asked, _, _, attr: Attr| asked.found(&attr));
+            client.complete(turn, caller, attr, whole);
+        })
+    }
+
+    /// Answers with a file that a name leads to.
+    fn found(self, attr: &Attr) {
+        // The kernel has the reference when it has the answer, and not before.
+        let number = self.shared.look_up(attr);
+        let (reply, _ticket) = self.into_reply();
+        reply.entry(&NOT_CACHED, &file_attr(attr, number), Generation(0));
+    }
+}
+
+impl Asked<ReplyData> {
+    /// Answers with bytes.
+    pub(crate) fn data(self, data: &[u8]) {
+        let (reply, _ticket) = self.into_reply();
+        reply.data(data);
+    }
+}
+
+impl Asked<ReplyWrite> {
+    /// Answers that so many bytes are written.
+    pub(crate) fn written(self, bytes: u32) {
+        let (reply, _ticket) = self.into_reply();
+        reply.written(bytes);
+    }
+}
+
+impl Asked<ReplyOpen> {
+    /// Answers with the number of an open file or directory.
+    pub(crate) fn opened(self, handle: u64, flags: FopenFlags) {
+        let (reply, _ticket) = self.into_reply();
+        reply.opened(FileHandle(handle), flags);
+    }
+}
+
+impl Asked<ReplyCreate> {
+    /// Answers with a file that a name leads to, and the number under which it is open.
+    pub(crate) fn created(self, attr: &Attr, handle: u64, flags: FopenFlags) {
+        let number = self.shared.look_up(attr);
+        let (reply, _ticket) = self.into_reply();
+        let shown = file_attr(attr, number);
+        reply.created(&NOT_CACHED, &shown, Generation(0), FileHandle(handle), flags);
+    }
+}
+
+impl Asked<ReplyDirectory> {
+    /// Answers with the entries that were added.
+    pub(crate) fn listed(self) {
+        let (reply, _ticket) = self.into_reply();
+        reply.ok();
+    }
+}
+
+impl Asked<ReplyStatfs> {
+    /// Answers with the space of the file system.
+    pub(crate) fn space(self, space: &Space) {
+        let (reply, _ticket) = self.into_reply();
+        let Space { block_size, blocks, free, available, files, files_free } = *space;
+        reply.statfs(blocks, free, available, files, files_free, block_size, NAME_MAX, block_size);
+    }
+}
+
+impl Asked<ReplyXattr> {
+    /// Answers with a value, or, if there is no room, with its length.
+    pub(crate) fn value(self, value: &[u8], room: u32) {
+        let (reply, _ticket) = self.into_reply();
+        match room {
+            0 => reply.size(value.len() as u32),
+            room if value.len() > room as usize => reply.error(Errno::ERANGE),
+            _ => reply.data(value),
+        }
+    }
+}

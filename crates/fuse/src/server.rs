@@ -1,0 +1,449 @@
+//! What the kernel asks for, request by request.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use fuser::{
+    AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
+};
+use lustrine_client::{Attr, Changes, SetTime};
+
+use crate::convert::seconds;
+use crate::options::Locks;
+use crate::reply::Asked;
+use crate::shared::Shared;
+
+/// Bytes of the largest read and the largest write.
+const DATA_MAX: u32 = 1 << 20;
+/// Most requests of the kernel's own under way, such as those of asynchronous reads.
+const BACKGROUND_MAX: u16 = 256;
+
+/// The file system as the kernel sees it: each request is handed to the event loop of the client,
+/// which answers it. No thread waits for a server.
+pub(crate) struct Server {
+    pub(crate) shared: Arc<Shared>,
+    /// Whether extended attributes of users are allowed.
+    pub(crate) user_xattr: bool,
+    /// What locks do.
+    pub(crate) locks: Locks,
+}
+
+/// What the kernel may do, where it offers it.
+const WANTED: [InitFlags; 6] = [
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    // The server applies the umask: a default ACL of the directory replaces it.
+    InitFlags::FUSE_DONT_MASK,
+    // Files without a cache can be mapped and shared.
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    // What is mapped is read again when the file has changed.
+    InitFlags::FUSE_AUTO_INVAL_DATA,
+    InitFlags::FUSE_ABORT_ERROR,
+];
+
+impl Filesystem for Server {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for wanted in WANTED {
+            // An older kernel does without.
+            let _ = config.add_capabilities(wanted);
+        }
+        if self.locks == Locks::Refused {
+            // The kernel asks, and gets ENOSYS. Otherwise it keeps the locks by itself.
+            let locks = InitFlags::FUSE_POSIX_LOCKS | InitFlags::FUSE_FLOCK_LOCKS;
+            let _ = config.add_capabilities(locks);
+        }
+        // Each fails only beyond a limit that is larger than this.
+        let _ = config.set_max_write(DATA_MAX);
+        let _ = config.set_max_readahead(DATA_MAX);
+        let _ = config.set_max_background(BACKGROUND_MAX);
+        // Lustre's times are whole seconds.
+        let _ = config.set_time_granularity(std::time::Duration::from_secs(1));
+        Ok(())
+    }
+
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
+        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let name = name.as_bytes().to_vec();
+        self.shared.post(move |client, turn| {
+            client.lookup(turn, caller, dir.fid, &name, asked.entry(caller));
+        });
+    }
+
+    fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
+        self.shared.nodes().forget(number.0, lookups);
+    }
+
+    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
+        let caller = self.shared.requester(request).caller(&[node.gid]);
+        self.shared.post(move |client, turn| {
+            client.getattr(turn, caller, node.fid, asked.attributes(caller));
+        });
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
+        let changes = Changes {
+            mode,
+            uid,
+            gid,
+            size,
+            atime: atime.map(set_time),
+            mtime: mtime.map(set_time),
+        };
+        let groups: Vec<u32> = [Some(node.gid), gid].into_iter().flatten().collect();
+        let caller = self.shared.requester(request).caller(&groups);
+        self.shared.post(move |client, turn| {
+            let done = asked.attributes(caller);
+            client.set_attributes(turn, caller, node.fid, changes, done);
+        });
+        match (size, changes.mtime) {
+            (_, Some(SetTime::At(time))) => self.shared.nodes().set_mtime(node.fid, Some(time)),
+            (_, Some(SetTime::Now)) | (Some(_), None) => {
+                self.shared.nodes().set_mtime(node.fid, None);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
+        let caller = self.shared.requester(request).caller(&[node.gid]);
+        self.shared.post(move |client, turn| {
+            let done = asked.done(|asked, _, _, target: Vec<u8>| asked.data(&target));
+            client.readlink(turn, caller, node.fid, done);
+        });
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
+        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let name = name.as_bytes().to_vec();
+        self.shared.post(move |client, turn| {
+            let done = asked.entry(caller);
+            client.mknod(turn, caller, dir.fid, &name, (mode, umask), rdev, done);
+        });
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
+        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let name = name.as_bytes().to_vec();
+        self.shared.post(move |client, turn| {
+            client.mkdir(turn, caller, dir.fid, &name, (mode, umask), asked.entry(caller));
+        });
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove(request, parent, name, false, reply);
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove(request, parent, name, true, reply);
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
+        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let name = name.as_bytes().to_vec();
+        let target = target.as_os_str().as_bytes().to_vec();
+        self.shared.post(move |client, turn| {
+            let len = target.len() as u64;
+            let then = asked.done(move |asked, client, turn, mut attr: Attr| {
+                attr.size = attr.size.or(Some(len));
+                asked.entry(caller)(client, turn, Ok(attr));
+            });
+            client.symlink(turn, caller, dir.fid, &name, &target, then);
+        });
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        if !flags.is_empty() {
+            // Servers have no request for it, as kernel clients say too.
+            return asked.fail(Errno::EINVAL);
+        }
+        let dirs = self.shared.dir(parent.0).and_then(|from| {
+            let to = self.shared.dir(new_parent.0)?;
+            Ok((from, to))
+        });
+        let Some((asked, (from, to))) = asked.with(dirs) else { return };
+        let caller = self.shared.requester(request).caller(&[from.gid, to.gid]);
+        let (name, new_name) = (name.as_bytes().to_vec(), new_name.as_bytes().to_vec());
+        self.shared.post(move |client, turn| {
+            let sought = name.clone();
+            let then = asked.done(move |asked, client, turn, object: Attr| {
+                let (from, to) = ((from.fid, &name[..]), (to.fid, &new_name[..]));
+                client.rename(turn, caller, from, to, object.mode, asked.finish());
+            });
+            client.lookup(turn, caller, from.fid, &sought, then);
+        });
+    }
+
+    fn link(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let nodes = self.shared.node(number.0).and_then(|node| {
+            let dir = self.shared.dir(new_parent.0)?;
+            Ok((node, dir))
+        });
+        let Some((asked, (node, dir))) = asked.with(nodes) else { return };
+        let caller = self.shared.requester(request).caller(&[dir.gid, node.gid]);
+        let name = new_name.as_bytes().to_vec();
+        self.shared.post(move |client, turn| {
+            let then = asked.done(move |asked, client, turn, ()| {
+                client.getattr(turn, caller, node.fid, asked.entry(caller));
+            });
+            client.link(turn, caller, node.fid, dir.fid, &name, then);
+        });
+    }
+
+    fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        self.open_file(request, number, flags, reply);
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        self.create_file(request, (parent, name), (mode, umask), flags, reply);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.read_file(handle, (offset, size.min(DATA_MAX)), reply);
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        self.write_file(number, handle, (offset, data), (write_flags, flags), reply);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.close_file(handle, reply);
+    }
+
+    // What is written is at the servers when the write is answered.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
+        self.shared.post(move |client, turn| {
+            let layout = file.state().layout.clone();
+            client.fsync(turn, file.caller, file.fid, &layout, asked.finish());
+        });
+    }
+
+    fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.open_dir(request, number, reply);
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        reply: ReplyDirectory,
+    ) {
+        self.list_dir(number, handle, offset, reply);
+    }
+
+    fn releasedir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.close_dir(handle, reply);
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, dir)) = asked.with(self.shared.opened_dir(handle.0)) else { return };
+        self.shared.post(move |client, turn| {
+            client.sync(turn, dir.caller, dir.fid, asked.finish());
+        });
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let asked = Asked::new(&self.shared, reply);
+        self.shared.post(move |client, turn| {
+            let done = asked.done(|asked, _, _, space| asked.space(&space));
+            client.statfs(turn, done);
+        });
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        self.set_xattr(request, number, (name, value), flags, reply);
+    }
+
+    fn getxattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        self.get_xattr(request, number, name, size, reply);
+    }
+
+    fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        self.list_xattrs(request, number, size, reply);
+    }
+
+    fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.remove_xattr(request, number, name, reply);
+    }
+
+    fn access(&self, request: &Request, number: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        self.check_access(request, number, mask, reply);
+    }
+}
+
+impl Server {
+    /// Removes a name.
+    fn remove(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        is_dir: bool,
+        reply: ReplyEmpty,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
+        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let name = name.as_bytes().to_vec();
+        self.shared.post(move |client, turn| {
+            client.unlink(turn, caller, dir.fid, &name, is_dir, asked.finish());
+        });
+    }
+}
+
+fn set_time(time: TimeOrNow) -> SetTime {
+    match time {
+        TimeOrNow::Now => SetTime::Now,
+        TimeOrNow::SpecificTime(time) => SetTime::At(seconds(time)),
+    }
+}

@@ -1,0 +1,205 @@
+//! The session with the kernel, from the mount to the end.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use lustrine_fs::{FileSystem, ImportView};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use crate::error::MountError;
+use crate::options::Options;
+use crate::server::Server;
+use crate::shared::Shared;
+
+/// The type of the file system, as `/proc/mounts` shows it behind `fuse.`.
+pub(crate) const SUBTYPE: &str = "lustrine";
+/// Threads that read requests of the kernel. They only hand them on.
+const THREADS_MAX: usize = 4;
+/// How long operations that are under way may take when the mount ends.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A mounted file system. Dropping it leaves the mount to the session, which ends with the process.
+#[derive(Debug)]
+pub struct Mount {
+    dir: PathBuf,
+    shared: Arc<Shared>,
+    unmounter: SessionUnmounter,
+    session: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Mount {
+    /// Mounts a file system at a directory. `source` is what `/proc/mounts` shows.
+    ///
+    /// # Errors
+    /// When the directory cannot be used, or the kernel refuses.
+    pub fn start(
+        files: FileSystem,
+        source: &str,
+        dir: &Path,
+        options: &Options,
+    ) -> Result<Mount, MountError> {
+        let dir = mount_point(dir)?;
+        let shared = Arc::new(Shared::new(files, options.atime));
+        let server = Server {
+            shared: Arc::clone(&shared),
+            user_xattr: options.user_xattr,
+            locks: options.locks,
+        };
+        let config = config(source, options);
+        let mut session = Session::new(server, &dir, &config).map_err(|error| refused(&error))?;
+        let unmounter = session.unmount_callable();
+        let session = thread::Builder::new()
+            .name("fuse".to_owned())
+            .spawn(move || session.run())
+            .map_err(MountError::Thread)?;
+        Ok(Mount { dir, shared, unmounter, session: Some(session) })
+    }
+
+    /// Whether the mount has ended, because somebody has unmounted it.
+    pub fn is_over(&self) -> bool {
+        self.session.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits until the mount has ended.
+    pub fn wait(&mut self) {
+        while !self.is_over() {
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The imports of the client.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn imports(&self) -> Result<Vec<ImportView>, lustrine_fs::FsError> {
+        self.shared.files().imports()
+    }
+
+    /// Unmounts it. If programs use it, it disappears from the tree of directories at once, and
+    /// ends when the last of them has closed its files.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn unmount(&mut self) -> Result<(), MountError> {
+        if self.is_over() || self.unmounter.unmount().is_ok() {
+            return Ok(());
+        }
+        match rustix::mount::unmount(&self.dir, UnmountFlags::DETACH) {
+            // It was not there any more.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(error) => {
+                Err(MountError::MountPoint { dir: self.dir.clone(), why: error.to_string() })
+            }
+        }
+    }
+
+    /// Ends the client of a mount that has ended: waits for what is under way, for at most 30
+    /// seconds, and disconnects from the servers.
+    ///
+    /// # Errors
+    /// When the session ended with an error, or the servers do not answer.
+    pub fn finish(mut self) -> Result<(), MountError> {
+        let ended = match self.session.take().filter(JoinHandle::is_finished) {
+            Some(session) => session.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))),
+            None => Ok(()),
+        };
+        self.shared.wait_until_idle(END_TIMEOUT);
+        self.shared.files().disconnect().map_err(MountError::Servers)?;
+        ended.map_err(MountError::Session)
+    }
+}
+
+/// The settings of the session.
+fn config(source: &str, options: &Options) -> Config {
+    let is_root = rustix::process::geteuid().is_root();
+    let choose = |on: bool, yes: MountOption, no: MountOption| if on { yes } else { no };
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(source.to_owned()),
+        MountOption::CUSTOM(format!("subtype={SUBTYPE}")),
+        choose(options.read_only, MountOption::RO, MountOption::RW),
+        // Only root may give rights.
+        choose(options.suid && is_root, MountOption::Suid, MountOption::NoSuid),
+        choose(options.dev && is_root, MountOption::Dev, MountOption::NoDev),
+        choose(options.exec, MountOption::Exec, MountOption::NoExec),
+    ];
+    if options.default_permissions {
+        config.mount_options.push(MountOption::DefaultPermissions);
+    }
+    config.acl = match options.allow_other.unwrap_or(is_root) {
+        true => SessionACL::All,
+        false => SessionACL::Owner,
+    };
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    config.n_threads = Some(cpus.min(THREADS_MAX));
+    config.clone_fd = true;
+    config
+}
+
+/// The directory without symbolic links on the way.
+fn mount_point(dir: &Path) -> Result<PathBuf, MountError> {
+    let bad = |why: String| MountError::MountPoint { dir: dir.to_owned(), why };
+    let unusable = |error: io::Error| {
+        match error.raw_os_error() {
+        Some(code) if code == Errno::NOTCONN.raw_os_error() => bad(
+            "a mount is here whose program has ended; remove it with `lustrine umount` or umount(8)"
+                .to_owned(),
+        ),
+        _ => bad(error.to_string()),
+    }
+    };
+    let whole = dir.canonicalize().map_err(unusable)?;
+    match fs::metadata(&whole).map_err(unusable)?.is_dir() {
+        true => Ok(whole),
+        false => Err(bad("a mount point must be a directory".to_owned())),
+    }
+}
+
+/// Why the kernel refuses the mount.
+fn refused(error: &io::Error) -> MountError {
+    let text = error.to_string();
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound if !Path::new("/dev/fuse").exists() => {
+            ": there is no /dev/fuse; load the module with `modprobe fuse`, and give a container \
+             the device with --device /dev/fuse"
+        }
+        io::ErrorKind::NotFound => {
+            ": without the right to mount, fusermount3 is needed; install the package fuse3"
+        }
+        io::ErrorKind::PermissionDenied => {
+            ": this needs root or fusermount3, and in a container --device /dev/fuse --cap-add \
+             SYS_ADMIN"
+        }
+        _ => "",
+    };
+    MountError::Fuse(format!("{text}{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_point_is_a_directory() {
+        let error = |path: &str| mount_point(Path::new(path)).unwrap_err().to_string();
+        assert!(error("/proc/self/status").contains("must be a directory"));
+        assert!(error("/no/such/place").contains("No such file"));
+        assert_eq!(mount_point(Path::new("/proc/../proc")).unwrap(), Path::new("/proc"));
+    }
+
+    #[test]
+    fn options_reach_the_kernel() {
+        let options = Options { read_only: true, exec: false, ..Options::default() };
+        let config = config("10.0.0.9@tcp:/lustre", &options);
+        for wanted in [MountOption::RO, MountOption::NoExec] {
+            assert!(config.mount_options.contains(&wanted), "{config:?}");
+        }
+        assert!(!config.mount_options.contains(&MountOption::DefaultPermissions));
+    }
+}

@@ -1,0 +1,256 @@
+//! What the threads of a mount share: the client, the files that the kernel knows, open files.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fuser::{Errno, Request};
+use lustrine_client::{Attr, Caller, Client, DirEntry, FileLayout, OpenFile};
+use lustrine_fs::FileSystem;
+use lustrine_fswire::fid::Fid;
+use lustrine_lnet::service::Turn;
+
+use crate::atime::AtimeRule;
+use crate::budget::{Budget, Job};
+use crate::nodes::{Node, Nodes};
+use crate::requester::Requester;
+
+/// Most operations under way: fewer than the event loop of the client takes in at once. Others
+/// wait in the kernel.
+const OPERATIONS_MAX: usize = 2048;
+
+/// What the threads of a mount share.
+pub(crate) struct Shared {
+    files: FileSystem,
+    nodes: Mutex<Nodes>,
+    open: Mutex<Handles>,
+    budget: Mutex<Budget>,
+    under_way: Mutex<usize>,
+    ended: Condvar,
+    pub(crate) atime: AtimeRule,
+}
+
+/// Files and directories that programs have open.
+#[derive(Default)]
+struct Handles {
+    last: u64,
+    files: BTreeMap<u64, Arc<OpenedFile>>,
+    dirs: BTreeMap<u64, Arc<OpenedDir>>,
+}
+
+/// A file that a program has open.
+pub(crate) struct OpenedFile {
+    /// Its FID.
+    pub(crate) fid: Fid,
+    /// Who opened it. Data are read and written in this user's name, whoever holds the file now.
+    pub(crate) caller: Caller,
+    state: Mutex<FileState>,
+}
+
+/// What changes while a file is open.
+pub(crate) struct FileState {
+    /// The file as the server opened it.
+    pub(crate) open: OpenFile,
+    /// Where its data are.
+    pub(crate) layout: FileLayout,
+    /// When it was last written to through this handle, in seconds since 1970.
+    pub(crate) written: Option<i64>,
+    /// Whether it was read through this handle.
+    pub(crate) read: bool,
+}
+
+/// A directory that a program has open.
+pub(crate) struct OpenedDir {
+    /// Its FID.
+    pub(crate) fid: Fid,
+    /// Who opened it.
+    pub(crate) caller: Caller,
+    state: Mutex<DirState>,
+}
+
+/// Where a listing of a directory is.
+pub(crate) struct DirState {
+    /// The directory as the server opened it.
+    pub(crate) open: OpenFile,
+    /// The entries that were read and not yet listed start here.
+    pub(crate) at: usize,
+    /// The position that leads to the entry at `at`.
+    pub(crate) position: u64,
+    /// The entries of the part that was read last.
+    pub(crate) entries: Vec<DirEntry>,
+    /// Where the part behind it starts; none at the end.
+    pub(crate) next: Option<u64>,
+}
+
+impl OpenedFile {
+    pub(crate) fn new(open: OpenFile, caller: Caller) -> OpenedFile {
+        let (fid, layout) = (open.attr.fid, open.layout.clone());
+        let state = FileState { open, layout, written: None, read: false };
+        OpenedFile { fid, caller, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, FileState> {
+        locked(&self.state)
+    }
+}
+
+impl OpenedDir {
+    pub(crate) fn new(open: OpenFile, caller: Caller) -> OpenedDir {
+        let fid = open.attr.fid;
+        let state = DirState { open, at: 0, position: 0, entries: Vec::new(), next: None };
+        OpenedDir { fid, caller, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, DirState> {
+        locked(&self.state)
+    }
+}
+
+/// An operation that is under way, until it is dropped.
+pub(crate) struct Ticket(Arc<Shared>);
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut count = locked(&self.0.under_way);
+        *count -= 1;
+        self.0.ended.notify_all();
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(files: FileSystem, atime: AtimeRule) -> Shared {
+        let nodes = Nodes::new(files.root());
+        Shared {
+            files,
+            nodes: Mutex::new(nodes),
+            open: Mutex::default(),
+            budget: Mutex::default(),
+            under_way: Mutex::new(0),
+            ended: Condvar::new(),
+            atime,
+        }
+    }
+
+    /// The file system that is mounted.
+    pub(crate) fn files(&self) -> &FileSystem {
+        &self.files
+    }
+
+    /// Takes a ticket for an operation. It waits if there are too many.
+    pub(crate) fn ticket(self: &Arc<Shared>) -> Ticket {
+        let count = locked(&self.under_way);
+        let full = |count: &mut usize| *count >= OPERATIONS_MAX;
+        let waited = self.ended.wait_while(count, full);
+        *waited.unwrap_or_else(PoisonError::into_inner) += 1;
+        Ticket(Arc::clone(self))
+    }
+
+    /// Waits until no operation is under way, for at most this time. Whether that is so.
+    pub(crate) fn wait_until_idle(&self, most: Duration) -> bool {
+        let deadline = Instant::now() + most;
+        let mut count = locked(&self.under_way);
+        while *count > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.ended.wait_timeout(count, left);
+            count = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Has the event loop of the client start an operation. If the loop has ended, the operation
+    /// is dropped, and with it the reply, which then is an input/output error.
+    pub(crate) fn post(&self, act: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static) {
+        let _ = self.files.post(act);
+    }
+
+    /// The same for an operation with data, which waits while too many bytes are under way.
+    pub(crate) fn post_with_data(&self, bytes: u64, job: Job) {
+        let ready = locked(&self.budget).take(bytes, job);
+        if let Some(job) = ready {
+            self.post(job);
+        }
+    }
+
+    /// An operation with data is over: others may start.
+    pub(crate) fn data_done(&self, client: &mut Client, turn: &mut Turn<'_>, bytes: u64) {
+        let ready = locked(&self.budget).give(bytes);
+        for job in ready {
+            job(client, turn);
+        }
+    }
+
+    /// The files that the kernel knows.
+    pub(crate) fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        locked(&self.nodes)
+    }
+
+    /// A file that the kernel knows.
+    pub(crate) fn node(&self, number: u64) -> Result<Node, Errno> {
+        self.nodes().get(number).ok_or(Errno::ESTALE)
+    }
+
+    /// A directory in which names are to be used.
+    pub(crate) fn dir(&self, number: u64) -> Result<Node, Errno> {
+        let node = self.node(number)?;
+        if node.striped { Err(Errno::EOPNOTSUPP) } else { Ok(node) }
+    }
+
+    /// Gives the kernel a reference to a file. The file's number.
+    pub(crate) fn look_up(&self, attr: &Attr) -> u64 {
+        self.nodes().look_up(attr)
+    }
+
+    /// Registers an open file. The number by which the kernel names it.
+    pub(crate) fn add_file(&self, file: OpenedFile) -> u64 {
+        let mut open = locked(&self.open);
+        open.last += 1;
+        let handle = open.last;
+        open.files.insert(handle, Arc::new(file));
+        handle
+    }
+
+    pub(crate) fn file(&self, handle: u64) -> Result<Arc<OpenedFile>, Errno> {
+        locked(&self.open).files.get(&handle).cloned().ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn remove_file(&self, handle: u64) -> Result<Arc<OpenedFile>, Errno> {
+        locked(&self.open).files.remove(&handle).ok_or(Errno::EBADF)
+    }
+
+    /// Registers an open directory. The number by which the kernel names it.
+    pub(crate) fn add_dir(&self, dir: OpenedDir) -> u64 {
+        let mut open = locked(&self.open);
+        open.last += 1;
+        let handle = open.last;
+        open.dirs.insert(handle, Arc::new(dir));
+        handle
+    }
+
+    pub(crate) fn opened_dir(&self, handle: u64) -> Result<Arc<OpenedDir>, Errno> {
+        locked(&self.open).dirs.get(&handle).cloned().ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn remove_dir(&self, handle: u64) -> Result<Arc<OpenedDir>, Errno> {
+        locked(&self.open).dirs.remove(&handle).ok_or(Errno::EBADF)
+    }
+
+    /// The process that asks.
+    pub(crate) fn requester(&self, request: &Request) -> Requester {
+        Requester::of(request.pid(), request.uid(), request.gid())
+    }
+}
+
+/// What a mutex guards. A thread that panicked under it has changed nothing by halves: nothing here
+/// panics between two changes.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
