@@ -123,11 +123,9 @@ impl Ptlrpc {
             owner,
             user,
         };
-        // Early replies and the reply have their own places, and may be cut.
-        let options = MdOptions::OP_PUT
-            | MdOptions::MANAGE_REMOTE
-            | MdOptions::TRUNCATE
-            | MdOptions::ACK_DISABLE;
+        // Early replies and the reply have their own places, and may be cut. An ACK is sent if the
+        // server asks for one: it keeps locks until then, or until its next commit [RPC-3].
+        let options = MdOptions::OP_PUT | MdOptions::MANAGE_REMOTE | MdOptions::TRUNCATE;
         let entry_of_reply = entry(args.reply_bits, Unlink::Retain);
         let md_of_reply = md([reply].into_iter().collect(), None, options);
         match turn.shard.attach(now, args.reply_portal, entry_of_reply, md_of_reply) {

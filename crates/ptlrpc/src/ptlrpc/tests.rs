@@ -38,6 +38,8 @@ struct World {
     events: Vec<RpcEvent>,
     asked: VecDeque<Asked>,
     request_buffer: Span,
+    /// Whether the server asks for ACKs of what it puts, and how many it got.
+    acks: (AckWanted, u32),
 }
 
 impl World {
@@ -58,7 +60,8 @@ impl World {
             server.shard.attach(now, portal, any(), md).expect("a portal");
         }
         let rpc = Ptlrpc::new(CLIENT, 1_700_000_000);
-        World { net, rpc, now, events: Vec::new(), asked: VecDeque::new(), request_buffer }
+        let (events, asked, acks) = (Vec::new(), VecDeque::new(), (AckWanted::No, 0));
+        World { net, rpc, now, events, asked, request_buffer, acks }
     }
 
     fn import(&mut self) -> ImportKey {
@@ -101,6 +104,7 @@ impl World {
                     busy = true;
                     self.note(&event);
                 }
+                self.acks.1 += u32::from(event.kind == EventKind::Ack);
             }
             while let Some(event) = self.rpc.next_event() {
                 self.events.push(event);
@@ -135,7 +139,7 @@ impl World {
         server.memory.write(span, bytes);
         let md = Md {
             spans: [span].into_iter().collect(),
-            threshold: Some(1),
+            threshold: Some(2),
             max_size: None,
             options: MdOptions::empty(),
             owner: SERVER,
@@ -150,7 +154,7 @@ impl World {
             match_bits,
             offset,
             hdr_data: 0,
-            ack: AckWanted::No,
+            ack: self.acks.0,
             timeout: None,
         };
         server.shard.put(now, args).expect("a path");
@@ -247,6 +251,22 @@ fn a_request_is_answered_and_leaves_nothing_behind() {
     assert_eq!(asked.body.mbits, asked.xid);
     world.answer(&asked, PtlrpcBody::reply(Opcode::OST_STATFS), b"12345678");
     assert_eq!(world.outcome().expect("a reply").status, 0);
+    assert!(world.has_nothing_left());
+}
+
+/// [RPC-3]: without it the server keeps its locks until its next commit.
+#[test]
+fn a_reply_is_acknowledged_if_the_server_asks() {
+    let (mut world, import) = World::connected();
+    assert_eq!(world.acks.1, 0);
+    world.acks.0 = AckWanted::Yes;
+    world.act(|rpc, turn| {
+        rpc.submit(turn, import, request(Opcode::OST_STATFS, portal::OST, 0), None);
+    });
+    let asked = world.next_asked(Opcode::OST_STATFS);
+    world.answer(&asked, PtlrpcBody::reply(Opcode::OST_STATFS), b"12345678");
+    assert_eq!(world.outcome().expect("a reply").status, 0);
+    assert_eq!(world.acks.1, 1);
     assert!(world.has_nothing_left());
 }
 
