@@ -393,6 +393,20 @@ fn changes_that_a_restarted_server_lost_are_replayed_in_order() {
     assert_eq!(states, [Disconn, Connecting, Replay, ReplayLocks, ReplayWait, Recover, Full]);
 }
 
+/// [RPC-13]: a server takes no request whose xid a later `last_xid` has passed.
+#[test]
+fn what_a_restarted_server_refuses_is_not_called_answered() {
+    let mut pair = Pair::connected();
+    pair.server.crash();
+    pair.submit(1, false);
+    let xid = pair.sent[0].0.xid;
+    pair.run();
+    assert_eq!(pair.done, [(1, Ok(0))]);
+    let requests = (0..pair.sent.len()).map(|index| (pair.sent[index].0.xid, pair.body(index)));
+    let later: Vec<u64> = requests.skip(1).map(|(_, body)| body.last_xid).collect();
+    assert!(later.len() >= 2 && later.iter().all(|last| *last < xid), "{xid}, then {later:?}");
+}
+
 #[test]
 fn an_eviction_fails_what_is_under_way_and_the_import_goes_on() {
     let mut pair = Pair::connected();
