@@ -139,7 +139,7 @@ impl Server {
 const CAP_SYS_ADMIN: u32 = 21;
 
 /// Whether permissions allow what is asked for: 4 to read, 2 to write, 1 to execute or search.
-fn may(requester: &Requester, attr: &Attr, asks: u32) -> bool {
+pub(crate) fn may(requester: &Requester, attr: &Attr, asks: u32) -> bool {
     if requester.overrides_permissions() {
         // To execute a file, somebody must have the right to.
         return attr.is_dir() || asks & 1 == 0 || attr.mode & 0o111 != 0;

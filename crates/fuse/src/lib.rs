@@ -43,5 +43,5 @@ mod unmount;
 pub use atime::AtimeRule;
 pub use error::MountError;
 pub use options::{Locks, OptionError, Options};
-pub use session::Mount;
+pub use session::{Mount, mount_point};
 pub use unmount::unmount;

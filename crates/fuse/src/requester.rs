@@ -12,9 +12,9 @@ pub(crate) struct Requester {
     /// The group of file accesses.
     pub(crate) gid: u32,
     /// Effective capabilities, bits 0 to 31.
-    capabilities: u32,
+    pub(crate) capabilities: u32,
     /// Supplementary groups.
-    groups: Vec<u32>,
+    pub(crate) groups: Vec<u32>,
 }
 
 impl Requester {

@@ -15,9 +15,11 @@ use fuser::{
 };
 use lustrine_client::{Attr, Changes, SetTime};
 
+use crate::attributes::may;
 use crate::convert::seconds;
 use crate::options::Locks;
 use crate::reply::Asked;
+use crate::requester::Requester;
 use crate::shared::Shared;
 
 /// Bytes of the largest read and the largest write.
@@ -102,7 +104,7 @@ impl Filesystem for Server {
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
         _: Option<SystemTime>,
-        _: Option<FileHandle>,
+        handle: Option<FileHandle>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
@@ -111,27 +113,45 @@ impl Filesystem for Server {
     ) {
         let asked = Asked::new(&self.shared, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
-        let changes = Changes {
-            mode,
-            uid,
-            gid,
-            size,
-            atime: atime.map(set_time),
-            mtime: mtime.map(set_time),
+        let now = SystemTime::now();
+        let at = |time: TimeOrNow| match time {
+            TimeOrNow::Now => SetTime::At(seconds(now)),
+            TimeOrNow::SpecificTime(time) => SetTime::At(seconds(time)),
         };
+        let open = handle.is_some();
+        let (set_atime, set_mtime) = (atime.map(at), mtime.map(at));
+        let changes = Changes { mode, uid, gid, size, atime: set_atime, mtime: set_mtime, open };
         let groups: Vec<u32> = [Some(node.gid), gid].into_iter().flatten().collect();
-        let caller = self.shared.requester(request).caller(&groups);
-        self.shared.post(move |client, turn| {
-            let done = asked.attributes(caller);
-            client.set_attributes(turn, caller, node.fid, changes, done);
-        });
-        match (size, changes.mtime) {
-            (_, Some(SetTime::At(time))) => self.shared.nodes().set_mtime(node.fid, Some(time)),
-            (_, Some(SetTime::Now)) | (Some(_), None) => {
+        let requester = self.shared.requester(request);
+        let mut caller = requester.caller(&groups);
+        match (size, mtime) {
+            (_, Some(TimeOrNow::SpecificTime(time))) => {
+                self.shared.nodes().set_mtime(node.fid, Some(seconds(time)));
+            }
+            (_, Some(TimeOrNow::Now)) | (Some(_), None) => {
                 self.shared.nodes().set_mtime(node.fid, None);
             }
             (None, None) => {}
         }
+        if atime.is_none() && mtime.is_none() {
+            return self.shared.post(move |client, turn| {
+                let done = asked.attributes(caller);
+                client.set_attributes(turn, caller, node.fid, changes, done);
+            });
+        }
+        // As kernel clients do: both times are set to now by all who may write the file.
+        let touches = matches!((atime, mtime), (Some(TimeOrNow::Now), Some(TimeOrNow::Now)));
+        self.shared.post(move |client, turn| {
+            let then = asked.done(move |asked, client, turn, attr: Attr| {
+                match times_allowed(&requester, &attr, touches) {
+                    Ok(capability) => caller.capabilities |= capability,
+                    Err(error) => return asked.fail(error),
+                }
+                let done = asked.attributes(caller);
+                client.set_attributes(turn, caller, attr.fid, changes, done);
+            });
+            client.getattr(turn, caller, node.fid, then);
+        });
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
@@ -441,9 +461,32 @@ impl Server {
     }
 }
 
-fn set_time(time: TimeOrNow) -> SetTime {
-    match time {
-        TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(time) => SetTime::At(seconds(time)),
+/// Whether a process may set the times of a file, and the capability that it needs at the server.
+fn times_allowed(requester: &Requester, attr: &Attr, touches: bool) -> Result<u32, Errno> {
+    let owns = requester.uid == attr.uid || requester.capabilities & CAP_FOWNER != 0;
+    match (owns, touches) {
+        (true, _) => Ok(0),
+        (false, true) if may(requester, attr, 2) => Ok(CAP_FOWNER),
+        (false, true) => Err(Errno::EACCES),
+        (false, false) => Err(Errno::EPERM),
+    }
+}
+
+/// The right to do what else only the owner of a file may.
+const CAP_FOWNER: u32 = 1 << 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_set_by_owners_and_the_present_one_by_writers() {
+        let attr = Attr { uid: 1, gid: 9, mode: 0o100_602, ..Attr::default() };
+        let process = |uid, gid, capabilities| Requester { uid, gid, capabilities, groups: vec![] };
+        assert_eq!(times_allowed(&process(1, 1, 0), &attr, false), Ok(0));
+        assert_eq!(times_allowed(&process(2, 2, CAP_FOWNER), &attr, false), Ok(0));
+        assert_eq!(times_allowed(&process(2, 2, 0), &attr, true), Ok(CAP_FOWNER));
+        assert_eq!(times_allowed(&process(2, 2, 0), &attr, false), Err(Errno::EPERM));
+        assert_eq!(times_allowed(&process(2, 9, 0), &attr, true), Err(Errno::EACCES));
     }
 }

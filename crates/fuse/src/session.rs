@@ -142,8 +142,11 @@ fn config(source: &str, options: &Options) -> Config {
     config
 }
 
-/// The directory without symbolic links on the way.
-fn mount_point(dir: &Path) -> Result<PathBuf, MountError> {
+/// The directory without symbolic links on the way, if a file system can be mounted there.
+///
+/// # Errors
+/// When it is no directory, or cannot be reached.
+pub fn mount_point(dir: &Path) -> Result<PathBuf, MountError> {
     let bad = |why: String| MountError::MountPoint { dir: dir.to_owned(), why };
     let unusable = |error: io::Error| {
         match error.raw_os_error() {

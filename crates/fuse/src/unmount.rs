@@ -61,13 +61,13 @@ fn without_following(dir: &Path) -> std::io::Result<PathBuf> {
 
 /// The type of the file system that was mounted last at a place.
 fn kind_at(mounts: &str, place: &Path) -> Option<String> {
-    let kinds = mounts.lines().filter_map(|line| {
+    let mut kinds = mounts.lines().filter_map(|line| {
         let (head, tail) = line.split_once(" - ")?;
         let at = unescaped(head.split(' ').nth(4)?);
         let kind = tail.split(' ').next()?;
         (at == place).then(|| kind.to_owned())
     });
-    kinds.last()
+    kinds.next_back()
 }
 
 /// A path of mountinfo, in which spaces and others are octal numbers.

@@ -5,6 +5,7 @@ mod faults;
 mod files;
 mod identity;
 mod lst;
+mod mount;
 mod selftest;
 mod userland;
 
@@ -35,6 +36,7 @@ pub(super) fn checks() -> Vec<Check> {
         connections::CHECKS,
         faults::CHECKS,
         files::CHECKS,
+        mount::CHECKS,
     ];
     areas.into_iter().flatten().copied().map(Check::from).collect()
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lustrine_fs::{FileSystem, FsUrl, MountOptions};
-use lustrine_fuse::{Mount, Options};
+use lustrine_fuse::{Mount, Options, mount_point};
 use lustrine_node::Node;
 use lustrine_sys::Signals;
 
@@ -115,7 +115,7 @@ struct Plan {
 
 /// Runs `lustrine mount`.
 pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
-    let plan = plan(&args.source, &args.options, args.sloppy)?;
+    let plan = plan(args)?;
     match (args.detached, args.foreground) {
         (true, _) => serve(args, &plan, true),
         (_, true) => serve(args, &plan, false),
@@ -139,19 +139,20 @@ pub(crate) fn help_mount(args: &MountHelperArgs) -> Result<(), Failure> {
         detached: false,
         node: TemporaryNodeOptions::default(),
     };
-    let fake = args.foreground;
-    if fake {
-        return plan(&args.source, &args.options, args.sloppy).map(drop);
+    if args.foreground {
+        return plan(&args).map(drop);
     }
     run(&args)
 }
 
-fn plan(source: &str, lists: &[String], sloppy: bool) -> Result<Plan, Failure> {
-    let url: FsUrl = source.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
+/// Checks everything that can be checked before servers are asked.
+fn plan(args: &MountArgs) -> Result<Plan, Failure> {
+    let url: FsUrl = args.source.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
     let mut options = Options::default();
-    for list in lists {
-        options.apply(list, sloppy).map_err(|error| Failure::Usage(error.to_string()))?;
+    for list in &args.options {
+        options.apply(list, args.sloppy).map_err(|error| Failure::Usage(error.to_string()))?;
     }
+    mount_point(&args.dir).map_err(|error| format!("cannot mount at {error}"))?;
     Ok(Plan { url, options })
 }
 

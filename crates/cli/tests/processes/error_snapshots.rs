@@ -10,7 +10,7 @@ use crate::common::{Scratch, finish, free_port, loopback, lustrine};
 
 /// Command lines, in the groups in which the file shows them. `DIR` is the test's directory, `IP`
 /// an address at which nothing listens, and `BUSY` an address and port at which something does.
-const CASES: [(&str, &[&str]); 11] = [
+const CASES: [(&str, &[&str]); 12] = [
     (
         "the program",
         &[
@@ -39,6 +39,25 @@ const CASES: [(&str, &[&str]); 11] = [
             "node --net tcp=10.0.0.1:99999",
             "node --net o2ib=ib0",
             "node --net tcp=no-such-interface",
+        ],
+    ),
+    (
+        "mounts",
+        &[
+            "mount",
+            "mount 10.0.0.9@tcp:/lustre",
+            "mount /dev/sda1 DIR",
+            "mount 10.0.0.9:/lustre DIR",
+            "mount 10.0.0.9@tcp:/lustre DIR/missing",
+            "mount 10.0.0.9@tcp:/lustre /proc/version",
+            "mount 10.0.0.9@tcp:/lustre DIR -o rw,flock",
+            "mount 10.0.0.9@tcp:/lustre DIR -o quick",
+            "mount 10.0.0.9@tcp:/lustre DIR --timeout 0",
+            "mount-helper 10.0.0.9@tcp:/lustre DIR -f -o rw,remount",
+            "mount-helper 10.0.0.9@tcp:/lustre DIR -sf -o rw,quick",
+            "umount DIR",
+            "umount DIR/missing",
+            "umount /proc",
         ],
     ),
     (

@@ -1,11 +1,11 @@
 //! Changes of attributes: permissions, owners, times, sizes.
 
 use lustrine_fswire::fid::Fid;
-use lustrine_fswire::mdt::{AttrFlags, Bias, Reint, ReintOp, SetattrRecord};
+use lustrine_fswire::mdt::{AttrFlags, Bias, OpenFlags, Reint, ReintOp, SetattrRecord};
 use lustrine_fswire::rpc::{Request, mds};
 use lustrine_lnet::service::Turn;
 
-use super::{CallArgs, Caller, Client, Done};
+use super::{CallArgs, Caller, Client, Done, OpenArgs, OpenFile};
 use crate::attr::{Attr, TYPE_MASK};
 use crate::error::{ClientError, Outcome, errno};
 use crate::layout::FileLayout;
@@ -35,12 +35,15 @@ pub struct Changes {
     pub atime: Option<SetTime>,
     /// The time of the last change of the data.
     pub mtime: Option<SetTime>,
+    /// Whether the caller has the file open to write it. The owner may set a size then, whatever
+    /// the permissions are.
+    pub open: bool,
 }
 
 impl Changes {
     /// Whether nothing is to be set.
     pub fn is_empty(&self) -> bool {
-        *self == Changes::default()
+        Changes { open: false, ..*self } == Changes::default()
     }
 }
 
@@ -65,6 +68,12 @@ impl Client {
         }
         // Sizes and times are those of the objects too.
         let then: Done<Attr> = Box::new(move |client, turn, attr| {
+            let attr = match attr {
+                Ok(attr) if attr.is_file() && attr.layout.is_empty() && grows(&changes) => {
+                    return client.make_objects_and_set(turn, caller, fid, changes, done);
+                }
+                attr => attr,
+            };
             let layout = attr.and_then(|attr| {
                 check_owner(&attr, &caller, &changes)?;
                 layout_for(&attr, &changes)
@@ -81,6 +90,38 @@ impl Client {
             client.set_at_mdt(turn, caller, fid, changes, then);
         });
         self.getattr(turn, caller, fid, then);
+    }
+
+    /// Sets attributes of a file that was never written to: it gets objects first, by an open. They
+    /// hold its size.
+    fn make_objects_and_set(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        changes: Changes,
+        done: Done<Attr>,
+    ) {
+        let args = OpenArgs { flags: OpenFlags::WRITE, mode: 0, umask: 0 };
+        let then: Done<OpenFile> = Box::new(move |client, turn, opened| {
+            let open = match opened {
+                Ok(open) if !open.layout.components.is_empty() => open,
+                Ok(open) => {
+                    let then: Done<()> = Box::new(move |client, turn, _| {
+                        let error = ClientError::Layout("it has no objects".to_owned());
+                        done(client, turn, Err(error));
+                    });
+                    return client.close(turn, caller, open, None, then);
+                }
+                Err(error) => return done(client, turn, Err(error)),
+            };
+            let then: Done<()> = Box::new(move |client, turn, closed| match closed {
+                Ok(()) => client.set_attributes(turn, caller, fid, changes, done),
+                Err(error) => done(client, turn, Err(error)),
+            });
+            client.close(turn, caller, open, None, then);
+        });
+        self.open(turn, caller, fid, args, then);
     }
 
     /// Sets attributes at the metadata server.
@@ -166,6 +207,11 @@ fn check_owner(attr: &Attr, caller: &Caller, changes: &Changes) -> Outcome<()> {
 /// The capability to act as the owner of any file.
 const CAP_FOWNER: u32 = 1 << 3;
 
+/// Whether a size is to be set that an empty file does not have, and that a file can have.
+fn grows(changes: &Changes) -> bool {
+    changes.size.is_some_and(|size| size > 0 && i64::try_from(size).is_ok())
+}
+
 /// The layout of a file whose objects are to be changed.
 fn layout_for(attr: &Attr, changes: &Changes) -> Outcome<FileLayout> {
     let Some(size) = changes.size else {
@@ -209,6 +255,7 @@ fn record(fid: Fid, changes: &Changes, now: i64) -> SetattrRecord {
     }
     if let Some(size) = changes.size {
         valid |= AttrFlags::SIZE | AttrFlags::MTIME;
+        valid.set(AttrFlags::OVERRIDE, changes.open);
         record.size = size;
         record.bias = Bias::DATA_MODIFIED;
     }

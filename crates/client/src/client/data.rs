@@ -305,7 +305,8 @@ impl Client {
                         if let Some(Io { work: Work::Read { offset, data, present, .. }, .. }) =
                             client.ios.get_mut(io)
                         {
-                            if let Some(missing) = run.first_behind(bytes.len() as u64) {
+                            let certain = bytes.len() - padding(&bytes);
+                            if let Some(missing) = run.first_behind(certain as u64) {
                                 *present = (*present).min(missing - *offset);
                             }
                             scatter(&run, &bytes, *offset, data);
@@ -593,6 +594,15 @@ impl Caller {
     }
 }
 
+/// How many bytes at the end of what a server sent may be behind the end of the object: it sends
+/// whole pages, filled with zeros [OST-13].
+fn padding(bytes: &[u8]) -> usize {
+    bytes.iter().rev().take(PAGE).take_while(|byte| **byte == 0).count()
+}
+
+/// Bytes of a server's page.
+const PAGE: usize = 4096;
+
 /// How many bytes of a range have a place, without a gap from its start.
 fn covered_from(layout: &FileLayout, offset: u64, len: u64) -> u64 {
     let mut at = offset;
@@ -716,6 +726,12 @@ mod tests {
             }
             prop_assert_eq!(back, bytes);
         }
+    }
+
+    #[test]
+    fn zeros_at_the_end_are_not_certain() {
+        assert_eq!((padding(b""), padding(b"a"), padding(b"a\0\0")), (0, 0, 2));
+        assert_eq!(padding(&[0; 5000]), PAGE);
     }
 
     #[test]
