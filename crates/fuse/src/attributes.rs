@@ -8,7 +8,6 @@ use lustrine_client::Attr;
 use lustrine_fswire::mdt::XattrFlags;
 
 use crate::reply::Asked;
-use crate::requester::Requester;
 use crate::server::Server;
 
 /// The start of the names that users may choose.
@@ -125,7 +124,7 @@ impl Server {
         self.shared.post(move |client, turn| {
             let done = asked.done(move |asked, _, _, attr: Attr| {
                 asked.shared.nodes().seen(&attr);
-                match may(&requester, &attr, asks) {
+                match requester.may(&attr, asks) {
                     true => asked.ok(),
                     false => asked.fail(Errno::EACCES),
                 }
@@ -137,43 +136,3 @@ impl Server {
 
 /// The bit of CAP_SYS_ADMIN.
 const CAP_SYS_ADMIN: u32 = 21;
-
-/// Whether permissions allow what is asked for: 4 to read, 2 to write, 1 to execute or search.
-pub(crate) fn may(requester: &Requester, attr: &Attr, asks: u32) -> bool {
-    if requester.overrides_permissions() {
-        // To execute a file, somebody must have the right to.
-        return attr.is_dir() || asks & 1 == 0 || attr.mode & 0o111 != 0;
-    }
-    let shift = match () {
-        () if requester.uid == attr.uid => 6,
-        () if requester.is_in(attr.gid) => 3,
-        () => 0,
-    };
-    asks & !(attr.mode >> shift) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_class_that_applies_decides() {
-        let owner = Requester { uid: 1, gid: 9, ..Requester::default() };
-        let group = Requester { uid: 2, gid: 7, ..Requester::default() };
-        let other = Requester { uid: 3, gid: 8, ..Requester::default() };
-        let attr = Attr { mode: 0o100_417, uid: 1, gid: 7, ..Attr::default() };
-        assert!(may(&owner, &attr, 4) && !may(&owner, &attr, 1));
-        assert!(may(&group, &attr, 1) && !may(&group, &attr, 4));
-        assert!(may(&other, &attr, 7) && may(&other, &attr, 0));
-    }
-
-    #[test]
-    fn the_superuser_executes_what_somebody_may_execute() {
-        let root = Requester::of(0, 0, 0);
-        let file = |mode| Attr { mode, uid: 1, ..Attr::default() };
-        assert!(may(&root, &file(0o100_000), 6));
-        assert!(!may(&root, &file(0o100_644), 1));
-        assert!(may(&root, &file(0o100_010), 1));
-        assert!(may(&root, &file(0o040_000), 7));
-    }
-}

@@ -16,7 +16,8 @@
 //! fn mount(node: &lustrine_node::Node) -> Result<(), Box<dyn std::error::Error>> {
 //!     let url: FsUrl = "lustre://10.0.0.9@tcp/lustre".parse()?;
 //!     let files = FileSystem::mount(node, &url, &MountOptions::default())?;
-//!     let mut mount = Mount::start(files, &url.to_string(), Path::new("/mnt"), &Options::default())?;
+//!     let options = Options::default();
+//!     let mut mount = Mount::start(files, &url.to_string(), Path::new("/mnt"), &options)?;
 //!     mount.wait();
 //!     mount.finish()?;
 //!     Ok(())

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lustrine_client::Caller;
+use lustrine_client::{Attr, Caller};
 
 /// What a process may do, as `/proc/PID/status` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,21 @@ impl Requester {
     /// Whether the process may read and write all files, and search all directories.
     pub(crate) fn overrides_permissions(&self) -> bool {
         self.capabilities & 1 << CAP_DAC_OVERRIDE != 0
+    }
+
+    /// Whether the permissions of a file allow what is asked for: 4 to read, 2 to write, 1 to
+    /// execute or search. Access control lists are not considered.
+    pub(crate) fn may(&self, attr: &Attr, asks: u32) -> bool {
+        if self.overrides_permissions() {
+            // To execute a file, somebody must have the right to.
+            return attr.is_dir() || asks & 1 == 0 || attr.mode & 0o111 != 0;
+        }
+        let shift = match () {
+            () if self.uid == attr.uid => 6,
+            () if self.is_in(attr.gid) => 3,
+            () => 0,
+        };
+        asks & !(attr.mode >> shift) == 0
     }
 
     /// As the servers are to see it, for an operation on files of these groups: a request has room
@@ -109,5 +124,26 @@ mod tests {
         let root = Requester::of(0, 0, 0);
         assert!(root.overrides_permissions() && root.groups.is_empty());
         assert!(!Requester::of(0, 1000, 1000).overrides_permissions());
+    }
+
+    #[test]
+    fn the_first_class_that_applies_decides() {
+        let owner = Requester { uid: 1, gid: 9, ..Requester::default() };
+        let group = Requester { uid: 2, gid: 7, ..Requester::default() };
+        let other = Requester { uid: 3, gid: 8, ..Requester::default() };
+        let attr = Attr { mode: 0o100_417, uid: 1, gid: 7, ..Attr::default() };
+        assert!(owner.may(&attr, 4) && !owner.may(&attr, 1));
+        assert!(group.may(&attr, 1) && !group.may(&attr, 4));
+        assert!(other.may(&attr, 7) && other.may(&attr, 0));
+    }
+
+    #[test]
+    fn the_superuser_executes_what_somebody_may_execute() {
+        let root = Requester::of(0, 0, 0);
+        let file = |mode| Attr { mode, uid: 1, ..Attr::default() };
+        assert!(root.may(&file(0o100_000), 6));
+        assert!(!root.may(&file(0o100_644), 1));
+        assert!(root.may(&file(0o100_010), 1));
+        assert!(root.may(&file(0o040_000), 7));
     }
 }

@@ -15,7 +15,6 @@ use fuser::{
 };
 use lustrine_client::{Attr, Changes, SetTime};
 
-use crate::attributes::may;
 use crate::convert::seconds;
 use crate::options::Locks;
 use crate::reply::Asked;
@@ -466,7 +465,7 @@ fn times_allowed(requester: &Requester, attr: &Attr, touches: bool) -> Result<u3
     let owns = requester.uid == attr.uid || requester.capabilities & CAP_FOWNER != 0;
     match (owns, touches) {
         (true, _) => Ok(0),
-        (false, true) if may(requester, attr, 2) => Ok(CAP_FOWNER),
+        (false, true) if requester.may(attr, 2) => Ok(CAP_FOWNER),
         (false, true) => Err(Errno::EACCES),
         (false, false) => Err(Errno::EPERM),
     }

@@ -42,7 +42,8 @@ struct Handles {
 pub(crate) struct OpenedFile {
     /// Its FID.
     pub(crate) fid: Fid,
-    /// Who opened it. Data are read and written in this user's name, also for a process that the file was handed to.
+    /// Who opened it. Data are read and written in this user's name, also for a process that the
+    /// file was handed to.
     pub(crate) caller: Caller,
     state: Mutex<FileState>,
 }

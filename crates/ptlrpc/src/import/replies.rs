@@ -67,8 +67,8 @@ impl Import {
             return self.bad_reply(now, xids, key);
         }
         self.observe(now, key, &body);
-        // A request that the server refuses because it has lost the connection is sent again with its
-        // xid: no `last_xid` may say meanwhile that it was answered [RPC-13].
+        // A request that the server refuses because it has lost the connection is sent again with
+        // its xid: no `last_xid` may say meanwhile that it was answered [RPC-13].
         if !self.requests[key].replaying && !lost(body.status) {
             let xid = self.requests[key].xid;
             self.unanswered.remove(&xid);
