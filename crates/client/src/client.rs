@@ -163,7 +163,7 @@ pub struct Client {
     mdts: BTreeMap<u32, ImportKey>,
     osts: BTreeMap<u32, ImportKey>,
     fids: Fids,
-    /// Open files, by the calls that opened them, until their closes are committed.
+    /// Open files, by the calls that opened them, until they are closed and committed.
     opens: BTreeMap<u64, Open>,
     /// Operations on several objects.
     ios: SlotMap<IoKey, Io>,

@@ -77,6 +77,7 @@ pub(crate) fn malformed(text: &str) -> ClientError {
 /// The error numbers of Linux that this crate uses.
 pub(crate) mod errno {
     pub(crate) const EPERM: i32 = 1;
+    pub(crate) const EACCES: i32 = 13;
     pub(crate) const ENOENT: i32 = 2;
     pub(crate) const EINTR: i32 = 4;
     pub(crate) const EIO: i32 = 5;

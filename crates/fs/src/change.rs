@@ -1,8 +1,8 @@
 //! Changes of files that exist: attributes, names, extended attributes.
 
-use lustrine_client::{Attr, Changes, Client, ClientError, FileLayout, OpenArgs};
+use lustrine_client::{Attr, Changes, FileLayout};
 use lustrine_fswire::fid::Fid;
-use lustrine_fswire::mdt::{OpenFlags, XattrFlags};
+use lustrine_fswire::mdt::XattrFlags;
 
 use crate::error::FsError;
 use crate::mount::FileSystem;
@@ -36,7 +36,6 @@ impl FileSystem {
     /// # Errors
     /// When the file does not have it, or the server refuses.
     pub fn getxattr(&self, attr: &Attr, name: &[u8]) -> Result<Vec<u8>, FsError> {
-        self.check_user_xattr(attr, name, OpenFlags::READ)?;
         let (caller, fid, name) = (self.caller, attr.fid, name.to_vec());
         self.ask(move |client, turn, done| client.getxattr(turn, caller, fid, &name, done))
     }
@@ -55,7 +54,6 @@ impl FileSystem {
     /// # Errors
     /// When the server refuses, or the value has more than 65,536 bytes.
     pub fn setxattr(&self, attr: &Attr, name: &[u8], value: &[u8]) -> Result<(), FsError> {
-        self.check_user_xattr(attr, name, OpenFlags::WRITE)?;
         let (caller, fid, name, value) = (self.caller, attr.fid, name.to_vec(), value.to_vec());
         let flags = XattrFlags::empty();
         self.ask(move |client, turn, done| {
@@ -68,41 +66,8 @@ impl FileSystem {
     /// # Errors
     /// When the file does not have it, or the server refuses.
     pub fn removexattr(&self, attr: &Attr, name: &[u8]) -> Result<(), FsError> {
-        self.check_user_xattr(attr, name, OpenFlags::WRITE)?;
         let (caller, fid, name) = (self.caller, attr.fid, name.to_vec());
         self.ask(move |client, turn, done| client.removexattr(turn, caller, fid, &name, done))
-    }
-
-    /// Servers do not check whether a user may read or write a file whose `user.` attributes the
-    /// user asks for or sets: kernel clients do so [MDT-24]. Here an open has the server check it;
-    /// a directory, which cannot be opened to be written, is judged by its permissions.
-    fn check_user_xattr(&self, attr: &Attr, name: &[u8], flags: OpenFlags) -> Result<(), FsError> {
-        let caller = self.caller;
-        if caller.capabilities & CAP_DAC_OVERRIDE != 0 || !name.starts_with(b"user.") {
-            return Ok(());
-        }
-        // Others than files and directories have none.
-        if !attr.is_file() && !attr.is_dir() {
-            return Err(ClientError::Errno(EPERM).into());
-        }
-        if attr.is_dir() && flags == OpenFlags::WRITE {
-            let shift = match (caller.uid == attr.uid, caller.gid == attr.gid) {
-                (true, _) => 6,
-                (false, true) => 3,
-                (false, false) => 0,
-            };
-            return match attr.mode >> shift & 2 {
-                0 => Err(ClientError::Errno(EACCES).into()),
-                _ => Ok(()),
-            };
-        }
-        let args = OpenArgs { flags, mode: 0, umask: 0 };
-        let fid = attr.fid;
-        let open =
-            self.ask(move |client, turn, done| client.open(turn, caller, fid, args, done))?;
-        self.ask(move |client: &mut Client, turn, done| {
-            client.close(turn, caller, open, None, done);
-        })
     }
 
     /// Has the metadata server of a file commit all that it has done so far.
@@ -127,8 +92,3 @@ impl FileSystem {
         self.ask(move |client, turn, done| client.fsync(turn, caller, fid, &layout, done))
     }
 }
-
-/// The capability to read and write all files.
-const CAP_DAC_OVERRIDE: u32 = 1 << 1;
-const EPERM: i32 = 1;
-const EACCES: i32 = 13;

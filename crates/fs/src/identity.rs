@@ -10,21 +10,46 @@ use crate::error::FsError;
 /// The user of this process, as the machine outside of containers knows it: a container may show
 /// another number, with which the servers would take it for another user.
 pub(crate) fn caller() -> Caller {
-    let uid = rustix::process::geteuid().as_raw();
-    let gid = rustix::process::getegid().as_raw();
-    let outer_uid = outer("/proc/self/uid_map", uid);
+    let ids = IdMaps::of_this_process();
+    let outer_uid = ids.user(rustix::process::geteuid().as_raw());
     Caller {
         uid: outer_uid,
-        gid: outer("/proc/self/gid_map", gid),
+        gid: ids.group(rustix::process::getegid().as_raw()),
         suppgid: u32::MAX,
         // The superuser of a container has no rights outside of it.
         capabilities: if outer_uid == 0 { u32::MAX } else { 0 },
     }
 }
 
-/// The number of a user or group outside of a user namespace.
-fn outer(map: &str, id: u32) -> u32 {
-    fs::read_to_string(map).ok().and_then(|map| mapped(&map, id)).unwrap_or(id)
+/// The numbers that users and groups of this process's user namespace have outside of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdMaps {
+    users: String,
+    groups: String,
+}
+
+impl IdMaps {
+    /// Those of this process. Without `/proc` all numbers stay as they are.
+    pub fn of_this_process() -> IdMaps {
+        let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
+        IdMaps { users: read("/proc/self/uid_map"), groups: read("/proc/self/gid_map") }
+    }
+
+    /// The number of a user outside.
+    pub fn user(&self, uid: u32) -> u32 {
+        mapped(&self.users, uid).unwrap_or(uid)
+    }
+
+    /// The number of a group outside.
+    pub fn group(&self, gid: u32) -> u32 {
+        mapped(&self.groups, gid).unwrap_or(gid)
+    }
+
+    /// Whether this is the namespace of the system, in which all numbers are the same.
+    pub fn are_the_systems(&self) -> bool {
+        let numbers: Vec<&str> = self.users.split_whitespace().collect();
+        numbers == ["0", "0", "4294967295"]
+    }
 }
 
 /// A line of the map has the first number inside, the first one outside, and how many there are.

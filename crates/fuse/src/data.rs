@@ -119,7 +119,7 @@ impl Server {
             let layout = file.state().layout.clone();
             let (caller, fid) = (file.caller, file.fid);
             let shared = Arc::clone(&asked.shared);
-            let done = move |client: &mut Client, turn: &mut Turn<'_>, read: Outcome<_>| {
+            let done = move |_: &mut Client, _: &mut Turn<'_>, read: Outcome<_>| {
                 match read {
                     Ok((data, layout)) => {
                         if let Some(layout) = layout {
@@ -130,7 +130,7 @@ impl Server {
                     }
                     Err(error) => asked.fail_with(&error),
                 }
-                shared.data_done(client, turn, bytes);
+                shared.data_done(bytes);
             };
             client.read_to_end(turn, caller, fid, &layout, (offset, len), Box::new(done));
         };
@@ -139,7 +139,6 @@ impl Server {
 
     pub(crate) fn write_file(
         &self,
-        number: INodeNo,
         handle: FileHandle,
         (offset, data): (u64, &[u8]),
         (write_flags, flags): (WriteFlags, OpenFlags),
@@ -151,23 +150,10 @@ impl Server {
         let append = flags.0 & O_APPEND != 0 && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let bytes = data.len() as u64;
         let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let mode = self.shared.nodes().get(number.0).map_or(0, |node| node.mode);
-        let cleared = kills.then(|| without_ids(mode)).flatten();
         let write = Write { file, offset, data: data.to_vec(), append, asked };
-        let job = move |client: &mut Client, turn: &mut Turn<'_>| {
-            let Some(mode) = cleared else { return write.start(client, turn) };
-            let changes = Changes { mode: Some(mode), ..Changes::default() };
-            let fid = write.file.fid;
-            let then = move |client: &mut Client, turn: &mut Turn<'_>, set: Outcome<Attr>| match set
-            {
-                Ok(attr) => {
-                    write.asked.shared.nodes().seen(&attr);
-                    write.start(client, turn);
-                }
-                Err(error) => write.end(client, turn, Err(errno(&error))),
-            };
-            // The writer need not be the owner.
-            client.set_attributes(turn, Caller::ROOT, fid, changes, Box::new(then));
+        let job = move |client: &mut Client, turn: &mut Turn<'_>| match kills {
+            true => write.clear_ids(client, turn),
+            false => write.start(client, turn),
         };
         self.shared.post_with_data(bytes, Box::new(job));
     }
@@ -200,6 +186,27 @@ impl Server {
 }
 
 impl Write {
+    /// Takes the rights of the owner and the group away that the file gives to who executes it. The
+    /// permissions are those of now: another client may have changed them.
+    fn clear_ids(self, client: &mut Client, turn: &mut Turn<'_>) {
+        let (caller, fid) = (self.file.caller, self.file.fid);
+        let then = move |client: &mut Client, turn: &mut Turn<'_>, attr: Outcome<Attr>| {
+            let mode = match attr.map(|attr| without_ids(attr.mode)) {
+                Ok(Some(mode)) => mode,
+                Ok(None) => return self.start(client, turn),
+                Err(error) => return self.end(Err(errno(&error))),
+            };
+            let changes = Changes { mode: Some(mode), clears_ids: true, ..Changes::default() };
+            let then = move |client: &mut Client, turn: &mut Turn<'_>, set: Outcome<Attr>| match set
+            {
+                Ok(_) => self.start(client, turn),
+                Err(error) => self.end(Err(errno(&error))),
+            };
+            client.set_attributes(turn, caller, fid, changes, Box::new(then));
+        };
+        client.getattr(turn, caller, fid, Box::new(then));
+    }
+
     /// Finds out where it goes, and whether the file has objects there.
     fn start(self, client: &mut Client, turn: &mut Turn<'_>) {
         self.asked.shared.nodes().set_mtime(self.file.fid, None);
@@ -212,7 +219,7 @@ impl Write {
                 let offset = attr.size.unwrap_or(0);
                 Write { offset, ..self }.place(client, turn);
             }
-            Err(error) => self.end(client, turn, Err(errno(&error))),
+            Err(error) => self.end(Err(errno(&error))),
         };
         client.stat(turn, caller, fid, Box::new(then));
     }
@@ -232,7 +239,7 @@ impl Write {
                     newer(&self.file, layout.clone());
                     self.send(client, turn, &layout);
                 }
-                Err(error) => self.end(client, turn, Err(errno(&error))),
+                Err(error) => self.end(Err(errno(&error))),
             };
         client.instantiate(turn, caller, fid, range, Box::new(then));
     }
@@ -241,35 +248,29 @@ impl Write {
         let (caller, fid, offset) = (self.file.caller, self.file.fid, self.offset);
         let data = std::mem::take(&mut self.data);
         let len = data.len() as u64;
-        let then = move |client: &mut Client, turn: &mut Turn<'_>, done: Outcome<()>| match done {
+        let then = move |_: &mut Client, _: &mut Turn<'_>, done: Outcome<()>| match done {
             Ok(()) => {
                 self.file.state().written = Some(seconds(SystemTime::now()));
-                self.finish(client, turn, len, Ok(len as u32));
+                self.finish(len, Ok(len as u32));
             }
-            Err(error) => self.finish(client, turn, len, Err(errno(&error))),
+            Err(error) => self.finish(len, Err(errno(&error))),
         };
         client.write(turn, caller, fid, layout, (offset, &data), Box::new(then));
     }
 
     /// Ends before the data were sent.
-    fn end(self, client: &mut Client, turn: &mut Turn<'_>, outcome: Result<u32, Errno>) {
+    fn end(self, outcome: Result<u32, Errno>) {
         let len = self.data.len() as u64;
-        self.finish(client, turn, len, outcome);
+        self.finish(len, outcome);
     }
 
-    fn finish(
-        self,
-        client: &mut Client,
-        turn: &mut Turn<'_>,
-        bytes: u64,
-        outcome: Result<u32, Errno>,
-    ) {
+    fn finish(self, bytes: u64, outcome: Result<u32, Errno>) {
         let shared = Arc::clone(&self.asked.shared);
         match outcome {
             Ok(written) => self.asked.written(written),
             Err(error) => self.asked.fail(error),
         }
-        shared.data_done(client, turn, bytes);
+        shared.data_done(bytes);
     }
 }
 
@@ -329,6 +330,9 @@ fn close(
         let state = file.state();
         let mut open = state.open.clone();
         let now = seconds(SystemTime::now());
+        // What a program has set is not changed back to what was at the open.
+        let set = shared.nodes().atime_set(file.fid);
+        open.attr.atime = set.unwrap_or(open.attr.atime);
         let atime = state.read.then(|| shared.atime.after_read(&open.attr, now)).flatten();
         open.attr.atime = atime.unwrap_or(open.attr.atime);
         open

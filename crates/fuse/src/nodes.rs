@@ -21,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) striped: bool,
     /// The modification time that a program has set since the last write, in seconds since 1970.
     pub(crate) set_mtime: Option<i64>,
+    /// The time of the last access that a program has set.
+    set_atime: Option<i64>,
     /// References of the kernel, which it gives back with FORGET.
     lookups: u64,
 }
@@ -49,6 +51,7 @@ impl Nodes {
             mode: 0o040_755,
             striped: false,
             set_mtime: None,
+            set_atime: None,
             lookups: 1,
         };
         Nodes { by_number: BTreeMap::from([(ROOT, node)]), by_fid: BTreeMap::from([(root, ROOT)]) }
@@ -75,6 +78,7 @@ impl Nodes {
             mode: attr.mode,
             striped: false,
             set_mtime: None,
+            set_atime: None,
             lookups: 0,
         });
         node.lookups = node.lookups.saturating_add(1);
@@ -107,6 +111,24 @@ impl Nodes {
         if let Some(node) = number.and_then(|number| self.by_number.get_mut(number)) {
             node.set_mtime = mtime;
         }
+    }
+
+    /// Notes the time of the last access that a program has set.
+    pub(crate) fn set_atime(&mut self, fid: Fid, atime: i64) {
+        let number = self.by_fid.get(&fid);
+        if let Some(node) = number.and_then(|number| self.by_number.get_mut(number)) {
+            node.set_atime = Some(atime);
+        }
+    }
+
+    /// The time of the last access that a program has set.
+    pub(crate) fn atime_set(&self, fid: Fid) -> Option<i64> {
+        self.number_of(fid).and_then(|number| self.get(number)).and_then(|node| node.set_atime)
+    }
+
+    /// The number by which the kernel knows a file, if it does.
+    pub(crate) fn number_of(&self, fid: Fid) -> Option<u64> {
+        self.by_fid.get(&fid).copied()
     }
 
     /// The modification time that a program has set since the last write.

@@ -72,11 +72,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "defaults",
     "auto",
     "noauto",
-    "user",
     "nouser",
-    "users",
-    "owner",
-    "group",
     "_netdev",
     "nofail",
     // Writes are synchronous.
@@ -151,6 +147,9 @@ impl Options {
             "nodev" => self.dev = false,
             "exec" => self.exec = true,
             "noexec" => self.exec = false,
+            // As mount(8) has it: what such a user mounts gives no rights.
+            "user" | "users" => (self.suid, self.dev, self.exec) = (false, false, false),
+            "owner" | "group" => (self.suid, self.dev) = (false, false),
             _ if WITHOUT_EFFECT.contains(&name) => {}
             _ if name.starts_with("x-") || name.starts_with("X-") => {}
             _ if name.starts_with("comment=") => {}
@@ -188,6 +187,8 @@ mod tests {
         assert!(options.read_only && !options.user_xattr && !options.suid && !options.dev);
         assert_eq!((options.locks, options.atime), (Locks::Refused, AtimeRule::Never));
         assert_eq!(applied("ro,rw,,noatime,relatime"), Ok(plain));
+        let users = applied("users,exec").expect("all known");
+        assert!(!users.suid && !users.dev && users.exec);
     }
 
     #[test]

@@ -110,9 +110,13 @@ impl Asked<ReplyAttr> {
     pub(crate) fn attributes(self, caller: Caller) -> Done<Attr> {
         self.done(move |asked, client, turn, attr| {
             let whole = asked.done(|asked, _, _, attr: Attr| {
-                asked.shared.nodes().seen(&attr);
+                let number = {
+                    let mut nodes = asked.shared.nodes();
+                    nodes.seen(&attr);
+                    nodes.number_of(attr.fid).unwrap_or(attr.fid.inode())
+                };
                 let (reply, _ticket) = asked.into_reply();
-                reply.attr(&NOT_CACHED, &file_attr(&attr, attr.fid.inode()));
+                reply.attr(&NOT_CACHED, &file_attr(&attr, number));
             });
             client.complete(turn, caller, attr, whole);
         })

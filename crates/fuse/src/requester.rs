@@ -3,6 +3,7 @@
 use std::fs;
 
 use lustrine_client::{Attr, Caller};
+use lustrine_fs::IdMaps;
 
 /// What a process may do, as `/proc/PID/status` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,22 +19,27 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
-    /// The process `pid`, which asks with this user and group.
+    /// The process `pid`, which asks with this user and group, as the servers are to know them.
     ///
-    /// A process that cannot be seen, because it has ended or is in a PID namespace outside of
-    /// this one, has no supplementary groups, and capabilities only if it is the superuser's.
-    pub(crate) fn of(pid: u32, uid: u32, gid: u32) -> Requester {
-        let status = match pid {
-            0 => None,
-            pid => fs::read_to_string(format!("/proc/{pid}/status")).ok(),
-        };
-        match status.as_deref().and_then(parse) {
-            Some((capabilities, groups)) => Requester { uid, gid, capabilities, groups },
-            None => {
-                let capabilities = if uid == 0 { u32::MAX } else { 0 };
-                Requester { uid, gid, capabilities, groups: Vec::new() }
-            }
+    /// The kernel names the user of the file access; `/proc` shows the process. Where they differ,
+    /// as in access(2) of a set-user-ID program, capabilities and supplementary groups are another
+    /// user's, and are left out. So are capabilities of a process in another user namespace, where
+    /// anyone can have them all, and everything of a process that cannot be seen because it has
+    /// ended or is in a PID namespace outside of this one.
+    pub(crate) fn of(ids: &IdMaps, pid: u32, uid: u32, gid: u32) -> Requester {
+        let mut requester =
+            Requester { uid: ids.user(uid), gid: ids.group(gid), ..Requester::default() };
+        let Some(process) = Process::seen(pid) else { return requester };
+        if (process.uid, process.gid) != (uid, gid) {
+            return requester;
         }
+        requester.groups = process.groups.iter().map(|group| ids.group(*group)).collect();
+        // The superuser of a container has no rights outside of it.
+        let has_rights = ids.are_the_systems() || requester.uid == 0;
+        if has_rights && process.in_this_namespace {
+            requester.capabilities = process.capabilities;
+        }
+        requester
     }
 
     /// Whether the process is in a group.
@@ -77,34 +83,80 @@ impl Requester {
 /// The bit of CAP_DAC_OVERRIDE.
 const CAP_DAC_OVERRIDE: u32 = 1;
 
-/// Effective capabilities and supplementary groups.
-fn parse(status: &str) -> Option<(u32, Vec<u32>)> {
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    let capabilities = u64::from_str_radix(field("CapEff:")?.trim(), 16).ok()?;
-    let groups = field("Groups:")?.split_whitespace().map(str::parse);
-    // The servers know the first 32 capabilities; those of files are among them.
-    Some((capabilities as u32, groups.collect::<Result<_, _>>().ok()?))
+/// A process as `/proc` shows it.
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    /// The user and the group of its file accesses.
+    uid: u32,
+    gid: u32,
+    capabilities: u32,
+    groups: Vec<u32>,
+    /// Whether it is in the user namespace of this process.
+    in_this_namespace: bool,
+}
+
+impl Process {
+    fn seen(pid: u32) -> Option<Process> {
+        if pid == 0 {
+            return None;
+        }
+        // The name of the process may be anything.
+        let status = fs::read(format!("/proc/{pid}/status")).ok()?;
+        let mut process = Process::parse(&String::from_utf8_lossy(&status))?;
+        let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/user"));
+        process.in_this_namespace = match (namespace(&pid.to_string()), namespace("self")) {
+            (Ok(theirs), Ok(ours)) => theirs == ours,
+            _ => false,
+        };
+        Some(process)
+    }
+
+    /// Reads `/proc/PID/status`; the namespace is not there.
+    fn parse(status: &str) -> Option<Process> {
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let numbers = |name: &str| -> Option<Vec<u32>> {
+            field(name)?.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()
+        };
+        // Real, effective, saved, and that of file accesses.
+        let ([.., uid], [.., gid]) = (&numbers("Uid:")?[..], &numbers("Gid:")?[..]) else {
+            return None;
+        };
+        let capabilities = u64::from_str_radix(field("CapEff:")?.trim(), 16).ok()?;
+        Some(Process {
+            uid: *uid,
+            gid: *gid,
+            // The servers know the first 32 capabilities; those of files are among them.
+            capabilities: capabilities as u32,
+            groups: numbers("Groups:")?,
+            in_this_namespace: false,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const STATUS: &str = "Name:\tbash\nUid:\t1000\t1000\t1000\t1000\nGroups:\t4 24 1000 \n\
-                          CapInh:\t0000000000000000\nCapEff:\t000001ff00000003\n";
+    const STATUS: &str = "Name:\tbash\nUid:\t1000\t1001\t1000\t1002\nGid:\t7\t7\t7\t8\n\
+                          Groups:\t4 24 1000 \nCapInh:\t0000000000000000\n\
+                          CapEff:\t000001ff00000003\n";
 
     #[test]
     fn groups_and_capabilities_are_read() {
-        assert_eq!(parse(STATUS), Some((3, vec![4, 24, 1000])));
-        assert_eq!(parse("Groups:\t\nCapEff:\t0\n"), Some((0, vec![])));
-        assert_eq!(parse("Groups:\t1\n"), None);
-        assert_eq!(parse("Groups:\tx\nCapEff:\t0\n"), None);
+        let process = Process::parse(STATUS).expect("it is whole");
+        assert_eq!((process.uid, process.gid, process.capabilities), (1002, 8, 3));
+        assert_eq!(process.groups, [4, 24, 1000]);
+        assert!(!process.in_this_namespace);
+        for part in ["Uid:", "Gid:", "Groups:", "CapEff:"] {
+            assert_eq!(Process::parse(&STATUS.replace(part, "x")), None, "{part}");
+        }
+        assert_eq!(Process::parse(&STATUS.replace("24", "x")), None);
     }
 
     #[test]
     fn the_group_that_matters_is_sent() {
-        let (capabilities, groups) = parse(STATUS).expect("it is whole");
-        let requester = Requester { uid: 1000, gid: 1000, capabilities, groups };
+        let groups = vec![4, 24, 1000];
+        let requester = Requester { uid: 1000, gid: 1000, capabilities: 0, groups };
         assert_eq!(requester.caller(&[24]).suppgid, 24);
         assert_eq!(requester.caller(&[25, 4]).suppgid, 4);
         // It is sent as the group already, or the process is not in it.
@@ -114,16 +166,32 @@ mod tests {
     }
 
     #[test]
-    fn this_process_can_be_seen() {
-        let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
-        assert!(parse(&status).is_some());
+    fn this_process_is_seen_whole() {
+        let process = Process::seen(std::process::id()).expect("Linux has it");
+        assert!(process.in_this_namespace);
+        let (uid, gid) = (process.uid, process.gid);
+        let ids = IdMaps::of_this_process();
+        let requester = Requester::of(&ids, std::process::id(), uid, gid);
+        assert_eq!(requester.groups.len(), process.groups.len());
+        if ids.are_the_systems() {
+            assert_eq!(requester.capabilities, process.capabilities);
+        }
+    }
+
+    /// access(2) of a set-user-ID program: the user is the one who started it.
+    #[test]
+    fn rights_of_another_user_are_left_out() {
+        let ids = IdMaps::of_this_process();
+        let process = Process::seen(std::process::id()).expect("Linux has it");
+        let other = Requester::of(&ids, std::process::id(), process.uid + 1, process.gid);
+        assert_eq!((other.capabilities, other.groups), (0, vec![]));
     }
 
     #[test]
-    fn a_process_that_cannot_be_seen_has_no_groups() {
-        let root = Requester::of(0, 0, 0);
-        assert!(root.overrides_permissions() && root.groups.is_empty());
-        assert!(!Requester::of(0, 1000, 1000).overrides_permissions());
+    fn a_process_that_cannot_be_seen_has_no_rights() {
+        let ids = IdMaps::of_this_process();
+        let unseen = Requester::of(&ids, 0, 0, 0);
+        assert!(!unseen.overrides_permissions() && unseen.groups.is_empty());
     }
 
     #[test]
@@ -139,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_superuser_executes_what_somebody_may_execute() {
-        let root = Requester::of(0, 0, 0);
+        let root = Requester { capabilities: u32::MAX, ..Requester::default() };
         let file = |mode| Attr { mode, uid: 1, ..Attr::default() };
         assert!(root.may(&file(0o100_000), 6));
         assert!(!root.may(&file(0o100_644), 1));

@@ -13,7 +13,7 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
     WriteFlags,
 };
-use lustrine_client::{Attr, Changes, SetTime};
+use lustrine_client::{Attr, Changes, Done, SetTime};
 
 use crate::convert::seconds;
 use crate::options::Locks;
@@ -119,34 +119,50 @@ impl Filesystem for Server {
         };
         let open = handle.is_some();
         let (set_atime, set_mtime) = (atime.map(at), mtime.map(at));
-        let changes = Changes { mode, uid, gid, size, atime: set_atime, mtime: set_mtime, open };
-        let groups: Vec<u32> = [Some(node.gid), gid].into_iter().flatten().collect();
+        let changes = Changes {
+            mode,
+            clears_ids: false,
+            uid,
+            gid,
+            size,
+            atime: set_atime,
+            mtime: set_mtime,
+            open,
+        };
+        // The new group first: the owner of a file needs no right of its group.
+        let groups: Vec<u32> = [gid, Some(node.gid)].into_iter().flatten().collect();
         let requester = self.shared.requester(request);
         let mut caller = requester.caller(&groups);
-        match (size, mtime) {
-            (_, Some(TimeOrNow::SpecificTime(time))) => {
-                self.shared.nodes().set_mtime(node.fid, Some(seconds(time)));
+        let shared = Arc::clone(&self.shared);
+        let note_times = move || {
+            let mut nodes = shared.nodes();
+            match (size, mtime) {
+                (_, Some(TimeOrNow::SpecificTime(time))) => {
+                    nodes.set_mtime(node.fid, Some(seconds(time)));
+                }
+                (_, Some(TimeOrNow::Now)) | (Some(_), None) => nodes.set_mtime(node.fid, None),
+                (None, None) => {}
             }
-            (_, Some(TimeOrNow::Now)) | (Some(_), None) => {
-                self.shared.nodes().set_mtime(node.fid, None);
+            if let Some(SetTime::At(atime)) = set_atime {
+                nodes.set_atime(node.fid, atime);
             }
-            (None, None) => {}
-        }
+        };
         if atime.is_none() && mtime.is_none() {
             return self.shared.post(move |client, turn| {
-                let done = asked.attributes(caller);
+                let done = after_success(note_times, asked.attributes(caller));
                 client.set_attributes(turn, caller, node.fid, changes, done);
             });
         }
         // As kernel clients do: both times are set to now by all who may write the file.
-        let touches = matches!((atime, mtime), (Some(TimeOrNow::Now), Some(TimeOrNow::Now)));
+        let touches = matches!((atime, mtime), (Some(TimeOrNow::Now), Some(TimeOrNow::Now)))
+            && (mode, uid, gid, size) == (None, None, None, None);
         self.shared.post(move |client, turn| {
             let then = asked.done(move |asked, client, turn, attr: Attr| {
                 match times_allowed(&requester, &attr, touches) {
                     Ok(capability) => caller.capabilities |= capability,
                     Err(error) => return asked.fail(error),
                 }
-                let done = asked.attributes(caller);
+                let done = after_success(note_times, asked.attributes(caller));
                 client.set_attributes(turn, caller, attr.fid, changes, done);
             });
             client.getattr(turn, caller, node.fid, then);
@@ -322,7 +338,7 @@ impl Filesystem for Server {
     fn write(
         &self,
         _: &Request,
-        number: INodeNo,
+        _: INodeNo,
         handle: FileHandle,
         offset: u64,
         data: &[u8],
@@ -331,7 +347,7 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.write_file(number, handle, (offset, data), (write_flags, flags), reply);
+        self.write_file(handle, (offset, data), (write_flags, flags), reply);
     }
 
     fn release(
@@ -458,6 +474,16 @@ impl Server {
             client.unlink(turn, caller, dir.fid, &name, is_dir, asked.finish());
         });
     }
+}
+
+/// Calls `note` if an operation succeeds, before it is answered.
+fn after_success(note: impl FnOnce() + Send + 'static, done: Done<Attr>) -> Done<Attr> {
+    Box::new(move |client, turn, outcome| {
+        if outcome.is_ok() {
+            note();
+        }
+        done(client, turn, outcome);
+    })
 }
 
 /// Whether a process may set the times of a file, and the capability that it needs at the server.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fuser::{Errno, Request};
 use lustrine_client::{Attr, Caller, Client, DirEntry, FileLayout, OpenFile};
-use lustrine_fs::FileSystem;
+use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 
@@ -28,6 +28,7 @@ pub(crate) struct Shared {
     under_way: Mutex<usize>,
     ended: Condvar,
     pub(crate) atime: AtimeRule,
+    ids: IdMaps,
 }
 
 /// Files and directories that programs have open.
@@ -135,6 +136,7 @@ impl Shared {
             under_way: Mutex::new(0),
             ended: Condvar::new(),
             atime,
+            ids: IdMaps::of_this_process(),
         }
     }
 
@@ -182,10 +184,11 @@ impl Shared {
     }
 
     /// An operation with data is over: others may start.
-    pub(crate) fn data_done(&self, client: &mut Client, turn: &mut Turn<'_>, bytes: u64) {
+    pub(crate) fn data_done(&self, bytes: u64) {
         let ready = locked(&self.budget).give(bytes);
+        // Not called from here: one that fails at once would lead here again, and so on.
         for job in ready {
-            job(client, turn);
+            self.post(job);
         }
     }
 
@@ -246,7 +249,7 @@ impl Shared {
 
     /// The process that asks.
     pub(crate) fn requester(&self, request: &Request) -> Requester {
-        Requester::of(request.pid(), request.uid(), request.gid())
+        Requester::of(&self.ids, request.pid(), request.uid(), request.gid())
     }
 }
 

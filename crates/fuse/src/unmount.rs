@@ -26,8 +26,8 @@ pub fn unmount(dir: &Path, lazy: bool) -> Result<(), MountError> {
         Some(kind) => return Err(bad(format!("the file system there is {kind}, not lustrine"))),
         None => return Err(bad("no file system is mounted there".to_owned())),
     }
-    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    match rustix::mount::unmount(&place, flags) {
+    let lazily = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    match rustix::mount::unmount(&place, lazily | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
         Err(Errno::BUSY) => Err(bad(
             "programs use it; end them, or use --lazy (`fuser -vm DIR` shows them)".to_owned(),

@@ -205,17 +205,28 @@ fn serve(args: &MountArgs, plan: &Plan, detached: bool) -> Result<(), Failure> {
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     let node = super::fs::start_node(&plan.url, &args.node)?;
     let mut mount = mount(&node, args, plan)?;
-    if detached {
-        print(std::str::from_utf8(READY).expect("it is text"))?;
-        lustrine_sys::process::leave_output(log.as_ref())
-            .map_err(|error| format!("cannot leave the terminal: {error}"))?;
-        // Otherwise the directory it was started in could not be unmounted.
-        let _ = std::env::set_current_dir("/");
-    }
-    let stayed = stay(&mut mount, &signals, &plan.url);
+    let left = if detached { leave(log.as_ref()) } else { Ok(()) };
+    let stayed = match left {
+        Ok(()) => stay(&mut mount, &signals, &plan.url),
+        // Whoever waited for the mount has gone: it is not left behind.
+        Err(error) => {
+            let _ = mount.unmount();
+            Err(error)
+        }
+    };
     let finished = mount.finish().map_err(|error| Failure::from(error.to_string()));
     node.stop();
     stayed.and(finished)
+}
+
+/// Reports that the mount works, and leaves the terminal.
+fn leave(log: Option<&File>) -> Result<(), Failure> {
+    print(std::str::from_utf8(READY).expect("it is text"))?;
+    lustrine_sys::process::leave_output(log)
+        .map_err(|error| format!("cannot leave the terminal: {error}"))?;
+    // Otherwise the directory it was started in could not be unmounted.
+    let _ = std::env::set_current_dir("/");
+    Ok(())
 }
 
 fn mount(node: &Node, args: &MountArgs, plan: &Plan) -> Result<Mount, Failure> {

@@ -25,6 +25,9 @@ pub enum SetTime {
 pub struct Changes {
     /// Permissions: the lower 12 bits count.
     pub mode: Option<u32>,
+    /// The permissions lack the set-user-ID and set-group-ID bits because the file is written to:
+    /// the writer, who need not be the owner, may do this [MDT-25].
+    pub clears_ids: bool,
     /// The owner.
     pub uid: Option<u32>,
     /// The group.
@@ -66,10 +69,26 @@ impl Client {
                 false => self.set_at_mdt(turn, caller, fid, changes, done),
             };
         }
-        // Sizes and times are those of the objects too.
+        self.set_with_objects(turn, caller, fid, (changes, MakeObjects::Yes), done);
+    }
+
+    /// Sets attributes of which the objects have some too: sizes and times.
+    fn set_with_objects(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        (changes, make): (Changes, MakeObjects),
+        done: Done<Attr>,
+    ) {
         let then: Done<Attr> = Box::new(move |client, turn, attr| {
             let attr = match attr {
-                Ok(attr) if attr.is_file() && attr.layout.is_empty() && grows(&changes) => {
+                Ok(attr)
+                    if make == MakeObjects::Yes
+                        && attr.is_file()
+                        && attr.layout.is_empty()
+                        && grows(&changes) =>
+                {
                     return client.make_objects_and_set(turn, caller, fid, changes, done);
                 }
                 attr => attr,
@@ -116,7 +135,10 @@ impl Client {
                 Err(error) => return done(client, turn, Err(error)),
             };
             let then: Done<()> = Box::new(move |client, turn, closed| match closed {
-                Ok(()) => client.set_attributes(turn, caller, fid, changes, done),
+                Ok(()) => {
+                    let how = (changes, MakeObjects::No);
+                    client.set_with_objects(turn, caller, fid, how, done);
+                }
                 Err(error) => done(client, turn, Err(error)),
             });
             client.close(turn, caller, open, None, then);
@@ -204,6 +226,13 @@ fn check_owner(attr: &Attr, caller: &Caller, changes: &Changes) -> Outcome<()> {
     }
 }
 
+/// Whether a file that was never written to gets objects first. Once is enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MakeObjects {
+    Yes,
+    No,
+}
+
 /// The capability to act as the owner of any file.
 const CAP_FOWNER: u32 = 1 << 3;
 
@@ -238,7 +267,10 @@ fn layout_for(attr: &Attr, changes: &Changes) -> Outcome<FileLayout> {
 
 /// The record that sets attributes at the metadata server [MDT-22].
 fn record(fid: Fid, changes: &Changes, now: i64) -> SetattrRecord {
-    let mut valid = AttrFlags::CTIME | AttrFlags::CTIME_SET;
+    let mut valid = match changes.clears_ids {
+        true => AttrFlags::FORCE | AttrFlags::KILL_SUID | AttrFlags::KILL_SGID,
+        false => AttrFlags::CTIME | AttrFlags::CTIME_SET,
+    };
     let mut record = SetattrRecord { op: ReintOp::SETATTR, fid, ctime: now, ..Default::default() };
     (record.atime, record.mtime) = (now, now);
     if let Some(mode) = changes.mode {

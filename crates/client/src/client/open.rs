@@ -63,7 +63,7 @@ pub struct Written {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     import: ImportKey,
-    /// The open, which is kept until the close is committed.
+    /// The open, which is kept until it is committed and the close is answered.
     request: RequestKey,
     /// The server's handle, which is another one after a restart.
     handle: Handle,
@@ -156,9 +156,10 @@ impl Client {
         self.locks.push(handle);
         self.call(turn, import, call, move |client, turn, answer| {
             let opened = answer.and_then(|answer| {
-                let (lock, file) = opened(&answer, creates)?;
-                client.note_open(turn, import, &answer, file.as_ref().ok());
-                Ok((lock, file))
+                let opened = opened(&answer, creates);
+                let file = opened.as_ref().ok().and_then(|(_, file)| file.as_ref().ok());
+                client.note_open(turn, import, &answer, file);
+                opened
             });
             let lock = opened.as_ref().map_or(Handle::NONE, |(lock, _)| *lock);
             client.cancel_lock(turn, import, handle, lock);

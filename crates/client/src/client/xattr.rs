@@ -1,12 +1,15 @@
 //! Extended attributes.
 
 use lustrine_fswire::fid::Fid;
-use lustrine_fswire::mdt::{MdValid, MdtBody, Reint, ReintOp, SetxattrRecord, XattrFlags};
+use lustrine_fswire::mdt::{
+    MdValid, MdtBody, OpenFlags, Reint, ReintOp, SetxattrRecord, XattrFlags,
+};
 use lustrine_fswire::rpc::{Request, mds};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 
-use super::{CallArgs, Caller, Client, Done};
+use super::{CallArgs, Caller, Client, Done, OpenArgs, OpenFile};
+use crate::attr::Attr;
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::reply::reply_of;
 
@@ -42,7 +45,15 @@ impl Client {
         if let Err(error) = check_name(name) {
             return done(self, turn, Err(error));
         }
-        self.ask_xattr(turn, caller, fid, Some(name.to_vec()), done);
+        let name = name.to_vec();
+        let is_users = is_users(&name, &caller);
+        let ask = move |client: &mut Client, turn: &mut Turn<'_>, done| {
+            client.ask_xattr(turn, caller, fid, Some(name), done);
+        };
+        match is_users {
+            true => self.if_accessible(turn, caller, fid, OpenFlags::READ, done, ask),
+            false => ask(self, turn, done),
+        }
     }
 
     /// Lists the names of the extended attributes of a file. Those of servers are among them.
@@ -57,6 +68,51 @@ impl Client {
             done(client, turn, list.and_then(|list| names(&list)));
         });
         self.ask_xattr(turn, caller, fid, None, then);
+    }
+
+    /// Does something to a file if the caller may read it, or write it. Servers do not check this
+    /// for attributes of users: kernel clients do so [MDT-24]. Here an open has the server check
+    /// it; a directory, which cannot be opened to be written, is judged by its permissions.
+    fn if_accessible<T: Send + 'static>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        flags: OpenFlags,
+        done: Done<T>,
+        act: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
+    ) {
+        let then: Done<Attr> = Box::new(move |client, turn, attr| {
+            let refusal = match &attr {
+                Err(_) => None,
+                // Others than files and directories have no such attributes.
+                Ok(attr) if !attr.is_file() && !attr.is_dir() => Some(errno::EPERM),
+                Ok(attr) if attr.is_dir() && flags == OpenFlags::WRITE => {
+                    match may_change(attr, &caller) {
+                        true => return act(client, turn, done),
+                        false => Some(errno::EACCES),
+                    }
+                }
+                Ok(_) => None,
+            };
+            let refused = refusal.map(ClientError::Errno).or(attr.err());
+            if let Some(error) = refused {
+                return done(client, turn, Err(error));
+            }
+            let args = OpenArgs { flags, mode: 0, umask: 0 };
+            let then: Done<OpenFile> = Box::new(move |client, turn, opened| match opened {
+                Ok(open) => {
+                    let then: Done<()> = Box::new(move |client, turn, closed| match closed {
+                        Ok(()) => act(client, turn, done),
+                        Err(error) => done(client, turn, Err(error)),
+                    });
+                    client.close(turn, caller, open, None, then);
+                }
+                Err(error) => done(client, turn, Err(error)),
+            });
+            client.open(turn, caller, fid, args, then);
+        });
+        self.getattr(turn, caller, fid, then);
     }
 
     /// The value of an attribute, or the list of all names.
@@ -145,6 +201,25 @@ impl Client {
             return done(self, turn, Err(ClientError::Errno(errno::EOPNOTSUPP)));
         }
         let (name, value) = (name.to_vec(), value.to_vec());
+        let is_users = is_users(&name, &caller);
+        let change = move |client: &mut Client, turn: &mut Turn<'_>, done: Done<()>| {
+            client.send_change(turn, caller, fid, name, (what, value, flags), done);
+        };
+        match is_users {
+            true => self.if_accessible(turn, caller, fid, OpenFlags::WRITE, done, change),
+            false => change(self, turn, done),
+        }
+    }
+
+    fn send_change(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        name: Vec<u8>,
+        (what, value, flags): (MdValid, Vec<u8>, XattrFlags),
+        done: Done<()>,
+    ) {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
             let record = caller.setxattr_record(SetxattrRecord {
                 op: ReintOp::SETXATTR,
@@ -167,6 +242,26 @@ impl Client {
             });
         });
     }
+}
+
+/// The capability to read and write all files.
+const CAP_DAC_OVERRIDE: u32 = 1 << 1;
+
+/// Whether an attribute is one that belongs to who may read and write the file, and the caller is
+/// bound by that.
+fn is_users(name: &[u8], caller: &Caller) -> bool {
+    name.starts_with(b"user.") && caller.capabilities & CAP_DAC_OVERRIDE == 0
+}
+
+/// Whether permissions allow a caller to change a directory.
+fn may_change(attr: &Attr, caller: &Caller) -> bool {
+    let in_group = [caller.gid, caller.suppgid].contains(&attr.gid);
+    let shift = match (caller.uid == attr.uid, in_group) {
+        (true, _) => 6,
+        (false, true) => 3,
+        (false, false) => 0,
+    };
+    attr.mode >> shift & 2 != 0
 }
 
 /// Names have a namespace, and no zero bytes.

@@ -212,3 +212,23 @@ fn a_file_is_durable_when_all_its_servers_say_so() {
     world.refuse(Kind::OstSync, errno::EIO);
     assert_eq!(slot.outcome(), Err(ClientError::Errno(errno::EIO)));
 }
+
+/// [MDT-25].
+#[test]
+fn a_writer_takes_the_rights_of_the_owner_away() {
+    let user = Caller { uid: 7, gid: 7, suppgid: u32::MAX, capabilities: 0 };
+    let mut world = World::new();
+    let changes = Changes { mode: Some(0o777), clears_ids: true, ..Changes::default() };
+    let _set = world.start(|client, turn, done| {
+        client.set_attributes(turn, user, FILE, changes, done);
+    });
+    let asked = world.next(Kind::ReintSetattr);
+    asked.with(|request| match request {
+        Request::ReintSetattr(mds::ReintSetattr { record: Reint::Setattr(record), .. }) => {
+            let kills = AttrFlags::KILL_SUID | AttrFlags::KILL_SGID;
+            assert_eq!(record.valid, AttrFlags::MODE | AttrFlags::FORCE | kills);
+            assert_eq!((record.mode & 0o7777, record.fsuid), (0o777, 7));
+        }
+        other => panic!("{other:?}"),
+    });
+}

@@ -111,3 +111,28 @@ fn what_servers_would_ignore_is_refused() {
     }
     assert!(world.asked.is_empty());
 }
+
+/// [MDT-24]: the server does not check it, so an open has it checked.
+#[test]
+fn attributes_of_users_need_the_right_to_the_file() {
+    let user = Caller { uid: 7, gid: 7, suppgid: u32::MAX, capabilities: 0 };
+    let mut world = World::new();
+    let set = world.start(|client, turn, done| {
+        client.setxattr(turn, user, FILE, b"user.a", b"v", XattrFlags::empty(), done);
+    });
+    world.give_attributes(file_body(0o100_644), &[]);
+    world.refuse(Kind::EnqueueOpen, errno::EACCES);
+    assert_eq!(set.outcome(), Err(ClientError::Errno(errno::EACCES)));
+    // A directory is judged by its permissions.
+    let removed = world.start(|client, turn, done| {
+        client.removexattr(turn, user, FILE, b"user.a", done);
+    });
+    world.give_attributes(file_body(0o040_755), &[]);
+    assert_eq!(removed.outcome(), Err(ClientError::Errno(errno::EACCES)));
+    // Others than files and directories have none.
+    let read = world.start(|client, turn, done| {
+        client.getxattr(turn, user, FILE, b"user.a", done);
+    });
+    world.give_attributes(file_body(0o010_644), &[]);
+    assert_eq!(read.outcome(), Err(ClientError::Errno(errno::EPERM)));
+}
