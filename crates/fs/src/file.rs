@@ -1,6 +1,7 @@
 //! Files that are open.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use lustrine_client::{Attr, Done, FileLayout, OpenArgs, OpenFile, Written};
 use lustrine_fswire::fid::Fid;
@@ -156,7 +157,13 @@ impl File<'_> {
         loop {
             while next < self.size && under_way.len() < DEPTH {
                 // Who has something under way goes on with it, so that all get their turns.
-                let Some(permit) = self.files.reads.take(under_way.is_empty()) else { break };
+                let permit = match under_way.is_empty() {
+                    true => self.files.place(&self.files.reads)?,
+                    false => match self.files.reads.take(Duration::ZERO) {
+                        Some(permit) => permit,
+                        None => break,
+                    },
+                };
                 let len = STEP.min(self.size - next);
                 under_way.push_back((self.start_read(next, len as u32)?, permit));
                 next += len;
@@ -217,7 +224,7 @@ impl File<'_> {
         let (caller, fid) = (self.files.caller, self.open.attr.fid);
         let layout = self.open.layout.clone();
         // The place is free again when the servers have answered, whatever its file waits for.
-        let permit = self.files.writes.take(true);
+        let permit = self.files.place(&self.files.writes)?;
         self.files.start(move |client, turn, done| {
             let done: Done<()> = Box::new(move |client, turn, outcome| {
                 drop(permit);

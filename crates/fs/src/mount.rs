@@ -11,7 +11,7 @@ use lustrine_ptlrpc::{ImportState, ImportTunables, ImportView};
 
 use crate::error::FsError;
 use crate::identity;
-use crate::room::Room;
+use crate::room::{Permit, Room};
 use crate::url::FsUrl;
 
 /// How a file system is mounted.
@@ -187,10 +187,18 @@ impl FileSystem {
     fn wait_for<T>(&self, pending: &Pending<T>, timeout: Duration) -> Result<T, FsError> {
         match pending.0.recv_timeout(timeout) {
             Ok(outcome) => Ok(outcome?),
-            Err(_) => {
-                Err(FsError::TimedOut { seconds: timeout.as_secs(), waiting: self.waiting() })
-            }
+            Err(_) => Err(self.timed_out(timeout)),
         }
+    }
+
+    /// Waits for a place. A server that is down keeps the places of its requests: then this waits
+    /// no longer than an operation may take.
+    pub(crate) fn place(&self, room: &Room) -> Result<Permit, FsError> {
+        room.take(self.timeout).ok_or_else(|| self.timed_out(self.timeout))
+    }
+
+    fn timed_out(&self, timeout: Duration) -> FsError {
+        FsError::TimedOut { seconds: timeout.as_secs(), waiting: self.waiting() }
     }
 
     /// The targets that are not connected, as text.

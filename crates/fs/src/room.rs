@@ -1,6 +1,7 @@
 //! A bound of what is under way in all threads together.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Room for a number of pieces.
 #[derive(Clone, Debug)]
@@ -15,17 +16,15 @@ impl Room {
         Room(Arc::new((Mutex::new(pieces), Condvar::new())))
     }
 
-    /// Takes a place. If there is none it waits for one, or gives up if it shall not wait.
-    pub(crate) fn take(&self, wait: bool) -> Option<Permit> {
+    /// Takes a place. If there is none it waits for one up to `limit`; zero does not wait.
+    pub(crate) fn take(&self, limit: Duration) -> Option<Permit> {
         let (left, freed) = &*self.0;
-        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-        while *left == 0 {
-            if !wait {
-                return None;
-            }
-            left = freed.wait(left).unwrap_or_else(PoisonError::into_inner);
-        }
-        *left -= 1;
+        let left = left.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut left, _) = freed
+            .wait_timeout_while(left, limit, |left| *left == 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        *left = left.checked_sub(1)?;
+        drop(left);
         Some(Permit(self.clone()))
     }
 }
@@ -47,13 +46,24 @@ mod tests {
     #[test]
     fn a_place_that_is_left_is_taken_by_who_waits() {
         let room = Room::new(1);
-        let first = room.take(true);
-        assert!(first.is_some() && room.take(false).is_none());
+        let long = Duration::from_secs(60);
+        let first = room.take(long);
+        assert!(first.is_some() && room.take(Duration::ZERO).is_none());
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| room.take(true).is_some());
+            let waiting = scope.spawn(|| room.take(long).is_some());
             drop(first);
             assert!(waiting.join().unwrap());
         });
-        assert!(room.take(false).is_some());
+        assert!(room.take(Duration::ZERO).is_some());
+    }
+
+    /// A server that is down keeps the places of its requests.
+    #[test]
+    fn waiting_for_a_place_ends() {
+        let room = Room::new(1);
+        let first = room.take(Duration::ZERO);
+        assert!(room.take(Duration::from_millis(10)).is_none());
+        drop(first);
+        assert!(room.take(Duration::from_millis(10)).is_some());
     }
 }
