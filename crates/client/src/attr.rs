@@ -21,7 +21,7 @@ pub struct Attr {
     /// The project.
     pub projid: u32,
     /// Bytes, if the metadata server knows them. It does not for a file with objects:
-    /// [`Client::size`] asks these.
+    /// [`Client::glimpse`](crate::Client::glimpse) asks these.
     pub size: Option<u64>,
     /// Units of 512 bytes, if the metadata server knows them.
     pub blocks: Option<u64>,
@@ -37,6 +37,32 @@ pub struct Attr {
     pub rdev: u32,
     /// The layout of a file or directory; empty if it has none.
     pub layout: Vec<u8>,
+}
+
+/// What the objects of a file say of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Glimpse {
+    /// Bytes of the file.
+    pub size: u64,
+    /// Units of 512 bytes of all objects.
+    pub blocks: u64,
+    /// The latest time of access of an object, in seconds since 1970; 0 if none has one.
+    pub atime: i64,
+    /// The same for the last change of the data.
+    pub mtime: i64,
+    /// The same for the last change of anything.
+    pub ctime: i64,
+}
+
+/// Who a file belongs to: quota of the space that objects use is charged to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileOwner {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The project; 0 for none.
+    pub projid: u32,
 }
 
 /// The type bits of a mode.
@@ -68,6 +94,19 @@ impl Attr {
     /// Whether it is a directory whose names are spread over several metadata targets.
     pub fn is_striped_dir(&self) -> bool {
         self.is_dir() && matches!(Ea(&self.layout).layout(), Ok(Some(Layout::Lmv(_))))
+    }
+
+    /// Who it belongs to.
+    pub fn owner(&self) -> FileOwner {
+        FileOwner { uid: self.uid, gid: self.gid, projid: self.projid }
+    }
+
+    /// Adds what the objects of the file say: the times shown are the latest ones [OST-11].
+    pub fn add_objects(&mut self, glimpse: Glimpse) {
+        (self.size, self.blocks) = (Some(glimpse.size), Some(glimpse.blocks));
+        self.atime = self.atime.max(glimpse.atime);
+        self.mtime = self.mtime.max(glimpse.mtime);
+        self.ctime = self.ctime.max(glimpse.ctime);
     }
 
     pub(crate) fn of(body: &MdtBody, ea: Ea<'_>) -> Attr {

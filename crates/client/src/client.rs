@@ -13,7 +13,7 @@ mod tests;
 mod whole;
 mod xattr;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_fswire::body::{BodyFlags, PtlrpcBody};
 use lustrine_fswire::fid::{Fid, Handle};
@@ -292,6 +292,17 @@ impl Client {
             return Some(self.mdt(0));
         }
         self.fids.mdt_of(fid).map(|index| self.mdt(index))
+    }
+
+    /// Of some files one for each metadata target that has some of them. A file whose target is
+    /// not known stands for itself.
+    pub fn one_for_each_mdt(&self, fids: &[Fid]) -> Vec<Fid> {
+        let mut seen = BTreeSet::new();
+        let new = |fid: &Fid| match self.known_mdt_of(*fid) {
+            Some(Ok(import)) => seen.insert(import),
+            _ => true,
+        };
+        fids.iter().copied().filter(new).collect()
     }
 
     /// Makes a call. `then` is called when it is answered.

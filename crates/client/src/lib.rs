@@ -20,7 +20,7 @@ mod offers;
 mod replay;
 mod reply;
 
-pub use attr::{Attr, DirEntry, DirPage, Space};
+pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{Caller, Changes, Client, ClientArgs, Done, OpenArgs, OpenFile, SetTime, Written};
 pub use config::{FsConfig, TargetConfig};
 pub use error::{ClientError, Outcome};

@@ -79,6 +79,22 @@ impl FileSystem {
         self.ask(move |client, turn, done| client.sync(turn, caller, fid, done))
     }
 
+    /// Has the metadata servers of files commit all that they have done so far, each of them once.
+    ///
+    /// # Errors
+    /// When a server does not answer. All others have committed then.
+    pub fn sync_all(&self, fids: Vec<Fid>) -> Result<(), FsError> {
+        let chosen = self.ask(move |client, turn, done| {
+            let chosen = client.one_for_each_mdt(&fids);
+            done(client, turn, Ok(chosen));
+        })?;
+        let mut synced = Ok(());
+        for fid in chosen {
+            synced = synced.and(self.sync(fid));
+        }
+        synced
+    }
+
     /// Makes a file durable: attributes, and the data of its objects.
     ///
     /// # Errors

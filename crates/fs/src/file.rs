@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use lustrine_client::{Attr, Done, FileLayout, OpenArgs, OpenFile, Written};
+use lustrine_client::{Attr, Done, FileLayout, Glimpse, OpenArgs, OpenFile, Written};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
 
@@ -42,11 +42,14 @@ impl FileSystem {
 
     fn open_with(&self, fid: Fid, args: OpenArgs) -> Result<File<'_>, FsError> {
         let caller = self.caller;
-        let open = self.ask(move |client, turn, done| {
+        let mut open = self.ask(move |client, turn, done| {
             client.open(turn, caller, fid, args, done);
         })?;
-        let size = match self.size_of(fid, &open.attr.layout) {
-            Ok((size, _)) => size,
+        let size = match self.glimpse(fid, &open.attr.layout) {
+            Ok(glimpse) => {
+                open.attr.add_objects(glimpse);
+                glimpse.size
+            }
             Err(error) => {
                 self.leave(open);
                 return Err(error);
@@ -89,21 +92,21 @@ impl FileSystem {
         self.open_with(attr.fid, args)
     }
 
-    /// The size of a file in bytes, and its blocks of 512 bytes.
-    pub(crate) fn size_of(&self, fid: Fid, layout: &[u8]) -> Result<(u64, u64), FsError> {
-        let pending = self.start_size(fid, layout)?;
+    /// What the objects of a file say of it.
+    pub(crate) fn glimpse(&self, fid: Fid, layout: &[u8]) -> Result<Glimpse, FsError> {
+        let pending = self.start_glimpse(fid, layout)?;
         self.wait(&pending)
     }
 
     /// The same, under way.
-    pub(crate) fn start_size(
+    pub(crate) fn start_glimpse(
         &self,
         fid: Fid,
         layout: &[u8],
-    ) -> Result<Pending<(u64, u64)>, FsError> {
+    ) -> Result<Pending<Glimpse>, FsError> {
         let layout = FileLayout::parse(layout)?;
         let caller = self.caller;
-        self.start(move |client, turn, done| client.size(turn, caller, fid, &layout, done))
+        self.start(move |client, turn, done| client.glimpse(turn, caller, fid, &layout, done))
     }
 
     /// Closes a file without waiting.
@@ -116,7 +119,7 @@ impl FileSystem {
 }
 
 impl File<'_> {
-    /// Its attributes when it was opened.
+    /// Its attributes when it was opened, with the size and the times of its objects.
     pub fn attr(&self) -> &Attr {
         &self.open.attr
     }
@@ -221,7 +224,8 @@ impl File<'_> {
     }
 
     fn start_write(&self, offset: u64, data: Vec<u8>) -> Result<Pending<()>, FsError> {
-        let (caller, fid) = (self.files.caller, self.open.attr.fid);
+        let caller = self.files.caller;
+        let file = (self.open.attr.fid, self.open.attr.owner());
         let layout = self.open.layout.clone();
         // The place is free again when the servers have answered, whatever its file waits for.
         let permit = self.files.place(&self.files.writes)?;
@@ -230,7 +234,7 @@ impl File<'_> {
                 drop(permit);
                 done(client, turn, outcome);
             });
-            client.write(turn, caller, fid, &layout, (offset, &data), done);
+            client.write(turn, caller, file, &layout, (offset, &data), done);
         })
     }
 

@@ -130,6 +130,27 @@ impl FileSystem {
         Ok(self.service.post(operation)?)
     }
 
+    /// The user whose rights count, as requests name them.
+    pub fn user(&self) -> u32 {
+        self.caller.uid
+    }
+
+    /// Whether another mount is of the same file system: a target has the same name and the same
+    /// NID in both.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn is_same(&self, other: &FileSystem) -> Result<bool, FsError> {
+        if std::ptr::eq(self, other) {
+            return Ok(true);
+        }
+        let (ours, theirs) = (self.imports()?, other.imports()?);
+        let same = |a: &ImportView, b: &ImportView| {
+            a.target == b.target && a.peer.nid == b.peer.nid && !a.target.starts_with("MGS")
+        };
+        Ok(ours.iter().any(|a| theirs.iter().any(|b| same(a, b))))
+    }
+
     /// The root of the file system.
     pub fn root(&self) -> Fid {
         self.root

@@ -118,7 +118,7 @@ impl FileSystem {
         }
     }
 
-    /// The attributes of many files with their sizes, asked for several at a time, in their order.
+    /// The attributes of many files with the sizes and times of their objects, asked for several at a time, in their order.
     ///
     /// # Errors
     /// When the node does not answer. What a server refuses is the outcome of its file.
@@ -131,7 +131,7 @@ impl FileSystem {
                 && let Some(attr) = attrs.next()
             {
                 let asks = attr.is_file() && attr.size.is_none();
-                let size = asks.then(|| self.start_size(attr.fid, &attr.layout));
+                let size = asks.then(|| self.start_glimpse(attr.fid, &attr.layout));
                 under_way.push_back((attr, size));
             }
             let Some((mut attr, size)) = under_way.pop_front() else { return Ok(sized) };
@@ -141,8 +141,8 @@ impl FileSystem {
                 None => None,
             };
             sized.push(match size {
-                Some(Ok((size, blocks))) => {
-                    (attr.size, attr.blocks) = (Some(size), Some(blocks));
+                Some(Ok(glimpse)) => {
+                    attr.add_objects(glimpse);
                     Ok(attr)
                 }
                 Some(Err(error)) => Err(error),
@@ -201,7 +201,8 @@ impl FileSystem {
         Ok(entries)
     }
 
-    /// The attributes of a file with its size, for which its objects may have to be asked.
+    /// The attributes of a file with its size and the times of its objects, which may have to be
+    /// asked.
     ///
     /// # Errors
     /// When a server refuses, or the layout cannot be used.
@@ -209,8 +210,7 @@ impl FileSystem {
         if !attr.is_file() || attr.size.is_some() {
             return Ok(attr);
         }
-        let (size, blocks) = self.size_of(attr.fid, &attr.layout)?;
-        (attr.size, attr.blocks) = (Some(size), Some(blocks));
+        attr.add_objects(self.glimpse(attr.fid, &attr.layout)?);
         Ok(attr)
     }
 

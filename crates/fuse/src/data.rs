@@ -245,7 +245,8 @@ impl Write {
     }
 
     fn send(mut self, client: &mut Client, turn: &mut Turn<'_>, layout: &FileLayout) {
-        let (caller, fid, offset) = (self.file.caller, self.file.fid, self.offset);
+        let (caller, offset) = (self.file.caller, self.offset);
+        let file = (self.file.fid, self.file.state().open.attr.owner());
         let data = std::mem::take(&mut self.data);
         let len = data.len() as u64;
         let then = move |_: &mut Client, _: &mut Turn<'_>, done: Outcome<()>| match done {
@@ -255,7 +256,7 @@ impl Write {
             }
             Err(error) => self.finish(len, Err(errno(&error))),
         };
-        client.write(turn, caller, fid, layout, (offset, &data), Box::new(then));
+        client.write(turn, caller, file, layout, (offset, &data), Box::new(then));
     }
 
     /// Ends before the data were sent.

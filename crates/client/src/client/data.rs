@@ -20,6 +20,7 @@ use slotmap::new_key_type;
 
 use super::open::{held_lock, intent_lock};
 use super::{CallArgs, Caller, Client, Data, Done};
+use crate::attr::{FileOwner, Glimpse};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::{FileLayout, Piece};
 use crate::offers;
@@ -114,6 +115,26 @@ impl Client {
     ) {
         let then: Done<DataAttr> = Box::new(move |client, turn, found| {
             done(client, turn, found.map(|found| (found.size, found.blocks)));
+        });
+        self.data_attributes(turn, caller, fid, layout, then);
+    }
+
+    /// The same with the times of the objects.
+    pub fn glimpse(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        layout: &FileLayout,
+        done: Done<Glimpse>,
+    ) {
+        let then: Done<DataAttr> = Box::new(move |client, turn, found| {
+            let glimpse = found.map(|DataAttr { size, blocks, times }| {
+                let times = times.unwrap_or(Times { atime: 0, mtime: 0, ctime: 0 });
+                let Times { atime, mtime, ctime } = times;
+                Glimpse { size, blocks, atime, mtime, ctime }
+            });
+            done(client, turn, glimpse);
         });
         self.data_attributes(turn, caller, fid, layout, then);
     }
@@ -377,13 +398,14 @@ impl Client {
         });
     }
 
-    /// Writes a range of a file. The data are on stable storage when it is over.
+    /// Writes a range of a file. The data are on stable storage when it is over. An object belongs
+    /// to the owner that its first write names [OST-14].
     #[allow(clippy::too_many_arguments, reason = "the file, the range, and whom to answer")]
     pub fn write(
         &mut self,
         turn: &mut Turn<'_>,
         caller: Caller,
-        fid: Fid,
+        (fid, owner): (Fid, FileOwner),
         layout: &FileLayout,
         (offset, bytes): (u64, &[u8]),
         done: Done<()>,
@@ -407,6 +429,9 @@ impl Client {
         for (target, run) in runs {
             let data = gather(&run, bytes, offset);
             let mut body = caller.obdo(target.oi);
+            (body.uid, body.gid, body.projid) = (owner.uid, owner.gid, owner.projid);
+            // A file may have a project that the metadata server did not name.
+            body.valid.set(MdValid::PROJID, owner.projid != 0);
             body.valid |= MdValid::MTIME | MdValid::CTIME;
             (body.mtime, body.ctime) = (now, now);
             let sum = target.kind.map(|kind| {

@@ -6,6 +6,7 @@ use lustrine_fswire::ost::{Obdo, ObdoFlags};
 use lustrine_fswire::rpc::{Lvb, dlm};
 
 use super::*;
+use crate::attr::FileOwner;
 use crate::client::{Changes, SetTime};
 use crate::error::{ClientError, errno};
 
@@ -231,4 +232,48 @@ fn a_writer_takes_the_rights_of_the_owner_away() {
         }
         other => panic!("{other:?}"),
     });
+}
+
+#[test]
+fn data_are_charged_to_the_owner_of_the_file() {
+    let mut world = World::new();
+    let owner = FileOwner { uid: 1000, gid: 7, projid: 5 };
+    world.start(|client, turn, done| {
+        client.write(turn, Caller::ROOT, (FILE, owner), &striped(), (0, b"x"), done);
+    });
+    let asked = world.next(Kind::OstWrite);
+    assert_eq!(asked.body.uid, 0);
+    asked.with(|request| match request {
+        Request::OstWrite(write) => {
+            let body = write.body;
+            assert_eq!((body.uid, body.gid, body.projid), (1000, 7, 5));
+            assert!(body.valid.contains(MdValid::UID | MdValid::GID | MdValid::PROJID));
+        }
+        other => panic!("{other:?}"),
+    });
+}
+
+#[test]
+fn the_times_shown_are_the_latest_ones() {
+    let mut world = World::new();
+    let slot = world.start(|client, turn, done| {
+        client.glimpse(turn, Caller::ROOT, FILE, &striped(), done);
+    });
+    let valid = MdValid::SIZE | MdValid::BLOCKS | MdValid::MTIME;
+    let object = Obdo { valid, size: 10, blocks: 8, mtime: 50, ctime: 99, ..Obdo::default() };
+    world.accept_object(Kind::OstGetattr, object);
+    let object = Obdo { size: 0, mtime: 40, ..object };
+    world.accept_object(Kind::OstGetattr, object);
+    let glimpse = slot.outcome().expect("a glimpse");
+    assert_eq!((glimpse.size, glimpse.blocks, glimpse.mtime, glimpse.ctime), (10, 16, 50, 0));
+    let mut attr = crate::Attr { mtime: 45, ctime: 60, ..Default::default() };
+    attr.add_objects(glimpse);
+    assert_eq!((attr.size, attr.mtime, attr.ctime), (Some(10), 50, 60));
+}
+
+#[test]
+fn one_file_stands_for_all_of_its_metadata_target() {
+    let world = World::new();
+    assert_eq!(world.client.one_for_each_mdt(&[FILE, DIR, FILE]), [FILE]);
+    assert!(world.client.one_for_each_mdt(&[]).is_empty());
 }
