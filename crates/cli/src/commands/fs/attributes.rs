@@ -137,7 +137,7 @@ fn change_all(
 ) -> Result<(), Failure> {
     on_files(urls, client, |files, path| {
         let top = files.find(path, links)?;
-        let mut walk = Walk { files, sizes: false, failed: false };
+        let mut walk = Walk::new(files, false);
         let work = |(path, attr): (String, Attr)| {
             if let Some(changes) = changes(&attr) {
                 files.set_attributes(attr.fid, changes).map_err(|error| error.at(&path))?;

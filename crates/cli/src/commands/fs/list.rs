@@ -4,7 +4,8 @@ use clap::Args;
 use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
 use serde::Serialize;
 
-use super::{ClientOptions, check_depth, with_file_system};
+use super::walk::Above;
+use super::{ClientOptions, with_file_system};
 use crate::output::{Failure, print, print_error, print_json};
 use crate::values::utc;
 
@@ -134,7 +135,8 @@ pub(super) fn ls(args: &LsArgs) -> Result<(), Failure> {
             true => files.walk(&args.url.path).unwrap_or(attr),
             false => attr,
         };
-        let mut listing = Listing { files, args, rows: Vec::new(), failed: false };
+        let mut listing =
+            Listing { files, args, rows: Vec::new(), failed: false, above: Above::default() };
         if attr.is_dir() {
             listing.directory(&attr, "")?;
         } else {
@@ -154,20 +156,31 @@ struct Listing<'a> {
     rows: Vec<Row>,
     /// Whether something could not be listed.
     failed: bool,
+    above: Above,
 }
 
 impl Listing<'_> {
     /// Lists a directory. `prefix` is its path from the one that was asked for, with a slash.
     fn directory(&mut self, dir: &Attr, prefix: &str) -> Result<(), Failure> {
-        check_depth(prefix)?;
+        if let Err(error) = self.above.enter(prefix, dir.fid) {
+            return self.note(prefix, &error);
+        }
+        let listed = self.children(dir, prefix);
+        self.above.leave();
+        listed
+    }
+
+    fn note(&mut self, prefix: &str, error: &str) -> Result<(), Failure> {
+        let at = if prefix.is_empty() { &self.args.url.path } else { prefix };
+        print_error(&format!("{at}: {error}"));
+        self.failed = true;
+        Ok(())
+    }
+
+    fn children(&mut self, dir: &Attr, prefix: &str) -> Result<(), Failure> {
         let entries = match self.files.list(dir) {
             Ok(entries) => entries,
-            Err(error) => {
-                let at = if prefix.is_empty() { &self.args.url.path } else { prefix };
-                print_error(&format!("{at}: {error}"));
-                self.failed = true;
-                return Ok(());
-            }
+            Err(error) => return self.note(prefix, &error.to_string()),
         };
         let mut directories = Vec::new();
         if !self.args.long && !self.args.json && !self.args.recursive {

@@ -100,7 +100,7 @@ pub(super) fn sum(args: &SumArgs) -> Result<(), Failure> {
             rows.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted.number, row);
             Ok(())
         };
-        let mut walk = Walk { files, sizes: false, failed: false };
+        let mut walk = Walk::new(files, false);
         let done = match &list {
             Some(list) => in_parallel(
                 |give| {

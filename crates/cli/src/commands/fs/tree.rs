@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::attributes::bytes;
 use super::list::{AttrRow, Row, shown};
-use super::walk::Walk;
+use super::walk::{Above, Walk};
 use super::{ClientOptions, with_file_system};
 use crate::output::{Failure, print, print_json};
 
@@ -175,13 +175,15 @@ pub(super) fn find(args: &FindArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
         let top = args.url.path.trim_end_matches('/');
         let newer = match &args.newer {
-            Some(url) => Some(files.walk(&url.path)?.mtime),
+            Some(url) => Some(files.with_size(files.walk(&url.path)?)?.mtime),
             None => None,
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let attr = files.find(top, FollowLinks::No)?;
         let mut rows = Vec::new();
-        let mut walk = Walk { files, sizes: args.size.is_some() || args.json, failed: false };
+        // Files have times at their objects too.
+        let asks = args.size.is_some() || args.mtime.is_some() || newer.is_some() || args.json;
+        let mut walk = Walk::new(files, asks);
         let attr = if walk.sizes { files.with_size(attr)? } else { attr };
         walk.visit(top, &attr, 0, &mut |path, attr, depth| {
             if matches(args, path, attr, (newer, now)) {
@@ -302,7 +304,7 @@ pub(super) fn du(args: &DuArgs) -> Result<(), Failure> {
         let mut open: Vec<Usage> = Vec::new();
         // Files with several names are counted once.
         let mut linked = std::collections::BTreeSet::new();
-        let mut walk = Walk { files, sizes: true, failed: false };
+        let mut walk = Walk::new(files, true);
         let close = |open: &mut Vec<Usage>, done: &mut Vec<Usage>, depth: usize| {
             while open.len() > depth {
                 let Some(usage) = open.pop() else { break };
@@ -369,7 +371,8 @@ pub(super) fn tree(args: &TreeArgs) -> Result<(), Failure> {
         let top = args.url.path.trim_end_matches('/');
         let attr = files.walk(top)?;
         print(&format!("/{top}\n"))?;
-        let mut drawing = Drawing { files, args, dirs: 0, files_seen: 0, failed: false };
+        let mut drawing =
+            Drawing { files, args, dirs: 0, files_seen: 0, failed: false, above: Above::default() };
         if attr.is_dir() {
             drawing.directory(top, &attr, "", 1)?;
         }
@@ -388,6 +391,7 @@ struct Drawing<'a> {
     dirs: u64,
     files_seen: u64,
     failed: bool,
+    above: Above,
 }
 
 impl Drawing<'_> {
@@ -398,7 +402,23 @@ impl Drawing<'_> {
         indent: &str,
         level: usize,
     ) -> Result<(), Failure> {
-        super::check_depth(path)?;
+        if let Err(error) = self.above.enter(path, dir.fid) {
+            crate::output::print_error(&format!("{path}: {error}"));
+            self.failed = true;
+            return Ok(());
+        }
+        let drawn = self.children(path, dir, indent, level);
+        self.above.leave();
+        drawn
+    }
+
+    fn children(
+        &mut self,
+        path: &str,
+        dir: &Attr,
+        indent: &str,
+        level: usize,
+    ) -> Result<(), Failure> {
         let entries = match self.files.list(dir) {
             Ok(entries) => entries,
             Err(error) => {

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use lustrine_fs::{Attr, FileSystem, FsError};
+use lustrine_fs::{Attr, Fid, FileSystem, FsError};
 
 use super::check_depth;
 use super::list::shown;
@@ -20,17 +20,45 @@ const WAITING: usize = 64;
 /// A tree that is walked: each directory before what is in it, in the order of names.
 pub(super) struct Walk<'a> {
     pub(super) files: &'a FileSystem,
-    /// Whether the sizes of files are asked for.
+    /// Whether the sizes and the times of the objects of files are asked for.
     pub(super) sizes: bool,
     /// Whether something could not be read. It was named then.
     pub(super) failed: bool,
+    above: Above,
+}
+
+/// The directories that are walked at the moment, each in the one before it.
+#[derive(Default)]
+pub(super) struct Above(Vec<Fid>);
+
+impl Above {
+    /// Enters a directory. A server can show one that holds itself, twice or more: walking it to
+    /// the largest depth would not end.
+    pub(super) fn enter(&mut self, path: &str, dir: Fid) -> Result<(), String> {
+        if self.0.contains(&dir) {
+            let error = "the directory holds itself; check the file system with LFSCK";
+            return Err(error.to_owned());
+        }
+        check_depth(path)?;
+        self.0.push(dir);
+        Ok(())
+    }
+
+    /// Leaves the directory that was entered last.
+    pub(super) fn leave(&mut self) {
+        self.0.pop();
+    }
 }
 
 /// What is called for each file with its path, its attributes and its depth below the top; the
 /// outcome says whether a directory is entered.
 pub(super) type Visit<'v> = dyn FnMut(&str, &Attr, usize) -> Result<bool, Failure> + 'v;
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    pub(super) fn new(files: &'a FileSystem, sizes: bool) -> Walk<'a> {
+        Walk { files, sizes, failed: false, above: Above::default() }
+    }
+
     /// Visits a file, and if it is a directory all that is below it.
     pub(super) fn visit(
         &mut self,
@@ -42,10 +70,24 @@ impl Walk<'_> {
         if !visit(path, attr, depth)? || !attr.is_dir() {
             return Ok(());
         }
-        let entries = match check_depth(path).and_then(|()| Ok(self.files.list(attr)?)) {
+        if let Err(error) = self.above.enter(path, attr.fid) {
+            return self.note(path, &error);
+        }
+        let visited = self.children(path, attr, depth, visit);
+        self.above.leave();
+        visited
+    }
+
+    fn children(
+        &mut self,
+        path: &str,
+        attr: &Attr,
+        depth: usize,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), Failure> {
+        let entries = match self.files.list(attr) {
             Ok(entries) => entries,
-            Err(Failure::Failed(error)) => return self.note(path, &error),
-            Err(other) => return Err(other),
+            Err(error) => return self.note(path, &error.to_string()),
         };
         for part in entries.chunks(PART) {
             let names: Vec<&[u8]> = part.iter().map(|entry| entry.name.as_slice()).collect();
@@ -162,6 +204,18 @@ mod tests {
         let work = |_: u32| Err(Failure::Interrupted);
         let outcome = in_parallel(|give| (0..100_000).try_for_each(give), work);
         assert_eq!(outcome, Err(Failure::Interrupted));
+    }
+
+    #[test]
+    fn a_directory_that_holds_itself_is_not_entered_again() {
+        let (a, b) = (Fid { seq: 1, oid: 1, ver: 0 }, Fid { seq: 1, oid: 2, ver: 0 });
+        let mut above = Above::default();
+        assert_eq!(above.enter("a", a), Ok(()));
+        assert_eq!(above.enter("a/b", b), Ok(()));
+        assert!(above.enter("a/b/a", a).is_err());
+        above.leave();
+        assert_eq!(above.enter("a/c", b), Ok(()));
+        assert!(above.enter(&"/a".repeat(1002), Fid::ROOT).is_err());
     }
 
     #[test]
