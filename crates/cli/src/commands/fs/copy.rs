@@ -138,7 +138,8 @@ pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
             true => (args.to.clone(), name.into()),
             false => place_here(&args.to)?,
         };
-        let transfer = Transfer { from: Some(files), to: None, options: &args.copy, replace: true };
+        let (from, options) = (Some(files), &args.copy);
+        let transfer = Transfer { from, to: None, options, replace: true, within: false };
         transfer.run(Item::There(path.clone(), attr), &Dir::Here(dir), &name)
     })
 }
@@ -153,9 +154,14 @@ pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
         let name = from.canonicalize().ok().and_then(|path| path.file_name().map(Into::into));
         let (dir, name) = place_there(files, &args.url.path, name)?;
-        let transfer =
-            Transfer { from: None, to: Some(files), options: &args.copy, replace: args.force };
-        transfer.run(Item::Here(from.clone(), meta), &Dir::There(Box::new(dir)), &name)
+        // A symbolic link is followed here and nowhere below.
+        let path = match from.is_symlink() {
+            true => from.canonicalize().map_err(|error| local(from, &error))?,
+            false => from.clone(),
+        };
+        let (to, options, replace) = (Some(files), &args.copy, args.force);
+        let transfer = Transfer { from: None, to, options, replace, within: false };
+        transfer.run(Item::Here(path, meta), &Dir::There(Box::new(dir)), &name)
     })
 }
 
@@ -173,7 +179,8 @@ fn cp_between(args: &CpArgs, from: &FileSystem, to: &FileSystem) -> Result<(), F
     let attr = from.walk(path)?;
     let name = Some(last_name(path)?.into()).filter(|name: &OsString| !name.is_empty());
     let (dir, name) = place_there(to, &args.to.path, name)?;
-    if std::ptr::eq(from, to) {
+    let within = from.is_same(to)?;
+    if within {
         let there = to.look(&dir, name.as_bytes());
         if there.is_ok_and(|there| there.fid == attr.fid) {
             return Err(format!("{path}: the file and its copy are the same").into());
@@ -182,7 +189,8 @@ fn cp_between(args: &CpArgs, from: &FileSystem, to: &FileSystem) -> Result<(), F
             return Err(format!("{path}: cannot be copied into itself").into());
         }
     }
-    let transfer = Transfer { from: Some(from), to: Some(to), options: &args.copy, replace: true };
+    let options = &args.copy;
+    let transfer = Transfer { from: Some(from), to: Some(to), options, replace: true, within };
     transfer.run(Item::There(path.clone(), attr), &Dir::There(Box::new(dir)), &name)
 }
 

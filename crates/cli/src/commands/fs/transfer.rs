@@ -1,33 +1,33 @@
 //! Copies of files and trees, from this machine or a file system to this machine or a file system.
 
+mod part;
 mod source;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::fs;
+use std::io::{self, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lustrine_fs::{Attr, Changes, File, FileSystem, SetTime, WRITE_AHEAD, umask};
+use lustrine_fs::{Attr, Changes, Fid, FileSystem, SetTime, umask};
+use rustix::fs::OFlags;
 
 use super::check_depth;
 use super::copy::{CopyOptions, local, open};
 use super::list::shown;
-use super::sum::Sha256Sum;
-use super::walk::{in_parallel, join};
+use super::walk::{Above, in_parallel, join};
 use crate::output::{Failure, print_error};
-use source::{Source, SourceFile, read_here, sum_of};
+use part::{PART_PREFIX, new_here, part_name, resume_here, resume_there};
+use source::{Source, SourceFile, children_here, open_found, read_here, sum_of};
 
 /// Names that are looked up at once.
 const PART: usize = 1024;
-
-/// How the names of parts begin.
-const PART_PREFIX: &str = ".lustrine-part-";
 
 /// A copy of a file or a tree.
 pub(super) struct Transfer<'a> {
@@ -38,6 +38,8 @@ pub(super) struct Transfer<'a> {
     pub(super) options: &'a CopyOptions,
     /// Whether files that are there are replaced.
     pub(super) replace: bool,
+    /// Whether both are the same file system, which may hold its own copies then.
+    pub(super) within: bool,
 }
 
 /// A file that is copied.
@@ -69,6 +71,21 @@ struct Made {
     /// Whether its permissions have to be set.
     new: bool,
 }
+
+/// What a walk of the original gathers.
+struct Gathered<'b> {
+    bar: &'b ProgressBar,
+    /// The directories that got copies.
+    made: Vec<Made>,
+    /// The directories of file systems among them, and the one that all is copied to.
+    targets: BTreeSet<Fid>,
+    above: Above,
+    /// Whether all could be copied.
+    complete: bool,
+}
+
+/// Takes the files that are to be copied.
+type Give<'g> = dyn FnMut(Job) -> Result<(), Failure> + 'g;
 
 /// A file whose copy is to be made.
 type Job = (Item, Dir, OsString);
@@ -115,41 +132,39 @@ impl Transfer<'_> {
             return Err(format!("{path}: is a directory; --recursive copies it").into());
         }
         let bar = progress(self.options.quiet, name);
-        let mut made = Vec::new();
-        let mut complete = true;
+        let targets = match dir {
+            Dir::There(dir) => BTreeSet::from([dir.fid]),
+            Dir::Here(_) => BTreeSet::new(),
+        };
+        let (made, above) = (Vec::new(), Above::default());
+        let mut gathered = Gathered { bar: &bar, made, targets, above, complete: true };
         let done = in_parallel(
-            |give| self.tree(item, dir, name, &bar, (give, &mut made, &mut complete)),
+            |give| self.tree(item, dir, name, (give, &mut gathered)),
             |(item, dir, name): Job| self.file(&item, &dir, &name, &bar),
         );
         bar.finish_and_clear();
-        let done = done?;
-        // What is in a directory changes its times.
-        for made in made.iter().rev() {
-            self.finish_dir(made)?;
+        // What is in a directory changes its times. After an error too no directory is left with
+        // the permissions that it has while it is filled.
+        for made in gathered.made.iter().rev() {
+            self.finish_dir(made).or_else(|failure| note(failure, &mut gathered.complete))?;
         }
-        if let (Some(to), Dir::There(dir)) = (self.to, dir) {
-            to.sync(dir.fid)?;
+        if let Some(to) = self.to {
+            to.sync_all(gathered.targets.into_iter().collect())?;
         }
-        if done && complete { Ok(()) } else { Err(Failure::Reported(1)) }
+        if done? && gathered.complete { Ok(()) } else { Err(Failure::Reported(1)) }
     }
 
-    #[allow(clippy::type_complexity, reason = "what a walk gathers")]
     fn tree(
         &self,
         item: Item,
         dir: &Dir,
         name: &OsStr,
-        bar: &ProgressBar,
-        (give, made, complete): (
-            &mut dyn FnMut(Job) -> Result<(), Failure>,
-            &mut Vec<Made>,
-            &mut bool,
-        ),
+        (give, gathered): (&mut Give<'_>, &mut Gathered<'_>),
     ) -> Result<(), Failure> {
         let path = item.path();
         let outcome = match item.kind() {
             Kind::File => {
-                bar.inc_length(match &item {
+                gathered.bar.inc_length(match &item {
                     Item::Here(_, meta) => meta.len(),
                     // The objects of a file say more when it is opened.
                     Item::There(_, attr) => attr.size.unwrap_or(0),
@@ -158,28 +173,59 @@ impl Transfer<'_> {
             }
             Kind::Link => self.link(&item, dir, name),
             Kind::Other => Err(format!("{path}: is not a regular file").into()),
-            Kind::Dir => check_depth(&path)
-                .and_then(|()| Ok((self.make_dir(&item, dir, name)?, self.children(&item)?)))
-                .and_then(|(new, children)| {
-                    let dir = new.dir.clone();
-                    made.push(new);
-                    for (name, child) in children {
-                        // Parts of interrupted copies. A link of such a name, sent by a server,
-                        // would have a copy written where it points.
-                        if name.as_bytes().starts_with(PART_PREFIX.as_bytes()) {
-                            continue;
-                        }
-                        match child {
-                            Ok(child) => {
-                                self.tree(child, &dir, &name, bar, (give, made, complete))?;
-                            }
-                            Err(failure) => note(failure, complete)?,
-                        }
-                    }
-                    Ok(())
-                }),
+            Kind::Dir => self.enter(&item, gathered).and_then(|()| {
+                let copied = self.directory(&item, dir, name, (give, &mut *gathered));
+                gathered.above.leave();
+                copied
+            }),
         };
-        outcome.or_else(|failure| note(failure, complete))
+        outcome.or_else(|failure| note(failure, &mut gathered.complete))
+    }
+
+    /// Enters a directory of the original, unless it is one of the copy.
+    fn enter(&self, item: &Item, gathered: &mut Gathered<'_>) -> Result<(), Failure> {
+        let path = item.path();
+        // Directories of this machine do not hold themselves.
+        let fid = match item {
+            Item::Here(..) => Fid::ZERO,
+            Item::There(_, attr) => attr.fid,
+        };
+        if self.within && gathered.targets.contains(&fid) {
+            return Err(format!("{path}: cannot be copied into itself").into());
+        }
+        let entered = match item {
+            Item::Here(..) => check_depth(&path),
+            Item::There(..) => gathered.above.enter(&path, fid),
+        };
+        entered.map_err(|error| format!("{path}: {error}").into())
+    }
+
+    /// Copies a directory that was entered.
+    fn directory(
+        &self,
+        item: &Item,
+        dir: &Dir,
+        name: &OsStr,
+        (give, gathered): (&mut Give<'_>, &mut Gathered<'_>),
+    ) -> Result<(), Failure> {
+        let new = self.make_dir(item, dir, name)?;
+        let dir = new.dir.clone();
+        if let Dir::There(attr) = &dir {
+            gathered.targets.insert(attr.fid);
+        }
+        gathered.made.push(new);
+        for (name, child) in self.children(item)? {
+            // Parts of interrupted copies. A link of such a name, sent by a server, would have a
+            // copy written where it points.
+            if name.as_bytes().starts_with(PART_PREFIX.as_bytes()) {
+                continue;
+            }
+            match child {
+                Ok(child) => self.tree(child, &dir, &name, (give, &mut *gathered))?,
+                Err(failure) => note(failure, &mut gathered.complete)?,
+            }
+        }
+        Ok(())
     }
 
     /// What is in a directory, in the order of names.
@@ -204,21 +250,14 @@ impl Transfer<'_> {
                 }
                 Ok(children)
             }
-            (Item::Here(path, _), _) => {
-                let failed = |error: io::Error| local(path, &error);
-                let mut names = fs::read_dir(path)
-                    .and_then(|entries| {
-                        entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()
-                    })
-                    .map_err(failed)?;
-                names.sort();
-                let of = |name: OsString| {
+            (Item::Here(path, meta), _) => {
+                let found = children_here(path, meta).map_err(|error| local(path, &error))?;
+                let of = |(name, meta): (OsString, io::Result<fs::Metadata>)| {
                     let path = path.join(&name);
-                    let meta = fs::symlink_metadata(&path);
                     let item = meta.map_err(|error| local(&path, &error));
                     (name, item.map(|meta| Item::Here(path, meta)))
                 };
-                Ok(names.into_iter().map(of).collect())
+                Ok(found.into_iter().map(of).collect())
             }
             (Item::There(..), None) => Ok(Vec::new()),
         }
@@ -259,7 +298,12 @@ impl Transfer<'_> {
         let times = self.options.preserve.then_some(made.times);
         match (&made.dir, self.to) {
             (Dir::Here(path), _) => {
-                set_here(path, mode, times).map_err(|error| local(path, &error))
+                if mode.is_none() && times.is_none() {
+                    return Ok(());
+                }
+                // It was made with permissions to read it, and so it is still.
+                let set = open_dir(path).and_then(|dir| set_here(&dir, mode, times));
+                set.map_err(|error| local(path, &error))
             }
             (Dir::There(attr), Some(files)) => Ok(set_there(files, attr, mode, times)?),
             (Dir::There(_), None) => Ok(()),
@@ -299,7 +343,7 @@ impl Transfer<'_> {
             bar.inc_length(source.size);
         }
         let part = match self.options.resume {
-            true => part_name(name, source.size, item.times().1),
+            true => part_name(name, source.size, source.times.1),
             false => format!("{PART_PREFIX}{}", lustrine_fs::unique_name()?),
         };
         let copied = self.fill(&source, item, dir, &part, bar);
@@ -355,13 +399,15 @@ impl Transfer<'_> {
         match (item, self.from) {
             (Item::There(path, attr), Some(files)) => {
                 let file = open(files, attr, path)?;
-                Ok(Source { size: file.size(), file: SourceFile::There(Box::new(file)) })
+                let times = (file.attr().atime, file.attr().mtime);
+                Ok(Source { size: file.size(), times, file: SourceFile::There(Box::new(file)) })
             }
-            (Item::Here(path, _), _) => {
-                let opened = fs::File::open(path);
-                let opened = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
-                let (size, file) = opened.map_err(|error| local(path, &error))?;
-                Ok(Source { size, file: SourceFile::Here(file) })
+            (Item::Here(path, found), _) => {
+                let opened = open_found(path, found);
+                let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
+                let (meta, file) = opened.map_err(|error| local(path, &error))?;
+                let times = (meta.atime(), meta.mtime());
+                Ok(Source { size: meta.len(), times, file: SourceFile::Here(file) })
             }
             (Item::There(..), None) => Err(Failure::Failed("no file system".to_owned())),
         }
@@ -379,17 +425,26 @@ impl Transfer<'_> {
         // Set-user-id programs do not become those of another owner.
         let mode = item.mode() & 0o777;
         let preserve = self.options.preserve;
-        let times = preserve.then_some(item.times());
+        let times = preserve.then_some(source.times);
         let at = (dir, part);
         match (dir, self.to) {
             (Dir::There(dir), Some(files)) => {
-                let (mut file, start) = self.open_part(files, dir, part, mode)?;
+                let (mut file, start) = match self.options.resume {
+                    true => resume_there(files, dir, part, source)?,
+                    false => (files.create(dir, part.as_bytes(), mode, true)?, 0),
+                };
+                let kept = file.size();
                 file.write_from(start);
                 bar.inc(start);
                 let written = source.pump(start, bar, |pieces| {
                     file.write_all(|_| pieces.recv().unwrap_or_else(|_| Ok(Vec::new())))
                 });
                 let attr = file.attr().clone();
+                // What is behind the end now would be taken for data.
+                let written = written.and_then(|()| match file.size() < kept {
+                    true => Err(Failure::Failed("it was cut while it was copied".to_owned())),
+                    false => Ok(()),
+                });
                 match written {
                     Ok(()) => file.close()?,
                     Err(failure) => {
@@ -412,15 +467,10 @@ impl Transfer<'_> {
             (Dir::Here(dir), _) => {
                 let to = dir.join(part);
                 let failed = |error: io::Error| local(&to, &error);
-                let mut file = OpenOptions::new();
-                file.read(true).write(true).create(true).truncate(false).mode(0o600);
-                // A link that is there is not followed.
-                let there = fs::symlink_metadata(&to).is_ok_and(|meta| meta.is_file());
-                file.create_new(!self.options.resume || !there);
-                let mut file = file.open(&to).map_err(failed)?;
-                let start = resume_at(file.metadata().map_err(failed)?.len());
-                file.set_len(start).map_err(failed)?;
-                file.seek(SeekFrom::Start(start)).map_err(failed)?;
+                let (mut file, start) = match self.options.resume {
+                    true => resume_here(&to, source)?,
+                    false => (new_here(&to).map_err(failed)?, 0),
+                };
                 bar.inc(start);
                 source.pump(start, bar, |pieces| {
                     pieces.iter().try_for_each(|data| file.write_all(&data?).map_err(failed))
@@ -430,36 +480,11 @@ impl Transfer<'_> {
                     let sum = sum_of(|take| read_here(&mut file, take).map_err(failed)?);
                     self.check(source, &sum?, at)?;
                 }
-                drop(file);
                 let mask = if preserve { 0 } else { umask() };
-                set_here(&to, Some(mode & !mask), times).map_err(failed)
+                set_here(&file, Some(mode & !mask), times).map_err(failed)
             }
             (Dir::There(_), None) => Ok(()),
         }
-    }
-
-    /// Opens the part of an interrupted copy, or makes one; and where the writing goes on.
-    fn open_part<'f>(
-        &self,
-        files: &'f FileSystem,
-        dir: &Attr,
-        part: &str,
-        mode: u32,
-    ) -> Result<(File<'f>, u64), Failure> {
-        if self.options.resume {
-            match files.look(dir, part.as_bytes()) {
-                Ok(attr) => {
-                    let file = files.open_to_write(&attr)?;
-                    let start = resume_at(file.size());
-                    return Ok((file, start));
-                }
-                Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        // The next copy may have to open it.
-        let mode = if self.options.resume { 0o600 } else { mode };
-        Ok((files.create(dir, part.as_bytes(), mode, true)?, 0))
     }
 
     /// Gives a part that is complete its name.
@@ -484,34 +509,18 @@ impl Transfer<'_> {
     }
 }
 
-/// The name of the part of a copy that can be resumed. It stands for what is copied: another size
-/// or time of the original gives another name.
-fn part_name(name: &OsStr, size: u64, mtime: i64) -> String {
-    let mut sum = Sha256Sum::default();
-    sum.add(name.as_bytes());
-    sum.add(&[0]);
-    sum.add(&size.to_le_bytes());
-    sum.add(&mtime.to_le_bytes());
-    format!("{PART_PREFIX}{}", &sum.text()[..32])
-}
-
-/// Where the copying of a part goes on: behind what was complete when it was interrupted.
-fn resume_at(len: u64) -> u64 {
-    len.saturating_sub(WRITE_AHEAD)
-}
-
-fn set_here(path: &Path, mode: Option<u32>, times: Option<(i64, i64)>) -> io::Result<()> {
+fn set_here(file: &fs::File, mode: Option<u32>, times: Option<(i64, i64)>) -> io::Result<()> {
     // First what needs permissions.
     if let Some(times) = times {
-        set_times_here(path, times)?;
+        set_times_here(file, times)?;
     }
     match mode {
-        Some(mode) => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+        Some(mode) => file.set_permissions(fs::Permissions::from_mode(mode)),
         None => Ok(()),
     }
 }
 
-fn set_times_here(path: &Path, (atime, mtime): (i64, i64)) -> io::Result<()> {
+fn set_times_here(file: &fs::File, (atime, mtime): (i64, i64)) -> io::Result<()> {
     let at = |seconds: i64| match u64::try_from(seconds) {
         Ok(seconds) => SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)),
         Err(_) => SystemTime::UNIX_EPOCH.checked_sub(Duration::from_secs(seconds.unsigned_abs())),
@@ -520,7 +529,7 @@ fn set_times_here(path: &Path, (atime, mtime): (i64, i64)) -> io::Result<()> {
     if let (Some(atime), Some(mtime)) = (at(atime), at(mtime)) {
         times = times.set_accessed(atime).set_modified(mtime);
     }
-    fs::File::open(path)?.set_times(times)
+    file.set_times(times)
 }
 
 fn set_there(
@@ -539,6 +548,12 @@ fn set_there(
         files.set_attributes(attr.fid, changes)?;
     }
     Ok(())
+}
+
+/// Opens a directory, but no symbolic link.
+fn open_dir(path: &Path) -> io::Result<fs::File> {
+    let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
+    fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
 /// Makes a directory, or accepts one that is there; whether it is new. A symbolic link is none: the

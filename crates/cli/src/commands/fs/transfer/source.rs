@@ -1,12 +1,17 @@
 //! Files that are read, piece by piece.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use indicatif::ProgressBar;
 use lustrine_fs::File;
+use rustix::fs::OFlags;
 
 use crate::commands::fs::sum::Sha256Sum;
 use crate::output::Failure;
@@ -19,6 +24,8 @@ const PIECE: u64 = 4 << 20;
 /// A file that is read.
 pub(super) struct Source<'a> {
     pub(super) size: u64,
+    /// Times of access and change when it was opened, in seconds since 1970.
+    pub(super) times: (i64, i64),
     pub(super) file: SourceFile<'a>,
 }
 
@@ -84,6 +91,40 @@ impl Source<'_> {
 fn leave(sender: &SyncSender<Piece>, failure: Failure) {
     // The writer may have left first.
     let _ = sender.send(Err(failure));
+}
+
+/// Opens a file or directory of this machine to read it, which must be the one that was found
+/// before: its owner may have put a symbolic link, a FIFO or another file in its place.
+pub(super) fn open_found(path: &Path, found: &fs::Metadata) -> io::Result<fs::File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut file = fs::OpenOptions::new();
+    let file = file.read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let meta = file.metadata()?;
+    let same = (meta.dev(), meta.ino()) == (found.dev(), found.ino())
+        && meta.file_type() == found.file_type();
+    if same { Ok(file) } else { Err(io::Error::other("was replaced while it was copied")) }
+}
+
+/// What is in a directory of this machine, in the order of names. All of it is in the directory
+/// that was found before, whatever its path leads to in the meantime.
+#[allow(clippy::type_complexity, reason = "names and what they lead to")]
+pub(super) fn children_here(
+    path: &Path,
+    found: &fs::Metadata,
+) -> io::Result<Vec<(OsString, io::Result<fs::Metadata>)>> {
+    let open = open_found(path, found)?;
+    // The path names the open directory as long as it is open.
+    let dir = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&dir)? {
+        names.push(entry?.file_name());
+    }
+    names.sort();
+    let of = |name: OsString| {
+        let meta = fs::symlink_metadata(dir.join(&name));
+        (name, meta)
+    };
+    Ok(names.into_iter().map(of).collect())
 }
 
 /// Reads a file of this machine to its end.

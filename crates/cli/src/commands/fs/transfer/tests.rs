@@ -1,5 +1,8 @@
 //! Copies on this machine, and the rules of parts.
 
+use lustrine_fs::WRITE_AHEAD;
+
+use super::part::resume_at;
 use super::*;
 
 #[test]
@@ -38,22 +41,28 @@ fn copies_here_are_resumed_and_verified() {
     let meta = fs::metadata(&from).unwrap();
     let options =
         CopyOptions { recursive: false, preserve: true, resume: true, verify: true, quiet: true };
-    let transfer = Transfer { from: None, to: None, options: &options, replace: true };
+    let transfer =
+        Transfer { from: None, to: None, options: &options, replace: true, within: false };
     let part = part_name(OsStr::new("to"), data.len() as u64, meta.mtime());
-    // What is kept is not copied again: a fault in it is found by the comparison.
-    let mut broken = data.clone();
-    broken[3] ^= 1;
-    fs::write(dir.path().join(&part), &broken).unwrap();
     let place = Dir::Here(dir.path().to_owned());
+    let to = dir.path().join("to");
     let run = || {
         let meta = fs::metadata(&from).unwrap();
         transfer.run(Item::Here(from.clone(), meta), &place, OsStr::new("to"))
     };
-    assert_eq!(run(), Err(Failure::Reported(1)));
-    assert!(!dir.path().join(&part).exists());
+    // What is kept is compared: it may be of another original, or be longer.
+    let mut broken = data.clone();
+    broken[3] ^= 1;
+    broken.extend_from_slice(&data);
+    fs::write(dir.path().join(&part), &broken).unwrap();
+    assert_eq!(run(), Ok(()));
+    assert_eq!(fs::read(&to).unwrap(), data);
+    broken[3] ^= 1;
+    fs::write(dir.path().join(&part), &broken).unwrap();
+    assert_eq!(run(), Ok(()));
+    assert_eq!(fs::read(&to).unwrap(), data);
     fs::write(dir.path().join(&part), &data[..data.len() - 7]).unwrap();
     assert_eq!(run(), Ok(()));
-    let to = dir.path().join("to");
     assert_eq!(fs::read(&to).unwrap(), data);
     assert_eq!(fs::metadata(&to).unwrap().mtime(), meta.mtime());
     assert!(!dir.path().join(&part).exists());
@@ -69,7 +78,8 @@ fn trees_keep_their_modes_and_links() {
     fs::set_permissions(from.join("closed"), fs::Permissions::from_mode(0o500)).unwrap();
     let options =
         CopyOptions { recursive: true, preserve: false, resume: false, verify: false, quiet: true };
-    let transfer = Transfer { from: None, to: None, options: &options, replace: true };
+    let transfer =
+        Transfer { from: None, to: None, options: &options, replace: true, within: false };
     let meta = fs::metadata(&from).unwrap();
     let place = Dir::Here(dir.path().to_owned());
     assert_eq!(transfer.run(Item::Here(from, meta), &place, OsStr::new("to")), Ok(()));
@@ -77,4 +87,95 @@ fn trees_keep_their_modes_and_links() {
     let mode = fs::metadata(to.join("closed")).unwrap().mode();
     assert_eq!(mode & 0o777, 0o500 & !umask());
     assert_eq!(fs::read(to.join("link")).unwrap(), b"x");
+}
+
+/// Others may write to the directory, and can compute the name of the part.
+#[test]
+fn a_part_that_someone_else_may_have_made_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, other) = (dir.path().join("from"), dir.path().join("other"));
+    fs::write(&from, b"data").unwrap();
+    fs::write(&other, b"precious and longer").unwrap();
+    let meta = fs::metadata(&from).unwrap();
+    let part = dir.path().join(part_name(OsStr::new("to"), 4, meta.mtime()));
+    let options =
+        CopyOptions { recursive: false, preserve: false, resume: true, verify: false, quiet: true };
+    let transfer =
+        Transfer { from: None, to: None, options: &options, replace: true, within: false };
+    let place = Dir::Here(dir.path().to_owned());
+    let fifo = |path: &Path| {
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    let plants: [&dyn Fn(); 3] =
+        [&|| symlink(&other, &part).unwrap(), &|| fs::hard_link(&other, &part).unwrap(), &|| {
+            fifo(&part)
+        }];
+    for plant in plants {
+        plant();
+        let item = Item::Here(from.clone(), meta.clone());
+        assert_eq!(transfer.run(item, &place, OsStr::new("to")), Err(Failure::Reported(1)));
+        assert_eq!(fs::read(&other).unwrap(), b"precious and longer");
+        fs::remove_file(&part).unwrap();
+    }
+    assert!(!dir.path().join("to").exists());
+}
+
+/// The owner of a tree that another user copies can replace its files meanwhile.
+#[test]
+fn what_was_replaced_is_not_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, secret) = (dir.path().join("file"), dir.path().join("secret"));
+    fs::write(&secret, b"secret").unwrap();
+    fs::write(&path, b"x").unwrap();
+    let found = fs::symlink_metadata(&path).unwrap();
+    assert!(open_found(&path, &found).is_ok());
+    fs::rename(&path, dir.path().join("old")).unwrap();
+    symlink(&secret, &path).unwrap();
+    assert_eq!(open_found(&path, &found).unwrap_err().raw_os_error(), Some(40));
+    fs::remove_file(&path).unwrap();
+    fs::hard_link(&secret, &path).unwrap();
+    assert!(open_found(&path, &found).unwrap_err().to_string().contains("was replaced"));
+    fs::remove_file(&path).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    assert!(open_found(&path, &found).unwrap_err().to_string().contains("was replaced"));
+    // A directory too.
+    let (inner, outer) = (dir.path().join("inner"), dir.path().join("outer"));
+    fs::create_dir(&inner).unwrap();
+    fs::create_dir(&outer).unwrap();
+    fs::write(inner.join("a"), b"a").unwrap();
+    let found = fs::symlink_metadata(&inner).unwrap();
+    let children = children_here(&inner, &found).unwrap();
+    assert_eq!(children.len(), 1);
+    assert!(children[0].0 == "a" && children[0].1.as_ref().unwrap().len() == 1);
+    fs::rename(&inner, dir.path().join("moved")).unwrap();
+    symlink(&outer, &inner).unwrap();
+    assert!(children_here(&inner, &found).is_err());
+}
+
+#[test]
+fn a_copy_does_not_enter_itself() {
+    let options =
+        CopyOptions { recursive: true, preserve: false, resume: false, verify: false, quiet: true };
+    let bar = ProgressBar::hidden();
+    let fid = |oid| Fid { seq: 0x2_0000_0401, oid, ver: 0 };
+    let dir = |oid| {
+        let attr = Attr { fid: fid(oid), mode: 0o040_755, ..Attr::default() };
+        Item::There("a/sub".to_owned(), attr)
+    };
+    for (within, entered) in [(true, false), (false, true)] {
+        let transfer = Transfer { from: None, to: None, options: &options, replace: true, within };
+        let mut gathered = Gathered {
+            bar: &bar,
+            made: Vec::new(),
+            targets: BTreeSet::from([fid(1)]),
+            above: Above::default(),
+            complete: true,
+        };
+        // In another file system the same FID is another directory.
+        assert_eq!(transfer.enter(&dir(1), &mut gathered).is_ok(), entered);
+        assert_eq!(transfer.enter(&dir(2), &mut gathered), Ok(()));
+        assert!(transfer.enter(&dir(2), &mut gathered).is_err());
+    }
 }
