@@ -118,7 +118,8 @@ impl FileSystem {
         }
     }
 
-    /// The attributes of many files with the sizes and times of their objects, asked for several at a time, in their order.
+    /// The attributes of many files with the sizes and times of their objects, asked for several at
+    /// a time, in their order.
     ///
     /// # Errors
     /// When the node does not answer. What a server refuses is the outcome of its file.
