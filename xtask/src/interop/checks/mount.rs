@@ -83,6 +83,9 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let (program, dir) = (self.program.display(), self.dir.display());
         let _ = self.host(&format!("{program} umount {dir} || {program} umount --lazy {dir}"));
+        // Its program leaves the servers; a mount that starts meanwhile would be userland.
+        let alive = format!("pgrep -f 'mount --detached.*[/]{}'", &dir.to_string()[1..]);
+        let _ = self.host(&format!("for i in $(seq 80); do {alive} || break; sleep 0.5; done"));
     }
 }
 
