@@ -173,13 +173,15 @@ impl Server {
             };
             // What a program has set is not changed by a write before it.
             let mtime = asked.shared.nodes().mtime_set(fid).unwrap_or(at);
-            // A hint for others: without it they ask the objects.
-            let then =
-                move |client: &mut Client, turn: &mut Turn<'_>, size: Outcome<(u64, u64)>| {
-                    let (size, blocks) = size.unwrap_or_default();
-                    let written = Written { size, blocks, mtime: Some(mtime) };
-                    close(asked, client, turn, &file, Some(written));
-                };
+            // A hint for others, which ask the objects if there is none. None is better than a
+            // wrong one.
+            let then = move |client: &mut Client,
+                             turn: &mut Turn<'_>,
+                             size: Outcome<(u64, u64)>| {
+                let hint =
+                    size.ok().map(|(size, blocks)| Written { size, blocks, mtime: Some(mtime) });
+                close(asked, client, turn, &file, hint);
+            };
             client.size(turn, caller, fid, &layout, Box::new(then));
         });
     }

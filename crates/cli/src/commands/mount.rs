@@ -208,7 +208,7 @@ fn serve(args: &MountArgs, plan: &Plan, detached: bool) -> Result<(), Failure> {
     let left = if detached { leave(log.as_ref()) } else { Ok(()) };
     let stayed = match left {
         Ok(()) => stay(&mut mount, &signals, &plan.url),
-        // Whoever waited for the mount has gone: it is not left behind.
+        // The program that waited for the mount has gone: the mount is not left behind.
         Err(error) => {
             let _ = mount.unmount();
             Err(error)

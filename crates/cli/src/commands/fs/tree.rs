@@ -101,7 +101,7 @@ pub(crate) struct TreeArgs {
     client: ClientOptions,
 }
 
-/// A type of file, with the letter of `find`.
+/// A type of file, as `find -type` abbreviates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FileType {
     /// Regular files
