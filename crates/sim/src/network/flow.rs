@@ -46,6 +46,7 @@ struct SegmentBurst {
     sent_at: Time,
     acked_then: u64,
     acked_at_then: Time,
+    app_limited: bool,
 }
 
 /// What a flow has to do next.
@@ -99,6 +100,9 @@ pub(super) struct Flow {
     acked_at: Time,
     /// The last transmission before the window stopped the sender.
     full_at: Option<u64>,
+    /// Until more than this number of bytes are acknowledged, the owner and not the path limits
+    /// the rate; 0 if the path limits it (draft-cheng-iccrg-delivery-rate-estimation, 3.4).
+    app_limited: u64,
     /// Bytes on the first link that have not left it yet.
     in_interface: u64,
     in_interface_max: u64,
@@ -140,6 +144,7 @@ impl Flow {
             acked: 0,
             acked_at: Time::ZERO,
             full_at: None,
+            app_limited: 0,
             in_interface: 0,
             in_interface_max: match spec.txqueuelen {
                 None => IN_INTERFACE,
@@ -191,6 +196,11 @@ impl Flow {
     }
 
     pub(super) fn push(&mut self, bytes: Rope) {
+        let next_to_nothing = self.queue.len() < u64::from(self.spec.segment.max(1));
+        let is_idle = self.in_interface == 0 && self.lost == 0;
+        if next_to_nothing && is_idle && self.under_way < self.congestion.window() {
+            self.app_limited = (self.acked + self.under_way).max(1);
+        }
         self.queue.append(bytes);
     }
 
@@ -214,6 +224,7 @@ impl Flow {
         burst.state = State::UnderWay;
         burst.number = self.number;
         burst.sent_at = now;
+        burst.app_limited = self.app_limited != 0;
         (burst.acked_then, burst.acked_at_then) =
             (acked_then, if self.under_way == 0 { now } else { acked_at_then });
         let sending = Sending { start: burst.start, number: self.number };
@@ -284,6 +295,7 @@ impl Flow {
             sent_at: Time::ZERO,
             acked_then: 0,
             acked_at_then: Time::ZERO,
+            app_limited: false,
         };
         self.next += len;
         self.bursts.push_back(burst);
@@ -385,8 +397,11 @@ impl Flow {
         // by the number, which represents TCP's time stamps.
         let repeated = burst.number != sending.number;
         let (sent_at, acked_then) = (burst.sent_at, burst.acked_then);
-        let acked_at_then = burst.acked_at_then;
+        let (acked_at_then, app_limited) = (burst.acked_at_then, burst.app_limited);
         self.acked_at = now;
+        if self.acked > self.app_limited {
+            self.app_limited = 0;
+        }
         if !repeated {
             let round_trip = now.since(sent_at);
             self.round_trip.sample(round_trip);
@@ -396,6 +411,7 @@ impl Flow {
                 round_trip,
                 under_way: before,
                 window_was_full: self.full_at.is_some_and(|at| sending.number <= at),
+                app_limited,
                 acked_then,
                 acked_now: self.acked,
                 acked_at_then,

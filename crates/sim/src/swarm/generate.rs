@@ -1,6 +1,7 @@
 //! Generates the plan of a seed.
 
 mod adversarial;
+mod demand;
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,7 @@ fn load_after_recovery(rng: &mut Rng) -> SwarmPlan {
     let faults = (0..rng.below(20)).map(|_| fault(rng, count)).collect();
     let load_after_recovery = (0..count).map(|_| load(rng, 40)).collect();
     let expect = Expectation::Recovery;
-    SwarmPlan {
+    let mut plan = SwarmPlan {
         seed: rng.draw(),
         expect,
         transport,
@@ -61,7 +62,9 @@ fn load_after_recovery(rng: &mut Rng) -> SwarmPlan {
         load_under_faults,
         faults,
         load_after_recovery,
-    }
+    };
+    demand::limit(&mut plan);
+    plan
 }
 
 fn wire(rng: &mut Rng, between: (usize, usize)) -> Wire {

@@ -144,7 +144,7 @@ impl Bbr {
         if let Some(rate) = acked.rate()
             // A sender that had nothing to send, or deliberately sent little, does not show a lower
             // rate of the path.
-            && (acked.window_was_full && acked.acked_then >= self.looked_until
+            && (!acked.app_limited && acked.acked_then >= self.looked_until
                 || self.rate().is_none_or(|known| rate > known))
         {
             self.note(rate);
@@ -195,7 +195,7 @@ impl Bbr {
         }
         match self.state {
             State::Start => {
-                if new_round && acked.window_was_full {
+                if new_round && !acked.app_limited {
                     self.look_whether_full();
                 }
                 if self.full_rounds >= FULL_ROUNDS {
@@ -265,6 +265,7 @@ mod tests {
                 round_trip: RTT,
                 under_way: (11 - index) * SEGMENT,
                 window_was_full: true,
+                app_limited: false,
                 acked_then: 0,
                 acked_now: index * SEGMENT,
                 acked_at_then: Time(1),
@@ -296,6 +297,7 @@ mod tests {
             round_trip: RTT,
             under_way: few,
             window_was_full: false,
+            app_limited: true,
             acked_then: 10 * SEGMENT,
             acked_now: 11 * SEGMENT,
             acked_at_then: Time(1) + RTT,
@@ -314,6 +316,7 @@ mod tests {
             round_trip: RTT,
             under_way: 11 * SEGMENT,
             window_was_full: true,
+            app_limited: false,
             acked_then,
             acked_now,
             acked_at_then: Time(1) + RTT,

@@ -155,6 +155,7 @@ mod tests {
             round_trip: Nanos::from_millis(50),
             under_way: bic.window(),
             window_was_full,
+            app_limited: false,
             acked_then: 0,
             acked_now: len,
             acked_at_then: Time::ZERO,

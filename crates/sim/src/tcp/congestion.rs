@@ -21,6 +21,8 @@ pub(crate) struct Acked {
     pub(crate) under_way: u64,
     /// Whether the window has stopped the sender since they were sent.
     pub(crate) window_was_full: bool,
+    /// Whether the owner of the stream limited the rate when they were sent.
+    pub(crate) app_limited: bool,
     /// Total number of bytes acknowledged when they were sent, and now.
     pub(crate) acked_then: u64,
     pub(crate) acked_now: u64,

@@ -193,6 +193,7 @@ mod tests {
             round_trip,
             under_way: 0,
             window_was_full: true,
+            app_limited: false,
             acked_then: 0,
             acked_now: 0,
             acked_at_then: Time::ZERO,
