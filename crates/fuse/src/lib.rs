@@ -9,6 +9,7 @@
 //!
 //! ```no_run
 //! use std::path::Path;
+//! use std::time::Duration;
 //!
 //! use lustrine_fs::{FileSystem, FsUrl, MountOptions};
 //! use lustrine_fuse::{Mount, Options};
@@ -17,8 +18,8 @@
 //!     let url: FsUrl = "lustre://10.0.0.9@tcp/lustre".parse()?;
 //!     let files = FileSystem::mount(node, &url, &MountOptions::default())?;
 //!     let options = Options::default();
-//!     let mut mount = Mount::start(files, &url.to_string(), Path::new("/mnt"), &options)?;
-//!     mount.wait();
+//!     let mount = Mount::start(files, &url.to_string(), Path::new("/mnt"), &options)?;
+//!     while !mount.wait(Duration::from_secs(60)) {}
 //!     mount.finish()?;
 //!     Ok(())
 //! }

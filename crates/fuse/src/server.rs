@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig,
@@ -50,6 +51,16 @@ const WANTED: [InitFlags; 6] = [
 ];
 
 impl Filesystem for Server {
+    fn destroy(&mut self) {
+        // fuser 0.18.0 now unmounts the directory although that has been done, and hits what was
+        // mounted there since (cberner/fuser#703, which no release has): this thread stays.
+        if self.shared.wait_until_unmounted(Duration::ZERO) {
+            loop {
+                thread::park();
+            }
+        }
+    }
+
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for wanted in WANTED {
             // An older kernel does without.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -54,6 +55,8 @@ impl Mount {
         let config = config(source, options);
         let mut session = Session::new(server, &dir, &config).map_err(|error| refused(&error))?;
         let unmounter = session.unmount_callable();
+        let device = session.as_fd().try_clone_to_owned().map_err(|error| refused(&error))?;
+        shared.set_device(device);
         let session = thread::Builder::new()
             .name("fuse".to_owned())
             .spawn(move || session.run())
@@ -63,14 +66,13 @@ impl Mount {
 
     /// Whether the mount has ended, because somebody has unmounted it.
     pub fn is_over(&self) -> bool {
-        self.session.as_ref().is_none_or(JoinHandle::is_finished)
+        self.wait(Duration::ZERO)
     }
 
-    /// Waits until the mount has ended.
-    pub fn wait(&mut self) {
-        while !self.is_over() {
-            thread::sleep(Duration::from_millis(50));
-        }
+    /// Waits until the mount has ended, for at most this time or until a signal. Whether it has.
+    pub fn wait(&self, most: Duration) -> bool {
+        let broke = || self.session.as_ref().is_none_or(JoinHandle::is_finished);
+        broke() || self.shared.wait_until_unmounted(most) || broke()
     }
 
     /// The imports of the client.
@@ -105,6 +107,7 @@ impl Mount {
     /// # Errors
     /// When the session ended with an error, or the servers do not answer.
     pub fn finish(mut self) -> Result<(), MountError> {
+        // The thread of a session that has not failed stays.
         let ended = match self.session.take().filter(JoinHandle::is_finished) {
             Some(session) => session.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))),
             None => Ok(()),

@@ -1,7 +1,8 @@
 //! What the threads of a mount share: the client, the files that the kernel knows, open files.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use fuser::{Errno, Request};
@@ -9,6 +10,7 @@ use lustrine_client::{Attr, Caller, Client, DirEntry, FileLayout, OpenFile};
 use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::atime::AtimeRule;
 use crate::budget::{Budget, Job};
@@ -27,6 +29,8 @@ pub(crate) struct Shared {
     budget: Mutex<Budget>,
     under_way: Mutex<usize>,
     ended: Condvar,
+    /// The connection with the kernel, once the file system is mounted.
+    device: OnceLock<OwnedFd>,
     pub(crate) atime: AtimeRule,
     ids: IdMaps,
 }
@@ -135,6 +139,7 @@ impl Shared {
             budget: Mutex::default(),
             under_way: Mutex::new(0),
             ended: Condvar::new(),
+            device: OnceLock::new(),
             atime,
             ids: IdMaps::of_this_process(),
         }
@@ -143,6 +148,23 @@ impl Shared {
     /// The file system that is mounted.
     pub(crate) fn files(&self) -> &FileSystem {
         &self.files
+    }
+
+    /// The file system is mounted through this device.
+    pub(crate) fn set_device(&self, device: OwnedFd) {
+        // There is one session, so there is no other device.
+        let _ = self.device.set(device);
+    }
+
+    /// Waits until the kernel has ended the connection because the file system is not mounted any
+    /// more, for at most this time or until a signal. Whether that is so; it never is before the
+    /// file system is mounted.
+    pub(crate) fn wait_until_unmounted(&self, most: Duration) -> bool {
+        let Some(device) = self.device.get() else { return false };
+        let mut devices = [PollFd::new(device, PollFlags::empty())];
+        let most = Timespec::try_from(most).ok();
+        let polled = poll(&mut devices, most.as_ref());
+        polled.is_ok() && devices[0].revents().contains(PollFlags::ERR)
     }
 
     /// Takes a ticket for an operation. It waits if there are too many.

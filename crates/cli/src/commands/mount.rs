@@ -5,7 +5,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -18,8 +17,6 @@ use crate::common::{NodeOptions, TemporaryNodeOptions};
 use crate::output::{Failure, note, print, print_error};
 use crate::values::seconds;
 
-/// How often the program looks for signals and for the end of the mount.
-const LOOK: Duration = Duration::from_millis(100);
 /// How often the states of imports are looked at, for the log.
 const WATCH: Duration = Duration::from_secs(1);
 /// How long programs that still use the mount may take to close their files after a signal.
@@ -256,22 +253,20 @@ fn source(url: &FsUrl) -> String {
 /// Returns when the mount has ended, or a signal has ended it.
 fn stay(mount: &mut Mount, signals: &Signals, url: &FsUrl) -> Result<(), Failure> {
     let mut states = BTreeMap::new();
-    let mut next = Instant::now();
     say(&format!("{} is mounted", source(url)));
-    while !mount.is_over() {
+    // A signal ends the wait.
+    while !mount.wait(WATCH) {
         if signals.take().terminate {
             mount.unmount().map_err(|error| error.to_string())?;
             let deadline = Instant::now() + LEAVE_TIMEOUT;
-            while !mount.is_over() && Instant::now() < deadline {
-                thread::sleep(LOOK);
+            let mut left = LEAVE_TIMEOUT;
+            // Further signals end the wait early.
+            while !left.is_zero() && !mount.wait(left) {
+                left = deadline.saturating_duration_since(Instant::now());
             }
             break;
         }
-        if Instant::now() >= next {
-            next = Instant::now() + WATCH;
-            watch(mount, &mut states);
-        }
-        thread::sleep(LOOK);
+        watch(mount, &mut states);
     }
     say(&format!("{} is unmounted", source(url)));
     Ok(())
