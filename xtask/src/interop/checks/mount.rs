@@ -27,6 +27,12 @@ pub(super) const CHECKS: &[Listed] = &[
         "the files are read and written on",
         fail_over,
     ),
+    (
+        "mount",
+        "it mounts again while the program of the mount before still leaves",
+        "the new mount works, and stays when the old program has gone",
+        again,
+    ),
     ("mount", "the program is killed", "umount removes the mount point; it mounts again", killed),
 ];
 
@@ -73,6 +79,12 @@ impl Mounted {
         capture(&mut host, LIMIT)?.output(command)
     }
 
+    /// A command that prints the numbers of the programs that serve this directory. The bracket
+    /// keeps the shell itself out of the search.
+    fn programs(&self) -> String {
+        format!("pgrep -f 'mount --detached.*[/]{}'", &self.dir.display().to_string()[1..])
+    }
+
     /// Runs a shell command inside the mount.
     fn sh(&self, command: &str) -> Result<String> {
         self.host(&format!("cd {}; {command}", self.dir.display()))
@@ -83,8 +95,8 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let (program, dir) = (self.program.display(), self.dir.display());
         let _ = self.host(&format!("{program} umount {dir} || {program} umount --lazy {dir}"));
-        // Its program leaves the servers; a mount that starts meanwhile would be userland.
-        let alive = format!("pgrep -f 'mount --detached.*[/]{}'", &dir.to_string()[1..]);
+        // The next one is not to be a userland peer beside this one.
+        let alive = self.programs();
         let _ = self.host(&format!("for i in $(seq 80); do {alive} || break; sleep 0.5; done"));
     }
 }
@@ -166,7 +178,53 @@ fn many(testbed: &mut Testbed) -> Result<String> {
     testbed.sh("client1", &make)?;
     let count = mount.sh("ls many | sort -u | wc -l; ls -f many | wc -l")?;
     ensure!(count == "10000\n10002\n", "{count}");
-    Ok("10,000 names, each once".to_owned())
+    // The name behind each position, read once in order and once from the positions backwards.
+    let said = mount.sh("python3 -c \"
+import ctypes as c
+l = c.CDLL(None)
+l.opendir.restype = l.readdir.restype = c.c_void_p
+l.telldir.restype = c.c_long
+l.telldir.argtypes = l.readdir.argtypes = [c.c_void_p]
+l.seekdir.argtypes = [c.c_void_p, c.c_long]
+d = l.opendir(b'many')
+def name():
+    e = l.readdir(d)
+    return e and c.string_at(e + 19)
+seen = []
+while True:
+    at = l.telldir(d)
+    n = name()
+    if not n: break
+    seen.append((at, n))
+for at, n in seen[::-97]:
+    l.seekdir(d, at)
+    assert name() == n, (at, n)
+print(len(seen))
+\"")?;
+    ensure!(said == "10002\n", "{said}");
+    Ok("10,000 names, each once; 104 positions lead to their names".to_owned())
+}
+
+fn again(testbed: &mut Testbed) -> Result<String> {
+    let mount = Mounted::new(testbed)?;
+    let (program, dir) = (mount.program.display(), mount.dir.display());
+    for round in 1..=5 {
+        mount.host(&format!("{program} umount {dir}"))?;
+        mount.mount().with_context(|| format!("round {round}"))?;
+        mount.sh("rm -rf again; mkdir again; echo here > again/a; cat again/a")?;
+    }
+    let old = mount.host(&mount.programs())?;
+    // As if it took long to leave.
+    mount.host(&format!("kill -STOP {}; umount --lazy {dir}", old.trim()))?;
+    mount.mount()?;
+    mount.host(&format!("kill -CONT {}", old.trim()))?;
+    let ended = format!(
+        "for i in $(seq 60); do [ -e /proc/{} ] || exit 0; sleep 0.5; done; exit 1",
+        old.trim()
+    );
+    mount.host(&ended).context("the old program does not end")?;
+    ensure!(mount.sh("cat again/a")? == "here\n", "the new mount does not work");
+    Ok("five times at once; once beside a program that was stopped".to_owned())
 }
 
 fn fail_over(testbed: &mut Testbed) -> Result<String> {
@@ -194,12 +252,7 @@ fn killed(testbed: &mut Testbed) -> Result<String> {
     let mount = Mounted::new(testbed)?;
     mount.sh("echo kept > kept")?;
     let (program, dir) = (mount.program.display(), mount.dir.display());
-    // The bracket keeps the shell itself out of the search.
-    mount.host(&format!(
-        "kill -9 $(pgrep -f 'mount --detached.*[{}]{}')",
-        "/",
-        &dir.to_string()[1..]
-    ))?;
+    mount.host(&format!("kill -9 $({})", mount.programs()))?;
     let said = mount.host(&format!("ls {dir} 2>&1 || true"))?;
     holds(&said, "endpoint is not connected")?;
     let refused = mount.mount().err().map(|error| format!("{error:#}")).unwrap_or_default();
