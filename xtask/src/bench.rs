@@ -3,6 +3,7 @@
 //! Numbers of different machines, or of different days on one machine, say nothing. So each peer
 //! is measured in the same run, in turn with ours, and what is reported are ratios.
 
+mod buffers;
 mod console;
 mod files;
 mod histograms;
@@ -28,6 +29,8 @@ pub(crate) enum Bench {
     Ladder(ladder::LadderArgs),
     /// What each way to wait (tunable spin_us) costs and brings
     Waiting(waiting::WaitingArgs),
+    /// Throughput by the number of operations under way, beside plain TCP with as many buffers
+    Buffers(buffers::BuffersArgs),
     /// The same programs beside others that keep CPUs busy
     Neighbours(neighbours::NeighboursArgs),
     /// Files of a Lustre server, beside the kernel's client in the same machine (needs root)
@@ -48,6 +51,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
     match which {
         Bench::Ladder(args) => ladder::run(args),
         Bench::Waiting(args) => waiting::run(args),
+        Bench::Buffers(args) => buffers::run(args),
         Bench::Neighbours(args) => neighbours::run(args),
         Bench::Files(args) => files::run(args),
         Bench::Wan(args) => wan::run(args),

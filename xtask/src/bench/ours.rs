@@ -149,6 +149,11 @@ impl Measured {
         }
     }
 
+    /// MiB per second.
+    pub(crate) fn mib_per_s(&self) -> f64 {
+        self.mib_per_s
+    }
+
     /// What plain TCP moved between two processes that waited in this way right before, where that
     /// was measured.
     pub(crate) fn raw_mib_per_s(&self, waiting: Waiting) -> Option<f64> {
@@ -225,6 +230,45 @@ fn shape(load: Load) -> Result<Vec<&'static str>> {
     Ok(vec!["--slots", slots, "--send", send, "--recv", recv])
 }
 
+/// RPCs of 1 MiB, with as many connections per direction as iperf3 gets: one.
+const BULK: [&str; 4] = ["--size", "1M", "--set", "conns_per_peer=1"];
+
+/// One measurement of reads or writes of 1 MiB, unchecked, with this many under way.
+pub(crate) fn measure_bulk(
+    programs: &Programs,
+    direction: Direction,
+    under_way: u32,
+    seconds: u32,
+) -> Result<Measured> {
+    let test = match direction {
+        Direction::Read => "read",
+        Direction::Write => "write",
+    };
+    let mut command = Command::new(&programs.lustrine);
+    command.args(["selftest", "--json", "-", "--time", &seconds.to_string()]);
+    command.args(["--placement", "apart", "--check", "none", "--test", test]);
+    command.args(["--concurrency", &under_way.to_string()]).args(BULK);
+    result(command, "lustrine selftest", seconds)
+}
+
+/// One measurement of one stream of plain TCP whose data are in this many buffers of 1 MiB at each
+/// end, in turn. Both ends poll.
+pub(crate) fn measure_tcp(
+    programs: &Programs,
+    direction: Direction,
+    buffers: u32,
+    seconds: u32,
+) -> Result<Measured> {
+    let (send, recv) = match direction {
+        Direction::Write => ("1048576", "160"),
+        Direction::Read => ("160", "1048576"),
+    };
+    let mut command = Command::new(&programs.rungs);
+    command.args(["tcp", "--send", send, "--recv", recv, "--slots", &buffers.to_string()]);
+    command.args(["--seconds", &seconds.to_string()]);
+    result(command, "plain TCP", seconds)
+}
+
 fn arguments(load: Load) -> Vec<&'static str> {
     match load {
         Load::PingRate => vec!["--test", "ping", "--concurrency", "64"],
@@ -234,9 +278,8 @@ fn arguments(load: Load) -> Vec<&'static str> {
                 Direction::Read => "read",
                 Direction::Write => "write",
             };
-            // As many connections per direction as iperf3 gets: one.
-            let mut list = vec!["--test", test, "--size", "1M", "--concurrency", "8"];
-            list.extend(["--set", "conns_per_peer=1"]);
+            let mut list = vec!["--test", test, "--concurrency", "8"];
+            list.extend(BULK);
             list.extend(match checks {
                 Checks::Off => vec!["--check", "none"],
                 Checks::Words => vec!["--check", "full"],

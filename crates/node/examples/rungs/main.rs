@@ -1,16 +1,18 @@
 //! The lower rows of the speed ladder (`cargo xtask bench ladder`): the performance of the driver
-//! alone, and of the core on it, with real sockets between two processes on the loopback.
+//! alone, and of the core on it, with real sockets between two processes on the loopback; and plain
+//! TCP, for `cargo xtask bench buffers`.
 //!
 //! ```text
-//! rungs socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S
+//! rungs tcp|socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S
 //! ```
 //!
 //! An operation is one message of `--send` bytes to the other process and one of `--recv` bytes
-//! back. The result is one line of JSON with the same names as `lustrine selftest --json` uses.
+//! back; with `tcp`, only the larger of the two. The result is one line of JSON with the same names as `lustrine selftest --json` uses.
 
 mod bounce;
 mod layer;
 mod lnet;
+mod plain;
 mod rig;
 
 use std::io::{self, Read};
@@ -53,15 +55,17 @@ struct RungArgs {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let Some(args) = read(&words) else {
-        eprintln!("usage: rungs socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S");
+        eprintln!("usage: rungs tcp|socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S");
         return ExitCode::FAILURE;
     };
     let outcome = match (&*args.layer, args.port) {
         ("socklnd", None) => measure::<Bounce>(&args),
         ("socklnd", Some(port)) => serve::<Bounce>(&args, port),
         ("lnet", None) => measure::<Lnet>(&args),
-        (_, None) => Err(io::Error::other("there are socklnd and lnet")),
-        (_, Some(port)) => serve::<Lnet>(&args, port),
+        ("lnet", Some(port)) => serve::<Lnet>(&args, port),
+        ("tcp", None) => measure_plain(&args),
+        ("tcp", Some(port)) => settle(&args).and_then(|()| plain::serve(args.shape, port)),
+        _ => Err(io::Error::other("there are tcp, socklnd and lnet")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -94,16 +98,22 @@ fn read(words: &[String]) -> Option<RungArgs> {
     sound.then_some(RungArgs { layer: layer.clone(), shape, seconds, port, cpu })
 }
 
-/// Answers every message until standard input is closed.
-fn serve<L: Layer>(args: &RungArgs, port: u16) -> io::Result<()> {
+/// Prepares the serving process: it takes its CPU, and ends when standard input is closed.
+fn settle(args: &RungArgs) -> io::Result<()> {
     if let Some(cpu) = args.cpu {
         pin(&[cpu])?;
     }
-    let mut rig = Rig::<L>::new(SERVER, port, args.shape)?;
     std::thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
+    Ok(())
+}
+
+/// Answers every message until standard input is closed.
+fn serve<L: Layer>(args: &RungArgs, port: u16) -> io::Result<()> {
+    settle(args)?;
+    let mut rig = Rig::<L>::new(SERVER, port, args.shape)?;
     println!("ready");
     loop {
         rig.turn()?;
@@ -152,15 +162,26 @@ fn cpu_seconds(process: &str) -> io::Result<f64> {
     nanos.map(|nanos| nanos as f64 / 1e9).ok_or_else(|| io::Error::other("no schedstat"))
 }
 
-fn measure<L: Layer>(args: &RungArgs) -> io::Result<()> {
+/// Starts the serving process at a free port. As in `lustrine selftest`, two nodes stand for two
+/// machines; on one CPU they share it.
+fn start_server(args: &RungArgs) -> io::Result<(Server, u16)> {
     let port = TcpListener::bind((SERVER, 0))?.local_addr()?.port();
-    // As in `lustrine selftest`: two nodes stand for two machines. On one CPU they share it.
     let cpus = allowed_cpus()?;
     let theirs = cpus.get(1).copied();
     if theirs.is_some() {
         pin(&cpus[..1])?;
     }
-    let server = Server::start(args, port, theirs)?;
+    Ok((Server::start(args, port, theirs)?, port))
+}
+
+fn measure_plain(args: &RungArgs) -> io::Result<()> {
+    let (server, port) = start_server(args)?;
+    println!("{}", plain::measure(args.shape, args.seconds, port, &server)?);
+    Ok(())
+}
+
+fn measure<L: Layer>(args: &RungArgs) -> io::Result<()> {
+    let (server, port) = start_server(args)?;
     let mut rig = Rig::<L>::new(CLIENT, port, args.shape)?;
     let result = run(&mut rig, args, &server.0.id().to_string())?;
     println!("{result}");
