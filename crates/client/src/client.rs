@@ -8,6 +8,7 @@ mod metadata;
 mod mount;
 mod objects;
 mod open;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -44,6 +45,8 @@ pub use caller::Caller;
 use data::{Io, IoKey};
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
+pub use targets::TargetKey;
+use targets::Watch;
 
 /// A file system to mount.
 #[derive(Clone, Debug)]
@@ -176,6 +179,8 @@ pub struct Client {
     locks: Vec<u64>,
     /// What waits for all imports to be closed.
     closing: Option<Done<()>>,
+    /// What is called when a target is connected.
+    watch: Option<Watch>,
 }
 
 impl core::fmt::Debug for Client {
@@ -208,6 +213,7 @@ impl Client {
             handles: args.seed,
             locks: Vec::new(),
             closing: None,
+            watch: None,
             args,
         }
     }
@@ -414,7 +420,7 @@ impl Client {
                         import.locks_replayed(now, xids);
                     });
                 }
-                RpcEvent::State { .. } => {}
+                RpcEvent::State { to, .. } => self.state_changed(to),
                 RpcEvent::Request(request) => self.answer_callback(turn, &request),
             }
         }

@@ -3,6 +3,7 @@
 
 mod attributes;
 mod names;
+mod targets;
 mod xattr;
 
 use std::collections::{BTreeMap, VecDeque};
