@@ -67,14 +67,19 @@ impl Requester {
         asks & !(attr.mode >> shift) == 0
     }
 
-    /// As the servers are to see it, for an operation on files of these groups: a request has room
-    /// for one supplementary group.
+    /// As the servers are to see it, for an operation on files of these groups, the most important
+    /// one first: a request that changes names has room for two supplementary groups, others have
+    /// room for one.
     pub(crate) fn caller(&self, groups: &[u32]) -> Caller {
-        let matters = |gid: &&u32| **gid != self.gid && self.groups.contains(gid);
+        let matters = |gid: &u32| *gid != self.gid && self.groups.contains(gid);
+        let mut groups = groups.iter().copied().filter(matters);
+        let first = groups.next();
+        let second = groups.find(|gid| Some(*gid) != first);
         Caller {
             uid: self.uid,
             gid: self.gid,
-            suppgid: groups.iter().find(matters).copied().unwrap_or(u32::MAX),
+            suppgid: first.unwrap_or(u32::MAX),
+            suppgid2: second.unwrap_or(u32::MAX),
             capabilities: self.capabilities,
         }
     }
@@ -162,6 +167,13 @@ mod tests {
         // It is sent as the group already, or the process is not in it.
         assert_eq!(requester.caller(&[1000]).suppgid, u32::MAX);
         assert_eq!(requester.caller(&[25]).suppgid, u32::MAX);
+        let both = |groups: &[u32]| {
+            let caller = requester.caller(groups);
+            (caller.suppgid, caller.suppgid2)
+        };
+        assert_eq!(both(&[24, 4]), (24, 4));
+        assert_eq!(both(&[24, 24]), (24, u32::MAX));
+        assert_eq!(both(&[1000, 25, 4]), (4, u32::MAX));
         assert!(requester.is_in(1000) && requester.is_in(24) && !requester.is_in(25));
     }
 

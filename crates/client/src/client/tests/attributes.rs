@@ -181,7 +181,7 @@ fn times_are_set_at_all_objects_after_others_have_written_theirs() {
 
 #[test]
 fn only_the_owner_sets_other_times_than_now() {
-    let caller = Caller { uid: 1000, gid: 1000, suppgid: u32::MAX, capabilities: 0 };
+    let caller = Caller { uid: 1000, gid: 1000, capabilities: 0, ..Caller::ROOT };
     let mut world = World::new();
     let changes = Changes { mtime: Some(SetTime::At(5)), ..Changes::default() };
     let slot = world.start(|client, turn, done| {
@@ -217,7 +217,7 @@ fn a_file_is_durable_when_all_its_servers_say_so() {
 /// [MDT-25].
 #[test]
 fn a_writer_takes_the_rights_of_the_owner_away() {
-    let user = Caller { uid: 7, gid: 7, suppgid: u32::MAX, capabilities: 0 };
+    let user = Caller { uid: 7, gid: 7, capabilities: 0, ..Caller::ROOT };
     let mut world = World::new();
     let changes = Changes { mode: Some(0o777), clears_ids: true, ..Changes::default() };
     let _set = world.start(|client, turn, done| {
