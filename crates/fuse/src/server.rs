@@ -15,6 +15,7 @@ use fuser::{
     WriteFlags,
 };
 use lustrine_client::{Attr, Changes, Done, SetTime};
+use lustrine_fswire::mdt::AclEntry;
 
 use crate::convert::seconds;
 use crate::options::Locks;
@@ -168,15 +169,16 @@ impl Filesystem for Server {
         let touches = matches!((atime, mtime), (Some(TimeOrNow::Now), Some(TimeOrNow::Now)))
             && (mode, uid, gid, size) == (None, None, None, None);
         self.shared.post(move |client, turn| {
-            let then = asked.done(move |asked, client, turn, attr: Attr| {
-                match times_allowed(&requester, &attr, touches) {
+            type Seen = (Attr, Vec<AclEntry>);
+            let then = asked.done(move |asked, client, turn, (attr, acl): Seen| {
+                match times_allowed(&requester, &attr, &acl, touches) {
                     Ok(capability) => caller.capabilities |= capability,
                     Err(error) => return asked.fail(error),
                 }
                 let done = after_success(note_times, asked.attributes(caller));
                 client.set_attributes(turn, caller, attr.fid, changes, done);
             });
-            client.getattr(turn, caller, node.fid, then);
+            client.getattr_with_acl(turn, caller, node.fid, then);
         });
     }
 
@@ -498,11 +500,16 @@ fn after_success(note: impl FnOnce() + Send + 'static, done: Done<Attr>) -> Done
 }
 
 /// Whether a process may set the times of a file, and the capability that it needs at the server.
-fn times_allowed(requester: &Requester, attr: &Attr, touches: bool) -> Result<u32, Errno> {
+fn times_allowed(
+    requester: &Requester,
+    attr: &Attr,
+    acl: &[AclEntry],
+    touches: bool,
+) -> Result<u32, Errno> {
     let owns = requester.uid == attr.uid || requester.capabilities & CAP_FOWNER != 0;
     match (owns, touches) {
         (true, _) => Ok(0),
-        (false, true) if requester.may(attr, 2) => Ok(CAP_FOWNER),
+        (false, true) if requester.may(attr, acl, 2) => Ok(CAP_FOWNER),
         (false, true) => Err(Errno::EACCES),
         (false, false) => Err(Errno::EPERM),
     }
@@ -519,10 +526,11 @@ mod tests {
     fn times_are_set_by_owners_and_the_present_one_by_writers() {
         let attr = Attr { uid: 1, gid: 9, mode: 0o100_602, ..Attr::default() };
         let process = |uid, gid, capabilities| Requester { uid, gid, capabilities, groups: vec![] };
-        assert_eq!(times_allowed(&process(1, 1, 0), &attr, false), Ok(0));
-        assert_eq!(times_allowed(&process(2, 2, CAP_FOWNER), &attr, false), Ok(0));
-        assert_eq!(times_allowed(&process(2, 2, 0), &attr, true), Ok(CAP_FOWNER));
-        assert_eq!(times_allowed(&process(2, 2, 0), &attr, false), Err(Errno::EPERM));
-        assert_eq!(times_allowed(&process(2, 9, 0), &attr, true), Err(Errno::EACCES));
+        let allowed = |who: Requester, touches| times_allowed(&who, &attr, &[], touches);
+        assert_eq!(allowed(process(1, 1, 0), false), Ok(0));
+        assert_eq!(allowed(process(2, 2, CAP_FOWNER), false), Ok(0));
+        assert_eq!(allowed(process(2, 2, 0), true), Ok(CAP_FOWNER));
+        assert_eq!(allowed(process(2, 2, 0), false), Err(Errno::EPERM));
+        assert_eq!(allowed(process(2, 9, 0), true), Err(Errno::EACCES));
     }
 }

@@ -2,9 +2,9 @@
 
 use lustrine_fswire::dir::{HASH_END, PageFlags, pages};
 use lustrine_fswire::fid::{Fid, FldOp, SeqOp, SeqRange};
-use lustrine_fswire::mdt::{LudaFlags, MdValid, MdtBody};
+use lustrine_fswire::mdt::{AclEntry, LudaFlags, MdValid, MdtBody};
 use lustrine_fswire::opcode::portal;
-use lustrine_fswire::rpc::{Request, mds, obd};
+use lustrine_fswire::rpc::{AclBytes, Request, mds, obd};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::ImportKey;
@@ -29,10 +29,41 @@ pub(super) const LINK_ROOM: u32 = 4096;
 impl Client {
     /// Asks for the attributes of a file.
     pub fn getattr(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<Attr>) {
+        self.ask_attributes(turn, caller, (fid, wanted()), done, |attr, _| Ok(attr));
+    }
+
+    /// The same with the access control list of the file; it is empty if the permissions say all.
+    pub fn getattr_with_acl(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        done: Done<(Attr, Vec<AclEntry>)>,
+    ) {
+        self.ask_attributes(turn, caller, (fid, wanted() | MdValid::ACL), done, |attr, acl| {
+            let acl = match acl.0 {
+                [] => Vec::new(),
+                _ => {
+                    let acl = acl.acl().ok_or_else(|| malformed("the access control list"))?;
+                    acl.entries.iter().collect()
+                }
+            };
+            Ok((attr, acl))
+        });
+    }
+
+    fn ask_attributes<T: 'static>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, valid): (Fid, MdValid),
+        done: Done<T>,
+        read: impl FnOnce(Attr, AclBytes<'_>) -> Outcome<T> + Send + 'static,
+    ) {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
             let body = caller.body(MdtBody {
                 fid1: fid,
-                valid: wanted(),
+                valid,
                 eadatasize: client.ea_room(import),
                 ..MdtBody::default()
             });
@@ -41,7 +72,7 @@ impl Client {
             call.caller = Some(caller);
             client.call_for(turn, import, call, done, |answer| {
                 let reply = reply_of!(&answer.reply, MdsGetattr)?;
-                checked(Attr::of(&reply.body, reply.ea))
+                read(checked(Attr::of(&reply.body, reply.ea))?, reply.acl)
             });
         });
     }

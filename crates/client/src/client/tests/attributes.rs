@@ -277,3 +277,41 @@ fn one_file_stands_for_all_of_its_metadata_target() {
     assert_eq!(world.client.one_for_each_mdt(&[FILE, DIR, FILE]), [FILE]);
     assert!(world.client.one_for_each_mdt(&[]).is_empty());
 }
+
+#[test]
+fn the_access_control_list_comes_with_the_attributes_if_it_is_asked_for() {
+    use lustrine_fswire::codec::Writer;
+    use lustrine_fswire::mdt::{Acl, AclEntry, AclTag};
+    let entries = [
+        AclEntry { tag: AclTag::USER_OBJ, perm: 6, id: u32::MAX },
+        AclEntry { tag: AclTag::USER, perm: 4, id: 1000 },
+    ];
+    let mut bytes = Vec::new();
+    let acl = Acl { version: Acl::VERSION, entries: entries.as_slice().into() };
+    acl.write(&mut Writer::new(&mut bytes));
+    let cut = bytes.len() - 1;
+    for (acl, expected) in [
+        (&bytes[..], Some(entries.to_vec())),
+        (&[], Some(vec![])),
+        (&bytes[..cut], None),
+        (&[1, 0, 0, 0], None),
+    ] {
+        let mut world = World::new();
+        let slot = world.start(|client, turn, done| {
+            client.getattr_with_acl(turn, Caller::ROOT, FILE, done);
+        });
+        let asked = world.next(Kind::MdsGetattr);
+        asked.with(|request| match request {
+            Request::MdsGetattr(getattr) => assert!(getattr.body.valid.contains(MdValid::ACL)),
+            other => panic!("{other:?}"),
+        });
+        let body = file_body(MODE);
+        let reply = mds::GetattrReply { body, ea: Ea::NONE, acl: AclBytes(acl), encctx: None };
+        world.answer(&asked, 0, &ReplyBuffers::MdsGetattr(reply));
+        match (slot.outcome(), expected) {
+            (Ok((attr, acl)), Some(expected)) => assert_eq!((attr.fid, acl), (FILE, expected)),
+            (Err(ClientError::Malformed(_)), None) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
