@@ -18,7 +18,8 @@ use crate::mailbox::{LoopMessage, Work, home_loop};
 /// How long an event loop may take to register a service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A service that is registered with an event loop of a node. Dropping it takes the service out.
+/// A service that is registered with an event loop of a node. Dropping it has the service give back
+/// what it has of the node, and takes it out then.
 pub struct RegisteredService<S: Service> {
     home: Sender<LoopMessage>,
     handle: ServiceHandle<S>,
@@ -42,7 +43,7 @@ impl NodeHandle {
         let work: Work = Box::new(move |_, partition, _| {
             let handle = partition.register(make);
             if reply.send(handle).is_err() {
-                // The caller has given up.
+                // The caller has given up. It has not been called yet, and has nothing.
                 drop(partition.unregister(handle));
             }
         });
@@ -80,7 +81,7 @@ impl<S: Service> RegisteredService<S> {
 impl<S: Service> Drop for RegisteredService<S> {
     fn drop(&mut self) {
         let handle = self.handle;
-        let work: Work = Box::new(move |_, partition, _| drop(partition.unregister(handle)));
+        let work: Work = Box::new(move |now, partition, io| partition.retire(now, io, handle));
         // A node that has stopped has no services.
         let _ = self.home.push(LoopMessage::Work(work));
     }
