@@ -43,6 +43,7 @@ use crate::offers;
 pub use attributes::{Changes, SetTime};
 pub use caller::Caller;
 use data::{Io, IoKey};
+pub use metadata::READDIR_LEN;
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
 pub use targets::TargetKey;

@@ -83,10 +83,12 @@ impl Server {
         let node = self.knows(&name).and_then(|()| self.shared.node(number.0));
         let Some((asked, node)) = asked.with(node) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
+        let held = self.shared.held.take(value.len() as u64);
         let value = value.to_vec();
         let flags = XattrFlags::from_bits_truncate(flags as u32);
         self.shared.post(move |client, turn| {
             client.setxattr(turn, caller, node.fid, &name, &value, flags, asked.finish());
+            drop(held);
         });
     }
 

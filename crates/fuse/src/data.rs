@@ -16,6 +16,7 @@ use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
 
 use crate::convert::{errno, seconds};
+use crate::held::Held;
 use crate::reply::Asked;
 use crate::server::Server;
 use crate::shared::{OpenedFile, Permit, Shared};
@@ -48,6 +49,8 @@ struct Write {
     append: bool,
     asked: Asked<ReplyWrite>,
     permit: Permit,
+    /// Room for the data until they are handed on.
+    held: Option<Held>,
 }
 
 impl Server {
@@ -153,9 +156,11 @@ impl Server {
         let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         // Both ask the metadata server first.
         let targets = targets_of(&file, (offset, bytes), append || kills);
+        // The thread waits if too many data wait, and takes no other request then.
+        let held = Some(self.shared.held.take(bytes));
         let data = data.to_vec();
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
-            let write = Write { file, offset, data, append, asked, permit };
+            let write = Write { file, offset, data, append, asked, permit, held };
             match kills {
                 true => write.clear_ids(client, turn),
                 false => write.start(client, turn),
@@ -256,7 +261,7 @@ impl Write {
     fn send(mut self, client: &mut Client, turn: &mut Turn<'_>, layout: &FileLayout) {
         let (caller, offset) = (self.file.caller, self.offset);
         let file = (self.file.fid, self.file.state().open.attr.owner());
-        let data = std::mem::take(&mut self.data);
+        let (data, held) = (std::mem::take(&mut self.data), self.held.take());
         let len = data.len() as u64;
         let then = move |_: &mut Client, _: &mut Turn<'_>, done: Outcome<()>| match done {
             Ok(()) => {
@@ -266,6 +271,8 @@ impl Write {
             Err(error) => self.end(errno(&error)),
         };
         client.write(turn, caller, file, layout, (offset, &data), Box::new(then));
+        // The node's memory has the data now, which the permit counts.
+        drop((data, held));
     }
 
     fn end(self, error: Errno) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use fuser::{Errno, Request};
-use lustrine_client::{Attr, Caller, Client, DirEntry, FileLayout, OpenFile, TargetKey};
+use lustrine_client::{Attr, Caller, Client, FileLayout, OpenFile, TargetKey};
 use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
@@ -14,6 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::atime::AtimeRule;
 use crate::budget::{Budget, Charge};
+use crate::held::Room;
+use crate::listings::{Listings, Part};
 use crate::nodes::{Node, Nodes};
 use crate::requester::Requester;
 
@@ -27,6 +29,9 @@ pub(crate) struct Shared {
     nodes: Mutex<Nodes>,
     open: Mutex<Handles>,
     data: Mutex<Data>,
+    /// Room for the data of requests that wait.
+    pub(crate) held: Arc<Room>,
+    listings: Mutex<Listings>,
     under_way: Mutex<usize>,
     ended: Condvar,
     /// The connection with the kernel, once the file system is mounted.
@@ -109,18 +114,12 @@ pub(crate) struct OpenedDir {
     state: Mutex<DirState>,
 }
 
-/// Where a listing of a directory is.
+/// What changes while a directory is open.
 pub(crate) struct DirState {
     /// The directory as the server opened it.
     pub(crate) open: OpenFile,
-    /// The entries that were read and not yet listed start here.
-    pub(crate) at: usize,
-    /// The position that leads to the entry at `at`.
-    pub(crate) position: u64,
-    /// The entries of the part that was read last.
-    pub(crate) entries: Vec<DirEntry>,
-    /// Where the part behind it starts; none at the end.
-    pub(crate) next: Option<u64>,
+    /// Where the listing is.
+    pub(crate) part: Part,
 }
 
 impl OpenedFile {
@@ -138,7 +137,7 @@ impl OpenedFile {
 impl OpenedDir {
     pub(crate) fn new(open: OpenFile, caller: Caller) -> OpenedDir {
         let fid = open.attr.fid;
-        let state = DirState { open, at: 0, position: 0, entries: Vec::new(), next: None };
+        let state = DirState { open, part: Part::default() };
         OpenedDir { fid, caller, state: Mutex::new(state) }
     }
 
@@ -172,6 +171,8 @@ impl Shared {
             nodes: Mutex::new(nodes),
             open: Mutex::default(),
             data: Mutex::default(),
+            held: Room::new(),
+            listings: Mutex::default(),
             under_way: Mutex::new(0),
             ended: Condvar::new(),
             device: OnceLock::new(),
@@ -342,7 +343,17 @@ impl Shared {
     }
 
     pub(crate) fn remove_dir(&self, handle: u64) -> Result<Arc<OpenedDir>, Errno> {
+        locked(&self.listings).keep(handle, 0);
         locked(&self.open).dirs.remove(&handle).ok_or(Errno::EBADF)
+    }
+
+    /// An open directory keeps the part that it has now. Others drop theirs if there are too many.
+    pub(crate) fn keep_part(&self, handle: u64, dir: &OpenedDir) {
+        let bytes = dir.state().part.bytes();
+        let dropped = locked(&self.listings).keep(handle, bytes);
+        for dropped in dropped.into_iter().filter_map(|handle| self.opened_dir(handle).ok()) {
+            dropped.state().part.clear();
+        }
     }
 
     /// The process that asks.

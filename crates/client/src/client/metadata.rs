@@ -17,8 +17,8 @@ use crate::reply::reply_of;
 
 /// Longest name in bytes.
 const NAME_MAX: usize = 255;
-/// Bytes of a directory that are asked for at once.
-const READDIR_LEN: u64 = 256 << 10;
+/// Most bytes of a directory that [`Client::readdir`] asks for: 256 KiB.
+pub const READDIR_LEN: u64 = 256 << 10;
 /// Room for a layout unless the server says that its layouts are longer.
 const EA_ROOM_MIN: u32 = 4096;
 /// Largest room for a layout.
