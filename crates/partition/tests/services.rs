@@ -216,8 +216,8 @@ fn events_of_a_service_that_is_gone_do_not_reach_its_successor() {
     assert!(partition.service(server).is_some());
 }
 
-/// Shares a portal with others: takes what has its number, and passes the rest on. It ends one event
-/// after it was retired.
+/// Shares a portal with others: takes what has its number, and passes the rest on. It ends one
+/// event after it was retired.
 struct Sharing {
     owner: Owner,
     number: u64,

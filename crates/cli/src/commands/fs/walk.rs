@@ -37,6 +37,8 @@ pub(super) struct Walk<'a> {
 pub(super) struct Entered {
     /// Those that were entered, and whether it was said that one has appeared again.
     dirs: BTreeMap<Fid, bool>,
+    /// Whether it was said that there are too many.
+    full: bool,
 }
 
 /// Why a directory is not entered.
@@ -78,7 +80,10 @@ impl Entered {
         }
         check_depth(path).map_err(NotEntered::Because)?;
         if self.dirs.len() >= most {
-            let error = format!("the tree has more than {most} directories; copy or list parts");
+            if std::mem::replace(&mut self.full, true) {
+                return Err(NotEntered::Known);
+            }
+            let error = format!("the tree has more than {most} directories: name parts of it");
             return Err(NotEntered::Because(error));
         }
         self.dirs.insert(dir, false);
@@ -280,8 +285,10 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut entered = Entered::default();
-        let outcomes = (0..10).filter(|n| entered.enter_up_to(5, "a", dir(*n)).is_ok());
-        assert_eq!(outcomes.count(), 5);
+        let outcomes: Vec<_> = (0..10).map(|n| entered.enter_up_to(5, "a", dir(n))).collect();
+        assert!(outcomes[..5].iter().all(Result::is_ok));
+        assert!(matches!(&outcomes[5], Err(NotEntered::Because(_))));
+        assert!(outcomes[6..].iter().all(|outcome| *outcome == Err(NotEntered::Known)));
         assert_eq!(entered.dirs.len(), 5);
     }
 
