@@ -8,6 +8,7 @@ mod metadata;
 mod mount;
 mod objects;
 mod open;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -21,7 +22,7 @@ use lustrine_fswire::ldlm::LdlmRequest;
 use lustrine_fswire::message::{Header, Message};
 use lustrine_fswire::opcode::{Opcode, Target};
 use lustrine_fswire::rpc::{Reply as ReplyBuffers, Request};
-use lustrine_lnet::event::Event;
+use lustrine_lnet::event::{Event, Stray};
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::{Memory, Span, Spans};
 use lustrine_lnet::service::{Service, Turn};
@@ -42,8 +43,11 @@ use crate::offers;
 pub use attributes::{Changes, SetTime};
 pub use caller::Caller;
 use data::{Io, IoKey};
+pub use metadata::READDIR_LEN;
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
+pub use targets::TargetKey;
+use targets::Watch;
 
 /// A file system to mount.
 #[derive(Clone, Debug)]
@@ -62,6 +66,8 @@ pub struct ClientArgs {
     /// A random number: handles of imports and locks follow from it. Servers name them in
     /// callbacks; no other peer knows them.
     pub seed: u64,
+    /// A number that no other client in the node has, 0 to 127: it keeps their requests apart.
+    pub number: u8,
     /// The time since 1970 in seconds.
     pub wall_seconds: u64,
     /// The settings of all imports.
@@ -176,6 +182,10 @@ pub struct Client {
     locks: Vec<u64>,
     /// What waits for all imports to be closed.
     closing: Option<Done<()>>,
+    /// What is called when a target is connected.
+    watch: Option<Watch>,
+    /// Whether it is unmounted, or is going to be.
+    unmounted: bool,
 }
 
 impl core::fmt::Debug for Client {
@@ -194,7 +204,7 @@ impl Client {
     /// A client that is not mounted. `owner` is the owner of the service's descriptors.
     pub fn new(owner: Owner, args: ClientArgs) -> Client {
         Client {
-            rpc: Ptlrpc::new(owner, args.wall_seconds),
+            rpc: Ptlrpc::new(owner, args.wall_seconds, args.number),
             config: FsConfig::default(),
             mgs: None,
             mdts: BTreeMap::new(),
@@ -208,6 +218,8 @@ impl Client {
             handles: args.seed,
             locks: Vec::new(),
             closing: None,
+            watch: None,
+            unmounted: false,
             args,
         }
     }
@@ -224,6 +236,7 @@ impl Client {
 
     /// Disconnects from all targets. Operations that are under way fail.
     pub fn unmount(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
+        self.unmounted = true;
         self.closing = Some(done);
         let imports = self.osts.values().chain(self.mdts.values()).chain(&self.mgs);
         for import in imports.copied().collect::<Vec<_>>() {
@@ -414,7 +427,7 @@ impl Client {
                         import.locks_replayed(now, xids);
                     });
                 }
-                RpcEvent::State { .. } => {}
+                RpcEvent::State { to, .. } => self.state_changed(to),
                 RpcEvent::Request(request) => self.answer_callback(turn, &request),
             }
         }
@@ -492,6 +505,24 @@ impl Service for Client {
 
     fn next_deadline(&self) -> Time {
         self.rpc.next_deadline()
+    }
+
+    fn on_stray(&mut self, turn: &mut Turn<'_>, stray: &Stray) -> bool {
+        let taken = self.rpc.on_stray(stray);
+        self.settle(turn);
+        taken
+    }
+
+    /// Disconnects from all targets, unless that was done. It is quiet when the targets have
+    /// answered, or have not within the time-out of a connect, and LNet has sent what was queued.
+    fn retire(&mut self, turn: &mut Turn<'_>) {
+        if !self.unmounted {
+            self.unmount(turn, Box::new(|_, _, _| {}));
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.is_closed() && self.rpc.is_quiet() && self.calls.is_empty()
     }
 }
 

@@ -21,7 +21,10 @@ mod replay;
 mod reply;
 
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
-pub use client::{Caller, Changes, Client, ClientArgs, Done, OpenArgs, OpenFile, SetTime, Written};
+pub use client::{
+    Caller, Changes, Client, ClientArgs, Done, OpenArgs, OpenFile, READDIR_LEN, SetTime, TargetKey,
+    Written,
+};
 pub use config::{FsConfig, TargetConfig};
 pub use error::{ClientError, Outcome};
 pub use layout::{FileComponent, FileLayout, ObjectPlace, Piece, Place};

@@ -16,6 +16,7 @@ pub(crate) fn caller() -> Caller {
         uid: outer_uid,
         gid: ids.group(rustix::process::getegid().as_raw()),
         suppgid: u32::MAX,
+        suppgid2: u32::MAX,
         // The superuser of a container has no rights outside of it.
         capabilities: if outer_uid == 0 { u32::MAX } else { 0 },
     }

@@ -1,5 +1,6 @@
 //! A file system that is mounted into the process.
 
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
@@ -36,8 +37,8 @@ impl Default for MountOptions {
     }
 }
 
-/// A mounted file system. Dropping it leaves the servers to find out by themselves that this
-/// client has gone; [`FileSystem::unmount`] informs them.
+/// A mounted file system. Dropping it disconnects from the servers in the background, and gives the
+/// node's memory and descriptors back; [`FileSystem::unmount`] waits for the servers.
 #[derive(Debug)]
 pub struct FileSystem {
     service: RegisteredService<Client>,
@@ -53,6 +54,10 @@ pub struct FileSystem {
 /// Pieces of 4 MiB of all files together that are read, and that are written, at once. The node has
 /// memory for several times as many.
 const PIECES: usize = 24;
+
+/// The mounts of this process so far: each has a number of its own in its node. After 128 mounts
+/// the numbers come again, with other times.
+static MOUNTS: AtomicU8 = AtomicU8::new(0);
 
 /// How long the servers may take to answer a disconnect.
 const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -75,6 +80,7 @@ impl FileSystem {
             mgc_uuid: identity::uuid()?,
             uuid: identity::uuid()?,
             seed: identity::random()? as u64,
+            number: MOUNTS.fetch_add(1, Ordering::Relaxed) & 0x7f,
             wall_seconds: wall.as_secs(),
             imports: options.imports,
         };

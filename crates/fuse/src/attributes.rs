@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use fuser::{AccessFlags, Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
 use lustrine_client::Attr;
-use lustrine_fswire::mdt::XattrFlags;
+use lustrine_fswire::mdt::{AclEntry, XattrFlags};
 
 use crate::reply::Asked;
 use crate::server::Server;
@@ -83,10 +83,12 @@ impl Server {
         let node = self.knows(&name).and_then(|()| self.shared.node(number.0));
         let Some((asked, node)) = asked.with(node) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
+        let held = self.shared.held.take(value.len() as u64);
         let value = value.to_vec();
         let flags = XattrFlags::from_bits_truncate(flags as u32);
         self.shared.post(move |client, turn| {
             client.setxattr(turn, caller, node.fid, &name, &value, flags, asked.finish());
+            drop(held);
         });
     }
 
@@ -107,8 +109,8 @@ impl Server {
         });
     }
 
-    /// Answers access(2) by the permissions that the server shows now. Access control lists are
-    /// not considered here: an open, which the server decides, considers them.
+    /// Answers access(2), and chdir(2), by the permissions and the access control list that the
+    /// server shows now.
     pub(crate) fn check_access(
         &self,
         request: &Request,
@@ -122,14 +124,14 @@ impl Server {
         let caller = requester.caller(&[node.gid]);
         let asks = mask.bits() as u32 & 7;
         self.shared.post(move |client, turn| {
-            let done = asked.done(move |asked, _, _, attr: Attr| {
+            let done = asked.done(move |asked, _, _, (attr, acl): (Attr, Vec<AclEntry>)| {
                 asked.shared.nodes().seen(&attr);
-                match requester.may(&attr, asks) {
+                match requester.may(&attr, &acl, asks) {
                     true => asked.ok(),
                     false => asked.fail(Errno::EACCES),
                 }
             });
-            client.getattr(turn, caller, node.fid, done);
+            client.getattr_with_acl(turn, caller, node.fid, done);
         });
     }
 }

@@ -10,15 +10,16 @@ use fuser::{
     ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 use lustrine_client::{
-    Attr, Caller, Changes, Client, FileLayout, OpenArgs, OpenFile, Outcome, Written,
+    Attr, Caller, Changes, Client, FileLayout, OpenArgs, OpenFile, Outcome, TargetKey, Written,
 };
 use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
 
 use crate::convert::{errno, seconds};
+use crate::held::Held;
 use crate::reply::Asked;
 use crate::server::Server;
-use crate::shared::{OpenedFile, Shared};
+use crate::shared::{OpenedFile, Permit, Shared};
 
 /// The kernel keeps no data, and writes of several threads reach the servers together.
 pub(crate) const FILE_FLAGS: FopenFlags =
@@ -47,6 +48,9 @@ struct Write {
     /// Whether it goes to the end of the file, wherever that is.
     append: bool,
     asked: Asked<ReplyWrite>,
+    permit: Permit,
+    /// Room for the data until they are handed on.
+    held: Option<Held>,
 }
 
 impl Server {
@@ -115,10 +119,10 @@ impl Server {
         let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
         file.state().read = true;
         let bytes = u64::from(len);
-        let job = move |client: &mut Client, turn: &mut Turn<'_>| {
+        let targets = targets_of(&file, (offset, bytes), false);
+        let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
             let layout = file.state().layout.clone();
             let (caller, fid) = (file.caller, file.fid);
-            let shared = Arc::clone(&asked.shared);
             let done = move |_: &mut Client, _: &mut Turn<'_>, read: Outcome<_>| {
                 match read {
                     Ok((data, layout)) => {
@@ -130,11 +134,11 @@ impl Server {
                     }
                     Err(error) => asked.fail_with(&error),
                 }
-                shared.data_done(bytes);
+                drop(permit);
             };
             client.read_to_end(turn, caller, fid, &layout, (offset, len), Box::new(done));
         };
-        self.shared.post_with_data(bytes, Box::new(job));
+        self.shared.post_with_data(bytes, targets, Box::new(job));
     }
 
     pub(crate) fn write_file(
@@ -150,12 +154,19 @@ impl Server {
         let append = flags.0 & O_APPEND != 0 && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let bytes = data.len() as u64;
         let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let write = Write { file, offset, data: data.to_vec(), append, asked };
-        let job = move |client: &mut Client, turn: &mut Turn<'_>| match kills {
-            true => write.clear_ids(client, turn),
-            false => write.start(client, turn),
+        // Both ask the metadata server first.
+        let targets = targets_of(&file, (offset, bytes), append || kills);
+        // The thread waits if too many data wait, and takes no other request then.
+        let held = Some(self.shared.held.take(bytes));
+        let data = data.to_vec();
+        let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
+            let write = Write { file, offset, data, append, asked, permit, held };
+            match kills {
+                true => write.clear_ids(client, turn),
+                false => write.start(client, turn),
+            }
         };
-        self.shared.post_with_data(bytes, Box::new(job));
+        self.shared.post_with_data(bytes, targets, Box::new(job));
     }
 
     pub(crate) fn close_file(&self, handle: FileHandle, reply: ReplyEmpty) {
@@ -196,13 +207,13 @@ impl Write {
             let mode = match attr.map(|attr| without_ids(attr.mode)) {
                 Ok(Some(mode)) => mode,
                 Ok(None) => return self.start(client, turn),
-                Err(error) => return self.end(Err(errno(&error))),
+                Err(error) => return self.end(errno(&error)),
             };
             let changes = Changes { mode: Some(mode), clears_ids: true, ..Changes::default() };
             let then = move |client: &mut Client, turn: &mut Turn<'_>, set: Outcome<Attr>| match set
             {
                 Ok(_) => self.start(client, turn),
-                Err(error) => self.end(Err(errno(&error))),
+                Err(error) => self.end(errno(&error)),
             };
             client.set_attributes(turn, caller, fid, changes, Box::new(then));
         };
@@ -221,13 +232,13 @@ impl Write {
                 let offset = attr.size.unwrap_or(0);
                 Write { offset, ..self }.place(client, turn);
             }
-            Err(error) => self.end(Err(errno(&error))),
+            Err(error) => self.end(errno(&error)),
         };
         client.stat(turn, caller, fid, Box::new(then));
     }
 
     /// Has the metadata server make objects if there are none.
-    fn place(self, client: &mut Client, turn: &mut Turn<'_>) {
+    fn place(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let (offset, len) = (self.offset, self.data.len() as u64);
         let layout = self.file.state().layout.clone();
         if layout.covers(offset, len) {
@@ -239,9 +250,10 @@ impl Write {
             move |client: &mut Client, turn: &mut Turn<'_>, made: Outcome<FileLayout>| match made {
                 Ok(layout) => {
                     newer(&self.file, layout.clone());
+                    self.permit.recharge(client.targets_of(fid, &layout, false));
                     self.send(client, turn, &layout);
                 }
-                Err(error) => self.end(Err(errno(&error))),
+                Err(error) => self.end(errno(&error)),
             };
         client.instantiate(turn, caller, fid, range, Box::new(then));
     }
@@ -249,31 +261,37 @@ impl Write {
     fn send(mut self, client: &mut Client, turn: &mut Turn<'_>, layout: &FileLayout) {
         let (caller, offset) = (self.file.caller, self.offset);
         let file = (self.file.fid, self.file.state().open.attr.owner());
-        let data = std::mem::take(&mut self.data);
+        let (data, held) = (std::mem::take(&mut self.data), self.held.take());
         let len = data.len() as u64;
         let then = move |_: &mut Client, _: &mut Turn<'_>, done: Outcome<()>| match done {
             Ok(()) => {
                 self.file.state().written = Some(seconds(SystemTime::now()));
-                self.finish(len, Ok(len as u32));
+                self.asked.written(len as u32);
             }
-            Err(error) => self.finish(len, Err(errno(&error))),
+            Err(error) => self.end(errno(&error)),
         };
         client.write(turn, caller, file, layout, (offset, &data), Box::new(then));
+        // The node's memory has the data now, which the permit counts.
+        drop((data, held));
     }
 
-    /// Ends before the data were sent.
-    fn end(self, outcome: Result<u32, Errno>) {
-        let len = self.data.len() as u64;
-        self.finish(len, outcome);
+    fn end(self, error: Errno) {
+        self.asked.fail(error);
     }
+}
 
-    fn finish(self, bytes: u64, outcome: Result<u32, Errno>) {
-        let shared = Arc::clone(&self.asked.shared);
-        match outcome {
-            Ok(written) => self.asked.written(written),
-            Err(error) => self.asked.fail(error),
-        }
-        shared.data_done(bytes);
+/// Which targets an operation on a range of a file can wait for, `asks_mdt` if it asks the metadata
+/// server in any case.
+fn targets_of(
+    file: &Arc<OpenedFile>,
+    (offset, len): (u64, u64),
+    asks_mdt: bool,
+) -> impl FnOnce(&Client) -> Vec<TargetKey> + Send + 'static {
+    let file = Arc::clone(file);
+    move |client| {
+        let state = file.state();
+        let asks_mdt = asks_mdt || !state.layout.covers(offset, len);
+        client.targets_of(file.fid, &state.layout, asks_mdt)
     }
 }
 

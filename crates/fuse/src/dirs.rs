@@ -2,19 +2,18 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use fuser::{FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyEmpty, ReplyOpen, Request};
-use lustrine_client::{Client, DirPage, OpenArgs, OpenFile};
+use lustrine_client::{Client, DirPage, OpenArgs, OpenFile, READDIR_LEN};
 use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
 
 use crate::convert::kind;
+use crate::listings::{END, Part, hash_of};
 use crate::reply::Asked;
 use crate::server::Server;
-use crate::shared::{DirState, OpenedDir};
-
-/// The position behind the last entry.
-const END: u64 = i64::MAX as u64;
+use crate::shared::{OpenedDir, Permit};
 
 impl Server {
     /// Opens a directory. This is where the server checks whether it may be listed.
@@ -34,9 +33,9 @@ impl Server {
 
     /// Lists entries from a position on, as many as there is room for.
     ///
-    /// A position is the hash of the name of the next entry: it leads to the same place for all
-    /// clients, and as long as the directory exists. Names with the same hash can come twice after
-    /// a seek; a listing from the start to the end has each name once.
+    /// A position follows from the hash of the name of the next entry: it leads to the same place
+    /// for all clients, and as long as the directory exists. Names with the same hash can come
+    /// twice after a seek; a listing from the start to the end has each name once.
     pub(crate) fn list_dir(
         &self,
         _: INodeNo,
@@ -46,28 +45,34 @@ impl Server {
     ) {
         let asked = Asked::new(&self.shared, reply);
         let Some((asked, dir)) = asked.with(self.shared.opened_dir(handle.0)) else { return };
-        let from = {
+        let handle = handle.0;
+        {
             let mut state = dir.state();
-            // From the start everything is read again.
-            let goes_on = position != 0 && position == state.position;
-            if position == END || goes_on && state.at < state.entries.len() {
+            if position == END || state.part.goes_on(position) {
                 if position == END {
-                    state.at = state.entries.len();
+                    state.part = Part::default();
                 }
-                return list(asked, &mut state);
+                list(asked, &mut state.part);
+                drop(state);
+                return self.shared.keep_part(handle, &dir);
             }
-            position
-        };
-        self.shared.post(move |client, turn| {
-            let (caller, fid) = (dir.caller, dir.fid);
+        }
+        let fid = dir.fid;
+        let targets = move |client: &Client| client.metadata_target_of(fid).into_iter().collect();
+        let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
+            let caller = dir.caller;
             let done = asked.done(move |asked, _: &mut Client, _: &mut Turn<'_>, page: DirPage| {
+                let shared = Arc::clone(&asked.shared);
                 let mut state = dir.state();
-                (state.at, state.position) = (0, from);
-                (state.entries, state.next) = (page.entries, page.next);
-                list(asked, &mut state);
+                state.part.take(position, page);
+                list(asked, &mut state.part);
+                drop(state);
+                shared.keep_part(handle, &dir);
+                drop(permit);
             });
-            client.readdir(turn, caller, fid, from, done);
-        });
+            client.readdir(turn, caller, fid, hash_of(position), done);
+        };
+        self.shared.post_with_data(READDIR_LEN, targets, Box::new(job));
     }
 
     pub(crate) fn close_dir(&self, handle: FileHandle, reply: ReplyEmpty) {
@@ -82,19 +87,14 @@ impl Server {
 }
 
 /// Answers with the entries that are there.
-fn list(mut asked: Asked<ReplyDirectory>, state: &mut DirState) {
-    while let Some(entry) = state.entries.get(state.at) {
-        let next = match state.entries.get(state.at + 1) {
-            Some(next) => next.hash,
-            None => state.next.unwrap_or(END),
-        };
+fn list(mut asked: Asked<ReplyDirectory>, part: &mut Part) {
+    while let Some((entry, next)) = part.next() {
         let kind = kind(u32::from(entry.file_type.unwrap_or_default()));
         let name = OsStr::from_bytes(&entry.name);
         if asked.reply.add(INodeNo(entry.fid.inode()), next, kind, name) {
             break;
         }
-        state.at += 1;
-        state.position = next;
+        part.advance();
     }
     asked.listed();
 }

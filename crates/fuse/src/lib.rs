@@ -33,6 +33,8 @@ mod convert;
 mod data;
 mod dirs;
 mod error;
+mod held;
+mod listings;
 mod nodes;
 mod options;
 mod reply;

@@ -4,6 +4,7 @@ use std::fs;
 
 use lustrine_client::{Attr, Caller};
 use lustrine_fs::IdMaps;
+use lustrine_fswire::mdt::{AclEntry, AclTag};
 
 /// What a process may do, as `/proc/PID/status` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,41 +48,90 @@ impl Requester {
         self.gid == gid || self.groups.contains(&gid)
     }
 
-    /// Whether the process may read and write all files, and search all directories.
-    pub(crate) fn overrides_permissions(&self) -> bool {
-        self.capabilities & 1 << CAP_DAC_OVERRIDE != 0
+    /// Whether a file allows what is asked for: 4 to read, 2 to write, 1 to execute or search. The
+    /// access control list is empty if the permissions say all.
+    pub(crate) fn may(&self, attr: &Attr, acl: &[AclEntry], asks: u32) -> bool {
+        let listed =
+            if acl.is_empty() { self.permitted(attr) } else { self.listed(attr, acl, asks) };
+        asks & !listed == 0 || self.overrides(attr, asks)
     }
 
-    /// Whether the permissions of a file allow what is asked for: 4 to read, 2 to write, 1 to
-    /// execute or search. Access control lists are not considered.
-    pub(crate) fn may(&self, attr: &Attr, asks: u32) -> bool {
-        if self.overrides_permissions() {
-            // To execute a file, somebody must have the right to.
-            return attr.is_dir() || asks & 1 == 0 || attr.mode & 0o111 != 0;
-        }
+    /// What the permissions allow: those of the first class that applies.
+    fn permitted(&self, attr: &Attr) -> u32 {
         let shift = match () {
             () if self.uid == attr.uid => 6,
             () if self.is_in(attr.gid) => 3,
             () => 0,
         };
-        asks & !(attr.mode >> shift) == 0
+        attr.mode >> shift & 7
     }
 
-    /// As the servers are to see it, for an operation on files of these groups: a request has room
-    /// for one supplementary group.
+    /// What an access control list allows, by the algorithm of acl(5). Of several entries for
+    /// groups of the process, one has to allow all that is asked for.
+    fn listed(&self, attr: &Attr, acl: &[AclEntry], asks: u32) -> u32 {
+        let first = |tag| acl.iter().find(move |entry| entry.tag == tag);
+        // Without a mask nothing is masked.
+        let mask = first(AclTag::MASK).map_or(7, |entry| u32::from(entry.perm));
+        if self.uid == attr.uid {
+            return first(AclTag::USER_OBJ).map_or(0, |entry| u32::from(entry.perm));
+        }
+        let named = |entry: &&AclEntry| entry.tag == AclTag::USER && entry.id == self.uid;
+        if let Some(entry) = acl.iter().find(named) {
+            return u32::from(entry.perm) & mask;
+        }
+        let of_groups = acl.iter().filter(|entry| match entry.tag {
+            AclTag::GROUP_OBJ => self.is_in(attr.gid),
+            AclTag::GROUP => self.is_in(entry.id),
+            _ => false,
+        });
+        let mut in_one = false;
+        for entry in of_groups {
+            let allowed = u32::from(entry.perm) & mask;
+            if asks & !allowed == 0 {
+                return allowed;
+            }
+            in_one = true;
+        }
+        match in_one {
+            true => 0,
+            false => first(AclTag::OTHER).map_or(0, |entry| u32::from(entry.perm)),
+        }
+    }
+
+    /// Whether capabilities allow what a file does not.
+    fn overrides(&self, attr: &Attr, asks: u32) -> bool {
+        let has = |bit: u32| self.capabilities & 1 << bit != 0;
+        let reads = match attr.is_dir() {
+            true => asks & 2 == 0,
+            false => asks & 3 == 0,
+        };
+        // To execute a file, somebody must have the right to.
+        let executable = attr.is_dir() || asks & 1 == 0 || attr.mode & 0o111 != 0;
+        has(CAP_DAC_OVERRIDE) && executable || has(CAP_DAC_READ_SEARCH) && reads
+    }
+
+    /// As the servers are to see it, for an operation on files of these groups, the most important
+    /// one first: a request that changes names has room for two supplementary groups, others have
+    /// room for one.
     pub(crate) fn caller(&self, groups: &[u32]) -> Caller {
-        let matters = |gid: &&u32| **gid != self.gid && self.groups.contains(gid);
+        let matters = |gid: &u32| *gid != self.gid && self.groups.contains(gid);
+        let mut groups = groups.iter().copied().filter(matters);
+        let first = groups.next();
+        let second = groups.find(|gid| Some(*gid) != first);
         Caller {
             uid: self.uid,
             gid: self.gid,
-            suppgid: groups.iter().find(matters).copied().unwrap_or(u32::MAX),
+            suppgid: first.unwrap_or(u32::MAX),
+            suppgid2: second.unwrap_or(u32::MAX),
             capabilities: self.capabilities,
         }
     }
 }
 
-/// The bit of CAP_DAC_OVERRIDE.
+/// The bit of CAP_DAC_OVERRIDE: to read and write all files, and search all directories.
 const CAP_DAC_OVERRIDE: u32 = 1;
+/// The bit of CAP_DAC_READ_SEARCH: to read all files, and to list and search all directories.
+const CAP_DAC_READ_SEARCH: u32 = 2;
 
 /// A process as `/proc` shows it.
 #[derive(Debug, PartialEq, Eq)]
@@ -162,6 +212,13 @@ mod tests {
         // It is sent as the group already, or the process is not in it.
         assert_eq!(requester.caller(&[1000]).suppgid, u32::MAX);
         assert_eq!(requester.caller(&[25]).suppgid, u32::MAX);
+        let both = |groups: &[u32]| {
+            let caller = requester.caller(groups);
+            (caller.suppgid, caller.suppgid2)
+        };
+        assert_eq!(both(&[24, 4]), (24, 4));
+        assert_eq!(both(&[24, 24]), (24, u32::MAX));
+        assert_eq!(both(&[1000, 25, 4]), (4, u32::MAX));
         assert!(requester.is_in(1000) && requester.is_in(24) && !requester.is_in(25));
     }
 
@@ -191,7 +248,7 @@ mod tests {
     fn a_process_that_cannot_be_seen_has_no_rights() {
         let ids = IdMaps::of_this_process();
         let unseen = Requester::of(&ids, 0, 0, 0);
-        assert!(!unseen.overrides_permissions() && unseen.groups.is_empty());
+        assert_eq!((unseen.capabilities, unseen.groups), (0, vec![]));
     }
 
     #[test]
@@ -200,18 +257,99 @@ mod tests {
         let group = Requester { uid: 2, gid: 7, ..Requester::default() };
         let other = Requester { uid: 3, gid: 8, ..Requester::default() };
         let attr = Attr { mode: 0o100_417, uid: 1, gid: 7, ..Attr::default() };
-        assert!(owner.may(&attr, 4) && !owner.may(&attr, 1));
-        assert!(group.may(&attr, 1) && !group.may(&attr, 4));
-        assert!(other.may(&attr, 7) && other.may(&attr, 0));
+        let may = |who: &Requester, asks| who.may(&attr, &[], asks);
+        assert!(may(&owner, 4) && !may(&owner, 1));
+        assert!(may(&group, 1) && !may(&group, 4));
+        assert!(may(&other, 7) && may(&other, 0));
+    }
+
+    /// The access check algorithm of acl(5), step by step, on a list in the form of setfacl(1).
+    #[test]
+    fn access_control_lists_are_evaluated_as_acl_5_says() {
+        // The owner is 1, the group is 7.
+        let cases: &[(&str, u32, &[u32], u32, bool)] = &[
+            // 1: the owner, whatever the mask and other entries for him or his groups are.
+            ("u::6,u:1:0,g::0,g:9:0,m::0,o::0", 1, &[9], 6, true),
+            ("u::4,u:1:7,g::7,m::7,o::7", 1, &[7], 2, false),
+            ("u::4,g::7,m::7,o::7", 1, &[7], 1, false),
+            // 2: a named user, within the mask; no other entry counts.
+            ("u::0,u:2:6,g::0,m::7,o::0", 2, &[5], 6, true),
+            ("u::7,u:2:6,g::7,m::4,o::7", 2, &[7], 2, false),
+            ("u::7,u:2:6,g::7,m::4,o::7", 2, &[7], 4, true),
+            ("u::7,u:2:0,g::7,g:9:7,m::7,o::7", 2, &[7, 9], 4, false),
+            // Another user's entry.
+            ("u::0,u:2:6,g::0,m::7,o::0", 3, &[5], 4, false),
+            // 3: the owning group or a named one, if one entry allows all of it, within the mask.
+            ("u::0,g::5,m::7,o::0", 2, &[7], 5, true),
+            ("u::0,g::5,m::4,o::7", 2, &[7], 1, false),
+            ("u::0,g::0,g:9:6,m::7,o::0", 2, &[7, 9], 6, true),
+            ("u::0,g::4,g:9:2,m::7,o::0", 2, &[7, 9], 4, true),
+            ("u::0,g::4,g:9:2,m::7,o::0", 2, &[7, 9], 2, true),
+            ("u::0,g::4,g:9:2,m::7,o::7", 2, &[7, 9], 6, false),
+            ("u::0,g::4,g:9:6,m::4,o::7", 2, &[7, 9], 6, false),
+            ("u::0,g::4,g:9:6,m::2,o::7", 2, &[9], 2, true),
+            // In a group with an entry, others' rights do not count.
+            ("u::0,g::7,g:9:0,m::7,o::7", 2, &[9], 4, false),
+            ("u::0,g::0,m::7,o::7", 2, &[7], 4, false),
+            // 4: everybody else; the mask does not count.
+            ("u::0,u:2:0,g::0,g:9:0,m::0,o::5", 3, &[5], 5, true),
+            ("u::7,u:2:7,g::7,g:9:7,m::7,o::5", 3, &[5], 2, false),
+            // A list without a mask, and one that lacks what each has.
+            ("u::6,g::4,o::0", 2, &[7], 4, true),
+            ("u:2:6,m::7", 1, &[7], 4, false),
+            ("u:2:6,m::7", 3, &[5], 4, false),
+        ];
+        for (acl, uid, groups, asks, allowed) in cases {
+            let who = Requester {
+                uid: *uid,
+                gid: groups[0],
+                capabilities: 0,
+                groups: groups[1..].to_vec(),
+            };
+            // The mode must not count: all its bits allow, or none does.
+            for mode in [0o100_000, 0o100_777] {
+                let attr = Attr { mode, uid: 1, gid: 7, ..Attr::default() };
+                let case = format!("{acl} of {uid} in {groups:?} for {asks}");
+                assert_eq!(who.may(&attr, &list(acl), *asks), *allowed, "{case}");
+            }
+        }
+    }
+
+    /// `u::7,u:ID:7,g::7,g:ID:7,m::7,o::7` as entries.
+    fn list(text: &str) -> Vec<AclEntry> {
+        let entry = |text: &str| {
+            let parts: Vec<&str> = text.split(':').collect();
+            let (tag, id) = (parts[0], parts[1].parse().unwrap_or(u32::MAX));
+            let tag = match (tag, id) {
+                ("u", u32::MAX) => AclTag::USER_OBJ,
+                ("u", _) => AclTag::USER,
+                ("g", u32::MAX) => AclTag::GROUP_OBJ,
+                ("g", _) => AclTag::GROUP,
+                ("m", _) => AclTag::MASK,
+                _ => AclTag::OTHER,
+            };
+            AclEntry { tag, perm: parts[2].parse().expect("a digit"), id }
+        };
+        text.split(',').map(entry).collect()
     }
 
     #[test]
     fn the_superuser_executes_what_somebody_may_execute() {
         let root = Requester { capabilities: u32::MAX, ..Requester::default() };
         let file = |mode| Attr { mode, uid: 1, ..Attr::default() };
-        assert!(root.may(&file(0o100_000), 6));
-        assert!(!root.may(&file(0o100_644), 1));
-        assert!(root.may(&file(0o100_010), 1));
-        assert!(root.may(&file(0o040_000), 7));
+        let may = |mode, asks| root.may(&file(mode), &[], asks);
+        assert!(may(0o100_000, 6) && !may(0o100_644, 1));
+        assert!(may(0o100_010, 1) && may(0o040_000, 7));
+        assert!(root.may(&file(0o100_000), &list("u::0,u:0:0,g::0,m::0,o::0"), 6));
+    }
+
+    #[test]
+    fn a_backup_program_reads_and_searches_everything() {
+        let capabilities = 1 << CAP_DAC_READ_SEARCH;
+        let backup = Requester { uid: 5, gid: 5, capabilities, groups: vec![] };
+        let file = |mode| Attr { mode, uid: 1, ..Attr::default() };
+        let may = |mode, asks| backup.may(&file(mode), &[], asks);
+        assert!(may(0o100_000, 4) && may(0o040_000, 5));
+        assert!(!may(0o100_000, 2) && !may(0o100_100, 1) && !may(0o040_000, 6));
     }
 }

@@ -14,7 +14,10 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
     WriteFlags,
 };
-use lustrine_client::{Attr, Changes, Done, SetTime};
+use lustrine_client::{Attr, Caller, Changes, Client, Done, SetTime};
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::mdt::AclEntry;
+use lustrine_lnet::service::Turn;
 
 use crate::convert::seconds;
 use crate::options::Locks;
@@ -143,7 +146,9 @@ impl Filesystem for Server {
         // The new group first: the owner of a file needs no right of its group.
         let groups: Vec<u32> = [gid, Some(node.gid)].into_iter().flatten().collect();
         let requester = self.shared.requester(request);
-        let mut caller = requester.caller(&groups);
+        let opener = handle.and_then(|handle| self.shared.file(handle.0).ok());
+        let opener = opener.map(|file| file.caller);
+        let mut caller = who_changes(requester.caller(&groups), opener, &changes);
         let shared = Arc::clone(&self.shared);
         let note_times = move || {
             let mut nodes = shared.nodes();
@@ -161,22 +166,23 @@ impl Filesystem for Server {
         if atime.is_none() && mtime.is_none() {
             return self.shared.post(move |client, turn| {
                 let done = after_success(note_times, asked.attributes(caller));
-                client.set_attributes(turn, caller, node.fid, changes, done);
+                set_attributes(client, turn, caller, node.fid, changes, done);
             });
         }
         // As kernel clients do: both times are set to now by all who may write the file.
         let touches = matches!((atime, mtime), (Some(TimeOrNow::Now), Some(TimeOrNow::Now)))
             && (mode, uid, gid, size) == (None, None, None, None);
         self.shared.post(move |client, turn| {
-            let then = asked.done(move |asked, client, turn, attr: Attr| {
-                match times_allowed(&requester, &attr, touches) {
+            type Seen = (Attr, Vec<AclEntry>);
+            let then = asked.done(move |asked, client, turn, (attr, acl): Seen| {
+                match times_allowed(&requester, &attr, &acl, touches) {
                     Ok(capability) => caller.capabilities |= capability,
                     Err(error) => return asked.fail(error),
                 }
                 let done = after_success(note_times, asked.attributes(caller));
                 client.set_attributes(turn, caller, attr.fid, changes, done);
             });
-            client.getattr(turn, caller, node.fid, then);
+            client.getattr_with_acl(turn, caller, node.fid, then);
         });
     }
 
@@ -497,12 +503,51 @@ fn after_success(note: impl FnOnce() + Send + 'static, done: Done<Attr>) -> Done
     })
 }
 
+/// In whose name attributes are set. A size is set in the name of the user who opened the file, if
+/// it is open: rights are checked at the open, also those of a process that has given up its rights
+/// since, or was handed the file.
+fn who_changes(requester: Caller, opener: Option<Caller>, changes: &Changes) -> Caller {
+    let Changes { uid, gid, size, atime, mtime, .. } = changes;
+    let sets_size_alone =
+        size.is_some() && uid.is_none() && gid.is_none() && atime.is_none() && mtime.is_none();
+    opener.filter(|_| sets_size_alone).unwrap_or(requester)
+}
+
+/// Sets attributes. With a size the kernel sends the permissions without the rights that a change
+/// of the data takes away: who may write the file may do this, as with a write.
+fn set_attributes(
+    client: &mut Client,
+    turn: &mut Turn<'_>,
+    caller: Caller,
+    fid: Fid,
+    changes: Changes,
+    done: Done<Attr>,
+) {
+    let (Some(mode), Some(_)) = (changes.mode, changes.size) else {
+        return client.set_attributes(turn, caller, fid, changes, done);
+    };
+    let first = Changes { mode: Some(mode), clears_ids: true, ..Changes::default() };
+    let then: Done<Attr> = Box::new(move |client, turn, cleared| match cleared {
+        Ok(_) => {
+            let rest = Changes { mode: None, ..changes };
+            client.set_attributes(turn, caller, fid, rest, done);
+        }
+        Err(error) => done(client, turn, Err(error)),
+    });
+    client.set_attributes(turn, caller, fid, first, then);
+}
+
 /// Whether a process may set the times of a file, and the capability that it needs at the server.
-fn times_allowed(requester: &Requester, attr: &Attr, touches: bool) -> Result<u32, Errno> {
+fn times_allowed(
+    requester: &Requester,
+    attr: &Attr,
+    acl: &[AclEntry],
+    touches: bool,
+) -> Result<u32, Errno> {
     let owns = requester.uid == attr.uid || requester.capabilities & CAP_FOWNER != 0;
     match (owns, touches) {
         (true, _) => Ok(0),
-        (false, true) if requester.may(attr, 2) => Ok(CAP_FOWNER),
+        (false, true) if requester.may(attr, acl, 2) => Ok(CAP_FOWNER),
         (false, true) => Err(Errno::EACCES),
         (false, false) => Err(Errno::EPERM),
     }
@@ -519,10 +564,29 @@ mod tests {
     fn times_are_set_by_owners_and_the_present_one_by_writers() {
         let attr = Attr { uid: 1, gid: 9, mode: 0o100_602, ..Attr::default() };
         let process = |uid, gid, capabilities| Requester { uid, gid, capabilities, groups: vec![] };
-        assert_eq!(times_allowed(&process(1, 1, 0), &attr, false), Ok(0));
-        assert_eq!(times_allowed(&process(2, 2, CAP_FOWNER), &attr, false), Ok(0));
-        assert_eq!(times_allowed(&process(2, 2, 0), &attr, true), Ok(CAP_FOWNER));
-        assert_eq!(times_allowed(&process(2, 2, 0), &attr, false), Err(Errno::EPERM));
-        assert_eq!(times_allowed(&process(2, 9, 0), &attr, true), Err(Errno::EACCES));
+        let allowed = |who: Requester, touches| times_allowed(&who, &attr, &[], touches);
+        assert_eq!(allowed(process(1, 1, 0), false), Ok(0));
+        assert_eq!(allowed(process(2, 2, CAP_FOWNER), false), Ok(0));
+        assert_eq!(allowed(process(2, 2, 0), true), Ok(CAP_FOWNER));
+        assert_eq!(allowed(process(2, 2, 0), false), Err(Errno::EPERM));
+        assert_eq!(allowed(process(2, 9, 0), true), Err(Errno::EACCES));
+    }
+
+    #[test]
+    fn a_size_is_set_in_the_name_of_who_opened_the_file() {
+        let caller = |uid| Caller { uid, ..Caller::ROOT };
+        let who = |opener, changes| who_changes(caller(65534), opener, &changes).uid;
+        let size = Changes { size: Some(5), open: true, ..Changes::default() };
+        assert_eq!(who(Some(caller(0)), size), 0);
+        assert_eq!(who(Some(caller(0)), Changes { mode: Some(0o755), ..size }), 0);
+        // truncate(2), and what the rights of the process decide also for a file that is open.
+        assert_eq!(who(None, size), 65534);
+        for changes in [
+            Changes { mode: Some(0o644), ..Changes::default() },
+            Changes { uid: Some(7), ..Changes::default() },
+            Changes { mtime: Some(SetTime::At(5)), ..size },
+        ] {
+            assert_eq!(who(Some(caller(0)), changes), 65534);
+        }
     }
 }

@@ -57,6 +57,7 @@ impl Mount {
         let unmounter = session.unmount_callable();
         let device = session.as_fd().try_clone_to_owned().map_err(|error| refused(&error))?;
         shared.set_device(device);
+        shared.watch_connections();
         let session = thread::Builder::new()
             .name("fuse".to_owned())
             .spawn(move || session.run())

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use fuser::{Errno, Request};
-use lustrine_client::{Attr, Caller, Client, DirEntry, FileLayout, OpenFile};
+use lustrine_client::{Attr, Caller, Client, FileLayout, OpenFile, TargetKey};
 use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::atime::AtimeRule;
-use crate::budget::{Budget, Job};
+use crate::budget::{Budget, Charge};
+use crate::held::Room;
+use crate::listings::{Listings, Part};
 use crate::nodes::{Node, Nodes};
 use crate::requester::Requester;
 
@@ -26,13 +28,51 @@ pub(crate) struct Shared {
     files: FileSystem,
     nodes: Mutex<Nodes>,
     open: Mutex<Handles>,
-    budget: Mutex<Budget>,
+    data: Mutex<Data>,
+    /// Room for the data of requests that wait.
+    pub(crate) held: Arc<Room>,
+    listings: Mutex<Listings>,
     under_way: Mutex<usize>,
     ended: Condvar,
     /// The connection with the kernel, once the file system is mounted.
     device: OnceLock<OwnedFd>,
     pub(crate) atime: AtimeRule,
     ids: IdMaps,
+}
+
+/// An operation with data that is about to be started.
+type Job = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Permit) + Send>;
+
+/// Data that are under way.
+#[derive(Default)]
+struct Data {
+    budget: Budget<TargetKey, Job>,
+    /// Whether the event loop is about to look for operations that may start.
+    looking: bool,
+}
+
+/// The permission for an operation with data to be under way, until it is dropped.
+pub(crate) struct Permit {
+    shared: Arc<Shared>,
+    charge: Option<Charge<TargetKey>>,
+}
+
+impl Permit {
+    /// The operation needs other targets than was known when it started.
+    pub(crate) fn recharge(&mut self, targets: Vec<TargetKey>) {
+        if let Some(charge) = &mut self.charge {
+            locked(&self.shared.data).budget.recharge(charge, targets);
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(charge) = self.charge.take() {
+            locked(&self.shared.data).budget.give(charge);
+        }
+        self.shared.look_for_ready();
+    }
 }
 
 /// Files and directories that programs have open.
@@ -74,18 +114,12 @@ pub(crate) struct OpenedDir {
     state: Mutex<DirState>,
 }
 
-/// Where a listing of a directory is.
+/// What changes while a directory is open.
 pub(crate) struct DirState {
     /// The directory as the server opened it.
     pub(crate) open: OpenFile,
-    /// The entries that were read and not yet listed start here.
-    pub(crate) at: usize,
-    /// The position that leads to the entry at `at`.
-    pub(crate) position: u64,
-    /// The entries of the part that was read last.
-    pub(crate) entries: Vec<DirEntry>,
-    /// Where the part behind it starts; none at the end.
-    pub(crate) next: Option<u64>,
+    /// Where the listing is.
+    pub(crate) part: Part,
 }
 
 impl OpenedFile {
@@ -103,7 +137,7 @@ impl OpenedFile {
 impl OpenedDir {
     pub(crate) fn new(open: OpenFile, caller: Caller) -> OpenedDir {
         let fid = open.attr.fid;
-        let state = DirState { open, at: 0, position: 0, entries: Vec::new(), next: None };
+        let state = DirState { open, part: Part::default() };
         OpenedDir { fid, caller, state: Mutex::new(state) }
     }
 
@@ -136,7 +170,9 @@ impl Shared {
             files,
             nodes: Mutex::new(nodes),
             open: Mutex::default(),
-            budget: Mutex::default(),
+            data: Mutex::default(),
+            held: Room::new(),
+            listings: Mutex::default(),
             under_way: Mutex::new(0),
             ended: Condvar::new(),
             device: OnceLock::new(),
@@ -198,20 +234,61 @@ impl Shared {
     }
 
     /// The same for an operation with data, which waits while too many bytes are under way.
-    pub(crate) fn post_with_data(&self, bytes: u64, job: Job) {
-        let ready = locked(&self.budget).take(bytes, job);
-        if let Some(job) = ready {
-            self.post(job);
+    /// `targets` says which targets it can wait for.
+    pub(crate) fn post_with_data(
+        self: &Arc<Shared>,
+        bytes: u64,
+        targets: impl FnOnce(&Client) -> Vec<TargetKey> + Send + 'static,
+        job: Job,
+    ) {
+        let shared = Arc::clone(self);
+        self.post(move |client, turn| {
+            let targets = targets(client);
+            locked(&shared.data).budget.add(bytes, targets, job);
+            shared.start_ready(client, turn);
+        });
+    }
+
+    /// Starts the operations for which there is room now.
+    fn start_ready(self: &Arc<Shared>, client: &mut Client, turn: &mut Turn<'_>) {
+        let ready = {
+            let mut data = locked(&self.data);
+            data.looking = false;
+            data.budget.ready(|target| client.is_connected(target))
+        };
+        for (job, charge) in ready {
+            let permit = Permit { shared: Arc::clone(self), charge: Some(charge) };
+            job(client, turn, permit);
         }
     }
 
-    /// An operation with data is over: others may start.
-    pub(crate) fn data_done(&self, bytes: u64) {
-        let ready = locked(&self.budget).give(bytes);
-        // Not called from here: one that fails at once would lead here again, and so on.
-        for job in ready {
-            self.post(job);
+    /// Has the event loop start what is ready soon. Not at once: an operation that fails when it is
+    /// started would lead here again, and so on.
+    fn look_for_ready(self: &Arc<Shared>) {
+        {
+            let mut data = locked(&self.data);
+            if data.looking || !data.budget.is_waited_for() {
+                return;
+            }
+            data.looking = true;
         }
+        let shared = Arc::clone(self);
+        let posted = self.files.post(move |client, turn| shared.start_ready(client, turn));
+        if posted.is_err() {
+            locked(&self.data).looking = false;
+        }
+    }
+
+    /// Has operations that wait for a target that is not connected start when it is.
+    pub(crate) fn watch_connections(self: &Arc<Shared>) {
+        let shared: Weak<Shared> = Arc::downgrade(self);
+        self.post(move |client, _| {
+            client.watch_connections(move || {
+                if let Some(shared) = shared.upgrade() {
+                    shared.look_for_ready();
+                }
+            });
+        });
     }
 
     /// The files that the kernel knows.
@@ -266,7 +343,17 @@ impl Shared {
     }
 
     pub(crate) fn remove_dir(&self, handle: u64) -> Result<Arc<OpenedDir>, Errno> {
+        locked(&self.listings).keep(handle, 0);
         locked(&self.open).dirs.remove(&handle).ok_or(Errno::EBADF)
+    }
+
+    /// An open directory keeps the part that it has now. Others drop theirs if there are too many.
+    pub(crate) fn keep_part(&self, handle: u64, dir: &OpenedDir) {
+        let bytes = dir.state().part.bytes();
+        let dropped = locked(&self.listings).keep(handle, bytes);
+        for dropped in dropped.into_iter().filter_map(|handle| self.opened_dir(handle).ok()) {
+            dropped.state().part.clear();
+        }
     }
 
     /// The process that asks.

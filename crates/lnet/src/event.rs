@@ -23,6 +23,15 @@ pub enum EventKind {
     Unlink,
 }
 
+/// A message that a service has received and that may be for another one: portals can be shared.
+#[derive(Clone, Debug)]
+pub struct Stray {
+    /// The event with which it came.
+    pub event: Event,
+    /// What was received.
+    pub message: Vec<u8>,
+}
+
 /// One event. Of the events of one descriptor exactly one, the last, has `unlinked` set.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {

@@ -9,7 +9,7 @@ use core::any::Any;
 
 use lustrine_wire::nid::ProcessId;
 
-use crate::event::Event;
+use crate::event::{Event, Stray};
 use crate::memory::{HasMemory, Memory};
 use crate::shard::Shard;
 use crate::status::Status;
@@ -64,4 +64,20 @@ pub trait Service: Any + Send {
     /// over, such as [`Time::ZERO`], if there is something to do at once, [`Time::NEVER`] if there
     /// will be nothing.
     fn next_deadline(&self) -> Time;
+
+    /// A message that another service received on a portal that both use, and passed on with
+    /// [`Shard::pass_on`]. Whether this service takes it: then no other one is asked.
+    fn on_stray(&mut self, _turn: &mut Turn<'_>, _stray: &Stray) -> bool {
+        false
+    }
+
+    /// The user of the service has gone. The service ends what it does, and gives its descriptors
+    /// and memory back. It is called as before until [`Service::is_quiet`].
+    fn retire(&mut self, _turn: &mut Turn<'_>) {}
+
+    /// Whether the core and the memory have nothing of the service any more. It is asked after
+    /// [`Service::retire`].
+    fn is_quiet(&self) -> bool {
+        true
+    }
 }

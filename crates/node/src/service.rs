@@ -18,7 +18,8 @@ use crate::mailbox::{LoopMessage, Work, home_loop};
 /// How long an event loop may take to register a service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A service that is registered with an event loop of a node. Dropping it takes the service out.
+/// A service that is registered with an event loop of a node. Dropping it has the service give back
+/// what it has of the node, and takes it out then.
 pub struct RegisteredService<S: Service> {
     home: Sender<LoopMessage>,
     handle: ServiceHandle<S>,
@@ -42,7 +43,7 @@ impl NodeHandle {
         let work: Work = Box::new(move |_, partition, _| {
             let handle = partition.register(make);
             if reply.send(handle).is_err() {
-                // The caller has given up.
+                // The caller has given up. It has not been called yet, and has nothing.
                 drop(partition.unregister(handle));
             }
         });
@@ -80,8 +81,79 @@ impl<S: Service> RegisteredService<S> {
 impl<S: Service> Drop for RegisteredService<S> {
     fn drop(&mut self) {
         let handle = self.handle;
-        let work: Work = Box::new(move |_, partition, _| drop(partition.unregister(handle)));
+        let work: Work = Box::new(move |now, partition, io| partition.retire(now, io, handle));
         // A node that has stopped has no services.
         let _ = self.home.push(LoopMessage::Work(work));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use lustrine_config::{AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NodeConfig};
+    use lustrine_lnet::event::Event;
+    use lustrine_lnet::status::Status;
+    use lustrine_lnet::time::Time;
+    use lustrine_wire::nid::{Net, ProcessId};
+
+    use super::*;
+    use crate::node::Node;
+
+    /// It is quiet when it was driven after it was retired.
+    struct Probe {
+        retired: bool,
+        quiet: bool,
+        said: mpsc::Sender<&'static str>,
+    }
+
+    impl Service for Probe {
+        fn on_event(&mut self, _: &mut Turn<'_>, _: &Event) {}
+
+        fn on_peer_down(&mut self, _: &mut Turn<'_>, _: &ProcessId, _: Status) {}
+
+        fn drive(&mut self, _: &mut Turn<'_>) {
+            self.quiet |= self.retired;
+        }
+
+        fn next_deadline(&self) -> Time {
+            if self.retired { Time::ZERO } else { Time::NEVER }
+        }
+
+        fn retire(&mut self, _: &mut Turn<'_>) {
+            self.retired = true;
+            let _ = self.said.send("retired");
+        }
+
+        fn is_quiet(&self) -> bool {
+            self.quiet
+        }
+    }
+
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            assert!(self.quiet, "it is still in use");
+            let _ = self.said.send("gone");
+        }
+    }
+
+    #[test]
+    fn a_service_that_is_dropped_gives_back_what_it_has_first() {
+        let own = Ipv4Addr::new(127, 55, 0, 3);
+        let config = NodeConfig {
+            nets: vec![NetConfig::new(Net::TCP, InterfaceChoice::Address(IpAddr::V4(own)))],
+            identity: IdentityChoice::Userland,
+            accept: AcceptPolicy::None,
+            ..NodeConfig::default()
+        };
+        let node = Node::start(&config).expect("it listens nowhere");
+        let (said, heard) = mpsc::channel();
+        let probe = move |_| Probe { retired: false, quiet: false, said };
+        let nid: Nid = "127.55.0.4@tcp".parse().expect("a NID");
+        let service = node.register(&nid, probe).expect("the loop answers");
+        drop(service);
+        let next = || heard.recv_timeout(ANSWER_TIMEOUT);
+        assert_eq!((next(), next()), (Ok("retired"), Ok("gone")));
+        node.stop();
     }
 }

@@ -82,6 +82,18 @@ impl<D: Driver> Partition<D> {
         self.services.unregister(handle)
     }
 
+    /// Has a service give its descriptors and its memory back, and takes it out when it has. Until
+    /// then it is called as before.
+    pub fn retire<S: Service>(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        handle: ServiceHandle<S>,
+    ) {
+        let turn = &mut Turn { now, shard: &mut self.shard, memory: AnyMemory(memory) };
+        self.services.retire(turn, handle);
+    }
+
     /// A registered service.
     pub fn service<S: Service>(&self, handle: ServiceHandle<S>) -> Option<&S> {
         self.services.get(handle)
@@ -104,7 +116,8 @@ impl<D: Driver> Partition<D> {
         Some(act(service, &mut Turn { now, shard: &mut self.shard, memory: AnyMemory(memory) }))
     }
 
-    /// Events so far whose service was no longer registered.
+    /// Events so far whose service was no longer registered, and messages that were passed on and
+    /// that no service took.
     pub fn undelivered(&self) -> u64 {
         self.services.undelivered()
     }
@@ -250,6 +263,10 @@ impl<D: Driver> Partition<D> {
             let Some(event) = self.shard.next_event() else { return };
             let turn = &mut Turn { now, shard: &mut self.shard, memory: AnyMemory(memory) };
             self.services.deliver(turn, &event);
+            while let Some(stray) = self.shard.next_stray() {
+                let turn = &mut Turn { now, shard: &mut self.shard, memory: AnyMemory(memory) };
+                self.services.offer(turn, &stray);
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use core::any::Any;
 use core::fmt;
 use core::marker::PhantomData;
 
-use lustrine_lnet::event::Event;
+use lustrine_lnet::event::{Event, Stray};
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::service::{Service, Turn};
 use lustrine_lnet::status::Status;
@@ -42,7 +42,7 @@ impl<S> fmt::Debug for ServiceHandle<S> {
 #[derive(Default)]
 pub(crate) struct Services {
     slots: Vec<Slot>,
-    /// Events for services that are no longer registered.
+    /// Events for services that are no longer registered, and messages that no service took.
     undelivered: u64,
 }
 
@@ -52,6 +52,17 @@ pub(crate) struct Services {
 struct Slot {
     used: u16,
     service: Option<Box<dyn Service>>,
+    /// Whether the user of the service has gone: it is taken out when it is quiet.
+    retired: bool,
+}
+
+impl Slot {
+    #[inline]
+    fn take_out_if_quiet(&mut self) {
+        if self.retired && self.service.as_ref().is_some_and(|service| service.is_quiet()) {
+            self.service = None;
+        }
+    }
 }
 
 /// Bits of an owner that say which slot it is.
@@ -77,6 +88,7 @@ impl Services {
         assert!(index < SLOTS_MAX, "{index} services are registered");
         let slot = &mut self.slots[index];
         slot.used = slot.used.wrapping_add(1);
+        slot.retired = false;
         let owner = owner_of(index, slot.used);
         slot.service = Some(Box::new(make(owner)));
         ServiceHandle { owner, service: PhantomData }
@@ -85,6 +97,27 @@ impl Services {
     pub(crate) fn unregister<S: Service>(&mut self, handle: ServiceHandle<S>) -> Option<Box<S>> {
         let service: Box<dyn Any> = self.slot_mut(handle.owner)?.service.take()?;
         Some(service.downcast().expect("a handle has the type of its service"))
+    }
+
+    /// Has a service end what it does, and takes it out when it is quiet.
+    pub(crate) fn retire<S: Service>(&mut self, turn: &mut Turn<'_>, handle: ServiceHandle<S>) {
+        let Some(slot) = self.slot_mut(handle.owner) else { return };
+        let Some(service) = &mut slot.service else { return };
+        if !core::mem::replace(&mut slot.retired, true) {
+            service.retire(turn);
+        }
+        slot.take_out_if_quiet();
+    }
+
+    /// Offers a message to all services but the one that received it.
+    pub(crate) fn offer(&mut self, turn: &mut Turn<'_>, stray: &Stray) {
+        let receiver = index_of(stray.event.owner);
+        let others = self.slots.iter_mut().enumerate();
+        let others = others.filter(|(index, _)| Some(*index) != receiver);
+        let mut services = others.filter_map(|(_, slot)| slot.service.as_deref_mut());
+        if !services.any(|service| service.on_stray(turn, stray)) {
+            self.undelivered += 1;
+        }
     }
 
     pub(crate) fn get<S: Service>(&self, handle: ServiceHandle<S>) -> Option<&S> {
@@ -117,8 +150,11 @@ impl Services {
 
     #[inline]
     pub(crate) fn drive(&mut self, turn: &mut Turn<'_>) {
-        for service in self.all_mut() {
-            service.drive(turn);
+        for slot in &mut self.slots {
+            if let Some(service) = &mut slot.service {
+                service.drive(turn);
+                slot.take_out_if_quiet();
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lustrine_lnet::event::{Event, EventKind};
+use lustrine_lnet::event::{Event, EventKind, Stray};
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span, VecMemory};
 use lustrine_lnet::portal::MatchEntry;
@@ -214,4 +214,94 @@ fn events_of_a_service_that_is_gone_do_not_reach_its_successor() {
     let answers = partition.service(next).map(|client| client.answers.clone());
     assert_eq!(answers, Some(vec![b"late".to_vec()]));
     assert!(partition.service(server).is_some());
+}
+
+/// Shares a portal with others: takes what has its number, and passes the rest on. It ends one
+/// event after it was retired.
+struct Sharing {
+    owner: Owner,
+    number: u64,
+    inbox: Option<Span>,
+    taken: u32,
+    quiet: bool,
+}
+
+impl Service for Sharing {
+    fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
+        if event.kind == EventKind::Put && event.hdr_data == self.number {
+            self.taken += 1;
+        } else if event.kind == EventKind::Put {
+            turn.shard.pass_on(Stray { event: *event, message: vec![7] });
+        }
+        self.quiet = true;
+    }
+
+    fn on_peer_down(&mut self, _: &mut Turn<'_>, _: &ProcessId, _: Status) {}
+
+    fn drive(&mut self, turn: &mut Turn<'_>) {
+        let owner = self.owner;
+        self.inbox.get_or_insert_with(|| attach(turn, owner, REQUESTS, 7));
+    }
+
+    fn next_deadline(&self) -> Time {
+        if self.inbox.is_none() { Time::ZERO } else { Time::NEVER }
+    }
+
+    fn on_stray(&mut self, _: &mut Turn<'_>, stray: &Stray) -> bool {
+        assert_ne!(stray.event.owner, self.owner, "it passed it on itself");
+        let mine = stray.event.hdr_data == self.number;
+        self.taken += u32::from(mine);
+        mine
+    }
+
+    fn retire(&mut self, _: &mut Turn<'_>) {
+        self.quiet = false;
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+}
+
+fn sharing(number: u64) -> impl FnOnce(Owner) -> Sharing {
+    move |owner| Sharing { owner, number, inbox: None, taken: 0, quiet: true }
+}
+
+#[test]
+fn what_one_service_passes_on_reaches_the_one_that_takes_it() {
+    let mut memory = VecMemory::default();
+    let mut partition = partition(&mut memory);
+    let services: Vec<_> = (1..=3).map(|number| partition.register(sharing(number))).collect();
+    partition.turn(NOW, &mut memory);
+    let clients = [3, 2, 1, 4].map(|number| partition.register(requester(number)));
+    for client in clients {
+        partition.call(NOW, &mut memory, client, |client, turn| client.ask(turn, b"x"));
+        partition.turn(NOW, &mut memory);
+    }
+    for service in services {
+        assert_eq!(partition.service(service).map(|service| service.taken), Some(1));
+    }
+    assert_eq!(partition.undelivered(), 1, "no service takes the last one");
+}
+
+#[test]
+fn a_service_that_is_retired_stays_until_it_is_quiet() {
+    let mut memory = VecMemory::default();
+    let mut partition = partition(&mut memory);
+    let service = partition.register(sharing(1));
+    partition.turn(NOW, &mut memory);
+    partition.retire(NOW, &mut memory, service);
+    partition.turn(NOW, &mut memory);
+    assert!(partition.service(service).is_some());
+    let client = partition.register(requester(1));
+    partition.call(NOW, &mut memory, client, |client, turn| client.ask(turn, b"x"));
+    partition.turn(NOW, &mut memory);
+    assert!(partition.service(service).is_none());
+    // One that has nothing goes at once, and a second time is no error.
+    partition.retire(NOW, &mut memory, client);
+    assert!(partition.service(client).is_none());
+    partition.retire(NOW, &mut memory, client);
+    let next = partition.register(sharing(2));
+    partition.turn(NOW, &mut memory);
+    assert!(partition.service(next).is_some(), "its predecessor was retired");
 }

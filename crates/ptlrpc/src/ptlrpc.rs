@@ -7,7 +7,8 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use lustrine_lnet::event::Event;
+use lustrine_fswire::opcode::portal;
+use lustrine_lnet::event::{Event, Stray};
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Spans;
 use lustrine_lnet::service::Turn;
@@ -109,7 +110,8 @@ pub struct PtlrpcCounters {
     pub replies_received: u64,
     /// Requests of servers received.
     pub requests_received: u64,
-    /// Messages to the callback portal that were dropped: malformed, or of a stranger.
+    /// Messages to the callback portal that were not for this one: malformed, of a stranger, or for
+    /// another service of the node, to which they are passed on.
     pub requests_dropped: u64,
     /// Bytes received by bulk.
     pub bulk_received: u64,
@@ -149,11 +151,12 @@ const MEMORY_PAUSE: Nanos = Nanos::from_millis(10);
 
 impl Ptlrpc {
     /// No imports. `owner` is that of the service that it is a part of; `wall_seconds` is the time
-    /// since 1970 in seconds, from which the xids follow.
-    pub fn new(owner: Owner, wall_seconds: u64) -> Ptlrpc {
+    /// since 1970 in seconds, from which the xids follow, and from `number`, which no other one in
+    /// the node has (0 to 127).
+    pub fn new(owner: Owner, wall_seconds: u64, number: u8) -> Ptlrpc {
         Ptlrpc {
             owner,
-            xids: XidSource::new(wall_seconds),
+            xids: XidSource::new(wall_seconds, number),
             imports: SlotMap::with_key(),
             attempts: SlotMap::with_key(),
             current: BTreeMap::new(),
@@ -256,6 +259,12 @@ impl Ptlrpc {
             Some(key) => self.on_attempt_event(turn, key, event),
             None => self.on_buffer_event(turn, event),
         }
+    }
+
+    /// A message to the callback portal that another service received. Whether it is for this one.
+    pub fn on_stray(&mut self, stray: &Stray) -> bool {
+        stray.event.portal == portal::LDLM_CALLBACK
+            && self.take_in(&stray.event, &stray.message).is_some()
     }
 
     /// A peer lost its last connection, or restarted. Replies that it owes may come over another

@@ -11,13 +11,16 @@ pub struct Caller {
     pub gid: u32,
     /// One more group that matters for the operation; `u32::MAX` for none.
     pub suppgid: u32,
+    /// The same once more, for operations on two directories; others have no room for it.
+    pub suppgid2: u32,
     /// Effective capabilities, bits 0 to 31.
     pub capabilities: u32,
 }
 
 impl Caller {
     /// The superuser of this machine, with all capabilities.
-    pub const ROOT: Caller = Caller { uid: 0, gid: 0, suppgid: u32::MAX, capabilities: u32::MAX };
+    pub const ROOT: Caller =
+        Caller { uid: 0, gid: 0, suppgid: u32::MAX, suppgid2: u32::MAX, capabilities: u32::MAX };
 
     pub(super) fn body(&self, body: MdtBody) -> MdtBody {
         MdtBody {
@@ -37,7 +40,7 @@ impl Caller {
             fsuid: self.uid,
             fsgid: self.gid,
             suppgid1: self.suppgid,
-            suppgid2: u32::MAX,
+            suppgid2: self.suppgid2,
             ..record
         }
     }
@@ -48,7 +51,7 @@ impl Caller {
             fsuid: self.uid,
             fsgid: self.gid,
             suppgid1: self.suppgid,
-            suppgid2: u32::MAX,
+            suppgid2: self.suppgid2,
             ..record
         }
     }
@@ -69,7 +72,7 @@ impl Caller {
             fsuid: self.uid,
             fsgid: self.gid,
             suppgid1: self.suppgid,
-            suppgid2: u32::MAX,
+            suppgid2: self.suppgid2,
             ..record
         }
     }

@@ -2,9 +2,9 @@
 
 use lustrine_fswire::dir::{HASH_END, PageFlags, pages};
 use lustrine_fswire::fid::{Fid, FldOp, SeqOp, SeqRange};
-use lustrine_fswire::mdt::{LudaFlags, MdValid, MdtBody};
+use lustrine_fswire::mdt::{AclEntry, LudaFlags, MdValid, MdtBody};
 use lustrine_fswire::opcode::portal;
-use lustrine_fswire::rpc::{Request, mds, obd};
+use lustrine_fswire::rpc::{AclBytes, Request, mds, obd};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::ImportKey;
@@ -17,8 +17,8 @@ use crate::reply::reply_of;
 
 /// Longest name in bytes.
 const NAME_MAX: usize = 255;
-/// Bytes of a directory that are asked for at once.
-const READDIR_LEN: u64 = 256 << 10;
+/// Most bytes of a directory that [`Client::readdir`] asks for: 256 KiB.
+pub const READDIR_LEN: u64 = 256 << 10;
 /// Room for a layout unless the server says that its layouts are longer.
 const EA_ROOM_MIN: u32 = 4096;
 /// Largest room for a layout.
@@ -29,10 +29,41 @@ pub(super) const LINK_ROOM: u32 = 4096;
 impl Client {
     /// Asks for the attributes of a file.
     pub fn getattr(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<Attr>) {
+        self.ask_attributes(turn, caller, (fid, wanted()), done, |attr, _| Ok(attr));
+    }
+
+    /// The same with the access control list of the file; it is empty if the permissions say all.
+    pub fn getattr_with_acl(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        done: Done<(Attr, Vec<AclEntry>)>,
+    ) {
+        self.ask_attributes(turn, caller, (fid, wanted() | MdValid::ACL), done, |attr, acl| {
+            let acl = match acl.0 {
+                [] => Vec::new(),
+                _ => {
+                    let acl = acl.acl().ok_or_else(|| malformed("the access control list"))?;
+                    acl.entries.iter().collect()
+                }
+            };
+            Ok((attr, acl))
+        });
+    }
+
+    fn ask_attributes<T: 'static>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, valid): (Fid, MdValid),
+        done: Done<T>,
+        read: impl FnOnce(Attr, AclBytes<'_>) -> Outcome<T> + Send + 'static,
+    ) {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
             let body = caller.body(MdtBody {
                 fid1: fid,
-                valid: wanted(),
+                valid,
                 eadatasize: client.ea_room(import),
                 ..MdtBody::default()
             });
@@ -41,7 +72,7 @@ impl Client {
             call.caller = Some(caller);
             client.call_for(turn, import, call, done, |answer| {
                 let reply = reply_of!(&answer.reply, MdsGetattr)?;
-                checked(Attr::of(&reply.body, reply.ea))
+                read(checked(Attr::of(&reply.body, reply.ea))?, reply.acl)
             });
         });
     }
@@ -261,24 +292,32 @@ pub(super) fn checked(attr: Attr) -> Outcome<Attr> {
     if attr.fid.is_sane() { Ok(attr) } else { Err(malformed("attributes without a FID")) }
 }
 
-/// The entries of a part of a directory that starts at a hash.
+/// The entries of a part of a directory that starts at a hash. They come in the order of hashes: a
+/// position in a listing is a hash, and one that leads back would have it start again [MDT-14].
 fn dir_page(data: &[u8], from: u64) -> Outcome<DirPage> {
     let mut part = DirPage::default();
     let mut next = from;
-    let mut hashes = Vec::new();
+    let mut last = from;
     let mut collides = false;
     for page in pages(data).map_err(|error| malformed(&error.to_string()))? {
         for entry in page.entries() {
             let entry = entry.map_err(|error| malformed(&error.to_string()))?;
-            hashes.push(entry.header.hash);
+            let hash = entry.header.hash;
+            if hash < last || hash >= HASH_END {
+                return Err(malformed("a directory that is not in the order of hashes"));
+            }
+            last = hash;
             part.entries.push(DirEntry {
                 name: entry.name.to_vec(),
                 fid: entry.header.fid,
-                hash: entry.header.hash,
+                hash,
                 file_type: entry.file_type,
             });
         }
         next = page.header.hash_end;
+        if next < last {
+            return Err(malformed("a page of a directory that leads back"));
+        }
         collides = page.header.flags.contains(PageFlags::COLLIDE);
     }
     if next == HASH_END {
@@ -287,7 +326,8 @@ fn dir_page(data: &[u8], from: u64) -> Outcome<DirPage> {
     if collides {
         // The next part starts with the last entries of this one. If there are only these, they
         // are left out there.
-        let kept = hashes.iter().rposition(|hash| *hash != next).map_or(0, |last| last + 1);
+        let other = |entry: &DirEntry| entry.hash != next;
+        let kept = part.entries.iter().rposition(other).map_or(0, |last| last + 1);
         if kept == 0 {
             next = next.saturating_add(1);
         } else {
@@ -348,5 +388,24 @@ mod tests {
         assert!(dir_page(&page(&[("a", 9), ("b", 5)], 5, PageFlags::COLLIDE), 5).is_err());
         assert!(dir_page(&page(&[], 5, PageFlags::empty()), 5).is_err());
         assert!(dir_page(&page(&[], 6, PageFlags::empty()), 5).is_err());
+        assert!(dir_page(&page(&[("a", 0)], 0, PageFlags::empty()), 0).is_err());
+    }
+
+    /// A position that is a hash of an entry leads a listing back if the entries are in disorder.
+    #[test]
+    fn entries_in_disorder_are_errors() {
+        let end = |names: &[(&str, u64)]| dir_page(&page(names, HASH_END, PageFlags::empty()), 5);
+        assert!(end(&[("a", 5), ("b", 5), ("c", 9)]).is_ok());
+        assert!(end(&[("a", 9), ("b", 5)]).is_err());
+        assert!(end(&[("a", 5), ("b", 0), ("c", 9)]).is_err());
+        assert!(end(&[("a", 4)]).is_err());
+        assert!(end(&[("a", HASH_END)]).is_err());
+        // Of several pages too.
+        let mut data = page(&[("a", 5)], 9, PageFlags::empty());
+        data.extend(page(&[("b", 4)], HASH_END, PageFlags::empty()));
+        assert!(dir_page(&data, 0).is_err());
+        let mut data = page(&[("a", 5)], 3, PageFlags::empty());
+        data.extend(page(&[("b", 9)], HASH_END, PageFlags::empty()));
+        assert!(dir_page(&data, 0).is_err());
     }
 }

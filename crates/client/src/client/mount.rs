@@ -8,7 +8,7 @@ use lustrine_fswire::opcode::Target;
 use lustrine_fswire::rpc::{Request, mds, obd};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::Reply;
+use lustrine_ptlrpc::{Reply, RpcError};
 
 use super::{CallArgs, Client, Done};
 use crate::config::{ConfigError, ConfigReader};
@@ -130,6 +130,10 @@ impl Client {
     }
 
     fn connect_targets(&mut self, turn: &mut Turn<'_>, done: Done<Fid>) {
+        // New imports would not be closed.
+        if self.unmounted {
+            return done(self, turn, Err(ClientError::Rpc(RpcError::Closed)));
+        }
         let config = self.config.clone();
         for (index, target) in &config.mdts {
             if !target.nids.is_empty() {

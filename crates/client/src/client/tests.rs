@@ -3,6 +3,8 @@
 
 mod attributes;
 mod names;
+mod retire;
+mod targets;
 mod xattr;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -138,6 +140,7 @@ impl World {
             mgc_uuid: "mgc".to_owned(),
             uuid: "client".to_owned(),
             seed: 1,
+            number: 0,
             wall_seconds: NOW as u64,
             imports: ImportTunables::default(),
         };

@@ -255,7 +255,7 @@ fn is_users(name: &[u8], caller: &Caller) -> bool {
 
 /// Whether permissions allow a caller to change a directory.
 fn may_change(attr: &Attr, caller: &Caller) -> bool {
-    let in_group = [caller.gid, caller.suppgid].contains(&attr.gid);
+    let in_group = [caller.gid, caller.suppgid, caller.suppgid2].contains(&attr.gid);
     let shift = match (caller.uid == attr.uid, in_group) {
         (true, _) => 6,
         (false, true) => 3,

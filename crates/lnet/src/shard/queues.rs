@@ -5,10 +5,13 @@ use std::collections::VecDeque;
 use lustrine_wire::nid::ProcessId;
 
 use super::Shard;
-use crate::event::Event;
+use crate::event::{Event, Stray};
 use crate::lnd::Action;
 use crate::lost::LostPeers;
 use crate::status::Status;
+
+/// Most messages that were passed on and not taken.
+const STRAYS_MAX: usize = 64;
 
 /// Actions for drivers and events for users.
 #[derive(Debug, Default)]
@@ -28,13 +31,20 @@ impl Queues {
 pub(super) struct Reports {
     queues: Queues,
     lost: LostPeers,
+    /// Messages for other users than those that received them.
+    strays: VecDeque<Stray>,
     /// Number of events that users have taken.
     taken: u64,
 }
 
 impl Reports {
     pub(super) fn new(seed: u64) -> Reports {
-        Reports { queues: Queues::default(), lost: LostPeers::new(seed), taken: 0 }
+        Reports {
+            queues: Queues::default(),
+            lost: LostPeers::new(seed),
+            strays: VecDeque::new(),
+            taken: 0,
+        }
     }
 
     #[inline]
@@ -92,6 +102,20 @@ impl Shard {
     /// Takes the next event for a user.
     pub fn next_event(&mut self) -> Option<Event> {
         self.reports.next_event()
+    }
+
+    /// A user passes on what is not for it: a partition offers it to its other services, after each
+    /// event. If 64 are not taken, it is dropped.
+    pub fn pass_on(&mut self, stray: Stray) {
+        if self.reports.strays.len() < STRAYS_MAX {
+            self.reports.strays.push_back(stray);
+        }
+    }
+
+    /// Takes the next message that a user has passed on.
+    #[inline]
+    pub fn next_stray(&mut self) -> Option<Stray> {
+        self.reports.strays.pop_front()
     }
 
     /// Takes the next peer that lost its last connection or restarted, and the reason. Answers that

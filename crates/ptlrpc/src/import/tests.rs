@@ -196,7 +196,7 @@ impl Pair {
         };
         Pair {
             now: Time::ZERO + SECOND,
-            xids: XidSource::new(1000),
+            xids: XidSource::new(1000, 0),
             import: Import::new(args, tunables),
             server: Server::new(),
             sent: Vec::new(),

@@ -5,7 +5,7 @@ use lustrine_fswire::connect::ConnectFlags2;
 use lustrine_fswire::message::{BARE_LEN, HeaderFlags, Message};
 use lustrine_fswire::opcode::portal;
 use lustrine_fswire::xid::{RepMbits, reply_match_bits};
-use lustrine_lnet::event::{Event, EventKind};
+use lustrine_lnet::event::{Event, EventKind, Stray};
 use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::portal::MatchEntry;
@@ -114,7 +114,7 @@ impl Ptlrpc {
             if event.kind == EventKind::Put && event.status.is_ok() {
                 let mut bytes = vec![0; event.moved as usize];
                 turn.memory.read(span.part(event.offset, event.moved), &mut bytes);
-                self.on_incoming(event, bytes);
+                self.on_incoming(turn, event, bytes);
             }
             if event.unlinked {
                 self.buffers.attached.swap_remove(at);
@@ -129,19 +129,24 @@ impl Ptlrpc {
         }
     }
 
-    fn on_incoming(&mut self, event: &Event, message: Vec<u8>) {
-        let import = Message::parse_request(&message).ok().and_then(|(parsed, body)| {
-            // The handle names the import, and only its servers know it.
-            let of_server = |import: &&Import| {
-                import.client_handle() == body.handle.0 && import.has_peer(&event.peer)
-            };
-            let (key, import) = self.imports.iter().find(|(_, import)| of_server(import))?;
-            Some((key, import, parsed, body))
-        });
-        let Some((key, import, parsed, body)) = import else {
+    fn on_incoming(&mut self, turn: &mut Turn<'_>, event: &Event, message: Vec<u8>) {
+        if self.take_in(event, &message).is_none() {
             self.counters.requests_dropped += 1;
-            return;
+            // Another client of the node may have the import: all use this portal.
+            if Message::parse_request(&message).is_ok() {
+                turn.shard.pass_on(Stray { event: *event, message });
+            }
+        }
+    }
+
+    /// Takes a request in if it is for an import of this one.
+    pub(super) fn take_in(&mut self, event: &Event, message: &[u8]) -> Option<()> {
+        let (parsed, body) = Message::parse_request(message).ok()?;
+        // The handle names the import, and only its servers know it.
+        let of_server = |import: &&Import| {
+            import.client_handle() == body.handle.0 && import.has_peer(&event.peer)
         };
+        let (key, import) = self.imports.iter().find(|(_, import)| of_server(import))?;
         self.counters.requests_received += 1;
         let rep_mbits = match import.granted().flags2.contains(ConnectFlags2::REP_MBITS) {
             true => RepMbits::Granted,
@@ -154,8 +159,9 @@ impl Ptlrpc {
             reply_bits: reply_match_bits(event.match_bits, body.mbits, body.opcode, rep_mbits),
             reply_offset: if early { BARE_LEN as u32 } else { 0 },
             body,
-            message,
+            message: message.to_vec(),
         }));
+        Some(())
     }
 
     /// Answers a request of a server. A reply that cannot be sent is lost: the server asks again,

@@ -59,7 +59,7 @@ impl World {
             };
             server.shard.attach(now, portal, any(), md).expect("a portal");
         }
-        let rpc = Ptlrpc::new(CLIENT, 1_700_000_000);
+        let rpc = Ptlrpc::new(CLIENT, 1_700_000_000, 0);
         let (events, asked, acks) = (Vec::new(), VecDeque::new(), (AckWanted::No, 0));
         World { net, rpc, now, events, asked, request_buffer, acks }
     }
@@ -410,6 +410,36 @@ fn a_callback_of_a_server_is_answered_where_it_waits() {
     world.act(|rpc, turn| rpc.reply(turn, &incoming, &reply));
     let answer = world.next_asked(Opcode::LDLM_BL_CALLBACK);
     assert_eq!((answer.xid, answer.offset), (640, BARE_LEN as u32));
+}
+
+/// Two file systems of one node: what arrives is in the buffers of the first one.
+#[test]
+fn a_callback_for_another_client_of_the_node_is_passed_on() {
+    let (mut world, _) = World::connected();
+    let mut other = Ptlrpc::new(CLIENT, 1_700_000_000, 1);
+    let args = ImportArgs {
+        kind: Target::Ost,
+        target: "other-OST0000_UUID".to_owned(),
+        client_uuid: "other".to_owned(),
+        client_handle: 77,
+        peers: vec![ProcessId::lustre(test_nid(1))],
+        offer: offer(),
+    };
+    let import = other.add_import(args, ImportTunables::default());
+    world.put(portal::LDLM_CALLBACK, 512, 0, &callback(77));
+    world.settle();
+    assert!(world.events.is_empty());
+    let stray = world.net.nodes[0].shard.next_stray().expect("it is passed on");
+    assert!(!world.rpc.on_stray(&stray));
+    assert!(other.on_stray(&stray));
+    let Some(RpcEvent::Request(incoming)) = other.next_event() else { panic!("no request") };
+    assert_eq!((incoming.import, incoming.body.opcode), (import, Opcode::LDLM_BL_CALLBACK));
+    // What cannot be read is not offered, nor what came on another portal.
+    world.put(portal::LDLM_CALLBACK, 1, 0, &[7; 100]);
+    world.settle();
+    assert!(world.net.nodes[0].shard.next_stray().is_none());
+    let elsewhere = Event { portal: portal::OST, ..stray.event };
+    assert!(!other.on_stray(&Stray { event: elsewhere, ..stray }));
 }
 
 #[test]

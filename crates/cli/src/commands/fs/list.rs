@@ -4,7 +4,7 @@ use clap::Args;
 use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
 use serde::Serialize;
 
-use super::walk::Above;
+use super::walk::Entered;
 use super::{ClientOptions, with_file_system};
 use crate::output::{Failure, print, print_error, print_json};
 use crate::values::utc;
@@ -135,8 +135,8 @@ pub(super) fn ls(args: &LsArgs) -> Result<(), Failure> {
             true => files.walk(&args.url.path).unwrap_or(attr),
             false => attr,
         };
-        let mut listing =
-            Listing { files, args, rows: Vec::new(), failed: false, above: Above::default() };
+        let (rows, entered) = (Vec::new(), Entered::default());
+        let mut listing = Listing { files, args, rows, failed: false, entered };
         if attr.is_dir() {
             listing.directory(&attr, "")?;
         } else {
@@ -156,23 +156,26 @@ struct Listing<'a> {
     rows: Vec<Row>,
     /// Whether something could not be listed.
     failed: bool,
-    above: Above,
+    entered: Entered,
 }
 
 impl Listing<'_> {
     /// Lists a directory. `prefix` is its path from the one that was asked for, with a slash.
     fn directory(&mut self, dir: &Attr, prefix: &str) -> Result<(), Failure> {
-        if let Err(error) = self.above.enter(prefix, dir.fid) {
-            return self.note(prefix, &error);
+        if let Err(error) = self.entered.enter(prefix, dir.fid) {
+            error.print(self.shown_at(prefix));
+            self.failed = true;
+            return Ok(());
         }
-        let listed = self.children(dir, prefix);
-        self.above.leave();
-        listed
+        self.children(dir, prefix)
+    }
+
+    fn shown_at<'p>(&'p self, prefix: &'p str) -> &'p str {
+        if prefix.is_empty() { &self.args.url.path } else { prefix }
     }
 
     fn note(&mut self, prefix: &str, error: &str) -> Result<(), Failure> {
-        let at = if prefix.is_empty() { &self.args.url.path } else { prefix };
-        print_error(&format!("{at}: {error}"));
+        print_error(&format!("{}: {error}", self.shown_at(prefix)));
         self.failed = true;
         Ok(())
     }

@@ -3,7 +3,8 @@
 use clap::Args;
 use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
 
-use super::{ClientOptions, check_depth, split, with_file_system};
+use super::walk::{Entered, NotEntered};
+use super::{ClientOptions, split, with_file_system};
 use crate::output::Failure;
 
 /// Make a directory.
@@ -116,7 +117,8 @@ pub(super) fn rm(args: &RmArgs) -> Result<(), Failure> {
         if attr.is_dir() && !args.recursive {
             return Err(format!("{path}: is a directory; --recursive removes it").into());
         }
-        remove(files, &parent, name.as_bytes(), &attr, path)?;
+        let mut entered = Entered::default();
+        remove(files, &parent, name.as_bytes(), &attr, path, &mut entered)?;
         Ok(files.sync(parent.fid)?)
     })
 }
@@ -128,13 +130,16 @@ fn remove(
     name: &[u8],
     attr: &Attr,
     path: &str,
+    entered: &mut Entered,
 ) -> Result<(), Failure> {
     if attr.is_dir() {
-        check_depth(path)?;
+        if let Err(NotEntered::Because(error)) = entered.enter(path, attr.fid) {
+            return Err(format!("{path}: {error}").into());
+        }
         for entry in files.list(attr).map_err(|error| error.at(path))? {
             let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
             let child = files.look(attr, &entry.name).map_err(|error| error.at(&path))?;
-            remove(files, attr, &entry.name, &child, &path)?;
+            remove(files, attr, &entry.name, &child, &path, entered)?;
         }
     }
     Ok(files.unlink(parent, name, attr.is_dir()).map_err(|error| error.at(path))?)

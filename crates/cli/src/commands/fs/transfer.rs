@@ -21,7 +21,7 @@ use rustix::fs::OFlags;
 use super::check_depth;
 use super::copy::{CopyOptions, local, open};
 use super::list::shown;
-use super::walk::{Above, in_parallel, join};
+use super::walk::{Entered, NotEntered, in_parallel, join};
 use crate::output::{Failure, print_error};
 use part::{PART_PREFIX, new_here, part_name, resume_here, resume_there};
 use source::{Source, SourceFile, children_here, open_found, read_here, sum_of};
@@ -79,7 +79,7 @@ struct Gathered<'b> {
     made: Vec<Made>,
     /// The directories of file systems among them, and the one that all is copied to.
     targets: BTreeSet<Fid>,
-    above: Above,
+    entered: Entered,
     /// Whether all could be copied.
     complete: bool,
 }
@@ -136,8 +136,8 @@ impl Transfer<'_> {
             Dir::There(dir) => BTreeSet::from([dir.fid]),
             Dir::Here(_) => BTreeSet::new(),
         };
-        let (made, above) = (Vec::new(), Above::default());
-        let mut gathered = Gathered { bar: &bar, made, targets, above, complete: true };
+        let (made, entered) = (Vec::new(), Entered::default());
+        let mut gathered = Gathered { bar: &bar, made, targets, entered, complete: true };
         let done = in_parallel(
             |give| self.tree(item, dir, name, (give, &mut gathered)),
             |(item, dir, name): Job| self.file(&item, &dir, &name, &bar),
@@ -173,17 +173,17 @@ impl Transfer<'_> {
             }
             Kind::Link => self.link(&item, dir, name),
             Kind::Other => Err(format!("{path}: is not a regular file").into()),
-            Kind::Dir => self.enter(&item, gathered).and_then(|()| {
-                let copied = self.directory(&item, dir, name, (give, &mut *gathered));
-                gathered.above.leave();
-                copied
+            Kind::Dir => self.enter(&item, gathered).and_then(|entered| match entered {
+                true => self.directory(&item, dir, name, (give, &mut *gathered)),
+                false => Ok(()),
             }),
         };
         outcome.or_else(|failure| note(failure, &mut gathered.complete))
     }
 
-    /// Enters a directory of the original, unless it is one of the copy.
-    fn enter(&self, item: &Item, gathered: &mut Gathered<'_>) -> Result<(), Failure> {
+    /// Enters a directory of the original, unless it is one of the copy. Whether it is entered; if
+    /// not, the reason was named before.
+    fn enter(&self, item: &Item, gathered: &mut Gathered<'_>) -> Result<bool, Failure> {
         let path = item.path();
         // Directories of this machine do not hold themselves.
         let fid = match item {
@@ -194,10 +194,17 @@ impl Transfer<'_> {
             return Err(format!("{path}: cannot be copied into itself").into());
         }
         let entered = match item {
-            Item::Here(..) => check_depth(&path),
-            Item::There(..) => gathered.above.enter(&path, fid),
+            Item::Here(..) => check_depth(&path).map_err(NotEntered::Because),
+            Item::There(..) => gathered.entered.enter(&path, fid),
         };
-        entered.map_err(|error| format!("{path}: {error}").into())
+        match entered {
+            Ok(()) => Ok(true),
+            Err(NotEntered::Because(error)) => Err(format!("{path}: {error}").into()),
+            Err(NotEntered::Known) => {
+                gathered.complete = false;
+                Ok(false)
+            }
+        }
     }
 
     /// Copies a directory that was entered.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::attributes::bytes;
 use super::list::{AttrRow, Row, shown};
-use super::walk::{Above, Walk};
+use super::walk::{Entered, Walk};
 use super::{ClientOptions, with_file_system};
 use crate::output::{Failure, print, print_json};
 
@@ -371,8 +371,8 @@ pub(super) fn tree(args: &TreeArgs) -> Result<(), Failure> {
         let top = args.url.path.trim_end_matches('/');
         let attr = files.walk(top)?;
         print(&format!("/{top}\n"))?;
-        let mut drawing =
-            Drawing { files, args, dirs: 0, files_seen: 0, failed: false, above: Above::default() };
+        let entered = Entered::default();
+        let mut drawing = Drawing { files, args, dirs: 0, files_seen: 0, failed: false, entered };
         if attr.is_dir() {
             drawing.directory(top, &attr, "", 1)?;
         }
@@ -391,7 +391,7 @@ struct Drawing<'a> {
     dirs: u64,
     files_seen: u64,
     failed: bool,
-    above: Above,
+    entered: Entered,
 }
 
 impl Drawing<'_> {
@@ -402,14 +402,12 @@ impl Drawing<'_> {
         indent: &str,
         level: usize,
     ) -> Result<(), Failure> {
-        if let Err(error) = self.above.enter(path, dir.fid) {
-            crate::output::print_error(&format!("{path}: {error}"));
+        if let Err(error) = self.entered.enter(path, dir.fid) {
+            error.print(path);
             self.failed = true;
             return Ok(());
         }
-        let drawn = self.children(path, dir, indent, level);
-        self.above.leave();
-        drawn
+        self.children(path, dir, indent, level)
     }
 
     fn children(

@@ -1,5 +1,6 @@
 //! Trees of directories, and work on many files at once.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -24,29 +25,69 @@ pub(super) struct Walk<'a> {
     pub(super) sizes: bool,
     /// Whether something could not be read. It was named then.
     pub(super) failed: bool,
-    above: Above,
+    entered: Entered,
 }
 
-/// The directories that are walked at the moment, each in the one before it.
+/// The directories of a tree that were entered, each once.
+///
+/// A directory has one parent. A server can show one that holds itself, or one in many places:
+/// walking it as often as it appears would not end. All directories of a walk are remembered, about
+/// 30 bytes each, up to 10,000,000.
 #[derive(Default)]
-pub(super) struct Above(Vec<Fid>);
+pub(super) struct Entered {
+    /// Those that were entered, and whether it was said that one has appeared again.
+    dirs: BTreeMap<Fid, bool>,
+    /// Whether it was said that there are too many.
+    full: bool,
+}
 
-impl Above {
-    /// Enters a directory. A server can show one that holds itself, twice or more: walking it to
-    /// the largest depth would not end.
-    pub(super) fn enter(&mut self, path: &str, dir: Fid) -> Result<(), String> {
-        if self.0.contains(&dir) {
-            let error = "the directory holds itself; check the file system with LFSCK";
-            return Err(error.to_owned());
+/// Why a directory is not entered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotEntered {
+    /// To be said.
+    Because(String),
+    /// It was said before, and counts as a failure again.
+    Known,
+}
+
+impl NotEntered {
+    /// Names the reason, unless that was done before.
+    pub(super) fn print(&self, path: &str) {
+        if let NotEntered::Because(error) = self {
+            print_error(&format!("{path}: {error}"));
         }
-        check_depth(path)?;
-        self.0.push(dir);
-        Ok(())
+    }
+}
+
+/// Most directories of a walk.
+const DIRS_MAX: usize = 10_000_000;
+
+impl Entered {
+    /// Enters a directory, unless it was entered before or is too deep.
+    pub(super) fn enter(&mut self, path: &str, dir: Fid) -> Result<(), NotEntered> {
+        self.enter_up_to(DIRS_MAX, path, dir)
     }
 
-    /// Leaves the directory that was entered last.
-    pub(super) fn leave(&mut self) {
-        self.0.pop();
+    fn enter_up_to(&mut self, most: usize, path: &str, dir: Fid) -> Result<(), NotEntered> {
+        if let Some(said) = self.dirs.get_mut(&dir) {
+            if std::mem::replace(said, true) {
+                return Err(NotEntered::Known);
+            }
+            let error = "the directory has appeared before, and is not entered again: it was moved \
+                         meanwhile, or the server shows it in two places; if so, check the file \
+                         system with LFSCK";
+            return Err(NotEntered::Because(error.to_owned()));
+        }
+        check_depth(path).map_err(NotEntered::Because)?;
+        if self.dirs.len() >= most {
+            if std::mem::replace(&mut self.full, true) {
+                return Err(NotEntered::Known);
+            }
+            let error = format!("the tree has more than {most} directories: name parts of it");
+            return Err(NotEntered::Because(error));
+        }
+        self.dirs.insert(dir, false);
+        Ok(())
     }
 }
 
@@ -56,7 +97,7 @@ pub(super) type Visit<'v> = dyn FnMut(&str, &Attr, usize) -> Result<bool, Failur
 
 impl<'a> Walk<'a> {
     pub(super) fn new(files: &'a FileSystem, sizes: bool) -> Walk<'a> {
-        Walk { files, sizes, failed: false, above: Above::default() }
+        Walk { files, sizes, failed: false, entered: Entered::default() }
     }
 
     /// Visits a file, and if it is a directory all that is below it.
@@ -70,12 +111,12 @@ impl<'a> Walk<'a> {
         if !visit(path, attr, depth)? || !attr.is_dir() {
             return Ok(());
         }
-        if let Err(error) = self.above.enter(path, attr.fid) {
-            return self.note(path, &error);
+        if let Err(error) = self.entered.enter(path, attr.fid) {
+            error.print(path);
+            self.failed = true;
+            return Ok(());
         }
-        let visited = self.children(path, attr, depth, visit);
-        self.above.leave();
-        visited
+        self.children(path, attr, depth, visit)
     }
 
     fn children(
@@ -206,16 +247,49 @@ mod tests {
         assert_eq!(outcome, Err(Failure::Interrupted));
     }
 
+    fn dir(oid: u32) -> Fid {
+        Fid { seq: 1, oid, ver: 0 }
+    }
+
     #[test]
-    fn a_directory_that_holds_itself_is_not_entered_again() {
-        let (a, b) = (Fid { seq: 1, oid: 1, ver: 0 }, Fid { seq: 1, oid: 2, ver: 0 });
-        let mut above = Above::default();
-        assert_eq!(above.enter("a", a), Ok(()));
-        assert_eq!(above.enter("a/b", b), Ok(()));
-        assert!(above.enter("a/b/a", a).is_err());
-        above.leave();
-        assert_eq!(above.enter("a/c", b), Ok(()));
-        assert!(above.enter(&"/a".repeat(1002), Fid::ROOT).is_err());
+    fn a_directory_is_entered_once_and_it_is_said_once() {
+        let mut entered = Entered::default();
+        assert_eq!(entered.enter("a", dir(1)), Ok(()));
+        assert_eq!(entered.enter("a/b", dir(2)), Ok(()));
+        // It holds itself, and it is in another directory too.
+        for path in ["a/b/a", "c/a"] {
+            let error = entered.enter(path, dir(1));
+            assert_eq!(error == Err(NotEntered::Known), path == "c/a", "{error:?}");
+        }
+        assert!(matches!(entered.enter("c/b", dir(2)), Err(NotEntered::Because(_))));
+        assert!(entered.enter(&"/a".repeat(1002), Fid::ROOT).is_err());
+    }
+
+    /// Each of 30 directories holds the next one twice: there are 2^30 paths.
+    #[test]
+    fn directories_with_many_parents_do_not_multiply_the_work() {
+        fn walk(entered: &mut Entered, path: &str, level: u32, steps: &mut u32) {
+            *steps += 1;
+            if level == 30 || entered.enter(path, dir(level)).is_err() {
+                return;
+            }
+            for name in ["a", "b"] {
+                walk(entered, &join(path, name), level + 1, steps);
+            }
+        }
+        let mut steps = 0;
+        walk(&mut Entered::default(), "", 0, &mut steps);
+        assert_eq!(steps, 61);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut entered = Entered::default();
+        let outcomes: Vec<_> = (0..10).map(|n| entered.enter_up_to(5, "a", dir(n))).collect();
+        assert!(outcomes[..5].iter().all(Result::is_ok));
+        assert!(matches!(&outcomes[5], Err(NotEntered::Because(_))));
+        assert!(outcomes[6..].iter().all(|outcome| *outcome == Err(NotEntered::Known)));
+        assert_eq!(entered.dirs.len(), 5);
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn times_are_set_at_all_objects_after_others_have_written_theirs() {
 
 #[test]
 fn only_the_owner_sets_other_times_than_now() {
-    let caller = Caller { uid: 1000, gid: 1000, suppgid: u32::MAX, capabilities: 0 };
+    let caller = Caller { uid: 1000, gid: 1000, capabilities: 0, ..Caller::ROOT };
     let mut world = World::new();
     let changes = Changes { mtime: Some(SetTime::At(5)), ..Changes::default() };
     let slot = world.start(|client, turn, done| {
@@ -217,7 +217,7 @@ fn a_file_is_durable_when_all_its_servers_say_so() {
 /// [MDT-25].
 #[test]
 fn a_writer_takes_the_rights_of_the_owner_away() {
-    let user = Caller { uid: 7, gid: 7, suppgid: u32::MAX, capabilities: 0 };
+    let user = Caller { uid: 7, gid: 7, capabilities: 0, ..Caller::ROOT };
     let mut world = World::new();
     let changes = Changes { mode: Some(0o777), clears_ids: true, ..Changes::default() };
     let _set = world.start(|client, turn, done| {
@@ -276,4 +276,42 @@ fn one_file_stands_for_all_of_its_metadata_target() {
     let world = World::new();
     assert_eq!(world.client.one_for_each_mdt(&[FILE, DIR, FILE]), [FILE]);
     assert!(world.client.one_for_each_mdt(&[]).is_empty());
+}
+
+#[test]
+fn the_access_control_list_comes_with_the_attributes_if_it_is_asked_for() {
+    use lustrine_fswire::codec::Writer;
+    use lustrine_fswire::mdt::{Acl, AclEntry, AclTag};
+    let entries = [
+        AclEntry { tag: AclTag::USER_OBJ, perm: 6, id: u32::MAX },
+        AclEntry { tag: AclTag::USER, perm: 4, id: 1000 },
+    ];
+    let mut bytes = Vec::new();
+    let acl = Acl { version: Acl::VERSION, entries: entries.as_slice().into() };
+    acl.write(&mut Writer::new(&mut bytes));
+    let cut = bytes.len() - 1;
+    for (acl, expected) in [
+        (&bytes[..], Some(entries.to_vec())),
+        (&[], Some(vec![])),
+        (&bytes[..cut], None),
+        (&[1, 0, 0, 0], None),
+    ] {
+        let mut world = World::new();
+        let slot = world.start(|client, turn, done| {
+            client.getattr_with_acl(turn, Caller::ROOT, FILE, done);
+        });
+        let asked = world.next(Kind::MdsGetattr);
+        asked.with(|request| match request {
+            Request::MdsGetattr(getattr) => assert!(getattr.body.valid.contains(MdValid::ACL)),
+            other => panic!("{other:?}"),
+        });
+        let body = file_body(MODE);
+        let reply = mds::GetattrReply { body, ea: Ea::NONE, acl: AclBytes(acl), encctx: None };
+        world.answer(&asked, 0, &ReplyBuffers::MdsGetattr(reply));
+        match (slot.outcome(), expected) {
+            (Ok((attr, acl)), Some(expected)) => assert_eq!((attr.fid, acl), (FILE, expected)),
+            (Err(ClientError::Malformed(_)), None) => {}
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -25,6 +25,29 @@ fn a_link_names_the_file_and_the_new_parent() {
     assert_eq!(slot.outcome(), Ok(()));
 }
 
+/// [MDT-5]: a server without a database of users knows no other groups.
+#[test]
+fn links_and_renames_name_two_groups() {
+    let caller = Caller { uid: 7, gid: 7, suppgid: 24, suppgid2: 4, capabilities: 0 };
+    let mut world = World::new();
+    let other = Fid { oid: 9, ..DIR };
+    world.start(|client, turn, done| client.link(turn, caller, FILE, DIR, b"a", done));
+    world.start(|client, turn, done| {
+        client.rename(turn, caller, (DIR, b"a"), (other, b"b"), 0o100_644, done);
+    });
+    let groups = |asked: &Asked| {
+        asked.with(|request| match request {
+            Request::ReintLink(mds::ReintLink { record: Reint::Name(record), .. })
+            | Request::ReintRename(mds::ReintRename { record: Reint::Name(record), .. }) => {
+                (record.fsuid, record.suppgid1, record.suppgid2)
+            }
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(groups(&world.next(Kind::ReintLink)), (7, 24, 4));
+    assert_eq!(groups(&world.next(Kind::ReintRename)), (7, 24, 4));
+}
+
 #[test]
 fn names_that_no_file_can_have_are_not_sent() {
     let mut world = World::new();

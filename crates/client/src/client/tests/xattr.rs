@@ -115,7 +115,7 @@ fn what_servers_would_ignore_is_refused() {
 /// [MDT-24]: the server does not check it, so an open has it checked.
 #[test]
 fn attributes_of_users_need_the_right_to_the_file() {
-    let user = Caller { uid: 7, gid: 7, suppgid: u32::MAX, capabilities: 0 };
+    let user = Caller { uid: 7, gid: 7, capabilities: 0, ..Caller::ROOT };
     let mut world = World::new();
     let set = world.start(|client, turn, done| {
         client.setxattr(turn, user, FILE, b"user.a", b"v", XattrFlags::empty(), done);

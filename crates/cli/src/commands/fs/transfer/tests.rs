@@ -170,12 +170,16 @@ fn a_copy_does_not_enter_itself() {
             bar: &bar,
             made: Vec::new(),
             targets: BTreeSet::from([fid(1)]),
-            above: Above::default(),
+            entered: Entered::default(),
             complete: true,
         };
         // In another file system the same FID is another directory.
         assert_eq!(transfer.enter(&dir(1), &mut gathered).is_ok(), entered);
-        assert_eq!(transfer.enter(&dir(2), &mut gathered), Ok(()));
+        assert_eq!(transfer.enter(&dir(2), &mut gathered), Ok(true));
         assert!(transfer.enter(&dir(2), &mut gathered).is_err());
+        // That a directory appears again is said once.
+        assert!(gathered.complete);
+        assert_eq!(transfer.enter(&dir(2), &mut gathered), Ok(false));
+        assert!(!gathered.complete);
     }
 }
