@@ -27,10 +27,11 @@ use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::{Memory, Span, Spans};
 use lustrine_lnet::service::{Service, Turn};
 use lustrine_lnet::status::Status;
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_ptlrpc::ptlrpc::PtlrpcCounters;
 use lustrine_ptlrpc::{
-    Bulk, BulkDirection, ImportArgs, ImportKey, ImportState, ImportTunables, ImportView, Incoming,
-    Keep, Ptlrpc, Reply, RequestArgs, RequestKey, RpcError, RpcEvent, SlotKind,
+    Bulk, BulkDirection, Import, ImportArgs, ImportKey, ImportState, ImportTunables, ImportView,
+    Incoming, Keep, Ptlrpc, Reply, RequestArgs, RequestKey, RpcError, RpcEvent, SlotKind,
 };
 use lustrine_wire::nid::{Nid, ProcessId};
 use slotmap::SlotMap;
@@ -227,6 +228,27 @@ impl Client {
     /// Summaries of all imports.
     pub fn imports(&self) -> Vec<ImportView> {
         self.rpc.views().collect()
+    }
+
+    /// The imports, to look at.
+    pub fn targets(&self) -> impl Iterator<Item = &Import> {
+        self.rpc.imports()
+    }
+
+    /// What the RPC layer has counted.
+    pub fn counters(&self) -> &PtlrpcCounters {
+        self.rpc.counters()
+    }
+
+    /// Number of files and directories that are open, and of RPCs whose outcome is awaited.
+    pub fn in_use(&self) -> (usize, usize) {
+        let awaited = self.calls.values().filter(|call| call.then.is_some()).count();
+        (self.opens.len(), awaited)
+    }
+
+    /// How long the file system has been mounted.
+    pub fn mounted_for(&self, now: Time) -> Nanos {
+        now.since(self.started)
     }
 
     /// The configuration of the file system; empty before it is mounted.

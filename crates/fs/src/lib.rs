@@ -25,6 +25,7 @@ mod file;
 mod identity;
 mod mount;
 mod room;
+mod status;
 mod url;
 mod walk;
 
@@ -35,5 +36,6 @@ pub use lustrine_client::{Attr, Changes, DirEntry, SetTime, Space};
 pub use lustrine_fswire::fid::Fid;
 pub use lustrine_ptlrpc::ImportView;
 pub use mount::{FileSystem, MountOptions};
+pub use status::{OperationRow, Status, TargetRow};
 pub use url::{FsUrl, UrlError};
 pub use walk::{FollowLinks, umask};

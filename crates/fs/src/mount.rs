@@ -13,6 +13,7 @@ use lustrine_ptlrpc::{ImportState, ImportTunables, ImportView};
 use crate::error::FsError;
 use crate::identity;
 use crate::room::{Permit, Room};
+use crate::status::Status;
 use crate::url::FsUrl;
 
 /// How a file system is mounted.
@@ -170,6 +171,17 @@ impl FileSystem {
         self.ask(|client, turn, done| {
             let imports = client.imports();
             done(client, turn, Ok(imports));
+        })
+    }
+
+    /// What the client does now, and what it has done.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn status(&self) -> Result<Status, FsError> {
+        self.ask(|client, turn, done| {
+            let status = Status::of(client, turn.now);
+            done(client, turn, Ok(status));
         })
     }
 

@@ -42,10 +42,12 @@ mod requester;
 mod server;
 mod session;
 mod shared;
+mod status;
 mod unmount;
 
 pub use atime::AtimeRule;
 pub use error::MountError;
 pub use options::{Locks, OptionError, Options};
 pub use session::{Mount, mount_point};
-pub use unmount::unmount;
+pub use status::{MountStatus, status};
+pub use unmount::{mount_points, unmount};

@@ -24,6 +24,7 @@ use crate::options::Locks;
 use crate::reply::Asked;
 use crate::requester::Requester;
 use crate::shared::Shared;
+use crate::status;
 
 /// Bytes of the largest read and the largest write.
 const DATA_MAX: u32 = 1 << 20;
@@ -38,6 +39,8 @@ pub(crate) struct Server {
     pub(crate) user_xattr: bool,
     /// What locks do.
     pub(crate) locks: Locks,
+    /// What is mounted, as `/proc/mounts` shows it.
+    pub(crate) source: String,
 }
 
 /// What the kernel may do, where it offers it.
@@ -457,7 +460,10 @@ impl Filesystem for Server {
         size: u32,
         reply: ReplyXattr,
     ) {
-        self.get_xattr(request, number, name, size, reply);
+        match status::asked(name.as_bytes()).filter(|_| number == INodeNo::ROOT) {
+            Some(target) => self.answer_status(request, target, size, reply),
+            None => self.get_xattr(request, number, name, size, reply),
+        }
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {

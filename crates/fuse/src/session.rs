@@ -51,6 +51,7 @@ impl Mount {
             shared: Arc::clone(&shared),
             user_xattr: options.user_xattr,
             locks: options.locks,
+            source: source.to_owned(),
         };
         let config = config(source, options);
         let mut session = Session::new(server, &dir, &config).map_err(|error| refused(&error))?;

@@ -59,15 +59,28 @@ fn without_following(dir: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
+/// The directories at which this program has mounted file systems, in the order of the mounts. A
+/// program of a mount may have died.
+///
+/// # Errors
+/// When `/proc/self/mountinfo` cannot be read.
+pub fn mount_points() -> std::io::Result<Vec<PathBuf>> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let ours = entries(&mounts).filter(|(_, kind)| *kind == format!("fuse.{SUBTYPE}"));
+    Ok(ours.map(|(place, _)| place).collect())
+}
+
+/// Places and types of file systems, in the order of the mounts.
+fn entries(mounts: &str) -> impl DoubleEndedIterator<Item = (PathBuf, &str)> {
+    mounts.lines().filter_map(|line| {
+        let (head, tail) = line.split_once(" - ")?;
+        Some((unescaped(head.split(' ').nth(4)?), tail.split(' ').next()?))
+    })
+}
+
 /// The type of the file system that was mounted last at a place.
 fn kind_at(mounts: &str, place: &Path) -> Option<String> {
-    let mut kinds = mounts.lines().filter_map(|line| {
-        let (head, tail) = line.split_once(" - ")?;
-        let at = unescaped(head.split(' ').nth(4)?);
-        let kind = tail.split(' ').next()?;
-        (at == place).then(|| kind.to_owned())
-    });
-    kinds.next_back()
+    entries(mounts).rfind(|(at, _)| at == place).map(|(_, kind)| kind.to_owned())
 }
 
 /// A path of mountinfo, in which spaces and others are octal numbers.

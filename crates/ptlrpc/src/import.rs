@@ -18,6 +18,7 @@ use slotmap::SlotMap;
 use crate::adaptive::{AtTunables, Estimate};
 use crate::request::{Keep, Purpose, Reply, Request, RequestArgs, RequestKey, RpcError, Stage};
 use crate::slots::{SlotKind, Slots};
+use crate::statistics::Latencies;
 use crate::xid::XidSource;
 
 pub use replies::Arrived;
@@ -269,6 +270,7 @@ pub struct Import {
     /// Whether the owner holds locks.
     in_use: bool,
     evictions: u64,
+    latencies: Latencies,
     actions: VecDeque<Action>,
 }
 
@@ -323,6 +325,7 @@ impl Import {
             ping: None,
             in_use: false,
             evictions: 0,
+            latencies: Latencies::default(),
             actions: VecDeque::new(),
             args,
             tunables,
@@ -450,6 +453,11 @@ impl Import {
     /// The peer in use.
     pub fn peer(&self) -> ProcessId {
         self.args.peers[self.current]
+    }
+
+    /// How long each operation took.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
     }
 
     /// A summary.

@@ -16,6 +16,7 @@ pub mod import;
 pub mod ptlrpc;
 pub mod request;
 pub mod slots;
+pub mod statistics;
 pub mod xid;
 
 pub use import::{
@@ -24,4 +25,5 @@ pub use import::{
 pub use ptlrpc::{Bulk, BulkDirection, ImportKey, Incoming, Ptlrpc, RpcEvent};
 pub use request::{Keep, Reply, RequestArgs, RequestKey, RpcError};
 pub use slots::SlotKind;
+pub use statistics::Latencies;
 pub use xid::XidSource;

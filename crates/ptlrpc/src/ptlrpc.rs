@@ -233,6 +233,11 @@ impl Ptlrpc {
         Some(result)
     }
 
+    /// All imports, to look at.
+    pub fn imports(&self) -> impl Iterator<Item = &Import> {
+        self.imports.values()
+    }
+
     /// Summaries of all imports.
     pub fn views(&self) -> impl Iterator<Item = ImportView> + '_ {
         self.imports.values().map(Import::view)

@@ -15,6 +15,7 @@ mod copy;
 mod list;
 mod mode;
 mod names;
+mod status;
 mod sum;
 mod transfer;
 mod tree;
@@ -54,6 +55,7 @@ enum Verb {
     Getfattr(xattr::GetfattrArgs),
     Setfattr(xattr::SetfattrArgs),
     Df(list::DfArgs),
+    Status(status::StatusArgs),
 }
 
 /// Options of all verbs.
@@ -70,6 +72,7 @@ pub(crate) struct ClientOptions {
 /// Runs the command.
 pub(crate) fn run(args: &FsArgs) -> Result<(), Failure> {
     match &args.verb {
+        Verb::Status(args) => status::run(args),
         Verb::Ls(args) => list::ls(args),
         Verb::Stat(args) => list::stat(args),
         Verb::Cat(args) => copy::cat(args),

@@ -186,6 +186,7 @@ impl Import {
         if body.timeout != 0 {
             self.estimate(portal).observe(now, body.timeout);
         }
+        self.latencies.record(body.opcode, elapsed);
         let elapsed = (elapsed.0 / 1_000_000_000) as u32;
         self.latency.observe(now, elapsed.saturating_sub(body.service_time) + 1);
     }

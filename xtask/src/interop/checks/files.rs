@@ -373,7 +373,7 @@ fn fail_over(testbed: &mut Testbed) -> Result<String> {
 
 fn power_cut(testbed: &mut Testbed) -> Result<String> {
     file_system(testbed)?;
-    copy_while(testbed, "cut", 900_000_000, 10, |testbed| {
+    copy_while(testbed, "power", 900_000_000, 10, |testbed| {
         testbed.power_off("server")?;
         testbed.kernel("server", Modules::USUAL)
     })?;

@@ -135,9 +135,10 @@ fn build(testbed: &mut Testbed) -> Result<String> {
          printf 'int f1(int);int f5(int);int main(void){return f1(f5(0))-6;}\\n' > main.c; \
          printf 'prog: main.o f1.o f2.o f3.o f4.o f5.o\\n\\tcc -o $@ $^\\n' > Makefile; \
          make -s -j4; ./prog; make -q; touch f3.c; ! make -q; make -s; ./prog")?;
-    let both = "tar cf - -C tree . | md5sum";
+    let both = "tar cf - -C tree . | md5sum; find tree -printf '%P %y %m %U %G %s %t\\n' | sort";
     let ours = mount.sh(both)?;
-    ensure!(mount.sh("cp -a tree copy; tar cf - -C copy . | md5sum; rm -r copy")? == ours, "cp -a");
+    let copy = mount.sh(&format!("mv tree first; cp -a first tree; {both}; rm -r first"))?;
+    ensure!(copy == ours, "cp -a made of\n{ours}this:\n{copy}");
     Ok("compiled twice; cp -a is the same to the byte".to_owned())
 }
 

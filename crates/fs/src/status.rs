@@ -1,0 +1,167 @@
+//! What a client does: its targets and the times of its RPCs, as plain data.
+
+use lustrine_client::Client;
+use lustrine_lnet::latency::Histogram;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_ptlrpc::{Import, Latencies};
+use serde::{Deserialize, Serialize};
+
+/// What a client does now, and what it has done since it was mounted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// How long the file system has been mounted, in seconds.
+    pub mounted_s: f64,
+    /// Files and directories that are open at the servers.
+    pub open_files: usize,
+    /// RPCs whose outcome is awaited, those that wait for a connection included.
+    pub rpcs: usize,
+    /// RPCs sent, for the first time or again.
+    pub rpcs_sent: u64,
+    /// Replies received, early ones included.
+    pub replies_received: u64,
+    /// Bytes of file data and directories that servers have sent in bulk.
+    pub bulk_received: u64,
+    /// Bytes of file data that servers have fetched in bulk.
+    pub bulk_sent: u64,
+    /// Requests that waited for memory of the node.
+    pub memory_waits: u64,
+    /// The targets.
+    pub targets: Vec<TargetRow>,
+    /// The operations at all targets together.
+    pub operations: Vec<OperationRow>,
+}
+
+/// One target.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TargetRow {
+    /// Its name, such as lustre-OST0001.
+    pub name: String,
+    /// The state of its import: FULL if all is well.
+    pub state: String,
+    /// The NID of the server that is used, or tried.
+    pub nid: String,
+    /// Attempts to connect.
+    pub connects: u32,
+    /// RPCs sent and not answered.
+    pub in_flight: usize,
+    /// RPCs that wait for a connection, a credit or a slot.
+    pub waiting: usize,
+    /// Changes that the server has not committed to disk yet, and opens of open files: they are
+    /// replayed if it restarts.
+    pub kept: usize,
+    /// How often the server has evicted this client.
+    pub evictions: u64,
+    /// The operations at this target, if they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<OperationRow>,
+}
+
+/// How long one operation took, from sending the RPC to its reply. The percentiles are at most
+/// 12.5 % too high.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationRow {
+    /// The operation, as the protocol names it.
+    pub name: String,
+    /// Replies.
+    pub count: u64,
+    /// The shortest time, in microseconds.
+    pub min_us: f64,
+    /// The median.
+    pub p50_us: f64,
+    /// The 90th percentile.
+    pub p90_us: f64,
+    /// The 99th percentile.
+    pub p99_us: f64,
+    /// The longest time.
+    pub max_us: f64,
+    /// The sum of all times.
+    pub sum_us: f64,
+}
+
+impl Status {
+    /// The status of a client, with the operations of all targets together.
+    pub fn of(client: &Client, now: Time) -> Status {
+        let (open_files, rpcs) = client.in_use();
+        let counters = client.counters();
+        let mut latencies = Latencies::default();
+        client.targets().for_each(|import| latencies.add(import.latencies()));
+        Status {
+            mounted_s: client.mounted_for(now).as_secs_f64(),
+            open_files,
+            rpcs,
+            rpcs_sent: counters.requests_sent,
+            replies_received: counters.replies_received,
+            bulk_received: counters.bulk_received,
+            bulk_sent: counters.bulk_sent,
+            memory_waits: counters.memory_waits,
+            targets: client.targets().map(TargetRow::of).collect(),
+            operations: OperationRow::all(&latencies),
+        }
+    }
+
+    /// The same with the targets of this name only, each with its own operations.
+    pub fn of_target(client: &Client, now: Time, name: &str) -> Status {
+        let named = client.targets().filter(|import| import.view().target == name);
+        let targets = named.map(|import| TargetRow {
+            operations: OperationRow::all(import.latencies()),
+            ..TargetRow::of(import)
+        });
+        Status { targets: targets.collect(), operations: Vec::new(), ..Status::of(client, now) }
+    }
+}
+
+impl TargetRow {
+    fn of(import: &Import) -> TargetRow {
+        let view = import.view();
+        TargetRow {
+            name: view.target,
+            state: view.state.name().to_owned(),
+            nid: view.peer.nid.to_string(),
+            connects: view.conn_cnt,
+            in_flight: view.in_flight,
+            waiting: view.waiting,
+            kept: view.kept,
+            evictions: view.evictions,
+            operations: Vec::new(),
+        }
+    }
+}
+
+impl OperationRow {
+    fn all(latencies: &Latencies) -> Vec<OperationRow> {
+        let rows = latencies.iter().map(|(opcode, histogram)| OperationRow {
+            name: opcode.to_string(),
+            ..OperationRow::of(histogram)
+        });
+        rows.collect()
+    }
+
+    fn of(histogram: &Histogram) -> OperationRow {
+        let micros = |time: Nanos| time.0 as f64 / 1e3;
+        let percentile = |thousandths| histogram.percentile(thousandths).map_or(0.0, micros);
+        let summary = histogram.summary();
+        OperationRow {
+            name: String::new(),
+            count: summary.samples,
+            min_us: micros(summary.min),
+            p50_us: percentile(500),
+            p90_us: percentile(900),
+            p99_us: percentile(990),
+            max_us: micros(summary.max),
+            sum_us: summary.sum as f64 / 1e3,
+        }
+    }
+}
+
+#[test]
+fn times_are_microseconds() {
+    let mut histogram = Histogram::default();
+    for micros in 1..=1000_u64 {
+        histogram.record(Nanos::from_micros(micros));
+    }
+    let row = OperationRow::of(&histogram);
+    assert_eq!((row.count, row.min_us, row.max_us, row.sum_us), (1000, 1.0, 1000.0, 500_500.0));
+    for (value, exact) in [(row.p50_us, 500.0), (row.p90_us, 900.0), (row.p99_us, 990.0)] {
+        assert!((exact..=exact * 1.125).contains(&value), "{value} instead of {exact}");
+    }
+}
