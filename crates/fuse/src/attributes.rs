@@ -5,10 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use fuser::{AccessFlags, Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
 use lustrine_client::Attr;
+use lustrine_fs::Status;
 use lustrine_fswire::mdt::{AclEntry, XattrFlags};
 
 use crate::reply::Asked;
 use crate::server::Server;
+use crate::status::MountStatus;
 
 /// The start of the names that users may choose.
 const USER: &[u8] = b"user.";
@@ -20,6 +22,34 @@ impl Server {
             true => Err(Errno::EOPNOTSUPP),
             false => Ok(()),
         }
+    }
+
+    /// Answers with the status of the mount. It takes no place among the operations, because all of
+    /// those may wait for servers.
+    pub(crate) fn answer_status(
+        &self,
+        request: &Request,
+        target: Option<String>,
+        room: u32,
+        reply: ReplyXattr,
+    ) {
+        let uid = request.uid();
+        if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+            return reply.error(Errno::EPERM);
+        }
+        let source = self.source.clone();
+        self.shared.post(move |client, turn| {
+            let status = match &target {
+                None => Status::of(client, turn.now),
+                Some(name) => Status::of_target(client, turn.now, name),
+            };
+            let value = MountStatus::new(source, status).to_json();
+            match room {
+                0 => reply.size(value.len() as u32),
+                room if value.len() > room as usize => reply.error(Errno::ERANGE),
+                _ => reply.data(&value),
+            }
+        });
     }
 
     pub(crate) fn get_xattr(

@@ -6,13 +6,11 @@
 use std::io;
 use std::path::Path;
 
-use fuser::{Errno, ReplyXattr, Request};
 use lustrine_fs::Status;
 use rustix::buffer::spare_capacity;
 use serde::{Deserialize, Serialize};
 
 use crate::error::MountError;
-use crate::server::Server;
 
 /// The extended attribute of the root with a [`MountStatus`]. Behind a dot, the name of a target
 /// may follow: then this is the only one, with its operations.
@@ -44,8 +42,20 @@ pub struct MountStatus {
 }
 
 impl MountStatus {
+    /// That of this process.
+    pub(crate) fn new(source: String, client: Status) -> MountStatus {
+        MountStatus {
+            version: VERSION,
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            source,
+            targets_left_out: 0,
+            client,
+        }
+    }
+
     /// As JSON that is no longer than an extended attribute may be.
-    fn to_json(&self) -> Vec<u8> {
+    pub(crate) fn to_json(&self) -> Vec<u8> {
         let mut shown = self.clone();
         loop {
             let json = serde_json::to_vec(&shown).unwrap_or_default();
@@ -103,44 +113,6 @@ pub(crate) fn asked(name: &[u8]) -> Option<Option<String>> {
         [] => Some(None),
         [b'.', target @ ..] => Some(Some(String::from_utf8_lossy(target).into_owned())),
         _ => None,
-    }
-}
-
-impl Server {
-    /// Answers with the status. It takes no place among the operations, because all of those may
-    /// wait for servers.
-    pub(crate) fn answer_status(
-        &self,
-        request: &Request,
-        target: Option<String>,
-        room: u32,
-        reply: ReplyXattr,
-    ) {
-        let uid = request.uid();
-        if uid != 0 && uid != rustix::process::geteuid().as_raw() {
-            return reply.error(Errno::EPERM);
-        }
-        let source = self.source.clone();
-        self.shared.post(move |client, turn| {
-            let status = match &target {
-                None => Status::of(client, turn.now),
-                Some(name) => Status::of_target(client, turn.now, name),
-            };
-            let status = MountStatus {
-                version: VERSION,
-                release: env!("CARGO_PKG_VERSION").to_owned(),
-                pid: std::process::id(),
-                source,
-                targets_left_out: 0,
-                client: status,
-            };
-            let value = status.to_json();
-            match room {
-                0 => reply.size(value.len() as u32),
-                room if value.len() > room as usize => reply.error(Errno::ERANGE),
-                _ => reply.data(&value),
-            }
-        });
     }
 }
 

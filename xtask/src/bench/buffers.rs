@@ -119,7 +119,7 @@ fn render(buffers: &Buffers) -> String {
         out,
         "\nMiB/s of 1 MiB each, median (min..max), and the part of the first row, round by round\n\
          {:6} {:>9} {:>22} {:>18} {:>22} {:>18}",
-        "", "under way", "Lustrine", "", "plain TCP", ""
+        "", "under way", "Lustrine", "part", "plain TCP", "part"
     );
     for row in &buffers.rows {
         let rate = |Summary { median, min, max, .. }: &Summary| {

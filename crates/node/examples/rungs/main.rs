@@ -7,7 +7,8 @@
 //! ```
 //!
 //! An operation is one message of `--send` bytes to the other process and one of `--recv` bytes
-//! back; with `tcp`, only the larger of the two. The result is one line of JSON with the same names as `lustrine selftest --json` uses.
+//! back; with `tcp`, only the larger of the two. The result is one line of JSON with the same names
+//! as `lustrine selftest --json` uses.
 
 mod bounce;
 mod layer;

@@ -115,7 +115,7 @@ mod tests {
         Load { what: TestKind::Write, bytes, full_check: true, concurrency, count }
     }
 
-    /// Seed 50036910: 16 MiB under way need 10 s through 32 KiB per 20 ms, and the time-out was 6 s.
+    /// Seed 50036910: 16 MiB under way need 10 s through 32 KiB per 20 ms; the time-out was 6 s.
     #[test]
     fn data_under_way_fit_a_quarter_of_the_time_out() {
         let mut loads = [load(159_744, 1, 40), load(1 << 20, 16, 40)];
