@@ -71,6 +71,8 @@ pub struct ClientArgs {
     pub number: u8,
     /// The time since 1970 in seconds.
     pub wall_seconds: u64,
+    /// The nanoseconds of that time beyond whole seconds.
+    pub wall_nanos: u32,
     /// The settings of all imports.
     pub imports: ImportTunables,
 }
@@ -267,9 +269,10 @@ impl Client {
         self.settle(turn);
     }
 
-    /// The time since 1970 in seconds.
-    fn wall(&self, turn: &Turn<'_>) -> i64 {
-        let passed = turn.now.since(self.started).0 / 1_000_000_000;
+    /// The time since 1970 in whole seconds, which writes and changes have at the servers.
+    pub fn wall(&self, turn: &Turn<'_>) -> i64 {
+        let nanos = turn.now.since(self.started).0.saturating_add(self.args.wall_nanos.into());
+        let passed = nanos / 1_000_000_000;
         i64::try_from(self.args.wall_seconds.saturating_add(passed)).unwrap_or(i64::MAX)
     }
 

@@ -83,6 +83,7 @@ impl FileSystem {
             seed: identity::random()? as u64,
             number: MOUNTS.fetch_add(1, Ordering::Relaxed) & 0x7f,
             wall_seconds: wall.as_secs(),
+            wall_nanos: wall.subsec_nanos(),
             imports: options.imports,
         };
         let service = node.register(&url.mgs[0], move |owner| Client::new(owner, args))?;

@@ -101,7 +101,8 @@ impl Status {
 
     /// The same with the targets of this name only, each with its own operations.
     pub fn of_target(client: &Client, now: Time, name: &str) -> Status {
-        let named = client.targets().filter(|import| import.view().target == name);
+        let name = short(name);
+        let named = client.targets().filter(|import| short(&import.view().target) == name);
         let targets = named.map(|import| TargetRow {
             operations: OperationRow::all(import.latencies()),
             ..TargetRow::of(import)
@@ -110,11 +111,16 @@ impl Status {
     }
 }
 
+/// The name of a target without the ending of its UUID.
+fn short(target: &str) -> &str {
+    target.strip_suffix("_UUID").unwrap_or(target)
+}
+
 impl TargetRow {
     fn of(import: &Import) -> TargetRow {
         let view = import.view();
         TargetRow {
-            name: view.target,
+            name: short(&view.target).to_owned(),
             state: view.state.name().to_owned(),
             nid: view.peer.nid.to_string(),
             connects: view.conn_cnt,

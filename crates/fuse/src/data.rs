@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use fuser::{
     Errno, FileHandle, FopenFlags, INodeNo, OpenFlags, ReplyCreate, ReplyData, ReplyEmpty,
@@ -15,7 +14,7 @@ use lustrine_client::{
 use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
 
-use crate::convert::{errno, seconds};
+use crate::convert::errno;
 use crate::held::Held;
 use crate::reply::Asked;
 use crate::server::Server;
@@ -263,9 +262,13 @@ impl Write {
         let file = (self.file.fid, self.file.state().open.attr.owner());
         let (data, held) = (std::mem::take(&mut self.data), self.held.take());
         let len = data.len() as u64;
+        // The time that the write has at the object servers: the close repeats it.
+        let now = client.wall(turn);
         let then = move |_: &mut Client, _: &mut Turn<'_>, done: Outcome<()>| match done {
             Ok(()) => {
-                self.file.state().written = Some(seconds(SystemTime::now()));
+                let mut state = self.file.state();
+                state.written = state.written.max(Some(now));
+                drop(state);
                 self.asked.written(len as u32);
             }
             Err(error) => self.end(errno(&error)),
@@ -350,7 +353,7 @@ fn close(
     let open = {
         let state = file.state();
         let mut open = state.open.clone();
-        let now = seconds(SystemTime::now());
+        let now = client.wall(turn);
         // What a program has set is not changed back to what was at the open.
         let set = shared.nodes().atime_set(file.fid);
         open.attr.atime = set.unwrap_or(open.attr.atime);

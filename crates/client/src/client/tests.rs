@@ -23,7 +23,7 @@ use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::service::{AnyMemory, Service, Turn};
 use lustrine_lnet::shard::{AckWanted, PutArgs};
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Net, test_nid};
 use lustrine_ptlrpc::{ImportState, ImportTunables};
@@ -142,6 +142,7 @@ impl World {
             seed: 1,
             number: 0,
             wall_seconds: NOW as u64,
+            wall_nanos: 0,
             imports: ImportTunables::default(),
         };
         let client = Client::new(CLIENT, args);
@@ -413,4 +414,16 @@ fn descriptors_are_cut_where_the_server_cuts() {
         let pieces = bulk_pieces(last, 64, &Array::from(niobufs.as_slice())).expect("they fit");
         assert_eq!(lens, pieces.iter().map(|piece| piece.len).collect::<Vec<_>>());
     }
+}
+
+/// Otherwise the times of writes were up to a second behind those of the host.
+#[test]
+fn the_clock_keeps_the_fraction_of_the_second_at_its_start() {
+    World::new().act(|client, turn| {
+        client.args.wall_nanos = 900_000_000;
+        client.started = turn.now;
+        assert_eq!(client.wall(turn), NOW);
+        turn.now = turn.now + Nanos::from_millis(200);
+        assert_eq!(client.wall(turn), NOW + 1);
+    });
 }
