@@ -238,13 +238,15 @@ fn fail_over(testbed: &mut Testbed) -> Result<String> {
     let script = format!(
         "rm -rf over; mkdir over; cd over; mkfifo {fifo}; \
          ( exec 3<>named 4<>gone; rm gone; echo before >&3; echo before >&4; : < {fifo}; \
-           echo after >&3; echo after >&4; cat /proc/self/fd/4 > copy ) > log 2>&1 &"
+           echo after >&3; echo after >&4; cat /proc/self/fd/4 > copy; : > ended ) > log 2>&1 &"
     );
     mount.sh(&script)?;
     for target in ["mdt0", "ost0", "ost1"] {
         server(testbed, target)?;
     }
-    let said = mount.sh(&format!("cd over; echo > {fifo}; sleep 2; cat named copy log"))?;
+    // A recovery waits for the kernel client, which may take a minute to notice.
+    let wait = "for i in $(seq 180); do [ -e ended ] && break; sleep 1; done";
+    let said = mount.sh(&format!("cd over; echo > {fifo}; {wait}; cat named copy log"))?;
     ensure!(said == "before\nafter\nbefore\nafter\n", "{said}");
     Ok("a file with a name, and one without".to_owned())
 }
