@@ -241,7 +241,7 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
     ))?;
     for (kind, Tally { runs, time, well, failed, longest, .. }) in KINDS.iter().zip(&tally) {
         print(&format!(
-            "  {kind}: {runs} scenarios, {:.0} s of CPU time, {well} operations succeeded, \
+            "  {kind}: {runs} scenarios, {:.0} s of all threads, {well} operations succeeded, \
              {failed} failed\n",
             time.as_secs_f64()
         ))?;
