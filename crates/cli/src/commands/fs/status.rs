@@ -61,13 +61,20 @@ pub(super) fn run(args: &StatusArgs) -> Result<(), Failure> {
     }
 }
 
-/// The statuses of those that answer; the others are reported.
+/// The statuses of those that answer, and have the target that is asked for; the others are
+/// reported.
 fn ask<'a>(args: &StatusArgs, dirs: &'a [PathBuf]) -> Vec<(&'a Path, MountStatus)> {
     let mut found = Vec::new();
     for dir in dirs {
-        match status(dir, args.target.as_deref()) {
-            Ok(status) => found.push((&**dir, status)),
-            Err(error) => print_error(&error.to_string()),
+        match (status(dir, args.target.as_deref()), &args.target) {
+            (Ok(status), Some(target)) if status.client.targets.is_empty() => {
+                print_error(&format!(
+                    "{}: there is no target {target}; without --target all are shown",
+                    dir.display()
+                ))
+            }
+            (Ok(status), _) => found.push((&**dir, status)),
+            (Err(error), _) => print_error(&error.to_string()),
         }
     }
     found
@@ -81,12 +88,6 @@ fn once(args: &StatusArgs, dirs: &[PathBuf]) -> Result<(), Failure> {
     } else {
         let texts: Vec<String> = found.iter().map(|(dir, status)| text(dir, status)).collect();
         print(&texts.join("\n"))?;
-    }
-    let unknown = |(_, status): &(&Path, MountStatus)| {
-        args.target.is_some() && status.client.targets.is_empty()
-    };
-    if let (Some(target), true) = (&args.target, found.iter().any(unknown)) {
-        return Err(format!("there is no target {target}; without --target all are shown").into());
     }
     match found.len() == dirs.len() {
         true => Ok(()),
