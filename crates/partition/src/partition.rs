@@ -263,10 +263,19 @@ impl<D: Driver> Partition<D> {
             let Some(event) = self.shard.next_event() else { return };
             let turn = &mut Turn { now, shard: &mut self.shard, memory: AnyMemory(memory) };
             self.services.deliver(turn, &event);
-            while let Some(stray) = self.shard.next_stray() {
-                let turn = &mut Turn { now, shard: &mut self.shard, memory: AnyMemory(memory) };
-                self.services.offer(turn, &stray);
+            // Before the call, and out of line: few services pass messages on.
+            if self.shard.has_strays() {
+                self.offer_all(now, memory);
             }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn offer_all(&mut self, now: Time, memory: &mut impl Memory) {
+        while let Some(stray) = self.shard.next_stray() {
+            let turn = &mut Turn { now, shard: &mut self.shard, memory: AnyMemory(memory) };
+            self.services.offer(turn, &stray);
         }
     }
 

@@ -57,9 +57,11 @@ struct Slot {
 }
 
 impl Slot {
-    #[inline]
+    /// Called for a slot that is retired.
+    #[cold]
+    #[inline(never)]
     fn take_out_if_quiet(&mut self) {
-        if self.retired && self.service.as_ref().is_some_and(|service| service.is_quiet()) {
+        if self.service.as_ref().is_some_and(|service| service.is_quiet()) {
             self.service = None;
         }
     }
@@ -153,7 +155,9 @@ impl Services {
         for slot in &mut self.slots {
             if let Some(service) = &mut slot.service {
                 service.drive(turn);
-                slot.take_out_if_quiet();
+                if slot.retired {
+                    slot.take_out_if_quiet();
+                }
             }
         }
     }

@@ -112,8 +112,13 @@ impl Shard {
         }
     }
 
-    /// Takes the next message that a user has passed on.
+    /// Whether [`Shard::next_stray`] has one.
     #[inline]
+    pub fn has_strays(&self) -> bool {
+        !self.reports.strays.is_empty()
+    }
+
+    /// Takes the next message that a user has passed on.
     pub fn next_stray(&mut self) -> Option<Stray> {
         self.reports.strays.pop_front()
     }
