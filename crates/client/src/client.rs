@@ -8,6 +8,7 @@ mod metadata;
 mod mount;
 mod objects;
 mod open;
+mod sizes;
 mod targets;
 #[cfg(test)]
 mod tests;

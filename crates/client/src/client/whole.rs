@@ -3,7 +3,8 @@
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 
-use super::data::{DataAttr, ReadData};
+use super::data::ReadData;
+use super::sizes::DataAttr;
 use super::{Caller, Client, Done};
 use crate::attr::Attr;
 use crate::layout::FileLayout;
