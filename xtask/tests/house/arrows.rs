@@ -14,9 +14,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fswire", &["wire"]),
     ("lnet", &["wire"]),
     ("ptlrpc", &["wire", "fswire", "lnet"]),
-    ("client", &["wire", "fswire", "lnet", "ptlrpc"]),
-    ("fs", &["wire", "fswire", "lnet", "ptlrpc", "client", "node"]),
-    ("fuse", &["wire", "fswire", "lnet", "ptlrpc", "client", "node", "fs"]),
+    ("ldlm", &["wire", "fswire"]),
+    ("client", &["wire", "fswire", "lnet", "ptlrpc", "ldlm"]),
+    ("fs", &["wire", "fswire", "lnet", "ptlrpc", "ldlm", "client", "node"]),
+    ("fuse", &["wire", "fswire", "lnet", "ptlrpc", "ldlm", "client", "node", "fs"]),
     // For tests only: no other row names it.
     ("lnet-testing", &["wire", "lnet"]),
     ("socklnd", &["wire", "lnet"]),

@@ -9,6 +9,7 @@ pub(crate) const PURE: &[&str] = &[
     "fswire",
     "lnet",
     "ptlrpc",
+    "ldlm",
     "client",
     "socklnd",
     "selftest",

@@ -1,0 +1,291 @@
+//! The locks of one target, and what the server says of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lustrine_fswire::fid::Handle;
+use lustrine_fswire::ldlm::{
+    ELDLM, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, Policy, Resource,
+};
+
+/// Where a lock is [LOCK-14].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockState {
+    /// The enqueue is not answered.
+    Enqueued,
+    /// The server will grant it when others have given way.
+    Waiting,
+    /// The client has it.
+    Granted,
+    /// The client is giving it back.
+    Canceling,
+}
+
+/// A lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// What it covers and in which mode, as it was asked for, and then as it was granted.
+    pub desc: LockDesc,
+    /// The server's handle; none before the first answer, and for a part of a flock that the client
+    /// itself has divided.
+    pub remote: Handle,
+    /// Where it is.
+    pub state: LockState,
+}
+
+/// What an answer to an enqueue means for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The client has the lock now.
+    Granted,
+    /// The lock has to wait; a completion callback follows.
+    Waiting,
+    /// Nothing new: a callback was faster than the reply.
+    Unchanged,
+    /// There is no lock.
+    None,
+}
+
+/// What a completion callback means for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completed {
+    /// The client has the lock now.
+    Granted(Handle),
+    /// The server has given the lock up, because of a deadlock of flocks or because its owner
+    /// unlocked what it waited for. The namespace has forgotten it.
+    Failed {
+        /// The client's handle.
+        handle: Handle,
+        /// Whether the reason was a deadlock.
+        deadlock: bool,
+    },
+    /// Nothing new.
+    Unchanged,
+    /// The client has no such lock: the answer is the errno EINVAL, and the server forgets it.
+    Unknown,
+}
+
+/// A lock to be enqueued again after a restart of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockReplay {
+    /// The client's handle.
+    pub handle: Handle,
+    /// The lock as it is.
+    pub desc: LockDesc,
+    /// The flags of the request.
+    pub flags: LockFlags,
+}
+
+/// The locks that a client has at one target, or has asked for, by their handles of the client.
+#[derive(Clone, Debug, Default)]
+pub struct Namespace {
+    locks: BTreeMap<Handle, Lock>,
+    resources: BTreeMap<Resource, BTreeSet<Handle>>,
+}
+
+impl Namespace {
+    /// An enqueue is about to be sent. From now on callbacks can name the lock.
+    ///
+    /// # Panics
+    /// When the handle is in use, or is 0.
+    pub fn enqueue(&mut self, handle: Handle, desc: LockDesc) {
+        assert!(handle != Handle::NONE, "0 is no handle");
+        let lock = Lock { desc, remote: Handle::NONE, state: LockState::Enqueued };
+        self.insert(handle, lock);
+    }
+
+    /// An enqueue is answered with a status that is not negative.
+    pub fn answered(&mut self, handle: Handle, reply: &LdlmReply) -> Progress {
+        let Some(lock) = self.locks.get_mut(&handle) else { return Progress::Unchanged };
+        if lock.remote == Handle::NONE {
+            lock.remote = reply.handle;
+        }
+        if lock.state != LockState::Enqueued {
+            return Progress::Unchanged;
+        }
+        if reply.handle == Handle::NONE {
+            self.remove(handle);
+            return Progress::None;
+        }
+        // Whether it is granted follows from the mode; flags can be older [LOCK-8].
+        let granted = reply.desc.granted_mode != LockMode::NONE;
+        let waits = reply.flags.intersects(LockFlags::BLOCK_GRANTED | LockFlags::BLOCK_WAIT);
+        if !granted && !waits {
+            self.remove(handle);
+            return Progress::None;
+        }
+        if reply.flags.contains(LockFlags::LOCK_CHANGED) {
+            self.adopt(handle, &reply.desc);
+        }
+        let Some(lock) = self.locks.get_mut(&handle) else { return Progress::None };
+        if granted {
+            lock.desc.granted_mode = reply.desc.granted_mode;
+            lock.state = LockState::Granted;
+            return Progress::Granted;
+        }
+        lock.state = LockState::Waiting;
+        Progress::Waiting
+    }
+
+    /// CP_CALLBACK: the server grants a lock that had to wait, or gives it up. It can come before
+    /// the reply to the enqueue [LOCK-15].
+    pub fn completed(&mut self, callback: &LdlmRequest<'_>) -> Completed {
+        let Some(handle) = callback.handle(0) else { return Completed::Unknown };
+        let Some(lock) = self.locks.get_mut(&handle) else { return Completed::Unknown };
+        if callback.desc.kind != lock.desc.kind {
+            return Completed::Unknown;
+        }
+        if matches!(lock.state, LockState::Granted | LockState::Canceling) {
+            return Completed::Unchanged;
+        }
+        let deadlock = callback.flags.contains(LockFlags::FLOCK_DEADLOCK);
+        if deadlock || callback.desc.granted_mode == LockMode::NONE {
+            self.remove(handle);
+            return Completed::Failed { handle, deadlock };
+        }
+        if let Some(remote) = callback.handle(1) {
+            lock.remote = remote;
+        }
+        lock.state = LockState::Granted;
+        lock.desc.granted_mode = callback.desc.granted_mode;
+        self.adopt(handle, &callback.desc);
+        Completed::Granted(handle)
+    }
+
+    /// BL_CALLBACK: somebody else wants what a lock covers. Returns the status of the answer, which
+    /// is given at once. The lock is given back when what uses it is over [LOCK-15].
+    pub fn blocked(&self, callback: &LdlmRequest<'_>) -> i32 {
+        if self.knows(callback) { 0 } else { -EINVAL }
+    }
+
+    /// GL_CALLBACK: somebody else wants the size of an object. Returns the status of the answer:
+    /// this client keeps no data that the server does not have.
+    pub fn glimpsed(&self, callback: &LdlmRequest<'_>) -> i32 {
+        if self.knows(callback) { -ELDLM::NO_LOCK_DATA } else { -EINVAL }
+    }
+
+    fn knows(&self, callback: &LdlmRequest<'_>) -> bool {
+        callback.handle(0).is_some_and(|handle| self.locks.contains_key(&handle))
+    }
+
+    /// The client gives a lock back. Returns the server's handle, which CANCEL names; none if the
+    /// server has no such lock, and then it is forgotten.
+    pub fn cancel(&mut self, handle: Handle) -> Option<Handle> {
+        let lock = self.locks.get_mut(&handle)?;
+        if lock.remote == Handle::NONE {
+            self.remove(handle);
+            return None;
+        }
+        lock.state = LockState::Canceling;
+        Some(lock.remote)
+    }
+
+    /// Forgets a lock: its enqueue has failed, or its cancel is answered.
+    pub fn remove(&mut self, handle: Handle) -> Option<Lock> {
+        let lock = self.locks.remove(&handle)?;
+        let resource = lock.desc.resource;
+        if let Some(handles) = self.resources.get_mut(&resource) {
+            handles.remove(&handle);
+            if handles.is_empty() {
+                self.resources.remove(&resource);
+            }
+        }
+        Some(lock)
+    }
+
+    /// The server has evicted this client: it has no lock any more. Returns those that were not
+    /// granted.
+    pub fn clear(&mut self) -> Vec<Handle> {
+        self.resources.clear();
+        let locks = core::mem::take(&mut self.locks).into_iter();
+        let open = |lock: &Lock| matches!(lock.state, LockState::Enqueued | LockState::Waiting);
+        locks.filter(|(_, lock)| open(lock)).map(|(handle, _)| handle).collect()
+    }
+
+    /// The locks that a server has lost by a restart and gets again [LOCK-17]. Enqueues that are
+    /// not answered are sent again by the import; what is being cancelled is gone.
+    pub fn replays(&self) -> Vec<LockReplay> {
+        let replay = |(handle, lock): (&Handle, &Lock)| {
+            let state = match lock.state {
+                LockState::Granted => LockFlags::BLOCK_GRANTED,
+                LockState::Waiting => LockFlags::BLOCK_WAIT,
+                LockState::Enqueued | LockState::Canceling => return None,
+            };
+            let flags = LockFlags::REPLAY | state;
+            Some(LockReplay { handle: *handle, desc: lock.desc, flags })
+        };
+        self.locks.iter().filter_map(replay).collect()
+    }
+
+    /// A replay of a lock is answered: the server has a new handle for it, and may have granted it.
+    pub fn replayed(&mut self, handle: Handle, reply: &LdlmReply) -> Progress {
+        let Some(lock) = self.locks.get_mut(&handle) else { return Progress::Unchanged };
+        if reply.handle == Handle::NONE {
+            self.remove(handle);
+            return Progress::None;
+        }
+        lock.remote = reply.handle;
+        if lock.state == LockState::Waiting && reply.desc.granted_mode != LockMode::NONE {
+            lock.state = LockState::Granted;
+            lock.desc.granted_mode = reply.desc.granted_mode;
+            return Progress::Granted;
+        }
+        Progress::Unchanged
+    }
+
+    /// A lock.
+    pub fn get(&self, handle: Handle) -> Option<&Lock> {
+        self.locks.get(&handle)
+    }
+
+    /// All locks.
+    pub fn iter(&self) -> impl Iterator<Item = (Handle, &Lock)> {
+        self.locks.iter().map(|(handle, lock)| (*handle, lock))
+    }
+
+    /// The locks on a resource.
+    pub fn on(&self, resource: Resource) -> impl Iterator<Item = (Handle, &Lock)> {
+        let handles = self.resources.get(&resource).into_iter().flatten();
+        handles.filter_map(|handle| Some((*handle, self.locks.get(handle)?)))
+    }
+
+    /// Number of locks, in all states.
+    pub fn len(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.locks.is_empty()
+    }
+
+    pub(crate) fn insert(&mut self, handle: Handle, lock: Lock) {
+        self.resources.entry(lock.desc.resource).or_default().insert(handle);
+        assert!(self.locks.insert(handle, lock).is_none(), "the handle is in use");
+    }
+
+    pub(crate) fn policy_mut(&mut self, handle: Handle) -> Option<&mut Policy> {
+        self.locks.get_mut(&handle).map(|lock| &mut lock.desc.policy)
+    }
+
+    /// Takes over what the server has made of a lock. The owner of a flock is the client's affair.
+    fn adopt(&mut self, handle: Handle, desc: &LockDesc) {
+        let Some(mut lock) = self.remove(handle) else { return };
+        if desc.kind == lock.desc.kind {
+            lock.desc.resource = desc.resource;
+            lock.desc.policy = match (lock.desc.policy, desc.policy) {
+                (Policy::Flock(own), Policy::Flock(given)) => {
+                    let (start, end) = (given.start, given.end.max(given.start));
+                    Policy::Flock(lustrine_fswire::ldlm::Flock { start, end, ..own })
+                }
+                (_, given) => given,
+            };
+            if desc.req_mode != LockMode::NONE {
+                lock.desc.req_mode = desc.req_mode;
+            }
+        }
+        self.insert(handle, lock);
+    }
+}
+
+/// The errno of Linux with which a client answers a callback for a lock that it does not have.
+const EINVAL: i32 = 22;
