@@ -1,9 +1,12 @@
 //! The client as a service of a partition: imports, calls, callbacks.
 
+mod append;
 mod attributes;
 mod caller;
 mod changes;
 mod data;
+mod flocks;
+mod locks;
 mod metadata;
 mod mount;
 mod objects;
@@ -19,10 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_fswire::body::{BodyFlags, PtlrpcBody};
 use lustrine_fswire::fid::{Fid, Handle};
-use lustrine_fswire::ldlm::LdlmRequest;
 use lustrine_fswire::message::{Header, Message};
-use lustrine_fswire::opcode::{Opcode, Target};
-use lustrine_fswire::rpc::{Reply as ReplyBuffers, Request};
+use lustrine_fswire::opcode::Target;
+use lustrine_fswire::rpc::Request;
 use lustrine_lnet::event::{Event, Stray};
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::{Memory, Span, Spans};
@@ -32,19 +34,24 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::ptlrpc::PtlrpcCounters;
 use lustrine_ptlrpc::{
     Bulk, BulkDirection, Import, ImportArgs, ImportKey, ImportState, ImportTunables, ImportView,
-    Incoming, Keep, Ptlrpc, Reply, RequestArgs, RequestKey, RpcError, RpcEvent, SlotKind,
+    Keep, Ptlrpc, Reply, RequestArgs, RequestKey, RpcError, RpcEvent, SlotKind,
 };
 use lustrine_wire::nid::{Nid, ProcessId};
 use slotmap::SlotMap;
 
 use crate::config::FsConfig;
-use crate::error::{ClientError, Outcome, errno};
+use crate::error::{ClientError, Outcome};
 use crate::fids::Fids;
 use crate::offers;
 
+pub use append::Appended;
 pub use attributes::{Changes, SetTime};
 pub use caller::Caller;
 use data::{Io, IoKey};
+use flocks::AskedFlock;
+pub use flocks::{FlockArgs, FlockKey, FlockMode};
+pub use locks::LockCounts;
+use locks::Locks;
 pub use metadata::READDIR_LEN;
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
@@ -182,8 +189,10 @@ pub struct Client {
     calls: BTreeMap<u64, Call>,
     next_call: u64,
     handles: u64,
-    /// Handles of locks that are asked for, and cancelled as soon as they are granted.
-    locks: Vec<u64>,
+    /// The locks at all targets.
+    locks: Locks,
+    /// Flocks that are asked for, by their handles.
+    flocks: BTreeMap<Handle, AskedFlock>,
     /// What waits for all imports to be closed.
     closing: Option<Done<()>>,
     /// What is called when a target is connected.
@@ -220,7 +229,8 @@ impl Client {
             calls: BTreeMap::new(),
             next_call: 0,
             handles: args.seed,
-            locks: Vec::new(),
+            locks: Locks::default(),
+            flocks: BTreeMap::new(),
             closing: None,
             watch: None,
             unmounted: false,
@@ -233,9 +243,9 @@ impl Client {
         self.rpc.views().collect()
     }
 
-    /// The imports, to look at.
-    pub fn targets(&self) -> impl Iterator<Item = &Import> {
-        self.rpc.imports()
+    /// The imports, to look at, with the locks that the client has there.
+    pub fn targets(&self) -> impl Iterator<Item = (&Import, LockCounts)> {
+        self.rpc.imports().map(|(key, import)| (import, self.locks.count(key)))
     }
 
     /// What the RPC layer has counted.
@@ -263,6 +273,7 @@ impl Client {
     pub fn unmount(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
         self.unmounted = true;
         self.closing = Some(done);
+        self.close_locks(turn);
         let imports = self.osts.values().chain(self.mdts.values()).chain(&self.mgs);
         for import in imports.copied().collect::<Vec<_>>() {
             self.rpc.disconnect(turn, import);
@@ -278,13 +289,13 @@ impl Client {
     }
 
     /// A number that no other import and no other lock of this client has.
-    fn next_handle(&mut self) -> u64 {
+    fn next_handle(&mut self) -> Handle {
         // A step of SplitMix64, which visits all numbers.
         self.handles = self.handles.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.handles;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)).max(1)
+        Handle((mixed ^ (mixed >> 31)).max(1))
     }
 
     /// Adds an import and connects it.
@@ -300,7 +311,7 @@ impl Client {
             kind,
             target: target.to_owned(),
             client_uuid: uuid.clone(),
-            client_handle: self.next_handle(),
+            client_handle: self.next_handle().0,
             peers: nids.iter().map(|nid| ProcessId::lustre(*nid)).collect(),
             offer: offers::of(kind),
         };
@@ -384,6 +395,28 @@ impl Client {
             let pieces = spans.iter().map(|span| Spans::from_slice(&[*span])).collect();
             bulk = Some(Bulk { portal: *portal, direction, pieces });
         }
+        let mut request = self.request(import, &args);
+        request.bulk_descriptors = spans.len() as u16;
+        self.calls.insert(request.user, Call { then: Some(Box::new(then)), spans, sink });
+        self.rpc.submit(turn, import, request, bulk);
+    }
+
+    /// Enqueues a lock again while the import replays locks.
+    fn call_replay(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        request: Request<'_>,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Answer>) + Send + 'static,
+    ) {
+        let request = self.request(import, &CallArgs::from(request));
+        let call = Call { then: Some(Box::new(then)), spans: Vec::new(), sink: false };
+        self.calls.insert(request.user, call);
+        self.rpc.with(turn, import, |import, now, xids| import.replay_lock(now, xids, request));
+    }
+
+    /// The request of a call, with a number of its own.
+    fn request(&mut self, import: ImportKey, args: &CallArgs<'_>) -> RequestArgs {
         let opcode = args.request.kind().opcode();
         let target = self.rpc.import(import).map_or(Target::Mdt, |import| import.kind());
         let mut body = PtlrpcBody::request(opcode);
@@ -399,21 +432,17 @@ impl Client {
             u32::try_from(start).ok()
         });
         self.next_call += 1;
-        let user = self.next_call;
-        let request = RequestArgs {
+        RequestArgs {
             portal: opcode.request_portal(target).unwrap_or(target.main_portal()),
             message,
             reply_len: args.reply_len,
-            bulk_descriptors: spans.len() as u16,
             slot: args.slot,
             counted: args.counted,
             keep: args.keep,
             open_handle_at: names_open_file,
-            user,
+            user: self.next_call,
             ..RequestArgs::default()
-        };
-        self.calls.insert(user, Call { then: Some(Box::new(then)), spans, sink });
-        self.rpc.submit(turn, import, request, bulk);
+        }
     }
 
     /// Makes a call that ends an operation: its outcome is what `read` finds in the answer.
@@ -446,13 +475,9 @@ impl Client {
                 RpcEvent::Replayed { import, key, user, reply } => {
                     self.replayed(turn, import, key, user, &reply);
                 }
-                // Open files are released by the import, and no lock outlives its operation.
-                RpcEvent::Evicted(_) => {}
-                RpcEvent::ReplayLocks(import) => {
-                    self.rpc.with(turn, import, |import, now, xids| {
-                        import.locks_replayed(now, xids);
-                    });
-                }
+                // Open files are released by the import.
+                RpcEvent::Evicted(import) => self.locks_evicted(turn, import),
+                RpcEvent::ReplayLocks(import) => self.replay_locks(turn, import),
                 RpcEvent::State { to, .. } => self.state_changed(to),
                 RpcEvent::Request(request) => self.answer_callback(turn, &request),
             }
@@ -493,23 +518,6 @@ impl Client {
             Answer { call: number, request, reply, data }
         });
         then(self, turn, outcome);
-    }
-
-    /// Answers a callback of a server. This client cancels every lock as soon as it has it: the
-    /// cancel is on its way, or will be.
-    fn answer_callback(&mut self, turn: &mut Turn<'_>, request: &Incoming) {
-        let known = Message::parse(&request.message).ok().and_then(|message| {
-            let lock = LdlmRequest::parse(message.buffer(1)?).ok()?;
-            lock.handle(0).map(|Handle(handle)| self.locks.contains(&handle))
-        });
-        let is_callback =
-            matches!(request.body.opcode, Opcode::LDLM_BL_CALLBACK | Opcode::LDLM_CP_CALLBACK);
-        let mut body = PtlrpcBody::reply(request.body.opcode);
-        body.status = if known == Some(true) && is_callback { 0 } else { -errno::EINVAL };
-        body.service_time = 1;
-        let mut message = Vec::new();
-        ReplyBuffers::Bare.encode(&Header::default(), &body, &mut message);
-        self.rpc.reply(turn, request, &message);
     }
 }
 

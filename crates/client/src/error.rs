@@ -83,11 +83,13 @@ pub(crate) mod errno {
     pub(crate) const EIO: i32 = 5;
     pub(crate) const ENXIO: i32 = 6;
     pub(crate) const E2BIG: i32 = 7;
+    pub(crate) const EAGAIN: i32 = 11;
     pub(crate) const ENOMEM: i32 = 12;
     pub(crate) const EISDIR: i32 = 21;
     pub(crate) const EINVAL: i32 = 22;
     pub(crate) const EFBIG: i32 = 27;
     pub(crate) const ERANGE: i32 = 34;
+    pub(crate) const EDEADLK: i32 = 35;
     pub(crate) const ENAMETOOLONG: i32 = 36;
     pub(crate) const EREMOTE: i32 = 66;
     pub(crate) const EPROTO: i32 = 71;
@@ -124,6 +126,7 @@ fn errno_text(errno: i32) -> String {
         30 => "read-only file system",
         31 => "too many links",
         34 => "out of range",
+        35 => "the locks would wait for each other",
         36 => "file name too long",
         39 => "directory not empty",
         40 => "too many symbolic links",

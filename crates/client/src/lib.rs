@@ -22,8 +22,8 @@ mod reply;
 
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{
-    Caller, Changes, Client, ClientArgs, Done, OpenArgs, OpenFile, READDIR_LEN, SetTime, TargetKey,
-    Written,
+    Appended, Caller, Changes, Client, ClientArgs, Done, FlockArgs, FlockKey, FlockMode,
+    LockCounts, OpenArgs, OpenFile, READDIR_LEN, SetTime, TargetKey, Written,
 };
 pub use config::{FsConfig, TargetConfig};
 pub use error::{ClientError, Outcome};

@@ -43,6 +43,7 @@ pub(crate) fn of(kind: Target) -> ConnectData {
                 | F::EINPROGRESS
                 | F::LVB_TYPE
                 | F::NODEVOH
+                | F::FLOCK_DEAD
                 | F::DISP_STRIPE
                 | F::OPEN_BY_FID
                 | F::MULTIMODRPCS

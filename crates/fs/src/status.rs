@@ -1,6 +1,6 @@
 //! What a client does: its targets and the times of its RPCs, as plain data.
 
-use lustrine_client::Client;
+use lustrine_client::{Client, LockCounts};
 use lustrine_lnet::latency::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{Import, Latencies};
@@ -49,6 +49,12 @@ pub struct TargetRow {
     /// Changes that the server has not committed to disk yet, and opens of open files: they are
     /// replayed if it restarts.
     pub kept: usize,
+    /// Locks that the client has there, such as those of programs.
+    #[serde(default)]
+    pub locks: usize,
+    /// Locks that it has asked for and does not have.
+    #[serde(default)]
+    pub locks_waiting: usize,
     /// How often the server has evicted this client.
     pub evictions: u64,
     /// The operations at this target, if they were asked for.
@@ -84,7 +90,7 @@ impl Status {
         let (open_files, rpcs) = client.in_use();
         let counters = client.counters();
         let mut latencies = Latencies::default();
-        client.targets().for_each(|import| latencies.add(import.latencies()));
+        client.targets().for_each(|(import, _)| latencies.add(import.latencies()));
         Status {
             mounted_s: client.mounted_for(now).as_secs_f64(),
             open_files,
@@ -94,7 +100,7 @@ impl Status {
             bulk_received: counters.bulk_received,
             bulk_sent: counters.bulk_sent,
             memory_waits: counters.memory_waits,
-            targets: client.targets().map(TargetRow::of).collect(),
+            targets: client.targets().map(|(import, locks)| TargetRow::of(import, locks)).collect(),
             operations: OperationRow::all(&latencies),
         }
     }
@@ -102,10 +108,10 @@ impl Status {
     /// The same with the targets of this name only, each with its own operations.
     pub fn of_target(client: &Client, now: Time, name: &str) -> Status {
         let name = short(name);
-        let named = client.targets().filter(|import| short(&import.view().target) == name);
-        let targets = named.map(|import| TargetRow {
+        let named = client.targets().filter(|(import, _)| short(&import.view().target) == name);
+        let targets = named.map(|(import, locks)| TargetRow {
             operations: OperationRow::all(import.latencies()),
-            ..TargetRow::of(import)
+            ..TargetRow::of(import, locks)
         });
         Status { targets: targets.collect(), operations: Vec::new(), ..Status::of(client, now) }
     }
@@ -117,7 +123,7 @@ fn short(target: &str) -> &str {
 }
 
 impl TargetRow {
-    fn of(import: &Import) -> TargetRow {
+    fn of(import: &Import, locks: LockCounts) -> TargetRow {
         let view = import.view();
         TargetRow {
             name: short(&view.target).to_owned(),
@@ -127,6 +133,8 @@ impl TargetRow {
             in_flight: view.in_flight,
             waiting: view.waiting,
             kept: view.kept,
+            locks: locks.granted,
+            locks_waiting: locks.waiting,
             evictions: view.evictions,
             operations: Vec::new(),
         }

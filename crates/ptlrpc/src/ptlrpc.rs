@@ -234,8 +234,8 @@ impl Ptlrpc {
     }
 
     /// All imports, to look at.
-    pub fn imports(&self) -> impl Iterator<Item = &Import> {
-        self.imports.values()
+    pub fn imports(&self) -> impl Iterator<Item = (ImportKey, &Import)> {
+        self.imports.iter()
     }
 
     /// Summaries of all imports.

@@ -6,7 +6,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use lustrine_fswire::checksum::{Checksum, ChecksumKind};
-use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::fid::Fid;
 use lustrine_fswire::layout::Ea;
 use lustrine_fswire::ldlm::{Ibits, IntentOp, LayoutIntent, LayoutOp, LockMode};
 use lustrine_fswire::mdt::MdValid;
@@ -14,10 +14,11 @@ use lustrine_fswire::opcode::portal;
 use lustrine_fswire::ost::{IoObj, Niobuf, NiobufFlags, Obdo};
 use lustrine_fswire::rpc::{Request, dlm, ost};
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::ImportKey;
+use lustrine_ptlrpc::{ImportKey, RpcError};
 use slotmap::new_key_type;
 
-use super::open::{held_lock, intent_lock};
+use super::append::ObjectLock;
+use super::open::intent_lock;
 use super::sizes::DataAttr;
 use super::{CallArgs, Caller, Client, Data, Done};
 use crate::attr::FileOwner;
@@ -179,9 +180,10 @@ impl Client {
         done: Done<FileLayout>,
     ) {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
-            let handle = client.next_handle();
-            let handles = [Handle(handle)];
+            let handles = [client.next_handle()];
             let lock = intent_lock(fid, LockMode::EX, Ibits::LAYOUT, &handles);
+            client.lock_asked(import, &lock);
+            let [handle] = handles;
             let request = dlm::LayoutIntentRequest {
                 lock,
                 intent: IntentOp::LAYOUT,
@@ -190,23 +192,21 @@ impl Client {
             };
             let mut call = CallArgs::change(Request::EnqueueLayout(request), &caller);
             call.reply_len = 1024 + client.ea_room(import);
-            client.locks.push(handle);
             client.call(turn, import, call, move |client, turn, answer| {
                 let found = answer.and_then(|answer| {
                     client.keep_choices(turn, import, answer.request, &answer.reply);
                     let reply = reply_of!(&answer.reply, EnqueueLayout)?;
-                    let held = held_lock(&reply.reply);
                     let errno = i32::try_from(reply.reply.policy_res2).unwrap_or(-errno::EPROTO);
                     let layout = match (errno < 0, reply.lvb) {
                         (true, _) => Err(ClientError::Errno(errno.saturating_neg())),
                         (false, Some(lvb)) => FileLayout::parse(lvb.0),
                         (false, None) => Err(malformed("a layout lock without a layout")),
                     };
-                    Ok((held, layout))
+                    Ok((reply.reply, layout))
                 });
-                let (held, layout) = found.unwrap_or_else(|error| (Handle::NONE, Err(error)));
-                client.cancel_lock(turn, import, handle, held);
-                done(client, turn, layout);
+                let reply = found.as_ref().ok().map(|(reply, _)| reply);
+                client.give_back(turn, import, handle, reply);
+                done(client, turn, found.and_then(|(_, layout)| layout));
             });
         });
     }
@@ -220,7 +220,23 @@ impl Client {
         caller: Caller,
         (fid, owner): (Fid, FileOwner),
         layout: &FileLayout,
+        data: (u64, &[u8]),
+        done: Done<()>,
+    ) {
+        self.write_objects(turn, caller, (fid, owner), layout, data, &[], done);
+    }
+
+    /// The same under locks that the client has. Objects that are not among them are locked by
+    /// their servers for the time of the request.
+    #[allow(clippy::too_many_arguments, reason = "the file, the range, and whom to answer")]
+    pub(super) fn write_objects(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, owner): (Fid, FileOwner),
+        layout: &FileLayout,
         (offset, bytes): (u64, &[u8]),
+        locks: &[ObjectLock],
         done: Done<()>,
     ) {
         let len = bytes.len() as u64;
@@ -255,11 +271,22 @@ impl Client {
             if let Some((kind, sum)) = sum {
                 body.set_checksum(kind, sum);
             }
-            let niobuf = Niobuf {
-                offset: run.object_offset,
-                len: run.len as u32,
-                flags: NiobufFlags::WRITE | NiobufFlags::SYNC | NiobufFlags::SRVLOCK,
-            };
+            let lock = locks.iter().find(|lock| lock.place == run.place());
+            let mut flags = NiobufFlags::WRITE | NiobufFlags::SYNC;
+            match lock.map(|lock| self.locks.remote(lock.import, lock.handle)) {
+                // With SRVLOCK the server would wait for this client.
+                Some(Some(remote)) => {
+                    body.valid |= MdValid::HANDLE;
+                    body.handle = remote;
+                }
+                // The server has evicted this client since.
+                Some(None) => {
+                    self.io_failed(turn, io, ClientError::Rpc(RpcError::Evicted));
+                    continue;
+                }
+                None => flags |= NiobufFlags::SRVLOCK,
+            }
+            let niobuf = Niobuf { offset: run.object_offset, len: run.len as u32, flags };
             let niobufs = [niobuf];
             let brw = ost::Brw {
                 body,
@@ -268,7 +295,8 @@ impl Client {
                 data: &[],
             };
             let mut call = CallArgs::from(Request::OstWrite(brw));
-            call.counted = true;
+            // Those that count may all wait at the server for the lock of this one.
+            call.counted = lock.is_none();
             call.caller = Some(caller);
             call.bulk =
                 Some((portal::OST_BULK, Data::Out { offset: run.object_offset, bytes: &data }));
@@ -406,6 +434,11 @@ impl Run {
     /// An empty run that starts where a piece does.
     fn at(piece: &Piece) -> Run {
         Run { pieces: Vec::new(), object_offset: piece.object_offset, len: 0 }
+    }
+
+    /// Component and stripe of the object.
+    fn place(&self) -> (usize, u16) {
+        self.pieces.first().map_or((0, 0), |piece| (piece.component, piece.stripe))
     }
 
     /// The first byte of the file that is not among the first `len` bytes of the run, if there is

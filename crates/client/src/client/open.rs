@@ -134,8 +134,7 @@ impl Client {
             true => (LockMode::CW, Ibits::UPDATE, IntentOp::OPEN_CREAT),
             false => (LockMode::CR, Ibits::LOOKUP, IntentOp::OPEN),
         };
-        let handle = self.next_handle();
-        let handles = [Handle(handle)];
+        let handles = [self.next_handle()];
         let lock = intent_lock(record.parent, mode, bits, &handles);
         let intent = dlm::OpenIntent {
             lock,
@@ -153,7 +152,8 @@ impl Client {
         let mut call = CallArgs::change(request, &caller);
         call.reply_len = 2048 + room;
         call.keep = Keep::UntilReleased;
-        self.locks.push(handle);
+        self.lock_asked(import, &lock);
+        let [handle] = handles;
         self.call(turn, import, call, move |client, turn, answer| {
             let opened = answer.and_then(|answer| {
                 let opened = opened(&answer, creates);
@@ -161,8 +161,8 @@ impl Client {
                 client.note_open(turn, import, &answer, file);
                 opened
             });
-            let lock = opened.as_ref().map_or(Handle::NONE, |(lock, _)| *lock);
-            client.cancel_lock(turn, import, handle, lock);
+            let reply = opened.as_ref().ok().map(|(reply, _)| reply);
+            client.give_back(turn, import, handle, reply);
             match opened.and_then(|(_, file)| file) {
                 Ok((file, Ok(layout))) => done(client, turn, Ok(OpenFile { layout, ..file })),
                 // It is open at the server all the same.
@@ -235,35 +235,12 @@ impl Client {
             return;
         }
         // It comes with a lock, although none was asked for [MDT-21].
-        let lock =
-            reply_of!(reply, EnqueueLayout).map_or(Handle::NONE, |reply| held_lock(&reply.reply));
-        if lock != Handle::NONE {
-            let handle = self.next_handle();
-            self.locks.push(handle);
-            self.cancel_lock(turn, import, handle, lock);
-        }
+        let Ok(answer) = reply_of!(reply, EnqueueLayout) else { return };
+        let handle = self.next_handle();
+        self.locks.at(import).enqueue(handle, answer.reply.desc);
+        self.give_back(turn, import, handle, Some(&answer.reply));
     }
 
-    /// Cancels a lock that the server granted, if it did. The client's handle is forgotten then.
-    pub(crate) fn cancel_lock(
-        &mut self,
-        turn: &mut Turn<'_>,
-        import: ImportKey,
-        handle: u64,
-        lock: Handle,
-    ) {
-        if lock == Handle::NONE {
-            self.locks.retain(|known| *known != handle);
-            return;
-        }
-        let handles = [lock];
-        let lock =
-            LdlmRequest { count: 1, handles: handles.as_slice().into(), ..LdlmRequest::default() };
-        let request = Request::LdlmCancel(dlm::Lock { lock });
-        self.call(turn, import, request, move |client, _, _| {
-            client.locks.retain(|known| *known != handle);
-        });
-    }
     /// Closes a file.
     pub fn close(
         &mut self,
@@ -356,19 +333,13 @@ pub(super) fn intent_lock(
     }
 }
 
-/// The server's handle of a lock that it granted with an answer; none if it did not.
-pub(super) fn held_lock(reply: &LdlmReply) -> Handle {
-    if reply.is_granted() { reply.handle } else { Handle::NONE }
-}
-
 /// The lock that came with an open, and what became of the open.
-fn opened(answer: &Answer, creates: bool) -> Outcome<(Handle, Outcome<Opened>)> {
+fn opened(answer: &Answer, creates: bool) -> Outcome<(LdlmReply, Outcome<Opened>)> {
     let reply = match creates {
         true => reply_of!(&answer.reply, EnqueueOpenCreat)?,
         false => reply_of!(&answer.reply, EnqueueOpen)?,
     };
-    let lock = held_lock(&reply.reply);
-    Ok((lock, open_file(&reply, answer.call)))
+    Ok((reply.reply, open_file(&reply, answer.call)))
 }
 
 /// An open file without its layout, and the layout.

@@ -1,7 +1,7 @@
 //! Sizes and times of files: what their objects know of them.
 
 use lustrine_fswire::connect::ConnectFlags2;
-use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::fid::Fid;
 use lustrine_fswire::ldlm::{Ibits, LockMode};
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::{Obdo, ObdoFlags};
@@ -9,7 +9,7 @@ use lustrine_fswire::rpc::{Request, dlm, ost};
 use lustrine_lnet::service::Turn;
 
 use super::data::{Io, IoKey, Work};
-use super::open::{held_lock, intent_lock};
+use super::open::intent_lock;
 use super::{CallArgs, Caller, Client, Done};
 use crate::attr::Glimpse;
 use crate::error::{ClientError, Outcome, malformed};
@@ -153,11 +153,11 @@ impl Client {
             let text = "the server gives no sizes of data on metadata targets".to_owned();
             return self.io_failed(turn, io, ClientError::Layout(text));
         }
-        let handle = self.next_handle();
-        let handles = [Handle(handle)];
+        let handles = [self.next_handle()];
         let lock = intent_lock(fid, LockMode::PR, Ibits::DOM, &handles);
         let import = target.import;
-        self.locks.push(handle);
+        self.lock_asked(import, &lock);
+        let [handle] = handles;
         self.call(
             turn,
             import,
@@ -165,13 +165,13 @@ impl Client {
             move |client, turn, answer| {
                 let found = answer.and_then(|answer| {
                     let reply = reply_of!(&answer.reply, Enqueue)?;
-                    let held = held_lock(&reply.reply);
-                    let lvb = reply.lvb.and_then(|lvb| lvb.object());
-                    Ok((held, lvb.ok_or_else(|| malformed("a glimpse without a size"))))
+                    Ok((reply.reply, reply.lvb.and_then(|lvb| lvb.object())))
                 });
-                let (held, found) = found.unwrap_or_else(|error| (Handle::NONE, Err(error)));
-                client.cancel_lock(turn, import, handle, held);
-                let found = found.and_then(|lvb| match lvb.error() {
+                let reply = found.as_ref().ok().map(|(reply, _)| reply);
+                client.give_back(turn, import, handle, reply);
+                let lvb = found
+                    .and_then(|(_, lvb)| lvb.ok_or_else(|| malformed("a glimpse without a size")));
+                let found = lvb.and_then(|lvb| match lvb.error() {
                     Some(error) => Err(ClientError::Errno(error.saturating_neg())),
                     None => {
                         let times = Times { atime: lvb.atime, mtime: lvb.mtime, ctime: lvb.ctime };

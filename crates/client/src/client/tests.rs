@@ -2,6 +2,7 @@
 //! and two object targets.
 
 mod attributes;
+mod flocks;
 mod names;
 mod retire;
 mod targets;
@@ -79,6 +80,10 @@ struct World {
     client: Client,
     now: Time,
     asked: VecDeque<Asked>,
+    /// Statuses of the client's answers to callbacks.
+    callbacks: VecDeque<i32>,
+    /// Whether the server says at a connect that it has restarted.
+    recovering: bool,
     /// By portal.
     request_buffers: BTreeMap<u32, Span>,
 }
@@ -120,6 +125,7 @@ impl World {
             portal::MDS_READPAGE,
             portal::SEQ_METADATA,
             portal::LDLM_CANCEL,
+            portal::LDLM_CALLBACK_REPLY,
         ] {
             let span = server.memory.alloc(BUFFER).expect("memory");
             request_buffers.insert(portal, span);
@@ -146,7 +152,15 @@ impl World {
             imports: ImportTunables::default(),
         };
         let client = Client::new(CLIENT, args);
-        let mut world = World { net, client, now, asked: VecDeque::new(), request_buffers };
+        let mut world = World {
+            net,
+            client,
+            now,
+            asked: VecDeque::new(),
+            callbacks: VecDeque::new(),
+            recovering: false,
+            request_buffers,
+        };
         world.act(|client, turn| client.drive(turn));
         world.act(|client, turn| {
             client.started = turn.now;
@@ -229,6 +243,9 @@ impl World {
         let span = buffer.part(event.offset, event.moved);
         self.net.nodes[1].memory.read(span, &mut bytes);
         let (message, body) = Message::parse_with_body(&bytes).expect("a message");
+        if event.user == u64::from(portal::LDLM_CALLBACK_REPLY) {
+            return self.callbacks.push_back(body.status);
+        }
         let asked = Asked {
             kind: Kind::of_request(&message, &body),
             xid: event.match_bits,
@@ -253,6 +270,7 @@ impl World {
             status,
             handle: Handle(0x1234),
             op_flags: match asked.body.opcode.is_connect() {
+                true if self.recovering => OpFlags::REPLAYABLE | OpFlags::RECOVERING,
                 true => OpFlags::REPLAYABLE,
                 false => OpFlags::empty(),
             },
@@ -263,10 +281,15 @@ impl World {
         let early = asked.header.contains(HeaderFlags::AT_SUPPORT);
         let offset = if early { BARE_LEN as u32 } else { 0 };
         let bits = if asked.body.opcode.is_connect() { asked.xid } else { asked.body.mbits };
+        self.put((asked.reply_portal, bits, offset), &bytes);
+    }
+
+    /// The server puts a message to a portal of the client, with match bits, at an offset.
+    fn put(&mut self, (portal, match_bits, offset): (u32, u64, u32), bytes: &[u8]) {
         let now = self.now;
         let server = &mut self.net.nodes[1];
         let span = server.memory.alloc(bytes.len() as u32).expect("memory");
-        server.memory.write(span, &bytes);
+        server.memory.write(span, bytes);
         let md = Md {
             spans: [span].into_iter().collect(),
             threshold: Some(1),
@@ -280,8 +303,8 @@ impl World {
             md,
             local: None,
             target: ProcessId::lustre(test_nid(0)),
-            portal: asked.reply_portal,
-            match_bits: bits,
+            portal,
+            match_bits,
             offset,
             hdr_data: 0,
             ack: AckWanted::No,

@@ -152,19 +152,30 @@ fn text(dir: &Path, status: &MountStatus) -> String {
 
 fn targets(rows: &[TargetRow]) -> String {
     let mut out = format!(
-        "{:20} {:12} {:24} {:>9} {:>7} {:>6} {:>8} {:>9}\n",
-        "target", "state", "server", "in flight", "waiting", "kept", "connects", "evictions"
+        "{:20} {:12} {:24} {:>9} {:>7} {:>6} {:>6} {:>6} {:>8} {:>9}\n",
+        "target",
+        "state",
+        "server",
+        "in flight",
+        "waiting",
+        "kept",
+        "locks",
+        "wanted",
+        "connects",
+        "evictions"
     );
     for row in rows {
         let _ = writeln!(
             out,
-            "{:20} {:12} {:24} {:>9} {:>7} {:>6} {:>8} {:>9}",
+            "{:20} {:12} {:24} {:>9} {:>7} {:>6} {:>6} {:>6} {:>8} {:>9}",
             shown(row.name.as_bytes()),
             row.state,
             row.nid,
             row.in_flight,
             row.waiting,
             row.kept,
+            row.locks,
+            row.locks_waiting,
             row.connects,
             row.evictions
         );

@@ -1,0 +1,206 @@
+//! Appending: the end of a file stays where it is while the client has locks to the ends of all its
+//! objects, so that clients of several machines can append to one file.
+
+use lustrine_fswire::connect::ConnectFlags2;
+use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::ldlm::{
+    Extent, Ibits, IbitsPolicy, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
+};
+use lustrine_lnet::service::Turn;
+use lustrine_ptlrpc::{ImportKey, SlotKind};
+
+use super::locks::{Granted, LockArgs};
+use super::{Caller, Client, Done};
+use crate::attr::FileOwner;
+use crate::error::{ClientError, Outcome, errno, malformed};
+use crate::layout::FileLayout;
+
+/// Most times that a file can get objects for the bytes of one append: each time another client may
+/// have moved the end to where there are none.
+const LAYOUTS_MAX: u32 = 16;
+
+/// What an append has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Where the bytes are in the file.
+    pub offset: u64,
+    /// The layout, if another one was needed than the caller had.
+    pub layout: Option<FileLayout>,
+}
+
+/// A lock of an object, by component and stripe of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ObjectLock {
+    pub(super) place: (usize, u16),
+    pub(super) import: ImportKey,
+    pub(super) handle: Handle,
+}
+
+/// An append that is under way.
+struct Append {
+    caller: Caller,
+    fid: Fid,
+    owner: FileOwner,
+    layout: FileLayout,
+    /// How often the file got objects.
+    layouts: u32,
+    /// Objects that are to be locked, the next one last.
+    places: Vec<(usize, u16)>,
+    locks: Vec<ObjectLock>,
+    /// The size of the file, as far as the locked objects know it.
+    size: u64,
+    bytes: Vec<u8>,
+    done: Done<Appended>,
+}
+
+impl Client {
+    /// Writes at the end of a file, wherever that is when the client has the locks. The data are on
+    /// stable storage when it is over.
+    pub fn append(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, owner): (Fid, FileOwner),
+        layout: FileLayout,
+        bytes: Vec<u8>,
+        done: Done<Appended>,
+    ) {
+        let append = Append {
+            caller,
+            fid,
+            owner,
+            layout,
+            layouts: 0,
+            places: Vec::new(),
+            locks: Vec::new(),
+            size: 0,
+            bytes,
+            done,
+        };
+        append.start(self, turn);
+    }
+}
+
+impl Append {
+    /// Asks for the locks one after another, all clients in the order of the stripes: so none waits
+    /// for one that waits for it.
+    fn start(mut self, client: &mut Client, turn: &mut Turn<'_>) {
+        let objects = self.layout.objects().map(|(component, stripe, _)| (component, stripe));
+        let on_mdt = self.layout.component_on_mdt().map(|component| (component, 0));
+        self.places = on_mdt.into_iter().chain(objects).collect();
+        self.places.reverse();
+        self.size = 0;
+        self.lock_next(client, turn);
+    }
+
+    fn lock_next(mut self, client: &mut Client, turn: &mut Turn<'_>) {
+        let Some(place) = self.places.pop() else { return self.write(client, turn) };
+        let target = match client.target_of(self.fid, &self.layout, place) {
+            Ok(target) => target,
+            Err(error) => return self.end(client, turn, Err(error)),
+        };
+        let (import, handle) = (target.import, client.next_handle());
+        let desc = match self.layout.object(place.0, place.1) {
+            Some(object) => LockDesc {
+                kind: LockType::EXTENT,
+                resource: Resource::of_object(object.oi),
+                req_mode: LockMode::PW,
+                policy: Policy::Extent(Extent::WHOLE),
+                ..LockDesc::default()
+            },
+            None => {
+                // Without DOM_LVB the size does not come with the lock [LOCK-13].
+                let granted = client.rpc.import(import).map(|import| import.granted().flags2);
+                if !granted.is_some_and(|flags| flags.contains(ConnectFlags2::DOM_LVB)) {
+                    let text = "the server gives no sizes of data on metadata targets".to_owned();
+                    return self.end(client, turn, Err(ClientError::Layout(text)));
+                }
+                LockDesc {
+                    kind: LockType::IBITS,
+                    resource: Resource::of_fid(self.fid),
+                    req_mode: LockMode::PW,
+                    policy: Policy::Ibits(IbitsPolicy { bits: Ibits::DOM, ..Default::default() }),
+                    ..LockDesc::default()
+                }
+            }
+        };
+        let args =
+            LockArgs { desc, flags: LockFlags::empty(), slot: SlotKind::None, caller: self.caller };
+        let then: Done<Granted> = Box::new(move |client, turn, granted| {
+            let size = match granted {
+                Ok(granted) => {
+                    self.locks.push(ObjectLock { place, import, handle });
+                    object_size(&granted)
+                }
+                Err(error) => Err(error),
+            };
+            match size {
+                Ok(size) => {
+                    let end = self.layout.file_size(place.0, place.1, size);
+                    self.size = self.size.max(end);
+                    self.lock_next(client, turn);
+                }
+                Err(error) => self.end(client, turn, Err(error)),
+            }
+        });
+        client.enqueue(turn, import, handle, args, then);
+    }
+
+    /// The end of the file stays where it is now.
+    fn write(mut self, client: &mut Client, turn: &mut Turn<'_>) {
+        let (offset, len) = (self.size, self.bytes.len() as u64);
+        let Some(end) = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64) else {
+            return self.end(client, turn, Err(ClientError::Errno(errno::EFBIG)));
+        };
+        if !self.layout.covers(offset, len) {
+            return self.get_objects(client, turn, (offset, end));
+        }
+        let bytes = core::mem::take(&mut self.bytes);
+        let (caller, file, layout) = (self.caller, (self.fid, self.owner), self.layout.clone());
+        let locks = self.locks.clone();
+        let then: Done<()> = Box::new(move |client, turn, written| {
+            let layout = (self.layouts > 0).then(|| self.layout.clone());
+            self.end(client, turn, written.map(|()| Appended { offset, layout }));
+        });
+        client.write_objects(turn, caller, file, &layout, (offset, &bytes), &locks, then);
+    }
+
+    /// Has the metadata server make objects for a range. It takes locks for that, and others may
+    /// write meanwhile: all begins anew.
+    fn get_objects(mut self, client: &mut Client, turn: &mut Turn<'_>, range: (u64, u64)) {
+        self.unlock(client, turn);
+        self.layouts += 1;
+        if self.layouts > LAYOUTS_MAX {
+            return self.end(client, turn, Err(ClientError::Errno(errno::EIO)));
+        }
+        let (caller, fid) = (self.caller, self.fid);
+        let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
+            Ok(layout) => {
+                self.layout = layout;
+                self.start(client, turn);
+            }
+            Err(error) => self.end(client, turn, Err(error)),
+        });
+        client.instantiate(turn, caller, fid, range, then);
+    }
+
+    fn unlock(&mut self, client: &mut Client, turn: &mut Turn<'_>) {
+        for lock in self.locks.drain(..) {
+            client.cancel_lock(turn, lock.import, lock.handle);
+        }
+    }
+
+    fn end(mut self, client: &mut Client, turn: &mut Turn<'_>, outcome: Outcome<Appended>) {
+        self.unlock(client, turn);
+        (self.done)(client, turn, outcome);
+    }
+}
+
+/// The size of an object that came with its lock.
+fn object_size(granted: &Granted) -> Outcome<u64> {
+    let lvb = granted.lvb.ok_or_else(|| malformed("the lock of an object without its size"))?;
+    match lvb.error() {
+        Some(error) => Err(ClientError::Errno(error.saturating_neg())),
+        None => Ok(lvb.size),
+    }
+}

@@ -1,0 +1,251 @@
+//! Flocks: locks of programs on ranges of files, which hold between machines [LOCK-16].
+
+use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::ldlm::{
+    Flock, LdlmRequest, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
+};
+use lustrine_fswire::rpc::{Request, dlm};
+use lustrine_ldlm::LockState;
+use lustrine_lnet::service::Turn;
+use lustrine_ptlrpc::{ImportKey, RpcError, SlotKind};
+
+use super::locks::{Granted, LockArgs};
+use super::{CallArgs, Caller, Client, Done};
+use crate::error::{ClientError, Outcome, errno};
+use crate::reply::reply_of;
+
+/// What a flock is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlockMode {
+    /// To read: others may have such a lock too.
+    Read,
+    /// To write: no one else has a lock.
+    Write,
+    /// To give up what the owner has in the range.
+    Unlock,
+}
+
+/// A flock to ask for, or one that stands in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlockArgs {
+    /// What it is for.
+    pub mode: FlockMode,
+    /// First byte.
+    pub start: u64,
+    /// Last byte; 2^63 - 1 for the end of the file, however long it gets.
+    pub end: u64,
+    /// Whose it is: a number that stands for an owner in this client, not 0.
+    pub owner: u64,
+    /// The process, for people who look at locks.
+    pub pid: u32,
+}
+
+/// A flock that was asked for and is not granted; see [`Client::give_up_flock`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlockKey(Handle);
+
+/// A flock that was asked for and is not granted.
+pub(super) struct AskedFlock {
+    fid: Fid,
+    args: FlockArgs,
+    wait: bool,
+    caller: Caller,
+    /// Whether its owner has given it up.
+    given_up: bool,
+    done: Done<()>,
+}
+
+impl FlockArgs {
+    /// The last byte of a file that has no end.
+    pub const END: u64 = i64::MAX as u64;
+
+    fn desc(&self, fid: Fid) -> LockDesc {
+        let range =
+            Flock { start: self.start, end: self.end, owner: Handle(self.owner), pid: self.pid };
+        LockDesc {
+            kind: LockType::FLOCK,
+            resource: Resource::of_flock(fid),
+            req_mode: match self.mode {
+                FlockMode::Read => LockMode::PR,
+                FlockMode::Write => LockMode::PW,
+                FlockMode::Unlock => LockMode::NL,
+            },
+            policy: Policy::Flock(range),
+            ..LockDesc::default()
+        }
+    }
+}
+
+impl Client {
+    /// Asks for a flock, or gives one up. If others have what it needs, it waits for them with
+    /// `wait`, and fails with EAGAIN without. EDEADLK if they wait for its owner.
+    ///
+    /// The owner keeps it until it is unlocked, also over a restart of the server. An eviction ends
+    /// it without notice.
+    pub fn flock(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        args: FlockArgs,
+        wait: bool,
+        done: Done<()>,
+    ) -> FlockKey {
+        let handle = self.next_handle();
+        let asked = AskedFlock { fid, args, wait, caller, given_up: false, done };
+        self.flocks.insert(handle, asked);
+        self.start_flock(turn, handle);
+        FlockKey(handle)
+    }
+
+    fn start_flock(&mut self, turn: &mut Turn<'_>, handle: Handle) {
+        let Some(asked) = self.flocks.get(&handle) else { return };
+        let (fid, args, wait, caller) = (asked.fid, asked.args, asked.wait, asked.caller);
+        let failed: Done<()> =
+            Box::new(move |client, turn, outcome| client.flock_over(turn, handle, outcome));
+        self.at_mdt_of(turn, fid, failed, move |client, turn, import, failed| {
+            let given_up = client.flocks.get(&handle).is_none_or(|asked| asked.given_up);
+            if given_up {
+                return failed(client, turn, Err(ClientError::Errno(errno::EINTR)));
+            }
+            let flags = if wait { LockFlags::empty() } else { LockFlags::BLOCK_NOWAIT };
+            let lock = LockArgs { desc: args.desc(fid), flags, slot: SlotKind::Modify, caller };
+            let then: Done<Granted> = Box::new(move |client, turn, granted| {
+                client.flock_settled(turn, import, handle, granted);
+            });
+            client.enqueue(turn, import, handle, lock, then);
+        });
+    }
+
+    /// A flock was granted, or will not be.
+    fn flock_settled(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        handle: Handle,
+        granted: Outcome<Granted>,
+    ) {
+        let given_up = self.flocks.get(&handle).is_none_or(|asked| asked.given_up);
+        match granted {
+            Ok(_) => {
+                let spare = self.next_handle();
+                self.locks.at(import).settle_flock(handle, spare);
+                match given_up {
+                    true => self.withdraw_flock(turn, import, handle),
+                    false => self.flock_over(turn, handle, Ok(())),
+                }
+            }
+            // Its owner unlocked the range, which ends what waits for it too.
+            Err(ClientError::Rpc(RpcError::Canceled)) if !given_up => {
+                self.start_flock(turn, handle);
+            }
+            Err(_) if given_up => {
+                self.flock_over(turn, handle, Err(ClientError::Errno(errno::EINTR)));
+            }
+            Err(error) => self.flock_over(turn, handle, Err(error)),
+        }
+    }
+
+    fn flock_over(&mut self, turn: &mut Turn<'_>, handle: Handle, outcome: Outcome<()>) {
+        if let Some(asked) = self.flocks.remove(&handle) {
+            (asked.done)(self, turn, outcome);
+        }
+    }
+
+    /// The server says that a lock has to wait.
+    pub(super) fn flock_waits(&mut self, turn: &mut Turn<'_>, import: ImportKey, handle: Handle) {
+        if self.flocks.get(&handle).is_some_and(|asked| asked.given_up) {
+            self.withdraw_flock(turn, import, handle);
+        }
+    }
+
+    /// Gives up a flock that is not granted. What was to be called when it is granted is called
+    /// with EINTR when the server knows of it, or with what came before.
+    pub fn give_up_flock(&mut self, turn: &mut Turn<'_>, key: FlockKey) {
+        let FlockKey(handle) = key;
+        let Some(asked) = self.flocks.get_mut(&handle) else { return };
+        if core::mem::replace(&mut asked.given_up, true) {
+            return;
+        }
+        let fid = asked.fid;
+        // Before the enqueue is answered, an unlock could overtake it.
+        let Some(Ok(import)) = self.known_mdt_of(fid) else { return };
+        if self.locks.state(import, handle) == Some(LockState::Waiting) {
+            self.withdraw_flock(turn, import, handle);
+        }
+    }
+
+    /// Unlocks the range of a flock that was given up, as kernel clients do.
+    fn withdraw_flock(&mut self, turn: &mut Turn<'_>, import: ImportKey, handle: Handle) {
+        let Some(asked) = self.flocks.get(&handle) else { return };
+        let (fid, args, caller) = (asked.fid, asked.args, asked.caller);
+        let unlock = FlockArgs { mode: FlockMode::Unlock, ..args };
+        let done: Done<()> = Box::new(move |client, turn, _| {
+            client.locks.forget(import, handle);
+            client.flock_over(turn, handle, Err(ClientError::Errno(errno::EINTR)));
+        });
+        self.flock(turn, caller, fid, unlock, true, done);
+    }
+
+    /// Unlocks all that an owner has of a file, if it has anything there.
+    pub fn unlock_all(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        owner: u64,
+        done: Done<()>,
+    ) {
+        let known = self.known_mdt_of(fid).and_then(Result::ok);
+        let resource = Resource::of_flock(fid);
+        if !known.is_some_and(|import| self.locks.at(import).has_flocks(resource, Handle(owner))) {
+            return done(self, turn, Ok(()));
+        }
+        let mode = FlockMode::Unlock;
+        let args = FlockArgs { mode, start: 0, end: FlockArgs::END, owner, pid: 0 };
+        self.flock(turn, caller, fid, args, true, done);
+    }
+
+    /// What stands in the way of a flock; none if it would be granted now. The owner is not told to
+    /// other clients: it is 0.
+    pub fn test_flock(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        args: FlockArgs,
+        done: Done<Option<FlockArgs>>,
+    ) {
+        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            let handles = [client.next_handle()];
+            let lock = LdlmRequest {
+                flags: LockFlags::TEST_LOCK,
+                count: 1,
+                desc: args.desc(fid),
+                handles: handles.as_slice().into(),
+            };
+            let mut call = CallArgs::from(Request::Enqueue(dlm::Lock { lock }));
+            call.slot = SlotKind::Modify;
+            call.caller = Some(caller);
+            client.call_for(turn, import, call, done, |answer| {
+                let reply = reply_of!(&answer.reply, Enqueue)?.reply;
+                Ok(holder(&reply.desc))
+            });
+        });
+    }
+}
+
+/// The flock that the answer to a test describes.
+fn holder(desc: &LockDesc) -> Option<FlockArgs> {
+    let mode = match desc.req_mode {
+        LockMode::PR => FlockMode::Read,
+        LockMode::PW => FlockMode::Write,
+        _ => return None,
+    };
+    match desc.policy {
+        Policy::Flock(Flock { start, end, pid, .. }) => {
+            Some(FlockArgs { mode, start, end, owner: 0, pid })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,339 @@
+//! The locks that the client has or asks for, the callbacks about them, and their replay.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use lustrine_fswire::body::PtlrpcBody;
+use lustrine_fswire::fid::Handle;
+use lustrine_fswire::ldlm::{ELDLM, LdlmReply, LdlmRequest, LockDesc, LockFlags, OstLvb};
+use lustrine_fswire::message::{Header, Message};
+use lustrine_fswire::rpc::{Reply as ReplyBuffers, Request, dlm};
+use lustrine_ldlm::{Completed, LockReplay, LockState, Namespace, Progress};
+use lustrine_lnet::service::Turn;
+use lustrine_ptlrpc::{ImportKey, Incoming, RpcError, SlotKind};
+
+use super::{Answer, CallArgs, Caller, Client, Done};
+use crate::error::{ClientError, Outcome, errno, malformed};
+use crate::reply::reply_of;
+
+/// Most replays of locks under way at a target [LOCK-17].
+const REPLAYS_MAX: usize = 8;
+
+/// The locks at all targets.
+#[derive(Default)]
+pub(super) struct Locks {
+    namespaces: BTreeMap<ImportKey, Namespace>,
+    /// What goes on when a lock is granted, by the client's handle.
+    waiters: BTreeMap<Handle, (ImportKey, Done<Granted>)>,
+    replays: BTreeMap<ImportKey, Replays>,
+    /// Replays of a target's locks so far: each restart of a target begins a new one.
+    rounds: u64,
+}
+
+/// Locks that a target gets again after its restart.
+struct Replays {
+    round: u64,
+    pending: VecDeque<LockReplay>,
+    under_way: usize,
+}
+
+/// A lock that was granted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Granted {
+    /// The size and the times of the object, of a lock that has them.
+    pub(super) lvb: Option<OstLvb>,
+}
+
+/// Number of locks at a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockCounts {
+    /// Those that the client has.
+    pub granted: usize,
+    /// Those that it has asked for and does not have.
+    pub waiting: usize,
+}
+
+/// A lock to ask for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LockArgs {
+    pub(super) desc: LockDesc,
+    pub(super) flags: LockFlags,
+    pub(super) slot: SlotKind,
+    pub(super) caller: Caller,
+}
+
+impl Locks {
+    pub(super) fn at(&mut self, import: ImportKey) -> &mut Namespace {
+        self.namespaces.entry(import).or_default()
+    }
+
+    /// Forgets a lock that the server has not granted.
+    pub(super) fn forget(&mut self, import: ImportKey, handle: Handle) {
+        self.at(import).remove(handle);
+        self.waiters.remove(&handle);
+    }
+
+    /// Where a lock is; none if it is not known.
+    pub(super) fn state(&self, import: ImportKey, handle: Handle) -> Option<LockState> {
+        Some(self.namespaces.get(&import)?.get(handle)?.state)
+    }
+
+    /// The server's handle of a lock that is granted.
+    pub(super) fn remote(&self, import: ImportKey, handle: Handle) -> Option<Handle> {
+        let lock = self.namespaces.get(&import)?.get(handle)?;
+        (lock.state == LockState::Granted).then_some(lock.remote)
+    }
+
+    /// Number of locks at a target.
+    pub(super) fn count(&self, import: ImportKey) -> LockCounts {
+        let mut counts = LockCounts::default();
+        let locks = self.namespaces.get(&import).into_iter().flat_map(Namespace::iter);
+        for (_, lock) in locks {
+            match lock.state {
+                LockState::Granted => counts.granted += 1,
+                LockState::Enqueued | LockState::Waiting => counts.waiting += 1,
+                LockState::Canceling => {}
+            }
+        }
+        counts
+    }
+}
+
+impl Client {
+    /// A lock is asked for, with an intent or without: callbacks can name it from now on.
+    pub(super) fn lock_asked(&mut self, import: ImportKey, lock: &LdlmRequest<'_>) {
+        let handle = lock.handle(0).expect("an enqueue has a handle");
+        self.locks.at(import).enqueue(handle, lock.desc);
+    }
+
+    /// Gives back what the answer to an enqueue granted; none for an enqueue that failed.
+    pub(super) fn give_back(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        handle: Handle,
+        reply: Option<&LdlmReply>,
+    ) {
+        let namespace = self.locks.at(import);
+        match reply {
+            Some(reply) => {
+                namespace.answered(handle, reply);
+            }
+            None => {
+                namespace.remove(handle);
+            }
+        }
+        self.cancel_lock(turn, import, handle);
+    }
+
+    /// Cancels a lock, if the server has one. It is forgotten when the server has answered.
+    pub(super) fn cancel_lock(&mut self, turn: &mut Turn<'_>, import: ImportKey, handle: Handle) {
+        let Some(remote) = self.locks.at(import).cancel(handle) else { return };
+        let handles = [remote];
+        let lock =
+            LdlmRequest { count: 1, handles: handles.as_slice().into(), ..LdlmRequest::default() };
+        let request = Request::LdlmCancel(dlm::Lock { lock });
+        self.call(turn, import, request, move |client, _, _| {
+            client.locks.at(import).remove(handle);
+        });
+    }
+
+    /// Asks for a lock. `done` is called when it is granted, however long that takes.
+    pub(super) fn enqueue(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        handle: Handle,
+        args: LockArgs,
+        done: Done<Granted>,
+    ) {
+        if self.unmounted {
+            return done(self, turn, Err(ClientError::Rpc(RpcError::Closed)));
+        }
+        let handles = [handle];
+        let lock = LdlmRequest {
+            flags: args.flags,
+            count: 1,
+            desc: args.desc,
+            handles: handles.as_slice().into(),
+        };
+        self.lock_asked(import, &lock);
+        self.locks.waiters.insert(handle, (import, done));
+        let mut call = CallArgs::from(Request::Enqueue(dlm::Lock { lock }));
+        call.slot = args.slot;
+        call.caller = Some(args.caller);
+        self.call(turn, import, call, move |client, turn, answer| {
+            match answer.and_then(|answer| enqueued(&answer)) {
+                Ok((reply, lvb)) => {
+                    let progress = client.locks.at(import).answered(handle, &reply);
+                    client.lock_moved(turn, import, handle, progress, lvb);
+                }
+                Err(error) => {
+                    client.locks.at(import).remove(handle);
+                    client.wake(turn, handle, Err(error));
+                }
+            }
+        });
+    }
+
+    /// The server has said something of a lock.
+    fn lock_moved(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        handle: Handle,
+        progress: Progress,
+        lvb: Option<OstLvb>,
+    ) {
+        match progress {
+            Progress::Granted => self.wake(turn, handle, Ok(Granted { lvb })),
+            Progress::Waiting => self.flock_waits(turn, import, handle),
+            Progress::None => {
+                let error = malformed("the answer to an enqueue has no lock");
+                self.wake(turn, handle, Err(error));
+            }
+            Progress::Unchanged => {}
+        }
+    }
+
+    /// Calls what waits for a lock.
+    fn wake(&mut self, turn: &mut Turn<'_>, handle: Handle, outcome: Outcome<Granted>) {
+        if let Some((_, done)) = self.locks.waiters.remove(&handle) {
+            done(self, turn, outcome);
+        }
+    }
+
+    /// Answers a callback of a server, and does what follows from it.
+    pub(super) fn answer_callback(&mut self, turn: &mut Turn<'_>, request: &Incoming) {
+        let import = request.import;
+        let message = Message::parse(&request.message).ok();
+        let parsed = message.and_then(|message| Request::parse(&message, &request.body).ok());
+        let namespace = self.locks.at(import);
+        let (status, completed) = match &parsed {
+            Some(Request::LdlmBlCallback(callback)) => (namespace.blocked(&callback.lock), None),
+            Some(Request::LdlmGlCallback(callback)) => (namespace.glimpsed(&callback.lock), None),
+            Some(Request::LdlmCpCallback(callback)) => {
+                let completed = namespace.completed(&callback.lock);
+                let status = if completed == Completed::Unknown { -errno::EINVAL } else { 0 };
+                (status, Some((completed, callback.lvb.object())))
+            }
+            _ => (-errno::EINVAL, None),
+        };
+        let mut body = PtlrpcBody::reply(request.body.opcode);
+        body.status = status;
+        body.service_time = 1;
+        let mut message = Vec::new();
+        ReplyBuffers::Bare.encode(&Header::default(), &body, &mut message);
+        self.rpc.reply(turn, request, &message);
+        match completed {
+            Some((Completed::Granted(handle), lvb)) => {
+                self.wake(turn, handle, Ok(Granted { lvb }));
+            }
+            Some((Completed::Failed { handle, deadlock: true }, _)) => {
+                self.wake(turn, handle, Err(ClientError::Errno(errno::EDEADLK)));
+            }
+            Some((Completed::Failed { handle, deadlock: false }, _)) => {
+                self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Canceled)));
+            }
+            Some((Completed::Unchanged | Completed::Unknown, _)) | None => {}
+        }
+    }
+
+    /// A server has evicted this client: all its locks there are void.
+    pub(super) fn locks_evicted(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        self.locks.replays.remove(&import);
+        for handle in self.locks.at(import).clear() {
+            self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Evicted)));
+        }
+    }
+
+    /// The client is unmounted: what waits for a lock does not get it.
+    pub(super) fn close_locks(&mut self, turn: &mut Turn<'_>) {
+        for handle in self.locks.waiters.keys().copied().collect::<Vec<_>>() {
+            self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Closed)));
+        }
+    }
+
+    /// A server has restarted: it gets its locks again [LOCK-17].
+    pub(super) fn replay_locks(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        self.locks.rounds += 1;
+        let (round, pending) = (self.locks.rounds, self.locks.at(import).replays().into());
+        self.locks.replays.insert(import, Replays { round, pending, under_way: 0 });
+        self.replay_more(turn, import);
+    }
+
+    fn replay_more(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        while let Some(replays) = self.locks.replays.get_mut(&import) {
+            if replays.under_way >= REPLAYS_MAX {
+                return;
+            }
+            let Some(lock) = replays.pending.pop_front() else { break };
+            replays.under_way += 1;
+            let round = replays.round;
+            self.replay_lock(turn, import, round, &lock);
+        }
+        if self.locks.replays.get(&import).is_some_and(|replays| replays.under_way == 0) {
+            self.locks.replays.remove(&import);
+            self.rpc.with(turn, import, |import, now, xids| import.locks_replayed(now, xids));
+        }
+    }
+
+    fn replay_lock(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        round: u64,
+        lock: &LockReplay,
+    ) {
+        let (handle, handles) = (lock.handle, [lock.handle]);
+        let lock = LdlmRequest {
+            flags: lock.flags,
+            count: 0,
+            desc: lock.desc,
+            handles: handles.as_slice().into(),
+        };
+        let request = Request::Enqueue(dlm::Lock { lock });
+        self.call_replay(turn, import, request, move |client, turn, answer| {
+            let replays = client.locks.replays.get_mut(&import);
+            let Some(replays) = replays.filter(|replays| replays.round == round) else { return };
+            replays.under_way -= 1;
+            match answer {
+                // The connection is lost: the next one begins anew.
+                Err(ClientError::Rpc(RpcError::Canceled | RpcError::Closed)) => {
+                    client.locks.replays.remove(&import);
+                    return;
+                }
+                Err(error) => client.lock_lost(turn, import, handle, error),
+                Ok(answer) => match enqueued(&answer) {
+                    Ok((reply, lvb)) => {
+                        let progress = client.locks.at(import).replayed(handle, &reply);
+                        client.lock_moved(turn, import, handle, progress, lvb);
+                    }
+                    Err(error) => client.lock_lost(turn, import, handle, error),
+                },
+            }
+            client.replay_more(turn, import);
+        });
+    }
+
+    /// A server did not take a lock again.
+    fn lock_lost(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        handle: Handle,
+        error: ClientError,
+    ) {
+        self.locks.at(import).remove(handle);
+        self.wake(turn, handle, Err(error));
+    }
+}
+
+/// The answer to an enqueue without an intent: the lock, and the value of an object's lock.
+fn enqueued(answer: &Answer) -> Outcome<(LdlmReply, Option<OstLvb>)> {
+    let reply = reply_of!(&answer.reply, Enqueue)?;
+    match answer.reply.status {
+        0 => Ok((reply.reply, reply.lvb.and_then(|lvb| lvb.object()))),
+        ELDLM::LOCK_WOULDBLOCK => Err(ClientError::Errno(errno::EAGAIN)),
+        _ => Err(malformed("an enqueue without an intent was not executed")),
+    }
+}
