@@ -5,11 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use fuser::{
-    Errno, FileHandle, FopenFlags, INodeNo, OpenFlags, ReplyCreate, ReplyData, ReplyEmpty,
-    ReplyOpen, ReplyWrite, Request, WriteFlags,
+    Errno, FileHandle, FopenFlags, INodeNo, LockOwner, OpenFlags, ReplyCreate, ReplyData,
+    ReplyEmpty, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 use lustrine_client::{
-    Attr, Caller, Changes, Client, FileLayout, OpenArgs, OpenFile, Outcome, TargetKey, Written,
+    Appended, Attr, Caller, Changes, Client, FileLayout, OpenArgs, OpenFile, Outcome, TargetKey,
+    Written,
 };
 use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
@@ -168,12 +169,22 @@ impl Server {
         self.shared.post_with_data(bytes, targets, Box::new(job));
     }
 
-    pub(crate) fn close_file(&self, handle: FileHandle, reply: ReplyEmpty) {
+    /// Closes a file. The owner is that of a lock of flock(2), which ends with it.
+    pub(crate) fn close_file(
+        &self,
+        handle: FileHandle,
+        owner: Option<LockOwner>,
+        reply: ReplyEmpty,
+    ) {
         let asked = Asked::new(&self.shared, reply);
         let removed = self.shared.remove_file(handle.0);
         let Some((asked, file)) = asked.with(removed) else { return };
         self.shared.post(move |client, turn| {
             let (caller, fid) = (file.caller, file.fid);
+            if let Some(LockOwner(owner)) = owner {
+                asked.shared.locks.forget(fid, owner);
+                client.unlock_all(turn, caller, fid, owner, Box::new(|_, _, _| {}));
+            }
             let (layout, written) = {
                 let state = file.state();
                 (state.layout.clone(), state.written)
@@ -222,18 +233,29 @@ impl Write {
     /// Finds out where it goes, and whether the file has objects there.
     fn start(self, client: &mut Client, turn: &mut Turn<'_>) {
         self.asked.shared.nodes().set_mtime(self.file.fid, None);
-        if !self.append {
-            return self.place(client, turn);
+        match self.append {
+            true => self.add(client, turn),
+            false => self.place(client, turn),
         }
-        let (caller, fid) = (self.file.caller, self.file.fid);
-        let then = move |client: &mut Client, turn: &mut Turn<'_>, attr: Outcome<Attr>| match attr {
-            Ok(attr) => {
-                let offset = attr.size.unwrap_or(0);
-                Write { offset, ..self }.place(client, turn);
+    }
+
+    /// Writes at the end of the file.
+    fn add(mut self, client: &mut Client, turn: &mut Turn<'_>) {
+        let (caller, layout) = (self.file.caller, self.file.state().layout.clone());
+        let file = (self.file.fid, self.file.state().open.attr.owner());
+        let data = std::mem::take(&mut self.data);
+        let len = data.len() as u64;
+        let now = client.wall(turn);
+        let then = move |_: &mut Client, _: &mut Turn<'_>, done: Outcome<Appended>| match done {
+            Ok(Appended { layout, .. }) => {
+                if let Some(layout) = layout {
+                    newer(&self.file, layout);
+                }
+                self.written(len, now);
             }
             Err(error) => self.end(errno(&error)),
         };
-        client.stat(turn, caller, fid, Box::new(then));
+        client.append(turn, caller, file, layout, data, Box::new(then));
     }
 
     /// Has the metadata server make objects if there are none.
@@ -265,17 +287,19 @@ impl Write {
         // The time that the write has at the object servers: the close repeats it.
         let now = client.wall(turn);
         let then = move |_: &mut Client, _: &mut Turn<'_>, done: Outcome<()>| match done {
-            Ok(()) => {
-                let mut state = self.file.state();
-                state.written = state.written.max(Some(now));
-                drop(state);
-                self.asked.written(len as u32);
-            }
+            Ok(()) => self.written(len, now),
             Err(error) => self.end(errno(&error)),
         };
         client.write(turn, caller, file, layout, (offset, &data), Box::new(then));
         // The node's memory has the data now, which the permit counts.
         drop((data, held));
+    }
+
+    fn written(self, len: u64, now: i64) {
+        let mut state = self.file.state();
+        state.written = state.written.max(Some(now));
+        drop(state);
+        self.asked.written(len as u32);
     }
 
     fn end(self, error: Errno) {

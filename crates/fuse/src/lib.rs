@@ -35,6 +35,8 @@ mod dirs;
 mod error;
 mod held;
 mod listings;
+mod lock_table;
+mod locks;
 mod nodes;
 mod options;
 mod reply;

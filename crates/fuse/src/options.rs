@@ -28,8 +28,10 @@ pub struct Options {
 /// What locks of flock(2) and fcntl(2) do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Locks {
-    /// They are known to the programs of this machine.
+    /// They hold between all machines: the metadata servers keep them.
     #[default]
+    Cluster,
+    /// They are known to the programs of this machine.
     Local,
     /// They are refused with `ENOSYS`.
     Refused,
@@ -92,11 +94,6 @@ const WITHOUT_EFFECT: &[&str] = &[
 
 /// Options that cannot be honoured, and why.
 const REFUSED: &[(&str, &str)] = &[
-    (
-        "flock",
-        "locks between machines are not implemented; use localflock, which locks between the \
-         programs of this machine, or noflock",
-    ),
     ("nochecksum", "checksums of data are always on"),
     ("noacl", "the servers decide about access control lists"),
     ("dirsync", "servers commit changes of directories within seconds; use fsync(2) on them"),
@@ -133,6 +130,7 @@ impl Options {
             "rw" => self.read_only = false,
             "user_xattr" => self.user_xattr = true,
             "nouser_xattr" => self.user_xattr = false,
+            "flock" => self.locks = Locks::Cluster,
             "localflock" => self.locks = Locks::Local,
             "noflock" => self.locks = Locks::Refused,
             "atime" | "relatime" | "nostrictatime" => self.atime = AtimeRule::Relative,
@@ -187,6 +185,13 @@ mod tests {
         assert!(options.read_only && !options.user_xattr && !options.suid && !options.dev);
         assert_eq!((options.locks, options.atime), (Locks::Refused, AtimeRule::Never));
         assert_eq!(applied("ro,rw,,noatime,relatime"), Ok(plain));
+        for (list, locks) in [
+            ("rw", Locks::Cluster),
+            ("localflock", Locks::Local),
+            ("localflock,flock", Locks::Cluster),
+        ] {
+            assert_eq!(applied(list).expect("all known").locks, locks, "{list}");
+        }
         let users = applied("users,exec").expect("all known");
         assert!(!users.suid && !users.dev && users.exec);
     }
@@ -194,7 +199,7 @@ mod tests {
     #[test]
     fn what_cannot_be_honoured_is_refused_with_the_reason() {
         let error = |list: &str| applied(list).expect_err("refused").to_string();
-        assert!(error("rw,flock").contains("`flock` cannot be honoured: locks between machines"));
+        assert!(error("rw,noacl").contains("`noacl` cannot be honoured: the servers decide"));
         assert!(error("remount,ro").contains("unmount the file system"));
         assert!(error("flocks").contains("`flocks` is not a mount option"));
         assert!(error("size=5").contains("`size=5` is not"));
@@ -210,6 +215,6 @@ mod tests {
         let mut options = Options::default();
         assert_eq!(options.apply("whatever,ro", true), Ok(()));
         assert!(options.read_only);
-        assert!(options.apply("flock", true).is_err());
+        assert!(options.apply("noacl", true).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fuser::{
     Errno, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    ReplyEmpty, ReplyEntry, ReplyLock, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
 };
 use lustrine_client::{Attr, Caller, Client, ClientError, Done, Space};
 use lustrine_lnet::service::Turn;
@@ -32,8 +32,8 @@ macro_rules! replies {
 }
 
 replies! {
-    ReplyAttr ReplyCreate ReplyData ReplyDirectory ReplyEmpty ReplyEntry ReplyOpen ReplyStatfs
-    ReplyWrite ReplyXattr
+    ReplyAttr ReplyCreate ReplyData ReplyDirectory ReplyEmpty ReplyEntry ReplyLock ReplyOpen
+    ReplyStatfs ReplyWrite ReplyXattr
 }
 
 /// An operation that the kernel waits for: it is answered exactly once. If it is dropped, the
@@ -155,6 +155,14 @@ impl Asked<ReplyWrite> {
     pub(crate) fn written(self, bytes: u32) {
         let (reply, _ticket) = self.into_reply();
         reply.written(bytes);
+    }
+}
+
+impl Asked<ReplyLock> {
+    /// Answers with a lock of another owner, by its first and last byte, its kind and its process.
+    pub(crate) fn locked(self, (start, end): (u64, u64), kind: i32, pid: u32) {
+        let (reply, _ticket) = self.into_reply();
+        reply.locked(start, end, kind, pid);
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    ReplyEmpty, ReplyEntry, ReplyLock, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
 use lustrine_client::{Attr, Caller, Changes, Client, Done, SetTime};
 use lustrine_fswire::fid::Fid;
@@ -72,8 +72,8 @@ impl Filesystem for Server {
             // An older kernel does without.
             let _ = config.add_capabilities(wanted);
         }
-        if self.locks == Locks::Refused {
-            // The kernel asks, and gets ENOSYS. Otherwise it keeps the locks by itself.
+        if self.locks != Locks::Local {
+            // The kernel asks; otherwise it keeps the locks by itself.
             let locks = InitFlags::FUSE_POSIX_LOCKS | InitFlags::FUSE_FLOCK_LOCKS;
             let _ = config.add_capabilities(locks);
         }
@@ -376,16 +376,59 @@ impl Filesystem for Server {
         _: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.close_file(handle, reply);
+        self.close_file(handle, owner, reply);
     }
 
     // What is written is at the servers when the write is answered.
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
+    fn flush(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        match self.locks {
+            Locks::Cluster => self.end_locks(handle, owner, reply),
+            // The kernel does not ask again.
+            Locks::Local | Locks::Refused => reply.error(Errno::ENOSYS),
+        }
+    }
+
+    fn getlk(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        reply: ReplyLock,
+    ) {
+        self.test_lock(handle, owner, (start, end), (kind, pid), reply);
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        sleep: bool,
+        reply: ReplyEmpty,
+    ) {
+        let who = (handle, request.pid());
+        self.set_lock(who, owner, (start, end), (kind, pid), sleep, reply);
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {

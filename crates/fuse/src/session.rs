@@ -114,6 +114,8 @@ impl Mount {
             Some(session) => session.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))),
             None => Ok(()),
         };
+        // What waits for a lock would wait on.
+        self.shared.give_up_locks(|_| true);
         self.shared.wait_until_idle(END_TIMEOUT);
         self.shared.files().disconnect().map_err(MountError::Servers)?;
         ended.map_err(MountError::Session)

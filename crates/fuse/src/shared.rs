@@ -16,6 +16,7 @@ use crate::atime::AtimeRule;
 use crate::budget::{Budget, Charge};
 use crate::held::Room;
 use crate::listings::{Listings, Part};
+use crate::lock_table::LockTable;
 use crate::nodes::{Node, Nodes};
 use crate::requester::Requester;
 
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     /// Room for the data of requests that wait.
     pub(crate) held: Arc<Room>,
     listings: Mutex<Listings>,
+    /// Locks that programs have and wait for.
+    pub(crate) locks: LockTable,
     under_way: Mutex<usize>,
     ended: Condvar,
     /// The connection with the kernel, once the file system is mounted.
@@ -173,6 +176,7 @@ impl Shared {
             data: Mutex::default(),
             held: Room::new(),
             listings: Mutex::default(),
+            locks: LockTable::default(),
             under_way: Mutex::new(0),
             ended: Condvar::new(),
             device: OnceLock::new(),

@@ -1,0 +1,151 @@
+//! The locks that processes have and wait for, and what ends their waiting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lustrine_client::FlockKey;
+use lustrine_fswire::fid::Fid;
+
+/// Most locks that processes wait for: they are operations under way, and an unlock has to find
+/// room among those.
+const WAITS_MAX: usize = 1024;
+
+/// The locks that processes have and wait for.
+#[derive(Default)]
+pub(crate) struct LockTable {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Owners of locks of fcntl(2), by file. Each close of the file ends them.
+    owners: BTreeSet<(Fid, u64)>,
+    last: u64,
+    waits: BTreeMap<u64, Wait>,
+    /// Whether a thread looks after those that wait.
+    watched: bool,
+}
+
+/// A process that waits for a lock.
+struct Wait {
+    pid: u32,
+    /// None until it is asked for.
+    key: Option<FlockKey>,
+    given_up: bool,
+}
+
+impl LockTable {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An owner has locks on a file, or may get one.
+    pub(crate) fn note(&self, fid: Fid, owner: u64) {
+        self.state().owners.insert((fid, owner));
+    }
+
+    /// An owner has no lock on a file any more. Whether it had some.
+    pub(crate) fn forget(&self, fid: Fid, owner: u64) -> bool {
+        self.state().owners.remove(&(fid, owner))
+    }
+
+    /// Nothing looks after those that wait.
+    pub(crate) fn unwatched(&self) {
+        self.state().watched = false;
+    }
+
+    /// A process is going to wait for a lock. Its number; none if too many wait.
+    pub(crate) fn begin(&self, pid: u32) -> Option<u64> {
+        let mut state = self.state();
+        if state.waits.len() >= WAITS_MAX {
+            return None;
+        }
+        state.last += 1;
+        let number = state.last;
+        state.waits.insert(number, Wait { pid, key: None, given_up: false });
+        Some(number)
+    }
+
+    /// It does not wait any more.
+    pub(crate) fn end(&self, number: u64) {
+        self.state().waits.remove(&number);
+    }
+
+    /// The lock is asked for, unless it is over already. Whether somebody has to look after it now.
+    pub(crate) fn asked(&self, number: u64, key: FlockKey) -> bool {
+        let mut state = self.state();
+        match state.waits.get_mut(&number) {
+            Some(wait) => wait.key = Some(key),
+            None => return false,
+        }
+        !core::mem::replace(&mut state.watched, true)
+    }
+
+    /// The locks whose processes are not to wait any longer. None if nothing waits, and then no one
+    /// looks after it any more.
+    pub(crate) fn to_give_up(&self, stops: impl Fn(u32) -> bool) -> Option<Vec<FlockKey>> {
+        let mut state = self.state();
+        if state.waits.is_empty() {
+            state.watched = false;
+            return None;
+        }
+        let mut keys = Vec::new();
+        for wait in state.waits.values_mut().filter(|wait| !wait.given_up) {
+            if let Some(key) = wait.key.filter(|_| stops(wait.pid)) {
+                wait.given_up = true;
+                keys.push(key);
+            }
+        }
+        Some(keys)
+    }
+}
+
+/// Whether a signal waits for a thread to return from the kernel.
+pub(crate) fn has_signal(thread: u32) -> bool {
+    let status = fs::read(format!("/proc/{thread}/status"));
+    status.is_ok_and(|status| is_signalled(&String::from_utf8_lossy(&status)))
+}
+
+/// The same, of its `/proc/PID/status`. A signal for a whole process counts only if it has one
+/// thread: with several, another one may be the one that gets it. What ends a process is a signal
+/// for each of its threads.
+fn is_signalled(status: &str) -> bool {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let set = |name: &str| field(name).and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    let alone = field("Threads:").is_some_and(|threads| threads.trim() == "1");
+    let own = set("SigPnd:").unwrap_or(0);
+    let shared = set("ShdPnd:").filter(|_| alone).unwrap_or(0);
+    (own | shared) & !set("SigBlk:").unwrap_or(0) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_is_not_blocked_ends_the_wait() {
+        let status = |threads: u32, own: u64, shared: u64, blocked: u64| {
+            let sets = format!("SigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n");
+            is_signalled(&format!("Name:\tx\nThreads:\t{threads}\n{sets}SigBlk:\t{blocked:016x}\n"))
+        };
+        assert!(!status(1, 0, 0, 0));
+        assert!(status(1, 2, 0, 0) && status(1, 0, 2, 0) && status(8, 0x100, 0, 0));
+        assert!(!status(1, 2, 2, 2) && status(1, 2, 4, 2));
+        // It may be for another thread.
+        assert!(!status(2, 0, 2, 0));
+        assert!(!is_signalled(""));
+    }
+
+    #[test]
+    fn so_many_wait_and_no_more() {
+        let table = LockTable::default();
+        assert_eq!(table.to_give_up(|_| true), None);
+        let numbers: Vec<u64> = (0..WAITS_MAX).filter_map(|_| table.begin(1)).collect();
+        assert_eq!((numbers.len(), table.begin(1)), (WAITS_MAX, None));
+        // Those that are not asked for yet have nothing to give up.
+        assert_eq!(table.to_give_up(|_| true), Some(Vec::new()));
+        numbers.iter().for_each(|number| table.end(*number));
+        assert_eq!(table.to_give_up(|_| true), None);
+    }
+}

@@ -1,0 +1,158 @@
+//! Locks of flock(2) and fcntl(2), which the metadata servers keep for all machines.
+
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use fuser::{Errno, FileHandle, LockOwner, ReplyEmpty, ReplyLock};
+use lustrine_client::{Client, FlockArgs, FlockMode};
+use lustrine_lnet::service::Turn;
+
+use crate::convert::errno;
+use crate::lock_table::has_signal;
+use crate::options::Locks;
+use crate::reply::Asked;
+use crate::server::Server;
+use crate::shared::{OpenedFile, Shared};
+
+/// How often processes that wait for a lock are looked at for a signal.
+const SIGNALS_INTERVAL: Duration = Duration::from_millis(100);
+
+// Linux has them as numbers in fcntl.h.
+const F_RDLCK: i32 = 0;
+const F_WRLCK: i32 = 1;
+const F_UNLCK: i32 = 2;
+
+impl Shared {
+    /// Gives up the locks whose processes are not to wait any longer. Whether others wait.
+    pub(crate) fn give_up_locks(&self, stops: impl Fn(u32) -> bool) -> bool {
+        let Some(keys) = self.locks.to_give_up(stops) else { return false };
+        if !keys.is_empty() {
+            self.post(move |client, turn| {
+                for key in keys {
+                    client.give_up_flock(turn, key);
+                }
+            });
+        }
+        true
+    }
+
+    /// Looks after processes that wait for locks, until none does: fuser 0.18 answers the kernel
+    /// that it cannot interrupt requests, so signals have to be looked for.
+    fn watch_locks(self: &Arc<Shared>) {
+        let shared: Weak<Shared> = Arc::downgrade(self);
+        let watch = move || {
+            while let Some(shared) = shared.upgrade() {
+                if !shared.give_up_locks(has_signal) {
+                    return;
+                }
+                drop(shared);
+                thread::sleep(SIGNALS_INTERVAL);
+            }
+        };
+        let started = thread::Builder::new().name("fuse-locks".to_owned()).spawn(watch);
+        if started.is_err() {
+            // They wait, and cannot be interrupted; the next one tries again.
+            self.locks.unwatched();
+        }
+    }
+}
+
+impl Server {
+    /// What stands in the way of a lock.
+    pub(crate) fn test_lock(
+        &self,
+        handle: FileHandle,
+        owner: LockOwner,
+        range: (u64, u64),
+        (kind, pid): (i32, u32),
+        reply: ReplyLock,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let found = self.lock_args(handle, owner, range, (kind, pid));
+        let Some((asked, (file, args))) = asked.with(found) else { return };
+        self.shared.post(move |client, turn| {
+            let done = asked.done(move |asked, _, _, holder: Option<FlockArgs>| match holder {
+                Some(held) => {
+                    let kind = if held.mode == FlockMode::Read { F_RDLCK } else { F_WRLCK };
+                    asked.locked((held.start, held.end), kind, held.pid);
+                }
+                None => asked.locked(range, F_UNLCK, 0),
+            });
+            client.test_flock(turn, file.caller, file.fid, args, done);
+        });
+    }
+
+    /// Takes a lock, or gives one up.
+    pub(crate) fn set_lock(
+        &self,
+        (handle, thread): (FileHandle, u32),
+        owner: LockOwner,
+        range: (u64, u64),
+        (kind, pid): (i32, u32),
+        wait: bool,
+        reply: ReplyEmpty,
+    ) {
+        let asked = Asked::new(&self.shared, reply);
+        let found = self.lock_args(handle, owner, range, (kind, pid));
+        let Some((asked, (file, args))) = asked.with(found) else { return };
+        if args.mode != FlockMode::Unlock {
+            self.shared.locks.note(file.fid, args.owner);
+        }
+        let waits = wait && args.mode != FlockMode::Unlock;
+        let number = if waits { self.shared.locks.begin(thread) } else { None };
+        if waits && number.is_none() {
+            return asked.fail(Errno::ENOLCK);
+        }
+        let shared = Arc::clone(&self.shared);
+        self.shared.post(move |client, turn| {
+            let table = Arc::clone(&shared);
+            let done = move |_: &mut Client, _: &mut Turn<'_>, outcome| {
+                if let Some(number) = number {
+                    table.locks.end(number);
+                }
+                match outcome {
+                    Ok(()) => asked.ok(),
+                    Err(error) => asked.fail(errno(&error)),
+                }
+            };
+            let key = client.flock(turn, file.caller, file.fid, args, wait, Box::new(done));
+            if number.is_some_and(|number| shared.locks.asked(number, key)) {
+                shared.watch_locks();
+            }
+        });
+    }
+
+    /// A process closes a file: its locks of fcntl(2) on the file end, also those that it has taken
+    /// through another descriptor.
+    pub(crate) fn end_locks(&self, handle: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+        let owned = self.shared.file(handle.0).ok().filter(|file| {
+            self.locks == Locks::Cluster && self.shared.locks.forget(file.fid, owner.0)
+        });
+        let Some(file) = owned else { return reply.ok() };
+        let asked = Asked::new(&self.shared, reply);
+        self.shared.post(move |client, turn| {
+            client.unlock_all(turn, file.caller, file.fid, owner.0, asked.finish());
+        });
+    }
+
+    fn lock_args(
+        &self,
+        handle: FileHandle,
+        owner: LockOwner,
+        (start, end): (u64, u64),
+        (kind, pid): (i32, u32),
+    ) -> Result<(Arc<OpenedFile>, FlockArgs), Errno> {
+        if self.locks != Locks::Cluster {
+            return Err(Errno::ENOSYS);
+        }
+        let mode = match kind {
+            F_RDLCK => FlockMode::Read,
+            F_WRLCK => FlockMode::Write,
+            F_UNLCK => FlockMode::Unlock,
+            _ => return Err(Errno::EINVAL),
+        };
+        let file = self.shared.file(handle.0)?;
+        Ok((file, FlockArgs { mode, start, end, owner: owner.0, pid }))
+    }
+}
