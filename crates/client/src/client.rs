@@ -2,6 +2,7 @@
 
 mod append;
 mod attributes;
+mod cache;
 mod caller;
 mod changes;
 mod data;
@@ -46,6 +47,8 @@ use crate::offers;
 
 pub use append::Appended;
 pub use attributes::{Changes, SetTime};
+use cache::Cache;
+pub use cache::{CacheCounts, CacheTunables};
 pub use caller::Caller;
 use data::{Io, IoKey};
 use flocks::AskedFlock;
@@ -83,6 +86,8 @@ pub struct ClientArgs {
     pub wall_nanos: u32,
     /// The settings of all imports.
     pub imports: ImportTunables,
+    /// How much it keeps of the data of files.
+    pub cache: CacheTunables,
 }
 
 /// What an operation calls when it is over, exactly once.
@@ -168,7 +173,8 @@ impl<'a> CallArgs<'a> {
 /// Room for the reply to a change, which may have a layout.
 const CHANGE_REPLY_LEN: u32 = 4096;
 
-/// A Lustre client that caches nothing: each operation asks the servers, under their locks.
+/// A Lustre client. Names and attributes are asked for each time. Data of files are kept under
+/// locks if the settings say so; otherwise each operation asks the servers, under their locks.
 ///
 /// It is a [`Service`]. Operations are started by methods that take what to call when they are
 /// over. Nothing waits: a partition hands events to the client, and those call what goes on.
@@ -191,6 +197,8 @@ pub struct Client {
     handles: u64,
     /// The locks at all targets.
     locks: Locks,
+    /// Data of files, under locks.
+    cache: Cache,
     /// Flocks that are asked for, by their handles.
     flocks: BTreeMap<Handle, AskedFlock>,
     /// What waits for all imports to be closed.
@@ -230,6 +238,7 @@ impl Client {
             next_call: 0,
             handles: args.seed,
             locks: Locks::default(),
+            cache: Cache::new(args.cache),
             flocks: BTreeMap::new(),
             closing: None,
             watch: None,
@@ -269,7 +278,8 @@ impl Client {
         &self.config
     }
 
-    /// Disconnects from all targets. Operations that are under way fail.
+    /// Disconnects from all targets. Operations that are under way fail. What the servers do not
+    /// have of what was written is lost; see [`Client::flush_all`].
     pub fn unmount(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
         self.unmounted = true;
         self.closing = Some(done);
@@ -313,7 +323,7 @@ impl Client {
             client_uuid: uuid.clone(),
             client_handle: self.next_handle().0,
             peers: nids.iter().map(|nid| ProcessId::lustre(*nid)).collect(),
-            offer: offers::of(kind),
+            offer: offers::of(kind, self.cache.is_on()),
         };
         let key = self.rpc.add_import(args, self.args.imports);
         self.rpc.connect(turn, key);
@@ -478,7 +488,7 @@ impl Client {
                 // Open files are released by the import.
                 RpcEvent::Evicted(import) => self.locks_evicted(turn, import),
                 RpcEvent::ReplayLocks(import) => self.replay_locks(turn, import),
-                RpcEvent::State { to, .. } => self.state_changed(to),
+                RpcEvent::State { import, to, .. } => self.state_changed(turn, import, to),
                 RpcEvent::Request(request) => self.answer_callback(turn, &request),
             }
         }
@@ -534,11 +544,12 @@ impl Service for Client {
 
     fn drive(&mut self, turn: &mut Turn<'_>) {
         self.rpc.drive(turn);
+        self.drive_cache(turn);
         self.settle(turn);
     }
 
     fn next_deadline(&self) -> Time {
-        self.rpc.next_deadline()
+        self.rpc.next_deadline().min(self.cache_deadline())
     }
 
     fn on_stray(&mut self, turn: &mut Turn<'_>, stray: &Stray) -> bool {

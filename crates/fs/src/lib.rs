@@ -32,7 +32,7 @@ mod walk;
 pub use error::FsError;
 pub use file::{File, WRITE_AHEAD};
 pub use identity::{IdMaps, unique_name};
-pub use lustrine_client::{Attr, Changes, DirEntry, SetTime, Space};
+pub use lustrine_client::{Attr, CacheTunables, Changes, DirEntry, SetTime, Space};
 pub use lustrine_fswire::fid::Fid;
 pub use lustrine_ptlrpc::ImportView;
 pub use mount::{FileSystem, MountOptions};

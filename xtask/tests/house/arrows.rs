@@ -112,6 +112,7 @@ const PURE_OUTSIDE: &[&str] = &[
     "hdrhistogram",
     "httparse",
     "prometheus-client",
+    "rangemap",
     "serde",
     "serde_json",
     "simd-adler32",
