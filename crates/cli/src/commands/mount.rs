@@ -39,7 +39,7 @@ pub(crate) struct MountArgs {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// Mount options, separated by commas: ro, noatime, nouser_xattr, localflock, noflock,
+    /// Mount options, separated by commas: ro, noatime, sync, cache=SIZE, localflock,
     /// allow_other, default_permissions and others (docs/mount.md); may be repeated
     #[arg(short, long = "options", value_name = "OPTIONS", allow_hyphen_values = true)]
     options: Vec<String>,
