@@ -13,6 +13,7 @@
 mod attr;
 mod client;
 pub mod config;
+mod dir_layout;
 mod error;
 mod fids;
 mod layout;

@@ -5,6 +5,7 @@ mod attributes;
 mod flocks;
 mod names;
 mod retire;
+mod striped;
 mod targets;
 mod xattr;
 
