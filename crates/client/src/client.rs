@@ -13,6 +13,7 @@ mod mount;
 mod objects;
 mod open;
 mod sizes;
+mod striped;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,7 @@ use locks::Locks;
 pub use metadata::READDIR_LEN;
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
+use striped::Dirs;
 pub use targets::TargetKey;
 use targets::Watch;
 
@@ -186,6 +188,8 @@ pub struct Client {
     mdts: BTreeMap<u32, ImportKey>,
     osts: BTreeMap<u32, ImportKey>,
     fids: Fids,
+    /// The striped directories that were seen.
+    dirs: Dirs,
     /// Open files, by the calls that opened them, until they are closed and committed.
     opens: BTreeMap<u64, Open>,
     /// Operations on several objects.
@@ -231,6 +235,7 @@ impl Client {
             mdts: BTreeMap::new(),
             osts: BTreeMap::new(),
             fids: Fids::default(),
+            dirs: Dirs::default(),
             opens: BTreeMap::new(),
             ios: SlotMap::with_key(),
             started: Time::ZERO,

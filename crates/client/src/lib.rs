@@ -14,6 +14,7 @@
 mod attr;
 mod client;
 pub mod config;
+mod dir_layout;
 mod error;
 mod fids;
 mod layout;

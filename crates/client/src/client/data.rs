@@ -23,7 +23,7 @@ use super::cache::{ObjectBytes, ObjectKey, Writer};
 use super::open::intent_lock;
 use super::sizes::DataAttr;
 use super::{CallArgs, Caller, Client, Data, Done};
-use crate::attr::FileOwner;
+use crate::attr::{Attr, DirPage, FileOwner};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::{FileLayout, Piece};
 use crate::offers;
@@ -45,6 +45,8 @@ pub(super) enum Work {
     Read { offset: u64, data: Vec<u8>, present: u64, done: Done<ReadData> },
     Change { done: Done<()> },
     Size { found: DataAttr, done: Done<DataAttr> },
+    Pages { parts: Vec<(usize, DirPage)>, done: Done<Vec<(usize, DirPage)>> },
+    Attrs { found: Vec<Attr>, done: Done<Vec<Attr>> },
 }
 
 /// What was read of a file.
@@ -468,6 +470,8 @@ impl Client {
             }
             Work::Change { done } => done(self, turn, failed),
             Work::Size { found, done } => done(self, turn, failed.map(|()| found)),
+            Work::Pages { parts, done } => done(self, turn, failed.map(|()| parts)),
+            Work::Attrs { found, done } => done(self, turn, failed.map(|()| found)),
         }
     }
 

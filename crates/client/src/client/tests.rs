@@ -6,6 +6,7 @@ mod cache;
 mod flocks;
 mod names;
 mod retire;
+mod striped;
 mod targets;
 mod xattr;
 
