@@ -90,7 +90,7 @@ pub(crate) struct SelftestArgs {
     port: Option<u16>,
 
     /// Take over an existing session of another console on the node. A Lustrine node permits this
-    /// only to consoles that it trusts (docs/lst.md)
+    /// only to the consoles that its setting `selftest_consoles` lists (docs/lst.md)
     #[arg(long)]
     force: bool,
 
