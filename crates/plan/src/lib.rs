@@ -44,7 +44,7 @@ pub use model::{Dimension, Group, Members, Plan, Size, Spread, Step, Test, TestK
 pub use outline::{count, duration, outline};
 pub use page::{page, page_of_runs};
 pub use points::{Flow, Nodes, Point, TooManyPoints, points};
-pub use provenance::{Changed, Machine, NetDevice, NodeSettings, Provenance};
+pub use provenance::{ChangedTunable, Machine, NetDevice, NodeSettings, Provenance};
 pub use results::{
     ClientResult, End, ErrorCount, Latency, NodeCounters, OpCounts, PointResult, Results, Row,
 };
