@@ -37,7 +37,7 @@ mod table;
 pub use compare::{Compared, Comparison, Verdict, compare};
 pub use csv::csv;
 pub use host_list::{HostListError, host_list};
-pub use limits::{Checked, Limit};
+pub use limits::{Limit, LimitResult};
 pub use lines::Range;
 pub use lustrine_document::Problems;
 pub use model::{Dimension, Group, Members, Plan, Size, Spread, Step, Test, TestKind};

@@ -31,7 +31,7 @@ pub struct Limit {
 
 /// Whether results meet a limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Checked {
+pub struct LimitResult {
     /// The limit, as it was given.
     pub limit: String,
     /// The name of the results.
@@ -157,9 +157,9 @@ impl Limit {
     }
 
     /// Whether results meet it. A run that did not complete fails every limit.
-    pub fn check(&self, name: &str, results: &Results) -> Checked {
+    pub fn check(&self, name: &str, results: &Results) -> LimitResult {
         let text = &self.text;
-        let mut checked = Checked {
+        let mut checked = LimitResult {
             limit: text.clone(),
             results: name.to_owned(),
             met: false,
