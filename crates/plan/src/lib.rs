@@ -34,7 +34,7 @@ mod run;
 mod start;
 mod table;
 
-pub use compare::{Compared, Comparison, Verdict, compare};
+pub use compare::{ComparedValue, Comparison, Verdict, compare};
 pub use csv::csv;
 pub use host_list::{HostListError, host_list};
 pub use limits::{Limit, LimitResult};
