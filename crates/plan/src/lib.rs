@@ -50,7 +50,7 @@ pub use results::{
 };
 pub use run::{Env, PlanProgress, RunError, Stage, UnexpectedAnswer, run};
 pub use start::{
-    HOST, Missing, MissingHost, Start, StartMethod, StartMethodError, Started, StartedHost,
+    HOST, MissingHost, OnMissingHost, Start, StartMethod, StartMethodError, Started, StartedHost,
     missing_lines, printable,
 };
 pub use table::table;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, ValueEnum};
-use lustrine_plan::{Members, Missing, Plan, Start, StartMethod, host_list};
+use lustrine_plan::{Members, OnMissingHost, Plan, Start, StartMethod, host_list};
 
 use crate::output::Failure;
 
@@ -53,7 +53,7 @@ pub(crate) struct StartArgs {
     missing: Option<MissingWord>,
 }
 
-/// [`Missing`] by name.
+/// [`OnMissingHost`] by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum MissingWord {
     /// Nothing is measured
@@ -100,8 +100,8 @@ pub(crate) fn merged(plan: &Plan, args: &StartArgs) -> Result<Option<Start>, Fai
     start.exclude.extend(args.exclude.iter().cloned());
     start.program = args.program.clone().or(start.program);
     start.missing = match args.missing {
-        Some(MissingWord::Stop) => Missing::Stop,
-        Some(MissingWord::Continue) => Missing::Continue,
+        Some(MissingWord::Stop) => OnMissingHost::Stop,
+        Some(MissingWord::Continue) => OnMissingHost::Continue,
         None => start.missing,
     };
     Ok(Some(start))
