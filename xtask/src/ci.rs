@@ -6,7 +6,7 @@ mod tally;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::fuzz::{self, FuzzArgs};
@@ -15,8 +15,11 @@ use crate::process;
 use crate::repository::cargo;
 use tally::Tally;
 
-/// The time limit of a step, and of the whole.
+/// The time limit of one program that a step runs.
 const STEP_MAX: Duration = Duration::from_secs(20 * 60);
+
+/// The time limit of the whole in minutes: runs from nothing on 2 cores took 17 to 21.
+const WHOLE_MAX: u64 = 25;
 
 /// The ordinary tests run the seeds below this one.
 const SEEDS_BEGIN: u64 = 40;
@@ -35,6 +38,10 @@ pub(crate) struct CiArgs {
     /// Random worlds to simulate beyond those of the ordinary tests
     #[arg(long, default_value_t = 200)]
     worlds: u64,
+
+    /// Time limit of the whole in minutes: what runs then is ended, and the checks have failed
+    #[arg(long, default_value_t = WHOLE_MAX, value_name = "MINUTES")]
+    limit: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -65,13 +72,18 @@ struct Verdict {
 
 pub(crate) fn run(args: &CiArgs) -> Result<()> {
     let begin = Instant::now();
+    let end = begin + Duration::from_secs(args.limit * 60);
+    process::end_by(end);
     let all = Step::value_variants().iter().copied();
     let chosen = all.filter(|step| args.only.is_empty() || args.only.contains(step));
     let mut verdicts = Vec::new();
     for step in chosen {
         println!("ci: {} ...", name(step));
         let begin = Instant::now();
-        let outcome = take(step, args);
+        let outcome = match begin < end {
+            true => take(step, args),
+            false => Err(anyhow!("not begun: the limit of {} min is over", args.limit)),
+        };
         verdicts.push(Verdict { step, time: begin.elapsed(), outcome });
         println!("{}\n", line(&verdicts[verdicts.len() - 1]));
     }
@@ -79,6 +91,11 @@ pub(crate) fn run(args: &CiArgs) -> Result<()> {
     verdicts.iter().for_each(|verdict| println!("{}", line(verdict)));
     let failed = verdicts.iter().filter(|verdict| verdict.outcome.is_err()).count();
     ensure!(failed == 0, "{failed} of {} steps failed", verdicts.len());
+    ensure!(
+        Instant::now() < end,
+        "all steps passed, but only after the limit of {} min",
+        args.limit
+    );
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,14 @@ use anyhow::{Context, Result, bail};
 
 /// The interval at which a child is polled.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// When all children end at the latest, whatever their own limits are.
+static END: OnceLock<Instant> = OnceLock::new();
+
+/// Sets the time at which all children of this process end at the latest; the first call counts.
+pub(crate) fn end_by(end: Instant) {
+    END.get_or_init(|| end);
+}
 
 /// A child that is killed when it is dropped.
 pub(crate) struct ChildGuard(Child);
@@ -35,14 +44,22 @@ impl ChildGuard {
         self.0.stdout.take()
     }
 
-    /// Waits for its end, at most until `limit` has passed.
+    /// Waits for its end, at most until `limit` has passed, or the time of [`end_by`] has come.
     pub(crate) fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
+        self.wait_within(limit, END.get().copied())
+    }
+
+    fn wait_within(&mut self, limit: Duration, end: Option<Instant>) -> Result<ExitStatus> {
         let deadline = Instant::now() + limit;
         loop {
             if let Some(status) = self.0.try_wait()? {
                 return Ok(status);
             }
-            if Instant::now() >= deadline {
+            let now = Instant::now();
+            if end.is_some_and(|end| now >= end) {
+                bail!("not finished when the time of the whole run was over");
+            }
+            if now >= deadline {
                 bail!("not finished after {} s", limit.as_secs());
             }
             thread::sleep(LOOK);
@@ -166,6 +183,17 @@ mod tests {
         let error = capture(&mut sh("exec sleep 60"), Duration::from_millis(100));
         assert!(error.is_err());
         assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn the_end_of_the_whole_comes_before_the_limit_of_a_program() {
+        let mut child = start(&mut sh("exec sleep 60")).expect("a shell");
+        let error = child.wait_within(Duration::from_secs(60), Some(Instant::now()));
+        assert!(error.expect_err("it runs").to_string().contains("the whole run was over"));
+        let limit = Duration::from_millis(10);
+        let later = Instant::now() + Duration::from_secs(60);
+        let error = child.wait_within(limit, Some(later));
+        assert!(error.expect_err("it runs").to_string().contains("not finished after"));
     }
 
     #[test]

@@ -338,10 +338,25 @@ pub(crate) const SERVICES_CONTROL: &str = "/run/lustrine/node.sock";
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ControlOptions {
     /// Control socket of the node [env: LUSTRINE_CONTROL] [default: the one that the file of
-    /// --config names; else /run/lustrine.sock for root (clients also try the service's,
+    /// --config names; otherwise /run/lustrine.sock for root (clients also try the service's,
     /// /run/lustrine/node.sock) and $XDG_RUNTIME_DIR/lustrine.sock for others]
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
+}
+
+/// Where the control socket of a running node is, for a command that reads no configuration file.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct RunningNodeOptions {
+    /// Control socket of the node [env: LUSTRINE_CONTROL] [default: /run/lustrine.sock for root,
+    /// or the service's, /run/lustrine/node.sock; $XDG_RUNTIME_DIR/lustrine.sock for others]
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+}
+
+impl From<&RunningNodeOptions> for ControlOptions {
+    fn from(options: &RunningNodeOptions) -> ControlOptions {
+        ControlOptions { control: options.control.clone() }
+    }
 }
 
 /// The path of a control socket, and its origin.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use lustrine_control::{Answer, NetInfo, NetRow, Request};
 use lustrine_partition::tunables::{TABLE, Tunables};
-use lustrine_plan::{Changed, Machine, NetDevice, NodeSettings};
+use lustrine_plan::{ChangedTunable, Machine, NetDevice, NodeSettings};
 use lustrine_wire::nid::Nid;
 
 use crate::access::{Link, UsedKind};
@@ -84,11 +84,11 @@ fn devices(info: &NetInfo) -> Vec<NetDevice> {
 
 /// Tunables that have other values than their defaults. Those that this release does not know, of
 /// a node of another one, have no known default and are left out.
-fn changed(values: &BTreeMap<String, i64>) -> BTreeMap<String, Changed> {
+fn changed(values: &BTreeMap<String, i64>) -> BTreeMap<String, ChangedTunable> {
     let defaults = Tunables::default();
     let rows = TABLE.iter().filter_map(|row| {
         let (value, default) = (*values.get(row.name)?, defaults.value(row.name)?);
-        (value != default).then(|| (row.name.to_owned(), Changed { value, default }))
+        (value != default).then(|| (row.name.to_owned(), ChangedTunable { value, default }))
     });
     rows.collect()
 }
@@ -208,7 +208,7 @@ mod tests {
         values.insert("of_another_release".to_owned(), 7);
         assert_eq!(changed(&values), BTreeMap::new());
         values.insert(row.name.to_owned(), row.default + 1);
-        let wanted = Changed { value: row.default + 1, default: row.default };
+        let wanted = ChangedTunable { value: row.default + 1, default: row.default };
         assert_eq!(changed(&values), [(row.name.to_owned(), wanted)].into());
     }
 }

@@ -17,7 +17,7 @@ use lustrine_wire::nid::Nid;
 use super::draft::Draft;
 use super::lnetctl;
 use super::nets::{PEER_BUFFER_CREDITS, PEER_TIMEOUT};
-use super::steps::{About, Refused, same};
+use super::steps::{ConfigPart, RefusedChange, same};
 use super::{NetConfig, NodeConfig, PeerConfig, Strictness};
 
 /// An interface of a file on this machine.
@@ -48,11 +48,11 @@ pub struct ImportPlan {
 
 impl ImportPlan {
     /// The message of a refusal, with its place in the file.
-    pub fn message(&self, refused: &Refused) -> String {
-        let at = match refused.about {
-            About::Tunable(name) => self.draft.tunable_at(name),
-            About::Lustrine(key) => self.draft.own_at(key),
-            About::Net(index) => {
+    pub fn message(&self, refused: &RefusedChange) -> String {
+        let at = match refused.part {
+            ConfigPart::Tunable(name) => self.draft.tunable_at(name),
+            ConfigPart::Lustrine(key) => self.draft.own_at(key),
+            ConfigPart::Net(index) => {
                 let from = self.from.get(index).copied().flatten();
                 from.and_then(|from| self.draft.nets_at.get(from))
             }
@@ -67,20 +67,20 @@ impl ImportPlan {
     }
 
     /// Leaves out what is refused: it keeps its value.
-    pub fn leave_out(&mut self, base: &NodeConfig, refused: &Refused) {
+    pub fn leave_out(&mut self, base: &NodeConfig, refused: &RefusedChange) {
         let config = &mut self.config;
-        match refused.about {
-            About::Tunable(name) => {
+        match refused.part {
+            ConfigPart::Tunable(name) => {
                 let value = base.tunables.value(name);
                 let set = value.map(|value| config.tunables.set(name, value));
                 debug_assert!(matches!(set, Some(Ok(()))), "{name} is a tunable");
             }
-            About::Lustrine("identity") => config.identity = base.identity,
-            About::Lustrine("accept") => config.accept = base.accept,
-            About::Lustrine("cpu_pattern") => config.cpu_pattern = base.cpu_pattern.clone(),
-            About::Lustrine("metrics") => config.metrics = base.metrics.clone(),
-            About::Lustrine(_) => config.control = base.control.clone(),
-            About::Net(index) => {
+            ConfigPart::Lustrine("identity") => config.identity = base.identity,
+            ConfigPart::Lustrine("accept") => config.accept = base.accept,
+            ConfigPart::Lustrine("cpu_pattern") => config.cpu_pattern = base.cpu_pattern.clone(),
+            ConfigPart::Lustrine("metrics") => config.metrics = base.metrics.clone(),
+            ConfigPart::Lustrine(_) => config.control = base.control.clone(),
+            ConfigPart::Net(index) => {
                 let net = &mut config.nets[index];
                 if let Some(old) = base.nets.iter().find(|old| same(old, net)) {
                     (net.port, net.credits) = (old.port, old.credits);

@@ -44,7 +44,7 @@ pub use parse_net::{ParseNetError, ParseNetReason};
 pub use problem::{FILE_MAX, Warning};
 pub use reference::tunables_page;
 pub use resolved::ResolvedNi;
-pub use steps::{About, Refused, Step, steps};
+pub use steps::{ConfigPart, RefusedChange, Step, steps};
 
 /// A node's configuration, before anything is looked up on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,8 +15,8 @@ const HEAD: &str = "\
 Every value this node can be tuned by, under the name LNet gave it where LNet has it. Set them in a
 [configuration file](configuration.md) under `lustrine: tunables:`, by either name. A value outside
 its range is refused; nothing is rounded or cut. `lnetctl set NAME VALUE` and
-`lnetctl import` change a node that runs where the column says so; all other values count when a
-node starts.
+`lnetctl import` change a node that runs where the column says so; all other values take effect
+when a node starts.
 
 | name | LNet's name | unit | default | range | while it runs | what it does |
 |---|---|---|---|---|---|---|

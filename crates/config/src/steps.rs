@@ -43,23 +43,23 @@ impl Step {
 
 /// A part of a change that is not possible while the node runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedChange {
     /// The part.
-    pub about: About,
+    pub part: ConfigPart,
     /// What it is, why it is not possible, and what to do instead.
     pub text: String,
 }
 
-impl Refused {
+impl RefusedChange {
     /// Whether it is an address of the node itself.
     pub fn is_own_address(&self) -> bool {
-        matches!(self.about, About::Lustrine("control" | "metrics"))
+        matches!(self.part, ConfigPart::Lustrine("control" | "metrics"))
     }
 }
 
 /// A part of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum ConfigPart {
     /// This tunable.
     Tunable(&'static str),
     /// By index in the new configuration.
@@ -73,7 +73,7 @@ pub enum About {
 ///
 /// # Errors
 /// Everything that is not possible while the node runs.
-pub fn steps(before: &NodeConfig, after: &NodeConfig) -> Result<Vec<Step>, Vec<Refused>> {
+pub fn steps(before: &NodeConfig, after: &NodeConfig) -> Result<Vec<Step>, Vec<RefusedChange>> {
     let mut refused = Vec::new();
     let mut steps = peers(before, after);
     let mut changed = Vec::new();
@@ -83,8 +83,8 @@ pub fn steps(before: &NodeConfig, after: &NodeConfig) -> Result<Vec<Step>, Vec<R
         match row.change {
             _ if old == new => {}
             Change::Live => changed.push((row.name, old, new)),
-            Change::Start => refused.push(Refused {
-                about: About::Tunable(row.name),
+            Change::Start => refused.push(RefusedChange {
+                part: ConfigPart::Tunable(row.name),
                 text: format!(
                     "{} is {old} and a running node cannot change it to {new}: {}",
                     row.name, INSTEAD
@@ -106,7 +106,7 @@ pub fn steps(before: &NodeConfig, after: &NodeConfig) -> Result<Vec<Step>, Vec<R
             let text = format!(
                 "{key} is {old:?} and a running node cannot change it to {new:?}: {INSTEAD}"
             );
-            refused.push(Refused { about: About::Lustrine(key), text });
+            refused.push(RefusedChange { part: ConfigPart::Lustrine(key), text });
         }
     }
     if before.selftest != after.selftest {
@@ -137,7 +137,7 @@ fn nets(
     before: &NodeConfig,
     after: &NodeConfig,
     steps: &mut Vec<Step>,
-    refused: &mut Vec<Refused>,
+    refused: &mut Vec<RefusedChange>,
 ) {
     for (index, old) in before.nets.iter().enumerate() {
         if !after.nets.iter().any(|new| same(old, new)) {
@@ -164,7 +164,7 @@ fn nets(
                     shown(was),
                     shown(is)
                 );
-                refused.push(Refused { about: About::Net(index), text });
+                refused.push(RefusedChange { part: ConfigPart::Net(index), text });
             }
         }
         if let Some(count) = new.conns_per_peer

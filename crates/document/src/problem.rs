@@ -61,7 +61,7 @@ impl Problem {
     pub fn missing(at: &Location, within: &str, key: &str, example: &str) -> Problem {
         Problem::new(
             at,
-            format!("{within} needs {key:?}; allowed: only with this key; for example {example}"),
+            format!("the required key {key:?} of {within} is missing; for example {example}"),
         )
     }
 

@@ -23,8 +23,8 @@ pub struct FsUrl {
 pub enum UrlError {
     /// It has neither form.
     #[error(
-        "`{0}` does not name a file of a Lustre file system, as lustre://10.0.0.9@tcp/lustre/path \
-         or 10.0.0.9@tcp:/lustre/path do"
+        "`{0}` does not name a file of a Lustre file system; expected a name such as \
+         lustre://10.0.0.9@tcp/lustre/path or 10.0.0.9@tcp:/lustre/path"
     )]
     BadForm(String),
     /// A NID is malformed.

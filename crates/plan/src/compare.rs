@@ -19,7 +19,7 @@ pub struct Comparison {
     /// In what the machines and versions differ, in words; also what one of them does not report.
     pub differs: Vec<String>,
     /// The values of lines that both have.
-    pub values: Vec<Compared>,
+    pub values: Vec<ComparedValue>,
     /// Lines that only the base has.
     pub only_in_base: Vec<String>,
     /// Lines that only the other one has.
@@ -30,7 +30,7 @@ pub struct Comparison {
 
 /// One value of one line in both runs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Compared {
+pub struct ComparedValue {
     /// The line, in words.
     pub line: String,
     metric: Metric,
@@ -95,7 +95,7 @@ pub fn compare(
         for metric in [Metric::rate_of(line.key.size), Metric::P50, Metric::P99] {
             let (Some(one), Some(two)) = (line.range(metric), same.range(metric)) else { continue };
             let change = (two.median - one.median) / one.median * 100.0;
-            values.push(Compared {
+            values.push(ComparedValue {
                 line: line.key.to_string(),
                 metric,
                 base: one,
@@ -237,7 +237,7 @@ impl Comparison {
     }
 }
 
-impl Compared {
+impl ComparedValue {
     /// Line, name of the value, base, other, change, verdict.
     fn cells(&self) -> [String; 6] {
         let change = self.change_percent.map_or("-".to_owned(), |change| format!("{change:+.1}%"));

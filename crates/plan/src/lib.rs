@@ -34,23 +34,23 @@ mod run;
 mod start;
 mod table;
 
-pub use compare::{Compared, Comparison, Verdict, compare};
+pub use compare::{ComparedValue, Comparison, Verdict, compare};
 pub use csv::csv;
 pub use host_list::{HostListError, host_list};
-pub use limits::{Checked, Limit};
+pub use limits::{Limit, LimitResult};
 pub use lines::Range;
 pub use lustrine_document::Problems;
 pub use model::{Dimension, Group, Members, Plan, Size, Spread, Step, Test, TestKind};
 pub use outline::{count, duration, outline};
 pub use page::{page, page_of_runs};
 pub use points::{Flow, Nodes, Point, TooManyPoints, points};
-pub use provenance::{Changed, Machine, NetDevice, NodeSettings, Provenance};
+pub use provenance::{ChangedTunable, Machine, NetDevice, NodeSettings, Provenance};
 pub use results::{
     ClientResult, End, ErrorCount, Latency, NodeCounters, OpCounts, PointResult, Results, Row,
 };
 pub use run::{Env, PlanProgress, RunError, Stage, UnexpectedAnswer, run};
 pub use start::{
-    HOST, Missing, MissingHost, Start, StartMethod, StartMethodError, Started, StartedHost,
+    HOST, MissingHost, OnMissingHost, Start, StartMethod, StartMethodError, Started, StartedHost,
     missing_lines, printable,
 };
 pub use table::table;

@@ -31,7 +31,7 @@ pub struct Limit {
 
 /// Whether results meet a limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Checked {
+pub struct LimitResult {
     /// The limit, as it was given.
     pub limit: String,
     /// The name of the results.
@@ -85,10 +85,10 @@ impl Limit {
     /// What is wrong, with a suggestion, in a text for people.
     pub fn parse(text: &str) -> Result<Limit, String> {
         let wrong = |what: String| {
-            format!("{text:?}: {what}; examples are 'read >= 9 GiB/s' and 'p99 <= 2 ms'")
+            format!("{text:?}: {what}; for example 'read >= 9 GiB/s' or 'p99 <= 2 ms'")
         };
         let Some(at) = text.find(['<', '>', '=']) else {
-            return Err(wrong("there is no >= or <=".to_owned()));
+            return Err(wrong("a limit needs >= or <=".to_owned()));
         };
         let (words, rest) = text.split_at(at);
         let (amount, sense) = if let Some(amount) = rest.strip_prefix(">=") {
@@ -96,7 +96,7 @@ impl Limit {
         } else if let Some(amount) = rest.strip_prefix("<=") {
             (amount, Sense::AtMost)
         } else {
-            return Err(wrong("a limit has >= or <=".to_owned()));
+            return Err(wrong("a limit needs >= or <=".to_owned()));
         };
         let mut limit = Limit {
             text: text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -157,9 +157,9 @@ impl Limit {
     }
 
     /// Whether results meet it. A run that did not complete fails every limit.
-    pub fn check(&self, name: &str, results: &Results) -> Checked {
+    pub fn check(&self, name: &str, results: &Results) -> LimitResult {
         let text = &self.text;
-        let mut checked = Checked {
+        let mut checked = LimitResult {
             limit: text.clone(),
             results: name.to_owned(),
             met: false,

@@ -18,7 +18,10 @@ pub fn count(points: &[Point]) -> String {
 pub fn duration(points: &[Point]) -> String {
     let times = points.iter().map(|point| point.time.0.saturating_add(point.warm_up.0));
     let seconds = times.fold(0, u64::saturating_add).div_ceil(1_000_000_000);
-    format!("at least {} min {} s", seconds / 60, seconds % 60)
+    match (seconds / 60, seconds % 60) {
+        (0, seconds) => format!("at least {seconds} s"),
+        (minutes, seconds) => format!("at least {minutes} min {seconds} s"),
+    }
 }
 
 /// The measurements, point by point, as text.
@@ -90,7 +93,7 @@ mod tests {
         assert_eq!(lines[3], format!("{read} 4k, concurrency 1"));
         assert_eq!(lines[4], format!("{read} 1M, concurrency 2"));
         assert_eq!(lines[5], "    2  both, clients 2 (1 of 2)");
-        assert_eq!(lines.last(), Some(&"4 points, at least 0 min 10 s"));
+        assert_eq!(lines.last(), Some(&"4 points, at least 10 s"));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub struct NodeSettings {
     /// The network devices of its interfaces.
     pub devices: Vec<NetDevice>,
     /// Tunables whose values are not the defaults; absent if the node did not report its tunables.
-    pub changed_tunables: Option<BTreeMap<String, Changed>>,
+    pub changed_tunables: Option<BTreeMap<String, ChangedTunable>>,
 }
 
 /// A network device. What its system does not report is absent.
@@ -62,7 +62,7 @@ pub struct NetDevice {
 
 /// A tunable that has another value than its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changed {
+pub struct ChangedTunable {
     /// Its value.
     pub value: i64,
     /// The default.
@@ -118,7 +118,7 @@ pub(crate) fn show(page: &mut Page, provenance: Option<&Provenance>, others: usi
             None => unknown(),
             Some(changed) if changed.is_empty() => "none".to_owned(),
             Some(changed) => {
-                let words = changed.iter().map(|(name, Changed { value, default })| {
+                let words = changed.iter().map(|(name, ChangedTunable { value, default })| {
                     format!("{name} {value} (default {default})")
                 });
                 words.collect::<Vec<_>>().join(", ")
@@ -164,7 +164,8 @@ mod tests {
             mtu: Some(9000),
             driver: None,
         };
-        let changed = [("conns_per_peer".to_owned(), Changed { value: 4, default: 1 })].into();
+        let changed =
+            [("conns_per_peer".to_owned(), ChangedTunable { value: 4, default: 1 })].into();
         let node = NodeSettings {
             nid: nid("10.0.0.1@tcp"),
             version: Some("0.1.0".to_owned()),

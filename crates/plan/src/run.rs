@@ -368,11 +368,15 @@ fn all_good(answer: Answer, what: &str) -> Result<(), RunError> {
     Err(RunError::Failed(text))
 }
 
+/// How a session of another console ends.
+const FORCE: &str = "--force ends that, on a Lustrine node only if its `selftest_consoles` lists \
+                     this console";
+
 fn why(said: &NodeReply) -> String {
     let nid = said.nid;
     match (&said.reply, &said.holder) {
         (_, Some(holder)) => {
-            format!("{nid} is in session {} of {}; --force ends that", holder.name, holder.console)
+            format!("{nid} is in session {} of {}; {FORCE}", holder.name, holder.console)
         }
         (Reply::None { why, .. }, _) => format!("{nid}: {why}"),
         (Reply::Refused(lustrine_selftest::errno::EPERM), _) => format!(
@@ -383,6 +387,6 @@ fn why(said: &NodeReply) -> String {
             Some(name) => format!("{nid} refused with {name}"),
             None => format!("{nid} refused with errno {errno}"),
         },
-        (Reply::Good(_), None) => format!("{nid} is in another session; --force ends that"),
+        (Reply::Good(_), None) => format!("{nid} is in another session; {FORCE}"),
     }
 }

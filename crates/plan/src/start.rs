@@ -41,7 +41,7 @@ pub struct Start {
     /// How long a host may take.
     pub timeout: Nanos,
     /// What happens if a host cannot be started.
-    pub missing: Missing,
+    pub missing: OnMissingHost,
 }
 
 /// How hosts are reached.
@@ -58,7 +58,7 @@ pub enum StartMethod {
 
 /// What happens if a host cannot be started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Missing {
+pub enum OnMissingHost {
     /// Nothing is measured.
     #[default]
     Stop,
@@ -94,7 +94,7 @@ impl Default for Start {
             port: 9988,
             fanout: 32,
             timeout: Nanos::from_secs(60),
-            missing: Missing::Stop,
+            missing: OnMissingHost::Stop,
         }
     }
 }

@@ -15,8 +15,8 @@ const HEAD: &str = concat!(
 
 const LEGEND: &str = "\
 the clients' own operations, all clients together; read: clients read from servers
-latency in u, m, s: micro-, milli-, whole seconds, of all operations that began in
-the measured time, also of those that ended after it; p99.9 from 1000 operations on
+latency in microseconds (u), milliseconds (m) or seconds (s), of all operations that began
+in the measured time, even if they ended after it; p99.9 needs 1000 operations
 ";
 
 const REPEATED: &str = "\

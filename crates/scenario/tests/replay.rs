@@ -371,8 +371,8 @@ fn a_trace_is_read_back_from_its_file_and_a_bad_file_is_an_error() {
     };
     let lines: Vec<&str> = text.lines().collect();
     says("", "the file is empty");
-    says("groups: {}", "line 1: this is no trace: column 1: expected value");
-    says("{}", "line 1: this is no trace: missing field `lustrine_trace`");
+    says("groups: {}", "not a trace file; it must begin with {");
+    says("{}", "not a trace file; it must begin with {");
     says(&lines[0].replace("_trace\":2", "_trace\":1"), "line 1: the trace has version 1, and");
     says(&lines[..5].join("\n"), "the file ends after 4 of ");
     let with = |line: &str| format!("{}\n{}\n{line}", lines[0], lines[1]);

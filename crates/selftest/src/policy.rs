@@ -92,7 +92,7 @@ impl FromStr for ConsoleList {
 /// | `off` | nothing | nothing |
 /// | `serve` or `full`, with a list | everything | no session |
 /// | `serve`, no list | - | a session, but no client tests and no take-over |
-/// | `full`, no list | - | everything |
+/// | `full`, no list | - | a session, and client tests, but no take-over |
 ///
 /// Test RPCs (PING and BRW) are answered in every mode but `off`: kernel clients send them without
 /// a session. A console inside the node itself reaches the service through `0@lo`, an address that
@@ -118,8 +118,8 @@ pub struct ServicePolicy {
 }
 
 impl ServicePolicy {
-    /// A policy that allows everything to every peer: for networks without strangers, such as a
-    /// simulated one.
+    /// A policy under which every console may have the node send load, and none may end the session
+    /// of another: for networks without strangers, such as a simulated one.
     pub fn full() -> ServicePolicy {
         ServicePolicy { mode: ServiceMode::Full, consoles: ConsoleList::default() }
     }
@@ -130,15 +130,16 @@ impl ServicePolicy {
         self.mode != ServiceMode::Off && (console.is_lo() || open)
     }
 
-    /// Whether a console may have this node send test RPCs, and may take a node away from another
-    /// console's session (`force`).
+    /// Whether a console may end the session of another console on this node (`force`): only one on
+    /// the list may, and the node's own.
+    pub fn allows_force(&self, console: &Nid) -> bool {
+        self.mode != ServiceMode::Off && (console.is_lo() || self.consoles.matches(console))
+    }
+
+    /// Whether a console may have this node send test RPCs.
     pub fn allows_control(&self, console: &Nid) -> bool {
-        let listed = self.consoles.matches(console);
-        match self.mode {
-            ServiceMode::Off => false,
-            ServiceMode::Serve => console.is_lo() || listed,
-            ServiceMode::Full => console.is_lo() || listed || self.consoles.is_empty(),
-        }
+        let open = self.mode == ServiceMode::Full && self.consoles.is_empty();
+        open || self.allows_force(console)
     }
 }
 
@@ -151,20 +152,27 @@ mod tests {
         let nid = |text: &str| text.parse::<Nid>().unwrap();
         let (listed, stranger) = (nid("10.0.0.5@tcp"), nid("10.0.0.6@tcp"));
         let (own, list) = (Nid::LO, "10.0.0.[1-5]@tcp  10.1.0.1@o2ib");
-        // Mode, list, then session and control of a listed console, a stranger, this node.
+        let (none, session, driven, all) =
+            ([false; 3], [true, false, false], [true, true, false], [true; 3]);
+        // Mode, list, then session, control and force of a listed console, a stranger, this node.
         for (mode, list, expected) in [
-            ("off", "", [false; 6]),
-            ("off", list, [false; 6]),
-            ("serve", "", [true, false, true, false, true, true]),
-            ("serve", list, [true, true, false, false, true, true]),
-            ("full", "", [true; 6]),
-            ("full", list, [true, true, false, false, true, true]),
+            ("off", "", [none, none, none]),
+            ("off", list, [none, none, none]),
+            ("serve", "", [session, session, all]),
+            ("serve", list, [all, none, all]),
+            ("full", "", [driven, driven, all]),
+            ("full", list, [all, none, all]),
         ] {
             let policy =
                 ServicePolicy { mode: mode.parse().unwrap(), consoles: list.parse().unwrap() };
-            let granted = [listed, stranger, own]
-                .map(|nid| [policy.allows_session(&nid), policy.allows_control(&nid)]);
-            assert_eq!(granted.as_flattened(), expected, "{mode} {list:?}");
+            let granted = [listed, stranger, own].map(|nid| {
+                [
+                    policy.allows_session(&nid),
+                    policy.allows_control(&nid),
+                    policy.allows_force(&nid),
+                ]
+            });
+            assert_eq!(granted, expected, "{mode} {list:?}");
         }
     }
 

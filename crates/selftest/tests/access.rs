@@ -194,13 +194,19 @@ fn a_stranger_does_not_keep_an_allowed_session_alive() {
 
 #[test]
 fn only_an_allowed_console_takes_a_node_from_another() {
-    let mut world = world(ServiceMode::Serve, "");
-    session(&mut world, 3, false);
-    let said = session(&mut world, 0, true);
-    assert_eq!(said[0], Reply::Refused(errno::EBUSY), "the holder is named as without force");
-    world.set_policy(1, &ServicePolicy::full());
-    world.command(0, Command::EndSession).expect("it had one");
-    assert!(matches!(session(&mut world, 0, true)[0], Reply::Good(_)));
+    let both = format!("{} {}", test_nid(0), test_nid(3));
+    for mode in [ServiceMode::Serve, ServiceMode::Full] {
+        let mut world = world(mode, "");
+        session(&mut world, 3, false);
+        let said = session(&mut world, 0, true);
+        assert_eq!(said[0], Reply::Refused(errno::EBUSY), "the holder is named as without force");
+        let holder = world.service(1).session().map(|session| session.console);
+        assert_eq!(holder, Some(test_nid(3)), "{mode}");
+        let consoles = both.parse().expect("NIDs");
+        world.set_policy(1, &ServicePolicy { mode, consoles });
+        world.command(0, Command::EndSession).expect("it had one");
+        assert!(matches!(session(&mut world, 0, true)[0], Reply::Good(_)), "{mode}");
+    }
 }
 
 #[test]

@@ -51,14 +51,14 @@ pub enum TraceError {
     Empty,
     /// The first line is no header.
     #[error(
-        "line 1: this is no trace: {0}; expected {{\"lustrine_trace\":{VERSION},\"release\":..}}, \
-         as lustrine sim run FILE --trace writes it"
+        "not a trace file; it must begin with {{\"lustrine_trace\":{VERSION},\"release\":..}}, as \
+         `lustrine sim run FILE --trace` writes it"
     )]
-    NoHead(String),
+    NoHead,
     /// Its version is not supported.
     #[error(
         "line 1: the trace has version {0}, and this release reads only version {VERSION}: run \
-         lustrine sim run FILE --trace again"
+         `lustrine sim run FILE --trace` again"
     )]
     Version(u64),
     /// A line is not a step.
@@ -152,11 +152,10 @@ impl TraceReader {
 }
 
 fn read_head(text: &str) -> Result<TraceHeader, TraceError> {
-    let value: serde_json::Value =
-        serde_json::from_str(text).map_err(|error| TraceError::NoHead(in_line(&error)))?;
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|_| TraceError::NoHead)?;
     match value.get("lustrine_trace").and_then(serde_json::Value::as_u64) {
         Some(version) if version != u64::from(VERSION) => Err(TraceError::Version(version)),
-        _ => serde_json::from_value(value).map_err(|error| TraceError::NoHead(in_line(&error))),
+        _ => serde_json::from_value(value).map_err(|_| TraceError::NoHead),
     }
 }
 

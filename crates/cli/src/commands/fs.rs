@@ -1,5 +1,6 @@
 //! `lustrine fs`: files of a Lustre file system, without a mount.
 
+use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -153,7 +154,17 @@ fn split(path: &str) -> Result<(&str, &str), Failure> {
     let path = path.trim_end_matches('/');
     let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
     match name {
-        "" | "." | ".." => Err(Failure::Usage(format!("`{path}` does not end with a name"))),
+        "" => Err(Failure::Usage(
+            "the root directory of a file system cannot be made, renamed or removed; name a file \
+             or directory below it"
+                .to_owned(),
+        )),
+        "." | ".." => Err(no_name(path)),
         _ => Ok((dir, name)),
     }
+}
+
+/// The error for a path that ends with `.` or `..`.
+fn no_name(path: impl fmt::Display) -> Failure {
+    Failure::Usage(format!("`{path}` must end with the name of a file or directory"))
 }

@@ -5,7 +5,7 @@ use clap::Args;
 use lustrine_tools::lctl::Lctl;
 
 use super::tool;
-use super::tool::running::TargetArgs;
+use super::tool::running::ToolArgs;
 use crate::output::Failure;
 
 /// Show NIDs, peers and connections of a running node with the commands of lctl
@@ -15,16 +15,12 @@ use crate::output::Failure;
                         program behaves as lctl.")]
 pub(crate) struct LctlArgs {
     #[command(flatten)]
-    target: TargetArgs,
-
-    /// A command of lctl with its arguments; without one, commands are read from standard input
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
-    words: Vec<String>,
+    tool: ToolArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &LctlArgs) -> Result<(), Failure> {
-    let (mut node, settings) = args.target.connect(&args.words)?;
-    let exit = tool::run(&mut Lctl::new(&mut node, &settings), &args.words)?;
+    let (mut node, settings) = args.tool.connect()?;
+    let exit = tool::run(&mut Lctl::new(&mut node, &settings), &args.tool.words)?;
     node.terminal.end(exit)
 }

@@ -307,7 +307,7 @@ pub(crate) struct UmountArgs {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// Remove it from the tree of directories now; it ends when no program uses it any more
+    /// Detach the file system now; it is unmounted once no program uses it
     #[arg(short, long)]
     lazy: bool,
 }

@@ -121,8 +121,8 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
             tracing::info!(%path, chosen_by = place.reason, "control socket");
         }
         None => tracing::warn!(
-            "no control socket, so this node cannot be asked anything: XDG_RUNTIME_DIR is not set \
-             and nothing else names a place for it; name one with --control"
+            "the tools cannot reach this node: no control socket path is set; name one with \
+             --control (XDG_RUNTIME_DIR, which gives the default, is not set)"
         ),
     }
     let eof = args.until_eof.then(watch_stdin);

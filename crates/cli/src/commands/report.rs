@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lustrine_plan::{Checked, Comparison, Limit, Results, compare, page_of_runs, table};
+use lustrine_plan::{Comparison, Limit, LimitResult, Results, compare, page_of_runs, table};
 use lustrine_report::FinishedPage;
 use serde::Serialize;
 
@@ -57,7 +57,7 @@ pub(crate) struct ReportArgs {
 #[derive(Serialize)]
 struct Findings<'a> {
     comparisons: &'a [Comparison],
-    limits: &'a [Checked],
+    limits: &'a [LimitResult],
 }
 
 /// Runs the command.
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let of_runs = |limit: &Limit| {
         names.iter().zip(&runs).map(|(name, run)| limit.check(name, run)).collect::<Vec<_>>()
     };
-    let checked: Vec<Checked> = limits.iter().flat_map(of_runs).collect();
+    let checked: Vec<LimitResult> = limits.iter().flat_map(of_runs).collect();
     let tables: Vec<String> = runs.iter().map(table).collect();
     if html.is_some() || plots.is_some() {
         let all: Vec<&Results> = runs.iter().collect();
@@ -135,7 +135,7 @@ fn write_page(
 }
 
 /// The tables of the runs or their comparisons, and the limits that are met.
-fn text(tables: &[String], comparisons: &[Comparison], checked: &[Checked]) -> String {
+fn text(tables: &[String], comparisons: &[Comparison], checked: &[LimitResult]) -> String {
     let mut parts: Vec<String> = match comparisons {
         [] => tables.to_vec(),
         comparisons => comparisons.iter().map(Comparison::text).collect(),

@@ -9,7 +9,7 @@ use lustrine_tools::node::Env;
 use lustrine_tools::routerstat::Counters;
 
 use super::tool::running::RunningNode;
-use crate::common::ControlOptions;
+use crate::common::RunningNodeOptions;
 use crate::output::{Failure, print};
 
 /// Show messages and bytes of a running node: totals, then rates
@@ -28,12 +28,12 @@ pub(crate) struct RouterstatArgs {
     json: bool,
 
     #[command(flatten)]
-    control: ControlOptions,
+    node: RunningNodeOptions,
 }
 
 /// Runs the command. With an interval, a signal ends it.
 pub(crate) fn run(args: &RouterstatArgs) -> Result<(), Failure> {
-    let mut node = RunningNode::at(&args.control);
+    let mut node = RunningNode::at(&(&args.node).into());
     let mut ask = || {
         let counters = node
             .counters()

@@ -63,8 +63,8 @@ pub(crate) struct SelftestArgs {
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     concurrency: Vec<u32>,
 
-    /// Seconds for each row of the table [default: 1.1]; with --plan, for each point, instead of
-    /// what the plan says
+    /// Seconds for each row of the table [default: 1.1]; with --plan, overrides the plan's
+    /// time per point
     #[arg(long, value_parser = seconds, allow_negative_numbers = true)]
     time: Option<f64>,
 
@@ -90,7 +90,7 @@ pub(crate) struct SelftestArgs {
     port: Option<u16>,
 
     /// Take over an existing session of another console on the node. A Lustrine node permits this
-    /// only to consoles that it trusts (docs/lst.md)
+    /// only to the consoles that its setting `selftest_consoles` lists (docs/lst.md)
     #[arg(long)]
     force: bool,
 
@@ -165,7 +165,10 @@ fn size(text: &str) -> Result<u32, String> {
     let bytes = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
     match bytes {
         Some(bytes) if (8..=1 << 20).contains(&bytes) && bytes % 8 == 0 => Ok(bytes as u32),
-        Some(_) => Err("bytes per operation: a multiple of 8 from 8 to 1M, such as 4k".to_owned()),
+        Some(_) => {
+            Err("expected the bytes per operation: a multiple of 8 from 8 to 1M, such as 4k"
+                .to_owned())
+        }
         None => Err("not a size; examples are 4096, 64k, 1M".to_owned()),
     }
 }

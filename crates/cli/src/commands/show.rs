@@ -93,7 +93,7 @@ fn text(answer: &Answer, all: bool) -> String {
             writeln!(text, "identity: {identity} ({identity_reason})").expect(STRING);
             let consoles = match (selftest.as_str(), selftest_consoles.as_str()) {
                 ("serve", "") => "any console, without client tests",
-                ("full", "") => "any console",
+                ("full", "") => "any console, without --force",
                 ("off", _) => "no console",
                 (_, list) => list,
             };

@@ -107,7 +107,7 @@ fn a_node_sends_no_load_for_an_unknown_console() {
     let import = ["lnetctl", "import", file.to_str().expect("UTF-8")];
     finish(lustrine().args(import).env("LUSTRINE_CONTROL", node.control())).ok();
     let shown = finish(&mut node.controlled(&["show", "net"])).ok().stdout;
-    assert!(shown.contains("\nselftest: full (any console)\n"), "{shown}");
+    assert!(shown.contains("\nselftest: full (any console, without --force)\n"), "{shown}");
     user.prints(&["end_session"]);
     user.session(&[&node], &[]);
     assert_eq!(user.prints(&add), "Test was added successfully\n");

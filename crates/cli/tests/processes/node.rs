@@ -170,7 +170,7 @@ fn only_the_owner_may_use_the_control_socket() {
     let mut command = unprivileged(&scratch).expect("there was one before");
     command.args(["node", "--until-eof", "--net", &format!("tcp={ip}:{}", free_port(ip))]);
     let mut node = Running::start(&mut command);
-    node.wait_for("WARN no control socket, so this node cannot be asked anything");
+    node.wait_for("WARN the tools cannot reach this node: no control socket path is set");
     node.close_stdin();
     node.end().ok();
 

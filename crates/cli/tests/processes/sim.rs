@@ -310,6 +310,6 @@ fn an_error_in_a_trace_is_reported_with_its_line() {
     let odd = scratch.file("bytes.trace");
     fs::write(&odd, [0xff, 0xfe, b'\n']).expect("a file");
     replay(&odd).expect_bad_input(&["line 1: not UTF-8 text"]);
-    replay(&file).expect_bad_input(&["short.yaml: line 1: this is no trace"]);
+    replay(&file).expect_bad_input(&["short.yaml: not a trace file"]);
     replay(&scratch.file("none.trace")).expect_bad_input(&["cannot read", "none.trace"]);
 }

@@ -390,7 +390,7 @@ fn a_dry_run_shows_the_hosts_and_contacts_none() {
     assert_eq!(hosts.calls(), "");
     for (args, said) in [
         (&["--hosts", "c[01-04]", "--local"][..], "cannot be used with"),
-        (&["--hosts", "c1"], "group clients needs 2 hosts, and only 1 is left of the list"),
+        (&["--hosts", "c1"], "group clients needs 2 hosts, and only 1 host remains in the list"),
         (&["--exclude", "c1", "--local"], "cannot be used with"),
         (&["--start", "shh"], "allowed: ssh, srun, or a command with {host}"),
         (&["--hosts", "c[1-3]", "--control", "/x"], "has a console of its own"),

@@ -448,7 +448,7 @@ proptest! {
         };
         prop_assert_eq!(nids_of(&plan.config), nids_of(&one));
         let made = steps(&other, &plan.config);
-        let credits = |refused: &Refused| matches!(refused.about, About::Net(_));
+        let credits = |refused: &RefusedChange| matches!(refused.part, ConfigPart::Net(_));
         prop_assert!(made.is_ok() || made.unwrap_err().iter().all(credits));
     }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use lustrine_config::{
-    Force, ImportContext, InterfaceChoice, NetConfig, NodeConfig, PeerConfig, PlacedNi, Refused,
-    RemoveError, Step, add_peers, nids_to_remove, own_peer, plan_import,
+    Force, ImportContext, InterfaceChoice, NetConfig, NodeConfig, PeerConfig, PlacedNi,
+    RefusedChange, RemoveError, Step, add_peers, nids_to_remove, own_peer, plan_import,
 };
 use lustrine_control::{ChangeRequest, ImportMode, NewNet, NiSelector};
 use lustrine_partition::tunables::TABLE;
@@ -147,7 +147,7 @@ impl NodeHandle {
         let mut warnings = std::mem::take(&mut planned.warnings);
         let made = match steps(before, &planned.config) {
             // `control` and `metrics` are addresses of one node: a file of another node has others.
-            Err(refused) if lenient || refused.iter().all(Refused::is_own_address) => {
+            Err(refused) if lenient || refused.iter().all(RefusedChange::is_own_address) => {
                 for refused in &refused {
                     let text = planned.message(refused);
                     warnings.push(text.replacen(": ", ": ignored: ", 1));

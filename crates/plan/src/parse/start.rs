@@ -5,7 +5,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_yaml::Content;
 
 use super::text_of;
-use crate::start::{HOST, Missing, Start, StartMethod};
+use crate::start::{HOST, OnMissingHost, Start, StartMethod};
 
 /// Longest time that a host may be given: an hour.
 const TIMEOUT_MAX: u64 = 3_600_000_000_000;
@@ -45,7 +45,8 @@ const COMMAND: &str = "\"command: podman exec -i {host} sh -s\"";
 
 const HOSTS: &str = "\"hosts: c[01-16],login1\"";
 
-const MISSINGS: [(&str, Missing); 2] = [("stop", Missing::Stop), ("continue", Missing::Continue)];
+const MISSINGS: [(&str, OnMissingHost); 2] =
+    [("stop", OnMissingHost::Stop), ("continue", OnMissingHost::Continue)];
 
 /// The section of a file; `None` if there is none.
 pub(super) fn read(reader: &mut Reader, file: &Fields<'_>) -> Option<Start> {

@@ -2,7 +2,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_wire::srpc::BrwCheck;
 
 use crate::model::{Dimension, Members, Plan, Size, Spread, TestKind};
-use crate::start::{Missing, Start, StartMethod};
+use crate::start::{OnMissingHost, Start, StartMethod};
 
 fn plan(text: &str) -> Plan {
     Plan::parse(text, "p.yaml").unwrap_or_else(|why| panic!("{why}"))
@@ -142,7 +142,7 @@ fn how_nodes_are_started_is_read() {
         port: 7988,
         fanout: 8,
         timeout: Nanos::from_secs(20),
-        missing: Missing::Continue,
+        missing: OnMissingHost::Continue,
     };
     assert_eq!(all, wanted);
     let list = start("\n  options: [-o, 'ProxyCommand=ssh -W %h:%p gate']\n  hosts: c1");

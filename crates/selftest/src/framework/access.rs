@@ -45,7 +45,7 @@ impl Framework {
     /// Whether the console `from` may end the session to make its own.
     pub(super) fn may_take_over(&self, from: &Nid) -> bool {
         let own = self.session.as_ref().is_some_and(|session| session.console == *from);
-        own || self.policy.allows_control(from)
+        own || self.policy.allows_force(from)
     }
 
     /// Whether the console `from` may change the session, or keep it alive: one of a console that

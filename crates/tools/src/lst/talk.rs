@@ -168,7 +168,8 @@ impl<O: Env> Lst<'_, O> {
                     let text = errno::text(*status as i32);
                     let holder = one.holder.as_ref().map_or(String::new(), |holder| {
                         format!(
-                            " (session {} of {}; new_session --force takes it over)",
+                            " (session {} of {}; new_session --force takes it over, on a Lustrine \
+                             node only if its `selftest_consoles` lists this console)",
                             holder.name, holder.console
                         )
                     });

@@ -48,7 +48,7 @@ fn expressions_stand_for_nids_in_their_order() {
     for (text, wanted) in cases {
         assert_eq!(shown(text), wanted, "{text:?}");
     }
-    assert!(shown("10.7.0.1@nowhere").starts_with("10.7.0.1@nowhere: no such network"));
+    assert!(shown("10.7.0.1@nowhere").starts_with("10.7.0.1@nowhere: unknown network"));
     assert_eq!(expand("10.7.[0-63].[0-255]", known).unwrap().len() as u64, NIDS_MAX);
     assert!(shown("[0-4294967295][0-4294967295][0-9]").contains("are allowed"));
 }

@@ -10,13 +10,13 @@ use super::{Net, NetKind, Nid};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNidError {
     /// The part after `@` names no network.
-    #[error("no such network: want a name such as tcp, o2ib1, or <type:number>")]
+    #[error("unknown network; expected a name such as tcp, o2ib1, or <type:number>")]
     BadNet,
     /// The part before `@` is not an address of that network.
     #[error("not an address of this network")]
     BadAddress,
     /// The part before `-` is not a pid.
-    #[error("not a pid: want a number such as 12345, or U and a number")]
+    #[error("not a process id; expected a number such as 12345, or U and a number")]
     BadPid,
 }
 

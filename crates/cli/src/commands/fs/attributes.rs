@@ -19,7 +19,7 @@ pub(crate) struct ChmodArgs {
     #[arg(required = true)]
     urls: Vec<FsUrl>,
 
-    /// Change what is in directories too
+    /// Change directories and everything in them
     #[arg(long, short = 'R', short_alias = 'r')]
     recursive: bool,
 
@@ -31,14 +31,14 @@ pub(crate) struct ChmodArgs {
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub(crate) struct ChownArgs {
-    /// USER, USER:GROUP or :GROUP, by numbers or by the names of this machine
+    /// USER, USER:GROUP or :GROUP, as numbers or as names that this machine knows
     owner: Owner,
 
     /// The files
     #[arg(required = true)]
     urls: Vec<FsUrl>,
 
-    /// Change what is in directories too
+    /// Change directories and everything in them
     #[arg(long, short = 'R', short_alias = 'r')]
     recursive: bool,
 
@@ -54,22 +54,22 @@ pub(crate) struct ChownArgs {
     client: ClientOptions,
 }
 
-/// Set the times of files; make those that do not exist.
+/// Set the times of files; create those that do not exist.
 #[derive(Args, Debug)]
 pub(crate) struct TouchArgs {
     /// The files
     #[arg(required = true)]
     urls: Vec<FsUrl>,
 
-    /// Make no files
+    /// Create no files
     #[arg(long, short = 'c')]
     no_create: bool,
 
-    /// Set the time of the last access only
+    /// Set only the time of the last access
     #[arg(long, short = 'a')]
     access: bool,
 
-    /// Set the time of the last change only
+    /// Set only the time of the last change
     #[arg(long, short = 'm')]
     modify: bool,
 
@@ -81,10 +81,10 @@ pub(crate) struct TouchArgs {
     client: ClientOptions,
 }
 
-/// Cut files, or let them grow by a hole; make those that do not exist.
+/// Shorten files, or extend them with a hole; create those that do not exist.
 #[derive(Args, Debug)]
 pub(crate) struct TruncateArgs {
-    /// Bytes; K, M, G and T are powers of 1024; + and - change the present size
+    /// Bytes; K, M, G and T are powers of 1024; + and - change the current size
     #[arg(long, short = 's', value_parser = new_size, allow_hyphen_values = true)]
     size: NewSize,
 
@@ -92,7 +92,7 @@ pub(crate) struct TruncateArgs {
     #[arg(required = true)]
     urls: Vec<FsUrl>,
 
-    /// Make no files
+    /// Create no files
     #[arg(long, short = 'c')]
     no_create: bool,
 

@@ -11,7 +11,7 @@ use lustrine_fs::{Attr, Fid, FileSystem, FsUrl};
 
 use super::transfer::{Dir, Item, Transfer};
 use super::walk::join;
-use super::{ClientOptions, split, with_file_system};
+use super::{ClientOptions, no_name, split, with_file_system};
 use crate::output::{Failure, write_error};
 
 /// Write a file to standard output.
@@ -27,10 +27,10 @@ pub(crate) struct CatArgs {
 /// Copy a file to this machine.
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
-    /// The file of the file system
+    /// The file in the file system
     url: FsUrl,
 
-    /// The file here, or a directory [default: the present directory]
+    /// Local file or directory [default: the current directory]
     #[arg(default_value = ".", hide_default_value = true)]
     to: PathBuf,
 
@@ -44,13 +44,13 @@ pub(crate) struct GetArgs {
 /// Copy a file of this machine to a file system.
 #[derive(Args, Debug)]
 pub(crate) struct PutArgs {
-    /// The file here
+    /// Local file
     from: PathBuf,
 
-    /// The file of the file system, or a directory of it
+    /// The file in the file system, or a directory in it
     url: FsUrl,
 
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long, short)]
     force: bool,
 
@@ -80,7 +80,7 @@ pub(crate) struct CpArgs {
 /// Options of all copies.
 #[derive(Args, Debug)]
 pub(super) struct CopyOptions {
-    /// Copy a directory with all that is in it
+    /// Copy directories and everything in them
     #[arg(long, short)]
     pub(super) recursive: bool,
 
@@ -88,7 +88,7 @@ pub(super) struct CopyOptions {
     #[arg(long, short)]
     pub(super) preserve: bool,
 
-    /// Keep what an interrupted copy has, and go on from there
+    /// Continue an interrupted copy where it stopped
     #[arg(long)]
     pub(super) resume: bool,
 
@@ -148,7 +148,7 @@ pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
     let from = &args.from;
     let meta = fs::metadata(from).map_err(|error| local(from, &error))?;
     if meta.is_dir() && !args.copy.recursive {
-        let error = format!("{}: is a directory; --recursive copies it", from.display());
+        let error = format!("{} is a directory; --recursive copies it", from.display());
         return Err(Failure::Usage(error));
     }
     with_file_system(&args.url, &args.client, |files| {
@@ -212,7 +212,7 @@ fn is_below(files: &FileSystem, path: &str, dir: Fid) -> Result<bool, Failure> {
 /// The last name of a path; empty for the root.
 fn last_name(path: &str) -> Result<&str, Failure> {
     match path.trim_end_matches('/').rsplit('/').next().unwrap_or_default() {
-        "." | ".." => Err(Failure::Usage(format!("`{path}` does not end with a name"))),
+        "." | ".." => Err(no_name(path)),
         name => Ok(name),
     }
 }
@@ -222,7 +222,7 @@ fn place_here(to: &Path) -> Result<(PathBuf, OsString), Failure> {
     let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match to.file_name() {
         Some(name) => Ok((dir.to_owned(), name.to_owned())),
-        None => Err(Failure::Usage(format!("`{}` does not end with a name", to.display()))),
+        None => Err(no_name(to.display())),
     }
 }
 

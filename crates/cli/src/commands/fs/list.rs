@@ -19,7 +19,7 @@ pub(crate) struct LsArgs {
     #[arg(long, short = 'l')]
     long: bool,
 
-    /// List the directories in it too, and so on
+    /// List the directories below it too
     #[arg(long, short = 'R')]
     recursive: bool,
 

@@ -13,7 +13,7 @@ pub(crate) struct MkdirArgs {
     /// The directory
     url: FsUrl,
 
-    /// Make the directories on the way too, and accept one that is there
+    /// Make missing parent directories too, and accept a directory that exists
     #[arg(long, short)]
     parents: bool,
 
@@ -27,11 +27,11 @@ pub(crate) struct RmArgs {
     /// The file
     url: FsUrl,
 
-    /// Remove a directory with all that is in it
+    /// Remove directories and everything in them
     #[arg(long, short)]
     recursive: bool,
 
-    /// Accept a file that does not exist
+    /// Ignore a file that does not exist
     #[arg(long, short)]
     force: bool,
 
@@ -55,7 +55,8 @@ pub(crate) struct MvArgs {
 /// Add a name for a file, or make a symbolic link.
 #[derive(Args, Debug)]
 pub(crate) struct LnArgs {
-    /// The file; with --symbolic what the link points to: a path from the directory of the link
+    /// The existing file; with --symbolic, the path to store in the link, which is resolved from the
+    /// link's directory
     target: String,
 
     /// The new name, or a directory

@@ -16,7 +16,7 @@ use crate::values::seconds;
 
 /// Show what mounts do: their servers, RPCs and how long these take.
 ///
-/// The program of the mount answers, not the servers: so this works while servers are down.
+/// The local mount program answers, not the servers, so that this works while servers are down.
 #[derive(Args, Debug)]
 pub(crate) struct StatusArgs {
     /// Mount points; without any, all mounts of `lustrine mount`
@@ -27,12 +27,12 @@ pub(crate) struct StatusArgs {
     #[arg(long)]
     target: Option<String>,
 
-    /// Show what has happened since the last look, again and again, at this interval in seconds
+    /// Repeatedly show the changes since the previous sample, at this interval in seconds
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
           default_missing_value = "1", value_parser = seconds)]
     watch: Option<f64>,
 
-    /// Print JSON; with --watch, one line for each look
+    /// Print JSON; with --watch, one line for each sample
     #[arg(long)]
     json: bool,
 }

@@ -17,18 +17,18 @@ use crate::output::{Failure, print, print_json};
 
 /// Show or check SHA-256 checksums of files, several at once.
 ///
-/// The output is that of sha256sum. Of a directory the paths are those from it, so that sha256sum
-/// --check in the same directory of a mount accepts the list.
+/// The output has the format of sha256sum. The paths of files in a directory are relative to that
+/// directory, so that `sha256sum --check` accepts the list in the same directory of a mount.
 #[derive(Args, Debug)]
 pub(crate) struct SumArgs {
     /// The file; a directory with --recursive or --check
     url: FsUrl,
 
-    /// Sum all regular files of a directory
+    /// Show the checksums of all regular files below a directory
     #[arg(long, short)]
     recursive: bool,
 
-    /// Check the files of the directory that a list names, as this command and sha256sum write it
+    /// Check the files of the directory that this list names, in the format of sha256sum
     #[arg(long, short, value_name = "FILE", conflicts_with = "recursive")]
     check: Option<PathBuf>,
 

@@ -129,7 +129,7 @@ impl Transfer<'_> {
     pub(super) fn run(&self, item: Item, dir: &Dir, name: &OsStr) -> Result<(), Failure> {
         if matches!(item.kind(), Kind::Dir) && !self.options.recursive {
             let path = item.path();
-            return Err(format!("{path}: is a directory; --recursive copies it").into());
+            return Err(format!("{path} is a directory; --recursive copies it").into());
         }
         let bar = progress(self.options.quiet, name);
         let targets = match dir {

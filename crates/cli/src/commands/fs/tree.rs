@@ -20,31 +20,31 @@ pub(crate) struct FindArgs {
     /// The directory
     url: FsUrl,
 
-    /// Files whose names match a pattern of the shell with *, ? and [...]
+    /// Only files whose names match this shell pattern, with *, ? and [...]
     #[arg(long, value_name = "PATTERN")]
     name: Option<String>,
 
-    /// Files of a type
+    /// Only files of this type
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<FileType>,
 
-    /// Files larger (+) or smaller (-) than a number of bytes, or of this size; K, M, G and T are
-    /// powers of 1024
+    /// Only files larger (+) or smaller (-) than this number of bytes, or of exactly this size; K,
+    /// M, G and T are powers of 1024
     #[arg(long, value_name = "[+-]BYTES", value_parser = compared_bytes,
           allow_hyphen_values = true)]
     size: Option<Compared>,
 
-    /// Files whose data were changed more (+) or less (-) than a number of days ago, or that many
+    /// Only files whose data were last changed more than (+), less than (-), or exactly this many
     /// days ago
     #[arg(long, value_name = "[+-]DAYS", value_parser = compared_number,
           allow_hyphen_values = true)]
     mtime: Option<Compared>,
 
-    /// Files that were changed later than this file of the same file system
+    /// Only files that were changed later than this file of the same file system
     #[arg(long, value_name = "URL")]
     newer: Option<FsUrl>,
 
-    /// Directories within each other that are searched; 0 is the directory alone
+    /// Search at most this many levels of directories; 0 is the directory itself
     #[arg(long, value_name = "LEVELS")]
     maxdepth: Option<usize>,
 
@@ -89,7 +89,7 @@ pub(crate) struct TreeArgs {
     /// The directory
     url: FsUrl,
 
-    /// Directories within each other that are shown
+    /// Show at most this many levels of directories
     #[arg(long, short = 'L', value_name = "LEVELS")]
     level: Option<usize>,
 

@@ -105,9 +105,9 @@ pub(in crate::commands) fn read(text: &str) -> Result<Results, String> {
         Outline { results: Some(_), scenario: None, .. } => {
             serde_json::from_str(text).map(results).map_err(described)
         }
-        Outline { .. } => Err("1:1: this JSON is not a result of lustrine selftest, which has \
-                               \"points\" with a plan and \"results\" without, nor of lustrine \
-                               sim run or sim sweep, which have \"scenario\""
+        Outline { .. } => Err("1:1: this JSON has no results: those of `lustrine selftest` are \
+                               under \"points\" with a plan and \"results\" without, and those \
+                               of `lustrine sim run` and `sim sweep` have \"scenario\""
             .to_owned()),
     }
 }
@@ -119,7 +119,7 @@ fn described(error: &serde_json::Error, command: &str) -> String {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
     let what = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
-    format!("{line}:{column}: this is not a result of {command} --json: {what}")
+    format!("{line}:{column}: not written by `{command} --json`: {what}")
 }
 
 /// A run without a plan as one with a step for each test and size.
@@ -244,9 +244,9 @@ mod tests {
     #[test]
     fn the_place_of_an_error_is_named() {
         for (text, said) in [
-            ("{\n  \"points\": [", "2:13: this is not a result"),
+            ("{\n  \"points\": [", "2:13: not written by `lustrine"),
             ("[]", "1:"),
-            ("{}", "1:1: this JSON is not a result of lustrine selftest"),
+            ("{}", "1:1: this JSON has no results"),
             (&document(&ROW.replace("read", "erase"), ""), "unknown variant `erase`, expected"),
             (&document(&ROW.replace("\"ops\":500", "\"ops\":-1"), ""), "3:88: "),
         ] {

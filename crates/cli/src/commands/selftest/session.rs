@@ -248,8 +248,7 @@ impl Run<'_> {
         let hint = match failure.kind {
             LoadFailureKind::Busy if self.args.force => {
                 ", or wait until it expires. --force was refused: the node ends the session of \
-                 another console only for consoles that its settings `selftest: full` or \
-                 `selftest_consoles` allow"
+                 another console only for the consoles that its setting `selftest_consoles` lists"
                     .to_owned()
             }
             LoadFailureKind::Busy => ", or end it from here with --force".to_owned(),

@@ -13,9 +13,9 @@ test  size conc MiB/s  ops/s   p50   p90   p99 p99.9   max err  here there  TCP
 ";
 
 const LEGEND: &str = "\
-latency in u, m, s: micro-, milli-, whole seconds, of all operations under way
-in the row, also of those that ended after it; p99.9 from 1000 operations on
-CPU seconds of this side's process (here), of the other node's (there)
+latency in microseconds (u), milliseconds (m) or seconds (s), of all operations
+in flight during the row, even if they ended later; p99.9 needs 1000 operations
+CPU seconds: used by this process (here) and by that of the other node (there)
 ";
 
 /// The whole table, with a line under it for each kind of error.
@@ -115,8 +115,9 @@ fn plain_tcp(report: &Report) -> String {
         _ => ("poll", "spin_us not 0"),
     };
     format!(
-        "plain TCP: share of what sockets that {waiting}, as this node does ({why}),\n\
-         moved right before the row: {connections}, {block} KiB a call. In MiB/s:\n{lines}"
+        "plain TCP: our rate as a share of that of plain sockets which {waiting}, as this node\n\
+         does ({why}), just before the row: {connections}, {block} KiB per call.\n\
+         Their rates in MiB/s:\n{lines}"
     )
 }
 

@@ -19,7 +19,7 @@ use lustrine_wire::nid::Nid;
 
 use super::{CompatArg, StdTerminal};
 use crate::access::ask_running;
-use crate::common::ControlOptions;
+use crate::common::{ControlOptions, RunningNodeOptions};
 use crate::hosts::resolve;
 use crate::output::Failure;
 
@@ -30,9 +30,9 @@ const PROTOCOL: i32 = -71;
 /// How long discovery may take, in milliseconds.
 const DISCOVERY_MS: u64 = 10_000;
 
-/// Node to query, and output format.
+/// Arguments of a tool: the node to query, the output format, and a command.
 #[derive(Args, Debug)]
-pub(crate) struct TargetArgs {
+pub(crate) struct ToolArgs {
     /// Release of Lustre whose output format to use [env: LUSTRINE_COMPAT]
     #[arg(long, value_enum)]
     compat: Option<CompatArg>,
@@ -42,19 +42,23 @@ pub(crate) struct TargetArgs {
     json: bool,
 
     #[command(flatten)]
-    control: ControlOptions,
+    node: RunningNodeOptions,
+
+    /// A command of the tool with its arguments; without one, commands are read from standard input
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<String>,
 }
 
-impl TargetArgs {
+impl ToolArgs {
     /// The node, to which nothing was sent yet, and the tool's settings.
     ///
     /// # Errors
     /// When LUSTRINE_COMPAT is not a known release.
-    pub(crate) fn connect(&self, command: &[String]) -> Result<(RunningNode, Settings), Failure> {
+    pub(crate) fn connect(&self) -> Result<(RunningNode, Settings), Failure> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let settings = Settings { compat: super::compat(self.compat)?, version };
-        let terminal = StdTerminal::of(self.json, command);
-        Ok((RunningNode { control: self.control.clone(), terminal }, settings))
+        let terminal = StdTerminal::of(self.json, &self.words);
+        Ok((RunningNode { control: (&self.node).into(), terminal }, settings))
     }
 }
 

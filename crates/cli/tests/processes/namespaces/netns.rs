@@ -88,6 +88,33 @@ impl NetNs {
         if done.code == Some(0) { Ok(()) } else { Err(done.stderr.trim().to_owned()) }
     }
 
+    /// What a file of /proc/net says of this namespace.
+    #[track_caller]
+    pub(crate) fn proc_net(&self, file: &str) -> String {
+        let mut command = Command::new("cat");
+        finish(&mut self.inside(command.arg(format!("/proc/net/{file}")))).ok().stdout
+    }
+
+    /// TCP segments that were sent again so far.
+    #[track_caller]
+    pub(crate) fn segments_sent_again(&self) -> u64 {
+        let text = self.proc_net("snmp");
+        let mut lines = text.lines().filter(|line| line.starts_with("Tcp: "));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+        let (_, value) = pairs.find(|(name, _)| *name == "RetransSegs").expect("a counter");
+        value.parse().expect("a number")
+    }
+
+    /// Established TCP connections, seen from this namespace.
+    #[track_caller]
+    pub(crate) fn established(&self) -> usize {
+        const ESTABLISHED: &str = "01";
+        let text = self.proc_net("tcp");
+        let states = text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3));
+        states.filter(|state| *state == ESTABLISHED).count()
+    }
+
     /// Connects two namespaces: an interface called `name` at both ends, with these addresses and
     /// this MTU in bytes.
     #[track_caller]

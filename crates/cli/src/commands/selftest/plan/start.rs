@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use lustrine_config::NetConfig;
 use lustrine_plan::{
-    HOST, Missing, MissingHost, NodeSettings, Start, StartMethod, Started, StartedHost,
+    HOST, MissingHost, NodeSettings, OnMissingHost, Start, StartMethod, Started, StartedHost,
     missing_lines,
 };
 use lustrine_sys::process::never_wait;
@@ -104,7 +104,7 @@ impl StartedNodes {
     ///
     /// # Errors
     /// When there are some and there may be none.
-    fn judge(&self, policy: Missing, of: usize) -> Result<(), Failure> {
+    fn judge(&self, policy: OnMissingHost, of: usize) -> Result<(), Failure> {
         let count = self.missing.len();
         if count == 0 {
             note(&format!("{} started", hosts::count(of)));
@@ -117,12 +117,12 @@ impl StartedNodes {
         );
         let table = table.trim_end();
         match policy {
-            Missing::Continue if count < of => {
+            OnMissingHost::Continue if count < of => {
                 print_error(table);
                 Ok(())
             }
-            Missing::Continue => Err(table.to_owned().into()),
-            Missing::Stop => Err(format!(
+            OnMissingHost::Continue => Err(table.to_owned().into()),
+            OnMissingHost::Stop => Err(format!(
                 "{table}\nnothing was measured; \"missing: continue\" in the plan, or --missing \
                  continue, goes on without them"
             )

@@ -143,7 +143,7 @@ fn table_of_kinds(kinds: &[(String, Vec<&Rpc>)]) -> String {
         ]
     };
     columns(&heads, &kinds.iter().map(row).collect::<Vec<_>>())
-        + "times of RPCs that succeeded; in u, m, s: micro-, milli-, whole seconds\n"
+        + "times of RPCs that succeeded, in microseconds (u), milliseconds (m) or seconds (s)\n"
 }
 
 /// The time of each kind by phases, as parts of its sum.

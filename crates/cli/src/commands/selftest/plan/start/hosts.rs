@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, ValueEnum};
-use lustrine_plan::{Members, Missing, Plan, Start, StartMethod, host_list};
+use lustrine_plan::{Members, OnMissingHost, Plan, Start, StartMethod, host_list};
 
 use crate::output::Failure;
 
@@ -40,7 +40,7 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "[GROUP=]HOSTS", requires = "plan", conflicts_with = "local")]
     hosts: Vec<String>,
 
-    /// Hosts that are left out
+    /// Hosts on which no node is started
     #[arg(long, value_name = "HOSTS", requires = "plan", conflicts_with = "local")]
     exclude: Vec<String>,
 
@@ -48,12 +48,12 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "FILE", requires = "plan", conflicts_with = "local")]
     program: Option<String>,
 
-    /// What happens if a host cannot be started [default: what the plan says, else stop]
+    /// What happens if a host cannot be started [default: as in the plan, otherwise stop]
     #[arg(long, value_enum, requires = "plan", conflicts_with = "local")]
     missing: Option<MissingWord>,
 }
 
-/// [`Missing`] by name.
+/// [`OnMissingHost`] by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum MissingWord {
     /// Nothing is measured
@@ -100,8 +100,8 @@ pub(crate) fn merged(plan: &Plan, args: &StartArgs) -> Result<Option<Start>, Fai
     start.exclude.extend(args.exclude.iter().cloned());
     start.program = args.program.clone().or(start.program);
     start.missing = match args.missing {
-        Some(MissingWord::Stop) => Missing::Stop,
-        Some(MissingWord::Continue) => Missing::Continue,
+        Some(MissingWord::Stop) => OnMissingHost::Stop,
+        Some(MissingWord::Continue) => OnMissingHost::Continue,
         None => start.missing,
     };
     Ok(Some(start))
@@ -236,12 +236,12 @@ fn next(
     let found: Vec<String> = free.take(wanted).collect();
     let left = match found.len() {
         there if there == wanted => return Ok(found),
-        0 => "none is left".to_owned(),
-        1 => "only 1 is left".to_owned(),
-        there => format!("only {there} are left"),
+        0 => "no host remains".to_owned(),
+        1 => "only 1 host remains".to_owned(),
+        there => format!("only {there} hosts remain"),
     };
     let wanted = count(wanted);
-    Err(Failure::Usage(format!("group {group} needs {wanted}, and {left} of the list")))
+    Err(Failure::Usage(format!("group {group} needs {wanted}, and {left} in the list")))
 }
 
 /// A number of hosts in words.
@@ -399,12 +399,12 @@ mod tests {
     #[test]
     fn groups_without_hosts_are_named() {
         for (groups, hosts, known, said) in [
-            ("{a: 2, b: 1}", &["c[1-2]"][..], "", "group b needs 1 host, and none is left of"),
+            ("{a: 2, b: 1}", &["c[1-2]"][..], "", "group b needs 1 host, and no host remains in"),
             ("{a: 2, b: 1}", &[], "", "group a has no hosts: name them with --hosts a=HOSTS"),
             ("{a: 2, b: 1}", &["x=c1"], "", "the plan has no group x; it has a, b"),
             ("{a: 2, b: 1}", &["a=c3"], "", "a: all hosts are excluded"),
             ("{a: 1, b: 1}", &["a=c1"], "a", "has NIDs with --group and hosts with --hosts"),
-            ("{a: 3, b: 1}", &["c[1-2]"], "", "group a needs 3 hosts, and only 2 are left of"),
+            ("{a: 3, b: 1}", &["c[1-2]"], "", "group a needs 3 hosts, and only 2 hosts remain in"),
             ("{a: 1, b: 1}", &["c[1-70000]"], "", "the list has more than 65536 names"),
             ("{a: 1, b: 1}", &["a=d[1-1024]", "c1"], "", "1025 hosts; at most 1024 can be"),
             ("{a: 1, b: 1}", &["^/no/such=file"], "", "cannot read /no/such=file"),
