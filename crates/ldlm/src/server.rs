@@ -452,8 +452,9 @@ impl LockServer {
     pub fn refresh(&mut self, now: u64, handle: Handle) {
         let cancel_by = now.saturating_add(self.cancel_timeout);
         if let Some(lock) = self.locks.get_mut(&handle)
-            && let Some(at) = lock.cancel_by.replace(cancel_by)
+            && let Some(at) = lock.cancel_by
         {
+            lock.cancel_by = Some(cancel_by);
             self.timers.remove(&(at, handle));
             self.timers.insert((cancel_by, handle));
         }

@@ -38,6 +38,7 @@ fn a_client_mounts_and_finds_the_root() {
         wall_seconds: world::WALL,
         wall_nanos: 0,
         imports: Default::default(),
+        cache: lustrine_client::CacheTunables::NONE,
     };
     world.clients[0] = lustrine_client::Client::new(lustrine_lnet::md::Owner(7), args);
     let refused = world.wait(0, |c, t, done| c.mount(t, done));

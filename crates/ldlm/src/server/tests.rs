@@ -141,6 +141,16 @@ fn who_asks_first_gets_it_first() {
     assert_eq!(world.events(), [LockEvent::Granted { handle: late.handle, wanted: false }]);
 }
 
+/// A lock that was in use once would otherwise never be called back.
+#[test]
+fn a_lock_that_is_used_and_not_wanted_gets_no_deadline() {
+    let mut world = World::new();
+    let held = world.get(A, extent(LockMode::PW, 0, 4095));
+    world.server.refresh(50, held.handle);
+    assert!(!world.get(B, extent(LockMode::PR, 0, 4095)).is_granted());
+    assert_eq!(world.blocked(), [(A, held.handle)]);
+}
+
 #[test]
 fn a_client_that_does_not_give_back_is_overdue() {
     let mut world = World::new();

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use lustrine_client::{Caller, Client, ClientArgs, ClientError, Done};
+use lustrine_client::{CacheTunables, Caller, Client, ClientArgs, ClientError, Done};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::opcode::Target;
 use lustrine_lnet::md::Owner;
@@ -95,7 +95,13 @@ impl World {
         world
     }
 
+    /// So many clients that keep nothing and are not mounted.
     pub(crate) fn new(clients: usize, tunables: TargetTunables) -> World {
+        World::caching(clients, tunables, CacheTunables::NONE)
+    }
+
+    /// The same with a cache of data.
+    pub(crate) fn caching(clients: usize, tunables: TargetTunables, cache: CacheTunables) -> World {
         let net = Net::new(clients + 1, &Tunables::default());
         let args = ServerArgs { wall_seconds: WALL, seed: 99, tunables };
         let server = Server::new(SERVER, args, disks(clients, 2, 2));
@@ -111,6 +117,7 @@ impl World {
                 wall_seconds: WALL,
                 wall_nanos: 0,
                 imports: ImportTunables::default(),
+                cache,
             };
             Client::new(CLIENT, args)
         };
