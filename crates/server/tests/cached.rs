@@ -238,3 +238,32 @@ fn a_client_that_is_gone_does_not_keep_its_locks_for_ever() {
     // What it had not written is not there.
     assert_eq!(shared.read(1, 0, 1000), b"");
 }
+
+/// What was under way when the client was evicted may have reached the server or not; what it had
+/// not sent is lost.
+#[test]
+fn an_eviction_is_told_to_the_program_and_counted() {
+    for sent in [false, true] {
+        let mut shared = Shared::new(CACHE);
+        shared.act(0, &Op::Write { at: 0, len: 1000, byte: 1 });
+        if sent {
+            shared.act(0, &Op::Fsync);
+        }
+        let evict = |server: &mut lustrine_server::Server, turn: &mut Turn<'_>| {
+            server.evict(turn, OST, b"client-0")
+        };
+        assert!(shared.world.at_server(evict));
+        let (fid, layout) = (shared.file.attr.fid, shared.layout.clone());
+        let mut fsync =
+            || shared.world.wait(0, |c, t, done| c.fsync(t, CALLER, fid, &layout, done));
+        assert!(fsync().is_err(), "the first request after the eviction fails");
+        assert_eq!(fsync(), Ok(()));
+        let lost = shared.world.clients[0].cache_counts().lost;
+        let there = shared.read(1, 0, 1000).len() as u64;
+        assert_eq!((lost, there), if sent { (0, 1000) } else { (1000, 0) });
+        shared.model.clear();
+        shared.model.resize(there as usize, 1);
+        shared.act(0, &Op::Write { at: 500, len: 1000, byte: 2 });
+        shared.act(1, &Op::Read { at: 0, len: 3000 });
+    }
+}
