@@ -1,9 +1,11 @@
 //! Attributes of files, entries of directories, space of a file system.
 
 use lustrine_fswire::fid::Fid;
-use lustrine_fswire::layout::{Ea, Layout};
+use lustrine_fswire::layout::Ea;
 use lustrine_fswire::mdt::{MdValid, MdtBody};
 use lustrine_fswire::ost::Statfs;
+
+use crate::dir_layout::DirLayout;
 
 /// Attributes of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,7 +95,7 @@ impl Attr {
 
     /// Whether it is a directory whose names are spread over several metadata targets.
     pub fn is_striped_dir(&self) -> bool {
-        self.is_dir() && matches!(Ea(&self.layout).layout(), Ok(Some(Layout::Lmv(_))))
+        self.is_dir() && !matches!(DirLayout::parse(&self.layout), Ok(None))
     }
 
     /// Who it belongs to.

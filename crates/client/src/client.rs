@@ -2,6 +2,7 @@
 
 mod append;
 mod attributes;
+mod cache;
 mod caller;
 mod changes;
 mod data;
@@ -12,6 +13,7 @@ mod mount;
 mod objects;
 mod open;
 mod sizes;
+mod striped;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,8 @@ use crate::offers;
 
 pub use append::Appended;
 pub use attributes::{Changes, SetTime};
+use cache::Cache;
+pub use cache::{CacheCounts, CacheTunables};
 pub use caller::Caller;
 use data::{Io, IoKey};
 use flocks::AskedFlock;
@@ -55,6 +59,7 @@ use locks::Locks;
 pub use metadata::READDIR_LEN;
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
+use striped::Dirs;
 pub use targets::TargetKey;
 use targets::Watch;
 
@@ -83,6 +88,8 @@ pub struct ClientArgs {
     pub wall_nanos: u32,
     /// The settings of all imports.
     pub imports: ImportTunables,
+    /// How much it keeps of the data of files.
+    pub cache: CacheTunables,
 }
 
 /// What an operation calls when it is over, exactly once.
@@ -168,7 +175,8 @@ impl<'a> CallArgs<'a> {
 /// Room for the reply to a change, which may have a layout.
 const CHANGE_REPLY_LEN: u32 = 4096;
 
-/// A Lustre client that caches nothing: each operation asks the servers, under their locks.
+/// A Lustre client. Names and attributes are asked for each time. Data of files are kept under
+/// locks if the settings say so; otherwise each operation asks the servers, under their locks.
 ///
 /// It is a [`Service`]. Operations are started by methods that take what to call when they are
 /// over. Nothing waits: a partition hands events to the client, and those call what goes on.
@@ -180,6 +188,8 @@ pub struct Client {
     mdts: BTreeMap<u32, ImportKey>,
     osts: BTreeMap<u32, ImportKey>,
     fids: Fids,
+    /// The striped directories that were seen.
+    dirs: Dirs,
     /// Open files, by the calls that opened them, until they are closed and committed.
     opens: BTreeMap<u64, Open>,
     /// Operations on several objects.
@@ -191,6 +201,8 @@ pub struct Client {
     handles: u64,
     /// The locks at all targets.
     locks: Locks,
+    /// Data of files, under locks.
+    cache: Cache,
     /// Flocks that are asked for, by their handles.
     flocks: BTreeMap<Handle, AskedFlock>,
     /// What waits for all imports to be closed.
@@ -223,6 +235,7 @@ impl Client {
             mdts: BTreeMap::new(),
             osts: BTreeMap::new(),
             fids: Fids::default(),
+            dirs: Dirs::default(),
             opens: BTreeMap::new(),
             ios: SlotMap::with_key(),
             started: Time::ZERO,
@@ -230,6 +243,7 @@ impl Client {
             next_call: 0,
             handles: args.seed,
             locks: Locks::default(),
+            cache: Cache::new(args.cache),
             flocks: BTreeMap::new(),
             closing: None,
             watch: None,
@@ -269,7 +283,8 @@ impl Client {
         &self.config
     }
 
-    /// Disconnects from all targets. Operations that are under way fail.
+    /// Disconnects from all targets. Operations that are under way fail. What the servers do not
+    /// have of what was written is lost; see [`Client::flush_all`].
     pub fn unmount(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
         self.unmounted = true;
         self.closing = Some(done);
@@ -313,7 +328,7 @@ impl Client {
             client_uuid: uuid.clone(),
             client_handle: self.next_handle().0,
             peers: nids.iter().map(|nid| ProcessId::lustre(*nid)).collect(),
-            offer: offers::of(kind),
+            offer: offers::of(kind, self.cache.is_on()),
         };
         let key = self.rpc.add_import(args, self.args.imports);
         self.rpc.connect(turn, key);
@@ -478,7 +493,7 @@ impl Client {
                 // Open files are released by the import.
                 RpcEvent::Evicted(import) => self.locks_evicted(turn, import),
                 RpcEvent::ReplayLocks(import) => self.replay_locks(turn, import),
-                RpcEvent::State { to, .. } => self.state_changed(to),
+                RpcEvent::State { import, to, .. } => self.state_changed(turn, import, to),
                 RpcEvent::Request(request) => self.answer_callback(turn, &request),
             }
         }
@@ -534,11 +549,12 @@ impl Service for Client {
 
     fn drive(&mut self, turn: &mut Turn<'_>) {
         self.rpc.drive(turn);
+        self.drive_cache(turn);
         self.settle(turn);
     }
 
     fn next_deadline(&self) -> Time {
-        self.rpc.next_deadline()
+        self.rpc.next_deadline().min(self.cache_deadline())
     }
 
     fn on_stray(&mut self, turn: &mut Turn<'_>, stray: &Stray) -> bool {

@@ -28,6 +28,9 @@ pub enum ClientError {
     /// A file has a layout that this client cannot read.
     #[error("the layout of the file cannot be used: {0}")]
     Layout(String),
+    /// The names of a directory are spread in a way that this client cannot use now.
+    #[error("the layout of the directory cannot be used: {0}")]
+    Directory(String),
     /// The file is on a target that the configuration does not name.
     #[error("the configuration names no target {0}")]
     NoTarget(String),
@@ -52,6 +55,7 @@ impl ClientError {
             ClientError::Malformed(_) | ClientError::Rpc(RpcError::BadReply) => errno::EPROTO,
             ClientError::NoFileSystem(_) => errno::ENOENT,
             ClientError::NoMemory => errno::ENOMEM,
+            ClientError::Directory(_) => errno::EOPNOTSUPP,
             ClientError::Rpc(_)
             | ClientError::Config(_)
             | ClientError::Layout(_)
@@ -85,6 +89,7 @@ pub(crate) mod errno {
     pub(crate) const E2BIG: i32 = 7;
     pub(crate) const EAGAIN: i32 = 11;
     pub(crate) const ENOMEM: i32 = 12;
+    pub(crate) const EXDEV: i32 = 18;
     pub(crate) const EISDIR: i32 = 21;
     pub(crate) const EINVAL: i32 = 22;
     pub(crate) const EFBIG: i32 = 27;

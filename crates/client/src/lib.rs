@@ -2,9 +2,10 @@
 //! turns operations on files into RPCs.
 //!
 //! [`Client`] is a [`Service`](lustrine_lnet::service::Service) of a partition, with no I/O, clock
-//! or thread. It caches nothing: names and attributes are asked for each time, data are read and
-//! written under locks of the servers, and what an open grants is cancelled at once. So it is
-//! coherent with all other clients of the file system.
+//! or thread. It is coherent with all other clients of the file system. Names and attributes are
+//! asked for each time, and what an open grants is cancelled at once. Data are kept under locks,
+//! and written later, if [`CacheTunables`] say so; otherwise they are read and written under locks
+//! that the servers take for the time of each request.
 //!
 //! Operations speak of files by their FIDs, as a kernel's file system layer does. A path is walked
 //! by its user.
@@ -13,17 +14,19 @@
 mod attr;
 mod client;
 pub mod config;
+mod dir_layout;
 mod error;
 mod fids;
 mod layout;
 mod offers;
+mod pages;
 mod replay;
 mod reply;
 
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{
-    Appended, Caller, Changes, Client, ClientArgs, Done, FlockArgs, FlockKey, FlockMode,
-    LockCounts, OpenArgs, OpenFile, READDIR_LEN, SetTime, TargetKey, Written,
+    Appended, CacheCounts, CacheTunables, Caller, Changes, Client, ClientArgs, Done, FlockArgs,
+    FlockKey, FlockMode, LockCounts, OpenArgs, OpenFile, READDIR_LEN, SetTime, TargetKey, Written,
 };
 pub use config::{FsConfig, TargetConfig};
 pub use error::{ClientError, Outcome};

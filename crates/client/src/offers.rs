@@ -17,10 +17,13 @@ const CHECKSUMS: ChecksumTypes =
     ChecksumTypes::CRC32C.union(ChecksumTypes::ADLER).union(ChecksumTypes::CRC32);
 
 /// The offer to a target of a kind, as `docs/protocol` [RPC-18] describes it.
-pub(crate) fn of(kind: Target) -> ConnectData {
+///
+/// A client that caches writes asks for a grant.
+pub(crate) fn of(kind: Target, caches: bool) -> ConnectData {
     use ConnectFlags as F;
     use ConnectFlags2 as G;
     let common = F::VERSION | F::AT | F::FULL20 | F::BULK_MBITS | F::FLAGS2;
+    let grant = if caches { F::GRANT | F::GRANT_PARAM } else { F::empty() };
     let data = ConnectData { version: RELEASE.0, ..ConnectData::default() };
     match kind {
         Target::Mgs => ConnectData { flags: common, flags2: G::REP_MBITS, ..data },
@@ -57,7 +60,8 @@ pub(crate) fn of(kind: Target) -> ConnectData {
             ..data
         },
         Target::Ost => ConnectData {
-            flags: common
+            flags: grant
+                | common
                 | F::SRVLOCK
                 | F::BRW_SIZE
                 | F::CANCELSET
@@ -70,6 +74,8 @@ pub(crate) fn of(kind: Target) -> ConnectData {
                 | F::SHORTIO,
             flags2: G::REP_MBITS,
             brw_size: OST_BRW,
+            grant: if caches { 2 * OST_BRW } else { 0 },
+            grant_blkbits: if caches { 12 } else { 0 },
             cksum_types: CHECKSUMS,
             ..data
         },

@@ -24,9 +24,6 @@ impl FileSystem {
     /// # Errors
     /// When the server refuses.
     pub fn link(&self, fid: Fid, parent: &Attr, name: &[u8]) -> Result<(), FsError> {
-        if parent.is_striped_dir() {
-            return Err(FsError::StripedDirectory);
-        }
         let (caller, parent, name) = (self.caller, parent.fid, name.to_vec());
         self.ask(move |client, turn, done| client.link(turn, caller, fid, parent, &name, done))
     }

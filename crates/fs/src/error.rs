@@ -32,9 +32,6 @@ pub enum FsError {
     /// There are too many symbolic links in a path.
     #[error("too many symbolic links")]
     TooManyLinks,
-    /// A directory is spread over several metadata targets.
-    #[error("the directory is striped over several metadata targets, which is not supported yet")]
-    StripedDirectory,
     /// A directory has too many entries to be listed.
     #[error("the directory has more than {0} entries")]
     DirectoryTooLarge(usize),
@@ -63,7 +60,6 @@ impl FsError {
             FsError::Path { error, .. } => error.errno(),
             FsError::TimedOut { .. } => ETIMEDOUT,
             FsError::AbsoluteLink(_) | FsError::TooManyLinks => ELOOP,
-            FsError::StripedDirectory => EOPNOTSUPP,
             FsError::DirectoryTooLarge(_) => EFBIG,
             FsError::Node(_) | FsError::Random(_) => EIO,
         }
@@ -79,5 +75,4 @@ const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const EFBIG: i32 = 27;
 const ELOOP: i32 = 40;
-const EOPNOTSUPP: i32 = 95;
 const ETIMEDOUT: i32 = 110;

@@ -70,9 +70,6 @@ impl FileSystem {
         mode: u32,
         exclusive: bool,
     ) -> Result<File<'_>, FsError> {
-        if parent.is_striped_dir() {
-            return Err(FsError::StripedDirectory);
-        }
         let (caller, fid, name) = (self.caller, parent.fid, name.to_vec());
         let mut flags = OpenFlags::WRITE | OpenFlags::CREAT;
         flags.set(OpenFlags::EXCL, exclusive);
@@ -93,20 +90,10 @@ impl FileSystem {
     }
 
     /// What the objects of a file say of it.
-    pub(crate) fn glimpse(&self, fid: Fid, layout: &[u8]) -> Result<Glimpse, FsError> {
-        let pending = self.start_glimpse(fid, layout)?;
-        self.wait(&pending)
-    }
-
-    /// The same, under way.
-    pub(crate) fn start_glimpse(
-        &self,
-        fid: Fid,
-        layout: &[u8],
-    ) -> Result<Pending<Glimpse>, FsError> {
+    fn glimpse(&self, fid: Fid, layout: &[u8]) -> Result<Glimpse, FsError> {
         let layout = FileLayout::parse(layout)?;
         let caller = self.caller;
-        self.start(move |client, turn, done| client.glimpse(turn, caller, fid, &layout, done))
+        self.ask(move |client, turn, done| client.glimpse(turn, caller, fid, &layout, done))
     }
 
     /// Closes a file without waiting.

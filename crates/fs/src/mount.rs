@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use lustrine_client::{Caller, Client, ClientArgs, Done, Space};
+use lustrine_client::{CacheTunables, Caller, Client, ClientArgs, Done, Space};
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 use lustrine_node::{NodeHandle, RegisteredService};
@@ -26,6 +26,8 @@ pub struct MountOptions {
     /// A directory of the file system that is to be the root, such as `/projects`; empty for the
     /// whole.
     pub subdirectory: String,
+    /// How much it keeps of the data of files.
+    pub cache: CacheTunables,
 }
 
 impl Default for MountOptions {
@@ -34,6 +36,7 @@ impl Default for MountOptions {
             timeout: Duration::from_secs(60),
             imports: ImportTunables::default(),
             subdirectory: String::new(),
+            cache: CacheTunables::NONE,
         }
     }
 }
@@ -85,6 +88,7 @@ impl FileSystem {
             wall_seconds: wall.as_secs(),
             wall_nanos: wall.subsec_nanos(),
             imports: options.imports,
+            cache: options.cache,
         };
         let service = node.register(&url.mgs[0], move |owner| Client::new(owner, args))?;
         let mut files = FileSystem {
@@ -123,6 +127,14 @@ impl FileSystem {
     pub fn disconnect(&self) -> Result<(), FsError> {
         let pending = self.start(Client::unmount)?;
         self.wait_for(&pending, UNMOUNT_TIMEOUT)
+    }
+
+    /// Waits until the servers have what programs have written.
+    ///
+    /// # Errors
+    /// When they do not have it in time, or some of it cannot be written.
+    pub fn flush_all(&self) -> Result<(), FsError> {
+        self.ask(Client::flush_all)
     }
 
     /// Has the event loop of the client start an operation, which calls what goes on when it is

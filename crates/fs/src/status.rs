@@ -1,6 +1,6 @@
 //! What a client does: its targets and the times of its RPCs, as plain data.
 
-use lustrine_client::{Client, LockCounts};
+use lustrine_client::{CacheCounts, Client, LockCounts};
 use lustrine_lnet::latency::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{Import, Latencies};
@@ -25,10 +25,30 @@ pub struct Status {
     pub bulk_sent: u64,
     /// Requests that waited for memory of the node.
     pub memory_waits: u64,
+    /// What it keeps of the data of files.
+    #[serde(default)]
+    pub cache: CacheRow,
     /// The targets.
     pub targets: Vec<TargetRow>,
     /// The operations at all targets together.
     pub operations: Vec<OperationRow>,
+}
+
+/// What a client keeps of the data of files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheRow {
+    /// Bytes of memory for data.
+    pub cached: u64,
+    /// Bytes that programs have written and the servers do not have.
+    pub dirty: u64,
+    /// Objects of which there are data or locks.
+    pub objects: usize,
+    /// Bytes that programs have read and that were in memory.
+    pub hits: u64,
+    /// Bytes that programs have read and that were asked for.
+    pub misses: u64,
+    /// Bytes that could not be written.
+    pub lost: u64,
 }
 
 /// One target.
@@ -100,6 +120,7 @@ impl Status {
             bulk_received: counters.bulk_received,
             bulk_sent: counters.bulk_sent,
             memory_waits: counters.memory_waits,
+            cache: CacheRow::of(client),
             targets: client.targets().map(|(import, locks)| TargetRow::of(import, locks)).collect(),
             operations: OperationRow::all(&latencies),
         }
@@ -120,6 +141,13 @@ impl Status {
 /// The name of a target without the ending of its UUID.
 fn short(target: &str) -> &str {
     target.strip_suffix("_UUID").unwrap_or(target)
+}
+
+impl CacheRow {
+    fn of(client: &Client) -> CacheRow {
+        let CacheCounts { cached, dirty, objects, hits, misses, lost } = client.cache_counts();
+        CacheRow { cached, dirty, objects, hits, misses, lost }
+    }
 }
 
 impl TargetRow {

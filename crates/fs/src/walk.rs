@@ -8,7 +8,7 @@ use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
 
 use crate::error::FsError;
-use crate::mount::FileSystem;
+use crate::mount::{FileSystem, Pending};
 
 /// What becomes of a symbolic link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +80,6 @@ impl FileSystem {
     /// # Errors
     /// When it does not exist, or the server refuses.
     pub fn look(&self, parent: &Attr, name: &[u8]) -> Result<Attr, FsError> {
-        if parent.is_striped_dir() {
-            return Err(FsError::StripedDirectory);
-        }
         let (caller, fid, name) = (self.caller, parent.fid, name.to_vec());
         self.ask(move |client, turn, done| client.lookup(turn, caller, fid, &name, done))
     }
@@ -96,9 +93,6 @@ impl FileSystem {
         parent: &Attr,
         names: &[&[u8]],
     ) -> Result<Vec<Result<Attr, FsError>>, FsError> {
-        if parent.is_striped_dir() {
-            return Err(FsError::StripedDirectory);
-        }
         let (caller, fid) = (self.caller, parent.fid);
         let mut found = Vec::with_capacity(names.len());
         let mut under_way = VecDeque::new();
@@ -118,8 +112,8 @@ impl FileSystem {
         }
     }
 
-    /// The attributes of many files with the sizes and times of their objects, asked for several at
-    /// a time, in their order.
+    /// The attributes of many files, each as [`FileSystem::with_size`] gives them, asked for several
+    /// at a time, in their order.
     ///
     /// # Errors
     /// When the node does not answer. What a server refuses is the outcome of its file.
@@ -131,24 +125,10 @@ impl FileSystem {
             while under_way.len() < LOOKUPS_MAX
                 && let Some(attr) = attrs.next()
             {
-                let asks = attr.is_file() && attr.size.is_none();
-                let size = asks.then(|| self.start_glimpse(attr.fid, &attr.layout));
-                under_way.push_back((attr, size));
+                under_way.push_back(self.start_completing(attr)?);
             }
-            let Some((mut attr, size)) = under_way.pop_front() else { return Ok(sized) };
-            let size = match size {
-                Some(Ok(pending)) => Some(self.wait(&pending)),
-                Some(Err(error)) => Some(Err(error)),
-                None => None,
-            };
-            sized.push(match size {
-                Some(Ok(glimpse)) => {
-                    attr.add_objects(glimpse);
-                    Ok(attr)
-                }
-                Some(Err(error)) => Err(error),
-                None => Ok(attr),
-            });
+            let Some(pending) = under_way.pop_front() else { return Ok(sized) };
+            sized.push(self.wait(&pending));
         }
     }
 
@@ -166,9 +146,6 @@ impl FileSystem {
     /// # Errors
     /// When the server refuses.
     pub fn list(&self, dir: &Attr) -> Result<Vec<DirEntry>, FsError> {
-        if dir.is_striped_dir() {
-            return Err(FsError::StripedDirectory);
-        }
         let (caller, fid) = (self.caller, dir.fid);
         // Only an open is checked.
         let args = OpenArgs { flags: OpenFlags::READ | OpenFlags::DIRECTORY, mode: 0, umask: 0 };
@@ -202,17 +179,19 @@ impl FileSystem {
         Ok(entries)
     }
 
+    fn start_completing(&self, attr: Attr) -> Result<Pending<Attr>, FsError> {
+        let caller = self.caller;
+        self.start(move |client, turn, done| client.complete(turn, caller, attr, done))
+    }
+
     /// The attributes of a file with its size and the times of its objects, which may have to be
-    /// asked.
+    /// asked; those of a striped directory with what its stripes know.
     ///
     /// # Errors
     /// When a server refuses, or the layout cannot be used.
-    pub fn with_size(&self, mut attr: Attr) -> Result<Attr, FsError> {
-        if !attr.is_file() || attr.size.is_some() {
-            return Ok(attr);
-        }
-        attr.add_objects(self.glimpse(attr.fid, &attr.layout)?);
-        Ok(attr)
+    pub fn with_size(&self, attr: Attr) -> Result<Attr, FsError> {
+        let pending = self.start_completing(attr)?;
+        self.wait(&pending)
     }
 
     /// Makes a directory.
@@ -220,9 +199,6 @@ impl FileSystem {
     /// # Errors
     /// When the server refuses.
     pub fn mkdir(&self, parent: &Attr, name: &[u8], mode: u32) -> Result<Attr, FsError> {
-        if parent.is_striped_dir() {
-            return Err(FsError::StripedDirectory);
-        }
         let (caller, fid, name) = (self.caller, parent.fid, name.to_vec());
         let mode = (mode, umask());
         self.ask(move |client, turn, done| client.mkdir(turn, caller, fid, &name, mode, done))
@@ -233,9 +209,6 @@ impl FileSystem {
     /// # Errors
     /// When the server refuses.
     pub fn symlink(&self, parent: &Attr, name: &[u8], target: &[u8]) -> Result<Attr, FsError> {
-        if parent.is_striped_dir() {
-            return Err(FsError::StripedDirectory);
-        }
         let (caller, fid) = (self.caller, parent.fid);
         let (name, target) = (name.to_vec(), target.to_vec());
         self.ask(move |client, turn, done| {
@@ -248,9 +221,6 @@ impl FileSystem {
     /// # Errors
     /// When the server refuses.
     pub fn unlink(&self, parent: &Attr, name: &[u8], dir: bool) -> Result<(), FsError> {
-        if parent.is_striped_dir() {
-            return Err(FsError::StripedDirectory);
-        }
         let (caller, fid, name) = (self.caller, parent.fid, name.to_vec());
         self.ask(move |client, turn, done| client.unlink(turn, caller, fid, &name, dir, done))
     }
@@ -265,9 +235,6 @@ impl FileSystem {
         (new_parent, new_name): (&Attr, &[u8]),
     ) -> Result<(), FsError> {
         let object = self.look(parent, name)?;
-        if new_parent.is_striped_dir() {
-            return Err(FsError::StripedDirectory);
-        }
         let caller = self.caller;
         let (from, to) = (parent.fid, new_parent.fid);
         let (name, new_name) = (name.to_vec(), new_name.to_vec());

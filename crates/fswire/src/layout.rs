@@ -3,6 +3,7 @@
 
 mod composite;
 mod lmv;
+mod name_hash;
 mod plain;
 mod stripes;
 #[cfg(test)]

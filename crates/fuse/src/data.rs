@@ -32,6 +32,8 @@ const O_RDWR: i32 = 0o2;
 const O_EXCL: i32 = 0o200;
 const O_TRUNC: i32 = 0o1000;
 const O_APPEND: i32 = 0o2000;
+const O_DSYNC: i32 = 0o10000;
+const O_DIRECT: i32 = 0o40000;
 /// The kernel opens a program to run it.
 const FMODE_EXEC: i32 = 0o40;
 
@@ -47,6 +49,8 @@ struct Write {
     data: Vec<u8>,
     /// Whether it goes to the end of the file, wherever that is.
     append: bool,
+    /// Whether it is over when the data are at the servers.
+    sync: bool,
     asked: Asked<ReplyWrite>,
     permit: Permit,
     /// Room for the data until they are handed on.
@@ -152,6 +156,7 @@ impl Server {
         let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
         // What is written back from a mapping has its place.
         let append = flags.0 & O_APPEND != 0 && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let sync = self.sync || flags.0 & (O_DSYNC | O_DIRECT) != 0;
         let bytes = data.len() as u64;
         let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         // Both ask the metadata server first.
@@ -160,7 +165,7 @@ impl Server {
         let held = Some(self.shared.held.take(bytes));
         let data = data.to_vec();
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
-            let write = Write { file, offset, data, append, asked, permit, held };
+            let write = Write { file, offset, data, append, sync, asked, permit, held };
             match kills {
                 true => write.clear_ids(client, turn),
                 false => write.start(client, turn),
@@ -246,15 +251,16 @@ impl Write {
         let data = std::mem::take(&mut self.data);
         let len = data.len() as u64;
         let now = client.wall(turn);
-        let then = move |_: &mut Client, _: &mut Turn<'_>, done: Outcome<Appended>| match done {
-            Ok(Appended { layout, .. }) => {
-                if let Some(layout) = layout {
-                    newer(&self.file, layout);
+        let then =
+            move |client: &mut Client, turn: &mut Turn<'_>, done: Outcome<Appended>| match done {
+                Ok(Appended { layout, .. }) => {
+                    if let Some(layout) = layout {
+                        newer(&self.file, layout);
+                    }
+                    self.written(client, turn, len, now);
                 }
-                self.written(len, now);
-            }
-            Err(error) => self.end(errno(&error)),
-        };
+                Err(error) => self.end(errno(&error)),
+            };
         client.append(turn, caller, file, layout, data, Box::new(then));
     }
 
@@ -286,8 +292,8 @@ impl Write {
         let len = data.len() as u64;
         // The time that the write has at the object servers: the close repeats it.
         let now = client.wall(turn);
-        let then = move |_: &mut Client, _: &mut Turn<'_>, done: Outcome<()>| match done {
-            Ok(()) => self.written(len, now),
+        let then = move |client: &mut Client, turn: &mut Turn<'_>, done: Outcome<()>| match done {
+            Ok(()) => self.written(client, turn, len, now),
             Err(error) => self.end(errno(&error)),
         };
         client.write(turn, caller, file, layout, (offset, &data), Box::new(then));
@@ -295,11 +301,20 @@ impl Write {
         drop((data, held));
     }
 
-    fn written(self, len: u64, now: i64) {
+    fn written(self, client: &mut Client, turn: &mut Turn<'_>, len: u64, now: i64) {
         let mut state = self.file.state();
         state.written = state.written.max(Some(now));
+        let layout = state.layout.clone();
         drop(state);
-        self.asked.written(len as u32);
+        if !self.sync {
+            return self.asked.written(len as u32);
+        }
+        let fid = self.file.fid;
+        let then = move |_: &mut Client, _: &mut Turn<'_>, flushed: Outcome<()>| match flushed {
+            Ok(()) => self.asked.written(len as u32),
+            Err(error) => self.end(errno(&error)),
+        };
+        client.flush(turn, fid, &layout, Box::new(then));
     }
 
     fn end(self, error: Errno) {

@@ -58,7 +58,7 @@ impl Server {
             }
         }
         let fid = dir.fid;
-        let targets = move |client: &Client| client.metadata_target_of(fid).into_iter().collect();
+        let targets = move |client: &Client| client.targets_of_dir(fid);
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
             let caller = dir.caller;
             let done = asked.done(move |asked, _: &mut Client, _: &mut Turn<'_>, page: DirPage| {

@@ -28,4 +28,7 @@ pub enum MountError {
     /// The servers were not informed of the end.
     #[error("the servers were not informed of the end: {0}")]
     Servers(FsError),
+    /// Data that programs had written are lost.
+    #[error("not all data that programs have written reached the servers: {0}")]
+    Unwritten(FsError),
 }

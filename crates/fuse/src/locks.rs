@@ -123,16 +123,29 @@ impl Server {
         });
     }
 
-    /// A process closes a file: its locks of fcntl(2) on the file end, also those that it has taken
+    /// A process closes a file: what it has written begins to be sent, and it learns of earlier
+    /// writes that failed. Its locks of fcntl(2) on the file end, also those that it has taken
     /// through another descriptor.
-    pub(crate) fn end_locks(&self, handle: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
-        let owned = self.shared.file(handle.0).ok().filter(|file| {
-            self.locks == Locks::Cluster && self.shared.locks.forget(file.fid, owner.0)
-        });
-        let Some(file) = owned else { return reply.ok() };
+    pub(crate) fn flush_file(&self, handle: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+        let Ok(file) = self.shared.file(handle.0) else { return reply.ok() };
+        let owned = self.locks == Locks::Cluster && self.shared.locks.forget(file.fid, owner.0);
+        if !owned && !self.caches {
+            return reply.ok();
+        }
         let asked = Asked::new(&self.shared, reply);
         self.shared.post(move |client, turn| {
-            client.unlock_all(turn, file.caller, file.fid, owner.0, asked.finish());
+            let layout = file.state().layout.clone();
+            client.start_flush(turn, file.fid, &layout);
+            let error = client.take_write_error(file.fid, &layout);
+            let answer = move |asked: Asked<ReplyEmpty>| match error {
+                Some(error) => asked.fail_with(&error),
+                None => asked.ok(),
+            };
+            if !owned {
+                return answer(asked);
+            }
+            let then = asked.done(move |asked, _, _, ()| answer(asked));
+            client.unlock_all(turn, file.caller, file.fid, owner.0, then);
         });
     }
 

@@ -17,8 +17,6 @@ pub(crate) struct Node {
     pub(crate) gid: u32,
     /// Its type and permissions at that time.
     pub(crate) mode: u32,
-    /// Whether it is a directory whose names are spread over several metadata targets.
-    pub(crate) striped: bool,
     /// The modification time that a program has set since the last write, in seconds since 1970.
     pub(crate) set_mtime: Option<i64>,
     /// The time of the last access that a program has set.
@@ -31,7 +29,6 @@ impl Node {
     /// Notes the attributes.
     fn see(&mut self, attr: &Attr) {
         (self.gid, self.mode) = (attr.gid, attr.mode);
-        self.striped = attr.is_striped_dir();
     }
 }
 
@@ -49,7 +46,6 @@ impl Nodes {
             fid: root,
             gid: 0,
             mode: 0o040_755,
-            striped: false,
             set_mtime: None,
             set_atime: None,
             lookups: 1,
@@ -76,7 +72,6 @@ impl Nodes {
             fid: attr.fid,
             gid: attr.gid,
             mode: attr.mode,
-            striped: false,
             set_mtime: None,
             set_atime: None,
             lookups: 0,

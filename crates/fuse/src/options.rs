@@ -11,6 +11,10 @@ pub struct Options {
     pub user_xattr: bool,
     /// What locks of flock(2) and fcntl(2) do.
     pub locks: Locks,
+    /// Whether each write is at the servers when write(2) returns.
+    pub sync: bool,
+    /// Most bytes of memory for data of files that are kept; 0 for none.
+    pub cache: u64,
     /// When a read changes the time of the last access.
     pub atime: AtimeRule,
     /// Whether other users than the one who mounts have access; by default if that is root.
@@ -43,6 +47,8 @@ impl Default for Options {
             read_only: false,
             user_xattr: true,
             locks: Locks::default(),
+            sync: false,
+            cache: Options::CACHE,
             atime: AtimeRule::default(),
             allow_other: None,
             default_permissions: false,
@@ -77,9 +83,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "nouser",
     "_netdev",
     "nofail",
-    // Writes are synchronous.
-    "sync",
-    "async",
     // Times of directories are those of the servers.
     "diratime",
     "nodiratime",
@@ -109,6 +112,11 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 impl Options {
+    /// Bytes of data that are kept unless an option says otherwise.
+    pub const CACHE: u64 = 256 << 20;
+    /// Fewest bytes, if any: a few transfers have to fit.
+    const CACHE_MIN: u64 = 32 << 20;
+
     /// Applies a list of options, separated by commas. A later one replaces an earlier one.
     ///
     /// # Errors
@@ -133,6 +141,8 @@ impl Options {
             "flock" => self.locks = Locks::Cluster,
             "localflock" => self.locks = Locks::Local,
             "noflock" => self.locks = Locks::Refused,
+            "sync" => self.sync = true,
+            "async" => self.sync = false,
             "atime" | "relatime" | "nostrictatime" => self.atime = AtimeRule::Relative,
             "strictatime" | "norelatime" => self.atime = AtimeRule::Strict,
             "noatime" => self.atime = AtimeRule::Never,
@@ -148,12 +158,36 @@ impl Options {
             // As mount(8) has it: what such a user mounts gives no rights.
             "user" | "users" => (self.suid, self.dev, self.exec) = (false, false, false),
             "owner" | "group" => (self.suid, self.dev) = (false, false),
+            _ if name.starts_with("cache=") => self.cache = cache_len(name)?,
             _ if WITHOUT_EFFECT.contains(&name) => {}
             _ if name.starts_with("x-") || name.starts_with("X-") => {}
             _ if name.starts_with("comment=") => {}
             _ => return Err(refusal(name)),
         }
         Ok(())
+    }
+}
+
+/// The value of the option `cache`.
+fn cache_len(option: &str) -> Result<u64, OptionError> {
+    let refused = |why| OptionError::Refused { name: option.to_owned(), why };
+    let value = option.strip_prefix("cache=").unwrap_or(option);
+    if value == "none" {
+        return Ok(0);
+    }
+    let (digits, unit) = match value.as_bytes().last() {
+        Some(b'K') => (&value[..value.len() - 1], 1 << 10),
+        Some(b'M') => (&value[..value.len() - 1], 1 << 20),
+        Some(b'G') => (&value[..value.len() - 1], 1 << 30),
+        _ => (value, 1),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    match bytes {
+        None => Err(refused("its value is `none`, or a number of bytes such as 256M or 1G")),
+        Some(bytes) if bytes < Options::CACHE_MIN => {
+            Err(refused("less than 32M is too little; `none` keeps nothing"))
+        }
+        Some(bytes) => Ok(bytes),
     }
 }
 

@@ -39,6 +39,10 @@ pub(crate) struct Server {
     pub(crate) user_xattr: bool,
     /// What locks do.
     pub(crate) locks: Locks,
+    /// Whether each write is at the servers when it is answered.
+    pub(crate) sync: bool,
+    /// Whether data are kept.
+    pub(crate) caches: bool,
     /// What is mounted, as `/proc/mounts` shows it.
     pub(crate) source: String,
 }
@@ -383,7 +387,6 @@ impl Filesystem for Server {
         self.close_file(handle, owner, reply);
     }
 
-    // What is written is at the servers when the write is answered.
     fn flush(
         &self,
         _: &Request,
@@ -392,10 +395,10 @@ impl Filesystem for Server {
         owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        match self.locks {
-            Locks::Cluster => self.end_locks(handle, owner, reply),
-            // The kernel does not ask again.
-            Locks::Local | Locks::Refused => reply.error(Errno::ENOSYS),
+        match (self.locks, self.caches) {
+            // What is written is at the servers, and the kernel does not ask again.
+            (Locks::Local | Locks::Refused, false) => reply.error(Errno::ENOSYS),
+            _ => self.flush_file(handle, owner, reply),
         }
     }
 

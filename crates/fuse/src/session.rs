@@ -51,6 +51,8 @@ impl Mount {
             shared: Arc::clone(&shared),
             user_xattr: options.user_xattr,
             locks: options.locks,
+            sync: options.sync,
+            caches: options.cache > 0,
             source: source.to_owned(),
         };
         let config = config(source, options);
@@ -104,10 +106,11 @@ impl Mount {
     }
 
     /// Ends the client of a mount that has ended: waits for what is under way, for at most 30
-    /// seconds, and disconnects from the servers.
+    /// seconds, writes what programs have written, and disconnects from the servers.
     ///
     /// # Errors
-    /// When the session ended with an error, or the servers do not answer.
+    /// When the session ended with an error, the servers do not answer, or some of the data cannot
+    /// be written.
     pub fn finish(mut self) -> Result<(), MountError> {
         // The thread of a session that has not failed stays.
         let ended = match self.session.take().filter(JoinHandle::is_finished) {
@@ -117,7 +120,10 @@ impl Mount {
         // What waits for a lock would wait on.
         self.shared.give_up_locks(|_| true);
         self.shared.wait_until_idle(END_TIMEOUT);
+        // What cannot be written is lost when the client disconnects: the caller learns of it.
+        let flushed = self.shared.files().flush_all().map_err(MountError::Unwritten);
         self.shared.files().disconnect().map_err(MountError::Servers)?;
+        flushed?;
         ended.map_err(MountError::Session)
     }
 }

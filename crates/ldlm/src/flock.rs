@@ -50,8 +50,7 @@ impl Namespace {
                     self.set_range(other, left);
                     if let (Some(mut desc), Some(spare)) = (part, spare.take()) {
                         desc.policy = Policy::Flock(right);
-                        let state = LockState::Granted;
-                        self.insert(spare, Lock { desc, remote: Handle::NONE, state });
+                        self.insert(spare, Lock::new(desc, Handle::NONE, LockState::Granted));
                     }
                 }
             }

@@ -31,6 +31,7 @@
 
 mod flock;
 mod namespace;
+pub mod server;
 #[cfg(test)]
 mod tests;
 

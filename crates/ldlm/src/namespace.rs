@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::ldlm::{
-    ELDLM, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, Policy, Resource,
+    LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, Policy, Resource,
 };
 
 /// Where a lock is [LOCK-14].
@@ -30,6 +30,17 @@ pub struct Lock {
     pub remote: Handle,
     /// Where it is.
     pub state: LockState,
+    /// Whether somebody else wants what it covers: nothing new begins under it, and it is given
+    /// back when what uses it is over.
+    pub blocked: bool,
+    /// Whether the object is being destroyed: what was not written under it is not needed.
+    pub discard: bool,
+}
+
+impl Lock {
+    pub(crate) fn new(desc: LockDesc, remote: Handle, state: LockState) -> Lock {
+        Lock { desc, remote, state, blocked: false, discard: false }
+    }
 }
 
 /// What an answer to an enqueue means for the lock.
@@ -89,8 +100,7 @@ impl Namespace {
     /// When the handle is in use, or is 0.
     pub fn enqueue(&mut self, handle: Handle, desc: LockDesc) {
         assert!(handle != Handle::NONE, "0 is no handle");
-        let lock = Lock { desc, remote: Handle::NONE, state: LockState::Enqueued };
-        self.insert(handle, lock);
+        self.insert(handle, Lock::new(desc, Handle::NONE, LockState::Enqueued));
     }
 
     /// An enqueue is answered with a status that is not negative.
@@ -99,6 +109,7 @@ impl Namespace {
         if lock.remote == Handle::NONE {
             lock.remote = reply.handle;
         }
+        lock.blocked |= reply.flags.contains(LockFlags::AST_SENT);
         if lock.state != LockState::Enqueued {
             return Progress::Unchanged;
         }
@@ -146,25 +157,21 @@ impl Namespace {
             lock.remote = remote;
         }
         lock.state = LockState::Granted;
+        lock.blocked |= callback.flags.contains(LockFlags::AST_SENT);
         lock.desc.granted_mode = callback.desc.granted_mode;
         self.adopt(handle, &callback.desc);
         Completed::Granted(handle)
     }
 
-    /// BL_CALLBACK: somebody else wants what a lock covers. Returns the status of the answer, which
-    /// is given at once. The lock is given back when what uses it is over [LOCK-15].
-    pub fn blocked(&self, callback: &LdlmRequest<'_>) -> i32 {
-        if self.knows(callback) { 0 } else { -EINVAL }
-    }
-
-    /// GL_CALLBACK: somebody else wants the size of an object. Returns the status of the answer:
-    /// this client keeps no data that the server does not have.
-    pub fn glimpsed(&self, callback: &LdlmRequest<'_>) -> i32 {
-        if self.knows(callback) { -ELDLM::NO_LOCK_DATA } else { -EINVAL }
-    }
-
-    fn knows(&self, callback: &LdlmRequest<'_>) -> bool {
-        callback.handle(0).is_some_and(|handle| self.locks.contains_key(&handle))
+    /// BL_CALLBACK: somebody else wants what a lock covers. Returns the lock, which is marked: it
+    /// is given back when what uses it is over, while the answer is given at once. None if the
+    /// client has no such lock: the answer is the errno EINVAL [LOCK-15].
+    pub fn blocked(&mut self, callback: &LdlmRequest<'_>) -> Option<Handle> {
+        let handle = callback.handle(0)?;
+        let lock = self.locks.get_mut(&handle)?;
+        lock.blocked = true;
+        lock.discard |= callback.flags.contains(LockFlags::DISCARD_DATA);
+        Some(handle)
     }
 
     /// The client gives a lock back. Returns the server's handle, which CANCEL names; none if the
@@ -286,6 +293,3 @@ impl Namespace {
         self.insert(handle, lock);
     }
 }
-
-/// The errno of Linux with which a client answers a callback for a lock that it does not have.
-const EINVAL: i32 = 22;

@@ -2,7 +2,7 @@
 
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::{
-    ELDLM, Extent, Flock, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, LockType, Policy,
+    Extent, Flock, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, LockType, Policy,
     Resource,
 };
 use proptest::prelude::*;
@@ -95,6 +95,17 @@ fn a_lock_waits_for_its_completion() {
     assert_eq!(namespace.answered(OURS, &waits), Progress::Waiting);
     let granted = callback(&BOTH, LockMode::PW, LockFlags::AST_SENT);
     assert_eq!(namespace.completed(&granted), Completed::Granted(OURS));
+    // Somebody else waits for it already.
+    assert!(namespace.get(OURS).is_some_and(|lock| lock.blocked));
+}
+
+#[test]
+fn a_lock_can_be_wanted_by_others_when_it_is_granted() {
+    for (flags, blocked) in [(LockFlags::empty(), false), (LockFlags::AST_SENT, true)] {
+        let mut namespace = enqueued();
+        assert_eq!(namespace.answered(OURS, &reply(LockMode::PW, flags)), Progress::Granted);
+        assert_eq!(namespace.get(OURS).unwrap().blocked, blocked);
+    }
 }
 
 #[test]
@@ -126,15 +137,15 @@ fn callbacks_for_unknown_locks_are_refused() {
     for handles in [&[][..], &[Handle::NONE], &[SERVERS, OURS]] {
         let unknown = callback(handles, LockMode::PW, none);
         assert_eq!(namespace.completed(&unknown), Completed::Unknown);
-        assert_eq!((namespace.blocked(&unknown), namespace.glimpsed(&unknown)), (-22, -22));
+        assert_eq!(namespace.blocked(&unknown), None);
     }
     let mut other = callback(&BOTH, LockMode::PW, none);
     other.desc.kind = LockType::FLOCK;
     assert_eq!(namespace.completed(&other), Completed::Unknown);
     // This one is known, although its enqueue is not answered.
     let known = callback(&[OURS], LockMode::NONE, none);
-    assert_eq!(namespace.blocked(&known), 0);
-    assert_eq!(namespace.glimpsed(&known), -ELDLM::NO_LOCK_DATA);
+    assert_eq!(namespace.blocked(&known), Some(OURS));
+    assert!(namespace.get(OURS).is_some_and(|lock| lock.blocked && !lock.discard));
 }
 
 #[test]
@@ -143,7 +154,9 @@ fn a_cancel_names_the_handle_of_the_server() {
     namespace.answered(OURS, &reply(LockMode::PW, LockFlags::empty()));
     assert_eq!(namespace.cancel(OURS), Some(SERVERS));
     // It is known until the cancel is answered.
-    assert_eq!(namespace.blocked(&callback(&BOTH, LockMode::NONE, LockFlags::empty())), 0);
+    let destroyed = callback(&BOTH, LockMode::NONE, LockFlags::DISCARD_DATA);
+    assert_eq!(namespace.blocked(&destroyed), Some(OURS));
+    assert!(namespace.get(OURS).is_some_and(|lock| lock.discard));
     assert!(namespace.replays().is_empty());
     assert!(namespace.remove(OURS).is_some());
     assert_eq!(namespace.cancel(OURS), None);

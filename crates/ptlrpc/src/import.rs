@@ -396,6 +396,11 @@ impl Import {
         self.in_use = in_use;
     }
 
+    /// The settings in force.
+    pub const fn tunables(&self) -> &ImportTunables {
+        &self.tunables
+    }
+
     /// Changes the settings. Requests that are under way keep theirs.
     pub fn set_tunables(&mut self, now: Time, xids: &mut XidSource, tunables: ImportTunables) {
         self.tunables = tunables;

@@ -15,6 +15,7 @@ pub mod adaptive;
 pub mod import;
 pub mod ptlrpc;
 pub mod request;
+pub mod server;
 pub mod slots;
 pub mod statistics;
 pub mod xid;

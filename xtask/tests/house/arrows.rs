@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ptlrpc", &["wire", "fswire", "lnet"]),
     ("ldlm", &["wire", "fswire"]),
     ("client", &["wire", "fswire", "lnet", "ptlrpc", "ldlm"]),
+    ("server", &["wire", "fswire", "lnet", "ptlrpc", "ldlm"]),
     ("fs", &["wire", "fswire", "lnet", "ptlrpc", "ldlm", "client", "node"]),
     ("fuse", &["wire", "fswire", "lnet", "ptlrpc", "ldlm", "client", "node", "fs"]),
     // For tests only: no other row names it.
@@ -87,6 +88,7 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("lnet", &["lnet-testing"]),
     ("ptlrpc", &["lnet-testing"]),
     ("client", &["capture", "lnet-testing"]),
+    ("server", &["client", "lnet-testing"]),
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
     ("sys", &["testing"]),
@@ -112,6 +114,7 @@ const PURE_OUTSIDE: &[&str] = &[
     "hdrhistogram",
     "httparse",
     "prometheus-client",
+    "rangemap",
     "serde",
     "serde_json",
     "simd-adler32",

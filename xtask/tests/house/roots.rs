@@ -11,6 +11,7 @@ pub(crate) const PURE: &[&str] = &[
     "ptlrpc",
     "ldlm",
     "client",
+    "server",
     "socklnd",
     "selftest",
     "capture",

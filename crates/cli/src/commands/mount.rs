@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_fs::{FileSystem, FsUrl, MountOptions};
+use lustrine_fs::{CacheTunables, FileSystem, FsUrl, MountOptions};
 use lustrine_fuse::{Mount, Options, mount_point};
 use lustrine_node::Node;
 use lustrine_sys::Signals;
@@ -39,7 +39,7 @@ pub(crate) struct MountArgs {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// Mount options, separated by commas: ro, noatime, nouser_xattr, localflock, noflock,
+    /// Mount options, separated by commas: ro, noatime, sync, cache=SIZE, localflock,
     /// allow_other, default_permissions and others (docs/mount.md); may be repeated
     #[arg(short, long = "options", value_name = "OPTIONS", allow_hyphen_values = true)]
     options: Vec<String>,
@@ -232,6 +232,7 @@ fn mount(node: &Node, args: &MountArgs, plan: &Plan) -> Result<Mount, Failure> {
     let how = MountOptions {
         timeout: Duration::from_secs_f64(args.timeout),
         subdirectory: if path.is_empty() { String::new() } else { format!("/{path}") },
+        cache: CacheTunables::of(plan.options.cache),
         ..MountOptions::default()
     };
     let failed = |error: &dyn std::fmt::Display| {

@@ -50,7 +50,7 @@ const CASES: [(&str, &[&str]); 12] = [
             "mount 10.0.0.9:/lustre DIR",
             "mount 10.0.0.9@tcp:/lustre DIR/missing",
             "mount 10.0.0.9@tcp:/lustre /proc/version",
-            "mount 10.0.0.9@tcp:/lustre DIR -o rw,flock",
+            "mount 10.0.0.9@tcp:/lustre DIR -o rw,noacl",
             "mount 10.0.0.9@tcp:/lustre DIR -o quick",
             "mount 10.0.0.9@tcp:/lustre DIR --timeout 0",
             "mount-helper 10.0.0.9@tcp:/lustre DIR -f -o rw,remount",

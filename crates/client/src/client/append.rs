@@ -9,6 +9,7 @@ use lustrine_fswire::ldlm::{
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, SlotKind};
 
+use super::cache::{Mode, ObjectKey};
 use super::locks::{Granted, LockArgs};
 use super::{Caller, Client, Done};
 use crate::attr::FileOwner;
@@ -77,7 +78,11 @@ impl Client {
             bytes,
             done,
         };
-        append.start(self, turn);
+        let len = append.bytes.len() as u64;
+        match self.cache.is_on() {
+            true => self.with_room(turn, len, move |client, turn| append.start(client, turn)),
+            false => append.start(self, turn),
+        }
     }
 }
 
@@ -99,6 +104,10 @@ impl Append {
             Ok(target) => target,
             Err(error) => return self.end(client, turn, Err(error)),
         };
+        if client.cache.is_on() && target.on_ost {
+            let key = ObjectKey { import: target.import, oi: target.oi };
+            return self.lock_cached(client, turn, place, key);
+        }
         let (import, handle) = (target.import, client.next_handle());
         let desc = match self.layout.object(place.0, place.1) {
             Some(object) => LockDesc {
@@ -146,6 +155,27 @@ impl Append {
         client.enqueue(turn, import, handle, args, then);
     }
 
+    /// The same for an object whose locks the client keeps.
+    fn lock_cached(
+        mut self,
+        client: &mut Client,
+        turn: &mut Turn<'_>,
+        place: (usize, u16),
+        key: ObjectKey,
+    ) {
+        let (wanted, caller) = ((Mode::Write, 0..u64::MAX), self.caller);
+        let then: Done<Handle> = Box::new(move |client, turn, lock| match lock {
+            Ok(handle) => {
+                self.locks.push(ObjectLock { place, import: key.import, handle });
+                let size = client.locked_size(key).unwrap_or(0);
+                self.size = self.size.max(self.layout.file_size(place.0, place.1, size));
+                self.lock_next(client, turn);
+            }
+            Err(error) => self.end(client, turn, Err(error)),
+        });
+        client.with_lock(turn, key, wanted, caller, then);
+    }
+
     /// The end of the file stays where it is now.
     fn write(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let (offset, len) = (self.size, self.bytes.len() as u64);
@@ -186,7 +216,10 @@ impl Append {
 
     fn unlock(&mut self, client: &mut Client, turn: &mut Turn<'_>) {
         for lock in self.locks.drain(..) {
-            client.cancel_lock(turn, lock.import, lock.handle);
+            match client.cache.object_of(lock.handle) {
+                Some(key) => client.unlock(turn, key, lock.handle),
+                None => client.cancel_lock(turn, lock.import, lock.handle),
+            }
         }
     }
 

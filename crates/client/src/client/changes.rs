@@ -6,18 +6,20 @@ use lustrine_fswire::mdt::{CreateRecord, NameRecord, Reint, ReintOp};
 use lustrine_fswire::rpc::{Request, mds};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
+use lustrine_ptlrpc::Reply;
 
 use super::metadata::{LINK_ROOM, check_name};
+use super::striped::NameUse;
 use super::{CallArgs, Caller, Client, Done};
 use crate::attr::{
     Attr, TYPE_BLOCK, TYPE_CHARACTER, TYPE_DIRECTORY, TYPE_FIFO, TYPE_MASK, TYPE_REGULAR,
     TYPE_SOCKET, TYPE_SYMLINK,
 };
-use crate::error::{ClientError, errno};
-use crate::reply::reply_of;
+use crate::error::{ClientError, Outcome, errno};
+use crate::reply::{elsewhere, reply_of};
 
 /// A file that is to be made.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct New {
     /// Type and permissions.
     mode: u32,
@@ -102,7 +104,21 @@ impl Client {
         if let Err(error) = check_name(name) {
             return done(self, turn, Err(error));
         }
-        let name = name.to_vec();
+        let made = name.to_vec();
+        self.at_name(turn, (parent, name), NameUse::Make, done, move |client, turn, dir, done| {
+            client.make_in(turn, caller, dir, (made, new), done);
+        });
+    }
+
+    /// Makes a name in a directory or a stripe.
+    fn make_in(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        parent: Fid,
+        (name, new): (Vec<u8>, New),
+        done: Done<Attr>,
+    ) {
         self.with_new_fid(turn, parent, done, move |client, turn, import, fid, done| {
             let record = caller.create_record(CreateRecord {
                 op: ReintOp::CREATE,
@@ -141,24 +157,17 @@ impl Client {
         if let Err(error) = check_name(name) {
             return done(self, turn, Err(error));
         }
-        let name = name.to_vec();
-        self.at_mdt_of(turn, parent, done, move |client, turn, import, done| {
-            let record = caller.name_record(NameRecord {
+        let made = name.to_vec();
+        self.at_name(turn, (parent, name), NameUse::Make, done, move |client, turn, dir, done| {
+            let record = NameRecord {
                 op: ReintOp::LINK,
                 fid1: fid,
-                fid2: parent,
+                fid2: dir,
                 time: client.wall(turn),
                 ..NameRecord::default()
-            });
-            let request = mds::ReintLink {
-                record: Reint::Name(record),
-                name: Text::new(&name),
-                ..mds::ReintLink::default()
             };
-            let call = CallArgs::change(Request::ReintLink(request), &caller);
-            client.call_for(turn, import, call, done, |answer| {
-                reply_of!(&answer.reply, ReintLink).map(drop)
-            });
+            let change = NameChange { record, name: made, new_name: Vec::new() };
+            client.change_name(turn, caller, dir, change, done);
         });
     }
 
@@ -175,24 +184,17 @@ impl Client {
         if let Err(error) = check_name(name) {
             return done(self, turn, Err(error));
         }
-        let name = name.to_vec();
-        self.at_mdt_of(turn, parent, done, move |client, turn, import, done| {
-            let record = caller.name_record(NameRecord {
+        let removed = name.to_vec();
+        self.at_name(turn, (parent, name), NameUse::Find, done, move |client, turn, from, done| {
+            let record = NameRecord {
                 op: ReintOp::UNLINK,
-                fid1: parent,
+                fid1: from,
                 time: client.wall(turn),
                 mode: if dir { TYPE_DIRECTORY } else { 0 },
                 ..NameRecord::default()
-            });
-            let request = mds::ReintUnlink {
-                record: Reint::Name(record),
-                name: Text::new(&name),
-                ..mds::ReintUnlink::default()
             };
-            let call = CallArgs::change(Request::ReintUnlink(request), &caller);
-            client.call_for(turn, import, call, done, |answer| {
-                reply_of!(&answer.reply, ReintUnlink).map(drop)
-            });
+            let change = NameChange { record, name: removed, new_name: Vec::new() };
+            client.change_name(turn, caller, from, change, done);
         });
     }
 
@@ -210,26 +212,108 @@ impl Client {
         if let Err(error) = check_name(name).and_then(|()| check_name(new_name)) {
             return done(self, turn, Err(error));
         }
-        let (name, new_name) = (name.to_vec(), new_name.to_vec());
-        self.at_mdt_of(turn, new_parent, done, move |client, turn, import, done| {
-            let record = caller.name_record(NameRecord {
-                op: ReintOp::RENAME,
-                fid1: parent,
-                fid2: new_parent,
-                time: client.wall(turn),
-                mode,
-                ..NameRecord::default()
-            });
-            let request = mds::ReintRename {
-                record: Reint::Name(record),
-                name: Text::new(&name),
-                target: Text::new(&new_name),
-                ..mds::ReintRename::default()
-            };
-            let call = CallArgs::change(Request::ReintRename(request), &caller);
-            client.call_for(turn, import, call, done, |answer| {
-                reply_of!(&answer.reply, ReintRename).map(drop)
+        let names = (name.to_vec(), new_name.to_vec());
+        let target = (new_parent, new_name);
+        self.at_name(turn, target, NameUse::Make, done, move |client, turn, to, done| {
+            let (name, new_name) = names;
+            let source = (parent, &name.clone()[..]);
+            client.at_name(turn, source, NameUse::Find, done, move |client, turn, from, done| {
+                let record = NameRecord {
+                    op: ReintOp::RENAME,
+                    fid1: from,
+                    fid2: to,
+                    time: client.wall(turn),
+                    mode,
+                    ..NameRecord::default()
+                };
+                let change = NameChange { record, name, new_name };
+                client.change_name(turn, caller, to, change, done);
             });
         });
+    }
+
+    /// Has the metadata target of a file change a name. If it says that the file which the name has
+    /// is on another target, that one is asked, once [MDT-26].
+    fn change_name(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        at: Fid,
+        change: NameChange,
+        done: Done<()>,
+    ) {
+        self.at_mdt_of(turn, at, done, move |client, turn, import, done| {
+            let sent = change.clone();
+            let call = CallArgs::change(sent.request(&caller), &caller);
+            client.call(turn, import, call, move |client, turn, answer| {
+                let answer = match answer {
+                    Ok(answer) => answer,
+                    Err(error) => return done(client, turn, Err(error)),
+                };
+                match elsewhere(&answer.reply) {
+                    Some(fid) => client.change_name_at(turn, caller, fid, change, done),
+                    None => done(client, turn, outcome_of(&answer.reply, change.record.op)),
+                }
+            });
+        });
+    }
+
+    /// Has the metadata target change a name that has the file which the name has.
+    fn change_name_at(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        victim: Fid,
+        mut change: NameChange,
+        done: Done<()>,
+    ) {
+        if change.record.op == ReintOp::UNLINK {
+            change.record.fid2 = victim;
+        }
+        self.at_mdt_of(turn, victim, done, move |client, turn, import, done| {
+            let call = CallArgs::change(change.request(&caller), &caller);
+            let op = change.record.op;
+            client.call_for(turn, import, call, done, move |answer| outcome_of(&answer.reply, op));
+        });
+    }
+}
+
+/// A link, an unlink or a rename.
+#[derive(Clone, Debug)]
+struct NameChange {
+    record: NameRecord,
+    name: Vec<u8>,
+    /// Of a rename.
+    new_name: Vec<u8>,
+}
+
+impl NameChange {
+    fn request(&self, caller: &Caller) -> Request<'_> {
+        let record = Reint::Name(caller.name_record(self.record));
+        let name = Text::new(&self.name);
+        match self.record.op {
+            ReintOp::LINK => {
+                Request::ReintLink(mds::ReintLink { record, name, ..Default::default() })
+            }
+            ReintOp::RENAME => {
+                let target = Text::new(&self.new_name);
+                Request::ReintRename(mds::ReintRename {
+                    record,
+                    name,
+                    target,
+                    ..Default::default()
+                })
+            }
+            _ => Request::ReintUnlink(mds::ReintUnlink { record, name, ..Default::default() }),
+        }
+    }
+}
+
+/// What became of a change of a name.
+fn outcome_of(reply: &Reply, op: ReintOp) -> Outcome<()> {
+    match op {
+        ReintOp::LINK => reply_of!(reply, ReintLink).map(drop),
+        ReintOp::RENAME => reply_of!(reply, ReintRename).map(drop),
+        _ => reply_of!(reply, ReintUnlink).map(drop),
     }
 }

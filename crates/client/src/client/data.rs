@@ -3,10 +3,11 @@
 #[cfg(test)]
 mod tests;
 
+use core::ops::Range;
 use std::collections::BTreeMap;
 
 use lustrine_fswire::checksum::{Checksum, ChecksumKind};
-use lustrine_fswire::fid::Fid;
+use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::layout::Ea;
 use lustrine_fswire::ldlm::{Ibits, IntentOp, LayoutIntent, LayoutOp, LockMode};
 use lustrine_fswire::mdt::MdValid;
@@ -18,10 +19,11 @@ use lustrine_ptlrpc::{ImportKey, RpcError};
 use slotmap::new_key_type;
 
 use super::append::ObjectLock;
+use super::cache::{ObjectBytes, ObjectKey, Writer};
 use super::open::intent_lock;
 use super::sizes::DataAttr;
 use super::{CallArgs, Caller, Client, Data, Done};
-use crate::attr::FileOwner;
+use crate::attr::{Attr, DirPage, FileOwner};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::{FileLayout, Piece};
 use crate::offers;
@@ -43,6 +45,8 @@ pub(super) enum Work {
     Read { offset: u64, data: Vec<u8>, present: u64, done: Done<ReadData> },
     Change { done: Done<()> },
     Size { found: DataAttr, done: Done<DataAttr> },
+    Pages { parts: Vec<(usize, DirPage)>, done: Done<Vec<(usize, DirPage)>> },
+    Attrs { found: Vec<Attr>, done: Done<Vec<Attr>> },
 }
 
 /// What was read of a file.
@@ -64,8 +68,27 @@ struct Run {
 pub(super) struct Target {
     pub(super) import: ImportKey,
     pub(super) oi: Fid,
+    pub(super) on_ost: bool,
     brw: u64,
-    kind: Option<ChecksumKind>,
+}
+
+/// A range of an object to read or to write.
+pub(super) struct ObjectRange {
+    pub(super) import: ImportKey,
+    pub(super) oi: Fid,
+    pub(super) range: Range<u64>,
+    /// The server's handle of the client's lock; none if the server is to take one.
+    pub(super) lock: Option<Handle>,
+    pub(super) caller: Caller,
+}
+
+/// What a write says beside the data.
+pub(super) struct WriteArgs {
+    pub(super) owner: FileOwner,
+    /// When a program wrote, in seconds since 1970.
+    pub(super) time: i64,
+    /// Whether the space is paid from the client's grant.
+    pub(super) paid: bool,
 }
 
 impl Client {
@@ -106,55 +129,99 @@ impl Client {
         let work = Work::Read { offset, data: vec![0; len as usize], present, done };
         let Some(io) = self.start_io(turn, runs.len(), work) else { return };
         for (target, run) in runs {
-            let mut body = caller.obdo(target.oi);
-            if let Some(kind) = target.kind {
-                body.set_checksum(kind, 0);
-            }
-            let niobuf = Niobuf {
-                offset: run.object_offset,
-                len: run.len as u32,
-                flags: NiobufFlags::READ | NiobufFlags::SRVLOCK,
-            };
-            let niobufs = [niobuf];
-            let brw = ost::Brw {
-                body,
-                object: io_object(target.oi, &run),
-                niobufs: niobufs.as_slice().into(),
-                data: &[],
-            };
-            let mut call = CallArgs::from(Request::OstRead(brw));
-            call.counted = true;
-            call.caller = Some(caller);
-            let data = Data::In { offset: run.object_offset, len: run.len };
-            // Also for data on a metadata target [OST-9].
-            call.bulk = Some((portal::OST_BULK, data));
-            self.call(turn, target.import, call, move |client, turn, answer| {
-                let got = answer.and_then(|answer| {
-                    let reply = reply_of!(&answer.reply, OstRead)?;
-                    let sent = usize::try_from(answer.reply.status).unwrap_or_default();
-                    // No more than what came; the rest is a hole.
-                    let data = answer.data.get(..sent);
-                    let data = data.ok_or_else(|| malformed("less data than the reply says"))?;
-                    check_sum(&reply.body, run.object_offset, data)?;
-                    Ok(data.to_vec())
+            let range = run.range();
+            let (import, oi) = (target.import, target.oi);
+            if self.cache.is_on() && target.on_ost {
+                let key = ObjectKey { import, oi };
+                let then: Done<ObjectBytes> = Box::new(move |client, turn, read| {
+                    let read = read.map(|read| (read.bytes, read.present));
+                    client.run_read(turn, io, &run, read);
                 });
-                match got {
-                    Ok(bytes) => {
-                        if let Some(Io { work: Work::Read { offset, data, present, .. }, .. }) =
-                            client.ios.get_mut(io)
-                        {
-                            let certain = bytes.len() - padding(&bytes);
-                            if let Some(missing) = run.first_behind(certain as u64) {
-                                *present = (*present).min(missing - *offset);
-                            }
-                            scatter(&run, &bytes, *offset, data);
-                        }
-                        client.io_answered(turn, io);
-                    }
-                    Err(error) => client.io_failed(turn, io, error),
-                }
+                self.read_object(turn, key, caller, range, then);
+                continue;
+            }
+            let read = ObjectRange { import, oi, range, lock: None, caller };
+            self.read_rpc(turn, read, move |client, turn, read| {
+                let read = read.map(|bytes| {
+                    let certain = (bytes.len() - padding(&bytes)) as u64;
+                    (bytes, certain)
+                });
+                client.run_read(turn, io, &run, read);
             });
         }
+    }
+
+    /// A run of an operation was read, so many bytes of it for certain before the end of its
+    /// object.
+    fn run_read(
+        &mut self,
+        turn: &mut Turn<'_>,
+        io: IoKey,
+        run: &Run,
+        read: Outcome<(Vec<u8>, u64)>,
+    ) {
+        let (bytes, certain) = match read {
+            Ok(read) => read,
+            Err(error) => return self.io_failed(turn, io, error),
+        };
+        if let Some(Io { work: Work::Read { offset, data, present, .. }, .. }) =
+            self.ios.get_mut(io)
+        {
+            if let Some(missing) = run.first_behind(certain) {
+                *present = (*present).min(missing - *offset);
+            }
+            scatter(run, &bytes, *offset, data);
+        }
+        self.io_answered(turn, io);
+    }
+
+    /// Reads a range of an object: one request.
+    pub(super) fn read_rpc(
+        &mut self,
+        turn: &mut Turn<'_>,
+        read: ObjectRange,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Vec<u8>>) + Send + 'static,
+    ) {
+        let ObjectRange { import, oi, range, lock, caller } = read;
+        let (offset, len) = (range.start, range.end - range.start);
+        let mut body = caller.obdo(oi);
+        if let Some(kind) = self.checksum_kind(import) {
+            body.set_checksum(kind, 0);
+        }
+        let mut flags = NiobufFlags::READ;
+        match lock {
+            Some(lock) => {
+                body.valid |= MdValid::HANDLE;
+                body.handle = lock;
+            }
+            None => flags |= NiobufFlags::SRVLOCK,
+        }
+        let niobufs = [Niobuf { offset, len: len as u32, flags }];
+        let brw = ost::Brw {
+            body,
+            object: io_object(oi, &range),
+            niobufs: niobufs.as_slice().into(),
+            data: &[],
+        };
+        let mut call = CallArgs::from(Request::OstRead(brw));
+        // Those that count may all wait at the server for the lock of one that does not.
+        call.counted = lock.is_none();
+        call.caller = Some(caller);
+        // Also for data on a metadata target [OST-9].
+        call.bulk = Some((portal::OST_BULK, Data::In { offset, len }));
+        self.call(turn, import, call, move |client, turn, answer| {
+            let got = answer.and_then(|mut answer| {
+                let reply = reply_of!(&answer.reply, OstRead)?;
+                let sent = usize::try_from(answer.reply.status).unwrap_or_default();
+                // No more than what came; the rest is a hole.
+                let data = answer.data.get(..sent);
+                let data = data.ok_or_else(|| malformed("less data than the reply says"))?;
+                check_sum(&reply.body, offset, data)?;
+                answer.data.truncate(sent);
+                Ok(answer.data)
+            });
+            then(client, turn, got);
+        });
     }
 
     /// Has the metadata server make the objects that a write of a range needs: components of a
@@ -253,73 +320,117 @@ impl Client {
             let error = ClientError::Layout("a part of the file has no objects yet".to_owned());
             return done(self, turn, Err(error));
         }
-        let now = self.wall(turn);
+        let time = self.wall(turn);
         let Some(io) = self.start_io(turn, runs.len(), Work::Change { done }) else { return };
         for (target, run) in runs {
             let data = gather(&run, bytes, offset);
-            let mut body = caller.obdo(target.oi);
-            (body.uid, body.gid, body.projid) = (owner.uid, owner.gid, owner.projid);
-            // A file may have a project that the metadata server did not name.
-            body.valid.set(MdValid::PROJID, owner.projid != 0);
-            body.valid |= MdValid::MTIME | MdValid::CTIME;
-            (body.mtime, body.ctime) = (now, now);
-            let sum = target.kind.map(|kind| {
-                let mut sum = Checksum::new(kind);
-                sum.range(run.object_offset, &[&data]);
-                (kind, sum.value())
-            });
-            if let Some((kind, sum)) = sum {
-                body.set_checksum(kind, sum);
-            }
+            let range = run.range();
+            let (import, oi) = (target.import, target.oi);
             let lock = locks.iter().find(|lock| lock.place == run.place());
-            let mut flags = NiobufFlags::WRITE | NiobufFlags::SYNC;
-            match lock.map(|lock| self.locks.remote(lock.import, lock.handle)) {
-                // With SRVLOCK the server would wait for this client.
-                Some(Some(remote)) => {
-                    body.valid |= MdValid::HANDLE;
-                    body.handle = remote;
-                }
+            if lock.is_none() && self.cache.is_on() && target.on_ost {
+                let writer = Writer { caller, owner };
+                let part = super::objects::part_of(io);
+                let key = ObjectKey { import, oi };
+                self.write_object(turn, key, writer, (range.start, data), part);
+                continue;
+            }
+            if let Some(key) = lock.and_then(|lock| self.cache.object_of(lock.handle)) {
+                let part = super::objects::part_of(io);
+                let writer = Writer { caller, owner };
+                self.write_under(turn, key, writer, (range, &data), part);
+                continue;
+            }
+            let lock = match lock.map(|lock| self.locks.remote(lock.import, lock.handle)) {
                 // The server has evicted this client since.
                 Some(None) => {
                     self.io_failed(turn, io, ClientError::Rpc(RpcError::Evicted));
                     continue;
                 }
-                None => flags |= NiobufFlags::SRVLOCK,
-            }
-            let niobuf = Niobuf { offset: run.object_offset, len: run.len as u32, flags };
-            let niobufs = [niobuf];
-            let brw = ost::Brw {
-                body,
-                object: io_object(target.oi, &run),
-                niobufs: niobufs.as_slice().into(),
-                data: &[],
+                Some(lock) => lock,
+                None => None,
             };
-            let mut call = CallArgs::from(Request::OstWrite(brw));
-            // Those that count may all wait at the server for the lock of this one.
-            call.counted = lock.is_none();
-            call.caller = Some(caller);
-            call.bulk =
-                Some((portal::OST_BULK, Data::Out { offset: run.object_offset, bytes: &data }));
-            self.call(turn, target.import, call, move |client, turn, answer| {
-                let written = answer.and_then(|answer| {
-                    let reply = reply_of!(&answer.reply, OstWrite)?;
-                    // A server stores what arrived, and says what it was.
-                    let stored = reply.body.checksum();
-                    if stored.is_some() && stored != sum {
-                        return Err(ClientError::Errno(errno::EIO));
-                    }
-                    match reply.results.iter().find(|result| *result != 0) {
-                        None if reply.results.len() == 1 => Ok(()),
-                        Some(result @ ..0) => Err(ClientError::Errno(result.saturating_neg())),
-                        _ => Err(malformed("the results of a write")),
-                    }
-                });
-                match written {
-                    Ok(()) => client.io_answered(turn, io),
+            let write = ObjectRange { import, oi, range, lock, caller };
+            let args = WriteArgs { owner, time, paid: false };
+            self.write_rpc(
+                turn,
+                write,
+                args,
+                |_| {},
+                &data,
+                move |client, turn, written| match written {
+                    Ok(_) => client.io_answered(turn, io),
                     Err(error) => client.io_failed(turn, io, error),
+                },
+            );
+        }
+    }
+
+    /// Writes a range of an object: one request, after which the data are on stable storage.
+    /// `report` adds to its obdo.
+    pub(super) fn write_rpc(
+        &mut self,
+        turn: &mut Turn<'_>,
+        write: ObjectRange,
+        args: WriteArgs,
+        report: impl FnOnce(&mut Obdo),
+        data: &[u8],
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Obdo>) + Send + 'static,
+    ) {
+        let ObjectRange { import, oi, range, lock, caller } = write;
+        let WriteArgs { owner, time, paid } = args;
+        let mut body = caller.obdo(oi);
+        (body.uid, body.gid, body.projid) = (owner.uid, owner.gid, owner.projid);
+        // A file may have a project that the metadata server did not name.
+        body.valid.set(MdValid::PROJID, owner.projid != 0);
+        body.valid |= MdValid::MTIME | MdValid::CTIME;
+        (body.mtime, body.ctime) = (time, time);
+        report(&mut body);
+        let sum = self.checksum_kind(import).map(|kind| {
+            let mut sum = Checksum::new(kind);
+            sum.range(range.start, &[data]);
+            (kind, sum.value())
+        });
+        if let Some((kind, sum)) = sum {
+            body.set_checksum(kind, sum);
+        }
+        let mut flags = NiobufFlags::WRITE | NiobufFlags::SYNC;
+        flags.set(NiobufFlags::FROM_GRANT, paid);
+        match lock {
+            // With SRVLOCK the server would wait for this client.
+            Some(lock) => {
+                body.valid |= MdValid::HANDLE;
+                body.handle = lock;
+            }
+            None => flags |= NiobufFlags::SRVLOCK,
+        }
+        let niobufs = [Niobuf { offset: range.start, len: data.len() as u32, flags }];
+        let brw = ost::Brw {
+            body,
+            object: io_object(oi, &range),
+            niobufs: niobufs.as_slice().into(),
+            data: &[],
+        };
+        let mut call = CallArgs::from(Request::OstWrite(brw));
+        // Those that count may all wait at the server for the lock of one that does not.
+        call.counted = lock.is_none();
+        call.caller = Some(caller);
+        call.bulk = Some((portal::OST_BULK, Data::Out { offset: range.start, bytes: data }));
+        self.call(turn, import, call, move |client, turn, answer| {
+            let written = answer.and_then(|answer| {
+                let reply = reply_of!(&answer.reply, OstWrite)?;
+                // A server stores what arrived, and says what it was.
+                let stored = reply.body.checksum();
+                if stored.is_some() && stored != sum {
+                    return Err(ClientError::Errno(errno::EIO));
+                }
+                match reply.results.iter().find(|result| *result != 0) {
+                    None if reply.results.len() == 1 => Ok(reply.body),
+                    Some(result @ ..0) => Err(ClientError::Errno(result.saturating_neg())),
+                    _ => Err(malformed("the results of a write")),
                 }
             });
-        }
+            then(client, turn, written);
+        });
     }
 
     /// Registers an operation of so many requests. One without requests is over at once.
@@ -359,6 +470,8 @@ impl Client {
             }
             Work::Change { done } => done(self, turn, failed),
             Work::Size { found, done } => done(self, turn, failed.map(|()| found)),
+            Work::Pages { parts, done } => done(self, turn, failed.map(|()| parts)),
+            Work::Attrs { found, done } => done(self, turn, failed.map(|()| found)),
         }
     }
 
@@ -405,7 +518,9 @@ impl Client {
         layout: &FileLayout,
         (component, stripe): (usize, u16),
     ) -> Outcome<Target> {
-        let (import, oi, most) = match layout.object(component, stripe) {
+        let object = layout.object(component, stripe);
+        let on_ost = object.is_some();
+        let (import, oi, most) = match object {
             Some(object) => (self.ost(object.ost)?, object.oi, offers::OST_BRW),
             None if layout.component_on_mdt() != Some(component) => {
                 return Err(ClientError::Layout("an object is missing".to_owned()));
@@ -418,11 +533,14 @@ impl Client {
         };
         let granted = self.rpc.import(import).map(|import| *import.granted()).unwrap_or_default();
         let brw = u64::from(granted.brw_size.clamp(4096, most));
-        let kind = PREFERRED_CHECKSUMS
-            .into_iter()
-            .find(|kind| granted.cksum_types.contains(kind.mask()))
-            .filter(|_| !granted.cksum_types.is_empty());
-        Ok(Target { import, oi, brw, kind })
+        Ok(Target { import, oi, on_ost, brw })
+    }
+
+    /// The kind of checksums that a target and the client use.
+    fn checksum_kind(&self, import: ImportKey) -> Option<ChecksumKind> {
+        let granted = self.rpc.import(import)?.granted().cksum_types;
+        let kinds = PREFERRED_CHECKSUMS.into_iter();
+        kinds.filter(|_| !granted.is_empty()).find(|kind| granted.contains(kind.mask()))
     }
 }
 
@@ -434,6 +552,11 @@ impl Run {
     /// An empty run that starts where a piece does.
     fn at(piece: &Piece) -> Run {
         Run { pieces: Vec::new(), object_offset: piece.object_offset, len: 0 }
+    }
+
+    /// The bytes of the object.
+    fn range(&self) -> Range<u64> {
+        self.object_offset..self.object_offset + self.len
     }
 
     /// Component and stripe of the object.
@@ -490,10 +613,10 @@ fn covered_from(layout: &FileLayout, offset: u64, len: u64) -> u64 {
 }
 
 /// The head of a request with one niobuf.
-fn io_object(oi: Fid, run: &Run) -> IoObj {
+fn io_object(oi: Fid, range: &Range<u64>) -> IoObj {
     // The distance of match bits is the number of descriptors, rounded up to a power of two.
-    let first = (1u64 << 20) - run.object_offset % 4096;
-    let descriptors = 1 + run.len.saturating_sub(first).div_ceil(1 << 20);
+    let first = (1u64 << 20) - range.start % 4096;
+    let descriptors = 1 + (range.end - range.start).saturating_sub(first).div_ceil(1 << 20);
     let step = descriptors.next_power_of_two() as u32;
     IoObj { oi, max_brw: (step - 1) << 16, bufcnt: 1 }
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lustrine_fswire::body::PtlrpcBody;
+use lustrine_fswire::codec::Wire;
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::ldlm::{ELDLM, LdlmReply, LdlmRequest, LockDesc, LockFlags, OstLvb};
 use lustrine_fswire::message::{Header, Message};
-use lustrine_fswire::rpc::{Reply as ReplyBuffers, Request, dlm};
+use lustrine_fswire::rpc::{Lvb, Reply as ReplyBuffers, Request, dlm};
 use lustrine_ldlm::{Completed, LockReplay, LockState, Namespace, Progress};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, Incoming, RpcError, SlotKind};
@@ -208,40 +209,79 @@ impl Client {
         let message = Message::parse(&request.message).ok();
         let parsed = message.and_then(|message| Request::parse(&message, &request.body).ok());
         let namespace = self.locks.at(import);
-        let (status, completed) = match &parsed {
-            Some(Request::LdlmBlCallback(callback)) => (namespace.blocked(&callback.lock), None),
-            Some(Request::LdlmGlCallback(callback)) => (namespace.glimpsed(&callback.lock), None),
+        match &parsed {
+            Some(Request::LdlmBlCallback(callback)) => {
+                let blocked = namespace.blocked(&callback.lock);
+                let status = if blocked.is_some() { 0 } else { -errno::EINVAL };
+                self.reply_to_callback(turn, request, status, &ReplyBuffers::Bare);
+                if let Some(handle) = blocked {
+                    self.lock_blocked(turn, handle);
+                }
+            }
+            Some(Request::LdlmGlCallback(callback)) => {
+                let handle = callback.lock.handle(0);
+                let known = handle.filter(|handle| namespace.get(*handle).is_some());
+                match known.map(|handle| self.glimpsed(handle)) {
+                    Some(Some(lvb)) => {
+                        let lvb = lvb.to_bytes();
+                        let reply = dlm::GlimpseReply { lvb: Lvb(&lvb) };
+                        let reply = ReplyBuffers::LdlmGlCallback(reply);
+                        self.reply_to_callback(turn, request, 0, &reply);
+                    }
+                    // The client has nothing that the server does not have.
+                    Some(None) => {
+                        let status = -ELDLM::NO_LOCK_DATA;
+                        self.reply_to_callback(turn, request, status, &ReplyBuffers::Bare);
+                    }
+                    None => {
+                        self.reply_to_callback(turn, request, -errno::EINVAL, &ReplyBuffers::Bare);
+                    }
+                }
+            }
             Some(Request::LdlmCpCallback(callback)) => {
                 let completed = namespace.completed(&callback.lock);
                 let status = if completed == Completed::Unknown { -errno::EINVAL } else { 0 };
-                (status, Some((completed, callback.lvb.object())))
+                self.reply_to_callback(turn, request, status, &ReplyBuffers::Bare);
+                self.lock_completed(turn, completed, callback.lvb.object());
             }
-            _ => (-errno::EINVAL, None),
-        };
+            _ => self.reply_to_callback(turn, request, -errno::EINVAL, &ReplyBuffers::Bare),
+        }
+    }
+
+    fn reply_to_callback(
+        &mut self,
+        turn: &mut Turn<'_>,
+        request: &Incoming,
+        status: i32,
+        reply: &ReplyBuffers<'_>,
+    ) {
         let mut body = PtlrpcBody::reply(request.body.opcode);
         body.status = status;
         body.service_time = 1;
         let mut message = Vec::new();
-        ReplyBuffers::Bare.encode(&Header::default(), &body, &mut message);
+        reply.encode(&Header::default(), &body, &mut message);
         self.rpc.reply(turn, request, &message);
+    }
+
+    fn lock_completed(&mut self, turn: &mut Turn<'_>, completed: Completed, lvb: Option<OstLvb>) {
         match completed {
-            Some((Completed::Granted(handle), lvb)) => {
-                self.wake(turn, handle, Ok(Granted { lvb }));
-            }
-            Some((Completed::Failed { handle, deadlock: true }, _)) => {
+            Completed::Granted(handle) => self.wake(turn, handle, Ok(Granted { lvb })),
+            Completed::Failed { handle, deadlock: true } => {
                 self.wake(turn, handle, Err(ClientError::Errno(errno::EDEADLK)));
             }
-            Some((Completed::Failed { handle, deadlock: false }, _)) => {
+            Completed::Failed { handle, deadlock: false } => {
                 self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Canceled)));
             }
-            Some((Completed::Unchanged | Completed::Unknown, _)) | None => {}
+            Completed::Unchanged | Completed::Unknown => {}
         }
     }
 
     /// A server has evicted this client: all its locks there are void.
     pub(super) fn locks_evicted(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         self.locks.replays.remove(&import);
-        for handle in self.locks.at(import).clear() {
+        let asked = self.locks.at(import).clear();
+        self.cache_evicted(turn, import);
+        for handle in asked {
             self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Evicted)));
         }
     }
@@ -324,6 +364,9 @@ impl Client {
         error: ClientError,
     ) {
         self.locks.at(import).remove(handle);
+        if let Some(key) = self.cache.object_of(handle) {
+            self.lock_gone(turn, key, handle);
+        }
         self.wake(turn, handle, Err(error));
     }
 }

@@ -9,6 +9,7 @@ use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::ImportKey;
 
+use super::striped::NameUse;
 use super::{CallArgs, Caller, Client, Data, Done};
 use crate::attr::{Attr, DirEntry, DirPage, Space};
 use crate::error::{ClientError, Outcome, errno, malformed};
@@ -19,6 +20,8 @@ use crate::reply::reply_of;
 const NAME_MAX: usize = 255;
 /// Most bytes of a directory that [`Client::readdir`] asks for: 256 KiB.
 pub const READDIR_LEN: u64 = 256 << 10;
+/// Bytes of a page of a directory [MDT-14].
+const PAGE_LEN: u64 = 4096;
 /// Room for a layout unless the server says that its layouts are longer.
 const EA_ROOM_MIN: u32 = 4096;
 /// Largest room for a layout.
@@ -70,9 +73,14 @@ impl Client {
             let mut call = CallArgs::from(Request::MdsGetattr(mds::Getattr { body }));
             call.reply_len = 1024 + body.eadatasize;
             call.caller = Some(caller);
-            client.call_for(turn, import, call, done, |answer| {
-                let reply = reply_of!(&answer.reply, MdsGetattr)?;
-                read(checked(Attr::of(&reply.body, reply.ea))?, reply.acl)
+            client.call(turn, import, call, move |client, turn, answer| {
+                let found = answer.and_then(|answer| {
+                    let reply = reply_of!(&answer.reply, MdsGetattr)?;
+                    let attr = checked(Attr::of(&reply.body, reply.ea))?;
+                    client.dirs.seen(&attr);
+                    read(attr, reply.acl)
+                });
+                done(client, turn, found);
             });
         });
     }
@@ -89,10 +97,24 @@ impl Client {
         if let Err(error) = check_name(name) {
             return done(self, turn, Err(error));
         }
-        let name = name.to_vec();
-        self.at_mdt_of(turn, parent, done, move |client, turn, import, done| {
+        let sought = name.to_vec();
+        self.at_name(turn, (parent, name), NameUse::Find, done, move |client, turn, dir, done| {
+            client.lookup_in(turn, caller, dir, sought, done);
+        });
+    }
+
+    /// Looks a name up in a directory or a stripe.
+    fn lookup_in(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        dir: Fid,
+        name: Vec<u8>,
+        done: Done<Attr>,
+    ) {
+        self.at_mdt_of(turn, dir, done, move |client, turn, import, done| {
             let body = caller.body(MdtBody {
-                fid1: parent,
+                fid1: dir,
                 valid: wanted(),
                 eadatasize: client.ea_room(import),
                 ..MdtBody::default()
@@ -111,7 +133,10 @@ impl Client {
                     Ok((attr, true)) if attr.fid.is_sane() => {
                         client.getattr(turn, caller, attr.fid, done);
                     }
-                    Ok((attr, _)) => done(client, turn, checked(attr)),
+                    Ok((attr, _)) => {
+                        let attr = checked(attr).inspect(|attr| client.dirs.seen(attr));
+                        done(client, turn, attr);
+                    }
                     Err(error) => done(client, turn, Err(error)),
                 }
             });
@@ -145,20 +170,20 @@ impl Client {
         });
     }
 
-    /// Reads a part of a directory, from a hash on; 0 for the start.
-    ///
-    /// The server does not check whether the caller may list the directory: [`Client::open`] does.
-    pub fn readdir(
+    /// Reads a part of a directory that is not striped, or of a stripe: at most so many bytes from a
+    /// hash on.
+    pub(super) fn read_part(
         &mut self,
         turn: &mut Turn<'_>,
         caller: Caller,
-        fid: Fid,
-        from: u64,
+        (fid, from): (Fid, u64),
+        most: u64,
         done: Done<DirPage>,
     ) {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
             let granted = client.rpc.import(import).map_or(0, |import| import.granted().brw_size);
-            let len = READDIR_LEN.min(u64::from(granted.clamp(4096, offers::MDT_BRW)));
+            let len = most.min(u64::from(granted.clamp(4096, offers::MDT_BRW)));
+            let len = (len / PAGE_LEN * PAGE_LEN).max(PAGE_LEN);
             let body = caller.body(MdtBody {
                 fid1: fid,
                 valid: MdValid::ID,
@@ -294,7 +319,7 @@ pub(super) fn checked(attr: Attr) -> Outcome<Attr> {
 
 /// The entries of a part of a directory that starts at a hash. They come in the order of hashes: a
 /// position in a listing is a hash, and one that leads back would have it start again [MDT-14].
-fn dir_page(data: &[u8], from: u64) -> Outcome<DirPage> {
+pub(super) fn dir_page(data: &[u8], from: u64) -> Outcome<DirPage> {
     let mut part = DirPage::default();
     let mut next = from;
     let mut last = from;

@@ -37,15 +37,22 @@ impl Client {
         };
         let places = layout.objects().map(|(component, stripe, _)| ((component, stripe), body));
         let requests: Vec<ObjectRequest> = places.collect();
-        // The metadata server has a part in it, so that there is one request at least.
-        let work = Work::Change { done };
-        let Some(io) = self.start_io(turn, 1 + requests.len(), work) else { return };
-        let part = part_of(io);
-        self.sync(turn, caller, fid, part);
-        for (place, body) in requests {
+        let file = layout.clone();
+        let then: Done<()> = Box::new(move |client, turn, flushed| {
+            if let Err(error) = flushed {
+                return done(client, turn, Err(error));
+            }
+            // The metadata server has a part in it, so that there is one request at least.
+            let work = Work::Change { done };
+            let Some(io) = client.start_io(turn, 1 + requests.len(), work) else { return };
             let part = part_of(io);
-            self.at_object(turn, caller, (fid, layout), (place, body), Request::OstSync, part);
-        }
+            client.sync(turn, caller, fid, part);
+            for request in requests {
+                let part = part_of(io);
+                client.at_object(turn, caller, (fid, &file), request, Request::OstSync, part);
+            }
+        });
+        self.flush(turn, fid, layout, then);
     }
 
     /// Cuts the objects of a file, or lets them grow, so that it ends at `size`. The metadata
@@ -203,7 +210,7 @@ impl Client {
 }
 
 /// What a part of an operation calls when it is over.
-fn part_of(io: IoKey) -> Done<()> {
+pub(super) fn part_of(io: IoKey) -> Done<()> {
     Box::new(move |client, turn, outcome| match outcome {
         Ok(()) => client.io_answered(turn, io),
         Err(error) => client.io_failed(turn, io, error),

@@ -14,6 +14,7 @@ use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, Keep, Reply, RequestKey, SlotKind};
 
 use super::metadata::{check_name, checked};
+use super::striped::NameUse;
 use super::{Answer, CallArgs, Caller, Client, Done};
 use crate::attr::{Attr, TYPE_MASK, TYPE_REGULAR};
 use crate::error::{ClientError, Outcome, errno};
@@ -104,7 +105,21 @@ impl Client {
         if let Err(error) = check_name(name) {
             return done(self, turn, Err(error));
         }
-        let name = name.to_vec();
+        let new = name.to_vec();
+        self.at_name(turn, (parent, name), NameUse::Make, done, move |client, turn, dir, done| {
+            client.create_in(turn, caller, dir, (new, args), done);
+        });
+    }
+
+    /// Opens a name in a directory or a stripe.
+    fn create_in(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        parent: Fid,
+        (name, args): (Vec<u8>, OpenArgs),
+        done: Done<OpenFile>,
+    ) {
         self.with_new_fid(turn, parent, done, move |client, turn, import, fid, done| {
             let record = caller.create_record(CreateRecord {
                 op: ReintOp::OPEN,
@@ -164,13 +179,22 @@ impl Client {
             let reply = opened.as_ref().ok().map(|(reply, _)| reply);
             client.give_back(turn, import, handle, reply);
             match opened.and_then(|(_, file)| file) {
-                Ok((file, Ok(layout))) => done(client, turn, Ok(OpenFile { layout, ..file })),
+                Ok(Opened::Here(file, Ok(layout))) => {
+                    client.dirs.seen(&file.attr);
+                    done(client, turn, Ok(OpenFile { layout, ..*file }));
+                }
+                // It exists, and is on another metadata target [MDT-26].
+                Ok(Opened::Elsewhere(fid)) => {
+                    let flags = record.flags.difference(OpenFlags::CREAT | OpenFlags::EXCL);
+                    let args = OpenArgs { flags, mode: 0, umask: 0 };
+                    client.open(turn, caller, fid, args, done);
+                }
                 // It is open at the server all the same.
-                Ok((file, Err(error))) => {
+                Ok(Opened::Here(file, Err(error))) => {
                     let then = move |client: &mut Client, turn: &mut Turn<'_>, _| {
                         done(client, turn, Err(error));
                     };
-                    client.close(turn, caller, file, None, Box::new(then));
+                    client.close(turn, caller, *file, None, Box::new(then));
                 }
                 Err(error) => done(client, turn, Err(error)),
             }
@@ -186,7 +210,7 @@ impl Client {
         file: Option<&Opened>,
     ) {
         let request = answer.request;
-        let Some((file, _)) = file else {
+        let Some(Opened::Here(file, _)) = file else {
             self.rpc.with(turn, import, |import, _, _| import.release(request));
             return;
         };
@@ -342,8 +366,13 @@ fn opened(answer: &Answer, creates: bool) -> Outcome<(LdlmReply, Outcome<Opened>
     Ok((reply.reply, open_file(&reply, answer.call)))
 }
 
-/// An open file without its layout, and the layout.
-type Opened = (OpenFile, Outcome<FileLayout>);
+/// What became of an open.
+enum Opened {
+    /// An open file without its layout, and the layout.
+    Here(Box<OpenFile>, Outcome<FileLayout>),
+    /// The file is on another metadata target.
+    Elsewhere(Fid),
+}
 
 fn open_file(reply: &dlm::OpenReply<'_>, call: u64) -> Outcome<Opened> {
     let result = reply.reply.policy_res2;
@@ -356,8 +385,8 @@ fn open_file(reply: &dlm::OpenReply<'_>, call: u64) -> Outcome<Opened> {
     if done.contains(Disposition::LOOKUP_NEG) && !done.contains(Disposition::OPEN_CREATE) {
         return Err(ClientError::Errno(errno::ENOENT));
     }
-    if reply.body.valid.contains(MdValid::MDS) {
-        return Err(ClientError::Errno(errno::EREMOTE));
+    if reply.body.valid.contains(MdValid::MDS) && reply.body.fid1.is_sane() {
+        return Ok(Opened::Elsewhere(reply.body.fid1));
     }
     if !done.contains(Disposition::OPEN_OPEN) || reply.body.open_handle == Handle::NONE {
         // A symbolic link or a special file: its attributes, and no handle.
@@ -375,5 +404,5 @@ fn open_file(reply: &dlm::OpenReply<'_>, call: u64) -> Outcome<Opened> {
         call,
         created: done.contains(Disposition::OPEN_CREATE),
     };
-    Ok((file, layout))
+    Ok(Opened::Here(Box::new(file), layout))
 }

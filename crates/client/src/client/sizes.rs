@@ -8,6 +8,7 @@ use lustrine_fswire::ost::{Obdo, ObdoFlags};
 use lustrine_fswire::rpc::{Request, dlm, ost};
 use lustrine_lnet::service::Turn;
 
+use super::cache::ObjectKey;
 use super::data::{Io, IoKey, Work};
 use super::open::intent_lock;
 use super::{CallArgs, Caller, Client, Done};
@@ -114,6 +115,15 @@ impl Client {
                     continue;
                 }
             };
+            if self.cache.is_on() {
+                let key = ObjectKey { import: target.import, oi: target.oi };
+                let layout = layout.clone();
+                let then: Done<DataAttr> = Box::new(move |client, turn, found| {
+                    client.object_sized(turn, io, &layout, (component, stripe), found);
+                });
+                self.glimpse_object(turn, key, caller, then);
+                continue;
+            }
             let mut body = caller.obdo(target.oi);
             body.valid |= MdValid::FLAGS;
             body.flags = ObdoFlags::SRVLOCK;

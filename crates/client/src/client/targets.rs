@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use lustrine_fswire::fid::Fid;
+use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, ImportState};
 
 use super::Client;
@@ -45,7 +46,15 @@ impl Client {
     }
 
     /// The state of an import has changed.
-    pub(super) fn state_changed(&mut self, to: ImportState) {
+    pub(super) fn state_changed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        to: ImportState,
+    ) {
+        if to == ImportState::Full {
+            self.target_connected(turn, import);
+        }
         if let (ImportState::Full, Some(watch)) = (to, &mut self.watch) {
             watch();
         }

@@ -2,9 +2,11 @@
 //! and two object targets.
 
 mod attributes;
+mod cache;
 mod flocks;
 mod names;
 mod retire;
+mod striped;
 mod targets;
 mod xattr;
 
@@ -30,7 +32,7 @@ use lustrine_lnet_testing::{Net, test_nid};
 use lustrine_ptlrpc::{ImportState, ImportTunables};
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 
-use super::{Caller, Client, ClientArgs, Done};
+use super::{CacheTunables, Caller, Client, ClientArgs, Done};
 use crate::error::Outcome;
 use crate::layout::{FileComponent, FileLayout, ObjectPlace, Place};
 use crate::offers;
@@ -111,8 +113,13 @@ impl<T: Send + 'static> Slot<T> {
 }
 
 impl World {
-    /// A client whose targets are connected.
+    /// A client whose targets are connected, and which keeps nothing.
     fn new() -> World {
+        World::caching(CacheTunables::NONE)
+    }
+
+    /// The same with a cache.
+    fn caching(cache: CacheTunables) -> World {
         let mut net = Net::new(2, &Tunables::default());
         let now = Time(1_000_000_000);
         let server = &mut net.nodes[1];
@@ -150,6 +157,7 @@ impl World {
             wall_seconds: NOW as u64,
             wall_nanos: 0,
             imports: ImportTunables::default(),
+            cache,
         };
         let client = Client::new(CLIENT, args);
         let mut world = World {
@@ -181,7 +189,7 @@ impl World {
                     Kind::OstConnect => (Target::Ost, ReplyBuffers::OstConnect),
                     other => panic!("{other:?}"),
                 };
-            let granted = obd::ConnectReply { data: offers::of(target) };
+            let granted = obd::ConnectReply { data: offers::of(target, cache.max_cached > 0) };
             world.answer(&asked, 0, &reply(granted));
         }
         let states = world.client.imports().into_iter().map(|import| import.state);

@@ -31,7 +31,8 @@ impl Client {
     }
 
     /// Adds to the attributes of a file what only its objects know: its size and blocks, and times
-    /// that are later than those of the metadata server. Others are left as they are.
+    /// that are later than those of the metadata server; to those of a striped directory what only
+    /// its stripes know. Others are left as they are.
     pub fn complete(
         &mut self,
         turn: &mut Turn<'_>,
@@ -39,6 +40,9 @@ impl Client {
         mut attr: Attr,
         done: Done<Attr>,
     ) {
+        if attr.is_striped_dir() {
+            return self.add_stripes(turn, caller, attr, done);
+        }
         if !attr.is_file() || attr.size.is_some() {
             return done(self, turn, Ok(attr));
         }

@@ -127,7 +127,8 @@ fn text(dir: &Path, status: &MountStatus) -> String {
     let MountStatus { source, pid, release, targets_left_out, client, .. } = status;
     let mut out = format!(
         "{} at {}: mounted for {}, process {pid}, release {release}\n\
-         {} open, {} awaited, {} sent, {} read, {} written\n\n",
+         {} open, {} awaited, {} sent, {} read, {} written\n\
+         cache: {} of {}, {} not written; of the reads {} were there, {} were not{}\n\n",
         shown(source.as_bytes()),
         dir.display(),
         time(client.mounted_s * 1e6),
@@ -136,6 +137,15 @@ fn text(dir: &Path, status: &MountStatus) -> String {
         counted(client.rpcs_sent, "RPC"),
         size(client.bulk_received),
         size(client.bulk_sent),
+        size(client.cache.cached),
+        counted(client.cache.objects as u64, "object"),
+        size(client.cache.dirty),
+        size(client.cache.hits),
+        size(client.cache.misses),
+        match client.cache.lost {
+            0 => String::new(),
+            lost => format!("; {} LOST", size(lost)),
+        },
     );
     out.push_str(&targets(&client.targets));
     if *targets_left_out > 0 {

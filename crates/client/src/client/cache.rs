@@ -1,0 +1,405 @@
+//! Data that the client keeps, coherent with all others by locks of their objects.
+//!
+//! What was read is kept under locks for reading. What is written is kept under locks for writing,
+//! and reaches the servers later: when a transfer is full, after a while, when a program asks for
+//! it, or when somebody else wants the lock. A lock is given back when its data are at the server.
+
+mod grants;
+mod locks;
+mod object;
+mod reads;
+mod writes;
+
+use core::ops::Range;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_ptlrpc::{ImportKey, RpcError};
+
+use super::{Client, Done};
+use crate::error::ClientError;
+use crate::layout::FileLayout;
+use crate::offers;
+use grants::Grant;
+use object::CachedObject;
+pub(super) use object::{Mode, Writer};
+pub(super) use reads::ObjectBytes;
+use reads::QueuedRead;
+use writes::ThrottledWrite;
+
+/// How much a client keeps of the data of files. The names are those of Lustre's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheTunables {
+    /// Most bytes of memory for data (`max_cached_mb`). 0: nothing is kept, and each request takes
+    /// its locks at the servers.
+    pub max_cached: u64,
+    /// Most bytes that are written by programs and not by the servers (`max_dirty_mb`): beyond
+    /// that, writes wait. At most half of `max_cached`.
+    pub max_dirty: u64,
+    /// Most bytes of an object that are read before a program asks for them, when it reads one
+    /// part after another (`max_read_ahead_mb`).
+    pub max_read_ahead: u64,
+    /// Most locks that are kept and not in use (`lru_size`).
+    pub lru_size: usize,
+    /// How long a lock is kept that is not in use (`lru_max_age`).
+    pub lru_max_age: Nanos,
+    /// How long what was written may wait before it is sent.
+    pub max_dirty_age: Nanos,
+}
+
+impl CacheTunables {
+    /// Nothing is kept.
+    pub const NONE: CacheTunables = CacheTunables::of(0);
+
+    /// Settings for so many bytes of memory; the others follow from it.
+    pub const fn of(max_cached: u64) -> CacheTunables {
+        CacheTunables {
+            max_cached,
+            max_dirty: max_cached / 4,
+            max_read_ahead: if max_cached / 8 < 8 << 20 { max_cached / 8 } else { 8 << 20 },
+            lru_size: 10_000,
+            lru_max_age: Nanos::from_secs(600),
+            max_dirty_age: Nanos::from_secs(5),
+        }
+    }
+}
+
+impl Default for CacheTunables {
+    /// Nothing is kept.
+    fn default() -> CacheTunables {
+        CacheTunables::NONE
+    }
+}
+
+/// What a client keeps now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    /// Bytes of memory for data.
+    pub cached: u64,
+    /// Bytes that the servers do not have.
+    pub dirty: u64,
+    /// Objects of which there are data or locks.
+    pub objects: usize,
+    /// Bytes of reads that were in memory.
+    pub hits: u64,
+    /// Bytes of reads that were asked for.
+    pub misses: u64,
+    /// Bytes that could not be written: a program learns of it at its next fsync or close.
+    pub lost: u64,
+}
+
+/// Most bytes of requests of the cache under way, at all targets: they are in the node's memory.
+const UNDER_WAY_MAX: u64 = 96 << 20;
+
+/// An object, and the target that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ObjectKey {
+    pub(super) import: ImportKey,
+    pub(super) oi: Fid,
+}
+
+/// Requests for data at one target, and its grant.
+#[derive(Default)]
+struct TargetIo {
+    grant: Grant,
+    /// Requests under way.
+    reading: usize,
+    writing: usize,
+    /// Requests that wait for others.
+    reads: VecDeque<QueuedRead>,
+    writes: VecDeque<(ObjectKey, Range<u64>)>,
+}
+
+/// All data that the client keeps.
+pub(super) struct Cache {
+    tunables: CacheTunables,
+    objects: BTreeMap<ObjectKey, CachedObject>,
+    /// The objects of locks that are held or asked for.
+    locks: BTreeMap<Handle, ObjectKey>,
+    targets: BTreeMap<ImportKey, TargetIo>,
+    /// Objects with dirty data.
+    dirty_objects: BTreeSet<ObjectKey>,
+    /// Writes that wait until less is dirty.
+    throttled: VecDeque<ThrottledWrite>,
+    /// Chunks of objects, and locks that are not in use, the least recently used first.
+    chunks: BTreeMap<u64, (ObjectKey, u64)>,
+    idle: BTreeMap<u64, (ObjectKey, Handle, Time)>,
+    /// The number of the last use, and of the last request.
+    last_use: u64,
+    last_io: u64,
+    /// When dirty data are looked at again.
+    flush_at: Option<Time>,
+    /// Bytes of requests under way, and whether others wait for them.
+    under_way: u64,
+    held_up: bool,
+    /// Whether there was no memory for a write: it is tried again at `flush_at`.
+    starved: bool,
+    counts: CacheCounts,
+}
+
+impl Cache {
+    pub(super) fn new(tunables: CacheTunables) -> Cache {
+        Cache {
+            tunables,
+            objects: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            dirty_objects: BTreeSet::new(),
+            throttled: VecDeque::new(),
+            chunks: BTreeMap::new(),
+            idle: BTreeMap::new(),
+            last_use: 0,
+            last_io: 0,
+            flush_at: None,
+            under_way: 0,
+            held_up: false,
+            starved: false,
+            counts: CacheCounts::default(),
+        }
+    }
+
+    /// Whether data are kept at all.
+    pub(super) fn is_on(&self) -> bool {
+        self.tunables.max_cached > 0
+    }
+
+    pub(super) fn counts(&self) -> CacheCounts {
+        CacheCounts { objects: self.objects.len(), ..self.counts }
+    }
+
+    /// Whether a lock is one of the cache's.
+    pub(super) fn object_of(&self, handle: Handle) -> Option<ObjectKey> {
+        self.locks.get(&handle).copied()
+    }
+
+    /// Whether so many more bytes may be dirty. If nothing is, any number.
+    fn may_be_dirty(&self, len: u64) -> bool {
+        let dirty = self.counts.dirty;
+        dirty == 0 || dirty.saturating_add(len) <= self.tunables.max_dirty
+    }
+
+    fn object(&mut self, key: ObjectKey) -> &mut CachedObject {
+        self.objects.entry(key).or_default()
+    }
+
+    /// Whether there may be one more request under way. Those that may not go on when another one
+    /// is over.
+    fn has_room(&mut self) -> bool {
+        self.held_up |= self.under_way >= UNDER_WAY_MAX;
+        self.under_way < UNDER_WAY_MAX
+    }
+
+    fn next_io(&mut self) -> u64 {
+        self.last_io += 1;
+        self.last_io
+    }
+
+    /// The chunks of a range are used now. Ones that are not in memory are forgotten.
+    fn touch(&mut self, key: ObjectKey, range: &Range<u64>) {
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        for number in object.chunks_in(range) {
+            self.last_use += 1;
+            if let Some(before) = object.used.insert(number, self.last_use) {
+                self.chunks.remove(&before);
+            }
+            self.chunks.insert(self.last_use, (key, number));
+        }
+    }
+
+    /// Bytes of an object are not in memory any more: its chunks that are gone are not counted.
+    fn forget(&mut self, key: ObjectKey, range: Range<u64>) {
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        self.counts.cached -= object.pages.forget(range);
+        for used in object.drop_unused_chunks() {
+            self.chunks.remove(&used);
+        }
+    }
+
+    /// Gives memory back until there is not more than the settings allow. What is dirty, or on its
+    /// way, stays.
+    fn trim(&mut self) {
+        let mut from = 0;
+        while self.counts.cached > self.tunables.max_cached {
+            let Some((used, (key, number))) =
+                self.chunks.range(from..).next().map(|(used, chunk)| (*used, *chunk))
+            else {
+                return;
+            };
+            from = used + 1;
+            let Some(object) = self.objects.get_mut(&key) else { continue };
+            if let Some(given) = object.evict(number) {
+                self.counts.cached -= given;
+                self.chunks.remove(&used);
+            }
+        }
+    }
+
+    /// Forgets an object of which there is nothing.
+    fn tidy(&mut self, key: ObjectKey) {
+        if self.objects.get(&key).is_some_and(CachedObject::is_unused) {
+            self.objects.remove(&key);
+        }
+    }
+
+    /// Notes what is dirty in an object, and when it has to be written at the latest.
+    fn note_dirty(&mut self, key: ObjectKey, now: Time) {
+        let age = self.tunables.max_dirty_age;
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        match object.pages.is_clean() {
+            true => {
+                object.dirty_since = None;
+                self.dirty_objects.remove(&key);
+            }
+            false => {
+                object.dirty_since.get_or_insert(now);
+                self.dirty_objects.insert(key);
+                self.flush_at.get_or_insert(now + age);
+            }
+        }
+    }
+}
+
+impl Client {
+    /// What the client keeps of the data of files.
+    pub fn cache_counts(&self) -> CacheCounts {
+        self.cache.counts()
+    }
+
+    /// The objects of a file whose data the client may keep.
+    fn cached_objects(&self, fid: Fid, layout: &FileLayout) -> Vec<ObjectKey> {
+        if !self.cache.is_on() {
+            return Vec::new();
+        }
+        let keys = layout.objects().filter_map(|(component, stripe, _)| {
+            let target = self.target_of(fid, layout, (component, stripe)).ok()?;
+            Some(ObjectKey { import: target.import, oi: target.oi })
+        });
+        keys.filter(|key| self.cache.objects.contains_key(key)).collect()
+    }
+
+    /// Sends what programs have written to a file and the servers do not have. `done` is called
+    /// when they have it on stable storage, with the first error of a write since the last time
+    /// that this was asked.
+    pub fn flush(&mut self, turn: &mut Turn<'_>, fid: Fid, layout: &FileLayout, done: Done<()>) {
+        let keys = self.cached_objects(fid, layout);
+        self.flush_objects(turn, keys, done);
+    }
+
+    /// The same for all files. Errors are those of all.
+    pub fn flush_all(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
+        let keys = self.cache.objects.iter();
+        let keys = keys.filter(|(_, object)| object.has_unwritten()).map(|(key, _)| *key).collect();
+        self.flush_objects(turn, keys, done);
+    }
+
+    /// Begins to send what programs have written to a file; nobody waits for it.
+    pub fn start_flush(&mut self, turn: &mut Turn<'_>, fid: Fid, layout: &FileLayout) {
+        for key in self.cached_objects(fid, layout) {
+            self.write_out(turn, key, 0..u64::MAX, false);
+        }
+    }
+
+    /// Takes the error of a write that no program knows of yet, if there is one.
+    pub fn take_write_error(&mut self, fid: Fid, layout: &FileLayout) -> Option<ClientError> {
+        let keys = self.cached_objects(fid, layout);
+        keys.into_iter().find_map(|key| self.cache.object(key).error.take())
+    }
+
+    /// When the cache has something to do.
+    pub(super) fn cache_deadline(&self) -> Time {
+        let age = self.cache.tunables.lru_max_age;
+        let idle = self.cache.idle.values().next();
+        let idle = idle.map_or(Time::NEVER, |(_, _, since)| *since + age);
+        self.cache.flush_at.unwrap_or(Time::NEVER).min(idle)
+    }
+
+    /// Does what time demands: old data are written, and old locks given back.
+    pub(super) fn drive_cache(&mut self, turn: &mut Turn<'_>) {
+        if self.cache.flush_at.is_some_and(|at| at <= turn.now) {
+            self.cache.flush_at = None;
+            self.cache.starved = false;
+            self.write_old(turn);
+        }
+        self.cancel_idle_locks(turn);
+    }
+
+    /// A request of the cache is over, which had so many bytes: others may go on.
+    fn request_over(&mut self, turn: &mut Turn<'_>, import: ImportKey, bytes: u64) {
+        self.cache.under_way = self.cache.under_way.saturating_sub(bytes);
+        match core::mem::take(&mut self.cache.held_up) {
+            true => {
+                for import in self.cache.targets.keys().copied().collect::<Vec<_>>() {
+                    self.pump(turn, import);
+                }
+            }
+            false => self.pump(turn, import),
+        }
+    }
+
+    /// Most bytes of one request for an object.
+    fn object_brw(&self, import: ImportKey) -> u64 {
+        let granted = self.rpc.import(import).map_or(0, |import| import.granted().brw_size);
+        u64::from(granted).clamp(4096, offers::OST_BRW.into())
+    }
+
+    /// Most requests for data under way at a target, for reading and for writing each.
+    fn rpcs_in_flight(&self, import: ImportKey) -> u16 {
+        let import = self.rpc.import(import);
+        import.map_or(1, |import| import.tunables().max_rpcs_in_flight).max(1)
+    }
+
+    /// A target is connected: its grant is what it says now.
+    pub(super) fn target_connected(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        let granted = self.rpc.import(import).map(|import| *import.granted()).unwrap_or_default();
+        if self.cache.is_on() {
+            self.cache.targets.entry(import).or_default().grant.connected(&granted);
+            self.pump(turn, import);
+        }
+    }
+
+    /// The grant of a target is as large as a test wants it.
+    #[cfg(test)]
+    pub(super) fn with_grant_for_tests(&mut self, import: ImportKey, bytes: u32) {
+        use lustrine_fswire::connect::{ConnectData, ConnectFlags};
+        let granted =
+            ConnectData { flags: ConnectFlags::GRANT, grant: bytes, ..ConnectData::default() };
+        self.cache.targets.entry(import).or_default().grant.connected(&granted);
+    }
+
+    /// A server has evicted this client, which loses what it had not written there. The locks are
+    /// void.
+    pub(super) fn cache_evicted(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        let keys: Vec<ObjectKey> =
+            self.cache.objects.keys().filter(|key| key.import == import).copied().collect();
+        for key in keys {
+            let object = self.cache.object(key);
+            for handle in object.locks.keys().copied().collect::<Vec<_>>() {
+                self.lock_gone(turn, key, handle);
+            }
+        }
+    }
+
+    /// A lock is void: what was not written under it is lost.
+    pub(super) fn lock_gone(&mut self, turn: &mut Turn<'_>, key: ObjectKey, handle: Handle) {
+        self.cache.locks.remove(&handle);
+        let Some(object) = self.cache.objects.get_mut(&key) else { return };
+        let Some(held) = object.locks.remove(&handle) else { return };
+        if let Some(idle) = held.idle {
+            self.cache.idle.remove(&idle);
+        }
+        let dirty = object.pages.dirty(&held.extent);
+        let lost: u64 = dirty.iter().map(|part| part.end - part.start).sum();
+        if lost > 0 {
+            object.error = Some(ClientError::Rpc(RpcError::Evicted));
+            self.cache.counts.lost += lost;
+        }
+        self.drop_dirty(turn, key, held.extent.clone());
+        for part in self.cache.object(key).uncovered(&held.extent) {
+            self.cache.forget(key, part);
+        }
+        self.check_flushes(turn, key);
+        self.cache.tidy(key);
+    }
+}

@@ -1,0 +1,246 @@
+//! One object: its locks, its bytes, and what is known of it.
+
+use core::ops::Range;
+use std::collections::BTreeMap;
+
+use lustrine_fswire::fid::Handle;
+use lustrine_fswire::ldlm::OstLvb;
+use lustrine_fswire::mdt::MdValid;
+use lustrine_fswire::ost::Obdo;
+use lustrine_lnet::time::Time;
+use rangemap::RangeSet;
+
+use super::reads::ReadOp;
+use crate::attr::FileOwner;
+use crate::client::sizes::{DataAttr, Times};
+use crate::client::{Caller, Done};
+use crate::error::ClientError;
+use crate::pages::{CHUNK_LEN, Pages, chunks_of};
+
+/// What a lock is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::client) enum Mode {
+    /// Others may read too.
+    Read,
+    /// Nobody else has a lock there.
+    Write,
+}
+
+/// A lock that the client has.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) mode: Mode,
+    /// The bytes that it covers.
+    pub(super) extent: Range<u64>,
+    /// Operations and requests that use it.
+    pub(super) users: u32,
+    /// Whether somebody else wants it: nothing new begins under it.
+    pub(super) blocked: bool,
+    /// When it was last used, as a number, if it is not in use.
+    pub(super) idle: Option<u64>,
+}
+
+/// A lock that is asked for, and what waits for it.
+pub(super) struct AskedLock {
+    pub(super) handle: Handle,
+    pub(super) mode: Mode,
+    pub(super) range: Range<u64>,
+    pub(super) waiters: Vec<Done<Handle>>,
+}
+
+/// A read that is under way.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) range: Range<u64>,
+    /// What its answer is good for: without what was written meanwhile.
+    pub(super) valid: RangeSet<u64>,
+}
+
+/// What waits until a range is at the server.
+pub(super) struct Flush {
+    pub(super) range: Range<u64>,
+    pub(super) done: Done<()>,
+}
+
+/// In whose name data are written, and to whom they belong.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::client) struct Writer {
+    pub(in crate::client) caller: Caller,
+    pub(in crate::client) owner: FileOwner,
+}
+
+/// One object.
+#[derive(Default)]
+pub(super) struct CachedObject {
+    pub(super) pages: Pages,
+    pub(super) locks: BTreeMap<Handle, Held>,
+    pub(super) asked: Vec<AskedLock>,
+    /// Bytes, as far as the locks show, and what was written.
+    pub(super) size: u64,
+    /// Bytes that the server has: what is behind them and was not written is zeros.
+    pub(super) stored: u64,
+    /// Units of 512 bytes at the server.
+    pub(super) blocks: u64,
+    pub(super) times: Option<Times>,
+    pub(super) reading: BTreeMap<u64, Reading>,
+    pub(super) writing: BTreeMap<u64, Range<u64>>,
+    pub(super) readers: Vec<ReadOp>,
+    pub(super) flushes: Vec<Flush>,
+    /// The error of a write that no program knows of yet.
+    pub(super) error: Option<ClientError>,
+    pub(super) writer: Option<Writer>,
+    /// When data were last written, in seconds since 1970.
+    pub(super) written: i64,
+    pub(super) dirty_since: Option<Time>,
+    /// When chunks were last used, as numbers.
+    pub(super) used: BTreeMap<u64, u64>,
+    /// Where the next read starts if the object is read from its start to its end, how far was read
+    /// ahead, and by how much to read ahead.
+    pub(super) next_read: u64,
+    pub(super) ahead: u64,
+    pub(super) window: u64,
+}
+
+impl CachedObject {
+    /// A lock under which an operation on a range may begin.
+    pub(super) fn usable(&self, mode: Mode, range: &Range<u64>) -> Option<Handle> {
+        let fits = |held: &Held| !held.blocked && held.mode >= mode && covers(&held.extent, range);
+        self.locks.iter().find(|(_, held)| fits(held)).map(|(handle, _)| *handle)
+    }
+
+    /// A lock for writing that covers the first byte of a range, and how far it does.
+    pub(super) fn write_lock_at(&self, range: &Range<u64>) -> Option<(Handle, u64)> {
+        let covering = self
+            .locks
+            .iter()
+            .find(|(_, held)| held.mode == Mode::Write && held.extent.contains(&range.start));
+        covering.map(|(handle, held)| (*handle, held.extent.end.min(range.end)))
+    }
+
+    /// The parts of a range that no lock covers.
+    pub(super) fn uncovered(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let mut rest = RangeSet::new();
+        if !range.is_empty() {
+            rest.insert(range.clone());
+        }
+        for held in self.locks.values() {
+            rest.remove(held.extent.clone());
+        }
+        rest.into_iter().collect()
+    }
+
+    /// Whether a write of a part of a range is under way.
+    pub(super) fn is_writing(&self, range: &Range<u64>) -> bool {
+        self.writing.values().any(|writing| writing.start < range.end && range.start < writing.end)
+    }
+
+    /// Whether the server lacks something that was written.
+    pub(super) fn has_unwritten(&self) -> bool {
+        !self.pages.is_clean() || !self.writing.is_empty() || self.error.is_some()
+    }
+
+    /// Takes what the server said of the object with a lock. What was written and has not reached
+    /// it is newer.
+    pub(super) fn take_lvb(&mut self, lvb: &OstLvb) {
+        let writing = self.writing.values().map(|range| range.end).max().unwrap_or(0);
+        self.size = lvb.size.max(self.pages.dirty_end()).max(writing);
+        self.stored = lvb.size.max(writing);
+        self.blocks = lvb.blocks;
+        let written = if self.has_unwritten() { self.written } else { i64::MIN };
+        let (mtime, ctime) = (lvb.mtime.max(written), lvb.ctime.max(written));
+        self.times = Some(Times { atime: lvb.atime, mtime, ctime });
+    }
+
+    /// What is known of the object, if a lock keeps others from changing its end.
+    pub(super) fn known(&self) -> Option<DataAttr> {
+        let at_end = |held: &Held| held.extent.end == u64::MAX;
+        self.locks.values().any(at_end).then(|| self.attributes())
+    }
+
+    /// What is known of the object.
+    pub(super) fn attributes(&self) -> DataAttr {
+        let dirty = self.pages.dirty_len().div_ceil(512);
+        DataAttr { size: self.size, blocks: self.blocks.saturating_add(dirty), times: self.times }
+    }
+
+    /// The value that a glimpse is answered with.
+    pub(super) fn lvb(&self) -> OstLvb {
+        let DataAttr { size, blocks, times } = self.attributes();
+        let Times { atime, mtime, ctime } = times.unwrap_or(Times { atime: 0, mtime: 0, ctime: 0 });
+        OstLvb { size, mtime, atime, ctime, blocks, ..OstLvb::default() }
+    }
+
+    /// Bytes were written by a program.
+    pub(super) fn was_written(&mut self, range: &Range<u64>, now: i64) {
+        self.size = self.size.max(range.end);
+        self.written = now;
+        let times = self.times.get_or_insert(Times { atime: 0, mtime: 0, ctime: 0 });
+        times.mtime = times.mtime.max(now);
+        times.ctime = times.ctime.max(now);
+        for reading in self.reading.values_mut() {
+            reading.valid.remove(range.clone());
+        }
+    }
+
+    /// The server has stored a write, and says what it knows of the object.
+    pub(super) fn was_stored(&mut self, range: &Range<u64>, body: &Obdo) {
+        self.stored = self.stored.max(range.end);
+        if body.valid.contains(MdValid::BLOCKS) {
+            self.blocks = body.blocks;
+        }
+        if body.valid.contains(MdValid::CTIME)
+            && let Some(times) = &mut self.times
+        {
+            times.ctime = times.ctime.max(body.ctime);
+        }
+    }
+
+    /// The numbers of the chunks of a range that are in memory.
+    pub(super) fn chunks_in(&self, range: &Range<u64>) -> Vec<u64> {
+        let wanted = chunks_of(range);
+        self.pages.chunks_within(wanted).collect()
+    }
+
+    /// Forgets when chunks were used that are gone. Returns those numbers.
+    pub(super) fn drop_unused_chunks(&mut self) -> Vec<u64> {
+        let pages = &self.pages;
+        let mut dropped = Vec::new();
+        self.used.retain(|number, used| {
+            let there = pages.has_chunk(*number);
+            if !there {
+                dropped.push(*used);
+            }
+            there
+        });
+        dropped
+    }
+
+    /// Gives the memory of a chunk back. None if it has to stay: something in it is not at the
+    /// server.
+    pub(super) fn evict(&mut self, number: u64) -> Option<u64> {
+        let chunk = number * CHUNK_LEN..(number + 1).saturating_mul(CHUNK_LEN);
+        if self.is_writing(&chunk) {
+            return None;
+        }
+        let given = self.pages.evict(number)?;
+        self.used.remove(&number);
+        Some(given)
+    }
+
+    /// Whether there is nothing to remember of it.
+    pub(super) fn is_unused(&self) -> bool {
+        self.locks.is_empty()
+            && self.asked.is_empty()
+            && self.reading.is_empty()
+            && self.writing.is_empty()
+            && self.readers.is_empty()
+            && self.flushes.is_empty()
+            && self.error.is_none()
+            && self.pages.is_clean()
+    }
+}
+
+/// Whether a range has all of another one.
+pub(super) fn covers(range: &Range<u64>, other: &Range<u64>) -> bool {
+    range.start <= other.start && other.end <= range.end
+}

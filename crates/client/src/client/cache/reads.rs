@@ -1,0 +1,266 @@
+//! Reading objects under locks: what is in memory is copied, the rest is asked for, and a program
+//! that reads on gets what follows before it asks.
+
+use core::ops::Range;
+
+use lustrine_fswire::fid::Handle;
+use lustrine_lnet::service::Turn;
+use lustrine_ptlrpc::{ImportKey, RpcError};
+use rangemap::RangeSet;
+
+use super::object::{CachedObject, Mode, Reading};
+use super::{ObjectKey, TargetIo};
+use crate::client::data::ObjectRange;
+use crate::client::{Caller, Client, Done};
+use crate::error::{ClientError, Outcome};
+
+/// Reads begin at multiples of this many bytes.
+const PAGE: u64 = 4096;
+/// How much is read ahead at first.
+const WINDOW_MIN: u64 = 1 << 20;
+
+/// Bytes of an object.
+pub(in crate::client) struct ObjectBytes {
+    /// The bytes; zeros behind the end of the object.
+    pub(in crate::client) bytes: Vec<u8>,
+    /// So many from the start are before the end of the object.
+    pub(in crate::client) present: u64,
+}
+
+/// A read of a program that lacks something.
+pub(super) struct ReadOp {
+    range: Range<u64>,
+    bytes: Vec<u8>,
+    missing: RangeSet<u64>,
+    handle: Handle,
+    caller: Caller,
+    done: Done<ObjectBytes>,
+}
+
+/// A request that waits for others.
+pub(super) struct QueuedRead {
+    key: ObjectKey,
+    number: u64,
+    handle: Handle,
+    caller: Caller,
+}
+
+impl ReadOp {
+    /// Copies what is in memory now. What is behind the end of the object at the server is zeros.
+    fn advance(&mut self, object: &CachedObject) {
+        for gap in self.missing.iter().cloned().collect::<Vec<_>>() {
+            let at = |position: u64| (position - self.range.start) as usize;
+            let bytes = &mut self.bytes[at(gap.start)..at(gap.end)];
+            for part in object.pages.read(&gap, bytes) {
+                self.missing.remove(part);
+            }
+        }
+        if object.stored < self.range.end {
+            self.missing.remove(object.stored.max(self.range.start)..self.range.end);
+        }
+    }
+}
+
+impl Client {
+    /// Reads a range of an object under a lock that the client keeps.
+    pub(in crate::client) fn read_object(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        caller: Caller,
+        range: Range<u64>,
+        done: Done<ObjectBytes>,
+    ) {
+        let wanted = (Mode::Read, range.clone());
+        let then: Done<Handle> = Box::new(move |client, turn, lock| match lock {
+            Ok(handle) => client.read_under(turn, key, (handle, caller), range, done),
+            Err(error) => done(client, turn, Err(error)),
+        });
+        self.with_lock(turn, key, wanted, caller, then);
+    }
+
+    fn read_under(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        (handle, caller): (Handle, Caller),
+        range: Range<u64>,
+        done: Done<ObjectBytes>,
+    ) {
+        let mut missing = RangeSet::new();
+        if !range.is_empty() {
+            missing.insert(range.clone());
+        }
+        let bytes = vec![0; (range.end - range.start) as usize];
+        let mut op = ReadOp { range: range.clone(), bytes, missing, handle, caller, done };
+        let object = self.cache.object(key);
+        op.advance(object);
+        let missed: u64 = op.missing.iter().map(|gap| gap.end - gap.start).sum();
+        self.cache.counts.misses += missed;
+        self.cache.counts.hits += range.end - range.start - missed;
+        self.cache.touch(key, &range);
+        let gaps: Vec<Range<u64>> = op.missing.iter().cloned().collect();
+        let finished = gaps.is_empty();
+        if !finished {
+            self.cache.object(key).readers.push(op);
+            for gap in gaps {
+                self.fetch(key, (handle, caller), gap);
+            }
+            self.read_ahead(key, (handle, caller), &range);
+            return self.pump(turn, key.import);
+        }
+        self.read_ahead(key, (handle, caller), &range);
+        self.pump(turn, key.import);
+        self.read_over(turn, key, op, Ok(()));
+    }
+
+    /// A read has all its bytes, or cannot have them.
+    fn read_over(&mut self, turn: &mut Turn<'_>, key: ObjectKey, op: ReadOp, outcome: Outcome<()>) {
+        let size = self.cache.object(key).size;
+        let present = size.saturating_sub(op.range.start).min(op.range.end - op.range.start);
+        self.unlock(turn, key, op.handle);
+        let bytes = op.bytes;
+        (op.done)(self, turn, outcome.map(|()| ObjectBytes { bytes, present }));
+    }
+
+    /// Asks for a range of an object that is not in memory, apart from what is asked for already.
+    fn fetch(&mut self, key: ObjectKey, (handle, caller): (Handle, Caller), range: Range<u64>) {
+        let brw = self.object_brw(key.import);
+        let object = self.cache.object(key);
+        let Some(held) = object.locks.get(&handle) else { return };
+        let mut wanted = RangeSet::new();
+        let start = (range.start / PAGE * PAGE).max(held.extent.start);
+        let end = range.end.next_multiple_of(PAGE).min(held.extent.end);
+        for gap in object.pages.gaps(&(start..end)) {
+            wanted.insert(gap);
+        }
+        for reading in object.reading.values() {
+            for part in reading.valid.iter() {
+                wanted.remove(part.clone());
+            }
+        }
+        for part in wanted {
+            let mut at = part.start;
+            while at < part.end {
+                let end = part.end.min((at / brw + 1).saturating_mul(brw));
+                let number = self.cache.next_io();
+                let mut valid = RangeSet::new();
+                valid.insert(at..end);
+                let reading = Reading { range: at..end, valid };
+                self.cache.object(key).reading.insert(number, reading);
+                self.use_lock(key, handle, 1);
+                let queued = QueuedRead { key, number, handle, caller };
+                self.cache.targets.entry(key.import).or_default().reads.push_back(queued);
+                at = end;
+            }
+        }
+    }
+
+    /// Asks for what follows a read of a program that reads one part after another.
+    fn read_ahead(&mut self, key: ObjectKey, lock: (Handle, Caller), range: &Range<u64>) {
+        let most = self.cache.tunables.max_read_ahead;
+        let object = self.cache.object(key);
+        let sequential = range.start == object.next_read;
+        object.next_read = range.end;
+        if !sequential {
+            (object.window, object.ahead) = (0, 0);
+            return;
+        }
+        if object.window == 0 {
+            (object.window, object.ahead) = (WINDOW_MIN.min(most), range.end);
+        }
+        // More is asked for when half of it is used up.
+        if object.ahead.saturating_sub(range.end) > object.window / 2 {
+            return;
+        }
+        let Some(held) = object.locks.get(&lock.0) else { return };
+        let (from, to) = (object.ahead.max(range.end), range.end.saturating_add(object.window));
+        let to = to.min(object.stored).min(held.extent.end);
+        object.window = object.window.saturating_mul(2).min(most);
+        if !held.blocked && from < to {
+            object.ahead = to;
+            self.fetch(key, lock, from..to);
+        }
+    }
+
+    /// Sends what waits for a target, as far as there may be requests under way.
+    pub(super) fn pump(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        self.pump_writes(turn, import);
+        let most = usize::from(self.rpcs_in_flight(import));
+        while let Some(target) = self.cache.targets.get_mut(&import) {
+            if target.reading >= most || target.reads.is_empty() || !self.cache.has_room() {
+                return;
+            }
+            let target = self.cache.targets.entry(import).or_default();
+            let Some(queued) = target.reads.pop_front() else { return };
+            target.reading += 1;
+            self.send_read(turn, queued);
+        }
+    }
+
+    fn send_read(&mut self, turn: &mut Turn<'_>, queued: QueuedRead) {
+        let QueuedRead { key, number, handle, caller } = queued;
+        let reading = self.cache.object(key).reading.get(&number);
+        let Some(range) = reading.map(|reading| reading.range.clone()) else { return };
+        self.cache.under_way += range.end - range.start;
+        let remote = self.locks.remote(key.import, handle);
+        let read = ObjectRange { import: key.import, oi: key.oi, range, lock: remote, caller };
+        self.read_rpc(turn, read, move |client, turn, got| {
+            client.read_answered(turn, (key, number, handle), got);
+        });
+    }
+
+    fn read_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (key, number, handle): (ObjectKey, u64, Handle),
+        got: Outcome<Vec<u8>>,
+    ) {
+        let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
+        target.reading = target.reading.saturating_sub(1);
+        let object = self.cache.object(key);
+        let Some(reading) = object.reading.remove(&number) else { return };
+        let range = reading.range;
+        let error: Option<ClientError> = match got {
+            // Without the lock it would not be known how long they are good for.
+            Ok(bytes) if object.locks.contains_key(&handle) => {
+                let mut taken = 0;
+                for part in reading.valid {
+                    let at = |place: u64| ((place - range.start) as usize).min(bytes.len());
+                    taken += object.pages.fill(&part, &bytes[at(part.start)..at(part.end)]);
+                }
+                self.cache.counts.cached += taken;
+                self.cache.touch(key, &range);
+                None
+            }
+            Ok(_) => Some(ClientError::Rpc(RpcError::Evicted)),
+            Err(error) => Some(error),
+        };
+        let mut over = Vec::new();
+        let object = self.cache.object(key);
+        for mut op in core::mem::take(&mut object.readers) {
+            op.advance(object);
+            let failed = error.clone().filter(|_| op.missing.overlaps(&range));
+            match (op.missing.is_empty(), failed) {
+                (true, _) => over.push((op, Ok(()))),
+                (false, Some(error)) => over.push((op, Err(error))),
+                (false, None) => object.readers.push(op),
+            }
+        }
+        // What was written meanwhile and given up again has to be asked for once more.
+        let gaps = |op: &ReadOp| {
+            let lock = (op.handle, op.caller);
+            op.missing.iter().map(move |gap| (lock, gap.clone())).collect::<Vec<_>>()
+        };
+        for (lock, gap) in object.readers.iter().flat_map(gaps).collect::<Vec<_>>() {
+            self.fetch(key, lock, gap);
+        }
+        for (op, outcome) in over {
+            self.read_over(turn, key, op, outcome);
+        }
+        self.unlock(turn, key, handle);
+        self.cache.trim();
+        self.cache.tidy(key);
+        self.request_over(turn, key.import, range.end - range.start);
+    }
+}

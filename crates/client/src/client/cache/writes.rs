@@ -1,0 +1,386 @@
+//! Writing objects under locks: what a program writes is in memory at once, and reaches the server
+//! later.
+
+use core::ops::Range;
+
+use lustrine_fswire::fid::Handle;
+use lustrine_fswire::ost::Obdo;
+use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_ptlrpc::{ImportKey, RpcError};
+
+use super::object::{Flush, Mode, Writer};
+use super::{ObjectKey, TargetIo};
+use crate::client::data::{ObjectRange, WriteArgs};
+use crate::client::{Client, Done};
+use crate::error::{ClientError, Outcome};
+
+/// How long it takes until writes are tried again for which there was no memory.
+const RETRY: Nanos = Nanos::from_millis(100);
+
+/// A write of a program that waits until less is dirty.
+pub(super) struct ThrottledWrite {
+    len: u64,
+    start: Start,
+}
+
+/// What begins a write.
+type Start = Box<dyn FnOnce(&mut Client, &mut Turn<'_>) + Send>;
+
+impl Client {
+    /// Goes on when so many more bytes may be dirty.
+    pub(in crate::client) fn with_room(
+        &mut self,
+        turn: &mut Turn<'_>,
+        len: u64,
+        start: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static,
+    ) {
+        if self.cache.throttled.is_empty() && self.cache.may_be_dirty(len) {
+            return start(self, turn);
+        }
+        // Behind others that wait.
+        self.cache.throttled.push_back(ThrottledWrite { len, start: Box::new(start) });
+        self.write_all(turn);
+    }
+
+    /// Sends everything that is dirty.
+    fn write_all(&mut self, turn: &mut Turn<'_>) {
+        for key in self.cache.dirty_objects.iter().copied().collect::<Vec<_>>() {
+            self.write_out(turn, key, 0..u64::MAX, false);
+        }
+    }
+
+    /// Takes bytes that a program writes to an object. It is over when they are in memory under a
+    /// lock, or, if the server has promised no space for them, when they are at the server.
+    pub(in crate::client) fn write_object(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        writer: Writer,
+        (offset, bytes): (u64, Vec<u8>),
+        done: Done<()>,
+    ) {
+        let range = offset..offset + bytes.len() as u64;
+        self.with_room(turn, bytes.len() as u64, move |client, turn| {
+            let wanted = (Mode::Write, range.clone());
+            let then: Done<Handle> = Box::new(move |client, turn, lock| match lock {
+                Ok(handle) => {
+                    client.write_under(turn, key, writer, (range, &bytes), done);
+                    client.unlock(turn, key, handle);
+                }
+                Err(error) => done(client, turn, Err(error)),
+            });
+            client.with_lock(turn, key, wanted, writer.caller, then);
+        });
+    }
+
+    /// Takes bytes under a lock that the caller holds.
+    pub(in crate::client) fn write_under(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        writer: Writer,
+        (range, bytes): (Range<u64>, &[u8]),
+        done: Done<()>,
+    ) {
+        let now = self.wall(turn);
+        let object = self.cache.object(key);
+        let before = object.pages.dirty_around(&range);
+        let dirty = object.pages.dirty_len();
+        let taken = object.pages.write(range.start, bytes);
+        let (after, added) = (object.pages.dirty_around(&range), object.pages.dirty_len() - dirty);
+        object.was_written(&range, now);
+        object.writer = Some(writer);
+        self.cache.counts.cached += taken;
+        self.cache.counts.dirty += added;
+        self.cache.touch(key, &range);
+        self.cache.note_dirty(key, turn.now);
+        let grant = &mut self.cache.targets.entry(key.import).or_default().grant;
+        if grant.reserve(&before, &after) {
+            done(self, turn, Ok(()));
+            let brw = self.object_brw(key.import);
+            // Whole transfers go at once.
+            for part in after.into_iter().filter(|part| part.end - part.start >= brw) {
+                let whole = part.start..part.start + (part.end - part.start) / brw * brw;
+                self.write_out(turn, key, whole, false);
+            }
+        } else {
+            // It counts, so that what follows knows of it; the server has to find the space now.
+            grant.release(&before, &after);
+            self.cache.object(key).flushes.push(Flush { range: range.clone(), done });
+            self.write_out(turn, key, range, true);
+        }
+        self.cache.trim();
+    }
+
+    /// Waits until objects have nothing that their servers lack.
+    pub(super) fn flush_objects(
+        &mut self,
+        turn: &mut Turn<'_>,
+        keys: Vec<ObjectKey>,
+        done: Done<()>,
+    ) {
+        let work = crate::client::data::Work::Change { done };
+        let Some(io) = self.start_io(turn, keys.len(), work) else { return };
+        for key in keys {
+            let part = crate::client::objects::part_of(io);
+            self.cache.object(key).flushes.push(Flush { range: 0..u64::MAX, done: part });
+            self.write_out(turn, key, 0..u64::MAX, false);
+            self.check_flushes(turn, key);
+        }
+    }
+
+    /// Sends what is dirty in a range of an object; at once, or when fewer requests are under way.
+    pub(super) fn write_out(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        range: Range<u64>,
+        at_once: bool,
+    ) {
+        if self.cache.object(key).pages.dirty(&range).is_empty() {
+            return;
+        }
+        if at_once {
+            while self.send_write(turn, key, &range) {}
+            return;
+        }
+        let target = self.cache.targets.entry(key.import).or_default();
+        if target.writes.iter().all(|(queued, part)| (*queued, part) != (key, &range)) {
+            target.writes.push_back((key, range));
+        }
+        self.pump_writes(turn, key.import);
+    }
+
+    pub(super) fn pump_writes(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        let most = usize::from(self.rpcs_in_flight(import));
+        while let Some(target) = self.cache.targets.get_mut(&import) {
+            if target.writing >= most || self.cache.starved {
+                return;
+            }
+            let Some((key, range)) = target.writes.front().cloned() else { return };
+            if !self.cache.has_room() {
+                return;
+            }
+            if !self.send_write(turn, key, &range)
+                && let Some(target) = self.cache.targets.get_mut(&import)
+            {
+                target.writes.pop_front();
+            }
+        }
+    }
+
+    /// Sends one request for what is dirty in a range and not behind a write that is under way.
+    /// Whether there was something to send.
+    fn send_write(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: &Range<u64>) -> bool {
+        if self.cache.starved {
+            return false;
+        }
+        let brw = self.object_brw(key.import);
+        let Some(object) = self.cache.objects.get(&key) else { return false };
+        let dirty = object.pages.dirty(range);
+        // Two writes of the same bytes could change places on their way.
+        let Some(part) = dirty.into_iter().find(|part| !object.is_writing(part)) else {
+            return false;
+        };
+        let Some(writer) = object.writer else { return false };
+        let end = part.end.min((part.start / brw + 1).saturating_mul(brw));
+        let part = part.start..end;
+        let Some((handle, end)) = object.write_lock_at(&part) else {
+            // Nothing is dirty without a lock.
+            self.lose(turn, key, part, ClientError::Rpc(RpcError::Evicted));
+            return true;
+        };
+        let part = part.start..end;
+        let mut bytes = vec![0; (part.end - part.start) as usize];
+        object.pages.read(&part, &mut bytes);
+        let time = object.written;
+        let remote = self.locks.remote(key.import, handle);
+        let number = self.cache.next_io();
+        self.take_dirty(key, &part, turn.now);
+        let target = self.cache.targets.entry(key.import).or_default();
+        let paid = target.grant.spend(&part);
+        let grant = target.grant;
+        let report = move |body: &mut Obdo| grant.report(body, paid.unwrap_or(0));
+        target.writing += 1;
+        self.cache.under_way += part.end - part.start;
+        self.cache.object(key).writing.insert(number, part.clone());
+        let at = ObjectRange {
+            import: key.import,
+            oi: key.oi,
+            range: part.clone(),
+            lock: remote,
+            caller: writer.caller,
+        };
+        let args = WriteArgs { owner: writer.owner, time, paid: paid.is_some() };
+        self.write_rpc(turn, at, args, report, &bytes, move |client, turn, outcome| {
+            client.write_answered(turn, (key, number), part, paid, outcome);
+        });
+        true
+    }
+
+    /// A range is not dirty any more: it is on its way, or lost.
+    fn take_dirty(&mut self, key: ObjectKey, range: &Range<u64>, now: Time) {
+        let object = self.cache.object(key);
+        let before = object.pages.dirty_around(range);
+        let len: u64 = object.pages.dirty(range).iter().map(|part| part.end - part.start).sum();
+        object.pages.clean(range.clone());
+        let after: Vec<Range<u64>> = before
+            .iter()
+            .flat_map(|part| {
+                [part.start..range.start.min(part.end), range.end.max(part.start)..part.end]
+            })
+            .filter(|part| part.start < part.end)
+            .collect();
+        self.cache.counts.dirty -= len;
+        let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
+        target.grant.release(&before, &after);
+        self.cache.note_dirty(key, now);
+    }
+
+    /// Forgets what is dirty in a range: it is not going to be written.
+    pub(super) fn drop_dirty(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: Range<u64>) {
+        for part in self.cache.object(key).pages.dirty(&range) {
+            self.take_dirty(key, &part, turn.now);
+            self.cache.forget(key, part);
+        }
+    }
+
+    /// What was written to a range is lost. A program learns of it when it asks.
+    fn lose(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: Range<u64>, error: ClientError) {
+        self.drop_dirty(turn, key, range.clone());
+        self.cache.forget(key, range.clone());
+        self.cache.counts.lost += range.end - range.start;
+        self.cache.object(key).error.get_or_insert(error);
+    }
+
+    fn write_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (key, number): (ObjectKey, u64),
+        range: Range<u64>,
+        paid: Option<u64>,
+        outcome: Outcome<Obdo>,
+    ) {
+        let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
+        target.writing = target.writing.saturating_sub(1);
+        target.grant.settled(paid.unwrap_or(0));
+        let object = self.cache.object(key);
+        object.writing.remove(&number);
+        match outcome {
+            Ok(body) => {
+                object.was_stored(&range, &body);
+                self.cache.targets.entry(key.import).or_default().grant.extended(&body);
+            }
+            Err(ClientError::NoMemory) if object.write_lock_at(&range).is_some() => {
+                // Nothing was sent: it is dirty again, and tried again soon.
+                self.redirty(key, &range, turn.now);
+                self.cache.starved = true;
+                self.cache.flush_at = Some(turn.now + RETRY);
+            }
+            Err(error) => {
+                // What a program has written there since stays.
+                let kept = object.pages.dirty(&range);
+                self.cache.counts.lost += range.end - range.start;
+                self.cache.object(key).error.get_or_insert(error);
+                let mut at = range.start;
+                for part in kept {
+                    self.cache.forget(key, at..part.start);
+                    at = part.end;
+                }
+                self.cache.forget(key, at..range.end);
+            }
+        }
+        self.check_flushes(turn, key);
+        self.continue_releases(turn, key);
+        self.wake_throttled(turn);
+        self.cache.trim();
+        self.cache.tidy(key);
+        self.request_over(turn, key.import, range.end - range.start);
+    }
+
+    fn redirty(&mut self, key: ObjectKey, range: &Range<u64>, now: Time) {
+        let object = self.cache.object(key);
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let before = object.pages.dirty_around(range);
+        let dirty = object.pages.dirty_len();
+        object.pages.read(range, &mut bytes);
+        let taken = object.pages.write(range.start, &bytes);
+        let (after, added) = (object.pages.dirty_around(range), object.pages.dirty_len() - dirty);
+        self.cache.counts.cached += taken;
+        self.cache.counts.dirty += added;
+        let grant = &mut self.cache.targets.entry(key.import).or_default().grant;
+        grant.release(&before, &after);
+        self.cache.note_dirty(key, now);
+    }
+
+    /// Locks that others want, and whose data may be at the server now.
+    fn continue_releases(&mut self, turn: &mut Turn<'_>, key: ObjectKey) {
+        let locks = self.cache.objects.get(&key).map(|object| {
+            let blocked = object.locks.iter().filter(|(_, held)| held.blocked && held.users == 0);
+            blocked.map(|(handle, _)| *handle).collect::<Vec<_>>()
+        });
+        for handle in locks.unwrap_or_default() {
+            self.release(turn, key, handle);
+        }
+    }
+
+    /// Calls what waited for ranges that are at the server now.
+    pub(super) fn check_flushes(&mut self, turn: &mut Turn<'_>, key: ObjectKey) {
+        let Some(object) = self.cache.objects.get_mut(&key) else { return };
+        let mut over = Vec::new();
+        for flush in core::mem::take(&mut object.flushes) {
+            let waits =
+                !object.pages.dirty(&flush.range).is_empty() || object.is_writing(&flush.range);
+            match waits {
+                true => object.flushes.push(flush),
+                false => over.push(flush),
+            }
+        }
+        let again: Vec<Range<u64>> =
+            object.flushes.iter().map(|flush| flush.range.clone()).collect();
+        let error = if over.is_empty() { None } else { object.error.take() };
+        // What was behind a write that was under way.
+        for range in again {
+            self.write_out(turn, key, range, false);
+        }
+        for flush in over {
+            (flush.done)(self, turn, error.clone().map_or(Ok(()), Err));
+        }
+    }
+
+    fn wake_throttled(&mut self, turn: &mut Turn<'_>) {
+        while let Some(write) = self.cache.throttled.front() {
+            if !self.cache.may_be_dirty(write.len) {
+                return self.write_all(turn);
+            }
+            let Some(write) = self.cache.throttled.pop_front() else { return };
+            (write.start)(self, turn);
+        }
+    }
+
+    /// Sends what was dirty for long.
+    pub(super) fn write_old(&mut self, turn: &mut Turn<'_>) {
+        let age = self.cache.tunables.max_dirty_age;
+        let mut next: Option<Time> = None;
+        for key in self.cache.dirty_objects.iter().copied().collect::<Vec<_>>() {
+            let since = self.cache.object(key).dirty_since.unwrap_or(turn.now);
+            let object = self.cache.object(key);
+            let wanted =
+                !object.flushes.is_empty() || object.locks.values().any(|held| held.blocked);
+            if since + age <= turn.now || wanted {
+                self.write_out(turn, key, 0..u64::MAX, false);
+                self.continue_releases(turn, key);
+            }
+        }
+        for key in &self.cache.dirty_objects {
+            let since = self.cache.objects.get(key).and_then(|object| object.dirty_since);
+            let due = (since.unwrap_or(turn.now) + age).max(turn.now + RETRY);
+            next = Some(next.map_or(due, |next| next.min(due)));
+        }
+        self.cache.flush_at = match (self.cache.flush_at, next) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+}

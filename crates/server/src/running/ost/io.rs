@@ -1,0 +1,218 @@
+//! Reading and writing.
+
+use lustrine_fswire::checksum::Checksum;
+use lustrine_fswire::codec::Array;
+use lustrine_fswire::ldlm::LockMode;
+use lustrine_fswire::mdt::MdValid;
+use lustrine_fswire::opcode::portal;
+use lustrine_fswire::ost::{
+    BulkPiece, Niobuf, NiobufFlags, Obdo, ObdoFlags, bulk_pieces, check_niobufs,
+};
+use lustrine_fswire::rpc::{Reply, ost};
+use lustrine_lnet::time::Time;
+
+use crate::errno;
+use crate::offers::OST_BRW;
+use crate::running::{Job, Step, Target};
+use crate::store::objects::PAGE;
+
+/// Most bytes within a request or a reply.
+const SHORT_MAX: u64 = 64 << 10;
+
+/// A transfer whose form was checked.
+struct Transfer {
+    niobufs: Vec<Niobuf>,
+    total: u64,
+    short: bool,
+    /// Whether the server is to take the lock.
+    by_server: bool,
+}
+
+impl Transfer {
+    fn parse(request: &ost::Brw<'_>) -> Result<Transfer, i32> {
+        let total = check_niobufs(&request.object, &request.niobufs).map_err(|_| errno::EPROTO)?;
+        let niobufs: Vec<Niobuf> = request.niobufs.iter().collect();
+        let flags = request.body.valid.contains(MdValid::FLAGS);
+        let short = flags && request.body.flags.contains(ObdoFlags::SHORT_IO);
+        let most = if short { SHORT_MAX } else { u64::from(OST_BRW) };
+        if total > most {
+            return Err(errno::EPROTO);
+        }
+        let by_server = niobufs[0].flags.contains(NiobufFlags::SRVLOCK);
+        if niobufs.iter().any(|niobuf| niobuf.flags.contains(NiobufFlags::SRVLOCK) != by_server) {
+            return Err(errno::EFAULT);
+        }
+        Ok(Transfer { niobufs, total, short, by_server })
+    }
+
+    /// First and last byte.
+    fn range(&self) -> (u64, u64) {
+        let (first, last) = (self.niobufs[0], self.niobufs[self.niobufs.len() - 1]);
+        (first.offset, last.offset + u64::from(last.len) - 1)
+    }
+
+    fn pieces(&self, job: &Job, request: &ost::Brw<'_>) -> Result<Vec<BulkPiece>, i32> {
+        let step = request.object.bulk_step().ok_or(errno::EPROTO)?;
+        let niobufs: Array<'_, Niobuf> = self.niobufs.as_slice().into();
+        bulk_pieces(job.body().mbits, step, &niobufs).map_err(|_| errno::EPROTO)
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = (u64, u64, NiobufFlags)> + '_ {
+        self.niobufs.iter().map(|niobuf| (niobuf.offset, u64::from(niobuf.len), niobuf.flags))
+    }
+}
+
+impl Target {
+    /// OST_READ.
+    pub(super) fn read(&mut self, now: Time, job: &mut Job, request: &ost::Brw<'_>) -> Step {
+        match self.try_read(now, job, request) {
+            Ok(step) => step,
+            Err(error) => {
+                self.release(now, job);
+                job.refuse(error)
+            }
+        }
+    }
+
+    fn try_read(&mut self, now: Time, job: &mut Job, request: &ost::Brw<'_>) -> Result<Step, i32> {
+        let transfer = Transfer::parse(request)?;
+        let pieces = match transfer.short {
+            true => Vec::new(),
+            false => transfer.pieces(job, request)?,
+        };
+        let how = (LockMode::PR, transfer.by_server);
+        if self.lock_range(now, job, &request.body, how, transfer.range())?.is_none() {
+            return Ok(Step::Wait);
+        }
+        let oi = request.body.oi;
+        let size = self.objects().get(oi).map_or(0, |object| object.size);
+        // Whole pages are read, up to the one that has the end of the object [OST-13].
+        let end_of_data = size.div_ceil(PAGE) * PAGE;
+        let mut data = Vec::new();
+        let mut sums = Vec::new();
+        for (offset, len, _) in transfer.ranges() {
+            let len = len.min(end_of_data.saturating_sub(offset));
+            sums.push((offset, data.len(), len));
+            data.extend(self.objects().read(oi, offset, len));
+        }
+        self.release(now, job);
+        self.grant_for_read(job.export, &request.body);
+        let mut body = request.body;
+        body.valid &= MdValid::ID | MdValid::GROUP | MdValid::GRANT;
+        body.grant = 0;
+        if let Some((kind, _)) = request.body.checksum() {
+            let mut sum = Checksum::new(kind);
+            for (offset, start, len) in sums {
+                sum.range(offset, &[&data[start..start + len as usize]]);
+            }
+            body.set_checksum(kind, sum.value());
+        }
+        let status = data.len() as i32;
+        let inline = if transfer.short { data.as_slice() } else { &[] };
+        let reply = ost::ReadReply { body, data: inline };
+        let Step::Reply(reply) = job.answer(status, &Reply::OstRead(reply)) else {
+            unreachable!("it is a reply")
+        };
+        if transfer.short {
+            return Ok(Step::Reply(reply));
+        }
+        let part = |piece: &BulkPiece| {
+            let (from, to) = (piece.start as usize, (piece.start + piece.len) as usize);
+            let (from, to) = (from.min(data.len()), to.min(data.len()));
+            (piece.match_bits, data[from..to].to_vec())
+        };
+        Ok(Step::Put(portal::OST_BULK, pieces.iter().map(part).collect(), reply))
+    }
+
+    /// OST_WRITE.
+    pub(super) fn write(&mut self, now: Time, job: &mut Job, request: &ost::Brw<'_>) -> Step {
+        match self.try_write(now, job, request) {
+            Ok(step) => step,
+            Err(error) => {
+                self.release(now, job);
+                job.refuse(error)
+            }
+        }
+    }
+
+    fn try_write(&mut self, now: Time, job: &mut Job, request: &ost::Brw<'_>) -> Result<Step, i32> {
+        let transfer = Transfer::parse(request)?;
+        let how = (LockMode::PW, transfer.by_server);
+        let data = match (transfer.short, job.bulk.take()) {
+            (true, _) => request.data.to_vec(),
+            (false, Some(pieces)) => pieces.concat(),
+            (false, None) => {
+                // Nothing is moved for who has no lock.
+                if !transfer.by_server {
+                    self.lock_range(now, job, &request.body, how, transfer.range())?;
+                }
+                let pieces = transfer.pieces(job, request)?;
+                let pieces = pieces.iter().map(|piece| (piece.match_bits, piece.len as u32));
+                return Ok(Step::Get(portal::OST_BULK, pieces.collect()));
+            }
+        };
+        if data.len() as u64 != transfer.total {
+            return Err(errno::EPROTO);
+        }
+        if self.lock_range(now, job, &request.body, how, transfer.range())?.is_none() {
+            // It is needed again when the lock is there.
+            job.bulk = Some(vec![data]);
+            return Ok(Step::Wait);
+        }
+        let oi = request.body.oi;
+        let full = transfer.ranges().any(|(at, len, _)| self.objects().is_full_for(oi, at, len));
+        let mut results = vec![0; transfer.niobufs.len()];
+        let mut body = request.body;
+        if full {
+            results[0] = -errno::ENOSPC;
+        } else {
+            let step = self.begin(now, job).step;
+            let mut at = 0;
+            for (offset, len, _) in transfer.ranges() {
+                let bytes = &data[at..at + len as usize];
+                self.objects_mut().write(step, oi, offset, bytes);
+                at += len as usize;
+            }
+            let asked = &request.body;
+            self.objects_mut().change(step, oi, |object| {
+                super::set_times(object, asked);
+                if asked.valid.contains(MdValid::UID) {
+                    (object.uid, object.gid) = (asked.uid, asked.gid);
+                    object.projid = asked.projid;
+                }
+            });
+        }
+        self.release(now, job);
+        let grant = self.grant_for_write(job.export, &request.body, transfer.ranges());
+        self.describe_written(&mut body, &transfer, &data, grant);
+        let reply = ost::WriteReply { body, results: results.as_slice().into() };
+        let step = job.answer(0, &Reply::OstWrite(reply));
+        let sync = transfer.niobufs.iter().any(|niobuf| niobuf.flags.contains(NiobufFlags::SYNC));
+        Ok(match step {
+            Step::Reply(reply) if sync && !full => Step::ReplyAfterCommit(reply),
+            other => other,
+        })
+    }
+
+    /// What the reply to a write says.
+    fn describe_written(&self, body: &mut Obdo, transfer: &Transfer, data: &[u8], grant: u64) {
+        let asked = *body;
+        let object = self.objects().get(asked.oi).cloned().unwrap_or_default();
+        body.valid &= MdValid::ID | MdValid::GROUP;
+        body.flags = ObdoFlags::empty();
+        object.describe(body);
+        body.valid.remove(MdValid::ATIME | MdValid::MTIME);
+        body.valid |= MdValid::USRQUOTA | MdValid::GRPQUOTA | MdValid::PRJQUOTA | MdValid::FLAGS;
+        body.grant = grant;
+        body.valid.set(MdValid::GRANT, asked.valid.contains(MdValid::GRANT));
+        if let Some((kind, _)) = asked.checksum() {
+            let mut sum = Checksum::new(kind);
+            let mut at = 0;
+            for (offset, len, _) in transfer.ranges() {
+                sum.range(offset, &[&data[at..at + len as usize]]);
+                at += len as usize;
+            }
+            body.set_checksum(kind, sum.value());
+        }
+    }
+}

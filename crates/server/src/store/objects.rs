@@ -1,0 +1,287 @@
+//! Objects and their data.
+
+use std::sync::Arc;
+
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::mdt::MdValid;
+use lustrine_fswire::ost::Obdo;
+
+use crate::table::Table;
+
+/// A new object target.
+#[derive(Clone, Debug)]
+pub struct OstArgs {
+    /// The name of the file system.
+    pub fsname: String,
+    /// Its index.
+    pub index: u32,
+    /// Bytes that objects may have.
+    pub capacity: u64,
+}
+
+/// Data are kept in pieces of so many bytes.
+pub(crate) const CHUNK: u64 = 64 << 10;
+/// Bytes of a page: reads are answered with whole ones [OST-13].
+pub(crate) const PAGE: u64 = 4096;
+
+/// An object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Object {
+    pub(crate) size: u64,
+    /// Units of 512 bytes.
+    pub(crate) blocks: u64,
+    pub(crate) atime: i64,
+    pub(crate) mtime: i64,
+    pub(crate) ctime: i64,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) projid: u32,
+    /// The last change of the data.
+    pub(crate) version: u64,
+}
+
+/// The objects of a target, or the data of files on a metadata target.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectStore {
+    index: u32,
+    capacity: u64,
+    objects: Table<Fid, Object>,
+    chunks: Table<(Fid, u64), Arc<Vec<u8>>>,
+}
+
+impl ObjectStore {
+    pub(crate) fn new(index: u32, capacity: u64) -> ObjectStore {
+        ObjectStore { index, capacity, objects: Table::default(), chunks: Table::default() }
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Bytes that the data take.
+    pub(crate) fn used(&self) -> u64 {
+        self.chunks.len() as u64 * CHUNK
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.objects.len() as u64
+    }
+
+    /// An object. One that was never written to is not there.
+    pub(crate) fn get(&self, oi: Fid) -> Option<&Object> {
+        self.objects.get(&oi)
+    }
+
+    /// Whether a write needs more than there is.
+    pub(crate) fn is_full_for(&self, oi: Fid, offset: u64, len: u64) -> bool {
+        let touched = offset / CHUNK..(offset + len).div_ceil(CHUNK);
+        let new = touched.filter(|chunk| !self.chunks.contains(&(oi, *chunk))).count() as u64;
+        new > 0 && self.used() + new * CHUNK > self.capacity
+    }
+
+    /// Reads a range; what nobody has written is zeros.
+    pub(crate) fn read(&self, oi: Fid, offset: u64, len: u64) -> Vec<u8> {
+        let mut data = vec![0; len as usize];
+        let end = offset + len;
+        let chunks = self.chunks.range((oi, offset / CHUNK)..(oi, end.div_ceil(CHUNK)));
+        for ((_, chunk), bytes) in chunks {
+            let start = chunk * CHUNK;
+            let (from, to) = (offset.max(start), end.min(start + bytes.len() as u64));
+            if from < to {
+                let part = &bytes[(from - start) as usize..(to - start) as usize];
+                data[(from - offset) as usize..(to - offset) as usize].copy_from_slice(part);
+            }
+        }
+        data
+    }
+
+    /// Changes an object, which is made if it is not there.
+    pub(crate) fn change(&mut self, step: u64, oi: Fid, change: impl FnOnce(&mut Object)) {
+        let mut object = self.objects.get(&oi).cloned().unwrap_or_default();
+        change(&mut object);
+        let allocated = self.chunks.range((oi, 0)..=(oi, u64::MAX)).count() as u64 * CHUNK;
+        object.blocks = object.size.min(allocated).div_ceil(PAGE) * (PAGE / 512);
+        self.objects.set(step, oi, Some(object));
+    }
+
+    /// Writes bytes.
+    pub(crate) fn write(&mut self, step: u64, oi: Fid, offset: u64, bytes: &[u8]) {
+        let mut rest = bytes;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let (chunk, within) = (at / CHUNK, (at % CHUNK) as usize);
+            let len = rest.len().min(CHUNK as usize - within);
+            let (now, others) = rest.split_at(len);
+            let old = self.chunks.get(&(oi, chunk)).cloned().unwrap_or_default();
+            let mut new = Vec::clone(&old);
+            if new.len() < within + len {
+                new.resize(within + len, 0);
+            }
+            new[within..within + len].copy_from_slice(now);
+            self.chunks.set(step, (oi, chunk), Some(Arc::new(new)));
+            rest = others;
+            at += len as u64;
+        }
+        let end = offset + bytes.len() as u64;
+        self.change(step, oi, |object| {
+            object.size = object.size.max(end);
+            object.version = step;
+        });
+    }
+
+    /// Frees a range: it reads as zeros.
+    pub(crate) fn clear(&mut self, step: u64, oi: Fid, start: u64, end: u64) {
+        let last = if end == u64::MAX { u64::MAX } else { end.div_ceil(CHUNK) };
+        let touched = self.chunks.range((oi, start / CHUNK)..(oi, last));
+        let touched: Vec<(u64, Arc<Vec<u8>>)> =
+            touched.map(|((_, chunk), bytes)| (*chunk, bytes.clone())).collect();
+        for (chunk, bytes) in touched {
+            let first = chunk * CHUNK;
+            let (from, to) = (start.max(first), end.min(first + bytes.len() as u64));
+            if from >= to {
+                continue;
+            }
+            if from == first && to == first + bytes.len() as u64 {
+                self.chunks.set(step, (oi, chunk), None);
+                continue;
+            }
+            let mut new = Vec::clone(&bytes);
+            let (from, to) = ((from - first) as usize, (to - first) as usize);
+            match to == new.len() {
+                true => new.truncate(from),
+                false => new[from..to].fill(0),
+            }
+            self.chunks.set(step, (oi, chunk), Some(Arc::new(new)));
+        }
+        self.change(step, oi, |object| object.version = step);
+    }
+
+    /// Cuts an object, or lets it grow by a hole.
+    pub(crate) fn truncate(&mut self, step: u64, oi: Fid, size: u64) {
+        self.clear(step, oi, size, u64::MAX);
+        self.change(step, oi, |object| object.size = size);
+    }
+
+    /// The next byte from an offset on that is data, or that is a hole.
+    pub(crate) fn seek(&self, oi: Fid, from: u64, data: bool) -> Option<u64> {
+        let size = self.get(oi)?.size;
+        let mut at = from;
+        while at < size {
+            if self.chunks.contains(&(oi, at / CHUNK)) == data {
+                return Some(at);
+            }
+            at = (at / CHUNK + 1) * CHUNK;
+        }
+        // The end of a file counts as a hole.
+        (!data && from < size).then_some(size)
+    }
+
+    /// An object is gone.
+    pub(crate) fn destroy(&mut self, step: u64, oi: Fid) {
+        let chunks = self.chunks.range((oi, 0)..=(oi, u64::MAX));
+        for key in chunks.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.chunks.set(step, key, None);
+        }
+        if self.objects.contains(&oi) {
+            self.objects.set(step, oi, None);
+        }
+    }
+
+    pub(crate) fn commit(&mut self, upto: u64) {
+        self.objects.commit(upto);
+        self.chunks.commit(upto);
+    }
+
+    pub(crate) fn roll_back(&mut self) {
+        self.objects.roll_back();
+        self.chunks.roll_back();
+    }
+}
+
+impl Object {
+    /// The attributes as replies have them, beside what the request said.
+    pub(crate) fn describe(&self, body: &mut Obdo) {
+        body.valid |= MdValid::SIZE
+            | MdValid::BLOCKS
+            | MdValid::BLKSZ
+            | MdValid::ATIME
+            | MdValid::MTIME
+            | MdValid::CTIME
+            | MdValid::UID
+            | MdValid::GID
+            | MdValid::DATAVERSION;
+        body.size = self.size;
+        body.blocks = self.blocks;
+        body.blksize = 4 << 20;
+        (body.atime, body.mtime, body.ctime) = (self.atime, self.mtime, self.ctime);
+        (body.uid, body.gid, body.projid) = (self.uid, self.gid, self.projid);
+        body.data_version = self.version;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OI: Fid = Fid::new(0x2_4000_0400, 1);
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Write(u64, Vec<u8>),
+        Truncate(u64),
+        Clear(u64, u64),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        let offset = || 0u64..3 * CHUNK;
+        prop_oneof![
+            (offset(), prop::collection::vec(any::<u8>(), 1..200))
+                .prop_map(|(at, bytes)| Op::Write(at, bytes)),
+            offset().prop_map(Op::Truncate),
+            (offset(), 1..2 * CHUNK).prop_map(|(at, len)| Op::Clear(at, len)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn data_are_what_was_written(ops in prop::collection::vec(op(), 1..20)) {
+            let mut store = ObjectStore::new(0, u64::MAX);
+            let mut model: Vec<u8> = Vec::new();
+            for (step, op) in ops.into_iter().enumerate() {
+                let step = step as u64 + 1;
+                match op {
+                    Op::Write(at, bytes) => {
+                        let end = at as usize + bytes.len();
+                        if model.len() < end {
+                            model.resize(end, 0);
+                        }
+                        model[at as usize..end].copy_from_slice(&bytes);
+                        store.write(step, OI, at, &bytes);
+                    }
+                    Op::Truncate(size) => {
+                        model.resize(size as usize, 0);
+                        store.truncate(step, OI, size);
+                    }
+                    Op::Clear(at, len) => {
+                        let end = ((at + len) as usize).min(model.len());
+                        if let Some(part) = model.get_mut(at as usize..end) {
+                            part.fill(0);
+                        }
+                        store.clear(step, OI, at, at + len);
+                    }
+                }
+                let size = store.get(OI).map_or(0, |object| object.size);
+                prop_assert_eq!(size, model.len() as u64);
+                prop_assert!(store.read(OI, 0, size) == model);
+            }
+            store.roll_back();
+            prop_assert!(store.get(OI).is_none() && store.used() == 0);
+        }
+    }
+}

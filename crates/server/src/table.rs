@@ -1,0 +1,104 @@
+//! Tables whose last changes can be undone.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeBounds;
+
+/// What a row was before a change.
+#[derive(Clone, Debug)]
+struct Undo<K, V> {
+    step: u64,
+    key: K,
+    before: Option<V>,
+}
+
+/// Rows by their keys, and how to undo the changes that are not committed.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<K, V> {
+    rows: BTreeMap<K, V>,
+    undo: VecDeque<Undo<K, V>>,
+}
+
+impl<K: Ord + Clone, V> Default for Table<K, V> {
+    fn default() -> Table<K, V> {
+        Table { rows: BTreeMap::new(), undo: VecDeque::new() }
+    }
+}
+
+impl<K: Ord + Clone, V> Table<K, V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.rows.get(key)
+    }
+
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        self.rows.contains_key(key)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.iter()
+    }
+
+    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.range(range)
+    }
+
+    /// Sets a row, or removes it. `step` is the number of the change; it never falls.
+    pub(crate) fn set(&mut self, step: u64, key: K, value: Option<V>) {
+        let before = match value {
+            Some(value) => self.rows.insert(key.clone(), value),
+            None => self.rows.remove(&key),
+        };
+        self.undo.push_back(Undo { step, key, before });
+    }
+
+    /// The changes up to a step cannot be undone any more.
+    pub(crate) fn commit(&mut self, upto: u64) {
+        while self.undo.front().is_some_and(|undo| undo.step <= upto) {
+            self.undo.pop_front();
+        }
+    }
+
+    /// Undoes all changes that are not committed.
+    pub(crate) fn roll_back(&mut self) {
+        while let Some(undo) = self.undo.pop_back() {
+            match undo.before {
+                Some(value) => self.rows.insert(undo.key, value),
+                None => self.rows.remove(&undo.key),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// After a crash a table has what it had at the last commit.
+        #[test]
+        fn what_is_not_committed_is_undone(
+            changes in prop::collection::vec((0u8..8, any::<Option<u16>>()), 0..60),
+            committed in 0usize..60,
+        ) {
+            let mut table = Table::default();
+            let mut expected = BTreeMap::new();
+            for (step, (key, value)) in changes.iter().enumerate() {
+                table.set(step as u64 + 1, *key, *value);
+                if step < committed {
+                    match value {
+                        Some(value) => expected.insert(*key, *value),
+                        None => expected.remove(key),
+                    };
+                }
+            }
+            table.commit(committed as u64);
+            table.roll_back();
+            prop_assert_eq!(table.rows, expected);
+        }
+    }
+}

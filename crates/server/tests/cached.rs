@@ -1,0 +1,269 @@
+//! Clients that keep data, on real servers' rules: whatever happens, they see one file.
+
+mod world;
+
+use lustrine_client::{
+    CacheTunables, Changes, Client, Done, FileLayout, FileOwner, OpenArgs, OpenFile,
+};
+use lustrine_fswire::mdt::OpenFlags;
+use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::Nanos;
+use lustrine_server::{CommitTunables, TargetTunables};
+use proptest::prelude::*;
+
+use world::*;
+
+const CLIENTS: usize = 3;
+const CACHE: CacheTunables = CacheTunables::of(32 << 20);
+const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
+
+/// A file that all clients use.
+struct Shared {
+    world: World,
+    file: OpenFile,
+    layout: FileLayout,
+    model: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Write { at: usize, len: usize, byte: u8 },
+    Append { len: usize, byte: u8 },
+    Read { at: usize, len: usize },
+    Size,
+    Truncate { size: usize },
+    Fsync,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A client does something, and waits for it.
+    Do(usize, Op),
+    /// Each client writes to a part of its own, all at the same time.
+    Together(Vec<(usize, usize, u8)>),
+    /// An object target loses power, and starts again.
+    Crash(usize),
+    Pass(u64),
+}
+
+const LEN: usize = 300_000;
+
+fn op() -> impl Strategy<Value = Op> {
+    let len = prop_oneof![1usize..300, 1usize..120_000];
+    (0..LEN, len, any::<u8>(), 0..10).prop_map(|(at, len, byte, kind)| match kind {
+        0..=3 => Op::Write { at, len, byte },
+        4 => Op::Append { len: len % 5000 + 1, byte },
+        5..=6 => Op::Read { at, len },
+        7 => Op::Size,
+        8 => Op::Truncate { size: at },
+        _ => Op::Fsync,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..CLIENTS, op()).prop_map(|(client, op)| Step::Do(client, op)),
+        2 => prop::collection::vec((0..60_000usize, 1..40_000usize, any::<u8>()), CLIENTS)
+            .prop_map(Step::Together),
+        1 => (0usize..2).prop_map(Step::Crash),
+        1 => (1u64..10).prop_map(Step::Pass),
+    ]
+}
+
+impl Shared {
+    fn new(cache: CacheTunables) -> Shared {
+        let commit = CommitTunables { interval: Nanos::from_secs(1000), latency: Nanos(0) };
+        let tunables = TargetTunables { commit, ..TargetTunables::default() };
+        let mut world = World::caching(CLIENTS, tunables, cache);
+        for client in 0..CLIENTS {
+            world.root = world.wait(client, |client, turn, done| client.mount(turn, done)).unwrap();
+        }
+        let root = world.root;
+        let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREAT;
+        let args = OpenArgs { flags, mode: 0o644, umask: 0 };
+        let file = world.wait(0, |c, t, done| c.create(t, CALLER, root, b"f", args, done)).unwrap();
+        let layout = file.layout.clone();
+        Shared { world, file, layout, model: Vec::new() }
+    }
+
+    fn put(&mut self, at: usize, len: usize, byte: u8) {
+        self.model.resize(self.model.len().max(at + len), 0);
+        self.model[at..at + len].fill(byte);
+    }
+
+    fn write(
+        &self,
+        (at, len, byte): (usize, usize, u8),
+    ) -> impl FnOnce(&mut Client, &mut Turn<'_>, Done<()>) + 'static {
+        let (fid, layout) = (self.file.attr.fid, self.layout.clone());
+        move |client, turn, done| {
+            let data = vec![byte; len];
+            client.write(turn, CALLER, (fid, OWNER), &layout, (at as u64, &data), done);
+        }
+    }
+
+    fn read(&mut self, client: usize, at: usize, len: usize) -> Vec<u8> {
+        let (fid, layout) = (self.file.attr.fid, self.layout.clone());
+        let range = (at as u64, len as u32);
+        let read = self.world.wait(client, |c, t, done| {
+            c.read_to_end(t, CALLER, fid, &layout, range, done);
+        });
+        read.unwrap().0
+    }
+
+    fn act(&mut self, client: usize, op: &Op) {
+        let (fid, layout) = (self.file.attr.fid, self.layout.clone());
+        match *op {
+            Op::Write { at, len, byte } => {
+                let write = self.write((at, len, byte));
+                self.world.wait(client, write).unwrap();
+                self.put(at, len, byte);
+            }
+            Op::Append { len, byte } => {
+                let bytes = vec![byte; len];
+                let appended = self.world.wait(client, |c, t, done| {
+                    c.append(t, CALLER, (fid, OWNER), layout, bytes, done);
+                });
+                let end = self.model.len();
+                assert_eq!(appended.unwrap().offset, end as u64);
+                self.put(end, len, byte);
+            }
+            Op::Read { at, len } => {
+                let bytes = self.read(client, at, len);
+                let end = self.model.len();
+                assert!(bytes == self.model[at.min(end)..(at + len).min(end)], "{at} {len}");
+            }
+            Op::Size => {
+                let size =
+                    self.world.wait(client, |c, t, done| c.size(t, CALLER, fid, &layout, done));
+                assert_eq!(size.unwrap().0, self.model.len() as u64);
+            }
+            Op::Truncate { size } => {
+                let changes = Changes { size: Some(size as u64), ..Changes::default() };
+                let attr = self
+                    .world
+                    .wait(client, |c, t, done| c.set_attributes(t, CALLER, fid, changes, done));
+                assert_eq!(attr.unwrap().size, Some(size as u64));
+                self.model.resize(size, 0);
+            }
+            Op::Fsync => {
+                let synced =
+                    self.world.wait(client, |c, t, done| c.fsync(t, CALLER, fid, &layout, done));
+                synced.unwrap();
+            }
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Do(client, op) => self.act(*client, op),
+            Step::Together(writes) => {
+                let parts = writes
+                    .iter()
+                    .enumerate()
+                    .map(|(client, (at, len, byte))| (client * 100_000 + at, *len, *byte));
+                let parts: Vec<_> = parts.collect();
+                let mut slots = Vec::new();
+                for (client, part) in parts.iter().enumerate() {
+                    let write = self.write(*part);
+                    slots.push(self.world.start(client, write));
+                }
+                for slot in &slots {
+                    self.world.outcome(slot).unwrap();
+                }
+                parts.iter().for_each(|(at, len, byte)| self.put(*at, *len, *byte));
+            }
+            Step::Crash(target) => {
+                self.world.server.crash_target(OST + target);
+                self.world.server.start_target(OST + target);
+            }
+            Step::Pass(seconds) => self.world.pass(*seconds),
+        }
+        for client in &self.world.clients {
+            assert_eq!(client.cache_counts().lost, 0);
+        }
+        let targets = self.world.server.targets();
+        assert!(targets.iter().all(|target| target.evictions == 0), "{step:?}");
+    }
+
+    /// Everything is written, all see the same, and nothing is left when the locks have aged.
+    fn end(&mut self) {
+        for client in 0..CLIENTS {
+            self.world.wait(client, |c, t, done| c.flush_all(t, done)).unwrap();
+            let len = self.model.len();
+            assert!(self.read(client, 0, len + 10) == self.model);
+        }
+        self.world.pass(700);
+        for client in &self.world.clients {
+            let counts = client.cache_counts();
+            assert_eq!((counts.dirty, counts.cached, counts.objects), (0, 0, 0));
+        }
+        let targets = self.world.server.targets();
+        let left = targets.iter().map(|target| (target.locks, target.evictions));
+        assert!(left.clone().all(|left| left == (0, 0)), "{:?}", left.collect::<Vec<_>>());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    /// Three clients, two object targets that lose power now and then, and one file.
+    #[test]
+    fn clients_see_one_file(
+        steps in prop::collection::vec(step(), 1..25),
+        small in any::<bool>(),
+    ) {
+        let cache = match small {
+            true => CacheTunables { max_cached: 400_000, max_dirty: 100_000, ..CACHE },
+            false => CACHE,
+        };
+        let mut shared = Shared::new(cache);
+        steps.iter().for_each(|step| shared.step(step));
+        shared.end();
+    }
+}
+
+#[test]
+fn a_client_that_is_gone_does_not_keep_its_locks_for_ever() {
+    let mut shared = Shared::new(CACHE);
+    shared.act(0, &Op::Write { at: 0, len: 1000, byte: 1 });
+    // It says nothing any more: its packets get lost.
+    let gone = lustrine_lnet_testing::test_nid(0);
+    shared.world.fate = Box::new(move |net| {
+        let packet = &net.packets[0];
+        match packet.header.dst.nid == gone || packet.header.src.nid == gone {
+            true => lustrine_lnet_testing::Delivery::Lose,
+            false => lustrine_lnet_testing::Delivery::Deliver,
+        }
+    });
+    // What it had not written is not there.
+    assert_eq!(shared.read(1, 0, 1000), b"");
+}
+
+/// What was under way when the client was evicted may have reached the server or not; what it had
+/// not sent is lost.
+#[test]
+fn an_eviction_is_told_to_the_program_and_counted() {
+    for sent in [false, true] {
+        let mut shared = Shared::new(CACHE);
+        shared.act(0, &Op::Write { at: 0, len: 1000, byte: 1 });
+        if sent {
+            shared.act(0, &Op::Fsync);
+        }
+        let evict = |server: &mut lustrine_server::Server, turn: &mut Turn<'_>| {
+            server.evict(turn, OST, b"client-0")
+        };
+        assert!(shared.world.at_server(evict));
+        let (fid, layout) = (shared.file.attr.fid, shared.layout.clone());
+        let mut fsync =
+            || shared.world.wait(0, |c, t, done| c.fsync(t, CALLER, fid, &layout, done));
+        assert!(fsync().is_err(), "the first request after the eviction fails");
+        assert_eq!(fsync(), Ok(()));
+        let lost = shared.world.clients[0].cache_counts().lost;
+        let there = shared.read(1, 0, 1000).len() as u64;
+        assert_eq!((lost, there), if sent { (0, 1000) } else { (1000, 0) });
+        shared.model.clear();
+        shared.model.resize(there as usize, 1);
+        shared.act(0, &Op::Write { at: 500, len: 1000, byte: 2 });
+        shared.act(1, &Op::Read { at: 0, len: 3000 });
+    }
+}
