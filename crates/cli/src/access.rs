@@ -17,9 +17,11 @@ use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
 use crate::common::{
-    ControlOptions, ControlPath, NodeOptions, ROOTS_CONTROL, SERVICES_CONTROL, start_for_command,
+    ControlOptions, ControlPath, NodeOptions, ROOTS_CONTROL, SERVICES_CONTROL,
+    TemporaryNodeOptions, start_for_command,
 };
 use crate::output::{Failure, note, print_error};
+use crate::values::{self, PORTS, millis, seconds};
 
 /// Which node a command uses.
 #[derive(Args, Clone, Debug, Default)]
@@ -30,6 +32,47 @@ pub(crate) struct NodeChoice {
     /// Use a node of this command's own, even if a node runs on this machine
     #[arg(long, conflicts_with = "control")]
     pub(crate) no_node: bool,
+}
+
+/// A peer that a command sends something to, and the node that does it.
+#[derive(Args, Debug)]
+pub(crate) struct PeerArgs {
+    /// NID of the peer, such as 10.0.0.1@tcp
+    #[arg(value_parser = values::nid)]
+    pub(crate) nid: Nid,
+
+    /// Time to wait for each answer, in seconds
+    #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
+    timeout: f64,
+
+    /// TCP port of the peer; implies a temporary node for this command
+    #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
+    port: Option<u16>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    node: TemporaryNodeOptions,
+
+    #[command(flatten)]
+    choice: NodeChoice,
+}
+
+impl PeerArgs {
+    /// Time to wait for each answer, in milliseconds.
+    pub(crate) fn timeout_ms(&self) -> u64 {
+        millis(self.timeout)
+    }
+
+    /// The link to the node.
+    ///
+    /// # Errors
+    /// When there is none, and none can be started.
+    pub(crate) fn open(&self) -> Result<Link, Failure> {
+        Link::open(&(&self.node).into(), &self.choice, &self.nid, self.port)
+    }
 }
 
 /// The result of the search for a running node.

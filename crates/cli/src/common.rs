@@ -56,8 +56,8 @@ pub(crate) struct NodeOptions {
     #[arg(long, value_name = "off|serve|full")]
     pub(crate) selftest: Option<ServiceMode>,
 
-    /// Consoles that the selftest service accepts, and no others: NIDs and ranges such as
-    /// 10.0.0.[1-5]@tcp, separated by spaces
+    /// The only consoles that the selftest service accepts, for everything, --force included: NIDs
+    /// and ranges such as 10.0.0.[1-5]@tcp, separated by spaces
     #[arg(long, value_name = "NIDS")]
     pub(crate) selftest_consoles: Option<ConsoleList>,
 }

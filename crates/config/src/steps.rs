@@ -116,7 +116,7 @@ pub fn steps(before: &NodeConfig, after: &NodeConfig) -> Result<Vec<Step>, Vec<R
     if refused.is_empty() { Ok(steps) } else { Err(refused) }
 }
 
-/// What to do about values that only count at the start.
+/// What to do about values that take effect only at the start.
 const INSTEAD: &str = "write it into its configuration file and start it again with `lustrine \
                        node --config FILE`";
 

@@ -23,7 +23,7 @@ mod model;
 mod testbed;
 mod world;
 
-pub use model::{Ended, LinkReport, ModelCore, Plan, Received, key_of};
+pub use model::{Ended, LinkReport, ModelCore, PlannedVerdict, Received, key_of};
 pub use testbed::{Command, DriverView, Input, NETS, Setup, StopKind, Testbed, nid_of, turn};
 
 /// Makes a test of each case that every driver has to pass, for a testbed.

@@ -19,7 +19,7 @@ const REPLY_PATIENCE: Nanos = Nanos::from_secs(50);
 
 /// What to do with a message that arrives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum PlannedVerdict {
     /// Store the first bytes of the payload in these spans.
     Into(Spans),
     /// Nothing of the payload is wanted.
@@ -102,7 +102,7 @@ pub fn key_of(header: &Header) -> u64 {
 /// The model. Its panics are violations of the contract.
 #[derive(Debug, Default)]
 pub struct ModelCore {
-    plans: BTreeMap<u64, VecDeque<Plan>>,
+    plans: BTreeMap<u64, VecDeque<PlannedVerdict>>,
     ops: SlotMap<OpKey, Op>,
     parked: Vec<Parked>,
     actions: VecDeque<Action>,
@@ -110,7 +110,7 @@ pub struct ModelCore {
     /// Memory that the driver has returned, and where to keep the bytes of incoming messages.
     returned: Vec<(Spans, Option<usize>)>,
     /// What a message that is forgotten was to be resumed with, one moment earlier.
-    decided_too_late: Option<Plan>,
+    decided_too_late: Option<PlannedVerdict>,
     closed: bool,
     /// Messages that have arrived, in that order.
     pub received: Vec<Received>,
@@ -124,7 +124,7 @@ pub struct ModelCore {
 
 impl ModelCore {
     /// Plans what is done with the next message of this key; without a plan it is dropped.
-    pub fn plan(&mut self, key: u64, plan: Plan) {
+    pub fn plan(&mut self, key: u64, plan: PlannedVerdict) {
         self.plans.entry(key).or_default().push_back(plan);
     }
 
@@ -147,20 +147,20 @@ impl ModelCore {
     ///
     /// # Panics
     /// When no message of this key is parked.
-    pub fn resume(&mut self, key: u64, plan: Plan) {
+    pub fn resume(&mut self, key: u64, plan: PlannedVerdict) {
         let at = self.parked.iter().position(|parked| key_of(&parked.header) == key);
         let parked = self.parked.remove(at.expect("a parked message of this key"));
         self.resume_parked(&parked, plan);
     }
 
-    fn resume_parked(&mut self, parked: &Parked, plan: Plan) {
+    fn resume_parked(&mut self, parked: &Parked, plan: PlannedVerdict) {
         let verdict = self.carry_out(plan, parked.ni, parked.from, &parked.header);
         self.actions.push_back(Action::Resume { ni: parked.ni, rx: parked.rx, verdict });
     }
 
     /// Has the next message that is forgotten be resumed all the same: the core decided in the same
     /// turn, just before the connection was lost.
-    pub fn resume_when_forgotten(&mut self, plan: Plan) {
+    pub fn resume_when_forgotten(&mut self, plan: PlannedVerdict) {
         self.decided_too_late = Some(plan);
     }
 
@@ -218,14 +218,20 @@ impl ModelCore {
         }
     }
 
-    fn carry_out(&mut self, plan: Plan, ni: NiIndex, from: ProcessId, header: &Header) -> Verdict {
+    fn carry_out(
+        &mut self,
+        plan: PlannedVerdict,
+        ni: NiIndex,
+        from: ProcessId,
+        header: &Header,
+    ) -> Verdict {
         let spans = match plan {
-            Plan::Into(spans) => spans,
-            Plan::Done => return Verdict::Done,
-            Plan::Drop => return Verdict::Drop,
-            Plan::Park => return Verdict::Park,
-            Plan::Refuse(violation) => return Verdict::Refuse(violation),
-            Plan::Reply(_) => panic!("only a GET can be answered in place"),
+            PlannedVerdict::Into(spans) => spans,
+            PlannedVerdict::Done => return Verdict::Done,
+            PlannedVerdict::Drop => return Verdict::Drop,
+            PlannedVerdict::Park => return Verdict::Park,
+            PlannedVerdict::Refuse(violation) => return Verdict::Refuse(violation),
+            PlannedVerdict::Reply(_) => panic!("only a GET can be answered in place"),
         };
         assert!(total_len(&spans) <= header.payload_len, "the test is wrong");
         let index = self.received.len();
@@ -244,7 +250,8 @@ impl Core for ModelCore {
         let same = self.parked.iter().any(|parked| (parked.ni, parked.rx) == (ni, rx));
         assert!(!same, "{rx:?} names two messages of {ni:?}");
         let key = key_of(header);
-        let plan = self.plans.get_mut(&key).and_then(VecDeque::pop_front).unwrap_or(Plan::Drop);
+        let plan =
+            self.plans.get_mut(&key).and_then(VecDeque::pop_front).unwrap_or(PlannedVerdict::Drop);
         let verdict = self.carry_out(plan, ni, from, header);
         match verdict {
             Verdict::Park => self.parked.push(Parked { ni, rx, from, header: *header }),
@@ -264,10 +271,10 @@ impl Core for ModelCore {
         let key = key_of(header);
         let plans = self.plans.get_mut(&key);
         let next = plans.and_then(|plans| {
-            let reply = matches!(plans.front(), Some(Plan::Reply(_)));
+            let reply = matches!(plans.front(), Some(PlannedVerdict::Reply(_)));
             reply.then(|| plans.pop_front()).flatten()
         });
-        let Some(Plan::Reply(payload)) = next else {
+        let Some(PlannedVerdict::Reply(payload)) = next else {
             return GetVerdict::Other(self.recv_header(now, arrival, header));
         };
         assert!(!self.closed, "a message arrived after everything was closed");

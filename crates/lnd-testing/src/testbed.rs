@@ -183,21 +183,21 @@ pub fn turn<D: DriverOn<O>, O: Memory>(
     now: Time,
     driver: &mut D,
     core: &mut ModelCore,
-    outside: &mut O,
+    io: &mut O,
     input: Input<D>,
     configure: impl Fn(NiIndex, Nid) -> D::NiConfig,
 ) {
-    driver.register_memory(outside);
+    driver.register_memory(io);
     // A loop that polls looks before it has reports. What is found is worked on below.
-    driver.poll(now, core, outside);
-    core.settle(outside);
+    driver.poll(now, core, io);
+    core.settle(io);
     for report in input.reports {
-        driver.report(now, core, outside, report);
-        core.settle(outside);
+        driver.report(now, core, io, report);
+        core.settle(io);
     }
     for handoff in input.handoffs {
-        driver.adopt(now, core, outside, handoff);
-        core.settle(outside);
+        driver.adopt(now, core, io, handoff);
+        core.settle(io);
     }
     for command in input.commands {
         match command {
@@ -205,30 +205,30 @@ pub fn turn<D: DriverOn<O>, O: Memory>(
             Command::AddNi(ni, nid) => driver.add_ni(ni, configure(ni, nid)),
             Command::SetConnsPerPeer(ni, count) => driver.set_conns_per_peer(ni, count),
             Command::RemoveNi(ni, status) => {
-                submit_all(now, driver, core, outside);
-                driver.remove_ni(now, core, outside, ni, status);
+                submit_all(now, driver, core, io);
+                driver.remove_ni(now, core, io, ni, status);
             }
             Command::CloseNids(nids, status) => {
-                submit_all(now, driver, core, outside);
-                driver.close_nids(now, core, outside, &nids, status);
+                submit_all(now, driver, core, io);
+                driver.close_nids(now, core, io, &nids, status);
             }
             Command::CloseAll(status) => {
-                driver.close_all(now, core, outside, status);
+                driver.close_all(now, core, io, status);
                 core.note_closed();
             }
         }
-        core.settle(outside);
+        core.settle(io);
     }
     if now >= driver.next_deadline() {
-        driver.tick(now, core, outside);
-        core.settle(outside);
+        driver.tick(now, core, io);
+        core.settle(io);
     }
     for _ in 0..ROUNDS_MAX {
-        driver.flush(now, core, outside);
-        core.settle(outside);
-        if submit_all(now, driver, core, outside) {
-            driver.flush(now, core, outside);
-            core.settle(outside);
+        driver.flush(now, core, io);
+        core.settle(io);
+        if submit_all(now, driver, core, io) {
+            driver.flush(now, core, io);
+            core.settle(io);
         }
         if !driver.has_work() && !core.has_actions() {
             break;
@@ -240,12 +240,12 @@ fn submit_all<D: DriverOn<O>, O: Memory>(
     now: Time,
     driver: &mut D,
     core: &mut ModelCore,
-    outside: &mut O,
+    io: &mut O,
 ) -> bool {
     let mut submitted = false;
     while let Some(action) = core.next_action() {
-        driver.submit(now, core, outside, &action);
-        core.settle(outside);
+        driver.submit(now, core, io, &action);
+        core.settle(io);
         submitted = true;
     }
     submitted

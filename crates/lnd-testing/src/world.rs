@@ -7,7 +7,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::ProcessId;
 
-use crate::model::{ModelCore, Plan, Received};
+use crate::model::{ModelCore, PlannedVerdict, Received};
 use crate::testbed::{Command, Setup, StopKind, Testbed, nid_of};
 
 /// The four types of messages.
@@ -117,8 +117,8 @@ impl<T: Testbed> World<T> {
     }
 
     /// Memory of a node for a message to come, in pieces of at most so many bytes.
-    pub(crate) fn sink(&mut self, node: usize, len: u32, piece: u32) -> Plan {
-        Plan::Into(self.bed.with(node, 0, |_, memory| spans(memory, len, piece)))
+    pub(crate) fn sink(&mut self, node: usize, len: u32, piece: u32) -> PlannedVerdict {
+        PlannedVerdict::Into(self.bed.with(node, 0, |_, memory| spans(memory, len, piece)))
     }
 
     /// Memory of a node with the payload of a message, in pieces of at most so many bytes.
@@ -133,7 +133,7 @@ impl<T: Testbed> World<T> {
     }
 
     /// Has a node do something else with it.
-    pub(crate) fn plan(&mut self, node: usize, key: u64, plan: Plan) {
+    pub(crate) fn plan(&mut self, node: usize, key: u64, plan: PlannedVerdict) {
         self.core(node, |core| core.plan(key, plan));
     }
 

@@ -16,10 +16,10 @@ use crate::time::Time;
 /// Most entries that are kept until they are taken; further entries are counted and discarded.
 pub const ENTRIES_MAX: usize = 1 << 18;
 
-/// The number of a message or descriptor. A shard uses each number for one message, out or in;
+/// Names a message or descriptor in the journal. A shard uses each number for one message, out or in;
 /// those of descriptors are another series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Number(pub u64);
+pub struct JournalId(pub u64);
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,26 +38,26 @@ pub enum Step {
     /// An outgoing message was queued: it waits for something.
     TxQueued {
         /// The number of the message.
-        msg: Number,
+        msg: JournalId,
         /// What the message waits for.
         wait: Wait,
     },
     /// An outgoing message has its credits and was given to the driver.
     TxSubmitted {
         /// The number of the message.
-        msg: Number,
+        msg: JournalId,
     },
     /// The first bytes of an outgoing message have left the driver. May come after its
     /// [`Step::Completed`], when the driver has copied the message.
     TxStarted {
         /// The number of the message.
-        msg: Number,
+        msg: JournalId,
     },
     /// A message is complete: an outgoing one when the driver no longer needs its memory, an
     /// incoming one when its payload is stored; or it failed.
     Completed {
         /// The number of the message.
-        msg: Number,
+        msg: JournalId,
         /// The result of the message.
         status: Status,
     },
@@ -73,7 +73,7 @@ pub enum Step {
     /// A descriptor was unlinked: by its owner, or because an answer did not arrive in time.
     MdUnlinked {
         /// The number of the descriptor.
-        md: Number,
+        md: JournalId,
         /// The reason: cancelled, or an error.
         status: Status,
     },
@@ -86,7 +86,7 @@ pub enum Step {
         /// The caller.
         from: ProcessId,
         /// The descriptor that the request was stored in.
-        md: Number,
+        md: JournalId,
         /// The offset in the descriptor, in bytes.
         offset: u32,
     },
@@ -112,11 +112,11 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxCreated {
     /// The number of the message.
-    pub msg: Number,
+    pub msg: JournalId,
     /// The header that is sent.
     pub header: Header,
     /// The descriptor of the operation.
-    pub md: Option<Number>,
+    pub md: Option<JournalId>,
 }
 
 /// What a message out waits for.
@@ -147,9 +147,9 @@ pub enum HeaderOutcome {
     /// It matched; its payload is being stored.
     Into {
         /// Number of the incoming message.
-        msg: Number,
+        msg: JournalId,
         /// The descriptor that it is stored in.
-        md: Number,
+        md: JournalId,
         /// The offset in the descriptor, in bytes.
         offset: u32,
     },
@@ -201,7 +201,7 @@ pub struct RpcStarted {
     /// Bytes of the bulk transfer.
     pub bulk_len: u32,
     /// The descriptor that its request is sent from.
-    pub request: Number,
+    pub request: JournalId,
 }
 
 /// Entries that were not taken yet.

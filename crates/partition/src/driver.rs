@@ -68,26 +68,26 @@ pub trait DriverOn<O: Memory>: Driver {
     /// driver may be given spans in them, and before others get their numbers. A driver that needs
     /// no registered memory, as TCP, has nothing to do. The changes are a queue of `O`, which the
     /// first driver that registers takes: of the drivers of a pair, one may register memory.
-    fn register_memory(&mut self, _outside: &mut O) {}
+    fn register_memory(&mut self, _io: &mut O) {}
 
     /// Takes in a report of the loop.
-    fn report<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, report: Self::Report);
+    fn report<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, report: Self::Report);
 
     /// Takes in a value that another partition's driver handed over.
-    fn adopt<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, handoff: Self::Handoff);
+    fn adopt<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, handoff: Self::Handoff);
 
     /// Does what is due by the clock.
-    fn tick<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O);
+    fn tick<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O);
 
     /// Takes an action of the core without doing any I/O; more actions may follow from it.
-    fn submit<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, action: &Action);
+    fn submit<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, action: &Action);
 
     /// Does all I/O that can be done now, as far as is fair.
-    fn flush<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O);
+    fn flush<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O);
 
     /// Looks for messages without a report of the loop, where it is likely that some came and the
     /// look costs less than the loop's own.
-    fn poll<C: Core>(&mut self, _now: Time, _core: &mut C, _outside: &mut O) -> PollOutcome {
+    fn poll<C: Core>(&mut self, _now: Time, _core: &mut C, _io: &mut O) -> PollOutcome {
         PollOutcome::NotPolled
     }
 
@@ -96,7 +96,7 @@ pub trait DriverOn<O: Memory>: Driver {
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut O,
+        io: &mut O,
         nids: &[Nid],
         status: Status,
     );
@@ -106,11 +106,11 @@ pub trait DriverOn<O: Memory>: Driver {
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut O,
+        io: &mut O,
         ni: NiIndex,
         status: Status,
     );
 
     /// Closes everything; operations end with `status`, also those submitted from now on.
-    fn close_all<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, status: Status);
+    fn close_all<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, status: Status);
 }

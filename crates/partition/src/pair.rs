@@ -135,87 +135,87 @@ impl<A: Driver, B: Driver> Driver for DriverPair<A, B> {
 }
 
 impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B> {
-    fn register_memory(&mut self, outside: &mut O) {
-        self.first.register_memory(outside);
-        self.second.register_memory(outside);
+    fn register_memory(&mut self, io: &mut O) {
+        self.first.register_memory(io);
+        self.second.register_memory(io);
     }
 
-    fn report<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, report: Self::Report) {
+    fn report<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, report: Self::Report) {
         match report {
-            Either::First(report) => self.first.report(now, core, outside, report),
-            Either::Second(report) => self.second.report(now, core, outside, report),
+            Either::First(report) => self.first.report(now, core, io, report),
+            Either::Second(report) => self.second.report(now, core, io, report),
         }
     }
 
-    fn adopt<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, handoff: Self::Handoff) {
+    fn adopt<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, handoff: Self::Handoff) {
         match handoff {
-            Either::First(handoff) => self.first.adopt(now, core, outside, handoff),
-            Either::Second(handoff) => self.second.adopt(now, core, outside, handoff),
+            Either::First(handoff) => self.first.adopt(now, core, io, handoff),
+            Either::Second(handoff) => self.second.adopt(now, core, io, handoff),
         }
     }
 
-    fn tick<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O) {
+    fn tick<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O) {
         if now >= self.first.next_deadline() {
-            self.first.tick(now, core, outside);
+            self.first.tick(now, core, io);
         }
         if now >= self.second.next_deadline() {
-            self.second.tick(now, core, outside);
+            self.second.tick(now, core, io);
         }
     }
 
     /// # Panics
     /// When the interface of the action was never added: core and drivers disagree.
-    fn submit<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, action: &Action) {
+    fn submit<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, action: &Action) {
         let ni = match action {
             Action::Send(send) => send.ni,
             Action::Resume { ni, .. } | Action::Close { ni, .. } => *ni,
         };
         match self.owner(ni) {
-            Some(Either::First(())) => self.first.submit(now, core, outside, action),
-            Some(Either::Second(())) => self.second.submit(now, core, outside, action),
+            Some(Either::First(())) => self.first.submit(now, core, io, action),
+            Some(Either::Second(())) => self.second.submit(now, core, io, action),
             None => panic!("{ni:?} has no driver"),
         }
     }
 
-    fn flush<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O) {
-        self.first.flush(now, core, outside);
-        self.second.flush(now, core, outside);
+    fn flush<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O) {
+        self.first.flush(now, core, io);
+        self.second.flush(now, core, io);
     }
 
-    fn poll<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O) -> PollOutcome {
-        let first = self.first.poll(now, core, outside);
-        first.and(self.second.poll(now, core, outside))
+    fn poll<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O) -> PollOutcome {
+        let first = self.first.poll(now, core, io);
+        first.and(self.second.poll(now, core, io))
     }
 
     fn close_nids<C: Core>(
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut O,
+        io: &mut O,
         nids: &[Nid],
         status: Status,
     ) {
-        self.first.close_nids(now, core, outside, nids, status);
-        self.second.close_nids(now, core, outside, nids, status);
+        self.first.close_nids(now, core, io, nids, status);
+        self.second.close_nids(now, core, io, nids, status);
     }
 
     fn remove_ni<C: Core>(
         &mut self,
         now: Time,
         core: &mut C,
-        outside: &mut O,
+        io: &mut O,
         ni: NiIndex,
         status: Status,
     ) {
         match self.owner(ni) {
-            Some(Either::First(())) => self.first.remove_ni(now, core, outside, ni, status),
-            Some(Either::Second(())) => self.second.remove_ni(now, core, outside, ni, status),
+            Some(Either::First(())) => self.first.remove_ni(now, core, io, ni, status),
+            Some(Either::Second(())) => self.second.remove_ni(now, core, io, ni, status),
             None => {}
         }
     }
 
-    fn close_all<C: Core>(&mut self, now: Time, core: &mut C, outside: &mut O, status: Status) {
-        self.first.close_all(now, core, outside, status);
-        self.second.close_all(now, core, outside, status);
+    fn close_all<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, status: Status) {
+        self.first.close_all(now, core, io, status);
+        self.second.close_all(now, core, io, status);
     }
 }

@@ -134,12 +134,12 @@ impl<D: Driver> Partition<D> {
 
     /// Hands a report of the loop to the driver.
     #[inline]
-    pub fn report<O: Memory>(&mut self, now: Time, outside: &mut O, report: D::Report)
+    pub fn report<O: Memory>(&mut self, now: Time, io: &mut O, report: D::Report)
     where
         D: DriverOn<O>,
     {
-        self.driver.register_memory(outside);
-        self.driver.report(now, &mut self.shard, outside, report);
+        self.driver.register_memory(io);
+        self.driver.report(now, &mut self.shard, io, report);
     }
 
     /// The next value for the driver of another partition, and which partition.
@@ -148,33 +148,33 @@ impl<D: Driver> Partition<D> {
     }
 
     /// Takes in what the driver of another partition handed over.
-    pub fn adopt<O: Memory>(&mut self, now: Time, outside: &mut O, handoff: D::Handoff)
+    pub fn adopt<O: Memory>(&mut self, now: Time, io: &mut O, handoff: D::Handoff)
     where
         D: DriverOn<O>,
     {
-        self.driver.register_memory(outside);
-        self.driver.adopt(now, &mut self.shard, outside, handoff);
+        self.driver.register_memory(io);
+        self.driver.adopt(now, &mut self.shard, io, handoff);
     }
 
     /// Has the driver look for messages without a report, see [`DriverOn::poll`].
     #[inline]
-    pub fn poll<O: Memory>(&mut self, now: Time, outside: &mut O) -> PollOutcome
+    pub fn poll<O: Memory>(&mut self, now: Time, io: &mut O) -> PollOutcome
     where
         D: DriverOn<O>,
     {
-        self.driver.register_memory(outside);
-        self.driver.poll(now, &mut self.shard, outside)
+        self.driver.register_memory(io);
+        self.driver.poll(now, &mut self.shard, io)
     }
 
     /// Works at one moment until nothing is left to do without a new report, or for as long as is
     /// fair. For loops whose time stands still while they work; others call
     /// [`round`](Partition::round) with a new time until nothing is left.
-    pub fn turn<O: Memory>(&mut self, now: Time, outside: &mut O)
+    pub fn turn<O: Memory>(&mut self, now: Time, io: &mut O)
     where
         D: DriverOn<O>,
     {
         for _ in 0..ROUNDS_MAX {
-            if !self.round(now, outside) {
+            if !self.round(now, io) {
                 break;
             }
         }
@@ -186,32 +186,32 @@ impl<D: Driver> Partition<D> {
     /// The time of each round is its own: under load a turn of many rounds is long, and latencies
     /// are measured by it. What the events lead to is handed to the driver before the services are
     /// driven: what becomes of it is mostly known then, which saves them another round.
-    pub fn round<O: Memory>(&mut self, now: Time, outside: &mut O) -> bool
+    pub fn round<O: Memory>(&mut self, now: Time, io: &mut O) -> bool
     where
         D: DriverOn<O>,
     {
-        self.driver.register_memory(outside);
+        self.driver.register_memory(io);
         if now >= self.driver.next_deadline() {
-            self.driver.tick(now, &mut self.shard, outside);
+            self.driver.tick(now, &mut self.shard, io);
         }
-        self.driver.flush(now, &mut self.shard, outside);
-        self.shard.drive(now, outside);
-        self.dispatch(now, outside);
+        self.driver.flush(now, &mut self.shard, io);
+        self.shard.drive(now, io);
+        self.dispatch(now, io);
         let mut staged = false;
         // One message leads to another, but not without end, as others wait; what is left is
         // staged below.
         for _ in 0..ROUNDS_MAX {
-            if !self.stage(now, outside) {
+            if !self.stage(now, io) {
                 break;
             }
             staged = true;
-            self.dispatch(now, outside);
+            self.dispatch(now, io);
         }
-        let memory = AnyMemory(outside);
+        let memory = AnyMemory(io);
         self.services.drive(&mut Turn { now, shard: &mut self.shard, memory });
-        self.dispatch(now, outside);
-        if self.stage(now, outside) | staged {
-            self.driver.flush(now, &mut self.shard, outside);
+        self.dispatch(now, io);
+        if self.stage(now, io) | staged {
+            self.driver.flush(now, &mut self.shard, io);
         }
         self.has_work()
     }
@@ -220,25 +220,25 @@ impl<D: Driver> Partition<D> {
     /// core have more: only when it has no more is anything written, all in one call per
     /// connection.
     #[inline]
-    fn stage<O: Memory>(&mut self, now: Time, outside: &mut O) -> bool
+    fn stage<O: Memory>(&mut self, now: Time, io: &mut O) -> bool
     where
         D: DriverOn<O>,
     {
         // Before the call: there is nothing in half of the rounds.
         let any = self.shard.has_actions();
         if any {
-            self.submit_all(now, outside);
+            self.submit_all(now, io);
         }
         any
     }
 
-    fn submit_all<O: Memory>(&mut self, now: Time, outside: &mut O)
+    fn submit_all<O: Memory>(&mut self, now: Time, io: &mut O)
     where
         D: DriverOn<O>,
     {
-        self.driver.register_memory(outside);
+        self.driver.register_memory(io);
         while let Some(action) = self.shard.next_action() {
-            self.driver.submit(now, &mut self.shard, outside, &action);
+            self.driver.submit(now, &mut self.shard, io, &action);
         }
     }
 
@@ -293,10 +293,10 @@ impl<D: Driver> Partition<D> {
     }
 
     /// Closes every connection; what was queued fails with `status`.
-    pub fn close<O: Memory>(&mut self, now: Time, outside: &mut O, status: Status)
+    pub fn close<O: Memory>(&mut self, now: Time, io: &mut O, status: Status)
     where
         D: DriverOn<O>,
     {
-        self.driver.close_all(now, &mut self.shard, outside, status);
+        self.driver.close_all(now, &mut self.shard, io, status);
     }
 }

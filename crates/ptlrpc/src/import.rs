@@ -21,7 +21,7 @@ use crate::slots::{SlotKind, Slots};
 use crate::statistics::Latencies;
 use crate::xid::XidSource;
 
-pub use replies::Arrived;
+pub use replies::ReplyEvent;
 
 /// What an import is for.
 #[derive(Clone, Debug)]

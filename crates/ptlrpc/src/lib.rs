@@ -21,7 +21,7 @@ pub mod statistics;
 pub mod xid;
 
 pub use import::{
-    Action, Arrived, Import, ImportArgs, ImportState, ImportTunables, ImportView, SendArgs,
+    Action, Import, ImportArgs, ImportState, ImportTunables, ImportView, ReplyEvent, SendArgs,
 };
 pub use ptlrpc::{Bulk, BulkDirection, ImportKey, Incoming, Ptlrpc, RpcEvent};
 pub use request::{Keep, Reply, RequestArgs, RequestKey, RpcError};

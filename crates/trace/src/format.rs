@@ -269,7 +269,7 @@ fn is_zero_u32(number: &u32) -> bool {
 
 impl From<&journal::Step> for Step {
     fn from(step: &journal::Step) -> Step {
-        let hex = |number: &journal::Number| Hex(number.0);
+        let hex = |number: &journal::JournalId| Hex(number.0);
         match step {
             journal::Step::TxCreated(created) => Step::TxCreated {
                 msg: hex(&created.msg),

@@ -10,10 +10,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::machine::{self, Machine};
 use super::ours::{self, Measured, Programs};
 use super::peers::Direction;
-use super::results;
+use super::results::{self, Conditions};
 use super::statistics::Summary;
 
 /// Throughput by the number of operations under way.
@@ -51,9 +50,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Buffers {
-    date: String,
-    machine: Machine,
-    versions: std::collections::BTreeMap<String, String>,
+    #[serde(flatten)]
+    conditions: Conditions,
     rounds: u32,
     seconds: u32,
     rows: Vec<Row>,
@@ -61,16 +59,15 @@ struct Buffers {
 
 pub(crate) fn run(args: &BuffersArgs) -> Result<()> {
     let programs = Programs::build()?;
-    let machine = Machine::here();
+    let conditions = Conditions::here(&[]);
     let mut rows = Vec::new();
     for (direction, name) in [(Direction::Read, "read"), (Direction::Write, "write")] {
         eprintln!("{name}");
         rows.extend(measure(&programs, args, direction, name)?);
     }
-    let versions = machine::versions(&[]);
     let (rounds, seconds) = (args.rounds, args.seconds);
-    let buffers = Buffers { date: machine::today(), machine, versions, rounds, seconds, rows };
-    let named = results::kept(&format!("buffers-{}.json", buffers.date));
+    let buffers = Buffers { conditions, rounds, seconds, rows };
+    let named = results::kept(&format!("buffers-{}.json", buffers.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &render(&buffers), &buffers)
 }
@@ -114,7 +111,7 @@ fn measure(
 
 fn render(buffers: &Buffers) -> String {
     let run = format!("{} rounds of {} s", buffers.rounds, buffers.seconds);
-    let mut out = buffers.machine.heading(&buffers.date, &run, &buffers.versions);
+    let mut out = buffers.conditions.heading(&run);
     let _ = writeln!(
         out,
         "\nMiB/s of 1 MiB each, median (min..max), and the part of the first row, round by round\n\
@@ -154,9 +151,7 @@ fn parts_are_of_the_same_column() {
         plain_tcp_part: one(1.0),
     };
     let buffers = Buffers {
-        date: "2026-01-01".to_owned(),
-        machine: Machine::here(),
-        versions: Default::default(),
+        conditions: Conditions::here(&[]),
         rounds: 1,
         seconds: 1,
         rows: vec![row(1, 9000.0), row(64, 4500.0)],

@@ -14,10 +14,9 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
-use super::machine::{self, Machine};
 use super::ours::Programs;
 use super::ports;
-use super::results;
+use super::results::{self, Conditions};
 use super::statistics::Summary;
 use crate::process::{ChildGuard, capture};
 use crate::repository::target_dir;
@@ -56,9 +55,8 @@ pub(crate) struct ConsoleArgs {
 
 #[derive(Debug, Serialize)]
 struct Console {
-    date: String,
-    machine: Machine,
-    versions: std::collections::BTreeMap<String, String>,
+    #[serde(flatten)]
+    conditions: Conditions,
     nodes: u8,
     seconds: u32,
     goal: &'static str,
@@ -76,7 +74,7 @@ const GOAL: &str = "goal: less than 5 % of one core";
 
 pub(crate) fn run(args: &ConsoleArgs) -> Result<()> {
     let programs = Programs::build()?;
-    let machine = Machine::here();
+    let conditions = Conditions::here(&[]);
     let mut session = Session::begin(&programs.lustrine, args.nodes)?;
     let (mut with_stat, mut alone) = (Vec::new(), Vec::new());
     let (seconds, mut messages_per_node) = (args.seconds, 0.0);
@@ -95,9 +93,7 @@ pub(crate) fn run(args: &ConsoleArgs) -> Result<()> {
     }
     let summary = |values: &[f64]| Summary::of(values).context("no rounds");
     let console = Console {
-        date: machine::today(),
-        machine,
-        versions: machine::versions(&[]),
+        conditions,
         nodes: args.nodes,
         seconds,
         goal: GOAL,
@@ -109,7 +105,8 @@ pub(crate) fn run(args: &ConsoleArgs) -> Result<()> {
     session.lst(&["stop"])?;
     session.lst(&["end_session"])?;
     let table = render(&console);
-    let name = format!("console-{}-{}.json", console.date, console.machine.short_name());
+    let Conditions { date, machine, .. } = &console.conditions;
+    let name = format!("console-{date}-{}.json", machine.short_name());
     let file = args.json.clone().unwrap_or_else(|| results::kept(&name));
     results::write(Some(&file), &table, &console)
 }
@@ -238,7 +235,7 @@ fn rate_in(said: &str) -> Result<f64> {
 
 fn render(console: &Console) -> String {
     let run = format!("{} nodes, {} s a measurement", console.nodes, console.seconds);
-    let mut out = console.machine.heading(&console.date, &run, &console.versions);
+    let mut out = console.conditions.heading(&run);
     let _ = writeln!(out, "  {GOAL}\n");
     for (what, summary) in
         [("lst stat every second", &console.with_stat), ("no commands", &console.alone)]

@@ -14,9 +14,8 @@ use clap::Args;
 use serde::Serialize;
 use tempfile::TempDir;
 
-use super::machine::{self, Machine};
 use super::ours::Programs;
-use super::results;
+use super::results::{self, Conditions};
 use super::statistics::Summary;
 use crate::interop::lab::{Lab, Modules};
 
@@ -106,9 +105,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Files {
-    date: String,
-    machine: Machine,
-    versions: std::collections::BTreeMap<String, String>,
+    #[serde(flatten)]
+    conditions: Conditions,
     rounds: u32,
     mib: u32,
     files: u32,
@@ -116,8 +114,7 @@ struct Files {
 }
 
 pub(crate) fn run(args: &FilesArgs) -> Result<()> {
-    let versions = machine::versions(&[]);
-    let machine = Machine::here();
+    let conditions = Conditions::here(&[]);
     let programs = Programs::build()?;
     let lab = Lab::new(&args.lab)?;
     for machine in ["server", CLIENT] {
@@ -142,8 +139,8 @@ pub(crate) fn run(args: &FilesArgs) -> Result<()> {
     let rows = PAIRS.iter().zip(&times).map(|(pair, (ours, kernel))| row(pair, ours, kernel));
     let rows: Vec<Row> = rows.collect::<Option<_>>().context("no rounds")?;
     let (rounds, mib, files) = (args.rounds, args.mib, args.files);
-    let found = Files { date: machine::today(), machine, versions, rounds, mib, files, rows };
-    let named = results::kept(&format!("files-{}.json", found.date));
+    let found = Files { conditions, rounds, mib, files, rows };
+    let named = results::kept(&format!("files-{}.json", found.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &render(&found), &found)
 }
@@ -187,7 +184,7 @@ fn row(pair: &Pair, ours: &[f64], kernel: &[f64]) -> Option<Row> {
 fn render(files: &Files) -> String {
     let Files { rounds, mib, files: count, .. } = files;
     let run = format!("{rounds} rounds; {mib} MiB, {count} files of 4 KiB; an emulated machine");
-    let mut out = files.machine.heading(&files.date, &run, &files.versions);
+    let mut out = files.conditions.heading(&run);
     let _ = writeln!(
         out,
         "\n{:28} {:>24} {:>24} {:>26}",
@@ -207,15 +204,8 @@ fn render(files: &Files) -> String {
 fn the_ratio_is_that_of_the_rates() {
     let row = row(&PAIRS[0], &[2.0, 4.0, 2.0], &[3.0, 4.0, 5.0]).expect("values");
     assert_eq!(row.ratio.rounds, [1.5, 1.0, 2.5]);
-    let files = Files {
-        date: "2026-01-01".to_owned(),
-        machine: Machine::here(),
-        versions: Default::default(),
-        rounds: 3,
-        mib: 1,
-        files: 1,
-        rows: vec![row],
-    };
+    let files =
+        Files { conditions: Conditions::here(&[]), rounds: 3, mib: 1, files: 1, rows: vec![row] };
     let table = render(&files);
     let last = table.lines().last().expect("a row");
     let fields: Vec<&str> = last.split_whitespace().collect();

@@ -22,9 +22,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::console::{TICKS, ticks_of};
-use super::machine::{self, Machine};
 use super::ours::Programs;
-use super::results;
+use super::results::{self, Conditions};
 use super::statistics::Summary;
 use super::{icount, ports};
 use crate::process::{ChildGuard, capture, installed};
@@ -143,9 +142,8 @@ struct Counted {
 
 #[derive(Debug, Serialize)]
 struct Histograms {
-    date: String,
-    machine: Machine,
-    versions: std::collections::BTreeMap<String, String>,
+    #[serde(flatten)]
+    conditions: Conditions,
     rounds: u32,
     seconds: u32,
     goal: &'static str,
@@ -160,7 +158,7 @@ const GOAL: &str = "goal: less than 2 %";
 pub(crate) fn run(args: &HistogramsArgs) -> Result<()> {
     ensure!(installed("taskset"), "taskset is absent: install util-linux");
     let programs = Programs::build()?;
-    let machine = Machine::here();
+    let conditions = Conditions::here(&[("valgrind", "--version")]);
     let directory = target_dir().join("bench-histograms");
     fs::create_dir_all(&directory)?;
     let bench = Bench { lustrine: programs.lustrine, directory, seconds: args.seconds };
@@ -184,9 +182,7 @@ pub(crate) fn run(args: &HistogramsArgs) -> Result<()> {
         rows.push(row(load.name, "us CPU", &cpu)?);
     }
     let result = Histograms {
-        date: machine::today(),
-        machine,
-        versions: machine::versions(&[("valgrind", "--version")]),
+        conditions,
         rounds: args.rounds,
         seconds: args.seconds,
         goal: GOAL,
@@ -195,7 +191,8 @@ pub(crate) fn run(args: &HistogramsArgs) -> Result<()> {
         instructions: counted()?,
     };
     let table = render(&result);
-    let name = format!("histograms-{}-{}.json", result.date, result.machine.short_name());
+    let Conditions { date, machine, .. } = &result.conditions;
+    let name = format!("histograms-{date}-{}.json", machine.short_name());
     let file = args.json.clone().unwrap_or_else(|| results::kept(&name));
     results::write(Some(&file), &table, &result)
 }
@@ -321,7 +318,7 @@ fn counted() -> Result<Vec<Counted>> {
 
 fn render(result: &Histograms) -> String {
     let run = format!("{} rounds of {} s", result.rounds, result.seconds);
-    let mut out = result.machine.heading(&result.date, &run, &result.versions);
+    let mut out = result.conditions.heading(&run);
     let _ = writeln!(out, "  {GOAL}; in brackets least and greatest of the rounds\n");
     let (head, plain) = (["load", "unit", "off", "on", "scraped"], result.rows.iter());
     let _ = writeln!(

@@ -8,10 +8,10 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::machine::{self, Machine};
+use super::machine;
 use super::ours::{self, Checks, Layer, Load, Measured, Programs, Waiting};
 use super::peers::{Direction, Peer, Percentile, Placement};
-use super::results;
+use super::results::{self, Conditions};
 use super::statistics::Summary;
 
 /// The speed ladder.
@@ -199,9 +199,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Ladder {
-    date: String,
-    machine: Machine,
-    versions: std::collections::BTreeMap<String, String>,
+    #[serde(flatten)]
+    conditions: Conditions,
     rounds: u32,
     seconds: u32,
     rows: Vec<Row>,
@@ -209,10 +208,10 @@ struct Ladder {
 
 pub(crate) fn run(args: &LadderArgs) -> Result<()> {
     let (rounds, seconds) = if args.quick { (2, 1) } else { (5, 3) };
-    // The commit of what is measured: the tree can change while it is.
-    let versions = machine::versions(&[("iperf3", "--version"), ("sockperf", "--version")]);
     let programs = Programs::build()?;
-    let machine = Machine::here();
+    let mut conditions = Conditions::here(&[("iperf3", "--version"), ("sockperf", "--version")]);
+    let ucx = ucx_version().map(|version| ("ucx_perftest".to_owned(), version));
+    conditions.versions.extend(ucx);
     let chosen: Vec<Rung> = rungs()
         .into_iter()
         .filter(|rung| args.only.as_ref().is_none_or(|word| rung.name.contains(word.as_str())))
@@ -222,10 +221,9 @@ pub(crate) fn run(args: &LadderArgs) -> Result<()> {
         eprintln!("[{}/{}] {} against {}", number + 1, chosen.len(), rung.name, against(rung));
         rows.push(climb(&programs, rung, rounds, seconds));
     }
-    let mut ladder = Ladder { date: machine::today(), machine, versions, rounds, seconds, rows };
-    ladder.versions.extend(ucx_version().map(|version| ("ucx_perftest".to_owned(), version)));
+    let ladder = Ladder { conditions, rounds, seconds, rows };
     let table = table::render(&ladder);
-    let named = results::kept(&format!("ladder-{}.json", ladder.date));
+    let named = results::kept(&format!("ladder-{}.json", ladder.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &table, &ladder)
 }

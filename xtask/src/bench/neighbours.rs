@@ -13,10 +13,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::ladder::{Goal, reached, ucx_version};
-use super::machine::{self, Machine};
 use super::ours::{self, Checks, Load, Programs, Waiting};
 use super::peers::{Direction, Peer, Percentile, Placement};
-use super::results;
+use super::results::{self, Conditions};
 use super::statistics::Summary;
 use crate::process::ChildGuard;
 
@@ -58,9 +57,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Neighbours {
-    date: String,
-    machine: Machine,
-    versions: std::collections::BTreeMap<String, String>,
+    #[serde(flatten)]
+    conditions: Conditions,
     rounds: u32,
     seconds: u32,
     rows: Vec<Row>,
@@ -92,11 +90,10 @@ fn loads() -> [(&'static str, &'static str, Load, Peer, Goal); 4] {
 }
 
 pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
-    // The commit of what is measured: the tree can change while it is.
-    let mut versions = machine::versions(&[("iperf3", "--version"), ("sockperf", "--version")]);
-    versions.extend(ucx_version().map(|version| ("ucx_perftest".to_owned(), version)));
     let programs = Programs::build()?;
-    let machine = Machine::here();
+    let mut conditions = Conditions::here(&[("iperf3", "--version"), ("sockperf", "--version")]);
+    let ucx = ucx_version().map(|version| ("ucx_perftest".to_owned(), version));
+    conditions.versions.extend(ucx);
     let mut rows = Vec::new();
     for busy in args.busy.iter().copied() {
         let _neighbours = (0..busy).map(|_| neighbour()).collect::<Result<Vec<ChildGuard>>>()?;
@@ -118,9 +115,9 @@ pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
         }
     }
     let (rounds, seconds) = (args.rounds, args.seconds);
-    let found = Neighbours { date: machine::today(), machine, versions, rounds, seconds, rows };
+    let found = Neighbours { conditions, rounds, seconds, rows };
     let table = render(&found);
-    let named = results::kept(&format!("neighbours-{}.json", found.date));
+    let named = results::kept(&format!("neighbours-{}.json", found.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &table, &found)
 }
@@ -138,7 +135,7 @@ fn neighbour() -> Result<ChildGuard> {
 
 fn render(found: &Neighbours) -> String {
     let run = format!("{} rounds of {} s", found.rounds, found.seconds);
-    let mut out = found.machine.heading(&found.date, &run, &found.versions);
+    let mut out = found.conditions.heading(&run);
     let _ = writeln!(
         out,
         "\n{:>4} {:24} {:>6} {:>30}  {:34} {:>30} {:>18} {:>6}",
@@ -216,9 +213,7 @@ fn the_table_has_a_row_for_each() {
         goal: Goal::AtMost(2.0),
     };
     let found = Neighbours {
-        date: "2026-01-01".to_owned(),
-        machine: Machine::here(),
-        versions: Default::default(),
+        conditions: Conditions::here(&[]),
         rounds: 1,
         seconds: 1,
         rows: vec![row(Some(one(10.0))), row(None)],

@@ -1,12 +1,42 @@
 //! The files that a benchmark leaves.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use super::machine::{self, Machine};
 use crate::repository::root;
+
+/// The conditions of a benchmark, which its results begin with.
+#[derive(Debug, Serialize)]
+pub(crate) struct Conditions {
+    /// The day, as 2026-01-31, in UTC.
+    pub(crate) date: String,
+    pub(crate) machine: Machine,
+    /// Versions of the programs involved; of Lustrine, the commit.
+    pub(crate) versions: BTreeMap<String, String>,
+}
+
+impl Conditions {
+    /// Those of this moment, with the versions of these programs, each with the option that prints
+    /// it. A benchmark takes them before it runs: the tree can change meanwhile, and the load of
+    /// the machine becomes its own.
+    pub(crate) fn here(programs: &[(&str, &str)]) -> Conditions {
+        Conditions {
+            date: machine::today(),
+            machine: Machine::here(),
+            versions: machine::versions(programs),
+        }
+    }
+
+    /// The first lines of a table of results; `run` says what a run is.
+    pub(crate) fn heading(&self, run: &str) -> String {
+        self.machine.heading(&self.date, run, &self.versions)
+    }
+}
 
 /// Where the results of a benchmark are kept.
 pub(crate) fn kept(name: &str) -> PathBuf {

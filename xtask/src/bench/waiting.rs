@@ -9,10 +9,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::machine::{self, Machine};
 use super::ours::{self, Checks, Load, Measured, Programs};
 use super::peers::Direction;
-use super::results;
+use super::results::{self, Conditions};
 use super::statistics::Summary;
 
 /// The ways to wait, compared.
@@ -49,9 +48,8 @@ struct Row {
 
 #[derive(Debug, Serialize)]
 struct Waiting {
-    date: String,
-    machine: Machine,
-    versions: std::collections::BTreeMap<String, String>,
+    #[serde(flatten)]
+    conditions: Conditions,
     rounds: u32,
     seconds: u32,
     rows: Vec<Row>,
@@ -74,7 +72,7 @@ const LOADS: [(&str, &str, Load); 4] = [
 
 pub(crate) fn run(args: &WaitingArgs) -> Result<()> {
     let programs = Programs::build()?;
-    let machine = Machine::here();
+    let conditions = Conditions::here(&[]);
     let mut rows = Vec::new();
     for (name, unit, load) in LOADS {
         eprintln!("{name}");
@@ -103,18 +101,17 @@ pub(crate) fn run(args: &WaitingArgs) -> Result<()> {
             });
         }
     }
-    let versions = machine::versions(&[]);
     let (rounds, seconds) = (args.rounds, args.seconds);
-    let waiting = Waiting { date: machine::today(), machine, versions, rounds, seconds, rows };
+    let waiting = Waiting { conditions, rounds, seconds, rows };
     let table = render(&waiting);
-    let named = results::kept(&format!("waiting-{}.json", waiting.date));
+    let named = results::kept(&format!("waiting-{}.json", waiting.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &table, &waiting)
 }
 
 fn render(waiting: &Waiting) -> String {
     let run = format!("{} rounds of {} s", waiting.rounds, waiting.seconds);
-    let mut out = waiting.machine.heading(&waiting.date, &run, &waiting.versions);
+    let mut out = waiting.conditions.heading(&run);
     let _ = writeln!(
         out,
         "\n{:24} {:>7} {:>6} {:>28} {:>26}",
@@ -144,9 +141,7 @@ fn the_table_has_a_row_for_each() {
         cpu_us_per_op: one(2000.0),
     };
     let waiting = Waiting {
-        date: "2026-01-01".to_owned(),
-        machine: Machine::here(),
-        versions: Default::default(),
+        conditions: Conditions::here(&[]),
         rounds: 1,
         seconds: 1,
         rows: vec![row(0), row(-1)],

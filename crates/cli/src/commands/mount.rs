@@ -26,8 +26,8 @@ const READY: &[u8] = b"mounted\n";
 
 /// Mount a Lustre file system at a directory through FUSE, without kernel modules of Lustre
 ///
-/// The command returns when the mount works; the program goes on in the background until the file
-/// system is unmounted, with `lustrine umount` or umount(8). See docs/mount.md.
+/// The command returns once the file system is mounted; the program continues in the background
+/// until it is unmounted, with `lustrine umount` or umount(8). See docs/mount.md.
 #[derive(Args, Debug)]
 pub(crate) struct MountArgs {
     /// The file system: MGSNID[,MGSNID...][:MGSNID...]:/FSNAME[/DIRECTORY], such as
@@ -95,7 +95,7 @@ pub(crate) struct MountHelperArgs {
     #[arg(short)]
     no_mtab: bool,
 
-    /// Say what is done
+    /// Print what is done
     #[arg(short)]
     verbose: bool,
 

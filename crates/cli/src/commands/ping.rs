@@ -2,48 +2,26 @@
 
 use clap::Args;
 use lustrine_control::{Answer, PeerIdentity, Request};
-use lustrine_wire::nid::Nid;
 
-use crate::access::{Link, NodeChoice, WithNode};
-use crate::common::TemporaryNodeOptions;
+use crate::access::{Link, PeerArgs, WithNode};
 use crate::output::{Failure, print, print_json};
-use crate::values::{self, PORTS, millis, seconds};
 
 /// Ping a NID through the running node, or with a temporary node for this command.
 #[derive(Args, Debug)]
 pub(crate) struct PingArgs {
-    /// NID of the peer, such as 10.0.0.1@tcp
-    #[arg(value_parser = values::nid)]
-    nid: Nid,
-
-    /// Time to wait for each answer, in seconds
-    #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
-    timeout: f64,
-
     /// Number of pings
     #[arg(long, short = 'c', default_value_t = 1, allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
 
-    /// TCP port of the peer; implies a temporary node for this command
-    #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
-    port: Option<u16>,
-
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
-    node: TemporaryNodeOptions,
-
-    #[command(flatten)]
-    choice: NodeChoice,
+    peer: PeerArgs,
 }
 
 /// Runs the command. The remaining pings are tried after one fails.
 pub(crate) fn run(args: &PingArgs) -> Result<(), Failure> {
-    let request = Request::Ping { nid: args.nid, timeout_ms: millis(args.timeout) };
-    let mut link = Link::open(&(&args.node).into(), &args.choice, &args.nid, args.port)?;
+    let request = Request::Ping { nid: args.peer.nid, timeout_ms: args.peer.timeout_ms() };
+    let mut link = args.peer.open()?;
     let outcome = pings(args, &request, &mut link);
     link.stop();
     outcome
@@ -53,7 +31,7 @@ fn pings(args: &PingArgs, request: &Request, link: &mut Link) -> Result<(), Fail
     let mut outcome = Ok(());
     for _ in 0..args.count {
         match link.ask(request) {
-            Ok(answer) if args.json => {
+            Ok(answer) if args.peer.json => {
                 print_json(&WithNode { result: &answer, node: link.used() })?;
             }
             Ok(answer) => print(&text(&answer))?,

@@ -25,8 +25,8 @@ const FILE_MAX: u64 = 256 << 20;
 ///
 /// Reads what `lustrine selftest --json` wrote, with or without a plan, and one file of `lustrine
 /// sim run --json` or `sim sweep --json`. With several files each is compared with the first one. A
-/// limit concerns every file, and of the lines that it selects the
-/// one with the largest value. The exit status is 1 if a limit is not met.
+/// limit is checked in every file, against the largest value of the lines that it selects. The exit
+/// status is 1 if a limit is not met.
 #[derive(Args, Debug)]
 pub(crate) struct ReportArgs {
     /// Results as JSON; the first one is the base of comparisons

@@ -4,7 +4,7 @@
 use lustrine_lnet::lnd::LinkEvent;
 use lustrine_lnet::topology::home_of;
 
-use crate::model::{ModelCore, Plan};
+use crate::model::{ModelCore, PlannedVerdict};
 use crate::testbed::{Setup, Testbed, nid_of};
 use crate::world::{Message, World, payload, process};
 
@@ -24,7 +24,10 @@ pub fn a_peer_is_handed_to_its_home<T: Testbed>() {
             let cpt = home(*peer);
             world.bed.with(1, cpt, |core, memory| {
                 let span = memory.alloc(len).expect("memory for a test");
-                core.plan(1000 * *peer as u64 + key, Plan::Into([span].into_iter().collect()));
+                core.plan(
+                    1000 * *peer as u64 + key,
+                    PlannedVerdict::Into([span].into_iter().collect()),
+                );
             });
             world.send(Message::put(*peer, 1, 1000 * *peer as u64 + key, len));
         }

@@ -4,7 +4,7 @@ use lustrine_lnet::lnd::OpKey;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 
-use crate::model::Plan;
+use crate::model::PlannedVerdict;
 use crate::testbed::{Setup, Testbed};
 use crate::world::{Kind, Message, World};
 
@@ -116,7 +116,7 @@ pub fn unwanted_payloads_are_discarded<T: Testbed>() {
         let mut world = World::<T>::new(&Setup::default().with("zero_copy", zero_copy));
         let mut ops = Vec::new();
         for (key, len) in (1..).zip(LENS) {
-            for (base, plan) in [(0, Plan::Done), (100, Plan::Drop)] {
+            for (base, plan) in [(0, PlannedVerdict::Done), (100, PlannedVerdict::Drop)] {
                 world.plan(1, base + key, plan);
                 ops.push(world.send(Message::put(0, 1, base + key, len)));
             }

@@ -4,7 +4,7 @@ use lustrine_lnet::lnd::{HeaderViolation, LinkEvent};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 
-use crate::model::Plan;
+use crate::model::PlannedVerdict;
 use crate::testbed::{Setup, StopKind, Testbed};
 use crate::world::{Message, World, process};
 
@@ -15,7 +15,7 @@ const LENS: [u32; 4] = [0, 100, 4096, 1 << 20];
 pub fn a_parked_message_is_stored_when_it_is_resumed<T: Testbed>() {
     for len in LENS {
         let mut world = World::<T>::new(&Setup::default());
-        world.plan(1, 1, Plan::Park);
+        world.plan(1, 1, PlannedVerdict::Park);
         let parked = world.send(Message::put(0, 1, 1, len));
         let behind: Vec<_> =
             (2..10).map(|key| world.send_expected(Message::put(0, 1, key, len), 1)).collect();
@@ -41,11 +41,11 @@ pub fn a_parked_message_can_be_dropped_when_it_is_resumed<T: Testbed>() {
     for len in LENS {
         let mut world = World::<T>::new(&Setup::default());
         for key in 1..=3 {
-            world.plan(1, key, Plan::Park);
+            world.plan(1, key, PlannedVerdict::Park);
             world.send(Message::put(0, 1, key, len));
         }
         world.send_expected(Message::put(0, 1, 4, len), 1);
-        for (key, plan) in [(1, Plan::Drop), (2, Plan::Done)] {
+        for (key, plan) in [(1, PlannedVerdict::Drop), (2, PlannedVerdict::Done)] {
             world.run(Nanos::from_secs(2));
             assert_eq!(world.core(1, |core| core.parked()), [key], "{len} bytes");
             world.core(1, |core| core.resume(key, plan));
@@ -64,7 +64,7 @@ pub fn a_parked_message_can_be_dropped_when_it_is_resumed<T: Testbed>() {
 pub fn a_parked_message_is_forgotten_with_its_connection<T: Testbed>() {
     for len in LENS {
         let mut world = World::<T>::new(&Setup::default());
-        world.plan(1, 1, Plan::Park);
+        world.plan(1, 1, PlannedVerdict::Park);
         world.send(Message::put(0, 1, 1, len));
         world.send_expected(Message::put(0, 1, 2, len), 1);
         world.settle();
@@ -86,7 +86,7 @@ pub fn a_parked_message_is_forgotten_with_its_connection<T: Testbed>() {
 pub fn a_decision_about_a_lost_message_ends_it<T: Testbed>() {
     for len in LENS {
         let mut world = World::<T>::new(&Setup::default());
-        world.plan(1, 1, Plan::Park);
+        world.plan(1, 1, PlannedVerdict::Park);
         world.send(Message::put(0, 1, 1, len));
         world.settle();
         let plan = world.sink(1, len, u32::MAX);
@@ -96,7 +96,7 @@ pub fn a_decision_about_a_lost_message_ends_it<T: Testbed>() {
         let received = world.received(1, 1);
         assert!(received.status.is_some_and(|status| !status.is_ok()), "{received:?}");
         world.start(0);
-        world.plan(1, 2, Plan::Park);
+        world.plan(1, 2, PlannedVerdict::Park);
         world.send(Message::put(0, 1, 2, len));
         world.settle();
         assert_eq!(world.core(1, |core| core.parked()), [2]);
@@ -114,7 +114,7 @@ pub fn a_refused_message_closes_the_connections_of_its_sender<T: Testbed>() {
     for len in LENS {
         let mut world = World::<T>::new(&Setup::default());
         world.assert_passes(Message::put(0, 1, 1, len), 1);
-        world.plan(1, 2, Plan::Refuse(HeaderViolation::WrongDestination));
+        world.plan(1, 2, PlannedVerdict::Refuse(HeaderViolation::WrongDestination));
         world.send(Message::put(0, 1, 2, len));
         world.settle();
         let down = LinkEvent::Down { status: Status::Protocol };

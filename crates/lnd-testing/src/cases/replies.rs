@@ -3,7 +3,7 @@
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 
-use crate::model::{ModelCore, Plan};
+use crate::model::{ModelCore, PlannedVerdict};
 use crate::testbed::{Setup, StopKind, Testbed};
 use crate::world::{Kind, Message, World};
 
@@ -25,12 +25,12 @@ pub fn a_get_is_answered_in_place<T: Testbed>() {
         let mut world = World::<T>::new(&Setup::default().with("zero_copy", zero_copy));
         for (key, len) in (1..).zip(LENS) {
             let source = world.source(1, key, len, len / 3 + 1);
-            world.plan(1, key, Plan::Reply(source));
+            world.plan(1, key, PlannedVerdict::Reply(source));
             world.expect(0, key, len);
             world.send(get(key));
             world.send_expected(Message::put(0, 1, 100 + key, 2000), 1);
         }
-        world.plan(1, 50, Plan::Done);
+        world.plan(1, 50, PlannedVerdict::Done);
         world.send(get(50));
         world.run(Nanos::from_secs(5));
         for (key, len) in (1..).zip(LENS) {
@@ -50,7 +50,7 @@ pub fn a_reply_in_place_to_a_node_that_dies_ends<T: Testbed>() {
     world.assert_passes(Message::put(0, 1, 1, 64), 1);
     for key in 2..40 {
         let source = world.source(1, key, 1 << 20, u32::MAX);
-        world.plan(1, key, Plan::Reply(source));
+        world.plan(1, key, PlannedVerdict::Reply(source));
         world.send(get(key));
     }
     world.run(Nanos::from_micros(200));

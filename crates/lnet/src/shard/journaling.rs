@@ -6,7 +6,9 @@ use slotmap::Key;
 
 use super::matching::Found;
 use super::{Msg, Shard};
-use crate::journal::{DropReason, Entry, HeaderOutcome, Number, RxHeader, Step, TxCreated, Wait};
+use crate::journal::{
+    DropReason, Entry, HeaderOutcome, JournalId, RxHeader, Step, TxCreated, Wait,
+};
 use crate::lnd::{Arrival, OpKey, RxId, Verdict};
 use crate::md::MdKey;
 use crate::status::Status;
@@ -189,11 +191,11 @@ impl Shard {
     }
 
     /// The number of a descriptor in the journal.
-    pub fn journal_number(md: MdKey) -> Number {
+    pub fn journal_number(md: MdKey) -> JournalId {
         number(md)
     }
 }
 
-fn number(key: impl Key) -> Number {
-    Number(key.data().as_ffi())
+fn number(key: impl Key) -> JournalId {
+    JournalId(key.data().as_ffi())
 }

@@ -26,7 +26,7 @@ pub(super) mod errno {
 
 /// What arrived in the reply descriptor of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrived<'a> {
+pub struct ReplyEvent<'a> {
     /// Where the sender put it: 0 for an early reply.
     pub offset: u32,
     /// Its bytes, as many as there was room for.
@@ -45,7 +45,7 @@ impl Import {
         now: Time,
         xids: &mut XidSource,
         key: RequestKey,
-        arrived: Arrived<'_>,
+        arrived: ReplyEvent<'_>,
     ) {
         let Some(request) = self.requests.get(key) else { return };
         let Stage::Sent { .. } = request.stage else { return };
@@ -250,7 +250,13 @@ impl Import {
     }
 
     /// A reply that is longer than the room for it: the request is sent again with more room.
-    fn too_long(&mut self, now: Time, xids: &mut XidSource, key: RequestKey, arrived: Arrived<'_>) {
+    fn too_long(
+        &mut self,
+        now: Time,
+        xids: &mut XidSource,
+        key: RequestKey,
+        arrived: ReplyEvent<'_>,
+    ) {
         let Some(request) = self.requests.get_mut(key) else { return };
         let room = arrived.sent.saturating_add(BARE_LEN as u32);
         if request.purpose != Purpose::Owner

@@ -244,7 +244,7 @@ impl Pair {
         let header = *Message::parse(message).expect("a request").header();
         let at = header.flags.contains(HeaderFlags::AT_SUPPORT);
         let offset = if at { BARE_LEN as u32 } else { 0 };
-        let arrived = Arrived { offset, bytes: reply, sent: reply.len() as u32, bulk_moved: 0 };
+        let arrived = ReplyEvent { offset, bytes: reply, sent: reply.len() as u32, bulk_moved: 0 };
         self.import.on_reply(self.now, &mut self.xids, send.key, arrived);
     }
 
@@ -441,7 +441,7 @@ fn early_replies_move_the_deadline() {
         let mut message = MessageBuilder::new(&mut out, &header, 1);
         message.value(body);
         message.finish();
-        let arrived = Arrived { offset: 0, bytes: &out, sent: out.len() as u32, bulk_moved: 0 };
+        let arrived = ReplyEvent { offset: 0, bytes: &out, sent: out.len() as u32, bulk_moved: 0 };
         pair.import.on_reply(pair.now, &mut pair.xids, send.key, arrived);
     };
     deliver(&mut pair, &body, true);

@@ -11,7 +11,7 @@ use lustrine_wire::nid::ProcessId;
 use slotmap::{Key, KeyData, new_key_type};
 
 use super::{BulkDirection, ImportKey, MEMORY_PAUSE, Ptlrpc};
-use crate::import::{Arrived, SendArgs};
+use crate::import::{ReplyEvent, SendArgs};
 use crate::request::RequestKey;
 
 new_key_type! {
@@ -250,7 +250,7 @@ impl Ptlrpc {
                     now,
                     xids,
                     key,
-                    Arrived { offset, bytes: &bytes, sent, bulk_moved },
+                    ReplyEvent { offset, bytes: &bytes, sent, bulk_moved },
                 );
             });
             // The import has taken the reply, and says nothing of its own requests.

@@ -1,10 +1,10 @@
 use lustrine_lnet::status::Status;
 
 use super::*;
-use lustrine_lnet::journal::{Number, Step};
+use lustrine_lnet::journal::{JournalId, Step};
 
 fn entry(at: u64) -> Entry {
-    Entry { at: Time(at), step: Step::Completed { msg: Number(at), status: Status::Ok } }
+    Entry { at: Time(at), step: Step::Completed { msg: JournalId(at), status: Status::Ok } }
 }
 
 #[test]

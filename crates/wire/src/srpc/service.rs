@@ -155,6 +155,6 @@ message_types! {
     PingReply = 15 "PING reply",
     JoinRequest = 16 "JOIN",
     JoinReply = 17 "JOIN reply",
-    ClientStatsRequest = 64 "FIGURES",
-    ClientStatsReply = 65 "FIGURES reply",
+    ClientStatsRequest = 64 "CLIENT_STATS",
+    ClientStatsReply = 65 "CLIENT_STATS reply",
 }

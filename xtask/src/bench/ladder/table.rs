@@ -7,7 +7,7 @@ use crate::bench::statistics::Summary;
 
 pub(super) fn render(ladder: &Ladder) -> String {
     let run = format!("{} rounds of {} s", ladder.rounds, ladder.seconds);
-    let mut out = ladder.machine.heading(&ladder.date, &run, &ladder.versions);
+    let mut out = ladder.conditions.heading(&run);
     let _ = writeln!(
         out,
         "\n{:24} {:8} {:6} {:>24}  {:28} {:>24}  {:>17}  {:>8}  {:>7}",

@@ -1,8 +1,8 @@
 //! `lustrine selftest --plan`: a test of many nodes, as a file describes it.
 
+mod env;
 mod live;
 mod local;
-mod outside;
 mod start;
 
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ use crate::output::{Failure, json, note, print, print_error};
 use crate::plots::PlotsDir;
 use crate::provenance;
 use crate::report_file::{ReportFile, check_distinct};
+use env::{Console, Settings};
 use live::View;
 use local::LocalNodes;
-use outside::{Console, Settings};
 use start::{Assigned, StartArgs, StartedNodes};
 
 /// Unused hosts that are named.

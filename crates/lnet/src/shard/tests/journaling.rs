@@ -180,7 +180,7 @@ fn an_unexpected_reply_is_recorded_with_its_reason() {
 fn without_an_owner_the_journal_is_bounded() {
     let mut net = acquainted(2, &Tunables::default());
     let shard = &mut net.nodes[0].shard;
-    let step = || Step::TxQueued { msg: crate::journal::Number(1), wait: Wait::NiCredit };
+    let step = || Step::TxQueued { msg: crate::journal::JournalId(1), wait: Wait::NiCredit };
     (0..ENTRIES_MAX + 5).for_each(|_| shard.note(NOW, step()));
     assert_eq!((shard.take_journal_overflow(), shard.take_journal_overflow()), (5, 0));
     assert_eq!(core::iter::from_fn(|| shard.next_journal_entry()).count(), ENTRIES_MAX);
