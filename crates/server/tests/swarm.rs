@@ -5,7 +5,7 @@ mod faults;
 mod world;
 
 /// Seeds that once failed.
-const FAILED: [u64; 6] = [78, 106, 113, 161, 199, 241];
+const FAILED: [u64; 9] = [78, 103, 106, 113, 161, 199, 222, 241, 335];
 
 /// A bounded number of seeds.
 #[test]
