@@ -57,11 +57,18 @@ impl Server {
             return self.on_disconnect(turn, index, &received, bits);
         }
         // The same request is worked on: its reply goes where the client waits now.
-        let same = self.jobs.values_mut().find(|waiting| {
+        let same = self.jobs.values().find(|waiting| {
             let job = &waiting.job;
             job.export == body.handle && job.received.xid == received.xid
         });
-        if let Some(waiting) = same {
+        let same = same
+            .map(|waiting| (waiting.job.id, matches!(waiting.waits, Waits::Data | Waits::Sent(_))));
+        if let Some((id, true)) = same {
+            // The memory for its data is another one now: it begins anew.
+            self.abandon(turn, id);
+        } else if let Some((id, _)) = same
+            && let Some(waiting) = self.jobs.get_mut(&id)
+        {
             waiting.job.reply_bits = bits;
             let timeout = lustrine_lnet::time::Nanos::from_secs(u64::from(body.timeout));
             waiting.job.deadline = turn.now + timeout;
@@ -75,6 +82,15 @@ impl Server {
             return;
         }
         self.start_job(turn, index, job, &uuid);
+    }
+
+    /// Gives a job up whose data do not come.
+    fn abandon(&mut self, turn: &mut Turn<'_>, id: u64) {
+        let keys = self.bulks.iter().filter(|(_, job)| **job == id).map(|(key, _)| *key);
+        for key in keys.collect::<Vec<_>>() {
+            self.rpc.abandon_bulk(turn, key);
+        }
+        self.drop_job(turn.now, id);
     }
 
     /// Answers a request whose reply is kept.
