@@ -129,7 +129,8 @@ pub(crate) fn run(seed: u64) -> Result<String, String> {
     let end = world.now + PATIENCE;
     while !load.is_over() {
         if world.now >= end {
-            return Err(format!("operations do not end: {}", load.describe()));
+            let locks = world.server.locks(MDT);
+            return Err(format!("operations do not end: {}; locks {locks:?}", load.describe()));
         }
         step(&mut world, &mut load)?;
     }
