@@ -363,7 +363,7 @@ impl Target {
     }
 
     /// Does what a job is for.
-    fn execute(&mut self, now: Time, job: &mut Job) -> Step {
+    pub(crate) fn execute(&mut self, now: Time, job: &mut Job) -> Step {
         if let Work::Destroy(oi) = job.work {
             return match self.destroy_object(now, job, oi) {
                 Step::Over => Step::ReplyAfterCommit(answer::failure(job.opcode(), 0)),
