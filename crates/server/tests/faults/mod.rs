@@ -60,7 +60,12 @@ impl Plan {
                 latency: Nanos::from_millis(rng.below(2_000)),
             },
         };
-        let tunables = TargetTunables { commit, ..TargetTunables::default() };
+        let mut tunables = TargetTunables { commit, ..TargetTunables::default() };
+        if !evictions {
+            // Who appends has the lock of one target while another one is down, and must not be
+            // evicted for that.
+            tunables.lock_callback_timeout = seconds(1000);
+        }
         let mut faults = Vec::new();
         for _ in 0..rng.between(1, 6) {
             let at = Nanos::from_millis(rng.below(200_000));
