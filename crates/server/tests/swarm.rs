@@ -5,7 +5,7 @@ mod faults;
 mod world;
 
 /// Seeds that once failed.
-const FAILED: [u64; 9] = [78, 103, 106, 113, 161, 199, 222, 241, 335];
+const FAILED: [u64; 10] = [78, 103, 106, 113, 161, 199, 222, 241, 335, 865];
 
 /// A bounded number of seeds.
 #[test]

@@ -88,7 +88,7 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("lnet", &["lnet-testing"]),
     ("ptlrpc", &["lnet-testing"]),
     ("client", &["capture", "lnet-testing"]),
-    ("server", &["client", "lnet-testing"]),
+    ("server", &["capture", "client", "lnet-testing"]),
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
     ("sys", &["testing"]),

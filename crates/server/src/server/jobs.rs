@@ -98,6 +98,9 @@ impl Server {
         let xid = job.received.xid;
         let Some(target) = self.running(index) else { return false };
         let Some(saved) = target.disk.clients.reply(uuid, xid).cloned() else { return false };
+        if saved.of_locks && saved.life != target.disk.lives {
+            return false;
+        }
         let again = BodyFlags::RESENT | BodyFlags::REPLAY;
         if !job.body().flags.intersects(again) {
             let message = answer::failure(job.opcode(), errno::ENOTCONN);
@@ -339,20 +342,28 @@ impl Target {
     /// Keeps the reply to a change, in the same transaction: it is on the disk with the change, or
     /// both are lost.
     fn save_reply(&mut self, job: &Job, message: &[u8]) {
-        let Some(transaction) = job.transaction else { return };
+        // A lock that was granted by a callback may be given back before its enqueue, whose reply
+        // is lost, comes again: it would be granted once more, and nobody would know it.
+        let of_locks = job.transaction.is_none() && job.opcode() == Opcode::LDLM_ENQUEUE;
+        let step = match job.transaction {
+            Some(transaction) => transaction.step,
+            None if of_locks => self.disk.journal.last_step(),
+            None => return,
+        };
         let Some(export) = self.exports.get(job.export) else { return };
         let saved = SavedReply {
             tag: job.body().tag,
             message: Arc::from(message),
             life: self.disk.lives,
+            of_locks,
             opened: job.opened,
         };
         let uuid = export.uuid.clone();
-        self.disk.clients.save(transaction.step, &uuid, job.received.xid, saved);
+        self.disk.clients.save(step, &uuid, job.received.xid, saved);
     }
 
     /// Does what a job is for.
-    fn execute(&mut self, now: Time, job: &mut Job) -> Step {
+    pub(crate) fn execute(&mut self, now: Time, job: &mut Job) -> Step {
         if let Work::Destroy(oi) = job.work {
             return match self.destroy_object(now, job, oi) {
                 Step::Over => Step::ReplyAfterCommit(answer::failure(job.opcode(), 0)),
