@@ -26,6 +26,7 @@ pub(crate) const PURE: &[&str] = &[
     "metrics",
     "report",
     "plan",
+    "lab",
 ];
 
 /// Directories without source of this repository, by name at any place.
