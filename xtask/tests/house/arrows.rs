@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &["wire", "lnet", "socklnd", "selftest", "partition"]),
     ("document", &["yaml"]),
     ("report", &[]),
+    ("tune", &[]),
     ("lab", &["document"]),
     ("lab-host", &["lab", "sys"]),
     ("trace", &["wire", "lnet", "selftest", "sim", "document", "report"]),

@@ -27,6 +27,7 @@ pub(crate) const PURE: &[&str] = &[
     "report",
     "plan",
     "lab",
+    "tune",
 ];
 
 /// Directories without source of this repository, by name at any place.
