@@ -330,7 +330,7 @@ fn a_lock_that_is_given_back_while_it_is_replayed_is_given_back_again() {
     });
     world.refuse(Kind::MdsSync, errno::ENOTCONN);
     let asked = world.next(Kind::MdsConnect);
-    let granted = obd::ConnectReply { data: offers::of(Target::Mdt) };
+    let granted = obd::ConnectReply { data: offers::of(Target::Mdt, false) };
     world.answer(&asked, 0, &ReplyBuffers::MdsConnect(granted));
     let (asked, _, desc, _) = world.enqueue();
     let mdt = world.client.mdts[&0];
