@@ -16,8 +16,8 @@ use crate::time::Time;
 /// Most entries that are kept until they are taken; further entries are counted and discarded.
 pub const ENTRIES_MAX: usize = 1 << 18;
 
-/// Names a message or descriptor in the journal. A shard uses each number for one message, out or in;
-/// those of descriptors are another series.
+/// Names a message or descriptor in the journal. A shard uses each number for one message, out or
+/// in; those of descriptors are another series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JournalId(pub u64);
 

@@ -43,7 +43,8 @@ pub(crate) const WAITING_CROWDED: u32 = WAITING_MAX - 2 * INBOXES * INBOX_REQUES
 /// per service [LST-28].
 pub(crate) const FRAMEWORK_MAX: u32 = 256 * 7;
 
-/// Most CLIENT_STATS requests whose answers are collected at once; a console of ours has one under way.
+/// Most CLIENT_STATS requests whose answers are collected at once; a console of ours has one under
+/// way.
 pub(crate) const STATS_GATHERS_MAX: u32 = 64;
 
 /// Most batches of a session: `lst` users have a handful.

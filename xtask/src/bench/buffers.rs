@@ -151,7 +151,7 @@ fn parts_are_of_the_same_column() {
         plain_tcp_part: one(1.0),
     };
     let buffers = Buffers {
-        conditions: Conditions::here(&[]),
+        conditions: Conditions::without_versions(),
         rounds: 1,
         seconds: 1,
         rows: vec![row(1, 9000.0), row(64, 4500.0)],

@@ -213,7 +213,7 @@ fn the_table_has_a_row_for_each() {
         goal: Goal::AtMost(2.0),
     };
     let found = Neighbours {
-        conditions: Conditions::here(&[]),
+        conditions: Conditions::without_versions(),
         rounds: 1,
         seconds: 1,
         rows: vec![row(Some(one(10.0))), row(None)],

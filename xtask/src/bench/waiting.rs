@@ -141,7 +141,7 @@ fn the_table_has_a_row_for_each() {
         cpu_us_per_op: one(2000.0),
     };
     let waiting = Waiting {
-        conditions: Conditions::here(&[]),
+        conditions: Conditions::without_versions(),
         rounds: 1,
         seconds: 1,
         rows: vec![row(0), row(-1)],

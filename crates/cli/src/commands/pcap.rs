@@ -22,9 +22,9 @@ use crate::output::{self, print_error};
 ///
 /// Each line shows the seconds since the first frame, the number of the TCP connection, the
 /// direction (-> from the side that opened it), the kind of message, the sender and the receiver,
-/// and the fields. Requests and replies of the file system appear after a vertical bar: the operation, its xid,
-/// status, and the most important fields; a reply says how long its request took. Connections that
-/// existed before the capture began are read too.
+/// and the fields. Requests and replies of the file system appear after a vertical bar: the
+/// operation, its xid, status, and the most important fields; a reply says how long its request
+/// took. Connections that existed before the capture began are read too.
 #[derive(Args, Debug)]
 pub(crate) struct PcapArgs {
     /// The capture; "-" is standard input

@@ -37,10 +37,16 @@ peer:
 #[test]
 fn what_makes_no_sense_has_its_place() {
     for (text, says) in [
-        ("peer: [{Multi-Rail: true}]", "peers.yaml:1:8: an entry of peer needs \"primary nid\""),
+        (
+            "peer: [{Multi-Rail: true}]",
+            "peers.yaml:1:8: the required key \"primary nid\" of an entry of peer is missing",
+        ),
         ("peer: [{primary nid: 0@lo}]", "peers.yaml:1:22: primary nid cannot be \"0@lo\""),
         ("peer: [{primary nid: 1.2.3.4@tcp, lock prim: x, primry nid: 1}]", "did you mean"),
-        ("peer: [{primary nid: 1.2.3.4@tcp, peer ni: [{state: up}]}]", "needs \"nid\""),
+        (
+            "peer: [{primary nid: 1.2.3.4@tcp, peer ni: [{state: up}]}]",
+            "the required key \"nid\" of",
+        ),
         (
             "peer: [{primary nid: 1.2.3.4@tcp}, {primary nid: 1.2.3.4@tcp}]",
             "peers.yaml:1:36: peer 1.2.3.4@tcp: 1.2.3.4@tcp is given twice",

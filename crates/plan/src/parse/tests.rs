@@ -55,15 +55,15 @@ fn every_key_is_read() {
 #[test]
 fn errors_have_a_position_and_an_example() {
     let cases = [
-        ("", "a plan needs \"name\""),
-        ("name: p\n", "a plan needs \"groups\""),
+        ("", "the required key \"name\" of a plan is missing"),
+        ("name: p\n", "the required key \"groups\" of a plan is missing"),
         ("name: p\nname: q\n", "p.yaml:2:1: \"name\" is given twice"),
         ("name: p\ngroup: {}\n", "did you mean \"groups\"?"),
-        (GROUPS, "a plan needs \"steps\""),
+        (GROUPS, "the required key \"steps\" of a plan is missing"),
         ("name: p\ngroups: {size: 2}\n", "none of concurrency, size, rate"),
         ("name: p\ngroups: {a: 65}\n", "1 to 64 nodes, or NIDs"),
         ("name: p\ngroups: {a: []}\n", "a group without nodes"),
-        (&with_test("{from: a, to: b}"), "a test needs \"do\""),
+        (&with_test("{from: a, to: b}"), "the required key \"do\" of a test is missing"),
         (&with_test("{do: reed, from: a, to: b}"), "\"do: read\""),
         (&with_test("{do: read, from: x, to: b}"), "not a group of this plan; allowed: a, b"),
         (&with_test("{do: read, from: a, to: b, size: 12 B}"), "a multiple of 8 bytes"),
@@ -165,7 +165,7 @@ fn errors_in_how_nodes_are_started_have_a_position_and_an_example() {
         (" sh -c 'x {host}'", "no shell reads the command"),
         (" run {host} {user}", "only {host} can be in braces"),
         ("\n  method: shh", "method cannot be \"shh\""),
-        ("\n  method: command", "start needs \"command\""),
+        ("\n  method: command", "the required key \"command\" of start is missing"),
         ("\n  method: ssh\n  command: run {host}", "\"command\" with method ssh"),
         ("\n  command: run {host}\n  user: al", "\"user\" beside a command"),
         ("\n  command: ssh", "a command with {host}"),
@@ -184,7 +184,10 @@ fn errors_in_how_nodes_are_started_have_a_position_and_an_example() {
     }
     let groups = "name: p\ngroups: {a: {host: c1}, b: {hosts: }}\n";
     let why = wrong(groups);
-    assert!(why.contains("did you mean \"hosts\"?") && why.contains("needs \"hosts\""), "{why}");
+    assert!(
+        why.contains("did you mean \"hosts\"?") && why.contains("the required key \"hosts\" of"),
+        "{why}"
+    );
 }
 
 #[test]

@@ -230,11 +230,12 @@ fn each_error_in_a_file_has_its_own_message() {
     for (what, file) in bad_files() {
         let said = read(&file).expect_err(what);
         for line in said.lines() {
-            // Each message says what is allowed; for a key given twice, which one to remove.
+            // Each message says what is allowed; for a key given twice, which one to remove, and
+            // for one that is missing, an example.
             if line.contains(" is given twice; the first one is at ") {
                 continue;
             }
-            let right = line.contains("allowed");
+            let right = line.contains("allowed") || line.contains(" is missing; for example ");
             let hint = line.contains("for example") || line.contains("did you mean");
             assert!(right && hint, "{what}: {line}");
         }

@@ -55,8 +55,8 @@ pub(crate) struct MvArgs {
 /// Add a name for a file, or make a symbolic link.
 #[derive(Args, Debug)]
 pub(crate) struct LnArgs {
-    /// The existing file; with --symbolic, the path to store in the link, which is resolved from the
-    /// link's directory
+    /// The existing file; with --symbolic, the path to store in the link, which is resolved from
+    /// the link's directory
     target: String,
 
     /// The new name, or a directory

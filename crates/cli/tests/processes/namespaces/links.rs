@@ -83,8 +83,8 @@ fn a_link_that_is_down_for_a_moment_causes_delay_only() {
 }
 
 /// Longer than a connection may make no progress: both sides close it, and its operations fail.
-/// Peers are dialled every second, so that the client reaches the node again before it ends, and its
-/// session does not stay there.
+/// Peers are dialled every second, so that the client reaches the node again before it ends, and
+/// its session does not stay there.
 #[test]
 fn a_link_that_is_down_for_longer_causes_errors() {
     let settings = ["--set", "sock_timeout=1", "--set", "max_reconnectms=1000"];
