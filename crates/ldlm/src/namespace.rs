@@ -54,6 +54,9 @@ pub enum Progress {
     Unchanged,
     /// There is no lock.
     None,
+    /// The client had it by a callback, and has given it up since. If the server has restarted in
+    /// between, it has granted the lock anew: it has to be cancelled by the handle of the reply.
+    Forgotten,
 }
 
 /// What a completion callback means for the lock.
@@ -105,7 +108,12 @@ impl Namespace {
 
     /// An enqueue is answered with a status that is not negative.
     pub fn answered(&mut self, handle: Handle, reply: &LdlmReply) -> Progress {
-        let Some(lock) = self.locks.get_mut(&handle) else { return Progress::Unchanged };
+        let Some(lock) = self.locks.get_mut(&handle) else {
+            return match reply.handle {
+                Handle::NONE => Progress::Unchanged,
+                _ => Progress::Forgotten,
+            };
+        };
         if lock.remote == Handle::NONE {
             lock.remote = reply.handle;
         }

@@ -108,6 +108,18 @@ fn a_lock_can_be_wanted_by_others_when_it_is_granted() {
     }
 }
 
+/// The enqueue was sent again after a restart of the server, which granted it once more.
+#[test]
+fn a_late_answer_for_a_lock_that_was_given_up_is_noticed() {
+    let mut namespace = enqueued();
+    namespace.completed(&callback(&BOTH, LockMode::PW, LockFlags::empty()));
+    namespace.cancel(OURS);
+    namespace.remove(OURS);
+    let late = reply(LockMode::PW, LockFlags::empty());
+    assert_eq!(namespace.answered(OURS, &late), Progress::Forgotten);
+    assert_eq!(namespace.answered(OURS, &LdlmReply::default()), Progress::Unchanged);
+}
+
 #[test]
 fn an_answer_without_a_lock_leaves_none() {
     for handle in [Handle::NONE, SERVERS] {

@@ -129,11 +129,7 @@ impl Client {
     /// Cancels a lock, if the server has one. It is forgotten when the server has answered.
     pub(super) fn cancel_lock(&mut self, turn: &mut Turn<'_>, import: ImportKey, handle: Handle) {
         let Some(remote) = self.locks.at(import).cancel(handle) else { return };
-        let handles = [remote];
-        let lock =
-            LdlmRequest { count: 1, handles: handles.as_slice().into(), ..LdlmRequest::default() };
-        let request = Request::LdlmCancel(dlm::Lock { lock });
-        self.call(turn, import, request, move |client, turn, _| {
+        self.cancel_remote(turn, import, remote, move |client, turn| {
             // A server that restarted meanwhile got the lock again, and has another handle for it.
             let now = client.locks.at(import).get(handle).map(|lock| lock.remote);
             match now.is_some_and(|now| now != remote) && !client.unmounted {
@@ -143,6 +139,21 @@ impl Client {
                 }
             }
         });
+    }
+
+    /// Cancels a lock by the server's handle.
+    fn cancel_remote(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        remote: Handle,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static,
+    ) {
+        let handles = [remote];
+        let lock =
+            LdlmRequest { count: 1, handles: handles.as_slice().into(), ..LdlmRequest::default() };
+        let request = Request::LdlmCancel(dlm::Lock { lock });
+        self.call(turn, import, request, move |client, turn, _| then(client, turn));
     }
 
     /// Asks for a lock. `done` is called when it is granted, however long that takes.
@@ -173,6 +184,9 @@ impl Client {
             match answer.and_then(|answer| enqueued(&answer)) {
                 Ok((reply, lvb)) => {
                     let progress = client.locks.at(import).answered(handle, &reply);
+                    if progress == Progress::Forgotten {
+                        return client.cancel_remote(turn, import, reply.handle, |_, _| {});
+                    }
                     client.lock_moved(turn, import, handle, progress, lvb);
                 }
                 Err(error) => {
@@ -199,7 +213,7 @@ impl Client {
                 let error = malformed("the answer to an enqueue has no lock");
                 self.wake(turn, handle, Err(error));
             }
-            Progress::Unchanged => {}
+            Progress::Unchanged | Progress::Forgotten => {}
         }
     }
 
