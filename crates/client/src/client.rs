@@ -1,5 +1,6 @@
 //! The client as a service of a partition: imports, calls, callbacks.
 
+mod allocate;
 mod append;
 mod attributes;
 mod caller;
@@ -8,9 +9,11 @@ mod data;
 mod flocks;
 mod locks;
 mod metadata;
+mod mirrors;
 mod mount;
 mod objects;
 mod open;
+mod seek;
 mod sizes;
 mod striped;
 mod targets;
@@ -45,6 +48,7 @@ use crate::error::{ClientError, Outcome};
 use crate::fids::Fids;
 use crate::offers;
 
+pub use allocate::Allocate;
 pub use append::Appended;
 pub use attributes::{Changes, SetTime};
 pub use caller::Caller;
@@ -56,6 +60,7 @@ use locks::Locks;
 pub use metadata::READDIR_LEN;
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
+pub use seek::Seek;
 use striped::Dirs;
 pub use targets::TargetKey;
 use targets::Watch;

@@ -23,9 +23,10 @@ mod reply;
 
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{
-    Appended, Caller, Changes, Client, ClientArgs, Done, FlockArgs, FlockKey, FlockMode,
-    LockCounts, OpenArgs, OpenFile, READDIR_LEN, SetTime, TargetKey, Written,
+    Allocate, Appended, Caller, Changes, Client, ClientArgs, Done, FlockArgs, FlockKey, FlockMode,
+    LockCounts, OpenArgs, OpenFile, READDIR_LEN, Seek, SetTime, TargetKey,
+    Written,
 };
 pub use config::{FsConfig, TargetConfig};
 pub use error::{ClientError, Outcome};
-pub use layout::{FileComponent, FileLayout, ObjectPlace, Piece, Place};
+pub use layout::{FileComponent, FileLayout, Mirrors, ObjectPlace, Piece, Place};

@@ -68,7 +68,7 @@ pub(crate) fn of(kind: Target) -> ConnectData {
                 | F::EINPROGRESS
                 | F::LVB_TYPE
                 | F::SHORTIO,
-            flags2: G::REP_MBITS,
+            flags2: G::REP_MBITS | G::LSEEK,
             brw_size: OST_BRW,
             cksum_types: CHECKSUMS,
             ..data

@@ -44,6 +44,7 @@ mod requester;
 mod server;
 mod session;
 mod shared;
+mod space;
 mod status;
 mod unmount;
 

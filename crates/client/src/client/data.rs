@@ -43,6 +43,7 @@ pub(super) enum Work {
     Read { offset: u64, data: Vec<u8>, present: u64, done: Done<ReadData> },
     Change { done: Done<()> },
     Size { found: DataAttr, done: Done<DataAttr> },
+    Seek { found: Option<u64>, done: Done<Option<u64>> },
     Pages { parts: Vec<(usize, DirPage)>, done: Done<Vec<(usize, DirPage)>> },
     Attrs { found: Vec<Attr>, done: Done<Vec<Attr>> },
 }
@@ -225,6 +226,9 @@ impl Client {
         data: (u64, &[u8]),
         done: Done<()>,
     ) {
+        if layout.mirrors.is_some() {
+            return self.write_mirrored(turn, caller, (fid, owner), layout, data, done);
+        }
         self.write_objects(turn, caller, (fid, owner), layout, data, &[], done);
     }
 
@@ -242,8 +246,8 @@ impl Client {
         done: Done<()>,
     ) {
         let len = bytes.len() as u64;
-        if layout.mirrored {
-            let error = ClientError::Layout("it has mirrors, which this client reads only".into());
+        if !layout.may_change((offset, offset.saturating_add(len))) {
+            let error = ClientError::Layout("other mirrors would not be stale".to_owned());
             return done(self, turn, Err(error));
         }
         let runs = match self.runs(fid, layout, offset, len) {
@@ -265,6 +269,7 @@ impl Client {
             body.valid.set(MdValid::PROJID, owner.projid != 0);
             body.valid |= MdValid::MTIME | MdValid::CTIME;
             (body.mtime, body.ctime) = (now, now);
+            body.set_version(layout);
             let sum = target.kind.map(|kind| {
                 let mut sum = Checksum::new(kind);
                 sum.range(run.object_offset, &[&data]);
@@ -361,6 +366,7 @@ impl Client {
             }
             Work::Change { done } => done(self, turn, failed),
             Work::Size { found, done } => done(self, turn, failed.map(|()| found)),
+            Work::Seek { found, done } => done(self, turn, failed.map(|()| found)),
             Work::Pages { parts, done } => done(self, turn, failed.map(|()| parts)),
             Work::Attrs { found, done } => done(self, turn, failed.map(|()| found)),
         }
@@ -500,6 +506,21 @@ fn io_object(oi: Fid, run: &Run) -> IoObj {
     let descriptors = 1 + run.len.saturating_sub(first).div_ceil(1 << 20);
     let step = descriptors.next_power_of_two() as u32;
     IoObj { oi, max_brw: (step - 1) << 16, bufcnt: 1 }
+}
+
+/// Names the layout by which an object is changed.
+pub(super) trait Versioned {
+    /// If the file has mirrors, an object of a later layout refuses the request [LAYOUT-12].
+    fn set_version(&mut self, layout: &FileLayout);
+}
+
+impl Versioned for Obdo {
+    fn set_version(&mut self, layout: &FileLayout) {
+        if let Some(version) = layout.version() {
+            self.valid |= MdValid::LAYOUT_VERSION;
+            self.layout_version = version;
+        }
+    }
 }
 
 /// Copies what a run brought to the places of its pieces in the data of the operation.

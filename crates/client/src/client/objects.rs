@@ -8,7 +8,8 @@ use lustrine_fswire::rpc::{Request, mds, ost};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::Keep;
 
-use super::data::{IoKey, Work};
+use super::data::{IoKey, Versioned as _, Work};
+use super::mirrors::FileChange;
 use super::{CallArgs, Caller, Client, Done};
 use crate::error::{ClientError, Outcome};
 use crate::layout::FileLayout;
@@ -58,6 +59,19 @@ impl Client {
         (size, mtime): (u64, i64),
         done: Done<()>,
     ) {
+        if layout.mirrors.is_some() {
+            let range = (size.saturating_sub(1), u64::MAX);
+            let change = FileChange { caller, fid, op: LayoutOp::TRUNC, range };
+            return self.change_mirrored(
+                turn,
+                change,
+                &layout,
+                done,
+                move |client, turn, layout, done| {
+                    client.punch(turn, caller, (fid, layout), (size, mtime), done);
+                },
+            );
+        }
         if layout.components.is_empty() || layout.reaches(size) {
             return self.punch(turn, caller, (fid, &layout), (size, mtime), done);
         }
@@ -85,7 +99,7 @@ impl Client {
     ) {
         let sizes = layout.object_sizes(size).into_iter();
         let requests = sizes.map(|(component, stripe, size)| {
-            let body = Obdo {
+            let mut body = Obdo {
                 valid: OBJECT
                     | MdValid::SIZE
                     | MdValid::BLOCKS
@@ -100,6 +114,7 @@ impl Client {
                 flags: ObdoFlags::SRVLOCK,
                 ..Obdo::default()
             };
+            body.set_version(layout);
             ((component, stripe), body)
         });
         self.at_objects(turn, caller, (fid, layout), requests.collect(), Request::OstPunch, done);
@@ -147,7 +162,7 @@ impl Client {
     }
 
     /// Makes a request for each object of a list, all at once.
-    fn at_objects(
+    pub(super) fn at_objects(
         &mut self,
         turn: &mut Turn<'_>,
         caller: Caller,
@@ -211,4 +226,4 @@ fn part_of(io: IoKey) -> Done<()> {
 }
 
 /// Says that an obdo names an object.
-const OBJECT: MdValid = MdValid::ID.union(MdValid::GROUP);
+pub(super) const OBJECT: MdValid = MdValid::ID.union(MdValid::GROUP);

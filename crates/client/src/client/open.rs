@@ -181,7 +181,7 @@ impl Client {
             match opened.and_then(|(_, file)| file) {
                 Ok(Opened::Here(file, Ok(layout))) => {
                     client.dirs.seen(&file.attr);
-                    done(client, turn, Ok(OpenFile { layout, ..file }));
+                    done(client, turn, Ok(OpenFile { layout, ..*file }));
                 }
                 // It exists, and is on another metadata target [MDT-26].
                 Ok(Opened::Elsewhere(fid)) => {
@@ -194,7 +194,7 @@ impl Client {
                     let then = move |client: &mut Client, turn: &mut Turn<'_>, _| {
                         done(client, turn, Err(error));
                     };
-                    client.close(turn, caller, file, None, Box::new(then));
+                    client.close(turn, caller, *file, None, Box::new(then));
                 }
                 Err(error) => done(client, turn, Err(error)),
             }
@@ -369,7 +369,7 @@ fn opened(answer: &Answer, creates: bool) -> Outcome<(LdlmReply, Outcome<Opened>
 /// What became of an open.
 enum Opened {
     /// An open file without its layout, and the layout.
-    Here(OpenFile, Outcome<FileLayout>),
+    Here(Box<OpenFile>, Outcome<FileLayout>),
     /// The file is on another metadata target.
     Elsewhere(Fid),
 }
@@ -404,5 +404,5 @@ fn open_file(reply: &dlm::OpenReply<'_>, call: u64) -> Outcome<Opened> {
         call,
         created: done.contains(Disposition::OPEN_CREATE),
     };
-    Ok(Opened::Here(file, layout))
+    Ok(Opened::Here(Box::new(file), layout))
 }
