@@ -24,7 +24,7 @@ mod reply;
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{
     Allocate, Appended, Caller, Changes, Client, ClientArgs, Done, FlockArgs, FlockKey, FlockMode,
-    LockCounts, OpenArgs, OpenFile, READDIR_LEN, Seek, SetTime, TargetKey,
+    LimitError, LockCounts, OpenArgs, OpenFile, READDIR_LEN, RpcLimits, Seek, SetTime, TargetKey,
     Written,
 };
 pub use config::{FsConfig, TargetConfig};

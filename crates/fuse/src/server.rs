@@ -23,6 +23,7 @@ use crate::convert::seconds;
 use crate::options::Locks;
 use crate::reply::Asked;
 use crate::requester::Requester;
+use crate::settings;
 use crate::shared::Shared;
 use crate::status;
 
@@ -517,6 +518,9 @@ impl Filesystem for Server {
         _: u32,
         reply: ReplyEmpty,
     ) {
+        if number == INodeNo::ROOT && name == settings::NAME {
+            return self.change_setting(request, value, reply);
+        }
         self.set_xattr(request, number, (name, value), flags, reply);
     }
 
