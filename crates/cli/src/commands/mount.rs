@@ -230,16 +230,15 @@ fn mount(node: &Node, args: &MountArgs, plan: &Plan) -> Result<Mount, Failure> {
     let FsUrl { path, .. } = &plan.url;
     let path = path.trim_end_matches('/');
     let limits = plan.options.limits;
-    let mut imports = MountOptions::default().imports;
-    imports.max_rpcs_in_flight = limits.max_rpcs_in_flight.unwrap_or(imports.max_rpcs_in_flight);
-    imports.max_mod_rpcs_in_flight =
-        limits.max_mod_rpcs_in_flight.unwrap_or(imports.max_mod_rpcs_in_flight);
-    let how = MountOptions {
-        imports,
+    let mut how = MountOptions {
         timeout: Duration::from_secs_f64(args.timeout),
         subdirectory: if path.is_empty() { String::new() } else { format!("/{path}") },
         ..MountOptions::default()
     };
+    let imports = &mut how.imports;
+    imports.max_rpcs_in_flight = limits.max_rpcs_in_flight.unwrap_or(imports.max_rpcs_in_flight);
+    imports.max_mod_rpcs_in_flight =
+        limits.max_mod_rpcs_in_flight.unwrap_or(imports.max_mod_rpcs_in_flight);
     let failed = |error: &dyn std::fmt::Display| {
         Failure::Failed(format!("cannot mount {}: {error}", args.source))
     };
