@@ -61,13 +61,17 @@ impl Client {
     ) {
         if layout.mirrors.is_some() {
             let range = (size.saturating_sub(1), u64::MAX);
-            let change = FileChange { caller, fid, op: LayoutOp::TRUNC, range };
+            let change = FileChange { caller, fid, op: LayoutOp::WRITE, range };
             return self.change_mirrored(
                 turn,
                 change,
                 &layout,
                 done,
                 move |client, turn, layout, done| {
+                    if !layout.may_change(range) {
+                        let text = "other mirrors would not be stale".to_owned();
+                        return done(client, turn, Err(ClientError::Layout(text)));
+                    }
                     client.punch(turn, caller, (fid, layout), (size, mtime), done);
                 },
             );

@@ -130,7 +130,7 @@ fn a_truncation_makes_the_other_mirrors_stale_first() {
     let reply = mds::ReintSetattrReply { body, ea: Ea::NONE, acl: AclBytes(&[]) };
     world.answer(&asked, 0, &ReplyBuffers::ReintSetattr(reply));
     world.give_attributes(file_body(0o100_644), &ea);
-    world.prepare(LayoutOp::TRUNC, (99, u64::MAX), &mirrors(WRITE_PENDING, 3, [0, STALE]));
+    world.prepare(LayoutOp::WRITE, (99, u64::MAX), &mirrors(WRITE_PENDING, 3, [0, STALE]));
     let punched = world.next(Kind::OstPunch).object();
     assert_eq!((punched.oi, punched.size, punched.layout_version), (object(0), 100, 3));
     assert!(world.asked.is_empty());
