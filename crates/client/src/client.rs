@@ -1,5 +1,6 @@
 //! The client as a service of a partition: imports, calls, callbacks.
 
+mod allocate;
 mod append;
 mod attributes;
 mod cache;
@@ -7,11 +8,14 @@ mod caller;
 mod changes;
 mod data;
 mod flocks;
+mod limits;
 mod locks;
 mod metadata;
+mod mirrors;
 mod mount;
 mod objects;
 mod open;
+mod seek;
 mod sizes;
 mod striped;
 mod targets;
@@ -46,6 +50,7 @@ use crate::error::{ClientError, Outcome};
 use crate::fids::Fids;
 use crate::offers;
 
+pub use allocate::Allocate;
 pub use append::Appended;
 pub use attributes::{Changes, SetTime};
 use cache::Cache;
@@ -54,11 +59,13 @@ pub use caller::Caller;
 use data::{Io, IoKey};
 use flocks::AskedFlock;
 pub use flocks::{FlockArgs, FlockKey, FlockMode};
+pub use limits::{LimitError, RpcLimits};
 pub use locks::LockCounts;
 use locks::Locks;
 pub use metadata::READDIR_LEN;
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
+pub use seek::Seek;
 use striped::Dirs;
 pub use targets::TargetKey;
 use targets::Watch;

@@ -1,7 +1,9 @@
 //! The layout of a file, as reads and writes use it.
 
 use lustrine_fswire::fid::Fid;
-use lustrine_fswire::layout::{Ea, EntryFlags, Layout, Pattern, PlainLayout, Striping};
+use lustrine_fswire::layout::{
+    CompositeFlags, Ea, EntryFlags, Layout, Pattern, PlainLayout, Striping,
+};
 
 use crate::error::ClientError;
 
@@ -12,9 +14,17 @@ pub struct FileLayout {
     pub components: Vec<FileComponent>,
     /// The generation, which changes with every change of the layout.
     pub generation: u32,
-    /// Whether there are more mirrors than the one that is read. A write to one of them would
-    /// leave the others with old data that nothing marks as old.
-    pub mirrored: bool,
+    /// The other mirrors; none if there is only the one that is read.
+    pub mirrors: Option<Mirrors>,
+}
+
+/// The mirrors of a file beside the one that is read and written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mirrors {
+    /// Whether the metadata server has prepared the file to be written to.
+    writable: bool,
+    /// Ranges that have current data there: the first byte, and that behind the last one.
+    current: Vec<(u64, u64)>,
 }
 
 /// A range of a file, and the objects that hold it.
@@ -80,7 +90,7 @@ impl FileLayout {
         };
         layout.validate().map_err(|fault| bad(&fault))?;
         let generation = layout.generation().unwrap_or_default();
-        let mut mirrored = false;
+        let mut mirrors = None;
         let components = match layout {
             Layout::Plain(plain) => {
                 let place = place_of(&plain, true)?;
@@ -106,7 +116,11 @@ impl FileLayout {
                 for component in composite.components() {
                     let entry = component.entry;
                     if entry.mirror() != mirror {
-                        mirrored = true;
+                        let others = mirrors.get_or_insert_with(Mirrors::default);
+                        others.writable = composite.header.flags == CompositeFlags::WRITE_PENDING;
+                        if !entry.flags.contains(EntryFlags::STALE) {
+                            others.current.push((entry.start, entry.end));
+                        }
                         continue;
                     }
                     let before = components.last().map_or(0, |last: &FileComponent| last.end);
@@ -126,7 +140,7 @@ impl FileLayout {
             }
             _ => return Err(bad(&"it is that of a directory")),
         };
-        Ok(FileLayout { components, generation, mirrored })
+        Ok(FileLayout { components, generation, mirrors })
     }
 
     /// Cuts a range of the file into pieces, each within one stripe of one object. Bytes outside
@@ -164,7 +178,32 @@ impl FileLayout {
 
     /// Whether every byte of a range has a place, so that it can be written.
     pub fn covers(&self, offset: u64, len: u64) -> bool {
-        self.pieces(offset, len).iter().map(|piece| piece.len).sum::<u64>() == len
+        let end = offset.saturating_add(len);
+        let held = self.components.iter().filter(|component| component.place != Place::None);
+        // Components do not overlap.
+        let within = held
+            .map(|component| component.end.min(end).saturating_sub(component.start.max(offset)));
+        within.sum::<u64>() == end - offset
+    }
+
+    /// Whether a range can be changed now. Otherwise the metadata server has to prepare that: it
+    /// makes objects, or makes other mirrors stale [LAYOUT-12].
+    pub fn may_write(&self, offset: u64, len: u64) -> bool {
+        self.covers(offset, len) && self.may_change((offset, offset.saturating_add(len)))
+    }
+
+    /// Whether no other mirror has data of a range that a change of it would make old.
+    pub(crate) fn may_change(&self, (start, end): (u64, u64)) -> bool {
+        self.mirrors.as_ref().is_none_or(|others| {
+            let changes = |&(from, to): &(u64, u64)| from < end && start < to;
+            others.writable && !others.current.iter().any(changes)
+        })
+    }
+
+    /// The generation that a change names, so that an object of a later layout refuses it; none
+    /// for a file without mirrors.
+    pub(crate) fn version(&self) -> Option<u32> {
+        self.mirrors.as_ref().map(|_| self.generation)
     }
 
     /// The object of a stripe; none if the data are on the metadata server or nowhere.
@@ -219,6 +258,36 @@ impl FileLayout {
         sizes
     }
 
+    /// The parts of objects that hold a range of the file: component and stripe, the first byte in
+    /// the object, and that behind the last one.
+    pub(crate) fn object_ranges(&self, start: u64, end: u64) -> Vec<((usize, u16), u64, u64)> {
+        let mut ranges = Vec::new();
+        for (index, component) in self.components.iter().enumerate() {
+            let (from, to) = (start.max(component.start), end.min(component.end));
+            let Place::Objects { striping, objects } = &component.place else { continue };
+            if from >= to {
+                continue;
+            }
+            for (stripe, _) in (0u16..).zip(objects) {
+                let from = striping.object_offset_from(stripe, from);
+                let to = striping.object_offset_from(stripe, to);
+                if from < to {
+                    ranges.push(((index, stripe), from, to));
+                }
+            }
+        }
+        ranges
+    }
+
+    /// The byte of the file that a byte of one of its objects is; none if it is behind the end of
+    /// the component.
+    pub(crate) fn file_offset(&self, component: usize, stripe: u16, at: u64) -> Option<u64> {
+        let component = self.components.get(component)?;
+        let Place::Objects { striping, .. } = &component.place else { return None };
+        let offset = striping.file_size(stripe, at.checked_add(1)?)? - 1;
+        (offset < component.end).then_some(offset)
+    }
+
     /// Whether there is a place for the last byte of a file of this size.
     pub fn reaches(&self, size: u64) -> bool {
         size == 0 || self.covers(size - 1, 1)
@@ -265,7 +334,7 @@ mod tests {
     }
 
     fn layout(components: Vec<FileComponent>) -> FileLayout {
-        FileLayout { components, generation: 1, mirrored: false }
+        FileLayout { components, generation: 1, mirrors: None }
     }
 
     #[test]
@@ -285,6 +354,10 @@ mod tests {
         assert!(file.covers(0, 1000));
         assert!(!file.covers(999, 2));
         assert!(FileLayout::default().pieces(0, 10).is_empty());
+        // As large as a file can be, without a look at each piece.
+        let large = layout(vec![striped(0, u64::MAX, 64, 3)]);
+        assert!(large.covers(0, i64::MAX as u64) && large.covers(5, u64::MAX - 5));
+        assert_eq!(large.object_ranges(0, 1 << 62).len(), 3);
     }
 
     #[test]
@@ -315,6 +388,40 @@ mod tests {
             let ends = sizes.map(|(component, stripe, end)| file.file_size(component, stripe, end));
             assert_eq!(ends.max(), Some(size));
         }
+    }
+
+    /// [LAYOUT-6].
+    #[test]
+    fn ranges_of_objects_are_those_of_their_bytes() {
+        let file = layout(vec![
+            striped(0, 128, 64, 1),
+            striped(128, 1000, 64, 2),
+            FileComponent { start: 1000, end: u64::MAX, place: Place::None },
+        ]);
+        for (start, end) in [(0, 1000), (0, 1), (100, 300), (191, 193), (990, 2000)] {
+            let ranges = file.object_ranges(start, end);
+            let mut held: Vec<u64> = Vec::new();
+            for ((component, stripe), from, to) in ranges {
+                held.extend((from..to).filter_map(|at| file.file_offset(component, stripe, at)));
+            }
+            held.sort_unstable();
+            // Objects of the second component count from the start of the file.
+            held.retain(|offset| *offset >= start);
+            assert_eq!(held, (start..end.min(1000)).collect::<Vec<_>>());
+        }
+    }
+
+    /// [LAYOUT-12].
+    #[test]
+    fn a_range_is_changed_if_no_other_mirror_has_it() {
+        let mut file = layout(vec![striped(0, u64::MAX, 64, 1)]);
+        assert!(file.may_write(0, 10) && file.version().is_none());
+        file.mirrors = Some(Mirrors { writable: false, current: vec![] });
+        assert!(!file.may_write(0, 10));
+        file.mirrors = Some(Mirrors { writable: true, current: vec![(100, 200)] });
+        assert!(file.may_write(0, 100) && file.may_write(200, 5));
+        assert!(!file.may_write(99, 2) && !file.may_write(150, 1));
+        assert_eq!(file.version(), Some(1));
     }
 
     #[test]

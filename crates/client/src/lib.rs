@@ -25,9 +25,10 @@ mod reply;
 
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{
-    Appended, CacheCounts, CacheTunables, Caller, Changes, Client, ClientArgs, Done, FlockArgs,
-    FlockKey, FlockMode, LockCounts, OpenArgs, OpenFile, READDIR_LEN, SetTime, TargetKey, Written,
+    Allocate, Appended, CacheCounts, CacheTunables, Caller, Changes, Client, ClientArgs, Done,
+    FlockArgs, FlockKey, FlockMode, LimitError, LockCounts, OpenArgs, OpenFile, READDIR_LEN,
+    RpcLimits, Seek, SetTime, TargetKey, Written,
 };
 pub use config::{FsConfig, TargetConfig};
 pub use error::{ClientError, Outcome};
-pub use layout::{FileComponent, FileLayout, ObjectPlace, Piece, Place};
+pub use layout::{FileComponent, FileLayout, Mirrors, ObjectPlace, Piece, Place};

@@ -72,7 +72,7 @@ pub(crate) fn of(kind: Target, caches: bool) -> ConnectData {
                 | F::EINPROGRESS
                 | F::LVB_TYPE
                 | F::SHORTIO,
-            flags2: G::REP_MBITS,
+            flags2: G::REP_MBITS | G::LSEEK,
             brw_size: OST_BRW,
             grant: if caches { 2 * OST_BRW } else { 0 },
             grant_blkbits: if caches { 12 } else { 0 },

@@ -18,8 +18,8 @@ pub(crate) fn parse(reply: &Reply, kind: Kind) -> Outcome<ReplyBuffers<'_>> {
     Ok(ReplyBuffers::parse(kind, &message)?)
 }
 
-/// The file that a refused change of a name is about, if it is on another metadata target, which has
-/// to be asked [MDT-26].
+/// The file that a refused change of a name is about, if it is on another metadata target, which
+/// has to be asked [MDT-26].
 pub(crate) fn elsewhere(reply: &Reply) -> Option<Fid> {
     if !matches!(reply.status.checked_neg()?, errno::EREMOTE | errno::EXDEV) {
         return None;

@@ -194,7 +194,7 @@ impl File<'_> {
                     break;
                 }
                 let (offset, len) = (self.size, data.len() as u64);
-                if !self.open.layout.covers(offset, len) {
+                if !self.open.layout.may_write(offset, len) {
                     let (caller, fid) = (self.files.caller, self.open.attr.fid);
                     let range = (offset, offset.saturating_add(len));
                     self.open.layout = self.files.ask(move |client, turn, done| {

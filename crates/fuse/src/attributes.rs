@@ -10,6 +10,7 @@ use lustrine_fswire::mdt::{AclEntry, XattrFlags};
 
 use crate::reply::Asked;
 use crate::server::Server;
+use crate::settings;
 use crate::status::MountStatus;
 
 /// The start of the names that users may choose.
@@ -49,6 +50,20 @@ impl Server {
                 room if value.len() > room as usize => reply.error(Errno::ERANGE),
                 _ => reply.data(&value),
             }
+        });
+    }
+
+    /// Changes a setting, for root and the user who mounted.
+    pub(crate) fn change_setting(&self, request: &Request, value: &[u8], reply: ReplyEmpty) {
+        let uid = request.uid();
+        if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+            return reply.error(Errno::EPERM);
+        }
+        let setting = core::str::from_utf8(value).ok().and_then(|text| settings::parsed(text).ok());
+        let Some(limits) = setting else { return reply.error(Errno::EINVAL) };
+        self.shared.post(move |client, turn| {
+            client.set_limits(turn, limits);
+            reply.ok();
         });
     }
 

@@ -268,7 +268,7 @@ impl Write {
     fn place(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let (offset, len) = (self.offset, self.data.len() as u64);
         let layout = self.file.state().layout.clone();
-        if layout.covers(offset, len) {
+        if layout.may_write(offset, len) {
             return self.send(client, turn, &layout);
         }
         let (caller, fid) = (self.file.caller, self.file.fid);

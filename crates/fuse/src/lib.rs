@@ -43,7 +43,9 @@ mod reply;
 mod requester;
 mod server;
 mod session;
+mod settings;
 mod shared;
+mod space;
 mod status;
 mod unmount;
 
@@ -51,5 +53,6 @@ pub use atime::AtimeRule;
 pub use error::MountError;
 pub use options::{Locks, OptionError, Options};
 pub use session::{Mount, mount_point};
+pub use settings::set;
 pub use status::{MountStatus, status};
 pub use unmount::{mount_points, unmount};

@@ -1,5 +1,7 @@
 //! Mount options, as `mount -o` and `/etc/fstab` have them.
 
+use lustrine_client::{LimitError, RpcLimits};
+
 use crate::atime::AtimeRule;
 
 /// How a file system is mounted.
@@ -27,6 +29,8 @@ pub struct Options {
     pub dev: bool,
     /// Whether programs can be executed.
     pub exec: bool,
+    /// How many requests a target may have at once.
+    pub limits: RpcLimits,
 }
 
 /// What locks of flock(2) and fcntl(2) do.
@@ -55,6 +59,7 @@ impl Default for Options {
             suid: true,
             dev: true,
             exec: true,
+            limits: RpcLimits::default(),
         }
     }
 }
@@ -73,6 +78,9 @@ pub enum OptionError {
         /// Why, and what to do.
         why: &'static str,
     },
+    /// Its value cannot be used.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
 }
 
 /// Options that have no effect here: they are for mount(8) and its kind, or say what is so anyway.
@@ -133,6 +141,11 @@ impl Options {
     }
 
     fn apply_one(&mut self, name: &str) -> Result<(), OptionError> {
+        if let Some((name @ ("max_rpcs_in_flight" | "max_mod_rpcs_in_flight"), value)) =
+            name.split_once('=')
+        {
+            return Ok(self.limits.set(name, value)?);
+        }
         match name {
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
@@ -206,6 +219,15 @@ mod tests {
     fn applied(list: &str) -> Result<Options, OptionError> {
         let mut options = Options::default();
         options.apply(list, false).map(|()| options)
+    }
+
+    #[test]
+    fn limits_of_requests_are_taken() {
+        let options = applied("max_rpcs_in_flight=32,max_mod_rpcs_in_flight=1").unwrap();
+        assert_eq!(options.limits.max_rpcs_in_flight, Some(32));
+        assert_eq!(options.limits.max_mod_rpcs_in_flight, Some(1));
+        assert!(applied("max_rpcs_in_flight=0").is_err());
+        assert!(applied("max_rpcs_in_flight").is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fuser::{
     Errno, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyLock, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
 };
 use lustrine_client::{Attr, Caller, Client, ClientError, Done, Space};
 use lustrine_lnet::service::Turn;
@@ -32,8 +32,8 @@ macro_rules! replies {
 }
 
 replies! {
-    ReplyAttr ReplyCreate ReplyData ReplyDirectory ReplyEmpty ReplyEntry ReplyLock ReplyOpen
-    ReplyStatfs ReplyWrite ReplyXattr
+    ReplyAttr ReplyCreate ReplyData ReplyDirectory ReplyEmpty ReplyEntry ReplyLock ReplyLseek
+    ReplyOpen ReplyStatfs ReplyWrite ReplyXattr
 }
 
 /// An operation that the kernel waits for: it is answered exactly once. If it is dropped, the
@@ -163,6 +163,14 @@ impl Asked<ReplyLock> {
     pub(crate) fn locked(self, (start, end): (u64, u64), kind: i32, pid: u32) {
         let (reply, _ticket) = self.into_reply();
         reply.locked(start, end, kind, pid);
+    }
+}
+
+impl Asked<ReplyLseek> {
+    /// Answers with an offset in a file, which is below 2^63.
+    pub(crate) fn found_at(self, at: u64) {
+        let (reply, _ticket) = self.into_reply();
+        reply.offset(i64::try_from(at).unwrap_or(i64::MAX));
     }
 }
 

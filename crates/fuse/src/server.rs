@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyLock, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, WriteFlags,
+    ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 use lustrine_client::{Attr, Caller, Changes, Client, Done, SetTime};
 use lustrine_fswire::fid::Fid;
@@ -23,6 +23,7 @@ use crate::convert::seconds;
 use crate::options::Locks;
 use crate::reply::Asked;
 use crate::requester::Requester;
+use crate::settings;
 use crate::shared::Shared;
 use crate::status;
 
@@ -374,6 +375,31 @@ impl Filesystem for Server {
         self.write_file(handle, (offset, data), (write_flags, flags), reply);
     }
 
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        len: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        self.allocate_file(handle, (offset, len), mode, reply);
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        self.seek_file(handle, (offset, whence), reply);
+    }
+
     fn release(
         &self,
         _: &Request,
@@ -495,6 +521,9 @@ impl Filesystem for Server {
         _: u32,
         reply: ReplyEmpty,
     ) {
+        if number == INodeNo::ROOT && name == settings::NAME {
+            return self.change_setting(request, value, reply);
+        }
         self.set_xattr(request, number, (name, value), flags, reply);
     }
 

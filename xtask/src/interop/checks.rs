@@ -7,6 +7,7 @@ mod identity;
 mod lst;
 mod mount;
 mod selftest;
+mod targets;
 mod userland;
 
 use std::time::{Duration, Instant};
@@ -37,6 +38,7 @@ pub(super) fn checks() -> Vec<Check> {
         faults::CHECKS,
         files::CHECKS,
         mount::CHECKS,
+        targets::CHECKS,
     ];
     areas.into_iter().flatten().copied().map(Check::from).collect()
 }

@@ -66,7 +66,12 @@ impl Lab {
     }
 
     pub(crate) fn up(&self, machine: &str, modules: Modules) -> Result<()> {
-        let done = self.lab(&["up", machine], modules, BOOT_LIMIT)?;
+        // The server has two metadata targets, so that there are directories on both.
+        let args: &[&str] = match machine {
+            "server" => &["up", machine, "--mdts", "2"],
+            _ => &["up", machine],
+        };
+        let done = self.lab(args, modules, BOOT_LIMIT)?;
         done.output(&format!("lab up {machine}")).map(drop)
     }
 

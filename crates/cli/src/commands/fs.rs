@@ -16,6 +16,7 @@ mod copy;
 mod list;
 mod mode;
 mod names;
+mod set;
 mod status;
 mod sum;
 mod transfer;
@@ -57,6 +58,7 @@ enum Verb {
     Setfattr(xattr::SetfattrArgs),
     Df(list::DfArgs),
     Status(status::StatusArgs),
+    Set(set::SetArgs),
 }
 
 /// Options of all verbs.
@@ -74,6 +76,7 @@ pub(crate) struct ClientOptions {
 pub(crate) fn run(args: &FsArgs) -> Result<(), Failure> {
     match &args.verb {
         Verb::Status(args) => status::run(args),
+        Verb::Set(args) => set::run(args),
         Verb::Ls(args) => list::ls(args),
         Verb::Stat(args) => list::stat(args),
         Verb::Cat(args) => copy::cat(args),

@@ -104,7 +104,7 @@ impl Append {
             Ok(target) => target,
             Err(error) => return self.end(client, turn, Err(error)),
         };
-        if client.cache.is_on() && target.on_ost {
+        if client.caches(&self.layout) && target.on_ost {
             let key = ObjectKey { import: target.import, oi: target.oi };
             return self.lock_cached(client, turn, place, key);
         }
@@ -189,13 +189,19 @@ impl Append {
         let Some(end) = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64) else {
             return self.end(client, turn, Err(ClientError::Errno(errno::EFBIG)));
         };
-        if !self.layout.covers(offset, len) {
+        if !self.layout.may_write(offset, len) {
             return self.get_objects(client, turn, (offset, end));
         }
         let bytes = core::mem::take(&mut self.bytes);
         let (caller, file, layout) = (self.caller, (self.fid, self.owner), self.layout.clone());
         let locks = self.locks.clone();
+        let again = self.layout.mirrors.is_some().then(|| bytes.clone());
         let then: Done<()> = Box::new(move |client, turn, written| {
+            if let (Err(ClientError::Errno(errno::ESTALE)), Some(bytes)) = (&written, again) {
+                // The layout has changed since [LAYOUT-12].
+                self.bytes = bytes;
+                return self.get_objects(client, turn, (offset, end));
+            }
             let layout = (self.layouts > 0).then(|| self.layout.clone());
             self.end(client, turn, written.map(|()| Appended { offset, layout }));
         });

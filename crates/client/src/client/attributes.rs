@@ -258,11 +258,7 @@ fn layout_for(attr: &Attr, changes: &Changes) -> Outcome<FileLayout> {
     if i64::try_from(size).is_err() {
         return Err(ClientError::Errno(errno::EFBIG));
     }
-    let layout = FileLayout::parse(&attr.layout)?;
-    if layout.mirrored {
-        return Err(ClientError::Layout("it has mirrors, which this client reads only".into()));
-    }
-    Ok(layout)
+    FileLayout::parse(&attr.layout)
 }
 
 /// The record that sets attributes at the metadata server [MDT-22].

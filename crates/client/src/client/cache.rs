@@ -267,6 +267,12 @@ impl Client {
         self.cache.counts()
     }
 
+    /// Whether data of a file are kept. Those of mirrors are not: each write of them says which
+    /// layout it is for.
+    pub(super) fn caches(&self, layout: &FileLayout) -> bool {
+        self.cache.is_on() && layout.mirrors.is_none()
+    }
+
     /// The objects of a file whose data the client may keep.
     fn cached_objects(&self, fid: Fid, layout: &FileLayout) -> Vec<ObjectKey> {
         if !self.cache.is_on() {

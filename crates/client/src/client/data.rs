@@ -45,6 +45,7 @@ pub(super) enum Work {
     Read { offset: u64, data: Vec<u8>, present: u64, done: Done<ReadData> },
     Change { done: Done<()> },
     Size { found: DataAttr, done: Done<DataAttr> },
+    Seek { found: Option<u64>, done: Done<Option<u64>> },
     Pages { parts: Vec<(usize, DirPage)>, done: Done<Vec<(usize, DirPage)>> },
     Attrs { found: Vec<Attr>, done: Done<Vec<Attr>> },
 }
@@ -89,6 +90,8 @@ pub(super) struct WriteArgs {
     pub(super) time: i64,
     /// Whether the space is paid from the client's grant.
     pub(super) paid: bool,
+    /// The version of the layout of a file with mirrors [LAYOUT-12].
+    pub(super) version: Option<u32>,
 }
 
 impl Client {
@@ -131,7 +134,7 @@ impl Client {
         for (target, run) in runs {
             let range = run.range();
             let (import, oi) = (target.import, target.oi);
-            if self.cache.is_on() && target.on_ost {
+            if self.caches(layout) && target.on_ost {
                 let key = ObjectKey { import, oi };
                 let then: Done<ObjectBytes> = Box::new(move |client, turn, read| {
                     let read = read.map(|read| (read.bytes, read.present));
@@ -290,6 +293,9 @@ impl Client {
         data: (u64, &[u8]),
         done: Done<()>,
     ) {
+        if layout.mirrors.is_some() {
+            return self.write_mirrored(turn, caller, (fid, owner), layout, data, done);
+        }
         self.write_objects(turn, caller, (fid, owner), layout, data, &[], done);
     }
 
@@ -307,8 +313,8 @@ impl Client {
         done: Done<()>,
     ) {
         let len = bytes.len() as u64;
-        if layout.mirrored {
-            let error = ClientError::Layout("it has mirrors, which this client reads only".into());
+        if !layout.may_change((offset, offset.saturating_add(len))) {
+            let error = ClientError::Layout("other mirrors would not be stale".to_owned());
             return done(self, turn, Err(error));
         }
         let runs = match self.runs(fid, layout, offset, len) {
@@ -327,7 +333,7 @@ impl Client {
             let range = run.range();
             let (import, oi) = (target.import, target.oi);
             let lock = locks.iter().find(|lock| lock.place == run.place());
-            if lock.is_none() && self.cache.is_on() && target.on_ost {
+            if lock.is_none() && self.caches(layout) && target.on_ost {
                 let writer = Writer { caller, owner };
                 let part = super::objects::part_of(io);
                 let key = ObjectKey { import, oi };
@@ -350,7 +356,7 @@ impl Client {
                 None => None,
             };
             let write = ObjectRange { import, oi, range, lock, caller };
-            let args = WriteArgs { owner, time, paid: false };
+            let args = WriteArgs { owner, time, paid: false, version: layout.version() };
             self.write_rpc(
                 turn,
                 write,
@@ -377,13 +383,14 @@ impl Client {
         then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Obdo>) + Send + 'static,
     ) {
         let ObjectRange { import, oi, range, lock, caller } = write;
-        let WriteArgs { owner, time, paid } = args;
+        let WriteArgs { owner, time, paid, version } = args;
         let mut body = caller.obdo(oi);
         (body.uid, body.gid, body.projid) = (owner.uid, owner.gid, owner.projid);
         // A file may have a project that the metadata server did not name.
         body.valid.set(MdValid::PROJID, owner.projid != 0);
         body.valid |= MdValid::MTIME | MdValid::CTIME;
         (body.mtime, body.ctime) = (time, time);
+        body.set_version(version);
         report(&mut body);
         let sum = self.checksum_kind(import).map(|kind| {
             let mut sum = Checksum::new(kind);
@@ -470,6 +477,7 @@ impl Client {
             }
             Work::Change { done } => done(self, turn, failed),
             Work::Size { found, done } => done(self, turn, failed.map(|()| found)),
+            Work::Seek { found, done } => done(self, turn, failed.map(|()| found)),
             Work::Pages { parts, done } => done(self, turn, failed.map(|()| parts)),
             Work::Attrs { found, done } => done(self, turn, failed.map(|()| found)),
         }
@@ -619,6 +627,21 @@ fn io_object(oi: Fid, range: &Range<u64>) -> IoObj {
     let descriptors = 1 + (range.end - range.start).saturating_sub(first).div_ceil(1 << 20);
     let step = descriptors.next_power_of_two() as u32;
     IoObj { oi, max_brw: (step - 1) << 16, bufcnt: 1 }
+}
+
+/// Names the layout by which an object is changed.
+pub(super) trait Versioned {
+    /// If the file has mirrors, an object of a later layout refuses the request [LAYOUT-12].
+    fn set_version(&mut self, version: Option<u32>);
+}
+
+impl Versioned for Obdo {
+    fn set_version(&mut self, version: Option<u32>) {
+        if let Some(version) = version {
+            self.valid |= MdValid::LAYOUT_VERSION;
+            self.layout_version = version;
+        }
+    }
 }
 
 /// Copies what a run brought to the places of its pieces in the data of the operation.

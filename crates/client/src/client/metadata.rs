@@ -170,8 +170,8 @@ impl Client {
         });
     }
 
-    /// Reads a part of a directory that is not striped, or of a stripe: at most so many bytes from a
-    /// hash on.
+    /// Reads a part of a directory that is not striped, or of a stripe: at most so many bytes from
+    /// a hash on.
     pub(super) fn read_part(
         &mut self,
         turn: &mut Turn<'_>,

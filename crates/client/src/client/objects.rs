@@ -8,7 +8,8 @@ use lustrine_fswire::rpc::{Request, mds, ost};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::Keep;
 
-use super::data::{IoKey, Work};
+use super::data::{IoKey, Versioned as _, Work};
+use super::mirrors::FileChange;
 use super::{CallArgs, Caller, Client, Done};
 use crate::error::{ClientError, Outcome};
 use crate::layout::FileLayout;
@@ -65,6 +66,23 @@ impl Client {
         (size, mtime): (u64, i64),
         done: Done<()>,
     ) {
+        if layout.mirrors.is_some() {
+            let range = (size.saturating_sub(1), u64::MAX);
+            let change = FileChange { caller, fid, op: LayoutOp::WRITE, range };
+            return self.change_mirrored(
+                turn,
+                change,
+                &layout,
+                done,
+                move |client, turn, layout, done| {
+                    if !layout.may_change(range) {
+                        let text = "other mirrors would not be stale".to_owned();
+                        return done(client, turn, Err(ClientError::Layout(text)));
+                    }
+                    client.punch(turn, caller, (fid, layout), (size, mtime), done);
+                },
+            );
+        }
         if layout.components.is_empty() || layout.reaches(size) {
             return self.punch(turn, caller, (fid, &layout), (size, mtime), done);
         }
@@ -92,7 +110,7 @@ impl Client {
     ) {
         let sizes = layout.object_sizes(size).into_iter();
         let requests = sizes.map(|(component, stripe, size)| {
-            let body = Obdo {
+            let mut body = Obdo {
                 valid: OBJECT
                     | MdValid::SIZE
                     | MdValid::BLOCKS
@@ -107,6 +125,7 @@ impl Client {
                 flags: ObdoFlags::SRVLOCK,
                 ..Obdo::default()
             };
+            body.set_version(layout.version());
             ((component, stripe), body)
         });
         self.at_objects(turn, caller, (fid, layout), requests.collect(), Request::OstPunch, done);
@@ -133,16 +152,11 @@ impl Client {
         }
         // Others write their data first, which would bring back newer times, and forget the times
         // that they know [OST-11].
-        let flush = Obdo {
-            valid: OBJECT | MdValid::FLAGS,
-            flags: ObdoFlags::SRVLOCK | ObdoFlags::FLUSH,
-            ..Obdo::default()
-        };
         let all = |body: Obdo| -> Vec<ObjectRequest> {
             let objects = layout.objects();
             objects.map(|(component, stripe, _)| ((component, stripe), body)).collect()
         };
-        let (flushes, changes, file) = (all(flush), all(body), layout.clone());
+        let (changes, file) = (all(body), layout.clone());
         let then: Done<()> = Box::new(move |client, turn, flushed| match flushed {
             Ok(()) => {
                 let file = (fid, &file);
@@ -150,11 +164,30 @@ impl Client {
             }
             Err(error) => done(client, turn, Err(error)),
         });
-        self.at_objects(turn, caller, (fid, &layout), flushes, Request::OstGetattr, then);
+        self.write_back(turn, caller, (fid, &layout), then);
+    }
+
+    /// Has all clients, this one included, write what they have of a file, and give their locks
+    /// back.
+    pub(super) fn write_back(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, layout): (Fid, &FileLayout),
+        done: Done<()>,
+    ) {
+        let flush = Obdo {
+            valid: OBJECT | MdValid::FLAGS,
+            flags: ObdoFlags::SRVLOCK | ObdoFlags::FLUSH,
+            ..Obdo::default()
+        };
+        let objects = layout.objects();
+        let all = objects.map(|(component, stripe, _)| ((component, stripe), flush)).collect();
+        self.at_objects(turn, caller, (fid, layout), all, Request::OstGetattr, done);
     }
 
     /// Makes a request for each object of a list, all at once.
-    fn at_objects(
+    pub(super) fn at_objects(
         &mut self,
         turn: &mut Turn<'_>,
         caller: Caller,
@@ -218,4 +251,4 @@ pub(super) fn part_of(io: IoKey) -> Done<()> {
 }
 
 /// Says that an obdo names an object.
-const OBJECT: MdValid = MdValid::ID.union(MdValid::GROUP);
+pub(super) const OBJECT: MdValid = MdValid::ID.union(MdValid::GROUP);

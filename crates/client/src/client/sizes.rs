@@ -115,7 +115,7 @@ impl Client {
                     continue;
                 }
             };
-            if self.cache.is_on() {
+            if self.caches(layout) {
                 let key = ObjectKey { import: target.import, oi: target.oi };
                 let layout = layout.clone();
                 let then: Done<DataAttr> = Box::new(move |client, turn, found| {

@@ -19,6 +19,8 @@ const STRIPES_MAX: usize = 1 << 20;
 
 /// What the layout of a directory says; the error says why it cannot be used.
 type Known = Outcome<Arc<DirLayout>>;
+/// How names are spread; none if they are in the directory itself.
+type Spread = Option<Arc<DirLayout>>;
 
 /// The striped directories whose attributes were seen.
 #[derive(Debug, Default)]
@@ -81,7 +83,7 @@ impl Client {
         turn: &mut Turn<'_>,
         dir: Fid,
         done: Done<T>,
-        then: impl FnOnce(&mut Client, &mut Turn<'_>, Option<Arc<DirLayout>>, Done<T>) + Send + 'static,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Spread, Done<T>) + Send + 'static,
     ) {
         match self.dirs.striped.get(&dir) {
             Some(Ok(layout)) => {

@@ -4,6 +4,7 @@
 mod attributes;
 mod cache;
 mod flocks;
+mod mirrors;
 mod names;
 mod retire;
 mod striped;
@@ -372,7 +373,7 @@ fn striped() -> FileLayout {
         objects: objects.to_vec(),
     };
     let components = vec![FileComponent { start: 0, end: u64::MAX, place }];
-    FileLayout { components, generation: 1, mirrored: false }
+    FileLayout { components, generation: 1, mirrors: None }
 }
 
 /// The answer to a request for an object.

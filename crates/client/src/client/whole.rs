@@ -68,7 +68,8 @@ impl Client {
 
     /// Reads a range of a file up to the end of the file. What no object holds before it is zeros.
     /// If the layout has no objects there, it is asked for again, and handed back with the data:
-    /// another client may have written there.
+    /// another client may have written there. So is that of a file with mirrors, of which any can
+    /// have become stale.
     #[allow(clippy::too_many_arguments, reason = "the file, the range, and whom to answer")]
     pub fn read_to_end(
         &mut self,
@@ -80,7 +81,7 @@ impl Client {
         done: Done<ReadToEnd>,
     ) {
         let range = Range { fid, offset, len };
-        if layout.covers(offset, u64::from(len)) {
+        if layout.mirrors.is_none() && layout.covers(offset, u64::from(len)) {
             let then: Done<Vec<u8>> = Box::new(move |client, turn, read| {
                 done(client, turn, read.map(|bytes| (bytes, None)));
             });

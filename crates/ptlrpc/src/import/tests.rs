@@ -349,6 +349,23 @@ fn credits_and_slots_limit_what_is_under_way() {
 }
 
 #[test]
+fn what_waits_is_sent_when_a_limit_is_raised() {
+    let mut pair = Pair::connected();
+    for user in 0..5 {
+        pair.submit(user, false);
+    }
+    assert_eq!(pair.sent.len(), 2);
+    let tunables = ImportTunables { max_rpcs_in_flight: 4, ..ImportTunables::default() };
+    pair.import.set_tunables(pair.now, &mut pair.xids, tunables);
+    pair.collect();
+    assert_eq!(pair.sent.len(), 4);
+    let tunables = ImportTunables { max_rpcs_in_flight: 1, ..ImportTunables::default() };
+    pair.import.set_tunables(pair.now, &mut pair.xids, tunables);
+    pair.run();
+    assert_eq!(pair.done.len(), 5);
+}
+
+#[test]
 fn a_lost_reply_is_asked_for_again_with_the_same_xid() {
     let mut pair = Pair::connected();
     pair.submit(1, true);

@@ -81,7 +81,7 @@ const LAYOUTS: &str = "mkdir -p plain striped pfl dom; lfs setstripe -c 2 -S 1M 
 const DIRECTORIES: [&str; 4] = ["plain", "striped", "pfl", "dom"];
 
 /// Starts the server and a kernel client.
-fn file_system(testbed: &mut Testbed) -> Result<()> {
+pub(super) fn file_system(testbed: &mut Testbed) -> Result<()> {
     if !testbed.is_up("server") {
         // Memory for the server.
         testbed.forget_machines();
@@ -90,12 +90,12 @@ fn file_system(testbed: &mut Testbed) -> Result<()> {
     testbed.kernel("client1", Modules::USUAL)
 }
 
-fn fs(testbed: &Testbed, args: &[&str]) -> Result<Finished> {
+pub(super) fn fs(testbed: &Testbed, args: &[&str]) -> Result<Finished> {
     let args: Vec<&str> = ["fs"].iter().chain(args).copied().collect();
     testbed.lustrine(&args)
 }
 
-fn at(path: &str) -> String {
+pub(super) fn at(path: &str) -> String {
     format!("{URL}/{path}")
 }
 

@@ -61,12 +61,12 @@ pub(super) const CHECKS: &[Listed] = &[
 ];
 
 const SOURCE: &str = "10.77.0.9@tcp:/lustre";
-const KERNEL: &str = "/mnt/lustre";
+pub(super) const KERNEL: &str = "/mnt/lustre";
 /// A recovery that waits for a client that has gone takes up to two minutes.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// A mount on this host, in the network of the laboratory. It is unmounted when it is dropped.
-struct Mounted {
+pub(super) struct Mounted {
     namespace: String,
     program: PathBuf,
     dir: PathBuf,
@@ -74,7 +74,7 @@ struct Mounted {
 
 impl Mounted {
     /// Starts the server and a kernel client, and mounts.
-    fn new(testbed: &mut Testbed) -> Result<Mounted> {
+    pub(super) fn new(testbed: &mut Testbed) -> Result<Mounted> {
         if !testbed.is_up("server") {
             // Memory for the server.
             testbed.forget_machines();
@@ -97,7 +97,7 @@ impl Mounted {
 
     /// Runs a shell command on this host in the network of the laboratory. `ip netns exec` would
     /// hide the mount.
-    fn host(&self, command: &str) -> Result<String> {
+    pub(super) fn host(&self, command: &str) -> Result<String> {
         let mut host = Command::new("nsenter");
         host.arg(format!("--net=/run/netns/{}", self.namespace)).args(["sh", "-ec", command]);
         capture(&mut host, LIMIT)?.output(command)
@@ -110,7 +110,7 @@ impl Mounted {
     }
 
     /// Runs a shell command inside the mount.
-    fn sh(&self, command: &str) -> Result<String> {
+    pub(super) fn sh(&self, command: &str) -> Result<String> {
         self.host(&format!("cd {}; {command}", self.dir.display()))
     }
 }

@@ -212,7 +212,7 @@ impl Client {
             lock: remote,
             caller: writer.caller,
         };
-        let args = WriteArgs { owner: writer.owner, time, paid: paid.is_some() };
+        let args = WriteArgs { owner: writer.owner, time, paid: paid.is_some(), version: None };
         self.write_rpc(turn, at, args, report, &bytes, move |client, turn, outcome| {
             client.write_answered(turn, (key, number), part, paid, outcome);
         });

@@ -44,7 +44,7 @@ proptest! {
                 FileComponent { start: split, end: u64::MAX, place: place(100) },
             ],
             generation: 1,
-            mirrored: false,
+            mirrors: None,
         };
         let stored = spread(&layout, &bytes, offset);
         let mut back = vec![0; bytes.len()];

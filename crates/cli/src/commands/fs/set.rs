@@ -1,0 +1,29 @@
+//! `lustrine fs set`: settings of a mount.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::output::Failure;
+
+/// Change settings of a mount while it is mounted, as `lctl set_param` does for a kernel client.
+///
+/// They hold until it is unmounted; the mount options of the same names set them from the start.
+#[derive(Args, Debug)]
+pub(crate) struct SetArgs {
+    /// The mount point
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// max_rpcs_in_flight=N: most reads and writes at a target at once;
+    /// max_mod_rpcs_in_flight=N: most changes of metadata; both 1 to 512
+    #[arg(value_name = "NAME=VALUE", required = true)]
+    settings: Vec<String>,
+}
+
+pub(super) fn run(args: &SetArgs) -> Result<(), Failure> {
+    for setting in &args.settings {
+        lustrine_fuse::set(&args.dir, setting).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
