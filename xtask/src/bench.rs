@@ -8,6 +8,7 @@ mod console;
 mod files;
 mod histograms;
 mod icount;
+mod lab;
 mod ladder;
 pub(crate) mod machine;
 mod message_sim;
@@ -37,6 +38,8 @@ pub(crate) enum Bench {
     Files(files::FilesArgs),
     /// The simulator's TCP against Linux's over an emulated long link (needs root)
     Wan(wan::WanArgs),
+    /// The links of laboratories against their configuration, by iperf3 (needs root)
+    Lab(lab::LabArgs),
     /// The simulator's message level by number of nodes
     MessageSim(message_sim::MessageSimArgs),
     /// What a session of many nodes costs its console
@@ -55,6 +58,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
         Bench::Neighbours(args) => neighbours::run(args),
         Bench::Files(args) => files::run(args),
         Bench::Wan(args) => wan::run(args),
+        Bench::Lab(args) => lab::run(args),
         Bench::MessageSim(args) => message_sim::run(args),
         Bench::Console(args) => console::run(args),
         Bench::Histograms(args) => histograms::run(args),

@@ -3,6 +3,7 @@
 pub(crate) mod completion;
 pub(crate) mod discover;
 pub(crate) mod fs;
+pub(crate) mod lab;
 pub(crate) mod lctl;
 pub(crate) mod lnetctl;
 pub(crate) mod lst;

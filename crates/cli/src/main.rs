@@ -55,12 +55,17 @@ enum Command {
     Mount(Box<commands::mount::MountArgs>),
     Umount(commands::mount::UmountArgs),
     Pcap(commands::pcap::PcapArgs),
+    Lab(commands::lab::LabArgs),
     Sim(commands::sim::SimArgs),
     Report(commands::report::ReportArgs),
     Completion(commands::completion::CompletionArgs),
     Man(commands::man::ManArgs),
     #[command(hide = true)]
     Complete(commands::completion::CompleteArgs),
+    #[command(hide = true)]
+    LabDaemon(commands::lab::LabDaemonArgs),
+    #[command(hide = true)]
+    LabInit(commands::lab::LabInitArgs),
     #[command(hide = true)]
     MountHelper(commands::mount::MountHelperArgs),
     #[command(hide = true)]
@@ -89,6 +94,9 @@ fn main() -> ExitCode {
         Command::Umount(args) => commands::mount::umount(&args),
         Command::MountHelper(args) => commands::mount::help_mount(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
+        Command::Lab(args) => commands::lab::run(&args),
+        Command::LabDaemon(args) => commands::lab::daemon(&args),
+        Command::LabInit(args) => commands::lab::init(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Completion(args) => commands::completion::run(&args),

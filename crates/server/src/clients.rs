@@ -19,6 +19,8 @@ pub(crate) struct SavedReply {
     pub(crate) message: Arc<[u8]>,
     /// The life of the target in which it was made.
     pub(crate) life: u64,
+    /// Whether it speaks of locks, which are void after a restart: the request is done again then.
+    pub(crate) of_locks: bool,
     /// The file that was opened: its handle is void after a restart.
     pub(crate) opened: Option<Fid>,
 }

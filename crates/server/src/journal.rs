@@ -32,8 +32,11 @@ pub(crate) struct Journal {
     tunables: CommitTunables,
     /// The last change.
     step: u64,
-    /// The highest transaction.
+    /// The highest transaction that is done.
     transno: u64,
+    /// The highest one that was ever done: what a crash has undone counts too, since clients know
+    /// its number.
+    highest: u64,
     /// Changes that are not committed, with the highest transaction so far and the time.
     open: VecDeque<(u64, u64, Time)>,
     committed_step: u64,
@@ -53,6 +56,7 @@ impl Journal {
             tunables,
             step: 0,
             transno: 1 << EPOCH_SHIFT,
+            highest: 1 << EPOCH_SHIFT,
             open: VecDeque::new(),
             committed_step: 0,
             committed: 1 << EPOCH_SHIFT,
@@ -69,11 +73,12 @@ impl Journal {
         self.writing = None;
         self.wanted = 0;
         self.step = self.committed_step;
+        self.transno = self.committed;
     }
 
     /// Recovery is over: new transactions are above all that were replayed.
     pub(crate) fn begin_epoch(&mut self) {
-        self.transno = ((self.transno >> EPOCH_SHIFT) + 1) << EPOCH_SHIFT;
+        self.transno = ((self.highest >> EPOCH_SHIFT) + 1) << EPOCH_SHIFT;
     }
 
     /// Begins a transaction; `replayed` has the number that it had before a restart.
@@ -81,6 +86,7 @@ impl Journal {
         self.step += 1;
         let transno = replayed.unwrap_or(self.transno + 1);
         self.transno = self.transno.max(transno);
+        self.highest = self.highest.max(transno);
         self.open.push_back((self.step, self.transno, now));
         Transaction { step: self.step, transno }
     }
@@ -176,6 +182,10 @@ mod tests {
         assert!(journal.last_committed() < lost[0]);
         let again = journal.begin(Time::ZERO, Some(lost[1]));
         assert_eq!(again.transno, lost[1]);
+        // What is on the disk is what was replayed, not what was lost.
+        journal.sync();
+        assert!(journal.drive(Time::ZERO));
+        assert_eq!(journal.last_committed(), lost[1]);
         journal.begin_epoch();
         assert!(journal.begin(Time::ZERO, None).transno > lost[2]);
     }

@@ -2,6 +2,8 @@
 
 mod mdt;
 mod ost;
+#[cfg(test)]
+mod tests;
 
 use lustrine_fswire::body::PtlrpcBody;
 use lustrine_fswire::fid::{Fid, Handle};

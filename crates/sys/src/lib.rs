@@ -4,23 +4,27 @@
 //! of Linux in safe types with named errors; the layers above decide how to react to an error.
 //!
 //! `unsafe` appears only where no maintained library offers the call: a few socket options, the
-//! error queue of zero-copy sends, the wait with a timeout in nanoseconds, and ignoring SIGPIPE.
+//! error queue of zero-copy sends, the wait with a timeout in nanoseconds, ignoring signals, TUN
+//! devices, interfaces, routes and namespaces.
 
 pub mod clock;
 pub mod cpt;
 pub mod cpu_times;
 pub mod files;
+pub mod interface_setup;
 pub mod interfaces;
 pub mod limits;
 pub mod listener;
 pub mod machine;
 pub mod mailbox;
+pub mod namespaces;
 pub mod poller;
 pub mod process;
 pub mod service_manager;
 pub mod signals;
 pub mod socket;
 pub mod thread;
+pub mod tun;
 pub mod waker;
 
 mod number_list;
@@ -31,6 +35,7 @@ mod testing;
 pub use clock::Clock;
 pub use cpt::{CptError, CpuSet};
 pub use cpu_times::CpuTimes;
+pub use interface_setup::InterfaceSetup;
 pub use interfaces::{Interface, InterfaceAddr};
 pub use listener::{AcceptError, Accepted, Listener};
 pub use machine::{Machine, NumaNode};
@@ -42,4 +47,5 @@ pub use socket::{
     BufferSizes, ConnectError, IoOutcome, Keepalive, Socket, SocketOptions, SourcePort,
     ZeroCopyOutcome, privileged_ports_usable,
 };
+pub use tun::{TUN_DEVICE, Tun};
 pub use waker::{Sleeper, Waker};

@@ -65,6 +65,11 @@ pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// The numbers of the effective user and group of this process.
+pub fn user_and_group() -> (u32, u32) {
+    (user_id(), rustix::process::getegid().as_raw())
+}
+
 /// The network namespace of this process: device and inode of `/proc/self/ns/net`. `None` where the
 /// system does not show it.
 pub fn network_namespace() -> Option<(u64, u64)> {

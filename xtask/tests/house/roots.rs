@@ -27,6 +27,8 @@ pub(crate) const PURE: &[&str] = &[
     "metrics",
     "report",
     "plan",
+    "lab",
+    "tune",
 ];
 
 /// Directories without source of this repository, by name at any place.

@@ -167,8 +167,6 @@ impl Append {
         let then: Done<Handle> = Box::new(move |client, turn, lock| match lock {
             Ok(handle) => {
                 self.locks.push(ObjectLock { place, import: key.import, handle });
-                let size = client.locked_size(key).unwrap_or(0);
-                self.size = self.size.max(self.layout.file_size(place.0, place.1, size));
                 self.lock_next(client, turn);
             }
             Err(error) => self.end(client, turn, Err(error)),
@@ -178,6 +176,15 @@ impl Append {
 
     /// The end of the file stays where it is now.
     fn write(mut self, client: &mut Client, turn: &mut Turn<'_>) {
+        // Locks that the client keeps are shared by all that it does: until now others may have
+        // written under them.
+        for lock in &self.locks {
+            let key = client.cache.object_of(lock.handle);
+            if let Some(size) = key.and_then(|key| client.locked_size(key)) {
+                let end = self.layout.file_size(lock.place.0, lock.place.1, size);
+                self.size = self.size.max(end);
+            }
+        }
         let (offset, len) = (self.size, self.bytes.len() as u64);
         let Some(end) = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64) else {
             return self.end(client, turn, Err(ClientError::Errno(errno::EFBIG)));

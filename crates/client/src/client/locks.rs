@@ -133,8 +133,15 @@ impl Client {
         let lock =
             LdlmRequest { count: 1, handles: handles.as_slice().into(), ..LdlmRequest::default() };
         let request = Request::LdlmCancel(dlm::Lock { lock });
-        self.call(turn, import, request, move |client, _, _| {
-            client.locks.at(import).remove(handle);
+        self.call(turn, import, request, move |client, turn, _| {
+            // A server that restarted meanwhile got the lock again, and has another handle for it.
+            let now = client.locks.at(import).get(handle).map(|lock| lock.remote);
+            match now.is_some_and(|now| now != remote) && !client.unmounted {
+                true => client.cancel_lock(turn, import, handle),
+                false => {
+                    client.locks.at(import).remove(handle);
+                }
+            }
         });
     }
 

@@ -105,6 +105,12 @@ struct Call {
     offset: u32,
 }
 
+/// How long the data of a request are awaited: as long as its client waits, and not longer than
+/// 100 s.
+fn bulk_timeout(received: &Received) -> Nanos {
+    Nanos::from_secs(u64::from(received.body.timeout.clamp(1, 100)))
+}
+
 /// Requests, replies, bulk and callbacks of the servers of a node.
 #[derive(Debug)]
 pub struct RpcServer {
@@ -272,7 +278,7 @@ impl RpcServer {
         (target, local): (ProcessId, Option<Nid>),
         (portal, match_bits, offset): (u32, u64, u32),
         bytes: &[u8],
-        usage: Use,
+        (usage, timeout): (Use, Option<Nanos>),
     ) -> Option<HeldKey> {
         let ack = match usage {
             Use::Bulk(..) => AckWanted::Yes,
@@ -284,17 +290,8 @@ impl RpcServer {
             turn.shard.bind(Md { threshold, ..md }).ok()
         })?;
         let md = self.held[key].md;
-        let args = PutArgs {
-            md,
-            local,
-            target,
-            portal,
-            match_bits,
-            offset,
-            hdr_data: 0,
-            ack,
-            timeout: None,
-        };
+        let args =
+            PutArgs { md, local, target, portal, match_bits, offset, hdr_data: 0, ack, timeout };
         if turn.shard.put(turn.now, args).is_err() {
             turn.shard.unlink(turn.now, md);
         }
@@ -306,7 +303,7 @@ impl RpcServer {
         let Some(portal) = portal::reply_to(to.portal) else { return };
         let offset = if to.early_replies { BARE_LEN as u32 } else { 0 };
         let target = (to.peer, Some(to.local));
-        self.put(turn, target, (portal, match_bits, offset), message, Use::Message);
+        self.put(turn, target, (portal, match_bits, offset), message, (Use::Message, None));
     }
 
     /// Tells a client that its request takes longer: `estimate` seconds from its start
@@ -334,7 +331,7 @@ impl RpcServer {
         message.value(&body);
         message.finish();
         let target = (to.peer, Some(to.local));
-        self.put(turn, target, (portal, match_bits, 0), &bytes, Use::Message);
+        self.put(turn, target, (portal, match_bits, 0), &bytes, (Use::Message, None));
     }
 
     /// PUTs data into the memory of a client, for each piece its match bits and bytes.
@@ -350,7 +347,7 @@ impl RpcServer {
         let key = self.bulks.insert(bulk);
         for (index, (match_bits, bytes)) in pieces.iter().enumerate() {
             let place = (portal, *match_bits, 0);
-            let usage = Use::Bulk(key, index);
+            let usage = (Use::Bulk(key, index), Some(bulk_timeout(to)));
             if self.put(turn, (to.peer, Some(to.local)), place, bytes, usage).is_none() {
                 self.piece_over(key, None);
             }
@@ -386,13 +383,22 @@ impl RpcServer {
                 portal,
                 match_bits: *match_bits,
                 offset: 0,
-                timeout: None,
+                timeout: Some(bulk_timeout(from)),
             };
             if turn.shard.get(turn.now, args).is_err() {
                 turn.shard.unlink(turn.now, md);
             }
         }
         key
+    }
+
+    /// Gives a transfer up. No event follows.
+    pub fn abandon_bulk(&mut self, turn: &mut Turn<'_>, key: BulkKey) {
+        self.bulks.remove(key);
+        let of_bulk = |held: &&Held| matches!(held.usage, Use::Bulk(bulk, _) if bulk == key);
+        for held in self.held.values().filter(of_bulk) {
+            turn.shard.unlink(turn.now, held.md);
+        }
     }
 
     /// A piece of a transfer is over: the bytes that it brought, or none if it failed.
@@ -443,7 +449,7 @@ impl RpcServer {
         });
         self.calls[key].answer = answer;
         let place = (portal::LDLM_CALLBACK, xid, 0);
-        let sent = self.put(turn, (client, Some(local)), place, &message, Use::Message);
+        let sent = self.put(turn, (client, Some(local)), place, &message, (Use::Message, None));
         if answer.is_none() || sent.is_none() {
             // It ends with the next call of `drive`: the caller does not know the key yet.
             self.calls[key].deadline = turn.now;

@@ -57,11 +57,18 @@ impl Server {
             return self.on_disconnect(turn, index, &received, bits);
         }
         // The same request is worked on: its reply goes where the client waits now.
-        let same = self.jobs.values_mut().find(|waiting| {
+        let same = self.jobs.values().find(|waiting| {
             let job = &waiting.job;
             job.export == body.handle && job.received.xid == received.xid
         });
-        if let Some(waiting) = same {
+        let same = same
+            .map(|waiting| (waiting.job.id, matches!(waiting.waits, Waits::Data | Waits::Sent(_))));
+        if let Some((id, true)) = same {
+            // The memory for its data is another one now: it begins anew.
+            self.abandon(turn, id);
+        } else if let Some((id, _)) = same
+            && let Some(waiting) = self.jobs.get_mut(&id)
+        {
             waiting.job.reply_bits = bits;
             let timeout = lustrine_lnet::time::Nanos::from_secs(u64::from(body.timeout));
             waiting.job.deadline = turn.now + timeout;
@@ -77,11 +84,23 @@ impl Server {
         self.start_job(turn, index, job, &uuid);
     }
 
+    /// Gives a job up whose data do not come.
+    fn abandon(&mut self, turn: &mut Turn<'_>, id: u64) {
+        let keys = self.bulks.iter().filter(|(_, job)| **job == id).map(|(key, _)| *key);
+        for key in keys.collect::<Vec<_>>() {
+            self.rpc.abandon_bulk(turn, key);
+        }
+        self.drop_job(turn.now, id);
+    }
+
     /// Answers a request whose reply is kept.
     fn answer_again(&mut self, turn: &mut Turn<'_>, index: usize, job: &Job, uuid: &[u8]) -> bool {
         let xid = job.received.xid;
         let Some(target) = self.running(index) else { return false };
         let Some(saved) = target.disk.clients.reply(uuid, xid).cloned() else { return false };
+        if saved.of_locks && saved.life != target.disk.lives {
+            return false;
+        }
         let again = BodyFlags::RESENT | BodyFlags::REPLAY;
         if !job.body().flags.intersects(again) {
             let message = answer::failure(job.opcode(), errno::ENOTCONN);
@@ -323,20 +342,28 @@ impl Target {
     /// Keeps the reply to a change, in the same transaction: it is on the disk with the change, or
     /// both are lost.
     fn save_reply(&mut self, job: &Job, message: &[u8]) {
-        let Some(transaction) = job.transaction else { return };
+        // A lock that was granted by a callback may be given back before its enqueue, whose reply
+        // is lost, comes again: it would be granted once more, and nobody would know it.
+        let of_locks = job.transaction.is_none() && job.opcode() == Opcode::LDLM_ENQUEUE;
+        let step = match job.transaction {
+            Some(transaction) => transaction.step,
+            None if of_locks => self.disk.journal.last_step(),
+            None => return,
+        };
         let Some(export) = self.exports.get(job.export) else { return };
         let saved = SavedReply {
             tag: job.body().tag,
             message: Arc::from(message),
             life: self.disk.lives,
+            of_locks,
             opened: job.opened,
         };
         let uuid = export.uuid.clone();
-        self.disk.clients.save(transaction.step, &uuid, job.received.xid, saved);
+        self.disk.clients.save(step, &uuid, job.received.xid, saved);
     }
 
     /// Does what a job is for.
-    fn execute(&mut self, now: Time, job: &mut Job) -> Step {
+    pub(crate) fn execute(&mut self, now: Time, job: &mut Job) -> Step {
         if let Work::Destroy(oi) = job.work {
             return match self.destroy_object(now, job, oi) {
                 Step::Over => Step::ReplyAfterCommit(answer::failure(job.opcode(), 0)),

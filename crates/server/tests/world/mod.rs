@@ -1,6 +1,8 @@
 //! Clients and servers in one process, in virtual time.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
+
+mod links;
 
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +18,8 @@ use lustrine_ptlrpc::ImportTunables;
 use lustrine_server::{
     Disk, DiskKind, Filesystem, FsTarget, MdtArgs, OstArgs, Server, ServerArgs, TargetTunables,
 };
+
+pub(crate) use links::{Links, Rng};
 
 pub(crate) const CALLER: Caller = Caller::ROOT;
 const CLIENT: Owner = Owner(7);
@@ -37,6 +41,9 @@ pub(crate) struct World {
     /// What becomes of a message from one node to another.
     pub(crate) fate: Box<dyn FnMut(&Net) -> Delivery>,
     pub(crate) root: Fid,
+    /// How long messages take, and which are lost; without it they arrive at once.
+    pub(crate) links: Option<Links>,
+    args: ServerArgs,
 }
 
 /// Where the outcome of an operation goes.
@@ -85,6 +92,24 @@ pub(crate) fn disks(node: usize, osts: u32, stripe_count: u16) -> Vec<Disk> {
     disks
 }
 
+/// A client that is not mounted, and the node of its server.
+fn client(number: usize, server: usize, cache: CacheTunables) -> Client {
+    let args = ClientArgs {
+        mgs: vec![test_nid(server)],
+        fsname: "lustre".to_owned(),
+        fileset: String::new(),
+        mgc_uuid: format!("mgc-{number}"),
+        uuid: format!("client-{number}"),
+        seed: number as u64 + 1,
+        number: 0,
+        wall_seconds: WALL,
+        wall_nanos: 0,
+        imports: ImportTunables::default(),
+        cache,
+    };
+    Client::new(CLIENT, args)
+}
+
 impl World {
     /// So many clients, which are mounted.
     pub(crate) fn mounted(clients: usize) -> World {
@@ -104,30 +129,16 @@ impl World {
     pub(crate) fn caching(clients: usize, tunables: TargetTunables, cache: CacheTunables) -> World {
         let net = Net::new(clients + 1, &Tunables::default());
         let args = ServerArgs { wall_seconds: WALL, seed: 99, tunables };
-        let server = Server::new(SERVER, args, disks(clients, 2, 2));
-        let client = |number: usize| {
-            let args = ClientArgs {
-                mgs: vec![test_nid(clients)],
-                fsname: "lustre".to_owned(),
-                fileset: String::new(),
-                mgc_uuid: format!("mgc-{number}"),
-                uuid: format!("client-{number}"),
-                seed: number as u64 + 1,
-                number: 0,
-                wall_seconds: WALL,
-                wall_nanos: 0,
-                imports: ImportTunables::default(),
-                cache,
-            };
-            Client::new(CLIENT, args)
-        };
+        let server = Server::new(SERVER, args.clone(), disks(clients, 2, 2));
         World {
             net,
-            clients: (0..clients).map(client).collect(),
+            clients: (0..clients).map(|number| client(number, clients, cache)).collect(),
             server,
             now: Time(1_000_000_000),
             fate: Box::new(|_| Delivery::Deliver),
             root: Fid::ROOT,
+            links: None,
+            args,
         }
     }
 
@@ -195,12 +206,7 @@ impl World {
             }
             self.at_server(|server, turn| server.drive(turn));
             self.net.settle(self.now);
-            while !self.net.packets.is_empty() {
-                busy = true;
-                let fate = (self.fate)(&self.net);
-                self.net.deliver(self.now, 0, fate);
-                self.net.settle(self.now);
-            }
+            busy |= self.deliver();
             for index in 0..=self.clients.len() {
                 for event in self.net.events(index) {
                     busy = true;
@@ -217,8 +223,32 @@ impl World {
         }
     }
 
+    /// Delivers what is due. Whether there was anything.
+    fn deliver(&mut self) -> bool {
+        let mut busy = false;
+        loop {
+            let (at, fate) = match &mut self.links {
+                None if self.net.packets.is_empty() => return busy,
+                None => (0, (self.fate)(&self.net)),
+                Some(links) => match links.next_due(&self.net, self.now) {
+                    Some(due) => due,
+                    None => return busy,
+                },
+            };
+            busy = true;
+            self.net.deliver(self.now, at, fate);
+            self.net.settle(self.now);
+        }
+    }
+
     /// Goes to the next time at which anything happens.
     pub(crate) fn advance(&mut self) {
+        let next = self.next_time();
+        assert!(next < Time::NEVER, "nothing will ever happen");
+        self.now = next.max(self.now + Nanos(1));
+    }
+
+    fn next_time(&self) -> Time {
         let mut next = self.server.next_deadline();
         for client in &self.clients {
             next = next.min(client.next_deadline());
@@ -226,8 +256,7 @@ impl World {
         for node in &self.net.nodes {
             next = next.min(node.shard.next_deadline());
         }
-        assert!(next < Time::NEVER, "nothing will ever happen");
-        self.now = next.max(self.now + Nanos(1));
+        next.min(self.links.as_ref().map_or(Time::NEVER, Links::next_time))
     }
 
     /// Lets time pass.
@@ -235,7 +264,7 @@ impl World {
         let end = self.now + Nanos::from_secs(seconds);
         while self.now < end {
             self.settle();
-            self.advance();
+            self.now = self.next_time().max(self.now + Nanos(1)).min(end);
         }
         self.settle();
     }

@@ -18,6 +18,30 @@ pub(super) const CHECKS: &[Listed] = &[
         "the other side sees each at once",
         coherence,
     ),
+    (
+        "mount",
+        "one file is written by both sides in turn, and data are cached on both",
+        "each sees what the other wrote, sizes of unwritten data included",
+        shared_file,
+    ),
+    (
+        "mount",
+        "both sides append to one file at the same time",
+        "each line is there once, and whole",
+        appends,
+    ),
+    (
+        "mount",
+        "flock(2) and fcntl(2) locks, held by either side",
+        "the other side is refused, or waits until the lock is free",
+        locks,
+    ),
+    (
+        "mount",
+        "OSTs restart, and evict the mount, while data are not written",
+        "nothing is lost in a restart; after an eviction fsync reports an error, once",
+        unwritten,
+    ),
     ("mount", "a tree is copied, compiled with make, and compared", "as on a local disk", build),
     ("mount", "git and SQLite, with a write-ahead log", "no error, and whole", databases),
     ("mount", "a directory of 10,000 names", "listed whole; seekdir leads back", many),
@@ -123,6 +147,141 @@ fn coherence(testbed: &mut Testbed) -> Result<String> {
     let theirs = testbed.sh("client1", &format!("md5sum < {KERNEL}/both/fresh"))?;
     ensure!(cut == theirs, "{cut} after a truncation, and the kernel client has {theirs}");
     Ok("appending, renaming, times, links, inode numbers, unwritten data, truncation".to_owned())
+}
+
+/// Blocks at pseudo-random places of a file, by either side, each of another byte.
+fn shared_file(testbed: &mut Testbed) -> Result<String> {
+    const LEN: usize = 400_000;
+    let mount = Mounted::new(testbed)?;
+    mount.sh(&format!("rm -rf shared; mkdir shared; head -c {LEN} /dev/zero > shared/e"))?;
+    let mut model = vec![0u8; LEN];
+    let mut random = 1u64;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % below
+    };
+    for round in 0..30 {
+        let (at, len, byte) = (next(LEN - 20_000), 1 + next(20_000), 1 + next(250));
+        model[at..at + len].fill(byte as u8);
+        let write = format!(
+            "head -c {len} /dev/zero | tr '\\0' '\\{byte:03o}' | \
+             dd of=e bs=64k seek={at} oflag=seek_bytes conv=notrunc 2>/dev/null"
+        );
+        let sum = "md5sum < e; stat -c %s e";
+        let (ours, theirs) =
+            (format!("cd shared; {write}"), format!("cd {KERNEL}/shared; {write}"));
+        match round % 2 {
+            0 => mount.sh(&ours)?,
+            _ => testbed.sh("client1", &theirs)?,
+        };
+        if round % 5 == 4 {
+            let ours = mount.sh(&format!("cd shared; {sum}"))?;
+            let theirs = testbed.sh("client1", &format!("cd {KERNEL}/shared; {sum}"))?;
+            ensure!(ours == theirs, "round {round}: {ours}, and the kernel client has {theirs}");
+        }
+    }
+    // What the file has to be, by a file of this machine.
+    let expected = mount.dir.with_extension("expected");
+    std::fs::write(&expected, &model).with_context(|| expected.display().to_string())?;
+    mount.sh(&format!("cmp shared/e {}", expected.display()))?;
+    std::fs::remove_file(&expected)?;
+    // A file that is longer on this side than at the server.
+    mount.sh("exec 3>>shared/grows; printf 12345 >&3; sleep 10 >/dev/null 2>&1 &")?;
+    let size = testbed.sh("client1", &format!("stat -c %s {KERNEL}/shared/grows"))?;
+    ensure!(size == "5\n", "the kernel client sees {size} bytes");
+    testbed.sh("client1", &format!("truncate -s 3 {KERNEL}/shared/grows"))?;
+    let short = mount.sh("cat shared/grows; stat -c ' %s' shared/grows")?;
+    ensure!(short == "123 3\n", "the mount shows {short} after a truncation");
+    Ok("30 writes; size and truncation of a file that is not written".to_owned())
+}
+
+fn appends(testbed: &mut Testbed) -> Result<String> {
+    let mount = Mounted::new(testbed)?;
+    mount.sh("rm -f log; : > log")?;
+    let lines = |who: &str| format!("for i in $(seq 100 199); do echo {who} $i >> log; done");
+    let theirs = format!("cd {KERNEL}; ( {} ) >/dev/null 2>&1 &", lines("theirs"));
+    testbed.sh("client1", &theirs)?;
+    mount.sh(&lines("ours"))?;
+    let all = "sort -u log | wc -l; wc -l < log";
+    let wait = "for i in $(seq 100); do [ $(wc -l < log) = 200 ] && break; sleep 0.3; done";
+    let counts = mount.sh(&format!("{wait}; {all}"))?;
+    ensure!(counts == "200\n200\n", "lines, different ones and all: {counts}");
+    let counts = testbed.sh("client1", &format!("cd {KERNEL}; {all}"))?;
+    ensure!(counts == "200\n200\n", "the kernel client has {counts}");
+    Ok("100 lines by each side".to_owned())
+}
+
+fn locks(testbed: &mut Testbed) -> Result<String> {
+    let mount = Mounted::new(testbed)?;
+    mount.sh("rm -f lock; echo x > lock")?;
+    for kind in ["flock", "posix"] {
+        let held = format!("labtool lock {kind} {KERNEL}/lock ex 5 >/tmp/held 2>&1 &");
+        testbed.sh("client1", &held)?;
+        testbed
+            .sh("client1", "for i in $(seq 50); do [ -s /tmp/held ] && break; sleep 0.1; done")?;
+        let call = match kind {
+            "flock" => "fcntl.flock(f, fcntl.LOCK_EX | flag)",
+            _ => "fcntl.lockf(f, fcntl.LOCK_EX | flag, 10, 0)",
+        };
+        let program = format!(
+            "import fcntl\nf = open('lock', 'r+')\nflag = fcntl.LOCK_NB\ntry:\n {call}\n \
+             print('not refused')\nexcept OSError as e:\n print(e.errno)\nflag = 0\n{call}\n\
+             print('got it')"
+        );
+        let seen = mount.sh(&format!("python3 -c \"{program}\""))?;
+        ensure!(seen == "11\ngot it\n", "{kind}: {seen}");
+        // The other way round.
+        let out = mount.dir.with_extension("held");
+        let out = out.display();
+        mount.sh(&format!(
+            "rm -f {out}; python3 -c \"import fcntl,time\nf = open('lock', 'r+')\nflag = 0\n{call}\n\
+             print('held', flush=True)\ntime.sleep(8)\" >{out} 2>&1 & \
+             for i in $(seq 50); do grep -q held {out} && break; sleep 0.1; done"
+        ))?;
+        let ask = format!("labtool lock {kind} {KERNEL}/lock ex 0 nb >/dev/null 2>&1; echo $?");
+        let refused = testbed.sh("client1", &ask)?;
+        ensure!(refused != "0\n", "{kind}: the kernel client got a lock that the mount has");
+        let ask = format!("labtool lock {kind} {KERNEL}/lock ex 0 >/dev/null 2>&1; echo $?");
+        let granted = testbed.sh("client1", &ask)?;
+        ensure!(granted == "0\n", "{kind}: the kernel client did not get a lock that is free");
+        mount.host(&format!("rm -f {out}"))?;
+    }
+    Ok("refused, waited for, and granted; flock and fcntl".to_owned())
+}
+
+fn unwritten(testbed: &mut Testbed) -> Result<String> {
+    let mount = Mounted::new(testbed)?;
+    let write = "rm -rf dirty; mkdir dirty; head -c 8000000 /dev/urandom > dirty/a; \
+                 cp dirty/a dirty/b; md5sum < dirty/a";
+    let sum = mount.sh(write)?;
+    testbed.sh("server", "tgt restart ost0; tgt restart ost1")?;
+    mount.sh("cp dirty/a dirty/c; sync dirty/a dirty/b dirty/c")?;
+    let all = "for f in a b c; do md5sum < $f; done";
+    let theirs = testbed.sh("client1", &format!("cd {KERNEL}/dirty; {all}"))?;
+    ensure!(theirs == sum.repeat(3), "after the restart the kernel client has {theirs}");
+    let hold = "import os,sys\nf = os.open('dirty/ev', os.O_CREAT | os.O_RDWR)\n\
+                os.write(f, b'a' * 100000)\nprint('written', flush=True)\nsys.stdin.read(1)\n\
+                for i in range(2):\n try:\n  os.fsync(f)\n  print('fsync ok')\n except OSError \
+                as e:\n  print(e.errno)\nos.pwrite(f, b'b' * 10, 0)\nos.fsync(f)\n\
+                print(os.pread(f, 3, 0).decode())";
+    let evict = "for i in 0 1; do lctl set_param -n \
+                 obdfilter.lustre-OST000$i.evict_client=nid:10.77.0.1@tcp; done";
+    // The program waits on a FIFO while the servers evict the client.
+    let fifo = mount.dir.with_extension("fifo");
+    let out = mount.dir.with_extension("out");
+    let (fifo, out) = (fifo.display(), out.display());
+    mount.sh(&format!(
+        "rm -f {fifo} {out}; mkfifo {fifo}; python3 -c \"{hold}\" <{fifo} >{out} 2>&1 & \
+         exec 3>{fifo}; for i in $(seq 50); do grep -q written {out} && break; sleep 0.1; done; \
+         sleep 30 >{fifo} 2>&1 & true"
+    ))?;
+    testbed.sh("server", evict)?;
+    let seen = mount.sh(&format!(
+        "echo > {fifo}; for i in $(seq 300); do grep -q bbb {out} && break; sleep 0.1; done; \
+         cat {out}; rm -f {fifo} {out}"
+    ))?;
+    ensure!(seen == "written\n5\nfsync ok\nbbb\n", "{seen}");
+    Ok("24 MB over two restarts; an error of fsync after the eviction, then it goes on".to_owned())
 }
 
 fn build(testbed: &mut Testbed) -> Result<String> {

@@ -549,6 +549,19 @@ fn appends_go_to_the_end_and_stay_in_memory() {
     assert_eq!(&osts.file()[10..], b"hello world!");
 }
 
+/// Both have the lock, and each has to find the end where the other one has put it.
+#[test]
+fn appends_at_the_same_time_do_not_meet() {
+    let (mut world, mut osts) = scene();
+    let (first, second) = (world.append(b"one"), world.append(b"two"));
+    osts.serve(&mut world);
+    let offset = |slot: Slot<crate::Appended>| slot.outcome().unwrap().offset;
+    assert_eq!((offset(first), offset(second)), (0, 3));
+    let read = world.read(0, 10);
+    osts.serve(&mut world);
+    assert_eq!(read.outcome().unwrap().0, b"onetwo");
+}
+
 #[test]
 fn who_reads_on_gets_it_before_asking() {
     let (mut world, mut osts) = scene();

@@ -316,3 +316,40 @@ fn an_unmount_ends_what_waits() {
     let (slot, _) = world.lock(WRITE, true);
     assert!(slot.outcome().is_err());
 }
+
+/// [LOCK-17]: the replay is on its way when the client gives the lock back by its old handle.
+#[test]
+fn a_lock_that_is_given_back_while_it_is_replayed_is_given_back_again() {
+    let mut world = World::new();
+    let (_, _) = world.lock(WRITE, true);
+    let (asked, _, desc, handle) = world.enqueue();
+    world.grant(&asked, desc, LockMode::PW);
+    world.recovering = true;
+    let _: Slot<()> = world.start(|client, turn, done| {
+        client.sync(turn, Caller::ROOT, FILE, done);
+    });
+    world.refuse(Kind::MdsSync, errno::ENOTCONN);
+    let asked = world.next(Kind::MdsConnect);
+    let granted = obd::ConnectReply { data: offers::of(Target::Mdt, false) };
+    world.answer(&asked, 0, &ReplyBuffers::MdsConnect(granted));
+    let (asked, _, desc, _) = world.enqueue();
+    let mdt = world.client.mdts[&0];
+    world.act(|client, turn| client.cancel_lock(turn, mdt, handle));
+    let desc = LockDesc { granted_mode: LockMode::PW, ..desc };
+    let reply = LdlmReply { desc, handle: Handle(0x77), ..LdlmReply::default() };
+    let reply = dlm::EnqueueReply { reply, lvb: None };
+    world.answer(&asked, 0, &ReplyBuffers::Enqueue(reply));
+    let ping = world.next(Kind::ObdPing);
+    world.answer(&ping, 0, &ReplyBuffers::Bare);
+    world.next(Kind::MdsSync);
+    for remote in [REMOTE, Handle(0x77)] {
+        let asked = world.next(Kind::LdlmCancel);
+        let named = asked.with(|request| match request {
+            Request::LdlmCancel(dlm::Lock { lock }) => lock.handle(0),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(named, Some(remote));
+        world.answer(&asked, 0, &ReplyBuffers::Bare);
+    }
+    assert!(world.asked.is_empty() && world.held().is_empty());
+}

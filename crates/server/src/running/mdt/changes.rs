@@ -93,7 +93,9 @@ impl Target {
         }
         self.release(now, job);
         let body = self.body_of(record.fid);
-        let reply = mds::ReintCreateReply { body, ea: Some(Ea::NONE) };
+        // Symbolic links have a form of their own [MDT-7].
+        let ea = (kind != TYPE_SYMLINK).then_some(Ea::NONE);
+        let reply = mds::ReintCreateReply { body, ea };
         Ok(job.answer(0, &Reply::ReintCreate(reply)))
     }
 

@@ -1,0 +1,91 @@
+//! Why a laboratory cannot be used.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// There is no directory for the state of laboratories.
+    #[error(
+        "there is no private directory for laboratories: XDG_RUNTIME_DIR is not set; set it, or \
+         LUSTRINE_LAB_DIR to a directory that only you can enter"
+    )]
+    NoDirectory,
+    /// A directory is not private.
+    #[error(
+        "{} is not used: it is not a directory, or another user owns it or can enter it; remove \
+         it, or set LUSTRINE_LAB_DIR to another one",
+        .0.display()
+    )]
+    NotPrivate(PathBuf),
+    /// A directory holds files of something else.
+    #[error(
+        "{} holds files that no laboratory made; move them away, or choose another name with \
+         --name",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+    /// It runs already.
+    #[error("laboratory {0} is up already; `lustrine lab down {0}` ends it")]
+    Up(String),
+    /// It does not run.
+    #[error(
+        "laboratory {0} is not up; `lustrine lab up FILE` starts one, `lustrine lab status` \
+             lists them"
+    )]
+    NotUp(String),
+    /// A file or directory of the laboratory.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A step of a host's making.
+    #[error("host {host}: cannot {step}: {error}{hint}")]
+    Host {
+        /// The host.
+        host: String,
+        /// What was tried.
+        step: String,
+        /// What the system said.
+        error: io::Error,
+        /// What to do, after "; ".
+        hint: &'static str,
+    },
+    /// A step that is not about one host.
+    #[error("cannot {step}: {error}{hint}")]
+    Step {
+        /// What was tried.
+        step: String,
+        /// What the system said.
+        error: io::Error,
+        /// What to do, after "; ".
+        hint: &'static str,
+    },
+    /// The daemon ended before the laboratory was up; its messages.
+    #[error("{0}")]
+    Daemon(String),
+    /// There is no host of this name; the names of all.
+    #[error("the laboratory has no host {0}; its hosts: {1}")]
+    NoSuchHost(String, String),
+    /// An answer that is none.
+    #[error("the laboratory's daemon answers what is not understood: {0}")]
+    Answer(String),
+}
+
+impl LabError {
+    /// About a file.
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> LabError {
+        let path = path.into();
+        |error| LabError::File { path, error }
+    }
+
+    /// About a step.
+    pub(crate) fn step(step: impl Into<String>) -> impl FnOnce(io::Error) -> LabError {
+        let step = step.into();
+        |error| LabError::Step { step, error, hint: "" }
+    }
+}

@@ -1,0 +1,71 @@
+//! Programs inside a laboratory.
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use lustrine_sys::namespaces::{self, Namespace};
+use signal_hook::consts::{SIGINT, SIGQUIT};
+
+use crate::LabError;
+use crate::control::Status;
+
+/// This process, inside a host of a laboratory: what it starts runs there.
+#[derive(Debug)]
+pub struct Inside(());
+
+impl Inside {
+    /// Enters a host. The process must have a single thread.
+    ///
+    /// # Errors
+    /// When there is no such host, or this user may not enter it.
+    pub fn enter(status: &Status, host: &str) -> Result<Inside, LabError> {
+        let found = status.hosts.iter().find(|known| known.name == host);
+        let Some(found) = found else {
+            let names: Vec<&str> = status.hosts.iter().map(|host| host.name.as_str()).collect();
+            return Err(LabError::NoSuchHost(host.to_owned(), names.join(", ")));
+        };
+        let of_daemon = format!("/proc/{}/task/{}", status.pid, found.thread);
+        let of_init = format!("/proc/{}", status.init_pid);
+        let mut wanted = vec![
+            (Namespace::Processes, &of_init),
+            (Namespace::Network, &of_daemon),
+            (Namespace::Mounts, &of_daemon),
+        ];
+        if status.user_namespace {
+            wanted.insert(0, (Namespace::Users, &of_init));
+        }
+        // All are opened before the first is entered: in there, /proc is another one.
+        let mut files = Vec::new();
+        for (kind, of) in wanted {
+            let path = format!("{of}/ns/{}", kind.file_name());
+            files.push((kind, File::open(&path).map_err(LabError::file(path))?));
+        }
+        for (kind, file) in files {
+            let step = format!("enter the namespace {:?} of {host}", kind.file_name());
+            namespaces::enter(&file, kind).map_err(LabError::step(step))?;
+        }
+        Ok(Inside(()))
+    }
+
+    /// Runs a program to its end, and returns its exit status; that of a program that a signal
+    /// ended is 128 and the number of the signal, as in a shell. Ctrl-C and Ctrl-\ go to the
+    /// program. If this process ends before, the program is killed.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run(&self, command: &mut Command) -> Result<u8, LabError> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        for signal in [SIGINT, SIGQUIT] {
+            signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
+                .map_err(LabError::step("catch signals"))?;
+        }
+        let started = namespaces::kill_with_parent(command).spawn();
+        let mut child = started.map_err(LabError::step(format!("start {name}")))?;
+        let status = child.wait().map_err(LabError::step(format!("wait for {name}")))?;
+        let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+        Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+    }
+}

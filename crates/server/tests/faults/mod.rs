@@ -1,0 +1,246 @@
+//! Random runs of clients and servers, with losses, cuts, crashes, evictions and slow disks.
+//!
+//! A seed determines everything. What clients do is written down, and must be explained by one
+//! order of all operations, each done once at some time between its start and its end, whatever
+//! happened to servers and networks: acknowledged changes are never lost, and none is made twice.
+//! In the end nothing is left of locks, grants, open files and requests, and all operations are
+//! over.
+
+mod history;
+mod load;
+
+use lustrine_client::CacheTunables;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_server::{CommitTunables, TargetTunables};
+
+use crate::world::{Links, MDT, OST, Rng, World};
+use load::Load;
+
+/// What happens to the world at some time.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// Targets crash: a bit for each.
+    Crash(u64),
+    /// Targets start that have crashed.
+    Start,
+    /// A client is cut off.
+    Cut(usize),
+    /// A client is reached again.
+    Splice(usize),
+    /// Messages of a thousand are lost.
+    Loss(u64),
+    /// A client is evicted from a target.
+    Evict(usize, usize),
+}
+
+/// A random run.
+struct Plan {
+    clients: usize,
+    faults: Vec<(Nanos, Fault)>,
+    tunables: TargetTunables,
+    latency: (Nanos, Nanos),
+    /// Whether clients can lose what was acknowledged and is not on a disk.
+    evictions: bool,
+    /// Operations of each client.
+    operations: u64,
+    /// What clients keep of the data of files.
+    cache: CacheTunables,
+}
+
+const fn seconds(seconds: u64) -> Nanos {
+    Nanos::from_secs(seconds)
+}
+
+impl Plan {
+    fn new(rng: &mut Rng) -> Plan {
+        let clients = rng.between(2, 5) as usize;
+        let evictions = rng.chance(1, 2);
+        // A client that is evicted does not replay: what it was told has to be on the disk.
+        let commit = match evictions {
+            true => CommitTunables { interval: Nanos::ZERO, latency: Nanos::ZERO },
+            false => CommitTunables {
+                interval: Nanos::from_millis(rng.below(10_000)),
+                latency: Nanos::from_millis(rng.below(2_000)),
+            },
+        };
+        let mut tunables = TargetTunables { commit, ..TargetTunables::default() };
+        if !evictions {
+            // Who appends has the lock of one target while another one is down, and must not be
+            // evicted for that.
+            tunables.lock_callback_timeout = seconds(1000);
+        }
+        let mut faults = Vec::new();
+        for _ in 0..rng.between(1, 6) {
+            let at = Nanos::from_millis(rng.below(200_000));
+            let later = |more: Nanos| Nanos(at.0 + more.0);
+            match rng.below(if evictions { 5 } else { 3 }) {
+                0 | 1 => {
+                    faults.push((at, Fault::Crash(rng.between(1, 7))));
+                    faults.push((later(Nanos::from_millis(rng.below(30_000))), Fault::Start));
+                }
+                2 => {
+                    faults.push((at, Fault::Loss(rng.between(5, 150))));
+                    faults.push((later(seconds(rng.between(1, 60))), Fault::Loss(0)));
+                }
+                3 => {
+                    let client = rng.below(clients as u64) as usize;
+                    faults.push((at, Fault::Cut(client)));
+                    faults.push((later(seconds(rng.between(1, 300))), Fault::Splice(client)));
+                }
+                _ => {
+                    let client = rng.below(clients as u64) as usize;
+                    let target = MDT + rng.below(3) as usize;
+                    faults.push((at, Fault::Evict(client, target)));
+                }
+            }
+        }
+        faults.sort_by_key(|(at, _)| *at);
+        let latency = (
+            Nanos::from_micros(rng.between(10, 20_000)),
+            Nanos::from_micros(rng.below(3) * rng.below(20_000)),
+        );
+        let operations = rng.between(30, 120);
+        // From numbers of its own: the seeds that are listed were found without.
+        let cache =
+            match Rng::new(operations ^ faults.len() as u64).below(if evictions { 1 } else { 3 }) {
+                0 => CacheTunables::NONE,
+                1 => CacheTunables::of(32 << 20),
+                // So little that data have to go all the time.
+                _ => {
+                    CacheTunables { max_cached: 200_000, max_dirty: 50_000, ..CacheTunables::of(1) }
+                }
+            };
+        Plan { clients, faults, tunables, latency, evictions, operations, cache }
+    }
+}
+
+/// Targets that can crash: all but the management server.
+const TARGETS: [usize; 3] = [MDT, OST, OST + 1];
+
+/// How long everything may take once the faults are over: a recovery with a client that is lost,
+/// and what was lost is noticed, twice.
+const PATIENCE: Nanos = seconds(3000);
+
+/// Runs a seed, and says what it was.
+///
+/// # Errors
+/// What went wrong.
+pub(crate) fn run(seed: u64) -> Result<String, String> {
+    let mut rng = Rng::new(seed.wrapping_mul(0x1234_5678_9abc_def1) ^ 0x5eed);
+    let plan = Plan::new(&mut rng);
+    let mut world = World::caching(plan.clients, plan.tunables, plan.cache);
+    for client in 0..plan.clients {
+        let root = world.wait(client, |client, turn, done| client.mount(turn, done));
+        world.root = root.map_err(|error| format!("a mount failed: {error}"))?;
+    }
+    // A server that has no record of a client on its disk evicts it after a crash.
+    if plan.cache.max_cached > 0 {
+        world.pass(15);
+    }
+    let mut load = Load::new(&mut world, rng.draw(), plan.evictions, plan.operations);
+    world.links = Some(Links::new(rng.draw(), plan.latency));
+    let begin = world.now;
+    for (at, fault) in &plan.faults {
+        run_until(&mut world, &mut load, begin + *at)?;
+        if let Fault::Crash(which) = fault {
+            load.crashed(which & 1 == 1, which & 6 != 0);
+        }
+        apply(&mut world, *fault);
+    }
+    heal(&mut world);
+    let end = world.now + PATIENCE;
+    while !load.is_over() {
+        if world.now >= end {
+            let locks = world.server.locks(MDT);
+            return Err(format!("operations do not end: {}; locks {locks:?}", load.describe()));
+        }
+        step(&mut world, &mut load)?;
+    }
+    let operations = load.finish(&mut world)?;
+    unmount(&mut world, &load)?;
+    let evictions: u64 = world.server.targets().iter().map(|target| target.evictions).sum();
+    let time = world.now.since(begin).as_secs_f64();
+    let (clients, faults) = (plan.clients, plan.faults.len());
+    let caches = if plan.cache.max_cached > 0 { " that cache" } else { "" };
+    Ok(format!(
+        "{clients} clients{caches}, {operations} operations, {faults} faults, {evictions} evictions, \
+         {time:.0} s"
+    ))
+}
+
+fn step(world: &mut World, load: &mut Load) -> Result<(), String> {
+    world.settle();
+    while load.go_on(world)? {
+        world.settle();
+    }
+    world.advance();
+    Ok(())
+}
+
+fn run_until(world: &mut World, load: &mut Load, end: Time) -> Result<(), String> {
+    while world.now < end {
+        step(world, load)?;
+    }
+    Ok(())
+}
+
+fn apply(world: &mut World, fault: Fault) {
+    let links = world.links.as_mut().expect("there are links");
+    match fault {
+        Fault::Crash(which) => {
+            let hit = TARGETS.into_iter().enumerate().filter(|(bit, _)| which >> bit & 1 == 1);
+            hit.for_each(|(_, target)| world.server.crash_target(target));
+        }
+        Fault::Start => TARGETS.into_iter().for_each(|target| world.server.start_target(target)),
+        Fault::Cut(client) => {
+            links.cut.insert(client);
+        }
+        Fault::Splice(client) => {
+            links.cut.remove(&client);
+        }
+        Fault::Loss(loss) => links.loss = loss,
+        Fault::Evict(client, target) => {
+            let uuid = format!("client-{client}");
+            world.at_server(|server, turn| server.evict(turn, target, uuid.as_bytes()));
+        }
+    }
+}
+
+fn heal(world: &mut World) {
+    TARGETS.into_iter().for_each(|target| world.server.start_target(target));
+    let links = world.links.as_mut().expect("there are links");
+    links.cut.clear();
+    links.loss = 0;
+}
+
+/// All clients go, and leave nothing.
+fn unmount(world: &mut World, load: &Load) -> Result<(), String> {
+    // Locks that are given back, and objects that are destroyed.
+    world.pass(30);
+    for client in 0..world.clients.len() {
+        let gone = world.wait(client, |client, turn, done| client.unmount(turn, done));
+        gone.map_err(|error| format!("an unmount failed: {error}"))?;
+    }
+    world.pass(30);
+    for (index, target) in world.server.targets().into_iter().enumerate() {
+        let left = [
+            ("clients", target.clients),
+            ("locks", target.locks),
+            ("open files", target.opens),
+            ("bytes granted", target.granted as usize),
+            ("requests", target.requests),
+            ("replies", target.saved_replies),
+            ("recovery", usize::from(target.recovering)),
+        ];
+        for (what, count) in left {
+            if count != 0 {
+                return Err(format!("{}: {count} {what} are left", target.name));
+            }
+        }
+        let files = load.files();
+        if index == MDT && target.files != files {
+            return Err(format!("{} files, {files} have names", target.files));
+        }
+    }
+    Ok(())
+}

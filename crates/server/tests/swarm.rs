@@ -1,0 +1,18 @@
+//! Random runs: see `faults/mod.rs`. `cargo run --release -p lustrine-server --example swarm` runs
+//! many.
+
+mod faults;
+mod world;
+
+/// Seeds that once failed.
+const FAILED: [u64; 10] = [78, 103, 106, 113, 161, 199, 222, 241, 335, 865];
+
+/// A bounded number of seeds.
+#[test]
+fn clients_survive_what_happens_to_servers_and_networks() {
+    for seed in (0..24).chain(FAILED) {
+        if let Err(what) = faults::run(seed) {
+            panic!("seed {seed}: {what}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! The settings for a path, and why.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measured::{Host, Path, Purpose};
+
+/// Longest payload of an LNet message: an RPC's bulk is that many messages.
+const MESSAGE_MAX: u64 = 1 << 20;
+
+/// Largest `max_rpcs_in_flight` of a target.
+const RPCS_MAX: u64 = 256;
+
+/// LNet's defaults; nothing below them is advised.
+const PEER_CREDITS: u64 = 8;
+const CREDITS: u64 = 256;
+const RPCS: u64 = 8;
+
+/// Largest credits.
+const CREDITS_MAX: u64 = 65_535;
+
+/// Largest number of connections per peer and type.
+const CONNS_MAX: u64 = 127;
+
+/// The kernel's largest socket buffer.
+const BUFFER_MAX: u64 = (1 << 31) - 1;
+
+/// Smallest buffers that are advised: 4 MiB.
+const BUFFER: u64 = 4 << 20;
+
+/// A setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// Bulk RPCs under way to one target: `osc.*.max_rpcs_in_flight`, selftest's concurrency.
+    MaxRpcsInFlight,
+    /// Dirty data of a client per target, in MiB: `osc.*.max_dirty_mb`.
+    MaxDirtyMib,
+    /// Messages under way to one peer.
+    PeerCredits,
+    /// Messages under way of an interface.
+    Credits,
+    /// Connections of each type to a peer.
+    ConnsPerPeer,
+    /// Largest receive buffer, in bytes: `net.ipv4.tcp_rmem`.
+    TcpReceiveBuffer,
+    /// Largest send buffer, in bytes: `net.ipv4.tcp_wmem`.
+    TcpSendBuffer,
+}
+
+impl Setting {
+    /// The name that users know.
+    pub fn name(self) -> &'static str {
+        match self {
+            Setting::MaxRpcsInFlight => "max_rpcs_in_flight",
+            Setting::MaxDirtyMib => "max_dirty_mb",
+            Setting::PeerCredits => "peer_credits",
+            Setting::Credits => "credits",
+            Setting::ConnsPerPeer => "conns_per_peer",
+            Setting::TcpReceiveBuffer => "tcp_rmem",
+            Setting::TcpSendBuffer => "tcp_wmem",
+        }
+    }
+}
+
+/// What keeps a value below what its formula asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// What it is, for people.
+    pub what: String,
+    /// Bits per second that the path can carry with the limited value.
+    pub rate: u64,
+}
+
+/// One setting with its reason.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// What to set.
+    pub setting: Setting,
+    /// The value.
+    pub value: u64,
+    /// One line: the formula and the numbers put in.
+    pub why: String,
+    /// What keeps it lower than the formula, if anything does.
+    pub limit: Option<Limit>,
+}
+
+/// The values that were advised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Per target.
+    pub max_rpcs_in_flight: u64,
+    /// Per target, in MiB.
+    pub max_dirty_mib: u64,
+    /// Per peer.
+    pub peer_credits: u64,
+    /// Per interface.
+    pub credits: u64,
+    /// Per peer and type.
+    pub conns_per_peer: u64,
+    /// Receive and send buffer of a connection, in bytes.
+    pub tcp_buffer: u64,
+    /// Pages of 4 KiB in one RPC.
+    pub pages_per_rpc: u64,
+}
+
+/// Bits per second for people.
+fn rate_text(rate: u64) -> String {
+    format!("{:.2} Gb/s", rate as f64 / 1e9)
+}
+
+fn time_text(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+/// Bytes for people, in binary units.
+fn bytes_text(bytes: u64) -> String {
+    match bytes {
+        0..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
+}
+
+/// Bytes under way on a path of this rate (bits per second) and round trip.
+fn product(rate: u64, rtt_ns: u64) -> u64 {
+    let bytes = u128::from(rate) * u128::from(rtt_ns) / 8_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// Bits per second of so many bytes in a time.
+fn rate_of(bytes: u64, time_ns: u64) -> u64 {
+    let rate = u128::from(bytes) * 8_000_000_000 / u128::from(time_ns.max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+/// The settings for a path, each with its reason.
+pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Advice>) {
+    let rtt = path.rtt_idle_ns;
+    // More than the interface carries would only wait.
+    let rate = path.rate.min(host.interface_rate.unwrap_or(u64::MAX));
+    let bdp = product(rate, rtt);
+    let mut all = Vec::new();
+    let rpcs = rpcs(&mut all, rate, rtt, purpose);
+    let rpc = bytes_text(purpose.rpc_bytes);
+
+    let dirty = rpcs.saturating_mul(purpose.rpc_bytes).saturating_mul(2).div_ceil(1 << 20);
+    all.push(Advice {
+        setting: Setting::MaxDirtyMib,
+        value: dirty,
+        why: format!(
+            "2 x max_rpcs_in_flight x RPC size = 2 x {rpcs} x {rpc}: one half is under \
+                      way while the other half is written"
+        ),
+        limit: None,
+    });
+
+    let messages = purpose.rpc_bytes.div_ceil(MESSAGE_MAX).max(1);
+    let targets = u64::from(purpose.targets.max(1));
+    let needed = rpcs.saturating_mul(targets).saturating_mul(messages);
+    let peer_credits = needed.clamp(PEER_CREDITS, CREDITS_MAX);
+    all.push(Advice {
+        setting: Setting::PeerCredits,
+        value: peer_credits,
+        why: format!(
+            "at least RPCs x targets x messages of up to 1 MiB per RPC = {rpcs} x \
+                      {targets} x {messages}; zero-copy sends hold a credit until the peer \
+                      acknowledges them"
+        ),
+        limit: (needed > CREDITS_MAX).then(|| Limit {
+            what: format!("the largest value is {CREDITS_MAX}"),
+            rate: rate.min(rate_of(CREDITS_MAX * MESSAGE_MAX, rtt.saturating_mul(2))),
+        }),
+    });
+
+    let peers = u64::from(purpose.peers.max(1));
+    let needed = peers.saturating_mul(peer_credits);
+    let credits = needed.clamp(CREDITS, CREDITS_MAX);
+    all.push(Advice {
+        setting: Setting::Credits,
+        value: credits,
+        why: format!(
+            "at least peers x peer_credits = {peers} x {peer_credits}, and the default \
+                      {CREDITS}"
+        ),
+        limit: (needed > CREDITS_MAX).then(|| Limit {
+            what: format!(
+                "the largest value is {CREDITS_MAX}: not all peers can be at full depth \
+                           at once"
+            ),
+            rate,
+        }),
+    });
+
+    let conns = conns(&mut all, rate, path);
+    let buffer = buffers(&mut all, rate, rtt, bdp, host);
+    let settings = Settings {
+        max_rpcs_in_flight: rpcs,
+        max_dirty_mib: dirty,
+        peer_credits,
+        credits,
+        conns_per_peer: conns,
+        tcp_buffer: buffer,
+        pages_per_rpc: purpose.rpc_bytes.div_ceil(4096).max(1),
+    };
+    (settings, all)
+}
+
+fn rpcs(all: &mut Vec<Advice>, rate: u64, rtt: u64, purpose: &Purpose) -> u64 {
+    let size = purpose.rpc_bytes.max(1);
+    let bdp = product(rate, rtt);
+    let targets = u64::from(purpose.targets.max(1));
+    // More than 2 x BDP / size in all, divided among the targets.
+    let total = (bdp.saturating_mul(2) / size).saturating_add(1);
+    let needed = total.div_ceil(targets).max(RPCS);
+    let mut value = needed.min(RPCS_MAX);
+    let mut what = (needed > RPCS_MAX)
+        .then(|| format!("a target takes at most {RPCS_MAX}; larger RPCs or more targets help"));
+    let clients = u64::from(purpose.clients.max(1));
+    let shares = clients.saturating_mul(targets);
+    if let Some(memory) = purpose.server_memory {
+        let share = (memory / size / shares).max(1);
+        if share < value {
+            value = share;
+            what = Some(format!(
+                "{} of server memory for {clients} clients x {targets} targets are {share} RPCs \
+                 of {} each",
+                bytes_text(memory),
+                bytes_text(size)
+            ));
+        }
+    }
+    if let Some(threads) = purpose.server_threads {
+        let share = (u64::from(threads) / shares).max(1);
+        if share < value {
+            value = share;
+            what = Some(format!(
+                "{threads} service threads for {clients} clients x {targets} targets are {share} \
+                 RPCs each; more would wait and make everybody slower"
+            ));
+        }
+    }
+    let under_way = value.saturating_mul(targets).saturating_mul(size);
+    let carried = rate_of(under_way, rtt.saturating_mul(2)).min(rate);
+    all.push(Advice {
+        setting: Setting::MaxRpcsInFlight,
+        value,
+        why: format!(
+            "more than 2 x rate x RTT / RPC size / targets = 2 x {} x {} / {} / {targets} = {:.1}, \
+             and at least the default {RPCS}",
+            rate_text(rate),
+            time_text(rtt),
+            bytes_text(size),
+            2.0 * bdp as f64 / size as f64 / targets as f64,
+        ),
+        limit: what.map(|what| Limit { what, rate: carried }),
+    });
+    value
+}
+
+fn conns(all: &mut Vec<Advice>, rate: u64, path: &Path) -> u64 {
+    let (needed, why) = match path.stream_rate.filter(|one| *one > 0 && *one < rate) {
+        None => (1, "one stream carries all that the path does".to_owned()),
+        Some(one) => {
+            let (all, single) = (rate_text(rate), rate_text(one));
+            let why = format!("at least rate / rate of one stream = {all} / {single}");
+            (rate.div_ceil(one), why)
+        }
+    };
+    let value = needed.min(CONNS_MAX);
+    let limit = (needed > CONNS_MAX).then(|| Limit {
+        what: format!("the largest value is {CONNS_MAX}"),
+        rate: path.stream_rate.unwrap_or(rate).saturating_mul(CONNS_MAX).min(rate),
+    });
+    all.push(Advice { setting: Setting::ConnsPerPeer, value, why, limit });
+    value
+}
+
+fn buffers(all: &mut Vec<Advice>, rate: u64, rtt: u64, bdp: u64, host: &Host) -> u64 {
+    // Whole MiB are easier to recognise.
+    let needed = bdp.saturating_mul(2).div_ceil(1 << 20).saturating_mul(1 << 20).max(BUFFER);
+    let value = needed.min(BUFFER_MAX);
+    let limit = (needed > BUFFER_MAX).then(|| Limit {
+        what: "the kernel's sockets have at most 2 GiB; more connections help".to_owned(),
+        rate: rate_of(BUFFER_MAX / 2, rtt).min(rate),
+    });
+    for (index, setting) in
+        [Setting::TcpReceiveBuffer, Setting::TcpSendBuffer].into_iter().enumerate()
+    {
+        let now = match host.tcp_buffers.map(|both| both[index]) {
+            None => String::new(),
+            Some(now) if now >= value => {
+                format!("; it is {} now, which is enough", bytes_text(now))
+            }
+            Some(now) => {
+                let carried = rate_of(now / 2, rtt).min(rate);
+                format!(
+                    "; it is {} now, which is {} for a connection",
+                    bytes_text(now),
+                    rate_text(carried)
+                )
+            }
+        };
+        // What is larger stays as it is.
+        let value = host.tcp_buffers.map_or(value, |both| both[index].max(value));
+        all.push(Advice {
+            setting,
+            value,
+            why: format!(
+                "at least 2 x rate x RTT = 2 x {} x {} = {}{now}",
+                rate_text(rate),
+                time_text(rtt),
+                bytes_text(bdp.saturating_mul(2)),
+            ),
+            limit: limit.clone(),
+        });
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::write::{lnetctl_yaml, module_options, set_param, sysctl};
+
+const MS: u64 = 1_000_000;
+
+fn path(rate: u64, rtt_idle_ns: u64) -> Path {
+    Path { rtt_idle_ns, rate, stream_rate: None }
+}
+
+fn settings(path: &Path, purpose: &Purpose) -> Settings {
+    advise(path, &Host::default(), purpose).0
+}
+
+/// The path of the SC11 study: 10 Gb/s and 50.5 ms are 127 RPCs of 10^6 bytes and 121 of 1 MiB.
+#[test]
+fn the_study_is_reproduced() {
+    let sc11 = path(10_000_000_000, 50_500_000);
+    let with = |rpc_bytes| settings(&sc11, &Purpose { rpc_bytes, ..Purpose::default() });
+    assert_eq!(with(1_000_000).max_rpcs_in_flight, 127);
+    let mib = with(1 << 20);
+    assert_eq!((mib.max_rpcs_in_flight, mib.peer_credits, mib.credits), (121, 121, 256));
+    // 2 x 63,125,000 bytes.
+    assert_eq!(mib.tcp_buffer, 121 << 20);
+    assert_eq!(mib.max_dirty_mib, 242);
+    // RPCs of 4 MiB are four messages each.
+    let four = with(4 << 20);
+    assert_eq!((four.max_rpcs_in_flight, four.peer_credits), (31, 124));
+    assert_eq!(four.pages_per_rpc, 1024);
+}
+
+/// 8 RPCs of 10^6 bytes just fill 10 Gb/s at 3.2 ms.
+#[test]
+fn eight_rpcs_are_enough_nearby() {
+    let purpose = Purpose { rpc_bytes: 1_000_000, ..Purpose::default() };
+    let at = |rtt| settings(&path(10_000_000_000, rtt), &purpose).max_rpcs_in_flight;
+    assert_eq!((at(100_000), at(3_199_999), at(3_200_000)), (8, 8, 9));
+}
+
+#[test]
+fn a_lan_keeps_the_defaults() {
+    let lan = settings(&path(1_000_000_000, 100_000), &Purpose::default());
+    assert_eq!((lan.max_rpcs_in_flight, lan.peer_credits, lan.credits), (8, 32, 256));
+    assert_eq!((lan.conns_per_peer, lan.tcp_buffer), (1, 4 << 20));
+}
+
+#[test]
+fn credits_are_for_all_peers() {
+    let purpose = Purpose { rpc_bytes: 1 << 20, peers: 30, ..Purpose::default() };
+    let many = settings(&path(10_000_000_000, 50_500_000), &purpose);
+    assert_eq!((many.peer_credits, many.credits), (121, 3630));
+}
+
+#[test]
+fn the_memory_of_a_server_is_shared_by_its_clients() {
+    let purpose = Purpose {
+        rpc_bytes: 1 << 20,
+        clients: 64,
+        server_memory: Some(1 << 30),
+        ..Purpose::default()
+    };
+    let sc11 = path(10_000_000_000, 50_500_000);
+    let (settings, all) = advise(&sc11, &Host::default(), &purpose);
+    assert_eq!(settings.max_rpcs_in_flight, 16);
+    let limit = all[0].limit.as_ref().expect("it is limited");
+    // 16 MiB in two round trips.
+    assert_eq!(limit.rate, (16 << 20) * 8_000_000_000 / 101_000_000);
+    assert!(limit.what.contains("64 clients"), "{}", limit.what);
+    let threads = Purpose { server_threads: Some(512), server_memory: None, ..purpose };
+    assert_eq!(self::settings(&sc11, &threads).max_rpcs_in_flight, 8);
+}
+
+#[test]
+fn reasons_have_their_numbers() {
+    let host =
+        Host { tcp_buffers: Some([6 << 20, 256 << 20]), interface_rate: Some(10_000_000_000) };
+    let one = Path { stream_rate: Some(3_000_000_000), ..path(20_000_000_000, 50 * MS) };
+    let (_, all) = advise(&one, &host, &Purpose::default());
+    let why = |setting| &all.iter().find(|one| one.setting == setting).expect("advice").why;
+    let expected = "2 x 10.00 Gb/s x 50.000 ms / 4.0 MiB / 1 = 29.8, and at least the default 8";
+    assert!(why(Setting::MaxRpcsInFlight).ends_with(expected), "{all:#?}");
+    assert!(why(Setting::ConnsPerPeer).ends_with("10.00 Gb/s / 3.00 Gb/s"), "{all:#?}");
+    let now = "it is 6.0 MiB now, which is 0.50 Gb/s for a connection";
+    assert!(why(Setting::TcpReceiveBuffer).ends_with(now), "{all:#?}");
+    assert!(why(Setting::TcpSendBuffer).ends_with("which is enough"), "{all:#?}");
+    let value = |setting| all.iter().find(|one| one.setting == setting).expect("advice").value;
+    assert_eq!(value(Setting::TcpSendBuffer), 256 << 20, "what is larger stays");
+    assert_eq!(value(Setting::ConnsPerPeer), 4);
+}
+
+#[test]
+fn files_have_the_values() {
+    let purpose = Purpose { rpc_bytes: 1 << 20, ..Purpose::default() };
+    let sc11 = settings(&path(10_000_000_000, 50_500_000), &purpose);
+    assert_eq!(
+        lnetctl_yaml(&sc11, "tcp", "eth0"),
+        "\
+net:
+-     net type: tcp
+      local NI(s):
+      -     interfaces:
+                  0: eth0
+            tunables:
+                  peer_credits: 121
+                  credits: 256
+            lnd tunables:
+                  conns_per_peer: 1
+"
+    );
+    let options = "options ksocklnd peer_credits=121 credits=256 conns_per_peer=1\n";
+    assert_eq!(module_options(&sc11), options);
+    assert!(set_param(&sc11).contains("set_param osc.*.max_rpcs_in_flight=121\n"));
+    assert!(sysctl(&sc11).contains("net.ipv4.tcp_rmem = 4096 131072 126877696\n"));
+}
+
+proptest! {
+    /// Whatever was measured: values are in their ranges, what is not limited fills the path, and
+    /// more rate or a longer way never asks for less.
+    #[test]
+    fn advice_fills_the_path(
+        rate in 1_000_000u64..400_000_000_000,
+        rtt in 1_000u64..2_000_000_000,
+        rpc_shift in 12u32..25,
+        peers in 1u32..10_000,
+        targets in 1u32..100,
+    ) {
+        let purpose = Purpose { rpc_bytes: 1 << rpc_shift, peers, targets, ..Purpose::default() };
+        let (values, all) = advise(&path(rate, rtt), &Host::default(), &purpose);
+        prop_assert!((1..=RPCS_MAX).contains(&values.max_rpcs_in_flight));
+        prop_assert!((PEER_CREDITS..=CREDITS_MAX).contains(&values.peer_credits));
+        prop_assert!((CREDITS..=CREDITS_MAX).contains(&values.credits));
+        prop_assert!(values.tcp_buffer <= BUFFER_MAX);
+        let under_way = (values.max_rpcs_in_flight * u64::from(targets)) << rpc_shift;
+        if all[0].limit.is_none() {
+            let two = 2 * product(rate, rtt);
+            prop_assert!(under_way > two, "{under_way} of {two}");
+        } else {
+            let limit = all[0].limit.as_ref().expect("a limit");
+            prop_assert!(limit.rate <= rate);
+            prop_assert_eq!(values.max_rpcs_in_flight, RPCS_MAX);
+        }
+        for (more_rate, more_rtt) in [(rate * 2, rtt), (rate, rtt * 2)] {
+            let more = settings(&path(more_rate, more_rtt), &purpose);
+            prop_assert!(more.max_rpcs_in_flight >= values.max_rpcs_in_flight);
+            prop_assert!(more.peer_credits >= values.peer_credits);
+            prop_assert!(more.tcp_buffer >= values.tcp_buffer);
+        }
+    }
+
+    /// Nothing that can be measured makes it panic.
+    #[test]
+    fn any_measurement_is_taken(
+        rate in any::<u64>(),
+        rtt in any::<u64>(),
+        stream in any::<Option<u64>>(),
+        rpc_bytes in any::<u64>(),
+        numbers in any::<(u32, u32, u32)>(),
+        memory in any::<Option<u64>>(),
+        threads in any::<Option<u32>>(),
+        buffers in any::<Option<[u64; 2]>>(),
+    ) {
+        let (peers, targets, clients) = numbers;
+        let purpose = Purpose {
+            rpc_bytes, peers, targets, clients, server_memory: memory, server_threads: threads,
+        };
+        let host = Host { tcp_buffers: buffers, ..Host::default() };
+        let (_, all) = advise(&Path { stream_rate: stream, ..path(rate, rtt) }, &host, &purpose);
+        prop_assert_eq!(all.len(), 7);
+    }
+}
