@@ -112,8 +112,8 @@ impl FileSystem {
         }
     }
 
-    /// The attributes of many files, each as [`FileSystem::with_size`] gives them, asked for several
-    /// at a time, in their order.
+    /// The attributes of many files, each as [`FileSystem::with_size`] gives them, asked for
+    /// several at a time, in their order.
     ///
     /// # Errors
     /// When the node does not answer. What a server refuses is the outcome of its file.
