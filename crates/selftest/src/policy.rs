@@ -118,10 +118,11 @@ pub struct ServicePolicy {
 }
 
 impl ServicePolicy {
-    /// A policy under which every console may have the node send load, and none may end the session
-    /// of another: for networks without strangers, such as a simulated one.
+    /// A policy that allows everything to every peer, because its list names them all: for networks
+    /// without strangers, such as a simulated one.
     pub fn full() -> ServicePolicy {
-        ServicePolicy { mode: ServiceMode::Full, consoles: ConsoleList::default() }
+        let everyone = "*".parse().expect("the pattern of every NID");
+        ServicePolicy { mode: ServiceMode::Full, consoles: everyone }
     }
 
     /// Whether a console may make a session on this node.
@@ -174,6 +175,7 @@ mod tests {
             });
             assert_eq!(granted, expected, "{mode} {list:?}");
         }
+        assert!(ServicePolicy::full().allows_force(&stranger));
     }
 
     #[test]

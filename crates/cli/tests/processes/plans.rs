@@ -225,7 +225,12 @@ fn a_plan_runs_through_the_running_node() {
 fn errors_in_a_plan_are_reported_before_anything_runs() {
     let scratch = Scratch::new();
     let cases: [(&str, &[&str], i32, &str); 7] = [
-        ("name: x\n", &["--local"], 2, "plan.yaml:1:1: a plan needs \"groups\""),
+        (
+            "name: x\n",
+            &["--local"],
+            2,
+            "plan.yaml:1:1: the required key \"groups\" of a plan is missing",
+        ),
         (PLAN, &[], 2, "group clients has no nodes: name them with --group clients=NIDS"),
         (PLAN, &["--group", "client=1@tcp"], 2, "it has clients, servers"),
         (PLAN, &["--group", "clients"], 2, "no '='"),

@@ -97,13 +97,13 @@ fn a_value_that_was_not_measured_is_a_dash() {
 fn plain_tcp_is_compared_with_the_same_way_of_waiting() {
     let rows = vec![row("read", 4096, 285.0), row("write", 4096, 2850.0)];
     let polling = table(&report(rows));
-    assert!(polling.contains("sockets that poll, as this node does"), "{polling}");
+    assert!(polling.contains("plain sockets which poll, as this node\ndoes"), "{polling}");
     assert!(polling.contains(" 285%\n") && !polling.contains("150%"), "{polling}");
     assert!(polling.contains("  sleeping: read 190.0 to 190.0, write 1900 to 1900\n"), "{polling}");
     assert!(polling.contains("  polling: read 100.0 to 100.0, write 1000 to 1000\n"), "{polling}");
     let rows = vec![row("read", 4096, 285.0)];
     let sleeping = table(&Report { waiting: "sleeping", ..report(rows) });
-    assert!(sleeping.contains("sockets that sleep, as this node does"), "{sleeping}");
+    assert!(sleeping.contains("plain sockets which sleep, as this node\ndoes"), "{sleeping}");
     assert!(sleeping.contains(" 150%\n") && !sleeping.contains("285%"), "{sleeping}");
 }
 
