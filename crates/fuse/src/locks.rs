@@ -136,7 +136,7 @@ impl Server {
         self.shared.post(move |client, turn| {
             let layout = file.state().layout.clone();
             client.start_flush(turn, file.fid, &layout);
-            let error = client.take_write_error(file.fid, &layout);
+            let error = client.write_error(file.fid, &layout);
             let answer = move |asked: Asked<ReplyEmpty>| match error {
                 Some(error) => asked.fail_with(&error),
                 None => asked.ok(),

@@ -239,6 +239,7 @@ impl Namespace {
             return Progress::None;
         }
         lock.remote = reply.handle;
+        lock.blocked |= reply.flags.contains(LockFlags::AST_SENT);
         if lock.state == LockState::Waiting && reply.desc.granted_mode != LockMode::NONE {
             lock.state = LockState::Granted;
             lock.desc.granted_mode = reply.desc.granted_mode;

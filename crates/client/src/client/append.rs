@@ -80,13 +80,26 @@ impl Client {
         };
         let len = append.bytes.len() as u64;
         match self.cache.is_on() {
-            true => self.with_room(turn, len, move |client, turn| append.start(client, turn)),
+            true => match append.first_target(self) {
+                Some(import) => {
+                    self.with_room(turn, import, len, move |client, turn| {
+                        append.start(client, turn)
+                    });
+                }
+                None => append.start(self, turn),
+            },
             false => append.start(self, turn),
         }
     }
 }
 
 impl Append {
+    /// A target of the file: that of its last object that exists.
+    fn first_target(&self, client: &Client) -> Option<ImportKey> {
+        let (component, stripe, _) = self.layout.objects().last()?;
+        Some(client.target_of(self.fid, &self.layout, (component, stripe)).ok()?.import)
+    }
+
     /// Asks for the locks one after another, all clients in the order of the stripes: so none waits
     /// for one that waits for it.
     fn start(mut self, client: &mut Client, turn: &mut Turn<'_>) {

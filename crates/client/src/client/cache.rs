@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_ptlrpc::{ImportKey, RpcError};
+use lustrine_ptlrpc::{ImportKey, ImportState, RpcError};
 
 use super::{Client, Done};
 use crate::error::ClientError;
@@ -104,6 +104,8 @@ pub(super) struct ObjectKey {
 #[derive(Default)]
 struct TargetIo {
     grant: Grant,
+    /// Bytes that are not written.
+    dirty: u64,
     /// Requests under way.
     reading: usize,
     writing: usize,
@@ -174,10 +176,33 @@ impl Cache {
         self.locks.get(&handle).copied()
     }
 
-    /// Whether so many more bytes may be dirty. If nothing is, any number.
-    fn may_be_dirty(&self, len: u64) -> bool {
+    /// Whether so many more bytes for a target may be dirty. If nothing is, any number. Few dirty
+    /// bytes can keep much memory in use. One target gets half, so that one that is down leaves
+    /// room for the others.
+    fn may_be_dirty(&self, import: ImportKey, len: u64) -> bool {
         let dirty = self.counts.dirty;
-        dirty == 0 || dirty.saturating_add(len) <= self.tunables.max_dirty
+        let there = self.targets.get(&import).map_or(0, |target| target.dirty);
+        let fits = dirty.saturating_add(len) <= self.tunables.max_dirty;
+        let shared = there == 0 || there.saturating_add(len) <= self.tunables.max_dirty / 2;
+        dirty == 0 || fits && shared && self.counts.cached <= self.tunables.max_cached
+    }
+
+    fn count_dirty(&mut self, import: ImportKey, len: u64) {
+        self.counts.dirty += len;
+        self.targets.entry(import).or_default().dirty += len;
+    }
+
+    fn uncount_dirty(&mut self, import: ImportKey, len: u64) {
+        self.counts.dirty -= len;
+        self.targets.entry(import).or_default().dirty -= len;
+    }
+
+    /// There was no memory for a request: nothing is sent for a moment.
+    fn starve(&mut self, now: Time) {
+        self.starved = true;
+        let at = now + Nanos::from_millis(100);
+        let before = self.flush_at.filter(|before| *before > now);
+        self.flush_at = Some(before.map_or(at, |before| before.min(at)));
     }
 
     fn object(&mut self, key: ObjectKey) -> &mut CachedObject {
@@ -289,8 +314,19 @@ impl Client {
     /// when they have it on stable storage, with the first error of a write since the last time
     /// that this was asked.
     pub fn flush(&mut self, turn: &mut Turn<'_>, fid: Fid, layout: &FileLayout, done: Done<()>) {
-        let keys = self.cached_objects(fid, layout);
+        let keys = self.written_objects(fid, layout);
         self.flush_objects(turn, keys, done);
+    }
+
+    /// The objects of a file with unwritten data or errors, also those that another user of the file
+    /// had made since the layout was read.
+    fn written_objects(&self, fid: Fid, layout: &FileLayout) -> Vec<ObjectKey> {
+        let mut keys: BTreeSet<ObjectKey> = self.cached_objects(fid, layout).into_iter().collect();
+        let others = self.cache.dirty_objects.iter().filter(|key| {
+            self.cache.objects.get(key).is_some_and(|object| object.fid == Some(fid))
+        });
+        keys.extend(others);
+        keys.into_iter().collect()
     }
 
     /// The same for all files. Errors are those of all.
@@ -302,15 +338,23 @@ impl Client {
 
     /// Begins to send what programs have written to a file; nobody waits for it.
     pub fn start_flush(&mut self, turn: &mut Turn<'_>, fid: Fid, layout: &FileLayout) {
-        for key in self.cached_objects(fid, layout) {
+        for key in self.written_objects(fid, layout) {
             self.write_out(turn, key, 0..u64::MAX, false);
         }
     }
 
-    /// Takes the error of a write that no program knows of yet, if there is one.
-    pub fn take_write_error(&mut self, fid: Fid, layout: &FileLayout) -> Option<ClientError> {
-        let keys = self.cached_objects(fid, layout);
-        keys.into_iter().find_map(|key| self.cache.object(key).error.take())
+    /// The error of a write of which neither a close nor an fsync has been told. An fsync reports it
+    /// once more: whoever closes the file may be another program than the one that wrote.
+    pub fn write_error(&mut self, fid: Fid, layout: &FileLayout) -> Option<ClientError> {
+        let mut found = None;
+        for key in self.cached_objects(fid, layout) {
+            if let Some(error) = &mut self.cache.object(key).error
+                && !core::mem::replace(&mut error.told, true)
+            {
+                found.get_or_insert(error.error.clone());
+            }
+        }
+        found
     }
 
     /// When the cache has something to do.
@@ -327,7 +371,11 @@ impl Client {
             self.cache.flush_at = None;
             self.cache.starved = false;
             self.write_old(turn);
+            for import in self.cache.targets.keys().copied().collect::<Vec<_>>() {
+                self.pump(turn, import);
+            }
         }
+        self.wake_throttled(turn);
         self.cancel_idle_locks(turn);
     }
 
@@ -348,6 +396,12 @@ impl Client {
     fn object_brw(&self, import: ImportKey) -> u64 {
         let granted = self.rpc.import(import).map_or(0, |import| import.granted().brw_size);
         u64::from(granted).clamp(4096, offers::OST_BRW.into())
+    }
+
+    /// Whether requests to a target would leave now. Others wait in the cache: they take no memory
+    /// of the node there.
+    fn is_full(&self, import: ImportKey) -> bool {
+        self.rpc.import(import).is_some_and(|import| import.state() == ImportState::Full)
     }
 
     /// Most requests for data under way at a target, for reading and for writing each.
@@ -398,7 +452,7 @@ impl Client {
         let dirty = object.pages.dirty(&held.extent);
         let lost: u64 = dirty.iter().map(|part| part.end - part.start).sum();
         if lost > 0 {
-            object.error = Some(ClientError::Rpc(RpcError::Evicted));
+            object.fails(ClientError::Rpc(RpcError::Evicted));
             self.cache.counts.lost += lost;
         }
         self.drop_dirty(turn, key, held.extent.clone());

@@ -337,13 +337,13 @@ impl Client {
                 let writer = Writer { caller, owner };
                 let part = super::objects::part_of(io);
                 let key = ObjectKey { import, oi };
-                self.write_object(turn, key, writer, (range.start, data), part);
+                self.write_object(turn, (key, fid), writer, (range.start, data), part);
                 continue;
             }
             if let Some(key) = lock.and_then(|lock| self.cache.object_of(lock.handle)) {
                 let part = super::objects::part_of(io);
                 let writer = Writer { caller, owner };
-                self.write_under(turn, key, writer, (range, &data), part);
+                self.write_under(turn, (key, fid), writer, (range, &data), part);
                 continue;
             }
             let lock = match lock.map(|lock| self.locks.remote(lock.import, lock.handle)) {

@@ -215,6 +215,11 @@ impl Client {
             }
             Progress::Unchanged | Progress::Forgotten => {}
         }
+        // The answer can say that somebody wants a lock that a callback has granted before.
+        let lock = self.locks.at(import).get(handle);
+        if lock.is_some_and(|lock| lock.blocked && lock.state == LockState::Granted) {
+            self.lock_blocked(turn, handle);
+        }
     }
 
     /// Calls what waits for a lock.

@@ -81,8 +81,16 @@ impl Grant {
             return None;
         }
         self.held -= cost;
-        self.sent += cost;
+        self.sent = self.sent.saturating_add(cost);
         Some(cost)
+    }
+
+    /// A write that cost so much is going to be made again. If it has not left, the server has not
+    /// taken the space.
+    pub(super) fn refund(&mut self, cost: u64, not_sent: bool) {
+        if not_sent {
+            self.held = self.held.saturating_add(cost);
+        }
     }
 
     /// A write is over, which cost so much.

@@ -57,7 +57,7 @@ impl Client {
             if mode == Mode::Write { LockMode::PW } else { LockMode::PR },
         );
         self.cache.locks.insert(handle, key);
-        let asked = AskedLock { handle, mode, range, waiters: vec![then] };
+        let asked = AskedLock { handle, mode, range, caller, waiters: vec![then] };
         self.cache.object(key).asked.push(asked);
         let desc = LockDesc { req_mode, policy, ..object_lock(key) };
         let args = LockArgs { desc, flags: LockFlags::empty(), slot: SlotKind::None, caller };
@@ -78,6 +78,16 @@ impl Client {
         let object = self.cache.object(key);
         let Some(at) = object.asked.iter().position(|asked| asked.handle == handle) else { return };
         let asked = object.asked.swap_remove(at);
+        if matches!(granted, Ok(Granted { lvb: None })) {
+            // It was granted while the server got its locks again, which does not say the size.
+            self.cache.locks.remove(&handle);
+            self.cancel_lock(turn, key.import, handle);
+            for then in asked.waiters {
+                let wanted = (asked.mode, asked.range.clone());
+                self.with_lock(turn, key, wanted, asked.caller, then);
+            }
+            return self.cache.tidy(key);
+        }
         let lock = granted.and_then(|granted| {
             let held = self.held_lock(key, handle)?;
             let lvb =
@@ -122,6 +132,9 @@ impl Client {
             _ => return Err(malformed("a lock of a mode that nobody asked for")),
         };
         let extent = start..end.saturating_add(1);
+        if extent.is_empty() {
+            return Err(malformed("a lock that ends before it begins"));
+        }
         Ok(Held { mode, extent, users: 0, blocked: lock.blocked, idle: None })
     }
 

@@ -1,9 +1,9 @@
 //! One object: its locks, its bytes, and what is known of it.
 
 use core::ops::Range;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lustrine_fswire::fid::Handle;
+use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::OstLvb;
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::Obdo;
@@ -45,6 +45,7 @@ pub(super) struct AskedLock {
     pub(super) handle: Handle,
     pub(super) mode: Mode,
     pub(super) range: Range<u64>,
+    pub(super) caller: Caller,
     pub(super) waiters: Vec<Done<Handle>>,
 }
 
@@ -56,10 +57,25 @@ pub(super) struct Reading {
     pub(super) valid: RangeSet<u64>,
 }
 
-/// What waits until a range is at the server.
+/// What waits until bytes are at the server.
 pub(super) struct Flush {
-    pub(super) range: Range<u64>,
+    /// Those that are not on their way.
+    pub(super) dirty: RangeSet<u64>,
+    /// Requests under way that have others of them.
+    pub(super) under_way: BTreeSet<u64>,
+    /// Whether only its own error counts, or that of all earlier writes.
+    pub(super) own: bool,
+    /// The error of a write of these bytes.
+    pub(super) error: Option<ClientError>,
     pub(super) done: Done<()>,
+}
+
+/// The error of a write.
+#[derive(Debug)]
+pub(super) struct WriteError {
+    pub(super) error: ClientError,
+    /// Whether a close has reported it.
+    pub(super) told: bool,
 }
 
 /// In whose name data are written, and to whom they belong.
@@ -86,8 +102,14 @@ pub(super) struct CachedObject {
     pub(super) writing: BTreeMap<u64, Range<u64>>,
     pub(super) readers: Vec<ReadOp>,
     pub(super) flushes: Vec<Flush>,
-    /// The error of a write that no program knows of yet.
-    pub(super) error: Option<ClientError>,
+    /// The error of a write that fsync has not reported yet.
+    pub(super) error: Option<WriteError>,
+    /// How often writes failed that may succeed later, one after another, and until when nothing is
+    /// sent because of that.
+    pub(super) failures: u32,
+    pub(super) pause: Option<Time>,
+    /// The file that was written to.
+    pub(super) fid: Option<Fid>,
     pub(super) writer: Option<Writer>,
     /// When data were last written, in seconds since 1970.
     pub(super) written: i64,
@@ -134,6 +156,59 @@ impl CachedObject {
         self.writing.values().any(|writing| writing.start < range.end && range.start < writing.end)
     }
 
+    /// Waits for what the server lacks of a range now. What is written later is not waited for.
+    pub(super) fn wait_for(&mut self, range: &Range<u64>, own: bool, done: Done<()>) {
+        let dirty = self.pages.dirty(range).into_iter().collect();
+        let touches = |writing: &Range<u64>| writing.start < range.end && range.start < writing.end;
+        let under_way = self.writing.iter().filter(|(_, writing)| touches(writing));
+        let under_way = under_way.map(|(number, _)| *number).collect();
+        self.flushes.push(Flush { dirty, under_way, own, error: None, done });
+    }
+
+    /// A request for a range is on its way.
+    pub(super) fn was_sent(&mut self, number: u64, range: &Range<u64>) {
+        self.writing.insert(number, range.clone());
+        for flush in self.flushes.iter_mut().filter(|flush| flush.dirty.overlaps(range)) {
+            flush.dirty.remove(range.clone());
+            flush.under_way.insert(number);
+        }
+    }
+
+    /// A request is over, with an error or without. Whether a program learns of the error.
+    pub(super) fn was_answered(&mut self, number: u64, error: Option<&ClientError>) -> bool {
+        self.writing.remove(&number);
+        let mut learns = false;
+        for flush in &mut self.flushes {
+            if flush.under_way.remove(&number) {
+                flush.error = flush.error.take().or(error.cloned());
+                learns |= flush.own;
+            }
+        }
+        learns
+    }
+
+    /// A request has to be made again.
+    pub(super) fn was_not_sent(&mut self, number: u64, range: &Range<u64>) {
+        self.writing.remove(&number);
+        for flush in &mut self.flushes {
+            if flush.under_way.remove(&number) {
+                flush.dirty.insert(range.clone());
+            }
+        }
+    }
+
+    /// A range is not going to be written.
+    pub(super) fn was_dropped(&mut self, range: &Range<u64>) {
+        if !range.is_empty() {
+            self.flushes.iter_mut().for_each(|flush| flush.dirty.remove(range.clone()));
+        }
+    }
+
+    /// A write has failed, and nobody knows of it yet.
+    pub(super) fn fails(&mut self, error: ClientError) {
+        self.error.get_or_insert(WriteError { error, told: false });
+    }
+
     /// Whether the server lacks something that was written.
     pub(super) fn has_unwritten(&self) -> bool {
         !self.pages.is_clean() || !self.writing.is_empty() || self.error.is_some()
@@ -143,8 +218,10 @@ impl CachedObject {
     /// it is newer.
     pub(super) fn take_lvb(&mut self, lvb: &OstLvb) {
         let writing = self.writing.values().map(|range| range.end).max().unwrap_or(0);
-        self.size = lvb.size.max(self.pages.dirty_end()).max(writing);
-        self.stored = lvb.size.max(writing);
+        // It may be older than what is known by other locks, which cover so much.
+        let covered = self.locks.values().map(|held| held.extent.end).max().unwrap_or(0);
+        self.stored = lvb.size.max(writing).max(self.stored.min(covered));
+        self.size = lvb.size.max(self.pages.dirty_end()).max(self.stored);
         self.blocks = lvb.blocks;
         let written = if self.has_unwritten() { self.written } else { i64::MIN };
         let (mtime, ctime) = (lvb.mtime.max(written), lvb.ctime.max(written));
@@ -159,8 +236,10 @@ impl CachedObject {
 
     /// What is known of the object.
     pub(super) fn attributes(&self) -> DataAttr {
-        let dirty = self.pages.dirty_len().div_ceil(512);
-        DataAttr { size: self.size, blocks: self.blocks.saturating_add(dirty), times: self.times }
+        let writing = self.writing.values().map(|range| range.end - range.start);
+        let unwritten = self.pages.dirty_len().saturating_add(writing.sum()).div_ceil(512);
+        let blocks = self.blocks.saturating_add(unwritten);
+        DataAttr { size: self.size, blocks, times: self.times }
     }
 
     /// The value that a glimpse is answered with.
@@ -235,7 +314,7 @@ impl CachedObject {
             && self.writing.is_empty()
             && self.readers.is_empty()
             && self.flushes.is_empty()
-            && self.error.is_none()
+            && self.error.as_ref().is_none_or(|error| error.told)
             && self.pages.is_clean()
     }
 }

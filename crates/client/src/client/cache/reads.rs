@@ -38,6 +38,7 @@ pub(super) struct ReadOp {
 }
 
 /// A request that waits for others.
+#[derive(Clone, Copy)]
 pub(super) struct QueuedRead {
     key: ObjectKey,
     number: u64,
@@ -187,8 +188,14 @@ impl Client {
     pub(super) fn pump(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         self.pump_writes(turn, import);
         let most = usize::from(self.rpcs_in_flight(import));
-        while let Some(target) = self.cache.targets.get_mut(&import) {
-            if target.reading >= most || target.reads.is_empty() || !self.cache.has_room() {
+        while self.is_full(import)
+            && let Some(target) = self.cache.targets.get_mut(&import)
+        {
+            let waits = target.reading >= most || target.reads.is_empty();
+            if waits || self.cache.starved {
+                return;
+            }
+            if !self.cache.has_room() {
                 return;
             }
             let target = self.cache.targets.entry(import).or_default();
@@ -205,9 +212,21 @@ impl Client {
         self.cache.under_way += range.end - range.start;
         let remote = self.locks.remote(key.import, handle);
         let read = ObjectRange { import: key.import, oi: key.oi, range, lock: remote, caller };
-        self.read_rpc(turn, read, move |client, turn, got| {
-            client.read_answered(turn, (key, number, handle), got);
+        self.read_rpc(turn, read, move |client, turn, got| match got {
+            Err(ClientError::NoMemory) => client.read_later(turn, queued),
+            got => client.read_answered(turn, (key, number, handle), got),
         });
+    }
+
+    /// There was no memory for a read: it is tried again soon.
+    fn read_later(&mut self, turn: &mut Turn<'_>, queued: QueuedRead) {
+        let reading = self.cache.object(queued.key).reading.get(&queued.number);
+        let len = reading.map_or(0, |reading| reading.range.end - reading.range.start);
+        self.cache.under_way = self.cache.under_way.saturating_sub(len);
+        let target: &mut TargetIo = self.cache.targets.entry(queued.key.import).or_default();
+        target.reading = target.reading.saturating_sub(1);
+        target.reads.push_front(queued);
+        self.cache.starve(turn.now);
     }
 
     fn read_answered(
@@ -221,6 +240,7 @@ impl Client {
         let object = self.cache.object(key);
         let Some(reading) = object.reading.remove(&number) else { return };
         let range = reading.range;
+        let partial = !reading.valid.gaps(&range).collect::<Vec<_>>().is_empty();
         let error: Option<ClientError> = match got {
             // Without the lock it would not be known how long they are good for.
             Ok(bytes) if object.locks.contains_key(&handle) => {
@@ -239,6 +259,10 @@ impl Client {
         let mut over = Vec::new();
         let object = self.cache.object(key);
         for mut op in core::mem::take(&mut object.readers) {
+            if !op.missing.overlaps(&range) {
+                object.readers.push(op);
+                continue;
+            }
             op.advance(object);
             let failed = error.clone().filter(|_| op.missing.overlaps(&range));
             match (op.missing.is_empty(), failed) {
@@ -252,8 +276,10 @@ impl Client {
             let lock = (op.handle, op.caller);
             op.missing.iter().map(move |gap| (lock, gap.clone())).collect::<Vec<_>>()
         };
-        for (lock, gap) in object.readers.iter().flat_map(gaps).collect::<Vec<_>>() {
-            self.fetch(key, lock, gap);
+        if partial {
+            for (lock, gap) in object.readers.iter().flat_map(gaps).collect::<Vec<_>>() {
+                self.fetch(key, lock, gap);
+            }
         }
         for (op, outcome) in over {
             self.read_over(turn, key, op, outcome);

@@ -2,14 +2,15 @@
 //! later.
 
 use core::ops::Range;
+use std::collections::BTreeSet;
 
-use lustrine_fswire::fid::Handle;
+use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ost::Obdo;
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{ImportKey, RpcError};
 
-use super::object::{Flush, Mode, Writer};
+use super::object::{Mode, Writer};
 use super::{ObjectKey, TargetIo};
 use crate::client::data::{ObjectRange, WriteArgs};
 use crate::client::{Client, Done};
@@ -18,8 +19,16 @@ use crate::error::{ClientError, Outcome};
 /// How long it takes until writes are tried again for which there was no memory.
 const RETRY: Nanos = Nanos::from_millis(100);
 
+/// How long after a failed write the next try is made, and how many tries there are.
+const TRY_AGAIN: Nanos = Nanos::from_secs(1);
+const TRIES_MAX: u32 = 10;
+/// Errors that can be gone the next time: EIO, which also is that of a checksum, EAGAIN, ENOMEM,
+/// EROFS, EINPROGRESS.
+const TEMPORARY: [i32; 5] = [5, 11, 12, 30, 115];
+
 /// A write of a program that waits until less is dirty.
 pub(super) struct ThrottledWrite {
+    import: ImportKey,
     len: u64,
     start: Start,
 }
@@ -28,18 +37,20 @@ pub(super) struct ThrottledWrite {
 type Start = Box<dyn FnOnce(&mut Client, &mut Turn<'_>) + Send>;
 
 impl Client {
-    /// Goes on when so many more bytes may be dirty.
+    /// Goes on when so many more bytes for a target may be dirty.
     pub(in crate::client) fn with_room(
         &mut self,
         turn: &mut Turn<'_>,
+        import: ImportKey,
         len: u64,
         start: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static,
     ) {
-        if self.cache.throttled.is_empty() && self.cache.may_be_dirty(len) {
+        // Behind others that wait for the target.
+        let waits = self.cache.throttled.iter().any(|write| write.import == import);
+        if !waits && self.cache.may_be_dirty(import, len) {
             return start(self, turn);
         }
-        // Behind others that wait.
-        self.cache.throttled.push_back(ThrottledWrite { len, start: Box::new(start) });
+        self.cache.throttled.push_back(ThrottledWrite { import, len, start: Box::new(start) });
         self.write_all(turn);
     }
 
@@ -55,17 +66,17 @@ impl Client {
     pub(in crate::client) fn write_object(
         &mut self,
         turn: &mut Turn<'_>,
-        key: ObjectKey,
+        (key, fid): (ObjectKey, Fid),
         writer: Writer,
         (offset, bytes): (u64, Vec<u8>),
         done: Done<()>,
     ) {
         let range = offset..offset + bytes.len() as u64;
-        self.with_room(turn, bytes.len() as u64, move |client, turn| {
+        self.with_room(turn, key.import, bytes.len() as u64, move |client, turn| {
             let wanted = (Mode::Write, range.clone());
             let then: Done<Handle> = Box::new(move |client, turn, lock| match lock {
                 Ok(handle) => {
-                    client.write_under(turn, key, writer, (range, &bytes), done);
+                    client.write_under(turn, (key, fid), writer, (range, &bytes), done);
                     client.unlock(turn, key, handle);
                 }
                 Err(error) => done(client, turn, Err(error)),
@@ -78,7 +89,7 @@ impl Client {
     pub(in crate::client) fn write_under(
         &mut self,
         turn: &mut Turn<'_>,
-        key: ObjectKey,
+        (key, fid): (ObjectKey, Fid),
         writer: Writer,
         (range, bytes): (Range<u64>, &[u8]),
         done: Done<()>,
@@ -91,8 +102,9 @@ impl Client {
         let (after, added) = (object.pages.dirty_around(&range), object.pages.dirty_len() - dirty);
         object.was_written(&range, now);
         object.writer = Some(writer);
+        object.fid = Some(fid);
         self.cache.counts.cached += taken;
-        self.cache.counts.dirty += added;
+        self.cache.count_dirty(key.import, added);
         self.cache.touch(key, &range);
         self.cache.note_dirty(key, turn.now);
         let grant = &mut self.cache.targets.entry(key.import).or_default().grant;
@@ -107,7 +119,7 @@ impl Client {
         } else {
             // It counts, so that what follows knows of it; the server has to find the space now.
             grant.release(&before, &after);
-            self.cache.object(key).flushes.push(Flush { range: range.clone(), done });
+            self.cache.object(key).wait_for(&range, true, done);
             self.write_out(turn, key, range, true);
         }
         self.cache.trim();
@@ -124,7 +136,7 @@ impl Client {
         let Some(io) = self.start_io(turn, keys.len(), work) else { return };
         for key in keys {
             let part = crate::client::objects::part_of(io);
-            self.cache.object(key).flushes.push(Flush { range: 0..u64::MAX, done: part });
+            self.cache.object(key).wait_for(&(0..u64::MAX), false, part);
             self.write_out(turn, key, 0..u64::MAX, false);
             self.check_flushes(turn, key);
         }
@@ -154,7 +166,9 @@ impl Client {
 
     pub(super) fn pump_writes(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         let most = usize::from(self.rpcs_in_flight(import));
-        while let Some(target) = self.cache.targets.get_mut(&import) {
+        while self.is_full(import)
+            && let Some(target) = self.cache.targets.get_mut(&import)
+        {
             if target.writing >= most || self.cache.starved {
                 return;
             }
@@ -173,7 +187,8 @@ impl Client {
     /// Sends one request for what is dirty in a range and not behind a write that is under way.
     /// Whether there was something to send.
     fn send_write(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: &Range<u64>) -> bool {
-        if self.cache.starved {
+        let pause = self.cache.objects.get(&key).and_then(|object| object.pause);
+        if self.cache.starved || pause.is_some_and(|until| turn.now < until) {
             return false;
         }
         let brw = self.object_brw(key.import);
@@ -204,7 +219,7 @@ impl Client {
         let report = move |body: &mut Obdo| grant.report(body, paid.unwrap_or(0));
         target.writing += 1;
         self.cache.under_way += part.end - part.start;
-        self.cache.object(key).writing.insert(number, part.clone());
+        self.cache.object(key).was_sent(number, &part);
         let at = ObjectRange {
             import: key.import,
             oi: key.oi,
@@ -232,7 +247,7 @@ impl Client {
             })
             .filter(|part| part.start < part.end)
             .collect();
-        self.cache.counts.dirty -= len;
+        self.cache.uncount_dirty(key.import, len);
         let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
         target.grant.release(&before, &after);
         self.cache.note_dirty(key, now);
@@ -242,6 +257,7 @@ impl Client {
     pub(super) fn drop_dirty(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: Range<u64>) {
         for part in self.cache.object(key).pages.dirty(&range) {
             self.take_dirty(key, &part, turn.now);
+            self.cache.object(key).was_dropped(&part);
             self.cache.forget(key, part);
         }
     }
@@ -251,7 +267,7 @@ impl Client {
         self.drop_dirty(turn, key, range.clone());
         self.cache.forget(key, range.clone());
         self.cache.counts.lost += range.end - range.start;
-        self.cache.object(key).error.get_or_insert(error);
+        self.cache.object(key).fails(error);
     }
 
     fn write_answered(
@@ -266,23 +282,39 @@ impl Client {
         target.writing = target.writing.saturating_sub(1);
         target.grant.settled(paid.unwrap_or(0));
         let object = self.cache.object(key);
-        object.writing.remove(&number);
         match outcome {
             Ok(body) => {
+                object.was_answered(number, None);
+                (object.failures, object.pause) = (0, None);
                 object.was_stored(&range, &body);
                 self.cache.targets.entry(key.import).or_default().grant.extended(&body);
             }
-            Err(ClientError::NoMemory) if object.write_lock_at(&range).is_some() => {
-                // Nothing was sent: it is dirty again, and tried again soon.
+            Err(error) if self.may_try_again(key, &range, &error) => {
+                let no_memory = error == ClientError::NoMemory;
+                let object = self.cache.object(key);
+                object.was_not_sent(number, &range);
+                let wait = if no_memory { RETRY } else { TRY_AGAIN };
+                if no_memory {
+                    self.cache.starve(turn.now);
+                } else {
+                    object.failures += 1;
+                    object.pause = Some(turn.now + wait);
+                }
+                let grant = &mut self.cache.targets.entry(key.import).or_default().grant;
+                grant.refund(paid.unwrap_or(0), no_memory);
                 self.redirty(key, &range, turn.now);
-                self.cache.starved = true;
-                self.cache.flush_at = Some(turn.now + RETRY);
+                let at = turn.now + wait;
+                let before = self.cache.flush_at.filter(|before| *before > turn.now);
+                self.cache.flush_at = Some(before.map_or(at, |before| before.min(at)));
             }
             Err(error) => {
                 // What a program has written there since stays.
+                let object = self.cache.object(key);
                 let kept = object.pages.dirty(&range);
+                if !object.was_answered(number, Some(&error)) {
+                    object.fails(error);
+                }
                 self.cache.counts.lost += range.end - range.start;
-                self.cache.object(key).error.get_or_insert(error);
                 let mut at = range.start;
                 for part in kept {
                     self.cache.forget(key, at..part.start);
@@ -308,7 +340,7 @@ impl Client {
         let taken = object.pages.write(range.start, &bytes);
         let (after, added) = (object.pages.dirty_around(range), object.pages.dirty_len() - dirty);
         self.cache.counts.cached += taken;
-        self.cache.counts.dirty += added;
+        self.cache.count_dirty(key.import, added);
         let grant = &mut self.cache.targets.entry(key.import).or_default().grant;
         grant.release(&before, &after);
         self.cache.note_dirty(key, now);
@@ -329,32 +361,54 @@ impl Client {
     pub(super) fn check_flushes(&mut self, turn: &mut Turn<'_>, key: ObjectKey) {
         let Some(object) = self.cache.objects.get_mut(&key) else { return };
         let mut over = Vec::new();
+        let mut wanted = Vec::new();
         for flush in core::mem::take(&mut object.flushes) {
-            let waits =
-                !object.pages.dirty(&flush.range).is_empty() || object.is_writing(&flush.range);
-            match waits {
-                true => object.flushes.push(flush),
-                false => over.push(flush),
+            wanted.extend(flush.dirty.iter().cloned());
+            match flush.dirty.is_empty() && flush.under_way.is_empty() {
+                true => over.push(flush),
+                false => object.flushes.push(flush),
             }
         }
-        let again: Vec<Range<u64>> =
-            object.flushes.iter().map(|flush| flush.range.clone()).collect();
-        let error = if over.is_empty() { None } else { object.error.take() };
+        // An fsync reports all that has failed; who waits for one write only that.
+        let reports = over.iter().any(|flush| !flush.own);
+        let earlier = if reports { object.error.take() } else { None };
         // What was behind a write that was under way.
-        for range in again {
+        for range in wanted {
             self.write_out(turn, key, range, false);
         }
         for flush in over {
-            (flush.done)(self, turn, error.clone().map_or(Ok(()), Err));
+            let earlier = earlier.as_ref().filter(|_| !flush.own);
+            let error = flush.error.or_else(|| earlier.map(|earlier| earlier.error.clone()));
+            (flush.done)(self, turn, error.map_or(Ok(()), Err));
         }
+        self.cache.tidy(key);
     }
 
-    fn wake_throttled(&mut self, turn: &mut Turn<'_>) {
-        while let Some(write) = self.cache.throttled.front() {
-            if !self.cache.may_be_dirty(write.len) {
+    /// Whether data whose write has failed are to be written once more: the error may be gone then.
+    fn may_try_again(&self, key: ObjectKey, range: &Range<u64>, error: &ClientError) -> bool {
+        let Some(object) = self.cache.objects.get(&key) else { return false };
+        let is_locked = object.write_lock_at(range).is_some_and(|(_, end)| end >= range.end);
+        let temporary = match error {
+            ClientError::NoMemory => return is_locked,
+            ClientError::Errno(number) => TEMPORARY.contains(number),
+            ClientError::Malformed(_) => true,
+            _ => false,
+        };
+        temporary && is_locked && object.failures < TRIES_MAX
+    }
+
+    pub(super) fn wake_throttled(&mut self, turn: &mut Turn<'_>) {
+        while !self.cache.throttled.is_empty() {
+            let mut passed: BTreeSet<ImportKey> = BTreeSet::new();
+            let may_start = |write: &ThrottledWrite| {
+                // The order at a target stays.
+                let first = passed.insert(write.import);
+                first && self.cache.may_be_dirty(write.import, write.len)
+            };
+            let Some(at) = self.cache.throttled.iter().position(may_start) else {
                 return self.write_all(turn);
-            }
-            let Some(write) = self.cache.throttled.pop_front() else { return };
+            };
+            let Some(write) = self.cache.throttled.remove(at) else { return };
             (write.start)(self, turn);
         }
     }

@@ -1,0 +1,290 @@
+//! What can go wrong on the way: errors, late answers, faulty servers, no memory.
+
+use super::*;
+
+impl Osts {
+    /// Grants what was asked, with this policy and value, whatever stands in the way.
+    fn grant_as(
+        &mut self,
+        world: &mut World,
+        asked: &Asked,
+        (extent, lvb): (Option<Extent>, OstLvb),
+    ) {
+        let (desc, handle) = asked.with(|request| match request {
+            Request::Enqueue(dlm::Lock { lock }) => (lock.desc, lock.handle(0).expect("a handle")),
+            other => panic!("{other:?}"),
+        });
+        self.last += 1;
+        let remote = Handle(0x9000 + self.last);
+        let policy = extent.map_or(desc.policy, Policy::Extent);
+        let mode = desc.req_mode;
+        let desc = LockDesc { granted_mode: mode, policy, ..desc };
+        let flags = LockFlags::LOCK_CHANGED;
+        let reply = LdlmReply { flags, desc, handle: remote, ..LdlmReply::default() };
+        let lvb = lustrine_fswire::codec::Wire::to_bytes(&lvb);
+        let reply = dlm::EnqueueReply { reply, lvb: Some(Lvb(&lvb)) };
+        self.locks.push((handle, remote, stripe_of(object_of(&desc)), mode));
+        world.answer(asked, 0, &ReplyBuffers::Enqueue(reply));
+    }
+
+    /// Answers everything but transfers of one stripe.
+    fn serve_all_but(&mut self, world: &mut World, silent: u32) {
+        let mut later = VecDeque::new();
+        while let Some(asked) = world.asked.pop_front() {
+            match asked.kind {
+                Kind::OstWrite | Kind::OstRead if self.transfer(&asked).0 == silent => {
+                    later.push_back(asked);
+                }
+                _ => self.answer(world, &asked),
+            }
+        }
+        world.asked = later;
+    }
+}
+
+fn start_flush(world: &mut World) {
+    world.act(|client, turn| {
+        client.start_flush(turn, FILE, &striped());
+        client.settle(turn);
+    });
+}
+
+/// Another program goes on writing to the file.
+#[test]
+fn fsync_does_not_wait_for_what_is_written_after_it() {
+    let (mut world, mut osts) = dirty();
+    let _synced = world.fsync();
+    for round in 0..50 {
+        assert_eq!(world.write(20 + round, b"x").outcome(), Ok(()));
+        if let Some(asked) = world.asked.pop_front() {
+            osts.answer(&mut world, &asked);
+        }
+    }
+    assert!(osts.seen.contains(&Kind::MdsSync), "{:?}", osts.seen);
+}
+
+/// The reply to an enqueue was made before the server stored a write, and arrives after its answer.
+#[test]
+fn an_old_lvb_does_not_shorten_what_another_lock_covers() {
+    let (mut world, mut osts) = scene();
+    let written = world.write(131_072, b"tail");
+    osts.serve(&mut world);
+    assert_eq!(written.outcome(), Ok(()));
+    let old = osts.lvb(0);
+    let read = world.read(0, 10);
+    let enqueue = world.next(Kind::Enqueue);
+    let synced = world.fsync();
+    osts.serve(&mut world);
+    assert_eq!(synced.outcome(), Ok(()));
+    osts.grant_as(&mut world, &enqueue, (None, old));
+    osts.serve(&mut world);
+    assert_eq!(read.outcome().unwrap().0, [0; 10]);
+    let size = world.size();
+    osts.serve(&mut world);
+    assert_eq!(size.outcome().unwrap().0, 131_076);
+}
+
+#[test]
+fn a_silent_target_does_not_hold_up_writes_to_others() {
+    let tunables = CacheTunables { max_dirty: 100_000, ..CACHE };
+    let (mut world, mut osts) = (World::caching(tunables), Osts::default());
+    let first = world.write(0, &[1; 60_000]);
+    osts.serve(&mut world);
+    assert_eq!(first.outcome(), Ok(()));
+    let second = world.write(131_072, &[2; 60_000]);
+    osts.serve_all_but(&mut world, 0);
+    let other = world.write(65_536, b"other");
+    osts.serve_all_but(&mut world, 0);
+    assert!(second.is_pending());
+    assert_eq!(other.outcome(), Ok(()));
+}
+
+/// Single bytes at the ends of chunks take 64 KiB each.
+#[test]
+fn memory_is_bounded_whatever_is_written() {
+    let tunables = CacheTunables::of(4 << 20);
+    let (mut world, mut osts) = (World::caching(tunables), Osts::default());
+    let import = world.client.osts[&0];
+    world.act(|client, _| client.with_grant_for_tests(import, 1 << 30));
+    for at in 0..500 {
+        let written = world.write(at * 131_072 + 65_535, b"x");
+        osts.serve(&mut world);
+        assert_eq!(written.outcome(), Ok(()));
+    }
+    let cached = world.client.cache_counts().cached;
+    assert!(cached <= 8 << 20, "{cached} bytes for 500 bytes that were written");
+}
+
+#[test]
+fn a_write_that_had_no_memory_costs_no_grant() {
+    let (mut world, _) = dirty();
+    world.net.nodes[0].memory.limit = world.net.nodes[0].memory.live;
+    start_flush(&mut world);
+    for _ in 0..10 {
+        // A program waits for it.
+        start_flush(&mut world);
+        world.pass(Nanos::from_millis(6000));
+    }
+    world.net.nodes[0].memory.limit = 0;
+    world.pass(Nanos::from_millis(6000));
+    let asked = loop {
+        let asked = world.asked.pop_front().expect("a write");
+        if asked.kind == Kind::OstWrite {
+            break asked;
+        }
+    };
+    let left = asked.with(|request| match request {
+        Request::OstWrite(brw) => brw.body.grant,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(left, (8 << 20) - 4096);
+}
+
+#[test]
+fn an_error_is_told_to_whom_it_concerns() {
+    let (mut world, mut osts) = scene();
+    let import = world.client.osts[&0];
+    world.act(|client, _| client.with_grant_for_tests(import, 5000));
+    let first = world.write(0, &[1; 4096]);
+    osts.serve(&mut world);
+    assert_eq!(first.outcome(), Ok(()));
+    osts.fails = Some(-ENOSPC);
+    start_flush(&mut world);
+    osts.serve(&mut world);
+    assert_eq!(world.client.cache_counts().lost, 4096);
+    // Of another program; it waits because there is no grant, and is stored.
+    let second = world.write(20_000, &[2; 4096]);
+    osts.serve(&mut world);
+    let synced = world.fsync();
+    osts.serve(&mut world);
+    assert_eq!((second.outcome(), synced.outcome()), (Ok(()), Err(ClientError::Errno(ENOSPC))));
+}
+
+/// Servers are not to be trusted.
+#[test]
+fn locks_that_end_before_they_begin_do_no_harm() {
+    let (mut world, mut osts) = scene();
+    let extent = Extent { start: 4096, end: 0, gid: 0 };
+    for _ in 0..2 {
+        let _size = world.size();
+        while let Some(asked) = world.asked.pop_front() {
+            match asked.kind {
+                Kind::Enqueue => {
+                    let lvb = osts.lvb(0);
+                    osts.grant_as(&mut world, &asked, (Some(extent), lvb));
+                }
+                _ => osts.answer(&mut world, &asked),
+            }
+        }
+    }
+    osts.call_back(&mut world, 0, LockFlags::empty());
+    osts.serve(&mut world);
+}
+
+/// The completion was faster than the reply, which says that somebody wants the lock.
+#[test]
+fn ast_sent_in_a_late_reply_is_honoured() {
+    let (mut world, mut osts) = scene();
+    let written = world.write(10, b"hello");
+    let asked = world.next(Kind::Enqueue);
+    let (desc, handle) = asked.with(|request| match request {
+        Request::Enqueue(dlm::Lock { lock }) => (lock.desc, lock.handle(0).expect("a handle")),
+        other => panic!("{other:?}"),
+    });
+    let remote = Handle(0x9001);
+    let desc = LockDesc { granted_mode: desc.req_mode, ..desc };
+    let lvb = lustrine_fswire::codec::Wire::to_bytes(&osts.lvb(0));
+    let handles = [handle, remote];
+    let (flags, count) = (LockFlags::empty(), 0);
+    let lock = LdlmRequest { flags, count, desc, handles: handles.as_slice().into() };
+    let request = Request::LdlmCpCallback(dlm::Completion { lock, lvb: Lvb(&lvb) });
+    osts.locks.push((handle, remote, 0, LockMode::PW));
+    assert_eq!(world.callback(0, &request), 0);
+    assert_eq!(written.outcome(), Ok(()));
+    let flags = LockFlags::BLOCK_GRANTED | LockFlags::AST_SENT;
+    let reply = LdlmReply { flags, desc, handle: remote, ..LdlmReply::default() };
+    let reply = dlm::EnqueueReply { reply, lvb: Some(Lvb(&lvb)) };
+    world.answer(&asked, 0, &ReplyBuffers::Enqueue(reply));
+    osts.serve(&mut world);
+    assert_eq!(osts.seen, [Kind::OstWrite, Kind::LdlmCancel]);
+}
+
+/// tar(1) takes a file without blocks for a hole.
+#[test]
+fn blocks_of_data_on_their_way_count() {
+    let (mut world, mut osts) = dirty();
+    let size = world.size();
+    osts.serve(&mut world);
+    assert_eq!(size.outcome(), Ok((15, 1)));
+    let _synced = world.fsync();
+    assert_eq!(world.size().outcome(), Ok((15, 1)));
+}
+
+#[test]
+fn a_write_that_failed_for_now_is_tried_again() {
+    let (mut world, mut osts) = dirty();
+    // EIO, such as after a checksum that is wrong.
+    osts.fails = Some(-5);
+    let synced = world.fsync();
+    for _ in 0..5 {
+        osts.serve(&mut world);
+        world.pass(Nanos::from_secs(1));
+    }
+    assert_eq!((synced.outcome(), world.client.cache_counts().lost), (Ok(()), 0));
+}
+
+#[test]
+fn writes_go_on_when_what_was_in_their_way_is_dropped() {
+    let tunables = CacheTunables { max_dirty: 100_000, ..CACHE };
+    let (mut world, mut osts) = (World::caching(tunables), Osts::default());
+    let first = world.write(0, &[1; 60_000]);
+    osts.serve(&mut world);
+    assert_eq!(first.outcome(), Ok(()));
+    world.net.nodes[0].memory.limit = world.net.nodes[0].memory.live;
+    start_flush(&mut world);
+    world.net.nodes[0].memory.limit = 0;
+    let second = world.write(65_536, &[2; 60_000]);
+    assert!(second.is_pending());
+    // The file of the first one is removed.
+    osts.call_back(&mut world, 0, LockFlags::DISCARD_DATA);
+    for _ in 0..20 {
+        osts.serve(&mut world);
+        world.pass(Nanos::from_secs(1));
+    }
+    assert_eq!(second.outcome(), Ok(()));
+}
+
+/// One that has no memory is not a reason for the others to fail, nor to call one another: with some
+/// 700 of them the stack of a thread of 2 MiB is used up.
+#[test]
+fn reads_wait_for_memory_and_do_not_nest() {
+    let (mut world, mut osts) = scene();
+    // A lock of the first object, which is long at the server.
+    osts.objects.insert(0, vec![0; 40 << 20]);
+    let read = world.read(0, 10);
+    osts.serve(&mut world);
+    assert_eq!(read.outcome().unwrap().0.len(), 10);
+    // Backwards, so that nothing is read ahead. All but eight wait for those.
+    let slots: Vec<_> = (200..500).rev().map(|at| world.read(131_072 * at, 10)).collect();
+    let asked = world.next(Kind::OstRead);
+    // Whatever is asked for now has no memory.
+    world.net.nodes[0].memory.limit = world.net.nodes[0].memory.live;
+    osts.answer(&mut world, &asked);
+    let over = slots.iter().filter(|slot| !slot.is_pending()).count();
+    assert_eq!(over, 1);
+}
+
+/// tail(1), or a child that closes what it has inherited.
+#[test]
+fn a_close_of_another_program_does_not_take_the_error_of_a_write() {
+    let (mut world, mut osts) = dirty();
+    osts.fails = Some(-ENOSPC);
+    start_flush(&mut world);
+    osts.serve(&mut world);
+    // What the mount does at a close of any descriptor.
+    let other = world.act(|client, _| client.write_error(FILE, &striped()));
+    let synced = world.fsync();
+    osts.serve(&mut world);
+    println!("the other one got {other:?}");
+    assert_eq!(synced.outcome(), Err(ClientError::Errno(ENOSPC)));
+}
