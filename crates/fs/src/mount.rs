@@ -129,12 +129,13 @@ impl FileSystem {
         self.wait_for(&pending, UNMOUNT_TIMEOUT)
     }
 
-    /// Waits until the servers have what programs have written.
+    /// Waits until the servers have what programs have written, for at most this time.
     ///
     /// # Errors
     /// When they do not have it in time, or some of it cannot be written.
-    pub fn flush_all(&self) -> Result<(), FsError> {
-        self.ask(Client::flush_all)
+    pub fn flush_all(&self, most: Duration) -> Result<(), FsError> {
+        let pending = self.start(Client::flush_all)?;
+        self.wait_for(&pending, most)
     }
 
     /// Has the event loop of the client start an operation, which calls what goes on when it is

@@ -113,7 +113,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("bind", "use mount --bind, which needs no file system"),
     ("user_fid2path", "requests for paths of FIDs are not implemented"),
     ("32bitapi", "inode numbers have 64 bits"),
-    ("nolruresize", "no locks are cached"),
+    ("nolruresize", "the number of locks that are kept is fixed"),
     ("nolazystatfs", "the metadata server answers for the object servers"),
     ("encrypt", "encrypted files are not implemented"),
     ("lazytime", "times are set at the servers"),

@@ -24,6 +24,9 @@ pub(crate) const SUBTYPE: &str = "lustrine";
 const THREADS_MAX: usize = 4;
 /// How long operations that are under way may take when the mount ends.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it may take until the servers have what programs have written: a target that is down
+/// comes back within that, or does not.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A mounted file system. Dropping it leaves the mount to the session, which ends with the process.
 #[derive(Debug)]
@@ -121,7 +124,7 @@ impl Mount {
         self.shared.give_up_locks(|_| true);
         self.shared.wait_until_idle(END_TIMEOUT);
         // What cannot be written is lost when the client disconnects: the caller learns of it.
-        let flushed = self.shared.files().flush_all().map_err(MountError::Unwritten);
+        let flushed = self.shared.files().flush_all(FLUSH_TIMEOUT).map_err(MountError::Unwritten);
         self.shared.files().disconnect().map_err(MountError::Servers)?;
         flushed?;
         ended.map_err(MountError::Session)

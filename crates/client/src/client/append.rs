@@ -55,8 +55,8 @@ struct Append {
 }
 
 impl Client {
-    /// Writes at the end of a file, wherever that is when the client has the locks. The data are on
-    /// stable storage when it is over.
+    /// Writes at the end of a file, wherever that is when the client has the locks. Where the data
+    /// are when it is over, [`Client::write`] says.
     pub fn append(
         &mut self,
         turn: &mut Turn<'_>,

@@ -32,11 +32,12 @@ use writes::ThrottledWrite;
 /// How much a client keeps of the data of files. The names are those of Lustre's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheTunables {
-    /// Most bytes of memory for data (`max_cached_mb`). 0: nothing is kept, and each request takes
-    /// its locks at the servers.
+    /// Bytes of memory for data (`max_cached_mb`): beyond that, what the servers have is forgotten,
+    /// and writes wait. Data of requests under way come on top. 0: nothing is kept, and each
+    /// request takes its locks at the servers.
     pub max_cached: u64,
-    /// Most bytes that are written by programs and not by the servers (`max_dirty_mb`): beyond
-    /// that, writes wait. At most half of `max_cached`.
+    /// Most bytes that programs have written and that were not sent (`max_dirty_mb`); one target
+    /// gets half of them. Beyond that, writes wait.
     pub max_dirty: u64,
     /// Most bytes of an object that are read before a program asks for them, when it reads one
     /// part after another (`max_read_ahead_mb`).
@@ -318,8 +319,8 @@ impl Client {
         self.flush_objects(turn, keys, done);
     }
 
-    /// The objects of a file with unwritten data or errors, also those that another user of the file
-    /// had made since the layout was read.
+    /// The objects of a file with unwritten data or errors, also those that another user of the
+    /// file had made since the layout was read.
     fn written_objects(&self, fid: Fid, layout: &FileLayout) -> Vec<ObjectKey> {
         let mut keys: BTreeSet<ObjectKey> = self.cached_objects(fid, layout).into_iter().collect();
         let others = self.cache.dirty_objects.iter().filter(|key| {
@@ -343,8 +344,8 @@ impl Client {
         }
     }
 
-    /// The error of a write of which neither a close nor an fsync has been told. An fsync reports it
-    /// once more: whoever closes the file may be another program than the one that wrote.
+    /// The error of a write of which neither a close nor an fsync has been told. An fsync reports
+    /// it once more: whoever closes the file may be another program than the one that wrote.
     pub fn write_error(&mut self, fid: Fid, layout: &FileLayout) -> Option<ClientError> {
         let mut found = None;
         for key in self.cached_objects(fid, layout) {

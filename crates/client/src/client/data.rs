@@ -281,8 +281,9 @@ impl Client {
         });
     }
 
-    /// Writes a range of a file. The data are on stable storage when it is over. An object belongs
-    /// to the owner that its first write names [OST-14].
+    /// Writes a range of a file. When it is over, the data are on stable storage, or, if the client
+    /// keeps data, in its memory under a lock; see [`Client::flush`]. An object belongs to the
+    /// owner that its first write names [OST-14].
     #[allow(clippy::too_many_arguments, reason = "the file, the range, and whom to answer")]
     pub fn write(
         &mut self,

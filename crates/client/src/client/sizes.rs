@@ -54,7 +54,7 @@ impl DataAttr {
 
 impl Client {
     /// Asks the objects of a file for its size in bytes, and for its blocks of 512 bytes. Clients
-    /// that have unwritten data write them first.
+    /// that have unwritten data write them first, or say how much it is.
     pub fn size(
         &mut self,
         turn: &mut Turn<'_>,

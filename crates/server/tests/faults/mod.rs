@@ -163,7 +163,8 @@ pub(crate) fn run(seed: u64) -> Result<String, String> {
     let (clients, faults) = (plan.clients, plan.faults.len());
     let caches = if plan.cache.max_cached > 0 { " that cache" } else { "" };
     Ok(format!(
-        "{clients} clients{caches}, {operations} operations, {faults} faults, {evictions} evictions, \
+        "{clients} clients{caches}, {operations} operations, {faults} faults, \
+         {evictions} evictions, \
          {time:.0} s"
     ))
 }

@@ -234,7 +234,8 @@ fn locks(testbed: &mut Testbed) -> Result<String> {
         let out = mount.dir.with_extension("held");
         let out = out.display();
         mount.sh(&format!(
-            "rm -f {out}; python3 -c \"import fcntl,time\nf = open('lock', 'r+')\nflag = 0\n{call}\n\
+            "rm -f {out}; python3 -c \"import fcntl,time\nf = open('lock', 'r+')\n\
+             flag = 0\n{call}\n\
              print('held', flush=True)\ntime.sleep(8)\" >{out} 2>&1 & \
              for i in $(seq 50); do grep -q held {out} && break; sleep 0.1; done"
         ))?;

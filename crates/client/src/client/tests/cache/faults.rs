@@ -254,8 +254,8 @@ fn writes_go_on_when_what_was_in_their_way_is_dropped() {
     assert_eq!(second.outcome(), Ok(()));
 }
 
-/// One that has no memory is not a reason for the others to fail, nor to call one another: with some
-/// 700 of them the stack of a thread of 2 MiB is used up.
+/// One that has no memory is not a reason for the others to fail, nor to call one another: with
+/// some 700 of them the stack of a thread of 2 MiB is used up.
 #[test]
 fn reads_wait_for_memory_and_do_not_nest() {
     let (mut world, mut osts) = scene();
