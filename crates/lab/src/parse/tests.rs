@@ -66,7 +66,7 @@ fn what_is_wrong_is_said_with_its_place() {
     let link = |rest: &str| format!("{two}links: [{{between: [a, b], {rest}}}]\n");
     let routes = "hosts: {a: {}, b: {}, c: {}}\nlinks: [{between: [a, b]}, {between: [b, c]}]\n";
     let cases = [
-        (String::new(), "bad.yaml:1:1: a laboratory needs \"hosts\""),
+        (String::new(), "bad.yaml:1:1: the required key \"hosts\" of a laboratory is missing"),
         ("hosts: [a]\n".into(), "bad.yaml:1:8: hosts is a list"),
         ("hosts: {1a: {}}\n".into(), "1:9: a host's name cannot be \"1a\""),
         ("host: {}\n".into(), "1:1: \"host\" is not known in a laboratory"),
@@ -83,11 +83,17 @@ fn what_is_wrong_is_said_with_its_place() {
         (link("addresses: [10.0.0.1, 10.0.0.1]"), "each address once"),
         (format!("{two}links: [{{between: [a, a]}}]\n"), "between names one host twice"),
         (format!("{two}links: [{{between: [a, bb]}}]\n"), "did you mean \"b\"?"),
-        (format!("{two}links: [{{rate: 1 Gb/s}}]\n"), "a link needs \"between\""),
+        (
+            format!("{two}links: [{{rate: 1 Gb/s}}]\n"),
+            "the required key \"between\" of a link is missing",
+        ),
         (format!("{two}sysctl: {{kernel.hostname: x}}\n"), "a setting cannot be"),
         (format!("{two}sysctl: {{net.ipv4/../../x: x}}\n"), "a setting cannot be"),
         (format!("{two}sysctl: {{net..x: x}}\n"), "a setting cannot be"),
-        (format!("{routes}routes: [{{from: a, to: c}}]\n"), "a route needs \"via\""),
+        (
+            format!("{routes}routes: [{{from: a, to: c}}]\n"),
+            "the required key \"via\" of a route is missing",
+        ),
         (format!("{routes}routes: [{{from: a, to: b, via: c}}]\n"), "a has 0 links to c"),
         (format!("{routes}routes: [{{from: a, to: a, via: b}}]\n"), "from a host to itself"),
         (format!("{routes}routes: [{{from: b, to: c, via: a}}]\n"), "would never arrive"),
