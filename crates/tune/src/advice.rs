@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measured::{Host, Path, Purpose};
+use crate::measured::{Host, Path, Purpose, Streams};
 
 /// Longest payload of an LNet message: an RPC's bulk is that many messages.
 const MESSAGE_MAX: u64 = 1 << 20;
@@ -190,7 +190,7 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
         }),
     });
 
-    let conns = conns(&mut all, rate, path);
+    let conns = conns(&mut all, rate, path, host);
     let buffer = buffers(&mut all, rate, rtt, bdp, host);
     let settings = Settings {
         max_rpcs_in_flight: rpcs,
@@ -256,19 +256,26 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, rtt: u64, purpose: &Purpose) -> u64 {
     value
 }
 
-fn conns(all: &mut Vec<Advice>, rate: u64, path: &Path) -> u64 {
-    let (needed, why) = match path.stream_rate.filter(|one| *one > 0 && *one < rate) {
-        None => (1, "one stream carries all that the path does".to_owned()),
-        Some(one) => {
+fn conns(all: &mut Vec<Advice>, rate: u64, path: &Path, host: &Host) -> u64 {
+    let (needed, why) = match path.streams {
+        Streams::One(one) if one > 0 && one < rate => {
             let (all, single) = (rate_text(rate), rate_text(one));
             let why = format!("at least rate / rate of one stream = {all} / {single}");
             (rate.div_ceil(one), why)
         }
+        Streams::Unknown => {
+            let now = u64::from(host.conns_per_peer.unwrap_or(1).max(1));
+            (now, "stays as it is: it was not measured what one stream carries".to_owned())
+        }
+        _ => (1, "one stream carries all that the path does".to_owned()),
     };
     let value = needed.min(CONNS_MAX);
     let limit = (needed > CONNS_MAX).then(|| Limit {
         what: format!("the largest value is {CONNS_MAX}"),
-        rate: path.stream_rate.unwrap_or(rate).saturating_mul(CONNS_MAX).min(rate),
+        rate: match path.streams {
+            Streams::One(one) => one.saturating_mul(CONNS_MAX).min(rate),
+            _ => rate,
+        },
     });
     all.push(Advice { setting: Setting::ConnsPerPeer, value, why, limit });
     value

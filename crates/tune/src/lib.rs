@@ -15,8 +15,10 @@
 
 mod advice;
 mod measured;
+mod ramp;
 mod write;
 
 pub use advice::{Advice, Limit, Setting, Settings, advise};
-pub use measured::{Host, Path, Purpose};
+pub use measured::{Host, Path, Purpose, Streams};
+pub use ramp::{Point, Ramp, share};
 pub use write::{lnetctl_yaml, module_options, set_param, sysctl};

@@ -9,8 +9,20 @@ pub struct Path {
     pub rtt_idle_ns: u64,
     /// Payload that the path carries when more under way brings no more, in bits per second.
     pub rate: u64,
-    /// What one TCP stream carried, if it was less than several together; bits per second.
-    pub stream_rate: Option<u64>,
+    /// Whether one TCP stream carries all of it.
+    pub streams: Streams,
+}
+
+/// What one TCP stream carries of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Streams {
+    /// It was not measured.
+    Unknown,
+    /// As much as several together.
+    OneIsEnough,
+    /// Less than several together: these bits per second.
+    One(u64),
 }
 
 /// The host at this end.
@@ -21,6 +33,8 @@ pub struct Host {
     pub tcp_buffers: Option<[u64; 2]>,
     /// Speed of the interface, in bits per second.
     pub interface_rate: Option<u64>,
+    /// Connections of each type to a peer, as they are set now.
+    pub conns_per_peer: Option<u16>,
 }
 
 /// What the path is for.

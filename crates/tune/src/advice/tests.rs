@@ -6,7 +6,7 @@ use crate::write::{lnetctl_yaml, module_options, set_param, sysctl};
 const MS: u64 = 1_000_000;
 
 fn path(rate: u64, rtt_idle_ns: u64) -> Path {
-    Path { rtt_idle_ns, rate, stream_rate: None }
+    Path { rtt_idle_ns, rate, streams: Streams::OneIsEnough }
 }
 
 fn settings(path: &Path, purpose: &Purpose) -> Settings {
@@ -73,9 +73,12 @@ fn the_memory_of_a_server_is_shared_by_its_clients() {
 
 #[test]
 fn reasons_have_their_numbers() {
-    let host =
-        Host { tcp_buffers: Some([6 << 20, 256 << 20]), interface_rate: Some(10_000_000_000) };
-    let one = Path { stream_rate: Some(3_000_000_000), ..path(20_000_000_000, 50 * MS) };
+    let host = Host {
+        tcp_buffers: Some([6 << 20, 256 << 20]),
+        interface_rate: Some(10_000_000_000),
+        ..Host::default()
+    };
+    let one = Path { streams: Streams::One(3_000_000_000), ..path(20_000_000_000, 50 * MS) };
     let (_, all) = advise(&one, &host, &Purpose::default());
     let why = |setting| &all.iter().find(|one| one.setting == setting).expect("advice").why;
     let expected = "2 x 10.00 Gb/s x 50.000 ms / 4.0 MiB / 1 = 29.8, and at least the default 8";
@@ -87,6 +90,14 @@ fn reasons_have_their_numbers() {
     let value = |setting| all.iter().find(|one| one.setting == setting).expect("advice").value;
     assert_eq!(value(Setting::TcpSendBuffer), 256 << 20, "what is larger stays");
     assert_eq!(value(Setting::ConnsPerPeer), 4);
+}
+
+#[test]
+fn connections_that_were_not_measured_stay() {
+    let unknown = Path { streams: Streams::Unknown, ..path(10_000_000_000, 50 * MS) };
+    let host = Host { conns_per_peer: Some(4), ..Host::default() };
+    let conns = |host| advise(&unknown, host, &Purpose::default()).0.conns_per_peer;
+    assert_eq!((conns(&host), conns(&Host::default())), (4, 1));
 }
 
 #[test]
@@ -154,6 +165,7 @@ proptest! {
         rate in any::<u64>(),
         rtt in any::<u64>(),
         stream in any::<Option<u64>>(),
+        conns in any::<Option<u16>>(),
         rpc_bytes in any::<u64>(),
         numbers in any::<(u32, u32, u32)>(),
         memory in any::<Option<u64>>(),
@@ -164,8 +176,10 @@ proptest! {
         let purpose = Purpose {
             rpc_bytes, peers, targets, clients, server_memory: memory, server_threads: threads,
         };
-        let host = Host { tcp_buffers: buffers, ..Host::default() };
-        let (_, all) = advise(&Path { stream_rate: stream, ..path(rate, rtt) }, &host, &purpose);
+        let host = Host { tcp_buffers: buffers, conns_per_peer: conns, ..Host::default() };
+        let streams = stream.map_or(Streams::Unknown, Streams::One);
+        let (settings, all) = advise(&Path { streams, ..path(rate, rtt) }, &host, &purpose);
+        prop_assert!((1..=CONNS_MAX).contains(&settings.conns_per_peer));
         prop_assert_eq!(all.len(), 7);
     }
 }
