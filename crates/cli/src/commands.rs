@@ -20,3 +20,4 @@ pub(crate) mod selftest;
 pub(crate) mod show;
 pub(crate) mod sim;
 pub(crate) mod tool;
+pub(crate) mod tune;

@@ -80,6 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
             "lab",
             "lab-host",
+            "tune",
             "node",
             "sys",
         ],

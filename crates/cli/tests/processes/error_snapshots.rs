@@ -10,7 +10,7 @@ use crate::common::{Scratch, finish, free_port, loopback, lustrine};
 
 /// Command lines, in the groups in which the file shows them. `DIR` is the test's directory, `IP`
 /// an address at which nothing listens, and `BUSY` an address and port at which something does.
-const CASES: [(&str, &[&str]); 12] = [
+const CASES: [(&str, &[&str]); 13] = [
     (
         "the program",
         &[
@@ -132,6 +132,19 @@ const CASES: [(&str, &[&str]); 12] = [
             "selftest --plan DIR/hosts.yaml --dry-run --hosts c1",
             "selftest --plan DIR/hosts.yaml --hosts c[1-3]",
             "selftest --json DIR/no/such/file.json",
+        ],
+    ),
+    (
+        "tuning",
+        &[
+            "tune",
+            "tune --to 10.0.0.1@tpc",
+            "tune --to 10.0.0.1@tcp --budget-bytes 4GB",
+            "tune --to 10.0.0.1@tcp --budget-time 0",
+            "tune --to 10.0.0.1@tcp --rate fast",
+            "tune --to 10.0.0.1@tcp --rpc-size 1k",
+            "tune --to 10.0.0.1@tcp --dry-run --write DIR",
+            "tune --to 10.0.0.1@tcp --to 10.0.0.1@tcp",
         ],
     ),
     (

@@ -5,3 +5,4 @@ mod lab;
 mod links;
 mod netns;
 mod started;
+mod tune;

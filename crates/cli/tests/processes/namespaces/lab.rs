@@ -18,14 +18,14 @@ use crate::common::{Running, Scratch, eventually, finish, lustrine};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A laboratory of one test, which ends with it.
-struct Laboratory {
+pub(super) struct Laboratory {
     scratch: Scratch,
 }
 
 impl Laboratory {
     /// `None`, with the reason recorded, if this machine cannot have one.
     #[track_caller]
-    fn up(file: &str) -> Option<Laboratory> {
+    pub(super) fn up(file: &str) -> Option<Laboratory> {
         if !lustrine_sys::process::is_root() {
             not_run(Need::Root, "network namespaces are made by root");
             return None;
@@ -53,14 +53,19 @@ impl Laboratory {
         self.scratch.file("one.yaml").to_string_lossy().into_owned()
     }
 
+    /// A path in the directory of the test.
+    pub(super) fn scratch(&self, name: &str) -> String {
+        self.scratch.file(name).to_string_lossy().into_owned()
+    }
+
     /// A command of `lustrine lab` that knows this laboratory alone.
-    fn command(&self, args: &[&str]) -> std::process::Command {
+    pub(super) fn command(&self, args: &[&str]) -> std::process::Command {
         let mut command = lustrine();
         command.env("LUSTRINE_LAB_DIR", self.scratch.file("labs")).arg("lab").args(args);
         command
     }
 
-    fn status(&self) -> Value {
+    pub(super) fn status(&self) -> Value {
         let all = finish(&mut self.command(&["status", "--json"])).ok().json();
         all["up"][0].clone()
     }

@@ -1,0 +1,216 @@
+//! `lustrine tune`: measures the path to a node and computes the settings that fill it.
+//!
+//! It measures with nodes of its own, which end with it, and changes nothing: settings are printed
+//! and, where the user asks for that, written to files.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lustrine_tune::{Host, Path, Purpose, Streams, advise};
+use lustrine_wire::nid::Nid;
+
+use crate::common::TemporaryNodeOptions;
+use crate::interrupt::Interrupt;
+use crate::output::{Failure, note, print, print_json};
+use crate::values::{self, PORTS, seconds};
+
+mod files;
+mod host;
+mod measure;
+mod report;
+mod words;
+
+use files::Files;
+use measure::{Budget, Wanted};
+use report::{PeerReport, Report};
+
+/// Measure the path to a node, and compute the settings that fill it.
+#[derive(Args, Debug)]
+pub(crate) struct TuneArgs {
+    /// The nodes at the other end; all of them are measured, one after the other
+    #[arg(long, value_name = "NID", value_parser = values::nid, value_delimiter = ',')]
+    #[arg(required = true, num_args = 1..)]
+    to: Vec<Nid>,
+
+    /// Most bytes to send and receive in all, such as 512M or 4G. RPCs that are under way when they
+    /// are used up still end
+    #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = words::bytes)]
+    budget_bytes: u64,
+
+    /// Most seconds of load in all
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
+    #[arg(allow_negative_numbers = true)]
+    budget_time: f64,
+
+    /// Send no load: measure the idle round trip, and show what would be done
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Send no load, and compute for a path of this many bits per second, such as 10G
+    #[arg(long, value_name = "RATE", value_parser = words::rate)]
+    rate: Option<u64>,
+
+    /// Bytes of one bulk RPC of the file system
+    #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = words::rpc_bytes)]
+    rpc_size: u64,
+
+    /// Peers that this host talks to at the same time [default: the number of --to]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    peers: Option<u32>,
+
+    /// Targets (OSTs) on each peer, among which RPCs are divided
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    targets: u32,
+
+    /// Clients that use a server at the same time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    clients: u32,
+
+    /// Memory that a server has for the data of all RPCs, such as 64G
+    #[arg(long, value_name = "BYTES", value_parser = words::bytes)]
+    server_memory: Option<u64>,
+
+    /// Threads of a server that serve bulk RPCs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    service_threads: Option<u32>,
+
+    /// Write the settings to files in this directory: lnetctl.yaml, ksocklnd.conf, set_param.sh and
+    /// sysctl.conf
+    #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
+    write: Option<PathBuf>,
+
+    /// TCP port of the nodes
+    #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
+    port: Option<u16>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    node: TemporaryNodeOptions,
+}
+
+impl TuneArgs {
+    fn purpose(&self) -> Purpose {
+        Purpose {
+            rpc_bytes: self.rpc_size,
+            peers: self.peers.unwrap_or(1).max(self.to.len() as u32),
+            targets: self.targets,
+            clients: self.clients,
+            server_memory: self.server_memory,
+            server_threads: self.service_threads,
+        }
+    }
+
+    /// Whether load is sent.
+    fn loads(&self) -> bool {
+        !self.dry_run && self.rate.is_none()
+    }
+
+    /// The budget for all of the nodes.
+    fn whole_budget(&self) -> Budget {
+        Budget { bytes: self.budget_bytes, time_ns: (self.budget_time * 1e9) as u64 }
+    }
+
+    /// The budget for each of the nodes.
+    fn budget(&self) -> Budget {
+        let (nodes, Budget { bytes, time_ns }) = (self.to.len() as u64, self.whole_budget());
+        Budget { bytes: bytes / nodes, time_ns: time_ns / nodes }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
+    if (1..args.to.len()).any(|at| args.to[..at].contains(&args.to[at])) {
+        return Err(Failure::Usage("--to names a node twice".to_owned()));
+    }
+    let files = args.write.as_deref().map(Files::open).transpose()?;
+    let interrupt = Interrupt::catch()?;
+    note(&words::announcement(args));
+    let purpose = args.purpose();
+    let mut report = Report::new(args.whole_budget(), purpose);
+    for nid in &args.to {
+        report.peers.push(peer(args, nid, &purpose, &interrupt)?);
+    }
+    report.combine();
+    if args.loads()
+        && let Some(settings) = report.settings
+    {
+        for peer in &mut report.peers {
+            let nid = peer.nid;
+            let wanted = Wanted::new(args, &nid, &interrupt)?;
+            measure::after(&wanted, &purpose, &settings, peer)?;
+            peer.notes.extend(shortfall_note(peer));
+        }
+    }
+    for peer in &mut report.peers {
+        peer.used = peer.purse.used_of(args.budget());
+    }
+    if let (Some(files), Some(settings)) = (files, &report.settings) {
+        report.files = files.write(settings, &report.peers[0])?;
+    }
+    match args.json {
+        true => print_json(&report)?,
+        false => print(&words::report(&report))?,
+    }
+    match report.failures() {
+        0 => Ok(()),
+        failed => Err(format!("{failed} RPCs of the load failed; the results say when").into()),
+    }
+}
+
+/// Measures the path to one node, and computes its settings.
+fn peer(
+    args: &TuneArgs,
+    nid: &Nid,
+    purpose: &Purpose,
+    interrupt: &Interrupt,
+) -> Result<PeerReport, Failure> {
+    let wanted = Wanted::new(args, nid, interrupt)?;
+    let mut report = measure::peer(&wanted, purpose)?;
+    if let Some(path) = &report.path {
+        let conns_per_peer = Some(report.values.conns_per_peer);
+        let host = Host { conns_per_peer, ..report.host.limits() };
+        let (settings, advice) = advise(path, &host, purpose);
+        if args.loads() {
+            report.notes.extend(buffers_note(path, &host));
+        }
+        (report.settings, report.advice) = (Some(settings), advice);
+    }
+    Ok(report)
+}
+
+/// What the new values left of the rate that they were computed for, if it is much.
+fn shortfall_note(peer: &PeerReport) -> Option<String> {
+    let (path, after) = (peer.path?, peer.after.as_ref()?);
+    let rows = [&after.read, &after.write].into_iter().flatten();
+    let best = rows.max_by_key(|row| row.rate)?;
+    let part = u128::from(best.rate) * 100 / u128::from(path.rate.max(1));
+    let round_trips = best.p50_ns as f64 / path.rtt_idle_ns.max(1) as f64;
+    (part < 80).then(|| {
+        format!(
+            "the new values carried {part} % of the highest rate of the ramp: an RPC took \
+             {round_trips:.1} round trips, and the formula counts 2; the ramp shows what more \
+             under way carried"
+        )
+    })
+}
+
+/// Whether the buffers of today may be what limited the rate.
+fn buffers_note(path: &Path, host: &Host) -> Option<String> {
+    let smallest = host.tcp_buffers?.into_iter().min()?;
+    // Half of a buffer is window; a little less is as much as a connection reaches.
+    let carried = u128::from(smallest / 2) * 8_000_000_000 / u128::from(path.rtt_idle_ns.max(1));
+    let one = u128::from(match path.streams {
+        Streams::One(one) => one,
+        Streams::OneIsEnough | Streams::Unknown => path.rate,
+    });
+    (one * 10 > carried * 8).then(|| {
+        "the TCP buffers of this host may have limited the rate: put sysctl.conf into force and \
+         run this again"
+            .to_owned()
+    })
+}

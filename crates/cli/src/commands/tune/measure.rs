@@ -1,0 +1,648 @@
+//! Measurements of the path to one node, each with a node of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use lustrine_config::NodeConfig;
+use lustrine_control::{Answer, LoadFailureKind, LoadOrder, LoadRow, Request};
+use lustrine_selftest::Test;
+use lustrine_tune::{Path, Point, Purpose, Ramp, Settings, Streams, share};
+use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::BrwCheck;
+use serde::Serialize;
+
+use super::TuneArgs;
+use super::host::{HostLimits, segments_sent_again};
+use super::report::{Compared, Direction, NodeValues, PeerReport, Rtts, StepRow};
+use crate::access::Link;
+use crate::common::NodeOptions;
+use crate::interrupt::Interrupt;
+use crate::output::{Failure, note};
+
+/// Bytes of each RPC of the load: the longest message of LNet.
+pub(super) const MESSAGE: u64 = 1 << 20;
+/// Most RPCs under way in the ramp: half of what a load can have.
+pub(super) const UNDER_WAY_MAX: u32 = 512;
+/// The most that a load can have under way.
+const LOAD_MAX: u64 = 1024;
+/// The tunable of a node's memory for bulk data, and the MiB that the largest load needs.
+const MEMORY: &str = "selftest_memory";
+const MEMORY_MIB: i64 = 1024 + 64;
+/// Lustre's default of `max_rpcs_in_flight`.
+pub(super) const RPCS_BEFORE: u64 = 8;
+/// Connections of each type with which it is tried whether one is too few.
+const CONNS_TRIED: u16 = 4;
+
+/// Pings of an idle path. One more comes first: it makes the connection.
+const PINGS: u32 = 10;
+/// The time-out of pings and of the discovery.
+const ANSWER_MS: u64 = 10_000;
+/// How often a later node tries to discover the peer, and the wait in between: the shortest wait
+/// of a peer before it dials again.
+const DISCOVERIES: u32 = 5;
+const DISCOVERY_GAP: Duration = Duration::from_secs(1);
+/// The wait between two looks at a load.
+const LOOK: Duration = Duration::from_millis(10);
+/// The wait between two pings under load.
+const PING_GAP: Duration = Duration::from_millis(20);
+/// Least time of a step, without and with results, in nanoseconds.
+const WARM_UP: u64 = 100_000_000;
+const STEP: u64 = 300_000_000;
+/// The same in round trips. TCP doubles what is under way in each: 14 take it from 14 KiB to
+/// 200 MiB.
+const WARM_UP_RTTS: u64 = 14;
+const STEP_RTTS: u64 = 8;
+/// The same in latencies of an RPC.
+const STEP_LATENCIES: u64 = 3;
+/// RPCs of a step: the one at its end is 5 % of them.
+const STEP_RPCS: u64 = 20;
+/// How much longer than planned a step may take.
+const STEP_SLACK: Duration = Duration::from_secs(60);
+/// The time-out for the end of a session, and after an interruption.
+const FAREWELL: Duration = Duration::from_secs(15);
+const FAREWELL_INTERRUPTED: Duration = Duration::from_secs(3);
+
+/// How the budget is divided; what a part leaves is for the later ones.
+const WEIGHT_BEFORE: u32 = 1;
+const WEIGHT_RAMP: u32 = 6;
+const WEIGHT_CONNS: u32 = 1;
+const WEIGHT_AFTER: u32 = 2;
+/// All of them, in two directions.
+const WEIGHTS: u32 = 2 * (WEIGHT_BEFORE + WEIGHT_RAMP + WEIGHT_CONNS + WEIGHT_AFTER);
+
+/// What may be used, or was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Budget {
+    /// Bytes sent and received.
+    pub(super) bytes: u64,
+    /// Nanoseconds of load.
+    pub(super) time_ns: u64,
+}
+
+/// What is left of a budget, for how much.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Purse {
+    left: Budget,
+    weights: u32,
+}
+
+impl Purse {
+    fn new(left: Budget) -> Purse {
+        Purse { left, weights: WEIGHTS }
+    }
+
+    /// Takes the share of a part.
+    fn take(&mut self, weight: u32) -> Budget {
+        let bytes = share(self.left.bytes, weight, self.weights);
+        let time_ns = share(self.left.time_ns, weight, self.weights);
+        self.weights = self.weights.saturating_sub(weight);
+        self.left.bytes -= bytes;
+        self.left.time_ns -= time_ns;
+        Budget { bytes, time_ns }
+    }
+
+    /// What was used of a budget.
+    pub(super) fn used_of(&self, whole: Budget) -> Budget {
+        Budget {
+            bytes: whole.bytes.saturating_sub(self.left.bytes),
+            time_ns: whole.time_ns.saturating_sub(self.left.time_ns),
+        }
+    }
+
+    /// Takes back what the part did not use.
+    fn put(&mut self, rest: Budget) {
+        self.left.bytes += rest.bytes;
+        self.left.time_ns += rest.time_ns;
+    }
+}
+
+/// What is to be measured.
+pub(super) struct Wanted<'a> {
+    pub(super) args: &'a TuneArgs,
+    pub(super) nid: &'a Nid,
+    pub(super) interrupt: &'a Interrupt,
+    /// The temporary node, without values of this command.
+    pub(super) config: NodeConfig,
+}
+
+impl<'a> Wanted<'a> {
+    /// # Errors
+    /// When no local address reaches the node, or the options contradict each other.
+    pub(super) fn new(
+        args: &'a TuneArgs,
+        nid: &'a Nid,
+        interrupt: &'a Interrupt,
+    ) -> Result<Wanted<'a>, Failure> {
+        let config = NodeOptions::from(&args.node).short_lived(nid, args.port)?;
+        let config = with_memory(config)?;
+        Ok(Wanted { args, nid, interrupt, config })
+    }
+
+    /// The configuration of a node with other values.
+    fn with(&self, peer_credits: u64, credits: u64, conns_per_peer: u64) -> NodeConfig {
+        let mut config = self.config.clone();
+        for net in &mut config.nets {
+            // The formulas keep them in the ranges of these types.
+            net.peer_credits = u32::try_from(peer_credits).ok();
+            net.credits = u32::try_from(credits).ok();
+            net.conns_per_peer = u16::try_from(conns_per_peer).ok();
+        }
+        config
+    }
+}
+
+/// The same node with enough memory for the largest load. It is a limit, of which a step takes what
+/// it has under way.
+fn with_memory(mut config: NodeConfig) -> Result<NodeConfig, Failure> {
+    let memory = config.tunables.value(MEMORY).unwrap_or(0).max(MEMORY_MIB);
+    config.tunables.set(MEMORY, memory).map_err(|error| error.to_string())?;
+    Ok(config)
+}
+
+/// Messages under way for so many RPCs of the file system.
+pub(super) fn under_way(rpcs: u64, purpose: &Purpose) -> u32 {
+    let messages = purpose.rpc_bytes.div_ceil(MESSAGE).max(1);
+    let all = rpcs.saturating_mul(messages).saturating_mul(u64::from(purpose.targets));
+    all.clamp(1, LOAD_MAX) as u32
+}
+
+/// Measures the path to a node: what it carries, and what it carries with the values before. These
+/// come last, because the time that RPCs take is known then.
+///
+/// # Errors
+/// When the node does not answer, and after a signal.
+pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport, Failure> {
+    let mut session = Session::first(wanted)?;
+    let outcome = begin(wanted, &mut session);
+    session.end();
+    let mut report = outcome?;
+    if !wanted.args.loads() {
+        let path =
+            |rate| Path { rtt_idle_ns: report.rtt.idle_min_ns, rate, streams: Streams::Unknown };
+        report.path = wanted.args.rate.map(path);
+        return Ok(report);
+    }
+    let sent_again = segments_sent_again();
+    note(&format!("{}: ramp", wanted.nid));
+    let wide = u64::from(UNDER_WAY_MAX) + 8;
+    let rtt = report.rtt.idle_median_ns;
+    let mut session = Session::next(wanted, &wanted.with(wide, wide, 1))?;
+    let outcome = ramps(&mut session, rtt, &mut report);
+    session.end();
+    let [read, write] = outcome?;
+    let best = [read, write].into_iter().flatten().max_by_key(|point| point.rate);
+    let Some(best) = best else {
+        report.notes.push("the budget was too small for a single step of load".to_owned());
+        return Ok(report);
+    };
+    let several = match report.values.identity.as_str() {
+        "node" => {
+            let many = wanted.with(wide, wide, CONNS_TRIED.into());
+            let mut session = Session::next(wanted, &many)?;
+            let outcome = more_conns(&mut session, rtt, best, &mut report);
+            session.end();
+            outcome?
+        }
+        _ => {
+            let words = "a userland node has one connection to a peer, so it is not known whether \
+                         several carry more";
+            report.notes.push(words.to_owned());
+            None
+        }
+    };
+    report.segments_sent_again =
+        sent_again.zip(segments_sent_again()).map(|(before, after)| after.saturating_sub(before));
+    let (rate, streams) = match several {
+        None => (best.rate, Streams::Unknown),
+        Some(several) if several > best.rate + best.rate / 10 => (several, Streams::One(best.rate)),
+        Some(_) => (best.rate, Streams::OneIsEnough),
+    };
+    report.path = Some(Path { rtt_idle_ns: report.rtt.idle_min_ns, rate, streams });
+    report.rtt.loaded_ns = report.ramp.iter().max_by_key(|row| row.rate).and_then(|row| row.rtt_ns);
+    note(&format!("{}: before", wanted.nid));
+    let count = under_way(RPCS_BEFORE, purpose);
+    let mut session = Session::next(wanted, &wanted.config)?;
+    let path = Known { rtt, rate };
+    let outcome = both(&mut session, &path, count, WEIGHT_BEFORE, &mut report.purse);
+    session.end();
+    report.before = Some(outcome?);
+    Ok(report)
+}
+
+/// The idle path, and the values of the node.
+fn begin(wanted: &Wanted<'_>, session: &mut Session<'_>) -> Result<PeerReport, Failure> {
+    let rtt = idle_rtts(session)?;
+    let Answer::Net(info) = session.link.ask(&Request::ShowNet)? else { return Err(unexpected()) };
+    let row = info.on(wanted.nid.net()).next().or(info.nets.first()).ok_or_else(unexpected)?;
+    let values = NodeValues {
+        identity: info.identity.clone(),
+        peer_credits: row.peer_credits,
+        credits: row.credits_configured,
+        conns_per_peer: row.conns_per_peer,
+    };
+    let host = HostLimits::read(row.interface.as_deref());
+    let budget = wanted.args.budget();
+    Ok(PeerReport::new(*wanted.nid, rtt, values, host, Purse::new(budget)))
+}
+
+/// Runs again with the new values.
+///
+/// # Errors
+/// As [`peer`].
+pub(super) fn after(
+    wanted: &Wanted<'_>,
+    purpose: &Purpose,
+    settings: &Settings,
+    report: &mut PeerReport,
+) -> Result<(), Failure> {
+    note(&format!("{}: after", wanted.nid));
+    let Settings { peer_credits, credits, conns_per_peer, max_rpcs_in_flight, .. } = *settings;
+    let config = wanted.with(peer_credits, credits, conns_per_peer);
+    let count = under_way(max_rpcs_in_flight, purpose);
+    let mut session = Session::next(wanted, &config)?;
+    let rate = report.path.map_or(0, |path| path.rate);
+    let path = Known { rtt: report.rtt.idle_median_ns, rate };
+    let outcome = both(&mut session, &path, count, WEIGHT_AFTER, &mut report.purse);
+    session.end();
+    report.after = Some(outcome?);
+    Ok(())
+}
+
+fn idle_rtts(session: &mut Session<'_>) -> Result<Rtts, Failure> {
+    let request = Request::Ping { nid: *session.wanted.nid, timeout_ms: ANSWER_MS };
+    let mut times = Vec::new();
+    for _ in 0..=PINGS {
+        session.wanted.interrupt.check()?;
+        let Answer::Ping { rtt_us, .. } = session.link.ask(&request)? else {
+            return Err(unexpected());
+        };
+        times.push((rtt_us * 1e3) as u64);
+    }
+    // The first one waited for a connection.
+    times.remove(0);
+    times.sort_unstable();
+    Ok(Rtts {
+        idle_min_ns: times.first().copied().unwrap_or(0),
+        idle_median_ns: median(&times).unwrap_or(0),
+        loaded_ns: None,
+    })
+}
+
+/// The median of sorted values.
+fn median(sorted: &[u64]) -> Option<u64> {
+    sorted.get(sorted.len() / 2).copied()
+}
+
+/// A path of which the rate is known.
+struct Known {
+    /// The idle round trip, in nanoseconds.
+    rtt: u64,
+    /// Bits per second.
+    rate: u64,
+}
+
+impl Known {
+    /// How long an RPC takes while so many are under way, in nanoseconds.
+    fn latency(&self, count: u32) -> u64 {
+        let bytes = u128::from(count) * u128::from(MESSAGE);
+        let wire = bytes * 8_000_000_000 / u128::from(self.rate.max(1));
+        u64::try_from(wire).unwrap_or(u64::MAX).saturating_add(self.rtt.saturating_mul(2))
+    }
+}
+
+/// Reads, then writes, with so many RPCs under way.
+fn both(
+    session: &mut Session<'_>,
+    path: &Known,
+    count: u32,
+    weight: u32,
+    purse: &mut Purse,
+) -> Result<Compared, Failure> {
+    let mut rows = [None, None];
+    for (row, direction) in rows.iter_mut().zip([Direction::Read, Direction::Write]) {
+        let mut allowed = purse.take(weight);
+        let step = Step { direction, count, rtt: path.rtt, latency: path.latency(count) };
+        *row = session.step(&step, &mut allowed)?;
+        purse.put(allowed);
+    }
+    let [read, write] = rows;
+    Ok(Compared { under_way: count, read, write })
+}
+
+/// A ramp in each direction.
+fn ramps(
+    session: &mut Session<'_>,
+    rtt: u64,
+    report: &mut PeerReport,
+) -> Result<[Option<Point>; 2], Failure> {
+    let mut best = [None, None];
+    for (best, direction) in best.iter_mut().zip([Direction::Read, Direction::Write]) {
+        let mut allowed = report.purse.take(WEIGHT_RAMP);
+        let mut ramp = Ramp::new(UNDER_WAY_MAX);
+        let mut latency = 2 * rtt;
+        while let Some(count) = ramp.next() {
+            let step = Step { direction, count, rtt, latency };
+            let Some(mut row) = session.step(&step, &mut allowed)? else { break };
+            if row.rpcs < STEP_RPCS && !row.cut {
+                // RPCs took longer than was expected, and so few say little.
+                let latency = row.p50_ns;
+                if let Some(again) = session.step(&Step { latency, ..step }, &mut allowed)? {
+                    row = again;
+                }
+            }
+            ramp.observe(row.rate);
+            // Once the path is full, twice as many take twice as long.
+            latency = row.p50_ns.saturating_mul(2);
+            let cut = row.cut;
+            report.ramp.push(row);
+            if cut {
+                break;
+            }
+        }
+        report.purse.put(allowed);
+        *best = ramp.best();
+        if !ramp.is_flat() {
+            let why = match ramp.next() {
+                Some(_) => "the budget ended",
+                None => "as many as possible were under way",
+            };
+            report.notes.push(format!(
+                "{why} before the rate of {}s stopped growing: it is a lower bound",
+                direction.name()
+            ));
+        }
+    }
+    Ok(best)
+}
+
+/// The higher rate of both directions with several connections.
+fn more_conns(
+    session: &mut Session<'_>,
+    rtt: u64,
+    best: Point,
+    report: &mut PeerReport,
+) -> Result<Option<u64>, Failure> {
+    let path = Known { rtt, rate: best.rate };
+    let compared = both(session, &path, best.under_way, WEIGHT_CONNS, &mut report.purse)?;
+    let rows = [&compared.read, &compared.write];
+    let best = rows.into_iter().flatten().map(|row| row.rate).max();
+    report.several_connections = Some(compared);
+    Ok(best)
+}
+
+/// One step of load.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    direction: Direction,
+    /// RPCs under way.
+    count: u32,
+    /// The idle round trip, in nanoseconds.
+    rtt: u64,
+    /// How long an RPC is expected to take, in nanoseconds.
+    latency: u64,
+}
+
+impl Step {
+    /// How long it warms up and measures, in nanoseconds; `None` if that is not allowed.
+    fn times(&self, allowed: Budget) -> Option<(u64, u64)> {
+        let warm_up = WARM_UP.max(self.rtt.saturating_mul(WARM_UP_RTTS)).max(self.latency);
+        let latencies = self.latency.saturating_mul(STEP_LATENCIES);
+        let rpcs = self.latency.saturating_mul(STEP_RPCS) / u64::from(self.count.max(1));
+        let time = STEP.max(self.rtt.saturating_mul(STEP_RTTS)).max(latencies).max(rpcs);
+        let all = warm_up.saturating_add(time);
+        let fits = all <= allowed.time_ns && self.bytes().saturating_mul(2) <= allowed.bytes;
+        fits.then_some((warm_up, time))
+    }
+
+    /// Bytes under way.
+    fn bytes(&self) -> u64 {
+        u64::from(self.count) * MESSAGE
+    }
+}
+
+/// A temporary node, and its load on the peer.
+struct Session<'a> {
+    wanted: &'a Wanted<'a>,
+    link: Link,
+    /// Whether a load was started that has not ended.
+    loaded: bool,
+}
+
+impl<'a> Session<'a> {
+    /// Starts the first node, which discovers the peer: that fails at once if the peer is not
+    /// there.
+    fn first(wanted: &'a Wanted<'a>) -> Result<Session<'a>, Failure> {
+        Session::open(wanted, &wanted.config, 1)
+    }
+
+    /// Starts a later node. The peer may still be ending the connections of the one before, which
+    /// had the same NID, and lose a message of the new one meanwhile.
+    fn next(wanted: &'a Wanted<'a>, config: &NodeConfig) -> Result<Session<'a>, Failure> {
+        Session::open(wanted, config, DISCOVERIES)
+    }
+
+    fn open(
+        wanted: &'a Wanted<'a>,
+        config: &NodeConfig,
+        tries: u32,
+    ) -> Result<Session<'a>, Failure> {
+        let mut link = Link::own(config)?;
+        let request = Request::Discover { nid: *wanted.nid, timeout_ms: ANSWER_MS };
+        let mut left = tries;
+        loop {
+            left = left.saturating_sub(1);
+            match (link.ask(&request), wanted.interrupt.check()) {
+                (Ok(_), Ok(())) => return Ok(Session { wanted, link, loaded: false }),
+                (Err(_), Ok(())) if left > 0 => thread::sleep(DISCOVERY_GAP),
+                (answer, interrupted) => {
+                    link.stop();
+                    return Err(match (interrupted, answer) {
+                        (Err(failure), _) | (Ok(()), Err(failure)) => failure,
+                        (Ok(()), Ok(_)) => unexpected(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Runs a step, and takes what it uses from `allowed`. `None` if that is too little, or was
+    /// used up before there was a result.
+    fn step(&mut self, step: &Step, allowed: &mut Budget) -> Result<Option<StepRow>, Failure> {
+        let Some((warm_up_ns, time_ns)) = step.times(*allowed) else { return Ok(None) };
+        if !self.loaded {
+            self.order(LoadOrder::Start {
+                target: *self.wanted.nid,
+                name: "lustrine-tune".to_owned(),
+                force: false,
+                patience_ms: 30_000,
+            })?;
+            self.loaded = true;
+        }
+        let (before, begun) = (self.used()?, Instant::now());
+        let (len, check) = (MESSAGE as u32, BrwCheck::Simple);
+        let test = match step.direction {
+            Direction::Read => Test::Read { len, check },
+            Direction::Write => Test::Write { len, check },
+        };
+        self.order(LoadOrder::Step { test, concurrency: step.count, time_ns, warm_up_ns })?;
+        let limit = Duration::from_nanos(warm_up_ns + time_ns) + STEP_SLACK;
+        let mut pings = None;
+        let waited = self.wait(step, before, allowed.bytes, begun + limit, &mut pings);
+        let rtt_ns = pings.and_then(Pings::end);
+        let (load, cut) = waited?;
+        let after = self.used()?;
+        let bytes = after.bytes.saturating_sub(before.bytes);
+        allowed.bytes = allowed.bytes.saturating_sub(bytes);
+        let took = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        allowed.time_ns = allowed.time_ns.saturating_sub(took);
+        if load.elapsed_ns == 0 || load.bytes == 0 {
+            return Ok(None);
+        }
+        let rate = u128::from(load.bytes) * 8_000_000_000 / u128::from(load.elapsed_ns);
+        let row = StepRow {
+            test: step.direction,
+            under_way: step.count,
+            rate: u64::try_from(rate).unwrap_or(u64::MAX),
+            rpcs: load.ops,
+            p50_ns: load.latency.p50_ns,
+            rtt_ns,
+            cpu_s_per_gb: (after.cpu_s - before.cpu_s) * 1e9 / bytes.max(1) as f64,
+            failed: load.errors.iter().map(|(_, count)| count).sum(),
+            cut,
+        };
+        note(&super::words::step(&row));
+        Ok(Some(row))
+    }
+
+    /// Waits for the end of a step; whether the budget ended it is the second value.
+    fn wait(
+        &mut self,
+        step: &Step,
+        before: Used,
+        bytes: u64,
+        deadline: Instant,
+        pings: &mut Option<Pings>,
+    ) -> Result<(LoadRow, bool), Failure> {
+        loop {
+            thread::sleep(LOOK);
+            let load = self.order(LoadOrder::Progress)?;
+            if let Some(failure) = &load.failure {
+                let nid = self.wanted.nid;
+                let hint = match failure.kind {
+                    LoadFailureKind::NoAnswer => "; a kernel node needs the module lnet_selftest",
+                    LoadFailureKind::Busy | LoadFailureKind::Other => "",
+                };
+                return Err(format!("{nid}: {}{hint}", failure.message).into());
+            }
+            if load.step_finished {
+                return Ok((load, false));
+            }
+            self.wanted.interrupt.check()?;
+            let used = self.used()?.bytes.saturating_sub(before.bytes);
+            if used.saturating_add(step.bytes()) >= bytes {
+                self.finish(FAREWELL);
+                return Ok((load, true));
+            }
+            if Instant::now() >= deadline {
+                let nid = self.wanted.nid;
+                return Err(format!("{nid}: a step of the load did not end in time").into());
+            }
+            if load.elapsed_ns > 0 && pings.is_none() {
+                *pings = Some(Pings::begin(&self.link, *self.wanted.nid));
+            }
+        }
+    }
+
+    fn order(&mut self, order: LoadOrder) -> Result<LoadRow, Failure> {
+        match self.link.ask(&Request::Load { order })? {
+            Answer::Load { load } => Ok(load),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// What the node has moved and used so far.
+    fn used(&mut self) -> Result<Used, Failure> {
+        let Answer::Stats { stats } = self.link.ask(&Request::ShowStats)? else {
+            return Err(unexpected());
+        };
+        let count = |name| stats.lnet.get(name).copied().unwrap_or(0);
+        let bytes = count("recv_length").saturating_add(count("send_length"));
+        Ok(Used { bytes, cpu_s: stats.cpu_s.0 })
+    }
+
+    /// Ends the load, and waits for that: otherwise the peer would keep the session until it
+    /// expires.
+    fn finish(&mut self, limit: Duration) {
+        self.loaded = false;
+        if self.order(LoadOrder::Finish).is_err() {
+            return;
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < limit {
+            match self.order(LoadOrder::Progress) {
+                Ok(load) if !load.finished && load.failure.is_none() => thread::sleep(LOOK),
+                _ => return,
+            }
+        }
+        let nid = self.wanted.nid;
+        note(&format!("{nid}: the session is still there, and ends when it expires"));
+    }
+
+    /// Ends the load and the node.
+    fn end(mut self) {
+        if self.loaded {
+            let interrupted = self.wanted.interrupt.check().is_err();
+            self.finish(if interrupted { FAREWELL_INTERRUPTED } else { FAREWELL });
+        }
+        self.link.stop();
+    }
+}
+
+/// What a node has moved and used.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    bytes: u64,
+    cpu_s: f64,
+}
+
+/// Pings while load is under way, from another thread.
+struct Pings {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<u64>>,
+}
+
+impl Pings {
+    fn begin(link: &Link, nid: Nid) -> Pings {
+        let (requester, stop) = (link.requester(), Arc::new(AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let mut times = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                match requester.ask(&Request::Ping { nid, timeout_ms: ANSWER_MS }) {
+                    Ok(Answer::Ping { rtt_us, .. }) => times.push((rtt_us * 1e3) as u64),
+                    _ => break,
+                }
+                thread::sleep(PING_GAP);
+            }
+            times
+        });
+        Pings { stop, thread }
+    }
+
+    /// The median.
+    fn end(self) -> Option<u64> {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut times = self.thread.join().ok()?;
+        times.sort_unstable();
+        median(&times)
+    }
+}
+
+fn unexpected() -> Failure {
+    "unexpected reply from the node; the versions may differ".to_owned().into()
+}
+
+#[cfg(test)]
+mod tests;

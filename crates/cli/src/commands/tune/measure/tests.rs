@@ -1,0 +1,46 @@
+use super::*;
+
+const GIB: u64 = 1 << 30;
+
+#[test]
+fn parts_that_use_nothing_leave_it_to_the_later_ones() {
+    let budget = Budget { bytes: 20 * GIB, time_ns: 40 };
+    let mut purse = Purse::new(budget);
+    let first = purse.take(WEIGHT_BEFORE);
+    assert_eq!(first, Budget { bytes: GIB, time_ns: 2 });
+    purse.put(first);
+    for weight in [WEIGHT_BEFORE, WEIGHT_RAMP, WEIGHT_RAMP, WEIGHT_CONNS, WEIGHT_CONNS] {
+        purse.take(weight);
+    }
+    let (last, rest) = (purse.take(WEIGHT_AFTER), purse.take(WEIGHT_AFTER));
+    assert!(last.bytes > 2 * GIB && last.bytes == rest.bytes, "{last:?} {rest:?}");
+    assert_eq!(purse.left, Budget::default());
+}
+
+#[test]
+fn a_step_that_does_not_fit_is_not_begun() {
+    let step = Step { direction: Direction::Read, count: 8, rtt: 1, latency: 1 };
+    let all = Budget { bytes: 16 << 20, time_ns: WARM_UP + STEP };
+    assert_eq!(step.times(all), Some((WARM_UP, STEP)));
+    assert_eq!(step.times(Budget { bytes: all.bytes - 1, ..all }), None);
+    assert_eq!(step.times(Budget { time_ns: all.time_ns - 1, ..all }), None);
+    let long = Step { rtt: u64::MAX, ..step };
+    assert_eq!(long.times(all), None);
+}
+
+#[test]
+fn a_node_has_memory_for_the_largest_load() {
+    let memory = |config| with_memory(config).unwrap().tunables.value(MEMORY).unwrap();
+    assert!(memory(NodeConfig::default()) as u64 * (1 << 20) > LOAD_MAX * MESSAGE);
+    let mut large = NodeConfig::default();
+    large.tunables.set(MEMORY, 4096).unwrap();
+    assert_eq!(memory(large), 4096);
+}
+
+#[test]
+fn rpcs_of_the_file_system_are_messages_of_the_load() {
+    let purpose = Purpose { targets: 2, ..Purpose::default() };
+    assert_eq!(under_way(8, &purpose), 64);
+    assert_eq!(under_way(u64::MAX, &purpose), 1024);
+    assert_eq!(under_way(8, &Purpose { rpc_bytes: 4096, ..Purpose::default() }), 8);
+}

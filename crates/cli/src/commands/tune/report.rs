@@ -1,0 +1,214 @@
+//! The results.
+
+use std::path::PathBuf;
+
+use lustrine_tune::{Advice, Path, Purpose, Setting, Settings};
+use lustrine_wire::nid::Nid;
+use serde::Serialize;
+
+use super::host::HostLimits;
+use super::measure::{Budget, Purse};
+
+/// All results.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// What could be used for all nodes.
+    pub(super) budget: Budget,
+    pub(super) purpose: Purpose,
+    pub(super) peers: Vec<PeerReport>,
+    /// The settings for all of the nodes: of each, the largest value.
+    pub(super) settings: Option<Settings>,
+    /// The files with them.
+    pub(super) files: Vec<PathBuf>,
+    /// What was not measured, and why.
+    pub(super) unseen: Vec<&'static str>,
+}
+
+/// What no run of this command sees.
+const UNSEEN: [&str; 5] = [
+    "the peer's own peer_credits, connections and TCP buffers: they limit reads, in which the peer \
+     sends",
+    "losses, reordering and the path MTU",
+    "queues, interrupts and offloads of the network interface",
+    "other traffic on the path: it is part of what was measured",
+    "disks and the file system's servers: the load is LNet selftest",
+];
+
+/// What is known of the path to a node.
+#[derive(Debug, Serialize)]
+pub(super) struct PeerReport {
+    #[serde(serialize_with = "text")]
+    pub(super) nid: Nid,
+    pub(super) rtt: Rtts,
+    /// The values of the temporary node before.
+    pub(super) values: NodeValues,
+    pub(super) host: HostLimits,
+    /// What was used of its part of the budget.
+    pub(super) used: Budget,
+    /// Lustre's default of RPCs, with the values before.
+    pub(super) before: Option<Compared>,
+    /// Ever more under way, over one connection of each type.
+    pub(super) ramp: Vec<StepRow>,
+    /// The best of the ramp, over four connections of each type.
+    pub(super) several_connections: Option<Compared>,
+    /// TCP segments that all programs of this host sent again during the ramp.
+    pub(super) segments_sent_again: Option<u64>,
+    /// What the settings are computed from.
+    pub(super) path: Option<Path>,
+    /// The settings for this node alone.
+    pub(super) settings: Option<Settings>,
+    pub(super) advice: Vec<Advice>,
+    /// The advised RPCs, with the advised values.
+    pub(super) after: Option<Compared>,
+    pub(super) notes: Vec<String>,
+    #[serde(skip)]
+    pub(super) purse: Purse,
+}
+
+fn text<S: serde::Serializer>(nid: &Nid, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(nid)
+}
+
+/// Round trips of small messages, in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Rtts {
+    pub(super) idle_min_ns: u64,
+    pub(super) idle_median_ns: u64,
+    /// The median in the fastest step of the ramp.
+    pub(super) loaded_ns: Option<u64>,
+}
+
+/// Values of the temporary node.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct NodeValues {
+    /// `node` or `userland`.
+    pub(super) identity: String,
+    pub(super) peer_credits: u32,
+    pub(super) credits: u32,
+    pub(super) conns_per_peer: u16,
+}
+
+/// The same load in both directions.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Compared {
+    /// RPCs of 1 MiB under way.
+    pub(super) under_way: u32,
+    /// `None`: the budget was too small.
+    pub(super) read: Option<StepRow>,
+    pub(super) write: Option<StepRow>,
+}
+
+/// Where payload goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Direction {
+    /// From the peer.
+    Read,
+    /// To the peer.
+    Write,
+}
+
+impl Direction {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Direction::Read => "read",
+            Direction::Write => "write",
+        }
+    }
+}
+
+/// A step of load.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct StepRow {
+    pub(super) test: Direction,
+    /// RPCs of 1 MiB under way.
+    pub(super) under_way: u32,
+    /// Payload in bits per second.
+    pub(super) rate: u64,
+    /// RPCs that ended in the measured time.
+    pub(super) rpcs: u64,
+    /// The median latency of an RPC, in nanoseconds.
+    pub(super) p50_ns: u64,
+    /// The median of pings meanwhile, in nanoseconds.
+    pub(super) rtt_ns: Option<u64>,
+    /// CPU seconds of this process for each 10^9 bytes, its warm-up included.
+    pub(super) cpu_s_per_gb: f64,
+    /// Failed RPCs.
+    pub(super) failed: u64,
+    /// Whether the budget ended it early.
+    pub(super) cut: bool,
+}
+
+impl Report {
+    pub(super) fn new(budget: Budget, purpose: Purpose) -> Report {
+        let (peers, files) = (Vec::new(), Vec::new());
+        Report { budget, purpose, peers, settings: None, files, unseen: UNSEEN.to_vec() }
+    }
+
+    /// Takes the largest value of each setting: one node has one value for all of its peers.
+    pub(super) fn combine(&mut self) {
+        let all = self.peers.iter().filter_map(|peer| peer.settings);
+        self.settings = all.reduce(|a, b| Settings {
+            max_rpcs_in_flight: a.max_rpcs_in_flight.max(b.max_rpcs_in_flight),
+            max_dirty_mib: a.max_dirty_mib.max(b.max_dirty_mib),
+            peer_credits: a.peer_credits.max(b.peer_credits),
+            credits: a.credits.max(b.credits),
+            conns_per_peer: a.conns_per_peer.max(b.conns_per_peer),
+            tcp_buffer: a.tcp_buffer.max(b.tcp_buffer),
+            pages_per_rpc: a.pages_per_rpc.max(b.pages_per_rpc),
+        });
+    }
+
+    /// RPCs that failed.
+    pub(super) fn failures(&self) -> u64 {
+        self.peers.iter().flat_map(PeerReport::steps).map(|row| row.failed).sum()
+    }
+}
+
+impl PeerReport {
+    pub(super) fn new(
+        nid: Nid,
+        rtt: Rtts,
+        values: NodeValues,
+        host: HostLimits,
+        purse: Purse,
+    ) -> PeerReport {
+        PeerReport {
+            nid,
+            rtt,
+            values,
+            host,
+            used: Budget::default(),
+            before: None,
+            ramp: Vec::new(),
+            several_connections: None,
+            segments_sent_again: None,
+            path: None,
+            settings: None,
+            advice: Vec::new(),
+            after: None,
+            notes: Vec::new(),
+            purse,
+        }
+    }
+
+    /// Every step of load.
+    fn steps(&self) -> impl Iterator<Item = &StepRow> {
+        let compared = [&self.before, &self.several_connections, &self.after].into_iter().flatten();
+        let rows = compared.flat_map(|both| [&both.read, &both.write]).flatten();
+        rows.chain(&self.ramp)
+    }
+
+    /// The value of a setting before, where it is known.
+    pub(super) fn before(&self, setting: Setting) -> Option<u64> {
+        match setting {
+            Setting::MaxRpcsInFlight => Some(super::measure::RPCS_BEFORE),
+            Setting::MaxDirtyMib => None,
+            Setting::PeerCredits => Some(self.values.peer_credits.into()),
+            Setting::Credits => Some(self.values.credits.into()),
+            Setting::ConnsPerPeer => Some(self.values.conns_per_peer.into()),
+            Setting::TcpReceiveBuffer => self.host.tcp_rmem.map(|values| values[2]),
+            Setting::TcpSendBuffer => self.host.tcp_wmem.map(|values| values[2]),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What `lustrine tune` reads and prints for people.
+
+use super::TuneArgs;
+use super::measure::UNDER_WAY_MAX;
+use super::report::{Compared, PeerReport, Report, StepRow};
+
+/// A number with a suffix.
+fn scaled(text: &str, base: u64, what: &str) -> Result<u64, String> {
+    let wrong = || format!("not {what}");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let power = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = digits.parse().map_err(|_| wrong())?;
+    let value = count.checked_mul(base.pow(power)).ok_or_else(wrong)?;
+    (value > 0).then_some(value).ok_or_else(wrong)
+}
+
+/// Bytes, such as 4G, in binary units.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    scaled(text, 1 << 10, "a number of bytes; examples are 512M and 4G (2^20 and 2^30)")
+}
+
+/// Bits per second, such as 10G, in decimal units.
+pub(super) fn rate(text: &str) -> Result<u64, String> {
+    scaled(text, 1000, "a rate in bits per second; examples are 100M and 10G (10^6 and 10^9)")
+}
+
+/// Bytes of an RPC.
+pub(super) fn rpc_bytes(text: &str) -> Result<u64, String> {
+    let value = bytes(text)?;
+    let fits = (4096..=64 << 20).contains(&value) && value.is_multiple_of(4096);
+    let words = "expected the bytes of an RPC: a multiple of 4k from 4k to 64M, such as 4M";
+    fits.then_some(value).ok_or_else(|| words.to_owned())
+}
+
+/// Bits per second for people.
+fn rate_text(rate: u64) -> String {
+    match rate {
+        0..1_000_000_000 => format!("{:.1} Mb/s", rate as f64 / 1e6),
+        _ => format!("{:.2} Gb/s", rate as f64 / 1e9),
+    }
+}
+
+fn time_text(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+/// What is about to be done, before it begins.
+pub(super) fn announcement(args: &TuneArgs) -> String {
+    if !args.loads() && !args.dry_run {
+        return "no load: pings, and the settings for --rate".to_owned();
+    }
+    let will = if args.dry_run { "without --dry-run" } else { "now" };
+    format!(
+        "{will}: reads and writes of 1 MiB, 1 to {UNDER_WAY_MAX} at once, as fast as the path \
+         carries them; at most {} MiB in all (--budget-bytes) and {} s of load (--budget-time). \
+         Settings of this machine and of the peer are not changed",
+        args.budget_bytes >> 20,
+        args.budget_time,
+    )
+}
+
+/// A step of load, in one line.
+pub(super) fn step(row: &StepRow) -> String {
+    let loaded = row.rtt_ns.map_or_else(String::new, |rtt| format!("  ping {}", time_text(rtt)));
+    format!(
+        "  {:5}  {:4} x 1 MiB  {:>12}  p50 {}{loaded}  {:.2} CPU s/GB{}{}",
+        row.test.name(),
+        row.under_way,
+        rate_text(row.rate),
+        time_text(row.p50_ns),
+        row.cpu_s_per_gb,
+        if row.failed > 0 { format!("  {} failed", row.failed) } else { String::new() },
+        if row.cut { "  ended by the budget" } else { "" },
+    )
+}
+
+/// A value, or that it is not known.
+fn known<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
+}
+
+/// Everything.
+pub(super) fn report(report: &Report) -> String {
+    let mut text = String::new();
+    for peer in &report.peers {
+        text += &of_peer(peer);
+    }
+    if report.peers.len() > 1
+        && let Some(all) = &report.settings
+    {
+        text += &format!(
+            "for all of them: max_rpcs_in_flight {}, max_dirty_mb {}, peer_credits {}, credits {}, \
+             conns_per_peer {}, TCP buffers {}\n",
+            all.max_rpcs_in_flight,
+            all.max_dirty_mib,
+            all.peer_credits,
+            all.credits,
+            all.conns_per_peer,
+            all.tcp_buffer
+        );
+    }
+    for file in &report.files {
+        text += &format!("written: {}\n", file.display());
+    }
+    text += "not seen:\n";
+    for what in &report.unseen {
+        text += &format!("  {what}\n");
+    }
+    text
+}
+
+fn of_peer(peer: &PeerReport) -> String {
+    let (rtt, host) = (&peer.rtt, &peer.host);
+    let mut text = format!("{}\n", peer.nid);
+    text += &format!(
+        "  round trip: idle {} (median {}), under load {}\n",
+        time_text(rtt.idle_min_ns),
+        time_text(rtt.idle_median_ns),
+        rtt.loaded_ns.map_or_else(|| "not measured".to_owned(), time_text),
+    );
+    text += &format!(
+        "  this host: {}, speed {}, MTU {}, congestion control {}\n",
+        known(host.interface.as_deref()),
+        host.speed_mbps.map_or_else(|| "unknown".to_owned(), |speed| format!("{speed} Mb/s")),
+        known(host.mtu),
+        known(host.congestion_control.as_deref()),
+    );
+    text += &format!(
+        "  load: {} MiB in {:.1} s\n",
+        peer.used.bytes.div_ceil(1 << 20),
+        peer.used.time_ns as f64 / 1e9,
+    );
+    if let Some(path) = &peer.path {
+        text += &format!("  rate: {}\n", rate_text(path.rate));
+    }
+    if let Some(count) = peer.segments_sent_again {
+        text += &format!("  segments sent again by all programs during the ramp: {count}\n");
+    }
+    for advice in &peer.advice {
+        let before = known(peer.before(advice.setting));
+        text += &format!(
+            "  {:18} {before:>10} -> {:<10} {}\n",
+            advice.setting.name(),
+            advice.value,
+            advice.why
+        );
+        if let Some(limit) = &advice.limit {
+            text += &format!("    limited to {}: {}\n", rate_text(limit.rate), limit.what);
+        }
+    }
+    for (name, both) in [("before", &peer.before), ("after", &peer.after)] {
+        if let Some(both) = both {
+            text += &format!("  {name:6}  {}\n", compared(both));
+        }
+    }
+    for note in &peer.notes {
+        text += &format!("  note: {note}\n");
+    }
+    text
+}
+
+fn compared(both: &Compared) -> String {
+    let part = |row: &Option<StepRow>| match row {
+        Some(row) => rate_text(row.rate),
+        None => "not measured (budget)".to_owned(),
+    };
+    let Compared { under_way, read, write } = both;
+    format!("{under_way} x 1 MiB under way: read {}, write {}", part(read), part(write))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_binary_and_rates_decimal() {
+        assert_eq!((bytes("4G"), rate("10g")), (Ok(4 << 30), Ok(10_000_000_000)));
+        assert_eq!((bytes("7"), rate("100M")), (Ok(7), Ok(100_000_000)));
+        for wrong in ["", "G", "0", "-1", "1.5G", "4GB", "4 G", "99999999999T"] {
+            assert!(bytes(wrong).is_err() && rate(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(rpc_bytes("1M"), Ok(1 << 20));
+        assert!(["1k", "128M", "5000"].iter().all(|wrong| rpc_bytes(wrong).is_err()));
+    }
+}

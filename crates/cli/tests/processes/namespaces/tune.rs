@@ -1,0 +1,138 @@
+//! `lustrine tune` over a long link of a laboratory.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use lustrine_config::{InterfaceChoice, NodeConfig, Strictness};
+use serde_json::Value;
+
+use super::lab::Laboratory;
+use crate::common::{Running, finish};
+
+/// 200 Mb/s and 20 ms: what is under way in two round trips are 15.3 RPCs of 64 KiB.
+const LONG: &str = "\
+hosts: {east: {}, west: {}}
+links: [{between: [east, west], rate: 200 Mb/s, delay: 10 ms}]
+";
+const RATE: u64 = 200_000_000;
+const RTT: u64 = 20_000_000;
+const RPC: u64 = 64 << 10;
+const MIB: u64 = 1 << 20;
+
+/// The program on a host.
+fn lustrine(lab: &Laboratory, host: &str, args: &[&str]) -> Command {
+    let program = env!("CARGO_BIN_EXE_lustrine");
+    let mut command = lab.command(&["exec", host, "--", program]);
+    command.args(args);
+    command
+}
+
+fn node(lab: &Laboratory) -> Running {
+    let socket = lab.scratch("west.sock");
+    let args = ["node", "--net", "tcp=eth0", "--until-eof", "--control", &socket];
+    let mut running = Running::start(&mut lustrine(lab, "west", &args));
+    running.wait_for("control socket");
+    running
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+#[test]
+fn the_settings_follow_from_the_path_and_are_written() {
+    let Some(lab) = Laboratory::up(LONG) else { return };
+    let _node = node(&lab);
+    let (to, directory) = ("10.99.0.2@tcp", lab.scratch("tuned"));
+    let mut args = vec!["tune", "--to", to, "--json", "--rpc-size", "64k", "--write", &directory];
+    args.extend(["--budget-bytes", "512M", "--peers", "40"]);
+    let done = finish(&mut lustrine(&lab, "east", &args)).ok();
+    assert!(done.stderr.contains("at most 512 MiB in all"), "{}", done.stderr);
+    let report = done.json();
+    let peer = &report["peers"][0];
+    let (path, settings) = (&peer["path"], &report["settings"]);
+    let (rtt, rate) = (number(&path["rtt_idle_ns"]), number(&path["rate"]));
+    assert!(rtt >= RTT, "no packet is faster than the link: {rtt}");
+    // A step counts whole RPCs, one of which may have begun before it.
+    assert!((RATE / 10..=RATE + RATE / 10).contains(&rate), "{rate}: {peer:#}");
+    let rpcs = number(&settings["max_rpcs_in_flight"]);
+    assert_eq!(rpcs, (2 * rate * (rtt / 1000) / 8_000_000 / RPC + 1).max(8), "{peer:#}");
+    let formula = 2 * (RATE / 8 * RTT / 1_000_000_000) / RPC + 1;
+    assert!(rpcs <= 4 * formula && 4 * rpcs >= formula, "{rpcs}, not {formula}");
+    assert!(number(&settings["credits"]) >= 40 * number(&settings["peer_credits"]));
+    for (when, under_way) in [("before", 8), ("after", rpcs)] {
+        assert_eq!(number(&peer[when]["under_way"]), under_way, "{when}");
+        assert!(number(&peer[when]["write"]["rate"]) > 0, "{when}: {peer:#}");
+    }
+    let (used, most) = (number(&peer["used"]["bytes"]), 512 * MIB);
+    assert!(used > 0 && used <= most, "{used}");
+    files_are_read_back(Path::new(&directory), settings);
+    // Files are not overwritten.
+    finish(&mut lustrine(&lab, "east", &args))
+        .expect_bad_input(&["has a file lnetctl.yaml already"]);
+}
+
+fn files_are_read_back(directory: &Path, settings: &Value) {
+    let read = |name: &str| fs::read_to_string(directory.join(name)).expect("a file");
+    let yaml = read("lnetctl.yaml");
+    let (config, warnings) =
+        NodeConfig::from_yaml(&yaml, "lnetctl.yaml", Strictness::Strict).expect("it is valid");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let net = &config.nets[0];
+    assert_eq!(net.place, InterfaceChoice::Interface("eth0".to_owned()));
+    assert_eq!(net.peer_credits.map(u64::from), settings["peer_credits"].as_u64());
+    assert_eq!(net.credits.map(u64::from), settings["credits"].as_u64());
+    assert_eq!(net.conns_per_peer.map(u64::from), settings["conns_per_peer"].as_u64());
+    let credits = format!("options ksocklnd peer_credits={} ", settings["peer_credits"]);
+    assert!(read("ksocklnd.conf").starts_with(&credits));
+    let rpcs = format!("osc.*.max_rpcs_in_flight={}\n", settings["max_rpcs_in_flight"]);
+    assert!(read("set_param.sh").contains(&rpcs));
+    let buffers = format!("net.ipv4.tcp_rmem = 4096 131072 {}\n", settings["tcp_buffer"]);
+    assert!(read("sysctl.conf").contains(&buffers));
+}
+
+#[test]
+fn a_small_budget_is_kept_and_the_report_says_what_it_ended() {
+    let Some(lab) = Laboratory::up(LONG) else { return };
+    let _node = node(&lab);
+    let args = ["tune", "--to", "10.99.0.2@tcp", "--json", "--budget-bytes", "30M"];
+    let report = finish(&mut lustrine(&lab, "east", &args)).ok().json();
+    let peer = &report["peers"][0];
+    let used = number(&peer["used"]["bytes"]);
+    assert!((1..=30 * MIB).contains(&used), "{used}");
+    // 8 RPCs of 4 MiB alone are more.
+    assert!(peer["before"]["read"].is_null() && peer["after"]["write"].is_null(), "{peer:#}");
+    assert_eq!(peer["path"]["streams"], "unknown");
+    let notes = peer["notes"].to_string();
+    assert!(notes.contains("the rate of writes stopped growing: it is a lower bound"), "{notes}");
+    // What the link carried are these bytes, their headers, pings and HELLOs.
+    let link = &lab.status()["links"][0]["directions"];
+    let carried = number(&link[0]["bytes"]) + number(&link[1]["bytes"]);
+    assert!(carried <= used + used / 4 + MIB, "{carried} of {used}");
+}
+
+#[test]
+fn without_load_the_path_carries_pings_alone() {
+    let Some(lab) = Laboratory::up(LONG) else { return };
+    let _node = node(&lab);
+    let args = ["tune", "--to", "10.99.0.2@tcp", "--json", "--rate", "10G", "--rpc-size", "1M"];
+    let report = finish(&mut lustrine(&lab, "east", &args)).ok().json();
+    let peer = &report["peers"][0];
+    let rtt = number(&peer["path"]["rtt_idle_ns"]);
+    let rpcs = number(&report["settings"]["max_rpcs_in_flight"]);
+    assert_eq!(rpcs, (2 * 10_000 * (rtt / 1000) / 8 / MIB + 1).min(256));
+    assert_eq!(peer["ramp"], serde_json::json!([]));
+    assert_eq!(number(&peer["used"]["bytes"]), 0);
+    let dry = ["tune", "--to", "10.99.0.2@tcp", "--dry-run", "--json"];
+    let report = finish(&mut lustrine(&lab, "east", &dry)).ok().json();
+    assert!(
+        report["settings"].is_null() && number(&report["peers"][0]["rtt"]["idle_min_ns"]) >= RTT
+    );
+    // 34 pings, and what makes connections and discovers the peer.
+    let moved = lab.status()["links"][0]["directions"][0]["bytes"].clone();
+    assert!(number(&moved) < MIB, "{moved}");
+    let nobody = ["tune", "--to", "10.99.0.77@tcp"];
+    finish(&mut lustrine(&lab, "east", &nobody))
+        .expect_error(&["no route from this machine to 10.99.0.77"]);
+}
