@@ -38,8 +38,7 @@ impl Socklnd {
                 // It may have done so before the connection was reported to this node.
                 let silent = reason == CloseReason::Io(IoError::Reset);
                 let mut reason = if silent { CloseReason::Rejected } else { reason };
-                if silent && self.peers[dialled.peer].none_answers != 0 {
-                    // It has answered NONE before, and says so no longer [SOCK-18].
+                if silent && self.peers[dialled.peer].may_accept_later() {
                     match self.refused(env, key, dialled) {
                         Ok(()) => return,
                         Err(busy) => reason = busy,

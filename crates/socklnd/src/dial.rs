@@ -98,9 +98,10 @@ impl Socklnd {
         }
         let began = *self.peers[key].round.get_or_insert(env.now);
         if env.now.since(began) >= self.timing.sock_timeout {
-            let refused = self.peers[key].none_answers != 0;
+            let peer = &self.peers[key];
             let silent = CloseReason::Timeout(Timeout::Dial);
-            return self.dial_failed(env, key, if refused { CloseReason::Busy } else { silent });
+            let reason = if peer.none_answers != 0 { peer.refusal() } else { silent };
+            return self.dial_failed(env, key, reason);
         }
         match self.start(env, key, kind) {
             Ok(conn) => self.peers[key].dial = Dial::Active(conn),
@@ -226,7 +227,7 @@ impl Socklnd {
         peer.history.version = Some(hello.version);
         peer.history.interval = Nanos(0);
         peer.history.failure = None;
-        peer.none_answers = 0;
+        peer.accepted();
         if restarted {
             self.counters.restarts_seen += 1;
             self.offenders.add("restarts_seen", OtherEnd::Peer(id.nid));
@@ -267,6 +268,7 @@ impl Socklnd {
             self.request_dial(dialled.peer);
             return Ok(());
         }
+        peer.said_none = true;
         self.refused(env, key, dialled)
     }
 
@@ -282,7 +284,7 @@ impl Socklnd {
         peer.none_answers = peer.none_answers.saturating_add(1);
         if peer.none_answers >= NONE_ANSWERS_MAX && !peer.members.is_empty() {
             if !peer.has_each_type() {
-                return Err(CloseReason::Busy);
+                return Err(peer.refusal());
             }
             // It accepts no more than there are, and these are enough (capture f12).
             peer.at_limit = true;

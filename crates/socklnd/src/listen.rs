@@ -381,7 +381,7 @@ impl Socklnd {
             peer.history.refused = 0;
             peer.history.refused_elsewhere = 0;
         }
-        peer.none_answers = 0;
+        peer.accepted();
         peer.dialling_until = env.now + self.timing.reconnect_min;
         let format = Format {
             version: hello.version,

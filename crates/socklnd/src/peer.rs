@@ -12,7 +12,7 @@ use lustrine_wire::nid::ProcessId;
 use slotmap::SlotMap;
 use smallvec::SmallVec;
 
-use crate::close_reason::ProtocolViolation;
+use crate::close_reason::{CloseReason, ProtocolViolation};
 use crate::keys::{ConnKey, PeerKey};
 use crate::zc::ZeroCopy;
 
@@ -112,8 +112,10 @@ pub(crate) struct Peer {
     pub(crate) round: Option<Time>,
     /// When a dial of the peer was last refused because this node was dialling it.
     pub(crate) race_won: Option<Time>,
-    /// NONE answers in a row, with this node's version.
+    /// NONE answers in a row, with this node's version, and closes that count as one [SOCK-20].
     pub(crate) none_answers: u8,
+    /// Whether one of them was an answer, and not a close.
+    pub(crate) said_none: bool,
     /// Answers in this round that named another version.
     pub(crate) version_changes: u8,
     /// The peer accepts no more connections than there are (capture f12).
@@ -150,6 +152,7 @@ impl Peer {
             round: None,
             race_won: None,
             none_answers: 0,
+            said_none: false,
             version_changes: 0,
             at_limit: false,
             complete: id.is_userland() || side == Side::Served,
@@ -197,8 +200,25 @@ impl Peer {
     /// A round of dials is over, successful or not.
     pub(crate) fn end_round(&mut self) {
         self.round = None;
-        self.none_answers = 0;
+        self.accepted();
         self.version_changes = 0;
+    }
+
+    /// A dial of either side was accepted, or the round is over.
+    pub(crate) fn accepted(&mut self) {
+        self.none_answers = 0;
+        self.said_none = false;
+    }
+
+    /// Why a round fails in which the peer has refused.
+    pub(crate) fn refusal(&self) -> CloseReason {
+        if self.said_none { CloseReason::Busy } else { CloseReason::Rejected }
+    }
+
+    /// Whether a dial that the peer closes without a HELLO may succeed later: it has answered NONE,
+    /// or has accepted this node before, so that it may have no NONE left [SOCK-18], [SOCK-20].
+    pub(crate) fn may_accept_later(&self) -> bool {
+        self.none_answers != 0 || self.history.incarnation.is_some()
     }
 
     /// A cookie to acknowledge.

@@ -92,7 +92,7 @@ impl Socklnd {
             let mut next = Time::NEVER;
             let expired = &mut self.counters.expired_waiting;
             let refused = peer.none_answers != 0 && peer.members.is_empty();
-            let status = if refused { Status::Busy } else { Status::TimedOut };
+            let status = if refused { peer.refusal().status() } else { Status::TimedOut };
             peer.queue.retain(|send| {
                 let waits = send.deadline > env.now;
                 if waits {

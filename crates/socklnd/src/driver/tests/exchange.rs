@@ -293,8 +293,9 @@ fn shutdown_ends_everything_once() {
     let after = world.put(0, process(2), 5, b"too late");
     world.run();
     assert_eq!(world.status(0, after), Some(Status::Shutdown));
-    let knock = world.put(1, process(1), 6, b"anybody there?");
-    world.run();
+    let deadline = world.now + Nanos::from_millis(1500);
+    let knock = world.put_until(1, process(1), 6, b"anybody there?", deadline);
+    world.pass(Nanos::from_secs(2));
     assert_eq!(world.status(1, knock), Some(Status::Rejected));
     at_rest(&mut world);
 }

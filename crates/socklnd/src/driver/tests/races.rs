@@ -262,6 +262,38 @@ fn a_message_refused_until_its_deadline_says_so() {
     assert!(peers(&world).is_empty() && Rogue::accept(&mut world).is_none());
 }
 
+/// [SOCK-20]: the peer refused in earlier rounds, and now has no NONE left for a race that it wins.
+#[test]
+fn a_known_peer_that_closes_without_a_hello_is_dialled_again() {
+    for accepted in [true, false] {
+        let mut world = world(3, 1, Identity::Node);
+        world.put(0, process(3), 1, b"known");
+        let kinds = [ConnType::Control, ConnType::BulkIn, ConnType::BulkOut];
+        let theirs = kinds.map(|kind| accept(&mut world, 3, kind));
+        world.net.hang_up(theirs[0].sock);
+        world.run();
+        let deadline = world.now + Nanos::from_millis(2500);
+        let op = world.put_until(0, process(3), 1, b"hello", deadline);
+        let (rogue, _) = called(&mut world);
+        world.net.hang_up(rogue.sock);
+        world.run();
+        assert_eq!(world.status(0, op), None);
+        if accepted {
+            let (mut theirs, _) = dial(&mut world, 3, ConnType::Control);
+            assert_eq!(theirs.messages(&mut world)[0].payload, b"hello");
+        }
+        for _ in 0..3 {
+            world.pass(SECOND);
+            if let Some(rogue) = Rogue::accept(&mut world) {
+                world.net.hang_up(rogue.sock);
+                world.run();
+            }
+        }
+        let status = if accepted { Status::Ok } else { Status::Rejected };
+        assert_eq!(world.status(0, op), Some(status), "accepted: {accepted}");
+    }
+}
+
 /// [SOCK-20]: a round ends all the same, before the deadline of a patient message.
 #[test]
 fn a_round_of_refusals_ends_as_every_round_does() {
