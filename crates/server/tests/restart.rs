@@ -8,7 +8,7 @@ use lustrine_fswire::mdt::OpenFlags;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet_testing::Delivery;
 use lustrine_server::{CommitTunables, TargetTunables};
-use world::{CALLER, MDT, OST, World};
+use world::{CALLER, Links, MDT, OST, World};
 
 const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
 
@@ -172,6 +172,71 @@ fn a_client_that_does_not_come_back_is_given_up() {
         Err(error) => assert_eq!(error.errno(), 5),
     }
     world.wait(1, |c, t, done| c.lookup(t, CALLER, root, b"d", done)).unwrap();
+}
+
+/// Its last ping is answered when recovery is over, and until then it says nothing more.
+#[test]
+fn a_client_that_waits_long_for_the_others_is_not_silent() {
+    let mut world = lagging(2);
+    crash(&mut world, MDT);
+    let cut = world.net.nodes[1].nid;
+    world.fate = Box::new(move |net| match net.packets[0].header.src.nid == cut {
+        true => Delivery::Lose,
+        false => Delivery::Deliver,
+    });
+    // Longer than a silence may last, and shorter than recovery may.
+    world.pass(250);
+    assert!(world.server.targets()[MDT].recovering);
+    world.fate = Box::new(|_| Delivery::Deliver);
+    world.pass(100);
+    let view = world.server.targets()[MDT].clone();
+    assert_eq!((view.recovering, view.clients, view.evictions), (false, 2, 0));
+}
+
+/// Objects whose files are gone are destroyed during the recovery of the metadata target: what it
+/// notes of that must not pass for what a client has still to replay.
+#[test]
+fn what_a_target_does_by_itself_in_recovery_commits_no_replays() {
+    let commit = CommitTunables { interval: Nanos::from_secs(1), latency: Nanos(0) };
+    let mut world = World::new(2, TargetTunables { commit, ..TargetTunables::default() });
+    for client in 0..2 {
+        world.root = world.wait(client, |client, turn, done| client.mount(turn, done)).unwrap();
+    }
+    let root = world.root;
+    let file =
+        world.wait(0, |c, t, done| c.create(t, CALLER, root, b"f", create_args(), done)).unwrap();
+    world.wait(0, |c, t, done| c.close(t, CALLER, file, None, done)).unwrap();
+    [OST, OST + 1].into_iter().for_each(|target| world.server.crash_target(target));
+    world.wait(0, |c, t, done| c.unlink(t, CALLER, root, b"f", false, done)).unwrap();
+    world.pass(10);
+    for (client, name) in [(0, &b"a"[..]), (1, b"b")] {
+        let mode = (0o755, 0);
+        world.wait(client, |c, t, done| c.mkdir(t, CALLER, root, name, mode, done)).unwrap();
+    }
+    world.server.crash_target(MDT);
+    [OST, OST + 1].into_iter().for_each(|target| world.server.start_target(target));
+    world.pass(200);
+    world.server.start_target(MDT);
+    let until_there_are = |world: &mut World, files| {
+        let end = world.now + Nanos::from_secs(200);
+        while world.server.targets()[MDT].files < files {
+            assert!(world.now < end, "nothing is replayed");
+            world.settle();
+            world.advance();
+        }
+    };
+    // The first directory is there again, and its client does not hear of it and is silent.
+    world.links = Some(Links::new(1, (Nanos::from_millis(10), Nanos(0))));
+    until_there_are(&mut world, 2);
+    world.links.as_mut().unwrap().cut.insert(0);
+    world.pass(10);
+    world.links.as_mut().unwrap().cut.clear();
+    until_there_are(&mut world, 3);
+    crash(&mut world, MDT);
+    world.links = None;
+    for name in [&b"a"[..], b"b"] {
+        world.wait(0, |c, t, done| c.lookup(t, CALLER, root, name, done)).unwrap();
+    }
 }
 
 #[test]

@@ -176,6 +176,12 @@ impl Exports {
         Some(Ok(export))
     }
 
+    /// Counts the silence of all clients from now on: none could be expected to say anything while
+    /// what it last asked for waited for the others.
+    pub fn forgive_silence(&mut self, now: Time) {
+        self.exports.values_mut().for_each(|export| export.last_heard = now);
+    }
+
     /// A client.
     pub fn get(&self, cookie: Handle) -> Option<&Export> {
         self.exports.get(&cookie)

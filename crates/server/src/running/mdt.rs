@@ -133,7 +133,7 @@ impl Target {
         let orphans: Vec<Fid> = self.files().orphans().collect();
         for fid in orphans {
             if !self.mdt.is_open(fid) {
-                let step = self.disk.journal.begin(now, None).step;
+                let step = self.disk.journal.begin_local(now);
                 self.files_mut().bury(step, fid);
             }
         }
@@ -155,7 +155,7 @@ impl Target {
         let nameless = self.files().get(open.fid).is_some_and(|inode| inode.nlink == 0);
         // Before recovery is over, somebody else may open it again.
         if nameless && !self.mdt.is_open(open.fid) && self.recovery.is_none() {
-            let step = step.unwrap_or_else(|| self.disk.journal.begin(now, None).step);
+            let step = step.unwrap_or_else(|| self.disk.journal.begin_local(now));
             self.files_mut().bury(step, open.fid);
         }
     }

@@ -305,7 +305,7 @@ impl Target {
         if !self.hold(now, job, vec![extent(oi, LockMode::EX, (0, TO_THE_END))]) {
             return Step::Wait;
         }
-        let step = self.disk.journal.begin(now, None).step;
+        let step = self.disk.journal.begin_local(now);
         self.objects_mut().destroy(step, oi);
         self.release(now, job);
         Step::Over

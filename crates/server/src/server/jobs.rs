@@ -331,7 +331,7 @@ impl Server {
             };
             let committed = target.disk.journal.committed_step();
             if target.files().dead(committed).any(|(dead, _)| dead == oi) {
-                let step = target.disk.journal.begin(now, None).step;
+                let step = target.disk.journal.begin_local(now);
                 target.files_mut().destroyed(step, oi);
             }
         }

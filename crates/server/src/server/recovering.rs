@@ -77,6 +77,7 @@ impl Server {
         }
         let Some(target) = self.running(index) else { return };
         target.recovery = None;
+        target.exports.forgive_silence(now);
         target.locks.end_replay(now.0);
         target.disk.journal.begin_epoch();
         if target.kind == Kind::Mdt {

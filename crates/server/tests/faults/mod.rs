@@ -216,8 +216,9 @@ fn heal(world: &mut World) {
 
 /// All clients go, and leave nothing.
 fn unmount(world: &mut World, load: &Load) -> Result<(), String> {
-    // Locks that are given back, and objects that are destroyed.
-    world.pass(30);
+    // Locks that are given back, objects that are destroyed, and clients that connect again to say
+    // that they go: the pause between their attempts can be so long.
+    world.pass(60);
     for client in 0..world.clients.len() {
         let gone = world.wait(client, |client, turn, done| client.unmount(turn, done));
         gone.map_err(|error| format!("an unmount failed: {error}"))?;
