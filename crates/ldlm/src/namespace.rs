@@ -35,11 +35,14 @@ pub struct Lock {
     pub blocked: bool,
     /// Whether the object is being destroyed: what was not written under it is not needed.
     pub discard: bool,
+    /// Whether it may have been enqueued again after a restart without an answer: the server may
+    /// have it by a handle that is not known.
+    uncertain: bool,
 }
 
 impl Lock {
     pub(crate) fn new(desc: LockDesc, remote: Handle, state: LockState) -> Lock {
-        Lock { desc, remote, state, blocked: false, discard: false }
+        Lock { desc, remote, state, blocked: false, discard: false, uncertain: false }
     }
 }
 
@@ -217,18 +220,24 @@ impl Namespace {
     }
 
     /// The locks that a server has lost by a restart and gets again [LOCK-17]. Enqueues that are
-    /// not answered are sent again by the import; what is being cancelled is gone.
-    pub fn replays(&self) -> Vec<LockReplay> {
-        let replay = |(handle, lock): (&Handle, &Lock)| {
+    /// not answered are sent again by the import; what is being cancelled is gone, unless the
+    /// server may have got it again without an answer: then its handle is to be learnt.
+    pub fn replays(&mut self) -> Vec<LockReplay> {
+        let replay = |(handle, lock): (&Handle, &mut Lock)| {
             let state = match lock.state {
                 LockState::Granted => LockFlags::BLOCK_GRANTED,
                 LockState::Waiting => LockFlags::BLOCK_WAIT,
+                LockState::Canceling if lock.uncertain => match lock.desc.granted_mode {
+                    LockMode::NONE => LockFlags::BLOCK_WAIT,
+                    _ => LockFlags::BLOCK_GRANTED,
+                },
                 LockState::Enqueued | LockState::Canceling => return None,
             };
+            lock.uncertain = true;
             let flags = LockFlags::REPLAY | state;
             Some(LockReplay { handle: *handle, desc: lock.desc, flags })
         };
-        self.locks.iter().filter_map(replay).collect()
+        self.locks.iter_mut().filter_map(replay).collect()
     }
 
     /// A replay of a lock is answered: the server has a new handle for it, and may have granted it.
@@ -239,6 +248,7 @@ impl Namespace {
             return Progress::None;
         }
         lock.remote = reply.handle;
+        lock.uncertain = false;
         lock.blocked |= reply.flags.contains(LockFlags::AST_SENT);
         if lock.state == LockState::Waiting && reply.desc.granted_mode != LockMode::NONE {
             lock.state = LockState::Granted;

@@ -184,8 +184,8 @@ fn a_restart_is_survived_by_what_was_granted_and_what_waits() {
     let mut namespace = enqueued();
     assert!(namespace.replays().is_empty(), "the import sends the enqueue again");
     namespace.answered(OURS, &reply(LockMode::NONE, LockFlags::BLOCK_GRANTED));
-    let flags = |namespace: &Namespace| namespace.replays()[0].flags;
-    assert_eq!(flags(&namespace), LockFlags::REPLAY | LockFlags::BLOCK_WAIT);
+    let replay = &namespace.replays()[0];
+    assert_eq!(replay.flags, LockFlags::REPLAY | LockFlags::BLOCK_WAIT);
     // It can be granted at the end of the recovery.
     let mut granted = reply(LockMode::PW, LockFlags::REPLAY | LockFlags::BLOCK_GRANTED);
     granted.handle = Handle(0x77);
@@ -198,6 +198,22 @@ fn a_restart_is_survived_by_what_was_granted_and_what_waits() {
     // A server that does not have it any more.
     assert_eq!(namespace.replayed(OURS, &LdlmReply::default()), Progress::None);
     assert!(namespace.is_empty());
+}
+
+/// The server got the lock again, and the client has not heard of it when it gives the lock back:
+/// what it knows is the handle of the server's earlier life.
+#[test]
+fn a_lock_whose_replay_was_not_answered_is_replayed_before_it_is_given_back() {
+    let mut namespace = enqueued();
+    namespace.answered(OURS, &reply(LockMode::PW, LockFlags::empty()));
+    let first = namespace.replays();
+    assert_eq!(namespace.cancel(OURS), Some(SERVERS));
+    assert_eq!(namespace.replays(), first);
+    let mut granted = reply(LockMode::PW, LockFlags::REPLAY | LockFlags::BLOCK_GRANTED);
+    granted.handle = Handle(0x77);
+    assert_eq!(namespace.replayed(OURS, &granted), Progress::Unchanged);
+    assert_eq!(namespace.cancel(OURS), Some(Handle(0x77)));
+    assert!(namespace.replays().is_empty());
 }
 
 #[test]
