@@ -504,6 +504,7 @@ impl Client {
                 RpcEvent::Request(request) => self.answer_callback(turn, &request),
             }
         }
+        self.claim_grants(turn);
         if self.closing.is_some() && self.is_closed() {
             self.rpc.close(turn);
         }

@@ -23,7 +23,7 @@ pub(crate) fn of(kind: Target, caches: bool) -> ConnectData {
     use ConnectFlags as F;
     use ConnectFlags2 as G;
     let common = F::VERSION | F::AT | F::FULL20 | F::BULK_MBITS | F::FLAGS2;
-    let grant = if caches { F::GRANT | F::GRANT_PARAM } else { F::empty() };
+    let grant = if caches { F::GRANT | F::GRANT_PARAM | F::GRANT_SHRINK } else { F::empty() };
     let data = ConnectData { version: RELEASE.0, ..ConnectData::default() };
     match kind {
         Target::Mgs => ConnectData { flags: common, flags2: G::REP_MBITS, ..data },

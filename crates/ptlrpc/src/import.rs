@@ -237,6 +237,8 @@ pub struct Import {
     /// The export's handle at the server; 0 if there is none.
     export: u64,
     granted: ConnectData,
+    /// Bytes of grant that the owner's data need which are dirty or under way.
+    grant_claim: u32,
     /// The error with which the server refuses this client for good.
     deactivated: Option<i32>,
     /// Whether the server grants slots for several changes at once.
@@ -304,6 +306,7 @@ impl Import {
             conn_cnt: 0,
             export: 0,
             granted: ConnectData::default(),
+            grant_claim: 0,
             deactivated: None,
             has_slots: false,
             going_idle: false,
@@ -394,6 +397,12 @@ impl Import {
     /// Sets whether the owner holds locks of this target: only an import without them becomes idle.
     pub fn set_in_use(&mut self, in_use: bool) {
         self.in_use = in_use;
+    }
+
+    /// Sets the bytes of grant that a reconnect asks for: what the data of the owner cost which are
+    /// dirty or on their way to the server [OST-17].
+    pub fn set_grant_claim(&mut self, bytes: u32) {
+        self.grant_claim = bytes;
     }
 
     /// The settings in force.

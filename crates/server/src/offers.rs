@@ -62,6 +62,7 @@ fn known(kind: Target) -> (ConnectFlags, ConnectFlags2) {
                 | F::CKSUM
                 | F::FID
                 | F::GRANT
+                | F::GRANT_SHRINK
                 | F::INDEX
                 | F::MAXBYTES
                 | F::EINPROGRESS

@@ -267,3 +267,52 @@ fn an_eviction_is_told_to_the_program_and_counted() {
         shared.act(1, &Op::Read { at: 0, len: 3000 });
     }
 }
+
+/// What clients have of the promises of the first object target, in MiB.
+fn granted(shared: &Shared) -> u64 {
+    shared.world.server.targets()[OST].granted >> 20
+}
+
+/// A target that has little left takes grant back from clients that do not use it, and one that
+/// has enough leaves it to them.
+#[test]
+fn grant_that_is_not_used_is_given_back() {
+    let mut shared = Shared::new(CACHE);
+    for _ in 0..20 {
+        for client in 0..CLIENTS {
+            shared.act(client, &Op::Write { at: client * 4096, len: 4096, byte: 1 });
+            shared.act(client, &Op::Fsync);
+        }
+    }
+    assert_eq!(granted(&shared), 3 * 128);
+    shared.world.pass(1100);
+    assert_eq!(granted(&shared), 3 * 128);
+    // Nine transfers of 4 MiB suffice for each; the target has enough when two have given back.
+    shared.world.pass(200);
+    assert_eq!(granted(&shared), 36 + 36 + 128);
+    for client in 0..CLIENTS {
+        shared.act(client, &Op::Write { at: client * 4096, len: 4096, byte: 2 });
+        shared.act(client, &Op::Fsync);
+    }
+    assert!(granted(&shared) > 200);
+    shared.end();
+}
+
+/// A client that connects again claims what its unwritten data need, and has no more than that.
+#[test]
+fn a_restart_leaves_a_client_the_grant_that_its_data_need() {
+    let mut shared = Shared::new(CACHE);
+    for at in [0, 10, 15] {
+        shared.act(0, &Op::Write { at: at * 4096, len: 100, byte: 1 });
+    }
+    shared.step(&Step::Crash(0));
+    // It notices when it writes them, before the others do, and nothing is written until those are
+    // there.
+    while shared.world.server.targets()[OST].granted == 0 {
+        shared.world.settle();
+        shared.world.advance();
+    }
+    assert_eq!(shared.world.server.targets()[OST].granted, 3 * 4096);
+    shared.world.pass(60);
+    shared.end();
+}

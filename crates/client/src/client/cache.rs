@@ -113,6 +113,8 @@ struct TargetIo {
     /// Requests that wait for others.
     reads: VecDeque<QueuedRead>,
     writes: VecDeque<(ObjectKey, Range<u64>)>,
+    /// When a request for data was last made.
+    last_io: Time,
 }
 
 /// All data that the client keeps.
@@ -137,6 +139,10 @@ pub(super) struct Cache {
     /// Bytes of requests under way, and whether others wait for them.
     under_way: u64,
     held_up: bool,
+    /// Targets whose grants have changed: their imports do not know yet what they have to claim.
+    grants_changed: BTreeSet<ImportKey>,
+    /// When it is looked whether grants are too much.
+    shrink_at: Option<Time>,
     /// Whether there was no memory for a write: it is tried again at `flush_at`.
     starved: bool,
     counts: CacheCounts,
@@ -158,6 +164,8 @@ impl Cache {
             flush_at: None,
             under_way: 0,
             held_up: false,
+            grants_changed: BTreeSet::new(),
+            shrink_at: None,
             starved: false,
             counts: CacheCounts::default(),
         }
@@ -363,7 +371,8 @@ impl Client {
         let age = self.cache.tunables.lru_max_age;
         let idle = self.cache.idle.values().next();
         let idle = idle.map_or(Time::NEVER, |(_, _, since)| *since + age);
-        self.cache.flush_at.unwrap_or(Time::NEVER).min(idle)
+        let shrink = self.cache.shrink_at.unwrap_or(Time::NEVER);
+        self.cache.flush_at.unwrap_or(Time::NEVER).min(idle).min(shrink)
     }
 
     /// Does what time demands: old data are written, and old locks given back.
@@ -378,6 +387,7 @@ impl Client {
         }
         self.wake_throttled(turn);
         self.cancel_idle_locks(turn);
+        self.shrink_grants(turn);
     }
 
     /// A request of the cache is over, which had so many bytes: others may go on.
@@ -415,7 +425,7 @@ impl Client {
     pub(super) fn target_connected(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         let granted = self.rpc.import(import).map(|import| *import.granted()).unwrap_or_default();
         if self.cache.is_on() {
-            self.cache.targets.entry(import).or_default().grant.connected(&granted);
+            self.cache.grant(import).connected(&granted);
             self.pump(turn, import);
         }
     }
@@ -426,7 +436,7 @@ impl Client {
         use lustrine_fswire::connect::{ConnectData, ConnectFlags};
         let granted =
             ConnectData { flags: ConnectFlags::GRANT, grant: bytes, ..ConnectData::default() };
-        self.cache.targets.entry(import).or_default().grant.connected(&granted);
+        self.cache.grant(import).connected(&granted);
     }
 
     /// A server has evicted this client, which loses what it had not written there. The locks are

@@ -89,6 +89,12 @@ impl Import {
     fn connect_message(&self, opcode: Opcode) -> Vec<u8> {
         let mut body = PtlrpcBody { service_time: 4, ..PtlrpcBody::request(opcode) };
         let mut data = self.args.offer;
+        if self.export != 0 && data.flags.contains(ConnectFlags::GRANT) {
+            data.grant = match self.grant_claim {
+                0 => self.granted.brw_size.saturating_mul(2),
+                claim => claim,
+            };
+        }
         if let Some(first) = self.first_replay() {
             data.transno = first;
             body.op_flags |= OpFlags::TRANSNO;

@@ -499,6 +499,28 @@ fn a_server_that_grants_what_was_not_offered_is_refused() {
 }
 
 #[test]
+fn a_reconnect_asks_for_the_grant_that_unwritten_data_need() {
+    let mut pair = Pair::new();
+    let flags = ConnectFlags::GRANT | ConnectFlags::BRW_SIZE;
+    pair.import.args.offer.flags |= flags;
+    (pair.import.args.offer.grant, pair.import.args.offer.brw_size) = (1 << 27, 1 << 26);
+    pair.server.grants.flags |= flags;
+    pair.server.grants.brw_size = 4 << 20;
+    pair.import.connect(pair.now, &mut pair.xids);
+    pair.run();
+    for (claim, asked) in [(0, 8 << 20), (28_672, 28_672)] {
+        pair.import.set_grant_claim(claim);
+        pair.import.reconnect(pair.now, &mut pair.xids, None);
+        pair.run();
+        assert_eq!(pair.import.state(), ImportState::Full);
+        let (_, message) = pair.sent.last().expect("a connect");
+        let message = Message::parse(message).expect("a message");
+        let data = message.buffer(4).map(ConnectData::parse).expect("its data").expect("a value");
+        assert_eq!(data.grant, asked);
+    }
+}
+
+#[test]
 fn peers_are_tried_in_turn() {
     let mut pair = Pair::with(ImportTunables::default(), &[1, 2]);
     pair.import.connect(pair.now, &mut pair.xids);

@@ -83,7 +83,7 @@ impl Server {
         } else if !known {
             target.disk.clients.add(&uuid);
         }
-        target.grant_at_connect(cookie, &asked.data, &mut granted);
+        target.grant_at_connect(cookie, known || recovering, &asked.data, &mut granted);
         let mut op_flags = OpFlags::empty();
         op_flags.set(OpFlags::REPLAYABLE, target.kind != Kind::Mgs);
         op_flags.set(OpFlags::RECONNECT, known);

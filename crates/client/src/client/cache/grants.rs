@@ -1,14 +1,33 @@
 //! Space that an object server has promised: data are dirty only if there is room for them [OST-7].
+//! What is not needed for long is given back [OST-18].
 
 use core::ops::Range;
+use std::collections::BTreeSet;
 
+use lustrine_fswire::codec::Wire;
 use lustrine_fswire::connect::{ConnectData, ConnectFlags};
 use lustrine_fswire::mdt::MdValid;
-use lustrine_fswire::ost::Obdo;
+use lustrine_fswire::ost::{Obdo, ObdoFlags};
+use lustrine_fswire::rpc::{Request, obd};
+use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::{Nanos, Time};
+use lustrine_ptlrpc::ImportKey;
+
+use super::{Cache, TargetIo};
+use crate::client::{CallArgs, Client};
+use crate::error::malformed;
+use crate::reply::reply_of;
 
 /// What the client could use, as it tells the server: so much that a server which has the room lets
 /// several transfers become dirty while others are on their way.
 const WANTED: u64 = 128 << 20;
+
+/// After so long without a request for data the grant of a target is too much (Lustre's
+/// `grant_shrink_interval`).
+const SHRINK_INTERVAL: Nanos = Nanos::from_secs(1200);
+
+/// The key of the request that gives grant back.
+const SHRINK_KEY: &[u8] = b"grant_shrink\0";
 
 /// The grant of one target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +59,28 @@ impl Grant {
         } else {
             (self.block, self.tax, self.extent) = (4096, 0, u64::MAX);
         }
+    }
+
+    /// What a reconnect asks for: the cost of what is dirty and of what is under way [OST-17].
+    fn claim(&self) -> u32 {
+        u32::try_from(self.reserved.saturating_add(self.sent)).unwrap_or(u32::MAX)
+    }
+
+    /// What may be given back after a time without requests, so that what is dirty and `enough`
+    /// stay; if there is not more than that, only `least` stays.
+    fn excess(&self, enough: u64, least: u64) -> u64 {
+        let kept = if self.held > enough { enough } else { least };
+        self.held.saturating_sub(kept.max(self.reserved))
+    }
+
+    /// Gives bytes back.
+    fn give_back(&mut self, bytes: u64) {
+        self.held = self.held.saturating_sub(bytes);
+    }
+
+    /// The server has not taken all that was given back.
+    fn take_back(&mut self, bytes: u64) {
+        self.held = self.held.saturating_add(bytes);
     }
 
     /// What a dirty range costs: its blocks, and a tax for each extent.
@@ -115,6 +156,82 @@ impl Grant {
         body.blocks = self.reserved.saturating_add(used);
         body.mode = WANTED as u32;
         body.misc = 0;
+    }
+}
+
+impl Cache {
+    /// The grant of a target, to change it.
+    pub(super) fn grant(&mut self, import: ImportKey) -> &mut Grant {
+        self.grants_changed.insert(import);
+        &mut self.targets.entry(import).or_default().grant
+    }
+
+    /// A request for data of a target is made: its grant is in use.
+    pub(super) fn uses_grant(&mut self, import: ImportKey, now: Time) {
+        self.targets.entry(import).or_default().last_io = now;
+        self.shrink_at.get_or_insert(now + SHRINK_INTERVAL);
+    }
+}
+
+impl Client {
+    /// Tells the imports what they have to claim when they connect again.
+    pub(in crate::client) fn claim_grants(&mut self, turn: &mut Turn<'_>) {
+        let changed: BTreeSet<ImportKey> = core::mem::take(&mut self.cache.grants_changed);
+        for import in changed {
+            let target = self.cache.targets.get(&import);
+            let claim = target.map_or(0, |target| target.grant.claim());
+            self.rpc.with(turn, import, |import, _, _| import.set_grant_claim(claim));
+        }
+    }
+
+    /// Gives grant of targets back that were not used for long.
+    pub(super) fn shrink_grants(&mut self, turn: &mut Turn<'_>) {
+        if self.cache.shrink_at.is_none_or(|at| turn.now < at) {
+            return;
+        }
+        self.cache.shrink_at = None;
+        for import in self.cache.targets.keys().copied().collect::<Vec<_>>() {
+            self.shrink_grant(turn, import);
+        }
+    }
+
+    fn shrink_grant(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        let Some(at) = self.rpc.import(import) else { return };
+        let shrinks = at.granted().flags.contains(ConnectFlags::GRANT_SHRINK);
+        let brw = self.object_brw(import);
+        let enough = (u64::from(self.rpcs_in_flight(import)) + 1).saturating_mul(brw);
+        let full = self.is_full(import);
+        let target: &mut TargetIo = self.cache.targets.entry(import).or_default();
+        let excess = target.grant.excess(enough, brw);
+        if !shrinks || excess == 0 {
+            return;
+        }
+        let due = target.last_io + SHRINK_INTERVAL;
+        if due > turn.now || !full {
+            let next = due.max(turn.now + Nanos::from_secs(60));
+            let before = self.cache.shrink_at.unwrap_or(Time::NEVER);
+            self.cache.shrink_at = Some(before.min(next));
+            return;
+        }
+        self.cache.uses_grant(import, turn.now);
+        let grant = self.cache.grant(import);
+        grant.give_back(excess);
+        let mut body = Obdo { valid: MdValid::FLAGS, ..Obdo::default() };
+        body.flags = ObdoFlags::SHRINK_GRANT;
+        grant.report(&mut body, 0);
+        body.grant = excess;
+        let value = body.to_bytes();
+        let request = Request::OstSetInfo(obd::SetInfo { key: SHRINK_KEY, value: &value });
+        self.call(turn, import, CallArgs::from(request), move |client, _, answer| {
+            let kept = answer.and_then(|answer| {
+                let reply = reply_of!(&answer.reply, OstSetInfo)?;
+                reply.body.ok_or_else(|| malformed("a reply without a grant"))
+            });
+            // Without an answer it is not known, and less is claimed than there may be.
+            if let Ok(body) = kept {
+                client.cache.grant(import).take_back(body.grant.min(excess));
+            }
+        });
     }
 }
 

@@ -210,6 +210,7 @@ impl Client {
         let reading = self.cache.object(key).reading.get(&number);
         let Some(range) = reading.map(|reading| reading.range.clone()) else { return };
         self.cache.under_way += range.end - range.start;
+        self.cache.uses_grant(key.import, turn.now);
         let remote = self.locks.remote(key.import, handle);
         let read = ObjectRange { import: key.import, oi: key.oi, range, lock: remote, caller };
         self.read_rpc(turn, read, move |client, turn, got| match got {

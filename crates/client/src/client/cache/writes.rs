@@ -107,7 +107,7 @@ impl Client {
         self.cache.count_dirty(key.import, added);
         self.cache.touch(key, &range);
         self.cache.note_dirty(key, turn.now);
-        let grant = &mut self.cache.targets.entry(key.import).or_default().grant;
+        let grant = self.cache.grant(key.import);
         if grant.reserve(&before, &after) {
             done(self, turn, Ok(()));
             let brw = self.object_brw(key.import);
@@ -213,11 +213,12 @@ impl Client {
         let remote = self.locks.remote(key.import, handle);
         let number = self.cache.next_io();
         self.take_dirty(key, &part, turn.now);
-        let target = self.cache.targets.entry(key.import).or_default();
-        let paid = target.grant.spend(&part);
-        let grant = target.grant;
+        self.cache.uses_grant(key.import, turn.now);
+        let grant = self.cache.grant(key.import);
+        let paid = grant.spend(&part);
+        let grant = *grant;
         let report = move |body: &mut Obdo| grant.report(body, paid.unwrap_or(0));
-        target.writing += 1;
+        self.cache.targets.entry(key.import).or_default().writing += 1;
         self.cache.under_way += part.end - part.start;
         self.cache.object(key).was_sent(number, &part);
         let at = ObjectRange {
@@ -248,8 +249,7 @@ impl Client {
             .filter(|part| part.start < part.end)
             .collect();
         self.cache.uncount_dirty(key.import, len);
-        let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
-        target.grant.release(&before, &after);
+        self.cache.grant(key.import).release(&before, &after);
         self.cache.note_dirty(key, now);
     }
 
@@ -280,14 +280,14 @@ impl Client {
     ) {
         let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
         target.writing = target.writing.saturating_sub(1);
-        target.grant.settled(paid.unwrap_or(0));
+        self.cache.grant(key.import).settled(paid.unwrap_or(0));
         let object = self.cache.object(key);
         match outcome {
             Ok(body) => {
                 object.was_answered(number, None);
                 (object.failures, object.pause) = (0, None);
                 object.was_stored(&range, &body);
-                self.cache.targets.entry(key.import).or_default().grant.extended(&body);
+                self.cache.grant(key.import).extended(&body);
             }
             Err(error) if self.may_try_again(key, &range, &error) => {
                 let no_memory = error == ClientError::NoMemory;
@@ -300,7 +300,7 @@ impl Client {
                     object.failures += 1;
                     object.pause = Some(turn.now + wait);
                 }
-                let grant = &mut self.cache.targets.entry(key.import).or_default().grant;
+                let grant = self.cache.grant(key.import);
                 grant.refund(paid.unwrap_or(0), no_memory);
                 self.redirty(key, &range, turn.now);
                 let at = turn.now + wait;
@@ -341,7 +341,7 @@ impl Client {
         let (after, added) = (object.pages.dirty_around(range), object.pages.dirty_len() - dirty);
         self.cache.counts.cached += taken;
         self.cache.count_dirty(key.import, added);
-        let grant = &mut self.cache.targets.entry(key.import).or_default().grant;
+        let grant = self.cache.grant(key.import);
         grant.release(&before, &after);
         self.cache.note_dirty(key, now);
     }

@@ -27,10 +27,12 @@ impl Target {
         objects.capacity().saturating_sub(objects.used()).saturating_sub(self.granted())
     }
 
-    /// A client connects: what it has is what it claims, as far as there is space.
+    /// A client connects: what it has is what it claims, as far as there is space. One that was
+    /// not known before gets no more than any write would bring it [OST-17].
     pub(crate) fn grant_at_connect(
         &mut self,
         client: Handle,
+        known: bool,
         offered: &ConnectData,
         granted: &mut ConnectData,
     ) {
@@ -39,7 +41,8 @@ impl Target {
         }
         self.ost.grants.remove(&client);
         let wanted = u64::from(offered.grant).max(PAGE);
-        let grant = wanted.min(STEP).min(self.ungranted()) / PAGE * PAGE;
+        let most = if known { u64::from(u32::MAX) } else { STEP };
+        let grant = wanted.min(most).min(self.ungranted()) / PAGE * PAGE;
         self.ost.grants.insert(client, grant);
         granted.grant = grant as u32;
     }
@@ -85,14 +88,17 @@ impl Target {
         }
     }
 
-    /// OST_SET_INFO: a client gives grant back.
+    /// OST_SET_INFO: a client gives grant back. It is refused while there is room for many such
+    /// [OST-18]: then the answer has what the client still has.
     pub(super) fn set_info(&mut self, job: &Job, request: &obd::SetInfo<'_>) -> Step {
         let key = request.key.strip_suffix(b"\0").unwrap_or(request.key);
         if key != b"grant_shrink" {
             return job.refuse(errno::EOPNOTSUPP);
         }
         let Ok(mut body) = Obdo::parse(request.value) else { return job.refuse(errno::EPROTO) };
-        if body.flags.contains(ObdoFlags::SHRINK_GRANT)
+        let is_short = self.granted().saturating_mul(4) >= self.ungranted();
+        if is_short
+            && body.flags.contains(ObdoFlags::SHRINK_GRANT)
             && let Some(held) = self.ost.grants.get_mut(&job.export)
         {
             *held = held.saturating_sub(body.grant);
