@@ -21,15 +21,18 @@ mod striped;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod whole;
 mod xattr;
 
+use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_fswire::body::{BodyFlags, PtlrpcBody};
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::message::{Header, Message};
 use lustrine_fswire::opcode::Target;
+use lustrine_fswire::ost::{BULK_FRAGMENT, BULK_MD_FRAGMENTS};
 use lustrine_fswire::rpc::Request;
 use lustrine_lnet::event::{Event, Stray};
 use lustrine_lnet::md::Owner;
@@ -130,8 +133,8 @@ struct Call {
 enum Data<'a> {
     /// To be received: at most so many bytes, which start at an offset of an object.
     In { offset: u64, len: u64 },
-    /// To be sent: the bytes, which start at an offset of an object.
-    Out { offset: u64, bytes: &'a [u8] },
+    /// To be sent: the bytes of ranges of an object, one after another.
+    Out { ranges: &'a [Range<u64>], bytes: &'a [u8] },
 }
 
 /// A request to make.
@@ -226,11 +229,6 @@ impl core::fmt::Debug for Client {
         f.field("args", &self.args).field("calls", &self.calls.len()).finish_non_exhaustive()
     }
 }
-
-/// Most bytes of one memory descriptor [RPC-15].
-const DESCRIPTOR_LEN: u64 = 1 << 20;
-/// Memory descriptors are cut at multiples of this many bytes of the offset in an object.
-const FRAGMENT_LEN: u64 = 4096;
 
 impl Client {
     /// A client that is not mounted. `owner` is the owner of the service's descriptors.
@@ -390,11 +388,13 @@ impl Client {
         let mut bulk = None;
         let mut sink = false;
         if let Some((portal, data)) = &args.bulk {
-            let (offset, len) = match data {
-                Data::In { offset, len } => (*offset, *len),
-                Data::Out { offset, bytes } => (*offset, bytes.len() as u64),
+            let lens = match data {
+                Data::In { offset, len } => {
+                    descriptor_lens(core::slice::from_ref(&(*offset..*offset + len)))
+                }
+                Data::Out { ranges, .. } => descriptor_lens(ranges),
             };
-            for len in descriptor_lens(offset, len) {
+            for len in lens {
                 let Some(span) = turn.memory.alloc(len as u32) else {
                     spans.into_iter().for_each(|span| turn.memory.free(span));
                     return then(self, turn, Err(ClientError::NoMemory));
@@ -584,16 +584,24 @@ impl Service for Client {
     }
 }
 
-/// The lengths of the memory descriptors of a transfer [RPC-15].
-fn descriptor_lens(offset: u64, len: u64) -> Vec<u64> {
-    let mut lens = Vec::new();
-    let mut left = len;
-    let mut room = DESCRIPTOR_LEN - offset % FRAGMENT_LEN;
-    while left > 0 {
-        let now = room.min(left);
-        lens.push(now);
-        left -= now;
-        room = DESCRIPTOR_LEN;
+/// The lengths of the memory descriptors of a transfer of ranges of an object [RPC-15].
+fn descriptor_lens(ranges: &[Range<u64>]) -> Vec<u64> {
+    let (mut lens, mut len, mut fragments) = (Vec::new(), 0, 0);
+    for range in ranges {
+        let mut at = range.start;
+        while at < range.end {
+            if fragments == BULK_MD_FRAGMENTS {
+                lens.push(len);
+                (len, fragments) = (0, 0);
+            }
+            let next = ((at / BULK_FRAGMENT + 1) * BULK_FRAGMENT).min(range.end);
+            len += next - at;
+            fragments += 1;
+            at = next;
+        }
+    }
+    if len > 0 {
+        lens.push(len);
     }
     lens
 }

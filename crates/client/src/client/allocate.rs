@@ -7,9 +7,9 @@ use lustrine_fswire::ost::{Obdo, ObdoFlags};
 use lustrine_fswire::rpc::Request;
 use lustrine_lnet::service::Turn;
 
-use super::data::Versioned as _;
 use super::mirrors::FileChange;
 use super::objects::OBJECT;
+use super::transfer::Versioned as _;
 use super::{Caller, Client, Done};
 use crate::attr::FileOwner;
 use crate::error::{ClientError, Outcome, errno};

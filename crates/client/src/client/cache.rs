@@ -4,6 +4,7 @@
 //! and reaches the servers later: when a transfer is full, after a while, when a program asks for
 //! it, or when somebody else wants the lock. A lock is given back when its data are at the server.
 
+mod gather;
 mod grants;
 mod locks;
 mod object;

@@ -6,14 +6,12 @@ mod tests;
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use lustrine_fswire::checksum::{Checksum, ChecksumKind};
-use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::fid::Fid;
 use lustrine_fswire::layout::Ea;
 use lustrine_fswire::ldlm::{Ibits, IntentOp, LayoutIntent, LayoutOp, LockMode};
 use lustrine_fswire::mdt::MdValid;
-use lustrine_fswire::opcode::portal;
-use lustrine_fswire::ost::{IoObj, Niobuf, NiobufFlags, Obdo};
-use lustrine_fswire::rpc::{Request, dlm, ost};
+use lustrine_fswire::ost::Obdo;
+use lustrine_fswire::rpc::{Request, dlm};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, RpcError};
 use slotmap::new_key_type;
@@ -22,7 +20,8 @@ use super::append::ObjectLock;
 use super::cache::{ObjectBytes, ObjectKey, Writer};
 use super::open::intent_lock;
 use super::sizes::DataAttr;
-use super::{CallArgs, Caller, Client, Data, Done};
+use super::transfer::{ObjectRange, ObjectWrite, WriteArgs};
+use super::{CallArgs, Caller, Client, Done};
 use crate::attr::{Attr, DirPage, FileOwner};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::{FileLayout, Piece};
@@ -71,27 +70,6 @@ pub(super) struct Target {
     pub(super) oi: Fid,
     pub(super) on_ost: bool,
     brw: u64,
-}
-
-/// A range of an object to read or to write.
-pub(super) struct ObjectRange {
-    pub(super) import: ImportKey,
-    pub(super) oi: Fid,
-    pub(super) range: Range<u64>,
-    /// The server's handle of the client's lock; none if the server is to take one.
-    pub(super) lock: Option<Handle>,
-    pub(super) caller: Caller,
-}
-
-/// What a write says beside the data.
-pub(super) struct WriteArgs {
-    pub(super) owner: FileOwner,
-    /// When a program wrote, in seconds since 1970.
-    pub(super) time: i64,
-    /// Whether the space is paid from the client's grant.
-    pub(super) paid: bool,
-    /// The version of the layout of a file with mirrors [LAYOUT-12].
-    pub(super) version: Option<u32>,
 }
 
 impl Client {
@@ -176,55 +154,6 @@ impl Client {
             scatter(run, &bytes, *offset, data);
         }
         self.io_answered(turn, io);
-    }
-
-    /// Reads a range of an object: one request.
-    pub(super) fn read_rpc(
-        &mut self,
-        turn: &mut Turn<'_>,
-        read: ObjectRange,
-        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Vec<u8>>) + Send + 'static,
-    ) {
-        let ObjectRange { import, oi, range, lock, caller } = read;
-        let (offset, len) = (range.start, range.end - range.start);
-        let mut body = caller.obdo(oi);
-        if let Some(kind) = self.checksum_kind(import) {
-            body.set_checksum(kind, 0);
-        }
-        let mut flags = NiobufFlags::READ;
-        match lock {
-            Some(lock) => {
-                body.valid |= MdValid::HANDLE;
-                body.handle = lock;
-            }
-            None => flags |= NiobufFlags::SRVLOCK,
-        }
-        let niobufs = [Niobuf { offset, len: len as u32, flags }];
-        let brw = ost::Brw {
-            body,
-            object: io_object(oi, &range),
-            niobufs: niobufs.as_slice().into(),
-            data: &[],
-        };
-        let mut call = CallArgs::from(Request::OstRead(brw));
-        // Those that count may all wait at the server for the lock of one that does not.
-        call.counted = lock.is_none();
-        call.caller = Some(caller);
-        // Also for data on a metadata target [OST-9].
-        call.bulk = Some((portal::OST_BULK, Data::In { offset, len }));
-        self.call(turn, import, call, move |client, turn, answer| {
-            let got = answer.and_then(|mut answer| {
-                let reply = reply_of!(&answer.reply, OstRead)?;
-                let sent = usize::try_from(answer.reply.status).unwrap_or_default();
-                // No more than what came; the rest is a hole.
-                let data = answer.data.get(..sent);
-                let data = data.ok_or_else(|| malformed("less data than the reply says"))?;
-                check_sum(&reply.body, offset, data)?;
-                answer.data.truncate(sent);
-                Ok(answer.data)
-            });
-            then(client, turn, got);
-        });
     }
 
     /// Has the metadata server make the objects that a write of a range needs: components of a
@@ -356,7 +285,7 @@ impl Client {
                 Some(lock) => lock,
                 None => None,
             };
-            let write = ObjectRange { import, oi, range, lock, caller };
+            let write = ObjectWrite { import, oi, parts: vec![range], lock, caller };
             let args = WriteArgs { owner, time, paid: false, version: layout.version() };
             self.write_rpc(
                 turn,
@@ -370,75 +299,6 @@ impl Client {
                 },
             );
         }
-    }
-
-    /// Writes a range of an object: one request, after which the data are on stable storage.
-    /// `report` adds to its obdo.
-    pub(super) fn write_rpc(
-        &mut self,
-        turn: &mut Turn<'_>,
-        write: ObjectRange,
-        args: WriteArgs,
-        report: impl FnOnce(&mut Obdo),
-        data: &[u8],
-        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Obdo>) + Send + 'static,
-    ) {
-        let ObjectRange { import, oi, range, lock, caller } = write;
-        let WriteArgs { owner, time, paid, version } = args;
-        let mut body = caller.obdo(oi);
-        (body.uid, body.gid, body.projid) = (owner.uid, owner.gid, owner.projid);
-        // A file may have a project that the metadata server did not name.
-        body.valid.set(MdValid::PROJID, owner.projid != 0);
-        body.valid |= MdValid::MTIME | MdValid::CTIME;
-        (body.mtime, body.ctime) = (time, time);
-        body.set_version(version);
-        report(&mut body);
-        let sum = self.checksum_kind(import).map(|kind| {
-            let mut sum = Checksum::new(kind);
-            sum.range(range.start, &[data]);
-            (kind, sum.value())
-        });
-        if let Some((kind, sum)) = sum {
-            body.set_checksum(kind, sum);
-        }
-        let mut flags = NiobufFlags::WRITE | NiobufFlags::SYNC;
-        flags.set(NiobufFlags::FROM_GRANT, paid);
-        match lock {
-            // With SRVLOCK the server would wait for this client.
-            Some(lock) => {
-                body.valid |= MdValid::HANDLE;
-                body.handle = lock;
-            }
-            None => flags |= NiobufFlags::SRVLOCK,
-        }
-        let niobufs = [Niobuf { offset: range.start, len: data.len() as u32, flags }];
-        let brw = ost::Brw {
-            body,
-            object: io_object(oi, &range),
-            niobufs: niobufs.as_slice().into(),
-            data: &[],
-        };
-        let mut call = CallArgs::from(Request::OstWrite(brw));
-        // Those that count may all wait at the server for the lock of one that does not.
-        call.counted = lock.is_none();
-        call.caller = Some(caller);
-        call.bulk = Some((portal::OST_BULK, Data::Out { offset: range.start, bytes: data }));
-        self.call(turn, import, call, move |client, turn, answer| {
-            let written = answer.and_then(|answer| {
-                let reply = reply_of!(&answer.reply, OstWrite)?;
-                // A server stores what arrived, and says what it was.
-                let stored = reply.body.checksum();
-                if stored.is_some() && stored != sum {
-                    return Err(ClientError::Errno(errno::EIO));
-                }
-                match reply.results.iter().find(|result| *result != 0) {
-                    None if reply.results.len() == 1 => Ok(reply.body),
-                    Some(result @ ..0) => Err(ClientError::Errno(result.saturating_neg())),
-                    _ => Err(malformed("the results of a write")),
-                }
-            });
-            then(client, turn, written);
-        });
     }
 
     /// Registers an operation of so many requests. One without requests is over at once.
@@ -544,18 +404,7 @@ impl Client {
         let brw = u64::from(granted.brw_size.clamp(4096, most));
         Ok(Target { import, oi, on_ost, brw })
     }
-
-    /// The kind of checksums that a target and the client use.
-    fn checksum_kind(&self, import: ImportKey) -> Option<ChecksumKind> {
-        let granted = self.rpc.import(import)?.granted().cksum_types;
-        let kinds = PREFERRED_CHECKSUMS.into_iter();
-        kinds.filter(|_| !granted.is_empty()).find(|kind| granted.contains(kind.mask()))
-    }
 }
-
-/// The kinds of checksums that are used, the preferred one first: those that the client offers.
-const PREFERRED_CHECKSUMS: [ChecksumKind; 3] =
-    [ChecksumKind::Crc32c, ChecksumKind::Adler32, ChecksumKind::Crc32];
 
 impl Run {
     /// An empty run that starts where a piece does.
@@ -621,30 +470,6 @@ fn covered_from(layout: &FileLayout, offset: u64, len: u64) -> u64 {
     at - offset
 }
 
-/// The head of a request with one niobuf.
-fn io_object(oi: Fid, range: &Range<u64>) -> IoObj {
-    // The distance of match bits is the number of descriptors, rounded up to a power of two.
-    let first = (1u64 << 20) - range.start % 4096;
-    let descriptors = 1 + (range.end - range.start).saturating_sub(first).div_ceil(1 << 20);
-    let step = descriptors.next_power_of_two() as u32;
-    IoObj { oi, max_brw: (step - 1) << 16, bufcnt: 1 }
-}
-
-/// Names the layout by which an object is changed.
-pub(super) trait Versioned {
-    /// If the file has mirrors, an object of a later layout refuses the request [LAYOUT-12].
-    fn set_version(&mut self, version: Option<u32>);
-}
-
-impl Versioned for Obdo {
-    fn set_version(&mut self, version: Option<u32>) {
-        if let Some(version) = version {
-            self.valid |= MdValid::LAYOUT_VERSION;
-            self.layout_version = version;
-        }
-    }
-}
-
 /// Copies what a run brought to the places of its pieces in the data of the operation.
 fn scatter(run: &Run, bytes: &[u8], offset: u64, data: &mut [u8]) {
     let mut rest = bytes;
@@ -665,15 +490,4 @@ fn gather(run: &Run, bytes: &[u8], offset: u64) -> Vec<u8> {
         data.extend_from_slice(&bytes[at..at + piece.len as usize]);
     }
     data
-}
-
-/// Compares the checksum of a read with its data.
-fn check_sum(body: &Obdo, offset: u64, data: &[u8]) -> Outcome<()> {
-    let Some((kind, value)) = body.checksum() else { return Ok(()) };
-    if data.is_empty() {
-        return Ok(());
-    }
-    let mut sum = Checksum::new(kind);
-    sum.range(offset, &[data]);
-    if sum.value() == value { Ok(()) } else { Err(ClientError::Errno(errno::EIO)) }
 }

@@ -437,11 +437,24 @@ fn composite_ea(parts: &[(u64, &[u32])]) -> Vec<u8> {
 fn descriptors_are_cut_where_the_server_cuts() {
     use lustrine_fswire::codec::Array;
     use lustrine_fswire::ost::{Niobuf, NiobufFlags, bulk_pieces};
-    let cases = [(0, 1), (0, 1 << 20), (4096, 4 << 20), (100, 3 << 20), (4095, (1 << 20) + 2)];
-    for (offset, len) in cases {
-        let niobuf = Niobuf { offset, len: len as u32, flags: NiobufFlags::empty() };
-        let niobufs = [niobuf];
-        let lens = super::descriptor_lens(offset, len);
+    let one =
+        |offset: u64, len: u64| Vec::from([core::ops::Range { start: offset, end: offset + len }]);
+    let many = (0..600u64).map(|at| at * 9000..at * 9000 + 5000).collect();
+    let cases = [
+        one(0, 1),
+        one(0, 1 << 20),
+        one(4096, 4 << 20),
+        one(100, 3 << 20),
+        one(4095, (1 << 20) + 2),
+        many,
+    ];
+    for ranges in cases {
+        let niobuf = |range: &core::ops::Range<u64>| {
+            let (offset, len) = (range.start, (range.end - range.start) as u32);
+            Niobuf { offset, len, flags: NiobufFlags::empty() }
+        };
+        let niobufs: Vec<Niobuf> = ranges.iter().map(niobuf).collect();
+        let lens = super::descriptor_lens(&ranges);
         let last = lens.len() as u64 - 1;
         let pieces = bulk_pieces(last, 64, &Array::from(niobufs.as_slice())).expect("they fit");
         assert_eq!(lens, pieces.iter().map(|piece| piece.len).collect::<Vec<_>>());

@@ -113,11 +113,11 @@ impl Grant {
         self.reserved = reserved;
     }
 
-    /// A write of a range is about to be sent, and nothing is reserved for it any more: it is paid
+    /// A write of ranges is about to be sent, and nothing is reserved for it any more: it is paid
     /// from what is left, if that suffices. What it costs; none if the server has to find the space
     /// when it executes the write.
-    pub(super) fn spend(&mut self, range: &Range<u64>) -> Option<u64> {
-        let cost = self.cost(range);
+    pub(super) fn spend(&mut self, parts: &[Range<u64>]) -> Option<u64> {
+        let cost = parts.iter().map(|part| self.cost(part)).fold(0, u64::saturating_add);
         if self.held.saturating_sub(self.reserved) < cost {
             return None;
         }
@@ -276,9 +276,9 @@ mod tests {
         assert!(!grant.reserve(&[], &[1 << 20..(1 << 20) + 4096]));
         assert_eq!((grant.held, grant.reserved), (60_000, 32_768));
         grant.release(&[0..8192], &[]);
-        assert_eq!(grant.spend(&(0..8192)), Some(32_768));
+        assert_eq!(grant.spend(&[0..8192]), Some(32_768));
         assert_eq!((grant.held, grant.reserved), (27_232, 0));
-        assert_eq!(grant.spend(&(0..8192)), None);
+        assert_eq!(grant.spend(&[0..8192]), None);
         let mut body = Obdo::default();
         grant.report(&mut body, 32_768);
         assert_eq!((body.grant, body.dirty(), body.grant_used()), (27_232, 32_768, 32_768));
@@ -301,6 +301,6 @@ mod tests {
         let mut grant = Grant::default();
         grant.connected(&ConnectData { grant: 1 << 20, ..ConnectData::default() });
         assert!(!grant.reserve(&[], &[0..1]));
-        assert_eq!(grant.spend(&(0..1)), None);
+        assert_eq!(grant.spend(&[0..1]), None);
     }
 }

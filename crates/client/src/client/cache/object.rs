@@ -8,7 +8,7 @@ use lustrine_fswire::ldlm::OstLvb;
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::Obdo;
 use lustrine_lnet::time::Time;
-use rangemap::RangeSet;
+use rangemap::{RangeMap, RangeSet};
 
 use super::reads::ReadOp;
 use crate::attr::FileOwner;
@@ -99,7 +99,7 @@ pub(super) struct CachedObject {
     pub(super) blocks: u64,
     pub(super) times: Option<Times>,
     pub(super) reading: BTreeMap<u64, Reading>,
-    pub(super) writing: BTreeMap<u64, Range<u64>>,
+    pub(super) writing: BTreeMap<u64, Vec<Range<u64>>>,
     pub(super) readers: Vec<ReadOp>,
     pub(super) flushes: Vec<Flush>,
     /// The error of a write that fsync has not reported yet.
@@ -110,7 +110,10 @@ pub(super) struct CachedObject {
     pub(super) pause: Option<Time>,
     /// The file that was written to.
     pub(super) fid: Option<Fid>,
+    /// Who wrote last, and to whom the file belonged then.
     pub(super) writer: Option<Writer>,
+    /// Who has written the bytes that are dirty.
+    pub(super) writers: RangeMap<u64, Caller>,
     /// When data were last written, in seconds since 1970.
     pub(super) written: i64,
     pub(super) dirty_since: Option<Time>,
@@ -153,24 +156,29 @@ impl CachedObject {
 
     /// Whether a write of a part of a range is under way.
     pub(super) fn is_writing(&self, range: &Range<u64>) -> bool {
-        self.writing.values().any(|writing| writing.start < range.end && range.start < writing.end)
+        let mut writing = self.writing.values().flatten();
+        writing.any(|writing| writing.start < range.end && range.start < writing.end)
     }
 
     /// Waits for what the server lacks of a range now. What is written later is not waited for.
     pub(super) fn wait_for(&mut self, range: &Range<u64>, own: bool, done: Done<()>) {
         let dirty = self.pages.dirty(range).into_iter().collect();
-        let touches = |writing: &Range<u64>| writing.start < range.end && range.start < writing.end;
+        let touches = |writing: &Vec<Range<u64>>| {
+            writing.iter().any(|part| part.start < range.end && range.start < part.end)
+        };
         let under_way = self.writing.iter().filter(|(_, writing)| touches(writing));
         let under_way = under_way.map(|(number, _)| *number).collect();
         self.flushes.push(Flush { dirty, under_way, own, error: None, done });
     }
 
-    /// A request for a range is on its way.
-    pub(super) fn was_sent(&mut self, number: u64, range: &Range<u64>) {
-        self.writing.insert(number, range.clone());
-        for flush in self.flushes.iter_mut().filter(|flush| flush.dirty.overlaps(range)) {
-            flush.dirty.remove(range.clone());
-            flush.under_way.insert(number);
+    /// A request for ranges is on its way.
+    pub(super) fn was_sent(&mut self, number: u64, ranges: &[Range<u64>]) {
+        self.writing.insert(number, ranges.to_vec());
+        for range in ranges {
+            for flush in self.flushes.iter_mut().filter(|flush| flush.dirty.overlaps(range)) {
+                flush.dirty.remove(range.clone());
+                flush.under_way.insert(number);
+            }
         }
     }
 
@@ -188,11 +196,11 @@ impl CachedObject {
     }
 
     /// A request has to be made again.
-    pub(super) fn was_not_sent(&mut self, number: u64, range: &Range<u64>) {
+    pub(super) fn was_not_sent(&mut self, number: u64, ranges: &[Range<u64>]) {
         self.writing.remove(&number);
         for flush in &mut self.flushes {
             if flush.under_way.remove(&number) {
-                flush.dirty.insert(range.clone());
+                flush.dirty.extend(ranges.iter().cloned());
             }
         }
     }
@@ -217,7 +225,7 @@ impl CachedObject {
     /// Takes what the server said of the object with a lock. What was written and has not reached
     /// it is newer.
     pub(super) fn take_lvb(&mut self, lvb: &OstLvb) {
-        let writing = self.writing.values().map(|range| range.end).max().unwrap_or(0);
+        let writing = self.writing.values().flatten().map(|range| range.end).max().unwrap_or(0);
         // It may be older than what is known by other locks, which cover so much.
         let covered = self.locks.values().map(|held| held.extent.end).max().unwrap_or(0);
         self.stored = lvb.size.max(writing).max(self.stored.min(covered));
@@ -236,7 +244,7 @@ impl CachedObject {
 
     /// What is known of the object.
     pub(super) fn attributes(&self) -> DataAttr {
-        let writing = self.writing.values().map(|range| range.end - range.start);
+        let writing = self.writing.values().flatten().map(|range| range.end - range.start);
         let unwritten = self.pages.dirty_len().saturating_add(writing.sum()).div_ceil(512);
         let blocks = self.blocks.saturating_add(unwritten);
         DataAttr { size: self.size, blocks, times: self.times }
@@ -247,6 +255,14 @@ impl CachedObject {
         let DataAttr { size, blocks, times } = self.attributes();
         let Times { atime, mtime, ctime } = times.unwrap_or(Times { atime: 0, mtime: 0, ctime: 0 });
         OstLvb { size, mtime, atime, ctime, blocks, ..OstLvb::default() }
+    }
+
+    /// A program has written a range.
+    pub(super) fn was_written_by(&mut self, range: &Range<u64>, writer: Writer) {
+        self.writer = Some(writer);
+        if !range.is_empty() {
+            self.writers.insert(range.clone(), writer.caller);
+        }
     }
 
     /// Bytes were written by a program.

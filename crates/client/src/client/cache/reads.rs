@@ -10,7 +10,7 @@ use rangemap::RangeSet;
 
 use super::object::{CachedObject, Mode, Reading};
 use super::{ObjectKey, TargetIo};
-use crate::client::data::ObjectRange;
+use crate::client::transfer::ObjectRange;
 use crate::client::{Caller, Client, Done};
 use crate::error::{ClientError, Outcome};
 

@@ -10,10 +10,11 @@ use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{ImportKey, RpcError};
 
+use super::gather::Gathered;
 use super::object::{Mode, Writer};
 use super::{ObjectKey, TargetIo};
-use crate::client::data::{ObjectRange, WriteArgs};
-use crate::client::{Client, Done};
+use crate::client::transfer::{ObjectWrite, WriteArgs};
+use crate::client::{Caller, Client, Done};
 use crate::error::{ClientError, Outcome};
 
 /// How long it takes until writes are tried again for which there was no memory.
@@ -31,6 +32,20 @@ pub(super) struct ThrottledWrite {
     import: ImportKey,
     len: u64,
     start: Start,
+}
+
+/// A request that is under way.
+struct Sent {
+    number: u64,
+    parts: Vec<Range<u64>>,
+    caller: Caller,
+    /// What it cost of the grant.
+    paid: Option<u64>,
+}
+
+/// Bytes of ranges.
+fn total(parts: &[Range<u64>]) -> u64 {
+    parts.iter().map(|part| part.end - part.start).sum()
 }
 
 /// What begins a write.
@@ -101,7 +116,7 @@ impl Client {
         let taken = object.pages.write(range.start, bytes);
         let (after, added) = (object.pages.dirty_around(&range), object.pages.dirty_len() - dirty);
         object.was_written(&range, now);
-        object.writer = Some(writer);
+        object.was_written_by(&range, writer);
         object.fid = Some(fid);
         self.cache.counts.cached += taken;
         self.cache.count_dirty(key.import, added);
@@ -184,8 +199,8 @@ impl Client {
         }
     }
 
-    /// Sends one request for what is dirty in a range and not behind a write that is under way.
-    /// Whether there was something to send.
+    /// Sends one request for what is dirty in a range and not behind a write that is under way, as
+    /// much as goes together. Whether there was something to send.
     fn send_write(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: &Range<u64>) -> bool {
         let pause = self.cache.objects.get(&key).and_then(|object| object.pause);
         if self.cache.starved || pause.is_some_and(|until| turn.now < until) {
@@ -193,44 +208,44 @@ impl Client {
         }
         let brw = self.object_brw(key.import);
         let Some(object) = self.cache.objects.get(&key) else { return false };
-        let dirty = object.pages.dirty(range);
-        // Two writes of the same bytes could change places on their way.
-        let Some(part) = dirty.into_iter().find(|part| !object.is_writing(part)) else {
+        let Some(Gathered { parts, lock, caller }) = object.gather(range, brw) else {
             return false;
         };
-        let Some(writer) = object.writer else { return false };
-        let end = part.end.min((part.start / brw + 1).saturating_mul(brw));
-        let part = part.start..end;
-        let Some((handle, end)) = object.write_lock_at(&part) else {
+        let Some(owner) = object.writer.map(|writer| writer.owner) else { return false };
+        let Some(handle) = lock else {
             // Nothing is dirty without a lock.
-            self.lose(turn, key, part, ClientError::Rpc(RpcError::Evicted));
+            for part in parts {
+                self.lose(turn, key, part, ClientError::Rpc(RpcError::Evicted));
+            }
             return true;
         };
-        let part = part.start..end;
-        let mut bytes = vec![0; (part.end - part.start) as usize];
-        object.pages.read(&part, &mut bytes);
+        let mut bytes = vec![0; total(&parts) as usize];
+        let mut at = 0;
+        for part in &parts {
+            let end = at + (part.end - part.start) as usize;
+            object.pages.read(part, &mut bytes[at..end]);
+            at = end;
+        }
         let time = object.written;
-        let remote = self.locks.remote(key.import, handle);
+        let lock = self.locks.remote(key.import, handle);
         let number = self.cache.next_io();
-        self.take_dirty(key, &part, turn.now);
+        for part in &parts {
+            self.take_dirty(key, part, turn.now);
+        }
         self.cache.uses_grant(key.import, turn.now);
         let grant = self.cache.grant(key.import);
-        let paid = grant.spend(&part);
+        let paid = grant.spend(&parts);
         let grant = *grant;
         let report = move |body: &mut Obdo| grant.report(body, paid.unwrap_or(0));
         self.cache.targets.entry(key.import).or_default().writing += 1;
-        self.cache.under_way += part.end - part.start;
-        self.cache.object(key).was_sent(number, &part);
-        let at = ObjectRange {
-            import: key.import,
-            oi: key.oi,
-            range: part.clone(),
-            lock: remote,
-            caller: writer.caller,
-        };
-        let args = WriteArgs { owner: writer.owner, time, paid: paid.is_some(), version: None };
-        self.write_rpc(turn, at, args, report, &bytes, move |client, turn, outcome| {
-            client.write_answered(turn, (key, number), part, paid, outcome);
+        self.cache.under_way += total(&parts);
+        self.cache.object(key).was_sent(number, &parts);
+        let (import, oi) = (key.import, key.oi);
+        let write = ObjectWrite { import, oi, parts: parts.clone(), lock, caller };
+        let args = WriteArgs { owner, time, paid: paid.is_some(), version: None };
+        let sent = Sent { number, parts, caller, paid };
+        self.write_rpc(turn, write, args, report, &bytes, move |client, turn, outcome| {
+            client.write_answered(turn, key, sent, outcome);
         });
         true
     }
@@ -241,6 +256,9 @@ impl Client {
         let before = object.pages.dirty_around(range);
         let len: u64 = object.pages.dirty(range).iter().map(|part| part.end - part.start).sum();
         object.pages.clean(range.clone());
+        if !range.is_empty() {
+            object.writers.remove(range.clone());
+        }
         let after: Vec<Range<u64>> = before
             .iter()
             .flat_map(|part| {
@@ -273,11 +291,11 @@ impl Client {
     fn write_answered(
         &mut self,
         turn: &mut Turn<'_>,
-        (key, number): (ObjectKey, u64),
-        range: Range<u64>,
-        paid: Option<u64>,
+        key: ObjectKey,
+        sent: Sent,
         outcome: Outcome<Obdo>,
     ) {
+        let Sent { number, parts, caller, paid } = sent;
         let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
         target.writing = target.writing.saturating_sub(1);
         self.cache.grant(key.import).settled(paid.unwrap_or(0));
@@ -286,13 +304,15 @@ impl Client {
             Ok(body) => {
                 object.was_answered(number, None);
                 (object.failures, object.pause) = (0, None);
-                object.was_stored(&range, &body);
+                for part in &parts {
+                    object.was_stored(part, &body);
+                }
                 self.cache.grant(key.import).extended(&body);
             }
-            Err(error) if self.may_try_again(key, &range, &error) => {
+            Err(error) if self.may_try_again(key, &parts, &error) => {
                 let no_memory = error == ClientError::NoMemory;
                 let object = self.cache.object(key);
-                object.was_not_sent(number, &range);
+                object.was_not_sent(number, &parts);
                 let wait = if no_memory { RETRY } else { TRY_AGAIN };
                 if no_memory {
                     self.cache.starve(turn.now);
@@ -300,27 +320,22 @@ impl Client {
                     object.failures += 1;
                     object.pause = Some(turn.now + wait);
                 }
-                let grant = self.cache.grant(key.import);
-                grant.refund(paid.unwrap_or(0), no_memory);
-                self.redirty(key, &range, turn.now);
+                self.cache.grant(key.import).refund(paid.unwrap_or(0), no_memory);
+                for part in &parts {
+                    self.redirty(key, part, caller, turn.now);
+                }
                 let at = turn.now + wait;
                 let before = self.cache.flush_at.filter(|before| *before > turn.now);
                 self.cache.flush_at = Some(before.map_or(at, |before| before.min(at)));
             }
             Err(error) => {
-                // What a program has written there since stays.
                 let object = self.cache.object(key);
-                let kept = object.pages.dirty(&range);
                 if !object.was_answered(number, Some(&error)) {
                     object.fails(error);
                 }
-                self.cache.counts.lost += range.end - range.start;
-                let mut at = range.start;
-                for part in kept {
-                    self.cache.forget(key, at..part.start);
-                    at = part.end;
+                for part in &parts {
+                    self.lose_sent(key, part);
                 }
-                self.cache.forget(key, at..range.end);
             }
         }
         self.check_flushes(turn, key);
@@ -328,21 +343,36 @@ impl Client {
         self.wake_throttled(turn);
         self.cache.trim();
         self.cache.tidy(key);
-        self.request_over(turn, key.import, range.end - range.start);
+        self.request_over(turn, key.import, total(&parts));
     }
 
-    fn redirty(&mut self, key: ObjectKey, range: &Range<u64>, now: Time) {
+    /// A range that was sent is not stored, and is not going to be. What a program has written
+    /// there since stays.
+    fn lose_sent(&mut self, key: ObjectKey, range: &Range<u64>) {
+        self.cache.counts.lost += range.end - range.start;
+        let mut at = range.start;
+        for part in self.cache.object(key).pages.dirty(range) {
+            self.cache.forget(key, at..part.start);
+            at = part.end;
+        }
+        self.cache.forget(key, at..range.end);
+    }
+
+    fn redirty(&mut self, key: ObjectKey, range: &Range<u64>, caller: Caller, now: Time) {
         let object = self.cache.object(key);
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let before = object.pages.dirty_around(range);
         let dirty = object.pages.dirty_len();
         object.pages.read(range, &mut bytes);
         let taken = object.pages.write(range.start, &bytes);
+        // Others may have written there since.
+        for gap in object.writers.gaps(range).collect::<Vec<_>>() {
+            object.writers.insert(gap, caller);
+        }
         let (after, added) = (object.pages.dirty_around(range), object.pages.dirty_len() - dirty);
         self.cache.counts.cached += taken;
         self.cache.count_dirty(key.import, added);
-        let grant = self.cache.grant(key.import);
-        grant.release(&before, &after);
+        self.cache.grant(key.import).release(&before, &after);
         self.cache.note_dirty(key, now);
     }
 
@@ -385,9 +415,11 @@ impl Client {
     }
 
     /// Whether data whose write has failed are to be written once more: the error may be gone then.
-    fn may_try_again(&self, key: ObjectKey, range: &Range<u64>, error: &ClientError) -> bool {
+    fn may_try_again(&self, key: ObjectKey, parts: &[Range<u64>], error: &ClientError) -> bool {
         let Some(object) = self.cache.objects.get(&key) else { return false };
-        let is_locked = object.write_lock_at(range).is_some_and(|(_, end)| end >= range.end);
+        let is_locked = parts
+            .iter()
+            .all(|part| object.write_lock_at(part).is_some_and(|(_, end)| end >= part.end));
         let temporary = match error {
             ClientError::NoMemory => return is_locked,
             ClientError::Errno(number) => TEMPORARY.contains(number),

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::client::transfer::io_object;
 use crate::layout::{FileComponent, ObjectPlace, Place};
 use lustrine_fswire::layout::Striping;
 
@@ -87,7 +88,7 @@ fn a_short_answer_leaves_a_hole() {
 fn the_step_of_match_bits_is_a_power_of_two() {
     let step = |object_offset, len| {
         let run = Run { pieces: Vec::new(), object_offset, len };
-        io_object(Fid::ROOT, &run.range()).bulk_step()
+        io_object(Fid::ROOT, &[run.range()]).bulk_step()
     };
     assert_eq!(step(0, 1), Some(1));
     assert_eq!(step(0, 1 << 20), Some(1));

@@ -147,7 +147,7 @@ impl Osts {
         let len = object.len() as u64;
         let (from, to) = (range.start.min(len) as usize, range.end.min(len) as usize);
         let bytes = object[from..to].to_vec();
-        let lens = crate::client::descriptor_lens(range.start, range.end - range.start);
+        let lens = crate::client::descriptor_lens(&[range]);
         let (first, mut rest) = (asked.body.mbits + 1 - lens.len() as u64, &bytes[..]);
         for (bits, len) in (first..).zip(lens) {
             let (part, others) = rest.split_at(rest.len().min(len as usize));
@@ -162,24 +162,37 @@ impl Osts {
     }
 
     fn write(&mut self, world: &mut World, asked: &Asked) {
-        let (stripe, range, body, flags) = self.transfer(asked);
+        let (stripe, _, body, flags) = self.transfer(asked);
         let paid = flags.contains(NiobufFlags::FROM_GRANT);
         assert_eq!(paid, body.grant_used() > 0);
-        self.writes.push((stripe, range.clone(), paid));
-        let lens = crate::client::descriptor_lens(range.start, range.end - range.start);
+        let ranges: Vec<Range<u64>> = asked.with(|request| match request {
+            Request::OstWrite(brw) => {
+                let range = |niobuf: lustrine_fswire::ost::Niobuf| {
+                    niobuf.offset..niobuf.offset + u64::from(niobuf.len)
+                };
+                brw.niobufs.iter().map(range).collect()
+            }
+            other => panic!("{other:?}"),
+        });
+        self.writes.extend(ranges.iter().map(|range| (stripe, range.clone(), paid)));
+        let lens = crate::client::descriptor_lens(&ranges);
         let (first, mut bytes) = (asked.body.mbits + 1 - lens.len() as u64, Vec::new());
         for (bits, len) in (first..).zip(lens) {
             bytes.extend(world.get(portal::OST_BULK, bits, len as u32));
         }
         let result = self.fails.take().unwrap_or(0);
         let object = self.objects.entry(stripe).or_default();
-        if result == 0 {
+        let mut rest = bytes.as_slice();
+        for range in ranges.iter().filter(|_| result == 0) {
+            let (now, others) = rest.split_at((range.end - range.start) as usize);
             object.resize(object.len().max(range.end as usize), 0);
-            object[range.start as usize..range.end as usize].copy_from_slice(&bytes);
+            object[range.start as usize..range.end as usize].copy_from_slice(now);
+            rest = others;
         }
         let valid = MdValid::ID | MdValid::GRANT;
         let body = Obdo { valid, grant: body.grant_used(), ..body };
-        let results = [result];
+        let mut results = vec![0; ranges.len()];
+        results[0] = result;
         let results = Array::from(results.as_slice());
         let reply = ReplyBuffers::OstWrite(ost::WriteReply { body, results });
         world.answer(asked, 0, &reply);
@@ -460,6 +473,73 @@ fn the_error_of_a_write_is_reported_once() {
     let read = world.read(0, 15);
     osts.serve(&mut world);
     assert_eq!(read.outcome().unwrap().0, vec![0; 15]);
+}
+
+/// Each kept its pages to itself until the fsync.
+#[test]
+fn small_writes_go_together() {
+    let (mut world, mut osts) = scene();
+    for at in 0..300u64 {
+        // With two object servers and 64 KiB to each in turn.
+        let place = at / 8 * 131_072 + at % 8 * 8192;
+        let written = world.write(place, &[1; 10]);
+        osts.serve(&mut world);
+        assert_eq!(written.outcome(), Ok(()));
+    }
+    let synced = world.fsync();
+    osts.serve(&mut world);
+    assert_eq!(synced.outcome(), Ok(()));
+    let requests = osts.seen.iter().filter(|kind| **kind == Kind::OstWrite).count();
+    assert_eq!((osts.writes.len(), requests), (300, 2));
+    assert!(osts.writes.iter().all(|(stripe, range, paid)| {
+        *stripe == 0 && range.start % 8192 == 0 && range.end - range.start == 10 && *paid
+    }));
+}
+
+/// Each goes to the server in the name of who has written it, and belongs to the owner of the file.
+#[test]
+fn data_of_two_users_go_by_themselves() {
+    let (mut world, mut osts) = dirty();
+    let alice = Caller { uid: 1000, gid: 100, capabilities: 0, ..Caller::ROOT };
+    let layout = striped();
+    let written = world.start(|client, turn, done| {
+        client.write(turn, alice, (FILE, OWNER), &layout, (20_000, b"more"), done);
+    });
+    assert_eq!(written.outcome(), Ok(()));
+    let synced = world.fsync();
+    let mut seen = Vec::new();
+    while let Some(asked) = world.asked.pop_front() {
+        if asked.kind == Kind::OstWrite {
+            let (owner, flags) = asked.with(|request| match request {
+                Request::OstWrite(brw) => (brw.body.uid, brw.niobufs.get(0).expect("one").flags),
+                other => panic!("{other:?}"),
+            });
+            let may_exceed = flags.contains(NiobufFlags::SYS_RESOURCE);
+            seen.push((asked.body.uid, owner, may_exceed));
+        }
+        osts.answer(&mut world, &asked);
+    }
+    assert_eq!(synced.outcome(), Ok(()));
+    assert_eq!(seen, [(0, 1000, true), (1000, 1000, false)]);
+}
+
+/// The error of one range is that of the request, and all of it is written once more.
+#[test]
+fn a_request_of_several_ranges_fails_as_a_whole() {
+    let (mut world, mut osts) = dirty();
+    let written = world.write(20_000, b"more");
+    assert_eq!(written.outcome(), Ok(()));
+    // EIO, such as after a checksum that is wrong.
+    osts.fails = Some(-5);
+    let synced = world.fsync();
+    for _ in 0..5 {
+        osts.serve(&mut world);
+        world.pass(Nanos::from_secs(1));
+    }
+    assert_eq!(synced.outcome(), Ok(()));
+    let both = [(0, 10..15, true), (0, 20_000..20_004, true)];
+    assert_eq!(osts.writes, [both.clone(), both].concat());
+    assert_eq!(world.client.cache_counts().dirty, 0);
 }
 
 #[test]

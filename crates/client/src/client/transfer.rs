@@ -1,0 +1,231 @@
+//! Requests for data of objects: one read, one write.
+
+use core::ops::Range;
+
+use lustrine_fswire::checksum::{Checksum, ChecksumKind};
+use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::mdt::MdValid;
+use lustrine_fswire::opcode::portal;
+use lustrine_fswire::ost::{IoObj, Niobuf, NiobufFlags, Obdo};
+use lustrine_fswire::rpc::{Request, ost};
+use lustrine_lnet::service::Turn;
+use lustrine_ptlrpc::ImportKey;
+
+use super::{CallArgs, Caller, Client, Data};
+use crate::attr::FileOwner;
+use crate::error::{ClientError, Outcome, errno, malformed};
+use crate::reply::reply_of;
+
+/// A range of an object to read.
+pub(super) struct ObjectRange {
+    pub(super) import: ImportKey,
+    pub(super) oi: Fid,
+    pub(super) range: Range<u64>,
+    /// The server's handle of the client's lock; none if the server is to take one.
+    pub(super) lock: Option<Handle>,
+    pub(super) caller: Caller,
+}
+
+/// Ranges of an object to write in one request.
+pub(super) struct ObjectWrite {
+    pub(super) import: ImportKey,
+    pub(super) oi: Fid,
+    /// In order, at least one.
+    pub(super) parts: Vec<Range<u64>>,
+    /// The server's handle of the client's lock; none if the server is to take one.
+    pub(super) lock: Option<Handle>,
+    pub(super) caller: Caller,
+}
+
+/// What a write says beside the data.
+pub(super) struct WriteArgs {
+    pub(super) owner: FileOwner,
+    /// When a program wrote, in seconds since 1970.
+    pub(super) time: i64,
+    /// Whether the space is paid from the client's grant.
+    pub(super) paid: bool,
+    /// The version of the layout of a file with mirrors [LAYOUT-12].
+    pub(super) version: Option<u32>,
+}
+
+impl Client {
+    /// Reads a range of an object: one request.
+    pub(super) fn read_rpc(
+        &mut self,
+        turn: &mut Turn<'_>,
+        read: ObjectRange,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Vec<u8>>) + Send + 'static,
+    ) {
+        let ObjectRange { import, oi, range, lock, caller } = read;
+        let (offset, len) = (range.start, range.end - range.start);
+        let mut body = caller.obdo(oi);
+        if let Some(kind) = self.checksum_kind(import) {
+            body.set_checksum(kind, 0);
+        }
+        let mut flags = NiobufFlags::READ;
+        match lock {
+            Some(lock) => {
+                body.valid |= MdValid::HANDLE;
+                body.handle = lock;
+            }
+            None => flags |= NiobufFlags::SRVLOCK,
+        }
+        let niobufs = [Niobuf { offset, len: len as u32, flags }];
+        let brw = ost::Brw {
+            body,
+            object: io_object(oi, &[range]),
+            niobufs: niobufs.as_slice().into(),
+            data: &[],
+        };
+        let mut call = CallArgs::from(Request::OstRead(brw));
+        // Those that count may all wait at the server for the lock of one that does not.
+        call.counted = lock.is_none();
+        call.caller = Some(caller);
+        // Also for data on a metadata target [OST-9].
+        call.bulk = Some((portal::OST_BULK, Data::In { offset, len }));
+        self.call(turn, import, call, move |client, turn, answer| {
+            let got = answer.and_then(|mut answer| {
+                let reply = reply_of!(&answer.reply, OstRead)?;
+                let sent = usize::try_from(answer.reply.status).unwrap_or_default();
+                // No more than what came; the rest is a hole.
+                let data = answer.data.get(..sent);
+                let data = data.ok_or_else(|| malformed("less data than the reply says"))?;
+                check_sum(&reply.body, offset, data)?;
+                answer.data.truncate(sent);
+                Ok(answer.data)
+            });
+            then(client, turn, got);
+        });
+    }
+
+    /// Writes ranges of an object, whose bytes follow each other in `data`: one request, after
+    /// which they are on stable storage. `report` adds to its obdo.
+    pub(super) fn write_rpc(
+        &mut self,
+        turn: &mut Turn<'_>,
+        write: ObjectWrite,
+        args: WriteArgs,
+        report: impl FnOnce(&mut Obdo),
+        data: &[u8],
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Obdo>) + Send + 'static,
+    ) {
+        let ObjectWrite { import, oi, parts, lock, caller } = write;
+        let WriteArgs { owner, time, paid, version } = args;
+        let mut body = caller.obdo(oi);
+        (body.uid, body.gid, body.projid) = (owner.uid, owner.gid, owner.projid);
+        // A file may have a project that the metadata server did not name.
+        body.valid.set(MdValid::PROJID, owner.projid != 0);
+        body.valid |= MdValid::MTIME | MdValid::CTIME;
+        (body.mtime, body.ctime) = (time, time);
+        body.set_version(version);
+        report(&mut body);
+        let sum = self.checksum_kind(import).map(|kind| {
+            let mut sum = Checksum::new(kind);
+            let mut rest = data;
+            for part in &parts {
+                let (now, others) = rest.split_at((part.end - part.start) as usize);
+                sum.range(part.start, &[now]);
+                rest = others;
+            }
+            (kind, sum.value())
+        });
+        if let Some((kind, sum)) = sum {
+            body.set_checksum(kind, sum);
+        }
+        let mut flags = NiobufFlags::WRITE | NiobufFlags::SYNC;
+        flags.set(NiobufFlags::FROM_GRANT, paid);
+        // Quota and reserved space do not stop who may exceed them [OST-19].
+        flags.set(NiobufFlags::SYS_RESOURCE, caller.capabilities & CAP_SYS_RESOURCE != 0);
+        match lock {
+            // With SRVLOCK the server would wait for this client.
+            Some(lock) => {
+                body.valid |= MdValid::HANDLE;
+                body.handle = lock;
+            }
+            None => flags |= NiobufFlags::SRVLOCK,
+        }
+        let niobuf = |part: &Range<u64>| Niobuf {
+            offset: part.start,
+            len: (part.end - part.start) as u32,
+            flags,
+        };
+        let niobufs: Vec<Niobuf> = parts.iter().map(niobuf).collect();
+        let brw = ost::Brw {
+            body,
+            object: io_object(oi, &parts),
+            niobufs: niobufs.as_slice().into(),
+            data: &[],
+        };
+        let mut call = CallArgs::from(Request::OstWrite(brw));
+        // Those that count may all wait at the server for the lock of one that does not.
+        call.counted = lock.is_none();
+        call.caller = Some(caller);
+        call.bulk = Some((portal::OST_BULK, Data::Out { ranges: &parts, bytes: data }));
+        let count = parts.len();
+        // A result for each.
+        call.reply_len += 4 * count as u32;
+        self.call(turn, import, call, move |client, turn, answer| {
+            let written = answer.and_then(|answer| {
+                let reply = reply_of!(&answer.reply, OstWrite)?;
+                // A server stores what arrived, and says what it was.
+                let stored = reply.body.checksum();
+                if stored.is_some() && stored != sum {
+                    return Err(ClientError::Errno(errno::EIO));
+                }
+                match reply.results.iter().find(|result| *result != 0) {
+                    None if reply.results.len() == count => Ok(reply.body),
+                    Some(result @ ..0) => Err(ClientError::Errno(result.saturating_neg())),
+                    _ => Err(malformed("the results of a write")),
+                }
+            });
+            then(client, turn, written);
+        });
+    }
+
+    /// The kind of checksums that a target and the client use.
+    fn checksum_kind(&self, import: ImportKey) -> Option<ChecksumKind> {
+        let granted = self.rpc.import(import)?.granted().cksum_types;
+        let kinds = PREFERRED_CHECKSUMS.into_iter();
+        kinds.filter(|_| !granted.is_empty()).find(|kind| granted.contains(kind.mask()))
+    }
+}
+
+/// The kinds of checksums that are used, the preferred one first: those that the client offers.
+const PREFERRED_CHECKSUMS: [ChecksumKind; 3] =
+    [ChecksumKind::Crc32c, ChecksumKind::Adler32, ChecksumKind::Crc32];
+
+/// The capability of Linux to exceed quota and to use reserved space.
+const CAP_SYS_RESOURCE: u32 = 1 << 24;
+
+/// The head of a request for ranges of an object.
+pub(super) fn io_object(oi: Fid, ranges: &[Range<u64>]) -> IoObj {
+    // The distance of match bits is the number of descriptors, rounded up to a power of two.
+    let step = super::descriptor_lens(ranges).len().next_power_of_two() as u32;
+    IoObj { oi, max_brw: (step - 1) << 16, bufcnt: ranges.len() as u32 }
+}
+
+/// Names the layout by which an object is changed.
+pub(super) trait Versioned {
+    /// If the file has mirrors, an object of a later layout refuses the request [LAYOUT-12].
+    fn set_version(&mut self, version: Option<u32>);
+}
+
+impl Versioned for Obdo {
+    fn set_version(&mut self, version: Option<u32>) {
+        if let Some(version) = version {
+            self.valid |= MdValid::LAYOUT_VERSION;
+            self.layout_version = version;
+        }
+    }
+}
+
+/// Compares the checksum of a read with its data.
+fn check_sum(body: &Obdo, offset: u64, data: &[u8]) -> Outcome<()> {
+    let Some((kind, value)) = body.checksum() else { return Ok(()) };
+    if data.is_empty() {
+        return Ok(());
+    }
+    let mut sum = Checksum::new(kind);
+    sum.range(offset, &[data]);
+    if sum.value() == value { Ok(()) } else { Err(ClientError::Errno(errno::EIO)) }
+}
