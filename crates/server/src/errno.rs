@@ -24,3 +24,4 @@ pub(crate) const EBADR: i32 = 53;
 pub(crate) const EOPNOTSUPP: i32 = 95;
 pub(crate) const ENOTCONN: i32 = 107;
 pub(crate) const ESTALE: i32 = 116;
+pub(crate) const EDQUOT: i32 = 122;

@@ -28,4 +28,4 @@ pub use journal::CommitTunables;
 pub use mgs::{Filesystem, FsTarget};
 pub use running::TargetTunables;
 pub use server::{LockView, Server, ServerArgs, TargetView};
-pub use store::{MdtArgs, OstArgs};
+pub use store::{MdtArgs, OstArgs, QuotaHolder, QuotaLimits};

@@ -19,8 +19,9 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::server::{BulkKey, CallKey, Received, RpcServer, ServerEvent};
 use lustrine_wire::nid::{Nid, ProcessId};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, Store};
 use crate::running::{Job, Target, TargetTunables};
+use crate::store::{QuotaHolder, QuotaLimits};
 use callbacks::Callback;
 
 /// A server to start.
@@ -209,9 +210,9 @@ impl Server {
             target.locks.iter().filter(|(_, lock)| lock.client().is_some()).count()
         };
         let files = match &disk.store {
-            crate::disk::Store::Mgs(_) => 0,
-            crate::disk::Store::Mdt(store) => store.files(),
-            crate::disk::Store::Ost(store) => store.len(),
+            Store::Mgs(_) => 0,
+            Store::Mdt(store) => store.files(),
+            Store::Ost(store) => store.len(),
         };
         TargetView {
             name: disk.name.clone(),
@@ -247,6 +248,18 @@ impl Server {
             self.settle(turn);
         }
         cookie.is_some()
+    }
+
+    /// Limits what a user, a group or a project may have on an object target.
+    pub fn set_quota(&mut self, index: usize, holder: QuotaHolder, limits: QuotaLimits) {
+        let disk = match self.slots.get_mut(index) {
+            Some(Slot::Running(target)) => &mut target.disk,
+            Some(Slot::Stopped(disk)) => disk.as_mut(),
+            None => return,
+        };
+        if let Store::Ost(store) = &mut disk.store {
+            store.quotas.set(holder, limits);
+        }
     }
 
     fn running(&mut self, index: usize) -> Option<&mut Target> {

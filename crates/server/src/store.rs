@@ -2,8 +2,10 @@
 
 pub(crate) mod files;
 pub(crate) mod objects;
+pub(crate) mod quotas;
 
 pub use files::MdtArgs;
 pub(crate) use files::MdtStore;
 pub(crate) use objects::ObjectStore;
 pub use objects::OstArgs;
+pub use quotas::{QuotaHolder, QuotaLimits};

@@ -3,12 +3,13 @@
 mod world;
 
 use lustrine_client::{
-    CacheTunables, Changes, Client, Done, FileLayout, FileOwner, OpenArgs, OpenFile,
+    CacheTunables, Caller, Changes, Client, ClientError, Done, FileLayout, FileOwner, OpenArgs,
+    OpenFile,
 };
 use lustrine_fswire::mdt::OpenFlags;
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::Nanos;
-use lustrine_server::{CommitTunables, TargetTunables};
+use lustrine_server::{CommitTunables, QuotaHolder, QuotaLimits, TargetTunables};
 use proptest::prelude::*;
 
 use world::*;
@@ -315,4 +316,39 @@ fn a_restart_leaves_a_client_the_grant_that_its_data_need() {
     assert_eq!(shared.world.server.targets()[OST].granted, 3 * 4096);
     shared.world.pass(60);
     shared.end();
+}
+
+/// Beyond the soft limit each write waits for the server, so that the one beyond the hard limit
+/// fails by itself, and no later fsync(2) or close(2) has to tell.
+#[test]
+fn a_program_over_quota_is_told_by_write() {
+    const EDQUOT: i32 = 122;
+    const ALICE: Caller = Caller { uid: 1000, gid: 100, capabilities: 0, ..Caller::ROOT };
+    let owner = FileOwner { uid: 1000, gid: 100, projid: 0 };
+    let mut shared = Shared::new(CACHE);
+    let limits = QuotaLimits { soft: 8192, hard: 16_384 };
+    shared.world.server.set_quota(OST, QuotaHolder::User(1000), limits);
+    let (fid, layout) = (shared.file.attr.fid, shared.layout.clone());
+    let write = |shared: &mut Shared, caller, at: u64| {
+        let layout = layout.clone();
+        shared.world.wait(0, move |c, t, done| {
+            c.write(t, caller, (fid, owner), &layout, (at * 4096, &[7; 4096]), done);
+        })
+    };
+    let dirty = |shared: &Shared| shared.world.clients[0].cache_counts().dirty;
+    for at in 0..3 {
+        write(&mut shared, ALICE, at).unwrap();
+    }
+    assert_eq!(dirty(&shared), 3 * 4096);
+    shared.act(0, &Op::Fsync);
+    write(&mut shared, ALICE, 3).unwrap();
+    assert_eq!(dirty(&shared), 0, "it was sent at once");
+    assert_eq!(write(&mut shared, ALICE, 4), Err(ClientError::Errno(EDQUOT)));
+    shared.act(0, &Op::Fsync);
+    // What is there already can be written again, and root is not stopped.
+    write(&mut shared, ALICE, 0).unwrap();
+    write(&mut shared, Caller::ROOT, 4).unwrap();
+    shared.act(0, &Op::Fsync);
+    shared.put(0, 5 * 4096, 7);
+    shared.act(1, &Op::Read { at: 0, len: 6 * 4096 });
 }

@@ -8,6 +8,7 @@ mod gather;
 mod grants;
 mod locks;
 mod object;
+mod quota;
 mod reads;
 mod writes;
 
@@ -26,6 +27,7 @@ use crate::offers;
 use grants::Grant;
 use object::CachedObject;
 pub(super) use object::{Mode, Writer};
+use quota::OverQuota;
 pub(super) use reads::ObjectBytes;
 use reads::QueuedRead;
 use writes::ThrottledWrite;
@@ -106,6 +108,7 @@ pub(super) struct ObjectKey {
 #[derive(Default)]
 struct TargetIo {
     grant: Grant,
+    over_quota: OverQuota,
     /// Bytes that are not written.
     dirty: u64,
     /// Requests under way.

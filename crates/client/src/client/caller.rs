@@ -22,6 +22,11 @@ impl Caller {
     pub const ROOT: Caller =
         Caller { uid: 0, gid: 0, suppgid: u32::MAX, suppgid2: u32::MAX, capabilities: u32::MAX };
 
+    /// Whether quota and reserved space do not stop it: the capability CAP_SYS_RESOURCE of Linux.
+    pub(super) const fn may_exceed(&self) -> bool {
+        self.capabilities & 1 << 24 != 0
+    }
+
     pub(super) fn body(&self, body: MdtBody) -> MdtBody {
         MdtBody {
             fsuid: self.uid,

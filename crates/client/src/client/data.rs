@@ -293,8 +293,8 @@ impl Client {
                 args,
                 |_| {},
                 &data,
-                move |client, turn, written| match written {
-                    Ok(_) => client.io_answered(turn, io),
+                move |client, turn, written, _| match written {
+                    Ok(()) => client.io_answered(turn, io),
                     Err(error) => client.io_failed(turn, io, error),
                 },
             );

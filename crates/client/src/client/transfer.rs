@@ -5,11 +5,12 @@ use core::ops::Range;
 use lustrine_fswire::checksum::{Checksum, ChecksumKind};
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::mdt::MdValid;
+use lustrine_fswire::message::Message;
 use lustrine_fswire::opcode::portal;
 use lustrine_fswire::ost::{IoObj, Niobuf, NiobufFlags, Obdo};
-use lustrine_fswire::rpc::{Request, ost};
+use lustrine_fswire::rpc::{Kind, Reply as ReplyBuffers, Request, ost};
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::ImportKey;
+use lustrine_ptlrpc::{ImportKey, Reply};
 
 use super::{CallArgs, Caller, Client, Data};
 use crate::attr::FileOwner;
@@ -99,7 +100,8 @@ impl Client {
     }
 
     /// Writes ranges of an object, whose bytes follow each other in `data`: one request, after
-    /// which they are on stable storage. `report` adds to its obdo.
+    /// which they are on stable storage. `report` adds to its obdo. `then` gets the obdo of the
+    /// reply, also that of a write which failed, if there is one.
     pub(super) fn write_rpc(
         &mut self,
         turn: &mut Turn<'_>,
@@ -107,7 +109,7 @@ impl Client {
         args: WriteArgs,
         report: impl FnOnce(&mut Obdo),
         data: &[u8],
-        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Obdo>) + Send + 'static,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<()>, Option<Obdo>) + Send + 'static,
     ) {
         let ObjectWrite { import, oi, parts, lock, caller } = write;
         let WriteArgs { owner, time, paid, version } = args;
@@ -135,7 +137,7 @@ impl Client {
         let mut flags = NiobufFlags::WRITE | NiobufFlags::SYNC;
         flags.set(NiobufFlags::FROM_GRANT, paid);
         // Quota and reserved space do not stop who may exceed them [OST-19].
-        flags.set(NiobufFlags::SYS_RESOURCE, caller.capabilities & CAP_SYS_RESOURCE != 0);
+        flags.set(NiobufFlags::SYS_RESOURCE, caller.may_exceed());
         match lock {
             // With SRVLOCK the server would wait for this client.
             Some(lock) => {
@@ -165,6 +167,7 @@ impl Client {
         // A result for each.
         call.reply_len += 4 * count as u32;
         self.call(turn, import, call, move |client, turn, answer| {
+            let body = answer.as_ref().ok().and_then(|answer| write_obdo(&answer.reply));
             let written = answer.and_then(|answer| {
                 let reply = reply_of!(&answer.reply, OstWrite)?;
                 // A server stores what arrived, and says what it was.
@@ -173,12 +176,12 @@ impl Client {
                     return Err(ClientError::Errno(errno::EIO));
                 }
                 match reply.results.iter().find(|result| *result != 0) {
-                    None if reply.results.len() == count => Ok(reply.body),
+                    None if reply.results.len() == count => Ok(()),
                     Some(result @ ..0) => Err(ClientError::Errno(result.saturating_neg())),
                     _ => Err(malformed("the results of a write")),
                 }
             });
-            then(client, turn, written);
+            then(client, turn, written, body);
         });
     }
 
@@ -190,12 +193,19 @@ impl Client {
     }
 }
 
+/// The obdo in the reply to a write. One that quota has stopped has all its buffers, and a status
+/// that says so [OST-21].
+fn write_obdo(reply: &Reply) -> Option<Obdo> {
+    let message = Message::parse(&reply.message).ok()?;
+    match ReplyBuffers::parse(Kind::OstWrite, &message).ok()? {
+        ReplyBuffers::OstWrite(written) => Some(written.body),
+        _ => None,
+    }
+}
+
 /// The kinds of checksums that are used, the preferred one first: those that the client offers.
 const PREFERRED_CHECKSUMS: [ChecksumKind; 3] =
     [ChecksumKind::Crc32c, ChecksumKind::Adler32, ChecksumKind::Crc32];
-
-/// The capability of Linux to exceed quota and to use reserved space.
-const CAP_SYS_RESOURCE: u32 = 1 << 24;
 
 /// The head of a request for ranges of an object.
 pub(super) fn io_object(oi: Fid, ranges: &[Range<u64>]) -> IoObj {

@@ -6,6 +6,7 @@ use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::Obdo;
 
+use super::quotas::{Quotas, Verdict};
 use crate::table::Table;
 
 /// A new object target.
@@ -47,11 +48,19 @@ pub(crate) struct ObjectStore {
     capacity: u64,
     objects: Table<Fid, Object>,
     chunks: Table<(Fid, u64), Arc<Vec<u8>>>,
+    /// On the disk at once.
+    pub(crate) quotas: Quotas,
 }
 
 impl ObjectStore {
     pub(crate) fn new(index: u32, capacity: u64) -> ObjectStore {
-        ObjectStore { index, capacity, objects: Table::default(), chunks: Table::default() }
+        ObjectStore {
+            index,
+            capacity,
+            objects: Table::default(),
+            chunks: Table::default(),
+            quotas: Quotas::default(),
+        }
     }
 
     pub(crate) fn index(&self) -> u32 {
@@ -81,6 +90,13 @@ impl ObjectStore {
         let touched = offset / CHUNK..(offset + len).div_ceil(CHUNK);
         let new = touched.filter(|chunk| !self.chunks.contains(&(oi, *chunk))).count() as u64;
         new > 0 && self.used() + new * CHUNK > self.capacity
+    }
+
+    /// What quota says of a write up to an offset, of a file of these owners.
+    pub(crate) fn check_quota(&self, oi: Fid, owner: &Obdo, end: u64) -> Verdict {
+        let size = self.get(oi).map_or(0, |object| object.size);
+        let objects = self.objects.iter().map(|(_, object)| object);
+        self.quotas.check(owner, objects, end.saturating_sub(size))
     }
 
     /// Reads a range; what nobody has written is zeros.

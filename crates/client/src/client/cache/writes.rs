@@ -12,7 +12,8 @@ use lustrine_ptlrpc::{ImportKey, RpcError};
 
 use super::gather::Gathered;
 use super::object::{Mode, Writer};
-use super::{ObjectKey, TargetIo};
+use super::{Cache, ObjectKey, TargetIo};
+use crate::attr::FileOwner;
 use crate::client::transfer::{ObjectWrite, WriteArgs};
 use crate::client::{Caller, Client, Done};
 use crate::error::{ClientError, Outcome};
@@ -38,7 +39,7 @@ pub(super) struct ThrottledWrite {
 struct Sent {
     number: u64,
     parts: Vec<Range<u64>>,
-    caller: Caller,
+    writer: Writer,
     /// What it cost of the grant.
     paid: Option<u64>,
 }
@@ -50,6 +51,15 @@ fn total(parts: &[Range<u64>]) -> u64 {
 
 /// What begins a write.
 type Start = Box<dyn FnOnce(&mut Client, &mut Turn<'_>) + Send>;
+
+impl Cache {
+    /// Whether what is written has to be at the server at once, since a quota is used up. Who may
+    /// exceed it is not stopped.
+    fn is_over_quota(&self, import: ImportKey, writer: Writer) -> bool {
+        let target = self.targets.get(&import);
+        !writer.caller.may_exceed() && target.is_some_and(|at| at.over_quota.has(writer.owner))
+    }
+}
 
 impl Client {
     /// Goes on when so many more bytes for a target may be dirty.
@@ -122,8 +132,9 @@ impl Client {
         self.cache.count_dirty(key.import, added);
         self.cache.touch(key, &range);
         self.cache.note_dirty(key, turn.now);
+        let over_quota = self.cache.is_over_quota(key.import, writer);
         let grant = self.cache.grant(key.import);
-        if grant.reserve(&before, &after) {
+        if !over_quota && grant.reserve(&before, &after) {
             done(self, turn, Ok(()));
             let brw = self.object_brw(key.import);
             // Whole transfers go at once.
@@ -135,7 +146,7 @@ impl Client {
             // It counts, so that what follows knows of it; the server has to find the space now.
             grant.release(&before, &after);
             self.cache.object(key).wait_for(&range, true, done);
-            self.write_out(turn, key, range, true);
+            while self.send_write(turn, key, &range, !over_quota) {}
         }
         self.cache.trim();
     }
@@ -169,7 +180,7 @@ impl Client {
             return;
         }
         if at_once {
-            while self.send_write(turn, key, &range) {}
+            while self.send_write(turn, key, &range, true) {}
             return;
         }
         let target = self.cache.targets.entry(key.import).or_default();
@@ -191,7 +202,7 @@ impl Client {
             if !self.cache.has_room() {
                 return;
             }
-            if !self.send_write(turn, key, &range)
+            if !self.send_write(turn, key, &range, true)
                 && let Some(target) = self.cache.targets.get_mut(&import)
             {
                 target.writes.pop_front();
@@ -201,7 +212,14 @@ impl Client {
 
     /// Sends one request for what is dirty in a range and not behind a write that is under way, as
     /// much as goes together. Whether there was something to send.
-    fn send_write(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: &Range<u64>) -> bool {
+    /// It is paid from the grant if that may be and suffices.
+    fn send_write(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        range: &Range<u64>,
+        may_pay: bool,
+    ) -> bool {
         let pause = self.cache.objects.get(&key).and_then(|object| object.pause);
         if self.cache.starved || pause.is_some_and(|until| turn.now < until) {
             return false;
@@ -234,7 +252,7 @@ impl Client {
         }
         self.cache.uses_grant(key.import, turn.now);
         let grant = self.cache.grant(key.import);
-        let paid = grant.spend(&parts);
+        let paid = if may_pay { grant.spend(&parts) } else { None };
         let grant = *grant;
         let report = move |body: &mut Obdo| grant.report(body, paid.unwrap_or(0));
         self.cache.targets.entry(key.import).or_default().writing += 1;
@@ -243,9 +261,10 @@ impl Client {
         let (import, oi) = (key.import, key.oi);
         let write = ObjectWrite { import, oi, parts: parts.clone(), lock, caller };
         let args = WriteArgs { owner, time, paid: paid.is_some(), version: None };
-        let sent = Sent { number, parts, caller, paid };
-        self.write_rpc(turn, write, args, report, &bytes, move |client, turn, outcome| {
-            client.write_answered(turn, key, sent, outcome);
+        let sent = Sent { number, parts, writer: Writer { caller, owner }, paid };
+        self.write_rpc(turn, write, args, report, &bytes, move |client, turn, outcome, body| {
+            client.write_told(key.import, owner, body.as_ref());
+            client.write_answered(turn, key, sent, outcome.map(|()| body));
         });
         true
     }
@@ -288,14 +307,23 @@ impl Client {
         self.cache.object(key).fails(error);
     }
 
+    /// What the reply to a write says of its target, also to one that failed.
+    fn write_told(&mut self, import: ImportKey, owner: FileOwner, body: Option<&Obdo>) {
+        if let Some(body) = body {
+            self.cache.grant(import).extended(body);
+            let target: &mut TargetIo = self.cache.targets.entry(import).or_default();
+            target.over_quota.told(owner, body);
+        }
+    }
+
     fn write_answered(
         &mut self,
         turn: &mut Turn<'_>,
         key: ObjectKey,
         sent: Sent,
-        outcome: Outcome<Obdo>,
+        outcome: Outcome<Option<Obdo>>,
     ) {
-        let Sent { number, parts, caller, paid } = sent;
+        let Sent { number, parts, writer, paid } = sent;
         let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
         target.writing = target.writing.saturating_sub(1);
         self.cache.grant(key.import).settled(paid.unwrap_or(0));
@@ -304,10 +332,10 @@ impl Client {
             Ok(body) => {
                 object.was_answered(number, None);
                 (object.failures, object.pause) = (0, None);
+                let body = body.unwrap_or_default();
                 for part in &parts {
                     object.was_stored(part, &body);
                 }
-                self.cache.grant(key.import).extended(&body);
             }
             Err(error) if self.may_try_again(key, &parts, &error) => {
                 let no_memory = error == ClientError::NoMemory;
@@ -322,7 +350,7 @@ impl Client {
                 }
                 self.cache.grant(key.import).refund(paid.unwrap_or(0), no_memory);
                 for part in &parts {
-                    self.redirty(key, part, caller, turn.now);
+                    self.redirty(key, part, writer.caller, turn.now);
                 }
                 let at = turn.now + wait;
                 let before = self.cache.flush_at.filter(|before| *before > turn.now);

@@ -1,6 +1,7 @@
 //! Data that the client keeps, against object servers of a few lines.
 
 mod faults;
+mod gathered;
 mod model;
 
 use core::ops::Range;
@@ -9,7 +10,7 @@ use lustrine_fswire::codec::Array;
 use lustrine_fswire::ldlm::{
     Extent, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, OstLvb, Policy,
 };
-use lustrine_fswire::ost::{NiobufFlags, Obdo};
+use lustrine_fswire::ost::{NiobufFlags, Obdo, ObdoFlags};
 use lustrine_fswire::rpc::{Lvb, dlm};
 use lustrine_lnet::shard::GetArgs;
 use lustrine_ptlrpc::RpcError;
@@ -19,6 +20,7 @@ use crate::attr::FileOwner;
 use crate::error::ClientError;
 
 const OWNER: FileOwner = FileOwner { uid: 1000, gid: 100, projid: 0 };
+const ALICE: Caller = Caller { uid: 1000, gid: 100, capabilities: 0, ..Caller::ROOT };
 const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
 const CACHE: CacheTunables = CacheTunables::of(64 << 20);
@@ -37,6 +39,10 @@ struct Osts {
     writes: Vec<(u32, Range<u64>, bool)>,
     /// The result of the next write.
     fails: Option<i32>,
+    /// Whether the owner of the file is over quota, as replies to writes say, and the status of
+    /// those.
+    over_quota: bool,
+    status: i32,
     /// Most bytes that a lock covers behind what was asked for; everything unless it is set.
     grows: Option<u64>,
 }
@@ -180,7 +186,7 @@ impl Osts {
         for (bits, len) in (first..).zip(lens) {
             bytes.extend(world.get(portal::OST_BULK, bits, len as u32));
         }
-        let result = self.fails.take().unwrap_or(0);
+        let result = self.fails.take().unwrap_or(self.status);
         let object = self.objects.entry(stripe).or_default();
         let mut rest = bytes.as_slice();
         for range in ranges.iter().filter(|_| result == 0) {
@@ -189,13 +195,16 @@ impl Osts {
             object[range.start as usize..range.end as usize].copy_from_slice(now);
             rest = others;
         }
-        let valid = MdValid::ID | MdValid::GRANT;
-        let body = Obdo { valid, grant: body.grant_used(), ..body };
+        let quota = MdValid::FLAGS | MdValid::USRQUOTA | MdValid::GRPQUOTA | MdValid::PRJQUOTA;
+        let valid = MdValid::ID | MdValid::GRANT | quota;
+        let mut flags = ObdoFlags::empty();
+        flags.set(ObdoFlags::NO_USRQUOTA, self.over_quota);
+        let body = Obdo { valid, flags, grant: body.grant_used(), ..body };
         let mut results = vec![0; ranges.len()];
-        results[0] = result;
+        results[0] = result - self.status;
         let results = Array::from(results.as_slice());
         let reply = ReplyBuffers::OstWrite(ost::WriteReply { body, results });
-        world.answer(asked, 0, &reply);
+        world.answer(asked, self.status, &reply);
     }
 
     /// Somebody else wants what the client has of an object.
@@ -473,73 +482,6 @@ fn the_error_of_a_write_is_reported_once() {
     let read = world.read(0, 15);
     osts.serve(&mut world);
     assert_eq!(read.outcome().unwrap().0, vec![0; 15]);
-}
-
-/// Each kept its pages to itself until the fsync.
-#[test]
-fn small_writes_go_together() {
-    let (mut world, mut osts) = scene();
-    for at in 0..300u64 {
-        // With two object servers and 64 KiB to each in turn.
-        let place = at / 8 * 131_072 + at % 8 * 8192;
-        let written = world.write(place, &[1; 10]);
-        osts.serve(&mut world);
-        assert_eq!(written.outcome(), Ok(()));
-    }
-    let synced = world.fsync();
-    osts.serve(&mut world);
-    assert_eq!(synced.outcome(), Ok(()));
-    let requests = osts.seen.iter().filter(|kind| **kind == Kind::OstWrite).count();
-    assert_eq!((osts.writes.len(), requests), (300, 2));
-    assert!(osts.writes.iter().all(|(stripe, range, paid)| {
-        *stripe == 0 && range.start % 8192 == 0 && range.end - range.start == 10 && *paid
-    }));
-}
-
-/// Each goes to the server in the name of who has written it, and belongs to the owner of the file.
-#[test]
-fn data_of_two_users_go_by_themselves() {
-    let (mut world, mut osts) = dirty();
-    let alice = Caller { uid: 1000, gid: 100, capabilities: 0, ..Caller::ROOT };
-    let layout = striped();
-    let written = world.start(|client, turn, done| {
-        client.write(turn, alice, (FILE, OWNER), &layout, (20_000, b"more"), done);
-    });
-    assert_eq!(written.outcome(), Ok(()));
-    let synced = world.fsync();
-    let mut seen = Vec::new();
-    while let Some(asked) = world.asked.pop_front() {
-        if asked.kind == Kind::OstWrite {
-            let (owner, flags) = asked.with(|request| match request {
-                Request::OstWrite(brw) => (brw.body.uid, brw.niobufs.get(0).expect("one").flags),
-                other => panic!("{other:?}"),
-            });
-            let may_exceed = flags.contains(NiobufFlags::SYS_RESOURCE);
-            seen.push((asked.body.uid, owner, may_exceed));
-        }
-        osts.answer(&mut world, &asked);
-    }
-    assert_eq!(synced.outcome(), Ok(()));
-    assert_eq!(seen, [(0, 1000, true), (1000, 1000, false)]);
-}
-
-/// The error of one range is that of the request, and all of it is written once more.
-#[test]
-fn a_request_of_several_ranges_fails_as_a_whole() {
-    let (mut world, mut osts) = dirty();
-    let written = world.write(20_000, b"more");
-    assert_eq!(written.outcome(), Ok(()));
-    // EIO, such as after a checksum that is wrong.
-    osts.fails = Some(-5);
-    let synced = world.fsync();
-    for _ in 0..5 {
-        osts.serve(&mut world);
-        world.pass(Nanos::from_secs(1));
-    }
-    assert_eq!(synced.outcome(), Ok(()));
-    let both = [(0, 10..15, true), (0, 20_000..20_004, true)];
-    assert_eq!(osts.writes, [both.clone(), both].concat());
-    assert_eq!(world.client.cache_counts().dirty, 0);
 }
 
 #[test]

@@ -161,9 +161,17 @@ impl Target {
         }
         let oi = request.body.oi;
         let full = transfer.ranges().any(|(at, len, _)| self.objects().is_full_for(oi, at, len));
+        // Quota does not stop who may exceed it [OST-19].
+        let may_exceed =
+            transfer.niobufs.iter().all(|niobuf| niobuf.flags.contains(NiobufFlags::SYS_RESOURCE));
+        let (_, last) = transfer.range();
+        let quota = self.objects().check_quota(oi, &request.body, last + 1);
+        let refused = quota.refused && !may_exceed && job.replayed().is_none();
         let mut results = vec![0; transfer.niobufs.len()];
         let mut body = request.body;
-        if full {
+        if refused {
+            // The status says so [OST-21].
+        } else if full {
             results[0] = -errno::ENOSPC;
         } else {
             let step = self.begin(now, job).step;
@@ -185,11 +193,13 @@ impl Target {
         self.release(now, job);
         let grant = self.grant_for_write(job.export, &request.body, transfer.ranges());
         self.describe_written(&mut body, &transfer, &data, grant);
+        body.flags |= quota.over;
         let reply = ost::WriteReply { body, results: results.as_slice().into() };
-        let step = job.answer(0, &Reply::OstWrite(reply));
+        let status = if refused { -errno::EDQUOT } else { 0 };
+        let step = job.answer(status, &Reply::OstWrite(reply));
         let sync = transfer.niobufs.iter().any(|niobuf| niobuf.flags.contains(NiobufFlags::SYNC));
         Ok(match step {
-            Step::Reply(reply) if sync && !full => Step::ReplyAfterCommit(reply),
+            Step::Reply(reply) if sync && !full && !refused => Step::ReplyAfterCommit(reply),
             other => other,
         })
     }
