@@ -12,7 +12,7 @@ use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{RpcError, SlotKind};
 
 use super::ObjectKey;
-use super::object::{AskedLock, Held, Mode, covers};
+use super::object::{AskedLock, Behind, Held, Mode, covers};
 use crate::client::locks::{Granted, LockArgs};
 use crate::client::sizes::{DataAttr, Times};
 use crate::client::{Caller, Client, Done};
@@ -45,6 +45,14 @@ impl Client {
         if let Some(asked) = object.asked.iter_mut().find(fits) {
             return asked.waiters.push(then);
         }
+        // A server may grant more than is asked for, also the range of this one: to ask for both
+        // would have it call the first one back, which the client itself would be in the way of.
+        // If it does not, the second one is asked for then. Locks of objects are asked for in one
+        // order, so nothing waits for itself.
+        if let Some(asked) = object.asked.iter_mut().find(|asked| asked.mode >= mode) {
+            asked.behind.push((mode, range, caller, then));
+            return;
+        }
         let range =
             range.start / PAGE * PAGE..range.end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let handle = self.next_handle();
@@ -57,7 +65,8 @@ impl Client {
             if mode == Mode::Write { LockMode::PW } else { LockMode::PR },
         );
         self.cache.locks.insert(handle, key);
-        let asked = AskedLock { handle, mode, range, caller, waiters: vec![then] };
+        let (waiters, behind) = (vec![then], Vec::new());
+        let asked = AskedLock { handle, mode, range, caller, waiters, behind };
         self.cache.object(key).asked.push(asked);
         let desc = LockDesc { req_mode, policy, ..object_lock(key) };
         let args = LockArgs { desc, flags: LockFlags::empty(), slot: SlotKind::None, caller };
@@ -86,6 +95,7 @@ impl Client {
                 let wanted = (asked.mode, asked.range.clone());
                 self.with_lock(turn, key, wanted, asked.caller, then);
             }
+            self.ask_behind(turn, key, asked.behind);
             return self.cache.tidy(key);
         }
         let lock = granted.and_then(|granted| {
@@ -106,6 +116,7 @@ impl Client {
                     then(self, turn, Ok(handle));
                 }
                 self.release(turn, key, handle);
+                self.ask_behind(turn, key, asked.behind);
             }
             Err(error) => {
                 self.cache.locks.remove(&handle);
@@ -114,8 +125,16 @@ impl Client {
                 for then in asked.waiters {
                     then(self, turn, Err(error.clone()));
                 }
+                self.ask_behind(turn, key, asked.behind);
                 self.cache.tidy(key);
             }
+        }
+    }
+
+    /// Goes on with what has waited for a lock that may have covered it too.
+    fn ask_behind(&mut self, turn: &mut Turn<'_>, key: ObjectKey, behind: Vec<Behind>) {
+        for (mode, range, caller, then) in behind {
+            self.with_lock(turn, key, (mode, range), caller, then);
         }
     }
 

@@ -47,7 +47,12 @@ pub(super) struct AskedLock {
     pub(super) range: Range<u64>,
     pub(super) caller: Caller,
     pub(super) waiters: Vec<Done<Handle>>,
+    /// Others, whose ranges it may cover too when it is granted.
+    pub(super) behind: Vec<Behind>,
 }
+
+/// A lock that is wanted and not asked for yet.
+pub(super) type Behind = (Mode, Range<u64>, Caller, Done<Handle>);
 
 /// A read that is under way.
 #[derive(Debug)]

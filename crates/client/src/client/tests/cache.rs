@@ -484,6 +484,35 @@ fn the_error_of_a_write_is_reported_once() {
     assert_eq!(read.outcome().unwrap().0, vec![0; 15]);
 }
 
+/// The lock of the first one covers the second one too, if the server makes it as large as it can.
+#[test]
+fn parallel_writers_do_not_call_each_other_back() {
+    for (grows, enqueues) in [(None, 1), (Some(0), 2)] {
+        let (mut world, mut osts) = (World::caching(CACHE), Osts { grows, ..Osts::default() });
+        let first = world.write(0, &[1; 100]);
+        let second = world.write(20_000, &[2; 100]);
+        let kinds: Vec<Kind> = world.asked.iter().map(|asked| asked.kind).collect();
+        assert_eq!(kinds, [Kind::Enqueue]);
+        osts.serve(&mut world);
+        assert_eq!((first.outcome(), second.outcome()), (Ok(()), Ok(())));
+        let asked = osts.seen.iter().filter(|kind| **kind == Kind::Enqueue).count();
+        assert_eq!(asked, enqueues);
+    }
+}
+
+/// What waits behind a lock that is not granted asks by itself.
+#[test]
+fn an_error_of_a_lock_is_not_that_of_what_waits_behind_it() {
+    let (mut world, mut osts) = scene();
+    let first = world.write(0, &[1; 100]);
+    let second = world.write(20_000, &[2; 100]);
+    let asked = world.next(Kind::Enqueue);
+    world.answer(&asked, -ENOSPC, &ReplyBuffers::Bare);
+    assert_eq!(first.outcome(), Err(ClientError::Errno(ENOSPC)));
+    osts.serve(&mut world);
+    assert_eq!(second.outcome(), Ok(()));
+}
+
 #[test]
 fn without_a_grant_a_write_waits_for_the_server() {
     let (mut world, mut osts) = scene();
