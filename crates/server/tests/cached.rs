@@ -29,6 +29,7 @@ struct Shared {
 #[derive(Clone, Debug)]
 enum Op {
     Write { at: usize, len: usize, byte: u8 },
+    Scatter { at: usize, count: usize, byte: u8 },
     Append { len: usize, byte: u8 },
     Read { at: usize, len: usize },
     Size,
@@ -52,7 +53,8 @@ const LEN: usize = 300_000;
 fn op() -> impl Strategy<Value = Op> {
     let len = prop_oneof![1usize..300, 1usize..120_000];
     (0..LEN, len, any::<u8>(), 0..10).prop_map(|(at, len, byte, kind)| match kind {
-        0..=3 => Op::Write { at, len, byte },
+        0..=2 => Op::Write { at, len, byte },
+        3 => Op::Scatter { at: at / 2, count: len % 30 + 1, byte },
         4 => Op::Append { len: len % 5000 + 1, byte },
         5..=6 => Op::Read { at, len },
         7 => Op::Size,
@@ -119,6 +121,12 @@ impl Shared {
                 let write = self.write((at, len, byte));
                 self.world.wait(client, write).unwrap();
                 self.put(at, len, byte);
+            }
+            Op::Scatter { at, count, byte } => {
+                // With gaps, so that they go together later.
+                for piece in 0..count {
+                    self.act(client, &Op::Write { at: at + piece * 5000, len: 100, byte });
+                }
             }
             Op::Append { len, byte } => {
                 let bytes = vec![byte; len];
