@@ -13,6 +13,7 @@ mod locks;
 mod metadata;
 mod mirrors;
 mod mount;
+mod names;
 mod objects;
 mod open;
 mod seek;
@@ -66,6 +67,8 @@ pub use limits::{LimitError, RpcLimits};
 pub use locks::LockCounts;
 use locks::Locks;
 pub use metadata::READDIR_LEN;
+pub use names::AttrCounts;
+use names::Names;
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
 pub use seek::Seek;
@@ -185,7 +188,7 @@ impl<'a> CallArgs<'a> {
 /// Room for the reply to a change, which may have a layout.
 const CHANGE_REPLY_LEN: u32 = 4096;
 
-/// A Lustre client. Names and attributes are asked for each time. Data of files are kept under
+/// A Lustre client. Names are asked for each time. Attributes and data of files are kept under
 /// locks if the settings say so; otherwise each operation asks the servers, under their locks.
 ///
 /// It is a [`Service`]. Operations are started by methods that take what to call when they are
@@ -213,6 +216,8 @@ pub struct Client {
     locks: Locks,
     /// Data of files, under locks.
     cache: Cache,
+    /// Attributes, under locks.
+    names: Names,
     /// Flocks that are asked for, by their handles.
     flocks: BTreeMap<Handle, AskedFlock>,
     /// What waits for all imports to be closed.
@@ -249,6 +254,7 @@ impl Client {
             handles: args.seed,
             locks: Locks::default(),
             cache: Cache::new(args.cache),
+            names: Names::new(args.cache.attrs, args.cache.lru_max_age),
             flocks: BTreeMap::new(),
             closing: None,
             watch: None,
@@ -558,11 +564,12 @@ impl Service for Client {
     fn drive(&mut self, turn: &mut Turn<'_>) {
         self.rpc.drive(turn);
         self.drive_cache(turn);
+        self.drive_names(turn);
         self.settle(turn);
     }
 
     fn next_deadline(&self) -> Time {
-        self.rpc.next_deadline().min(self.cache_deadline())
+        self.rpc.next_deadline().min(self.cache_deadline()).min(self.names_deadline())
     }
 
     fn on_stray(&mut self, turn: &mut Turn<'_>, stray: &Stray) -> bool {

@@ -25,9 +25,9 @@ mod reply;
 
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{
-    Allocate, Appended, CacheCounts, CacheTunables, Caller, Changes, Client, ClientArgs, Done,
-    FlockArgs, FlockKey, FlockMode, LimitError, LockCounts, OpenArgs, OpenFile, READDIR_LEN,
-    RpcLimits, Seek, SetTime, TargetKey, Written,
+    Allocate, Appended, AttrCounts, CacheCounts, CacheTunables, Caller, Changes, Client,
+    ClientArgs, Done, FlockArgs, FlockKey, FlockMode, LimitError, LockCounts, OpenArgs, OpenFile,
+    READDIR_LEN, RpcLimits, Seek, SetTime, TargetKey, Written,
 };
 pub use config::{FsConfig, TargetConfig};
 pub use error::{ClientError, Outcome};

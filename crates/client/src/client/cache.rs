@@ -51,6 +51,9 @@ pub struct CacheTunables {
     pub lru_max_age: Nanos,
     /// How long what was written may wait before it is sent.
     pub max_dirty_age: Nanos,
+    /// Most files whose attributes are kept, each with a lock, for at most `lru_max_age` after
+    /// their last use. 0: servers are asked each time.
+    pub attrs: usize,
 }
 
 impl CacheTunables {
@@ -66,6 +69,7 @@ impl CacheTunables {
             lru_size: 10_000,
             lru_max_age: Nanos::from_secs(600),
             max_dirty_age: Nanos::from_secs(5),
+            attrs: 0,
         }
     }
 }

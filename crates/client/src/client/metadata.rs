@@ -30,8 +30,14 @@ const EA_ROOM_MAX: u32 = 65536;
 pub(super) const LINK_ROOM: u32 = 4096;
 
 impl Client {
-    /// Asks for the attributes of a file.
-    pub fn getattr(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<Attr>) {
+    /// Asks the metadata server for the attributes of a file, without a lock.
+    pub(super) fn getattr_uncached(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        done: Done<Attr>,
+    ) {
         self.ask_attributes(turn, caller, (fid, wanted()), done, |attr, _| Ok(attr));
     }
 
@@ -296,7 +302,7 @@ impl Client {
 }
 
 /// What every request for attributes asks for.
-fn wanted() -> MdValid {
+pub(super) fn wanted() -> MdValid {
     MdValid::GETATTR | MdValid::EASIZE | MdValid::DIREA | MdValid::MEA
 }
 
