@@ -2,6 +2,7 @@
 
 mod allocate;
 mod append;
+mod attr_cache;
 mod attributes;
 mod cache;
 mod caller;
@@ -13,7 +14,6 @@ mod locks;
 mod metadata;
 mod mirrors;
 mod mount;
-mod names;
 mod objects;
 mod open;
 mod seek;
@@ -56,6 +56,8 @@ use crate::offers;
 
 pub use allocate::Allocate;
 pub use append::Appended;
+use attr_cache::AttrCache;
+pub use attr_cache::AttrCounts;
 pub use attributes::{Changes, SetTime};
 use cache::Cache;
 pub use cache::{CacheCounts, CacheTunables};
@@ -67,8 +69,6 @@ pub use limits::{LimitError, RpcLimits};
 pub use locks::LockCounts;
 use locks::Locks;
 pub use metadata::READDIR_LEN;
-pub use names::AttrCounts;
-use names::Names;
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
 pub use seek::Seek;
@@ -217,7 +217,7 @@ pub struct Client {
     /// Data of files, under locks.
     cache: Cache,
     /// Attributes, under locks.
-    names: Names,
+    attrs: AttrCache,
     /// Flocks that are asked for, by their handles.
     flocks: BTreeMap<Handle, AskedFlock>,
     /// What waits for all imports to be closed.
@@ -254,7 +254,7 @@ impl Client {
             handles: args.seed,
             locks: Locks::default(),
             cache: Cache::new(args.cache),
-            names: Names::new(args.cache.attrs, args.cache.lru_max_age),
+            attrs: AttrCache::new(args.cache.attrs, args.cache.lru_max_age),
             flocks: BTreeMap::new(),
             closing: None,
             watch: None,
@@ -564,12 +564,12 @@ impl Service for Client {
     fn drive(&mut self, turn: &mut Turn<'_>) {
         self.rpc.drive(turn);
         self.drive_cache(turn);
-        self.drive_names(turn);
+        self.drive_attrs(turn);
         self.settle(turn);
     }
 
     fn next_deadline(&self) -> Time {
-        self.rpc.next_deadline().min(self.cache_deadline()).min(self.names_deadline())
+        self.rpc.next_deadline().min(self.cache_deadline()).min(self.attrs_deadline())
     }
 
     fn on_stray(&mut self, turn: &mut Turn<'_>, stray: &Stray) -> bool {

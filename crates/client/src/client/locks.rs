@@ -241,7 +241,7 @@ impl Client {
                 let status = if blocked.is_some() { 0 } else { -errno::EINVAL };
                 self.reply_to_callback(turn, request, status, &ReplyBuffers::Bare);
                 if let Some(handle) = blocked {
-                    self.names_blocked(turn, handle);
+                    self.attrs_blocked(turn, handle);
                     self.lock_blocked(turn, handle);
                 }
             }
@@ -307,7 +307,7 @@ impl Client {
     pub(super) fn locks_evicted(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         self.locks.replays.remove(&import);
         let asked = self.locks.at(import).clear();
-        self.names_lost(import);
+        self.attrs_lost(import);
         self.cache_evicted(turn, import);
         for handle in asked {
             self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Evicted)));
@@ -323,7 +323,7 @@ impl Client {
 
     /// A server has restarted: it gets its locks again [LOCK-17].
     pub(super) fn replay_locks(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
-        self.names_lost(import);
+        self.attrs_lost(import);
         self.locks.rounds += 1;
         let (round, pending) = (self.locks.rounds, self.locks.at(import).replays().into());
         self.locks.replays.insert(import, Replays { round, pending, under_way: 0 });

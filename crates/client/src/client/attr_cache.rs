@@ -49,7 +49,7 @@ struct Entry {
 }
 
 /// All attributes that are kept.
-pub(super) struct Names {
+pub(super) struct AttrCache {
     /// Most entries; 0 keeps none.
     max: usize,
     max_age: Nanos,
@@ -63,9 +63,9 @@ pub(super) struct Names {
     misses: u64,
 }
 
-impl Names {
-    pub(super) fn new(max: usize, max_age: Nanos) -> Names {
-        Names {
+impl AttrCache {
+    pub(super) fn new(max: usize, max_age: Nanos) -> AttrCache {
+        AttrCache {
             max,
             max_age,
             entries: BTreeMap::new(),
@@ -143,16 +143,16 @@ impl Names {
 impl Client {
     /// What the client keeps of attributes.
     pub fn attr_counts(&self) -> AttrCounts {
-        let Names { entries, hits, misses, .. } = &self.names;
+        let AttrCache { entries, hits, misses, .. } = &self.attrs;
         AttrCounts { entries: entries.len(), hits: *hits, misses: *misses }
     }
 
     /// Asks for the attributes of a file, unless they are kept.
     pub fn getattr(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<Attr>) {
-        if self.names.max == 0 || self.unmounted {
+        if self.attrs.max == 0 || self.unmounted {
             return self.getattr_uncached(turn, caller, fid, done);
         }
-        if let Some(attr) = self.names.find(fid, &caller, turn.now) {
+        if let Some(attr) = self.attrs.find(fid, &caller, turn.now) {
             return done(self, turn, Ok(attr));
         }
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
@@ -220,40 +220,40 @@ impl Client {
             return self.cancel_lock(turn, import, handle);
         }
         // The lock that is there has been held all the time.
-        if self.names.allow(attr.fid, caller, turn.now) {
+        if self.attrs.allow(attr.fid, caller, turn.now) {
             return self.cancel_lock(turn, import, handle);
         }
-        self.names.insert((import, handle), attr.clone(), turn.now);
-        self.names.allow(attr.fid, caller, turn.now);
-        self.drive_names(turn);
+        self.attrs.insert((import, handle), attr.clone(), turn.now);
+        self.attrs.allow(attr.fid, caller, turn.now);
+        self.drive_attrs(turn);
     }
 
     /// A server wants a lock back: if attributes are kept under it, they go, and then the lock.
-    pub(super) fn names_blocked(&mut self, turn: &mut Turn<'_>, handle: Handle) {
-        if let Some(import) = self.names.remove(handle) {
+    pub(super) fn attrs_blocked(&mut self, turn: &mut Turn<'_>, handle: Handle) {
+        if let Some(import) = self.attrs.remove(handle) {
             self.cancel_lock(turn, import, handle);
         }
     }
 
     /// A server has lost its locks. Those of attributes are not asked for again: a client that does
     /// not come back may have made the changes that were seen, and these are lost with it.
-    pub(super) fn names_lost(&mut self, import: ImportKey) {
-        for handle in self.names.at(import) {
-            self.names.remove(handle);
+    pub(super) fn attrs_lost(&mut self, import: ImportKey) {
+        for handle in self.attrs.at(import) {
+            self.attrs.remove(handle);
             self.locks.at(import).remove(handle);
         }
     }
 
     /// When an entry is too old.
-    pub(super) fn names_deadline(&self) -> Time {
-        let oldest = self.names.lru.values().next();
-        oldest.map_or(Time::NEVER, |(_, used)| *used + self.names.max_age)
+    pub(super) fn attrs_deadline(&self) -> Time {
+        let oldest = self.attrs.lru.values().next();
+        oldest.map_or(Time::NEVER, |(_, used)| *used + self.attrs.max_age)
     }
 
     /// Gives back the locks of entries that are too many or too old.
-    pub(super) fn drive_names(&mut self, turn: &mut Turn<'_>) {
-        while let Some(handle) = self.names.surplus(turn.now) {
-            self.names_blocked(turn, handle);
+    pub(super) fn drive_attrs(&mut self, turn: &mut Turn<'_>) {
+        while let Some(handle) = self.attrs.surplus(turn.now) {
+            self.attrs_blocked(turn, handle);
         }
     }
 }
@@ -290,36 +290,36 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_goes_first_and_the_old_in_any_case() {
-        let mut names = Names::new(2, Nanos(100));
+        let mut cache = AttrCache::new(2, Nanos(100));
         let import = ImportKey::default();
         for oid in 1..=3 {
-            names.insert((import, Handle(oid)), attr(oid as u32), Time(oid));
-            assert!(names.allow(attr(oid as u32).fid, caller(5), Time(oid)));
+            cache.insert((import, Handle(oid)), attr(oid as u32), Time(oid));
+            assert!(cache.allow(attr(oid as u32).fid, caller(5), Time(oid)));
         }
-        assert!(names.find(attr(1).fid, &caller(5), Time(4)).is_some());
-        assert_eq!(names.surplus(Time(5)), Some(Handle(2)));
-        assert_eq!(names.remove(Handle(2)), Some(import));
-        assert_eq!(names.remove(Handle(2)), None);
-        assert_eq!(names.surplus(Time(102)), None);
-        assert_eq!(names.surplus(Time(103)), Some(Handle(3)));
-        assert_eq!((names.lru.len(), names.locks.len(), names.entries.len()), (2, 2, 2));
+        assert!(cache.find(attr(1).fid, &caller(5), Time(4)).is_some());
+        assert_eq!(cache.surplus(Time(5)), Some(Handle(2)));
+        assert_eq!(cache.remove(Handle(2)), Some(import));
+        assert_eq!(cache.remove(Handle(2)), None);
+        assert_eq!(cache.surplus(Time(102)), None);
+        assert_eq!(cache.surplus(Time(103)), Some(Handle(3)));
+        assert_eq!((cache.lru.len(), cache.locks.len(), cache.entries.len()), (2, 2, 2));
     }
 
     #[test]
     fn an_entry_is_given_to_those_whom_the_server_has_answered() {
-        let mut names = Names::new(9, Nanos(100));
+        let mut cache = AttrCache::new(9, Nanos(100));
         let fid = attr(1).fid;
-        assert!(!names.allow(fid, caller(1), Time(1)));
-        names.insert((ImportKey::default(), Handle(1)), attr(1), Time(1));
-        assert!(names.find(fid, &caller(1), Time(1)).is_none());
+        assert!(!cache.allow(fid, caller(1), Time(1)));
+        cache.insert((ImportKey::default(), Handle(1)), attr(1), Time(1));
+        assert!(cache.find(fid, &caller(1), Time(1)).is_none());
         for uid in 1..=5 {
-            assert!(names.allow(fid, caller(uid), Time(1)));
+            assert!(cache.allow(fid, caller(uid), Time(1)));
         }
         // Others of the same user have other groups.
         let other = Caller { suppgid: 7, ..caller(5) };
-        assert!(names.find(fid, &other, Time(1)).is_none());
-        assert!(names.find(fid, &caller(1), Time(1)).is_none(), "there are five callers");
-        assert_eq!(names.find(fid, &caller(5), Time(1)), Some(attr(1)));
-        assert_eq!((names.hits, names.misses), (1, 3));
+        assert!(cache.find(fid, &other, Time(1)).is_none());
+        assert!(cache.find(fid, &caller(1), Time(1)).is_none(), "there are five callers");
+        assert_eq!(cache.find(fid, &caller(5), Time(1)), Some(attr(1)));
+        assert_eq!((cache.hits, cache.misses), (1, 3));
     }
 }
