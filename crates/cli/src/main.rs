@@ -14,6 +14,7 @@ mod commands;
 mod common;
 #[cfg(test)]
 mod help_snapshots;
+mod host_limits;
 mod hosts;
 mod interrupt;
 mod output;
