@@ -51,7 +51,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => $name),* }
             }
 
-            /// The severity of its findings.
+            /// The severity of its findings, at least.
             pub const fn severity(self) -> Severity {
                 match self { $(Code::$variant => Severity::$severity),* }
             }
@@ -112,8 +112,8 @@ codes! {
     ConfigInvalid "config-invalid" Error "A node would refuse the configuration file.";
     PortTaken "port-taken" Error
         "Another program of this host listens at the LNet port; no node can.";
-    CreditsExhausted "credits-exhausted" Warning
-        "Messages of the running node have waited for credits.";
+    CreditsExhausted "credits-exhausted" Notice
+        "Messages of the running node have waited for credits; a warning while some wait.";
     UnreadData "unread-data" Warning "A program of this host does not read data of LNet.";
     KnownDefect "known-defect" Warning
         "This host or the peer runs a release with a known defect.";

@@ -1,6 +1,6 @@
 //! Findings about this host, its node and its configuration.
 
-use crate::code::Code;
+use crate::code::{Code, Severity};
 use crate::defects::{self, Release};
 use crate::finding::{Finding, Words};
 use crate::observed::{ConfigView, HostView, NodeView, Observed, PortHolder};
@@ -94,7 +94,7 @@ fn of_node(node: &NodeView) -> Vec<Finding> {
     let left_out = waited.len().saturating_sub(5);
     waited.truncate(5);
     let more = if left_out > 0 { format!("; {left_out} more") } else { String::new() };
-    vec![Finding::new(
+    let mut finding = Finding::new(
         Code::CreditsExhausted,
         None,
         Words {
@@ -106,7 +106,11 @@ fn of_node(node: &NodeView) -> Vec<Finding> {
                      lowest values count since the node's start"
                 .to_owned(),
         },
-    )]
+    );
+    if node.peers.iter().any(|peer| peer.available < 0) {
+        finding.severity = Severity::Warning;
+    }
+    vec![finding]
 }
 
 fn port_taken(host: &HostView, node: Option<&NodeView>) -> Option<Finding> {

@@ -93,7 +93,7 @@ fn peer_buffers(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
             evidence: format!("{seen}; round trip {}; {}", millis(rtt), peer.rate_source),
             consequence: "one connection to the peer carries".to_owned(),
             remedy: format!(
-                "there: the last value of net.ipv4.tcp_rmem to {} or more",
+                "there: the last value of net.ipv4.tcp_rmem (or net.core.rmem_max) to {} or more",
                 product(rate, rtt).saturating_mul(2)
             ),
         };

@@ -305,10 +305,13 @@ fn hosts_are_judged_by_their_settings() {
     });
     expect(Code::ConfigInvalid, |o| set(o, config(vec![up()], Some("line 3"))));
     expect(Code::PortTaken, |o| o.host.port_holder = Some(PortHolder::Other));
-    expect(Code::CreditsExhausted, |o| {
-        let peer = PeerCredits { nid: NID.to_owned(), credits: 8, available: -2, min: -5 };
-        o.node = Some(NodeView { peers: vec![peer], ..NodeView::default() });
-    });
+    for (available, severity) in [(3, Severity::Notice), (-2, Severity::Warning)] {
+        let finding = expect(Code::CreditsExhausted, |o| {
+            let peer = PeerCredits { nid: NID.to_owned(), credits: 8, available, min: -5 };
+            o.node = Some(NodeView { peers: vec![peer], ..NodeView::default() });
+        });
+        assert_eq!(finding.severity, severity);
+    }
     let unread = |bytes| Unread {
         local: "10.0.0.1:988".to_owned(),
         remote: "10.0.0.2:1023".to_owned(),

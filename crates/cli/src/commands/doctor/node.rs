@@ -48,12 +48,12 @@ pub(super) fn config(
     running: Option<&NetInfo>,
     host: &HostView,
 ) -> (Option<ConfigView>, Tunables) {
+    let given = options.basic.config.is_some() || !options.basic.net.is_empty();
     let source = match &options.basic.config {
         Some(path) => path.display().to_string(),
-        None if !options.basic.net.is_empty() => "--net".to_owned(),
+        None if given => "--net".to_owned(),
         None => "the running node".to_owned(),
     };
-    let given = options.describes_node();
     // Warnings are of those who start a node with it.
     match options.node_config(|_| {}) {
         Ok(config) if given => {

@@ -90,6 +90,9 @@ pub(super) fn look(line: &Line<'_>, budget: &mut Budget, mut open: Conversation)
         _ => open.close(),
     }
     for (carried, way) in [(&mut sizes.out, Way::Out), (&mut sizes.back, Way::Back)] {
+        if matches!(carried, Some(Carried::Lost { .. })) {
+            *carried = Some(again(line, budget, way));
+        }
         if let Some(Carried::Lost { segment, ms, .. }) = *carried {
             let options = sizes.stream.map_or(0, |stream| stream.options);
             let found = largest(line, budget, way, segment.saturating_add(options));
@@ -208,6 +211,22 @@ fn send_bulk(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Ca
     }
 }
 
+/// The same over a new connection: a peer that stopped for other reasons than the size begins anew
+/// there.
+fn again(line: &Line<'_>, budget: &mut Budget, way: Way) -> Carried {
+    let Some(mut open) = line.open(budget, None) else { return Carried::Unknown };
+    let carried = full(&mut open, budget, way, line.limit(FULL));
+    open.abort();
+    carried
+}
+
+fn full(open: &mut Conversation, budget: &mut Budget, way: Way, most: Duration) -> Carried {
+    match way {
+        Way::Out => send_full(open, budget, most),
+        Way::Back => receive_full(open, budget, most),
+    }
+}
+
 /// The outcome of a search.
 enum Largest {
     /// The largest size that arrives, payload and options; `None`: no size does.
@@ -226,11 +245,7 @@ fn largest(line: &Line<'_>, budget: &mut Budget, way: Way, lost: u32) -> Largest
         let middle = low + (high - low) / 2;
         let Some(mut open) = line.open(budget, Some(sizes[middle])) else { break };
         opened = true;
-        let most = line.limit(TRIED);
-        let carried = match way {
-            Way::Out => send_full(&mut open, budget, most),
-            Way::Back => receive_full(&mut open, budget, most),
-        };
+        let carried = full(&mut open, budget, way, line.limit(TRIED));
         open.abort();
         match carried {
             Carried::Lost { .. } | Carried::Unread { .. } => high = middle,
