@@ -98,7 +98,7 @@ fn of_node(node: &NodeView) -> Vec<Finding> {
         Code::CreditsExhausted,
         None,
         Words {
-            what: "messages of the running node have waited for credits".to_owned(),
+            what: "messages of this host's node have waited for credits".to_owned(),
             evidence: format!("most messages that waited: {}{more}", waited.join("; ")),
             consequence: "what waits adds to the latency, and over a long path the rate is limited"
                 .to_owned(),

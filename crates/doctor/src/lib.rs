@@ -13,6 +13,7 @@ mod finding;
 mod host;
 mod icmp;
 mod identity;
+mod kernel;
 mod observed;
 mod path;
 mod reach;

@@ -82,10 +82,10 @@ pub struct Unread {
     pub apart_ms: u64,
 }
 
-/// The running node.
+/// The running node of this host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeView {
-    /// `node` or `userland`.
+    /// `node` or `userland`; `kernel` if it is a kernel's LNet.
     pub identity: String,
     /// Its interfaces.
     pub nis: Vec<NiView>,

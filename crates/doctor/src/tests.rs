@@ -329,6 +329,30 @@ fn hosts_are_judged_by_their_settings() {
     assert_eq!(codes(&observed), []);
 }
 
+/// What a node of 2.17.0 lists, and the same after messages have waited.
+#[test]
+fn credits_of_a_kernel_are_read() {
+    let nis = "\
+nid                      status alive refs peer  rtr   max    tx   min
+0@lo                         up     0    2    0    0     0     0     0
+10.77.0.3@tcp                up    -1    1    8    0   256   256   255
+";
+    let peers = "\
+nid                      refs state  last   max   rtr   min    tx   min queue
+10.77.0.2@tcp               1    NA    -1     8     8     8     8     7 0
+10.77.0.1@tcp               1    NA    -1     8     8     8    -1   -17 4096
+";
+    let node = NodeView::of_kernel(nis, peers).unwrap();
+    let ni = &node.nis[0];
+    assert_eq!((node.nis.len(), ni.nid.as_str(), ni.peer_credits), (1, "10.77.0.3@tcp", 8));
+    assert_eq!((ni.credits, ni.credits_min), (256, 255));
+    let expected =
+        PeerCredits { nid: "10.77.0.1@tcp".to_owned(), credits: 8, available: -1, min: -17 };
+    assert_eq!(node.peers, [expected]);
+    expect(Code::CreditsExhausted, |observed| observed.node = Some(node));
+    assert_eq!(NodeView::of_kernel("", peers), None);
+}
+
 #[test]
 fn releases_are_the_numbers_at_the_start() {
     for (text, release) in [
@@ -419,6 +443,17 @@ proptest! {
     #[test]
     fn packets_are_read_or_refused(packet in proptest::collection::vec(any::<u8>(), 0..120)) {
         let _ = IcmpAnswer::parse(&packet);
+    }
+
+    /// No text of debugfs makes the reader fail.
+    #[test]
+    fn lists_of_a_kernel_are_read_or_left_out(
+        nis in ".{0,200}",
+        peers in "([a-z0-9@ -]{0,60}\n){0,4}",
+    ) {
+        if let Some(node) = NodeView::of_kernel(&nis, &peers) {
+            prop_assert!(!node.nis.is_empty());
+        }
     }
 
     /// Whatever a peer answers, the difference is at most half a day.

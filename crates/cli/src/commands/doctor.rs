@@ -122,12 +122,15 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         Err(why) if args.control.control.is_some() => return Err(why.into()),
         Err(why) => {
             let why = why.split(';').next().unwrap_or_default();
-            unseen.push(format!("credits and counters of a running node: {why}"));
+            unseen.push(format!("counters of a running Lustrine node: {why}"));
             None
         }
     };
     let net_info = running.as_ref();
-    observed.node = net_info.map(|info| node::view(info, &args.control));
+    observed.node = match net_info {
+        Some(info) => Some(node::view(info, &args.control)),
+        None => node::kernel(),
+    };
     let (config, tunables) = node::config(&options, net_info, &observed.host);
     observed.config = config;
     observed.host.port_holder = host::port_holder(&tunables, running.is_some());

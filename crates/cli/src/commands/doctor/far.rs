@@ -73,7 +73,13 @@ pub(super) fn ask(
         Ok(Ok(text)) => text,
         _ => return Ok(Err("its output is no text".to_owned())),
     };
-    Ok(match serde_json::from_str::<FarReport>(&text) {
+    // Some ways to another host put the lines of standard error before the report.
+    let at = if text.starts_with('{') { 0 } else { text.find("\n{").map_or(0, |at| at + 1) };
+    let parsed = serde_json::Deserializer::from_str(&text[at..]).into_iter::<FarReport>().next();
+    let Some(parsed) = parsed else {
+        return Ok(Err(format!("`{command} doctor` there gave no report")));
+    };
+    Ok(match parsed {
         Ok(report) => Ok(view(report.observed, [before, after])),
         Err(error) => Err(format!("`{command} doctor` there gave no report: {error}")),
     })

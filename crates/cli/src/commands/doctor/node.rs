@@ -42,6 +42,12 @@ pub(super) fn view(info: &NetInfo, control: &ControlOptions) -> NodeView {
     }
 }
 
+/// The same of a kernel's LNet, which only root can see.
+pub(super) fn kernel() -> Option<NodeView> {
+    let read = |name| std::fs::read_to_string(format!("/sys/kernel/debug/lnet/{name}")).ok();
+    NodeView::of_kernel(&read("nis")?, &read("peers")?)
+}
+
 /// The configuration of the options, or else of the running node, and the tunables of the options.
 pub(super) fn config(
     options: &NodeOptions,

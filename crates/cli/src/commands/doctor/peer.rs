@@ -314,7 +314,7 @@ impl Look<'_> {
 
     /// Pings through the running node, where this command could not connect itself.
     fn ask_node(&mut self) {
-        if !self.address_taken || self.context.node.is_none() {
+        if !self.address_taken || self.context.node.is_none_or(|node| node.identity == "kernel") {
             return;
         }
         let request = Request::Ping { nid: self.nid, timeout_ms: ANSWER.as_millis() as u64 };
