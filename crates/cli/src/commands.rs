@@ -2,6 +2,7 @@
 
 pub(crate) mod completion;
 pub(crate) mod discover;
+pub(crate) mod doctor;
 pub(crate) mod fs;
 pub(crate) mod lab;
 pub(crate) mod lctl;

@@ -14,6 +14,7 @@ mod commands;
 mod common;
 #[cfg(test)]
 mod help_snapshots;
+mod host_limits;
 mod hosts;
 mod interrupt;
 mod output;
@@ -57,6 +58,7 @@ enum Command {
     Pcap(commands::pcap::PcapArgs),
     Lab(commands::lab::LabArgs),
     Tune(Box<commands::tune::TuneArgs>),
+    Doctor(Box<commands::doctor::DoctorArgs>),
     Sim(commands::sim::SimArgs),
     Report(commands::report::ReportArgs),
     Completion(commands::completion::CompletionArgs),
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Command::LabDaemon(args) => commands::lab::daemon(&args),
         Command::LabInit(args) => commands::lab::init(&args),
         Command::Tune(args) => commands::tune::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Completion(args) => commands::completion::run(&args),

@@ -38,6 +38,33 @@ pub(crate) fn millis(seconds: f64) -> u64 {
     (Duration::from_secs_f64(seconds).as_millis() as u64).max(1)
 }
 
+/// A number with a suffix.
+fn scaled(text: &str, base: u64, what: &str) -> Result<u64, String> {
+    let wrong = || format!("not {what}");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let power = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = digits.parse().map_err(|_| wrong())?;
+    let value = count.checked_mul(base.pow(power)).ok_or_else(wrong)?;
+    (value > 0).then_some(value).ok_or_else(wrong)
+}
+
+/// Bytes, such as 4G, in binary units.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    scaled(text, 1 << 10, "a number of bytes; examples are 512M and 4G (2^20 and 2^30)")
+}
+
+/// Bits per second, such as 10G, in decimal units.
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
+    scaled(text, 1000, "a rate in bits per second; examples are 100M and 10G (10^6 and 10^9)")
+}
+
 /// A tunable and its value, `NAME=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
@@ -86,6 +113,15 @@ mod tests {
         ] {
             let said = text.parse::<Setting>().unwrap_err();
             assert!(said.contains(words), "{said}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_binary_and_rates_decimal() {
+        assert_eq!((bytes("4G"), rate("10g")), (Ok(4 << 30), Ok(10_000_000_000)));
+        assert_eq!((bytes("7"), rate("100M")), (Ok(7), Ok(100_000_000)));
+        for wrong in ["", "G", "0", "-1", "1.5G", "4GB", "4 G", "99999999999T"] {
+            assert!(bytes(wrong).is_err() && rate(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod cpt;
 pub mod cpu_times;
 pub mod files;
+pub mod icmp;
 pub mod interface_setup;
 pub mod interfaces;
 pub mod limits;
@@ -23,6 +24,7 @@ pub mod process;
 pub mod service_manager;
 pub mod signals;
 pub mod socket;
+pub mod tcp_table;
 pub mod thread;
 pub mod tun;
 pub mod waker;
@@ -44,7 +46,7 @@ pub use poller::{Interest, Poller, Ready};
 pub use service_manager::{ServiceManager, ServiceState};
 pub use signals::Signals;
 pub use socket::{
-    BufferSizes, ConnectError, IoOutcome, Keepalive, Socket, SocketOptions, SourcePort,
+    BufferSizes, ConnectError, IoOutcome, Keepalive, Socket, SocketOptions, SourcePort, StreamInfo,
     ZeroCopyOutcome, privileged_ports_usable,
 };
 pub use tun::{TUN_DEVICE, Tun};

@@ -6,9 +6,26 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+
+/// Waits until one descriptor may be read from (or written to, if `write`), has an error, or the
+/// time is over. A signal ends the wait early.
+///
+/// # Errors
+/// When the kernel has no memory for it.
+pub fn wait_for_one(fd: impl AsFd, write: bool, most: Duration) -> io::Result<()> {
+    let flags = if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let most = Timespec {
+        tv_sec: most.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: most.subsec_nanos().into(),
+    };
+    match poll(&mut [PollFd::new(&fd, flags)], Some(&most)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// What to report about a descriptor, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

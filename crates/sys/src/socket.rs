@@ -11,7 +11,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{self, AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer};
 use rustix::net::{SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
-use crate::sockopt::{TCP_LINGER2, set, tcp_info};
+use crate::sockopt::{TCP_LINGER2, TCP_MAXSEG, set, tcp_info};
 
 mod connect;
 mod zerocopy;
@@ -75,6 +75,9 @@ pub struct SocketOptions {
     /// room for any, is dead (TCP_USER_TIMEOUT, in milliseconds); `None` leaves it to the kernel:
     /// about a quarter of an hour.
     pub unacknowledged_max: Option<Duration>,
+    /// Longest segment in both directions, in bytes of payload and options (TCP_MAXSEG); `None`:
+    /// what the path takes. It has an effect only before connecting.
+    pub segment_max: Option<u16>,
 }
 
 impl Default for SocketOptions {
@@ -86,8 +89,32 @@ impl Default for SocketOptions {
             tos: None,
             keepalive: None,
             unacknowledged_max: None,
+            segment_max: None,
         }
     }
+}
+
+/// What the kernel knows of a connected stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamInfo {
+    /// Payload of the longest segment that is sent, in bytes, without options.
+    pub segment_out: u32,
+    /// The same of the longest segment that this side has asked for.
+    pub segment_asked: u32,
+    /// Estimated payload of the longest segment that has arrived, in bytes.
+    pub segment_seen: u32,
+    /// Longest packet that the path is believed to take, in bytes.
+    pub path_mtu: u32,
+    /// Whether every segment carries timestamps, which take 12 bytes.
+    pub timestamps: bool,
+    /// The other side's window scale; `None` if windows are not scaled.
+    pub peer_scale: Option<u8>,
+    /// Segments under way.
+    pub under_way: u32,
+    /// How often in a row the oldest of them was sent again because of a time-out.
+    pub timeouts: u8,
+    /// Segments that were sent again since the beginning.
+    pub sent_again: u32,
 }
 
 /// Effective buffer sizes in bytes, as the kernel counts them (twice the requested sizes).
@@ -100,9 +127,12 @@ pub struct BufferSizes {
 }
 
 impl SocketOptions {
-    /// Buffer sizes determine the window scale, which is agreed in the first segment, so they have
-    /// to be set before connecting or listening.
+    /// Buffer sizes determine the window scale, which is agreed in the first segment, as the
+    /// longest segment is, so they have to be set before connecting or listening.
     pub(crate) fn apply_buffers(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        if let Some(size) = self.segment_max {
+            set(fd, TCP_MAXSEG, size.into())?;
+        }
         if let Some(size) = self.send_buffer {
             sockopt::set_socket_send_buffer_size_force(fd, size as usize)
                 .or_else(|_| sockopt::set_socket_send_buffer_size(fd, size as usize))?;
@@ -221,6 +251,33 @@ impl Socket {
         let info = tcp_info(&self.fd)?;
         let millis = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv);
         Ok(Duration::from_millis(u64::from(millis)))
+    }
+
+    /// What the kernel knows of the stream.
+    ///
+    /// # Errors
+    /// None on a valid socket.
+    pub fn info(&self) -> io::Result<StreamInfo> {
+        /// Bits of `tcpi_options`.
+        const TIMESTAMPS: u8 = 1;
+        const SCALED: u8 = 4;
+        let info = tcp_info(&self.fd)?;
+        // The peer's scale is in the four bits that C puts first.
+        let scale = match cfg!(target_endian = "little") {
+            true => info.tcpi_snd_rcv_wscale & 0xf,
+            false => info.tcpi_snd_rcv_wscale >> 4,
+        };
+        Ok(StreamInfo {
+            segment_out: info.tcpi_snd_mss,
+            segment_asked: info.tcpi_advmss,
+            segment_seen: info.tcpi_rcv_mss,
+            path_mtu: info.tcpi_pmtu,
+            timestamps: info.tcpi_options & TIMESTAMPS != 0,
+            peer_scale: (info.tcpi_options & SCALED != 0).then_some(scale),
+            under_way: info.tcpi_unacked,
+            timeouts: info.tcpi_retransmits,
+            sent_again: info.tcpi_total_retrans,
+        })
     }
 
     /// Bytes sent that the other side has not acknowledged, whether or not they have left

@@ -23,6 +23,10 @@ pub(crate) const IP_BIND_ADDRESS_NO_PORT: IntOption =
 pub(crate) const TCP_LINGER2: IntOption =
     IntOption { level: libc::IPPROTO_TCP, name: libc::TCP_LINGER2 };
 
+/// The longest segment, in bytes of payload and options.
+pub(crate) const TCP_MAXSEG: IntOption =
+    IntOption { level: libc::IPPROTO_TCP, name: libc::TCP_MAXSEG };
+
 /// Sets `option` of `socket`.
 pub(crate) fn set(socket: impl AsFd, option: IntOption, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the pointer and length describe one `c_int` that outlives the call, and the

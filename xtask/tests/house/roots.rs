@@ -29,6 +29,7 @@ pub(crate) const PURE: &[&str] = &[
     "plan",
     "lab",
     "tune",
+    "doctor",
 ];
 
 /// Directories without source of this repository, by name at any place.

@@ -15,7 +15,6 @@ use crate::output::{Failure, note, print, print_json};
 use crate::values::{self, PORTS, seconds};
 
 mod files;
-mod host;
 mod measure;
 mod report;
 mod words;
@@ -34,7 +33,7 @@ pub(crate) struct TuneArgs {
 
     /// Most bytes to send and receive in all, such as 512M or 4G. RPCs that are under way when they
     /// are used up still end
-    #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = words::bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = values::bytes)]
     budget_bytes: u64,
 
     /// Most seconds of load in all
@@ -47,7 +46,7 @@ pub(crate) struct TuneArgs {
     dry_run: bool,
 
     /// Send no load, and compute for a path of this many bits per second, such as 10G
-    #[arg(long, value_name = "RATE", value_parser = words::rate)]
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
     rate: Option<u64>,
 
     /// Bytes of one bulk RPC of the file system
@@ -69,7 +68,7 @@ pub(crate) struct TuneArgs {
     clients: u32,
 
     /// Memory that a server has for the data of all RPCs, such as 64G
-    #[arg(long, value_name = "BYTES", value_parser = words::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     server_memory: Option<u64>,
 
     /// Threads of a server that serve bulk RPCs

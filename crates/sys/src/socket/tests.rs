@@ -187,6 +187,7 @@ fn options_reach_both_ends() {
             count: NonZeroU32::new(6).unwrap(),
         }),
         unacknowledged_max: Some(Duration::from_secs(50)),
+        segment_max: Some(1000),
     };
     let here = SocketAddr::new(LOCALHOST, 0);
     let listener = Listener::bind(here, 1, options.clone()).unwrap();
@@ -202,6 +203,9 @@ fn options_reach_both_ends() {
         assert_eq!(sockopt::socket_linger(&socket).unwrap(), None);
         // The kernel counts twice the requested size.
         assert_eq!(socket.buffer_sizes().unwrap(), BufferSizes { send: 200_000, recv: 240_000 });
+        let info = socket.info().unwrap();
+        let options = if info.timestamps { 12 } else { 0 };
+        assert_eq!((info.segment_out, info.segment_asked), (1000 - options, 1000 - options));
     }
 }
 

@@ -14,10 +14,10 @@ use lustrine_wire::srpc::BrwCheck;
 use serde::Serialize;
 
 use super::TuneArgs;
-use super::host::{HostLimits, segments_sent_again};
 use super::report::{Compared, Direction, NodeValues, PeerReport, Rtts, StepRow};
 use crate::access::Link;
 use crate::common::NodeOptions;
+use crate::host_limits::{HostLimits, segments_sent_again};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, note};
 

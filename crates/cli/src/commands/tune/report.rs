@@ -6,8 +6,8 @@ use lustrine_tune::{Advice, Path, Purpose, Setting, Settings};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
-use super::host::HostLimits;
 use super::measure::{Budget, Purse};
+use crate::host_limits::HostLimits;
 
 /// All results.
 #[derive(Debug, Serialize)]

@@ -3,33 +3,7 @@
 use super::TuneArgs;
 use super::measure::UNDER_WAY_MAX;
 use super::report::{Compared, PeerReport, Report, StepRow};
-
-/// A number with a suffix.
-fn scaled(text: &str, base: u64, what: &str) -> Result<u64, String> {
-    let wrong = || format!("not {what}");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let power = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" => 0,
-        "k" => 1,
-        "m" => 2,
-        "g" => 3,
-        "t" => 4,
-        _ => return Err(wrong()),
-    };
-    let count: u64 = digits.parse().map_err(|_| wrong())?;
-    let value = count.checked_mul(base.pow(power)).ok_or_else(wrong)?;
-    (value > 0).then_some(value).ok_or_else(wrong)
-}
-
-/// Bytes, such as 4G, in binary units.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    scaled(text, 1 << 10, "a number of bytes; examples are 512M and 4G (2^20 and 2^30)")
-}
-
-/// Bits per second, such as 10G, in decimal units.
-pub(super) fn rate(text: &str) -> Result<u64, String> {
-    scaled(text, 1000, "a rate in bits per second; examples are 100M and 10G (10^6 and 10^9)")
-}
+use crate::values::bytes;
 
 /// Bytes of an RPC.
 pub(super) fn rpc_bytes(text: &str) -> Result<u64, String> {
@@ -180,12 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_binary_and_rates_decimal() {
-        assert_eq!((bytes("4G"), rate("10g")), (Ok(4 << 30), Ok(10_000_000_000)));
-        assert_eq!((bytes("7"), rate("100M")), (Ok(7), Ok(100_000_000)));
-        for wrong in ["", "G", "0", "-1", "1.5G", "4GB", "4 G", "99999999999T"] {
-            assert!(bytes(wrong).is_err() && rate(wrong).is_err(), "{wrong}");
-        }
+    fn rpcs_are_whole_pages() {
         assert_eq!(rpc_bytes("1M"), Ok(1 << 20));
         assert!(["1k", "128M", "5000"].iter().all(|wrong| rpc_bytes(wrong).is_err()));
     }

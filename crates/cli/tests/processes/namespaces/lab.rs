@@ -79,7 +79,7 @@ impl Laboratory {
     }
 
     /// Runs something in the network of a host.
-    fn at<T: Send + 'static>(
+    pub(super) fn at<T: Send + 'static>(
         &self,
         host: &str,
         run: impl FnOnce() -> T + Send + 'static,

@@ -80,11 +80,20 @@ impl NetNs {
         self.attempt(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     }
 
-    /// The same; returns the reason of a failure.
+    /// The same of words that may have blanks in them.
+    #[track_caller]
+    pub(crate) fn run_words(&self, words: &[&str]) {
+        self.attempt_words(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    }
+
+    /// As [`NetNs::run`]; returns the reason of a failure.
     pub(crate) fn attempt(&self, line: &str) -> Result<(), String> {
-        let mut words = line.split_whitespace();
-        let mut command = Command::new(words.next().expect("a command"));
-        let done = finish(&mut self.inside(command.args(words)));
+        self.attempt_words(&line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    fn attempt_words(&self, words: &[&str]) -> Result<(), String> {
+        let (program, args) = words.split_first().expect("a command");
+        let done = finish(&mut self.inside(Command::new(program).args(args)));
         if done.code == Some(0) { Ok(()) } else { Err(done.stderr.trim().to_owned()) }
     }
 

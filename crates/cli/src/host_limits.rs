@@ -8,19 +8,19 @@ use serde::Serialize;
 
 /// What this host says of itself. `None` where it does not say it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct HostLimits {
+pub(crate) struct HostLimits {
     /// The device that the node uses.
-    pub(super) interface: Option<String>,
+    pub(crate) interface: Option<String>,
     /// Its speed in Mb/s, from /sys.
-    pub(super) speed_mbps: Option<u32>,
+    pub(crate) speed_mbps: Option<u32>,
     /// Its longest packet, in bytes.
-    pub(super) mtu: Option<u32>,
+    pub(crate) mtu: Option<u32>,
     /// Least, first and largest receive buffer of TCP, in bytes.
-    pub(super) tcp_rmem: Option<[u64; 3]>,
+    pub(crate) tcp_rmem: Option<[u64; 3]>,
     /// The same of send buffers.
-    pub(super) tcp_wmem: Option<[u64; 3]>,
+    pub(crate) tcp_wmem: Option<[u64; 3]>,
     /// The algorithm for new connections.
-    pub(super) congestion_control: Option<String>,
+    pub(crate) congestion_control: Option<String>,
 }
 
 /// The numbers of a setting of the kernel.
@@ -38,7 +38,7 @@ fn setting(name: &str) -> Option<String> {
 
 impl HostLimits {
     /// Reads them, for the node's device.
-    pub(super) fn read(interface: Option<&str>) -> HostLimits {
+    pub(crate) fn read(interface: Option<&str>) -> HostLimits {
         let all = lustrine_sys::interfaces::interfaces().unwrap_or_default();
         let device = all.iter().find(|device| Some(device.name.as_str()) == interface);
         HostLimits {
@@ -52,7 +52,7 @@ impl HostLimits {
     }
 
     /// What the formulas take of it.
-    pub(super) fn limits(&self) -> Host {
+    pub(crate) fn limits(&self) -> Host {
         let largest = |values: Option<[u64; 3]>| values.map(|values| values[2]);
         Host {
             tcp_buffers: largest(self.tcp_rmem)
@@ -65,7 +65,7 @@ impl HostLimits {
 }
 
 /// TCP segments that this host has sent again so far, for all its programs.
-pub(super) fn segments_sent_again() -> Option<u64> {
+pub(crate) fn segments_sent_again() -> Option<u64> {
     counter(&fs::read_to_string("/proc/self/net/snmp").ok()?, "RetransSegs")
 }
 

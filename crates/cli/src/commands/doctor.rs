@@ -1,0 +1,174 @@
+//! `lustrine doctor`: looks at this host, its node and its peers, and says what is wrong.
+//!
+//! It observes and changes nothing; `lustrine_doctor` judges.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lustrine_control::{Answer, Request};
+use lustrine_doctor::{Finding, Observed, Severity, diagnose, worst};
+use lustrine_wire::nid::Nid;
+use serde::Serialize;
+
+use crate::access::ask_running;
+use crate::common::{ControlOptions, NodeOptions, TemporaryNodeOptions};
+use crate::interrupt::Interrupt;
+use crate::output::{Failure, note, print, print_json};
+use crate::values::{self, PORTS, seconds};
+
+mod budget;
+mod bundle;
+mod conversation;
+mod far;
+mod host;
+mod icmp;
+mod node;
+mod peer;
+mod sizes;
+mod words;
+
+use budget::{Budget, Used};
+
+/// Exit statuses for the worst finding.
+const WARNING: u8 = 3;
+const ERROR: u8 = 4;
+
+/// Look at this host, its node and its peers, and say what is wrong.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Exit status: 0: nothing worse than a notice; 1: it could not look; 2: usage \
+                  error; 3: the worst finding is a warning; 4: it is an error; 130: interrupted. \
+                  Settings of this host and of others are never changed."
+)]
+pub(crate) struct DoctorArgs {
+    /// Peers to look at, one after the other [default: this host alone]
+    #[arg(long, value_name = "NID", value_parser = values::nid, value_delimiter = ',')]
+    #[arg(num_args = 1..)]
+    to: Vec<Nid>,
+
+    /// A command that runs `lustrine` at the peer, such as 'ssh oss1 lustrine': it looks from
+    /// there as well. With one peer only
+    #[arg(long, value_name = "COMMAND", requires = "to")]
+    both_ends: Option<String>,
+
+    /// What the path to the peers should carry, in bits per second, such as 10G [default: the
+    /// speed of the interface]
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    rate: Option<u64>,
+
+    /// Most bytes to send and receive in all
+    #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = values::bytes)]
+    budget_bytes: u64,
+
+    /// Most seconds for each peer
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
+    #[arg(allow_negative_numbers = true)]
+    budget_time: f64,
+
+    /// Send nothing: show what would be sent, and look at this host alone
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Write what was found, and what is needed to understand it, to this file, a .tar.gz
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    bundle: Option<PathBuf>,
+
+    /// TCP port of the peers
+    #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
+    port: Option<u16>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    node: TemporaryNodeOptions,
+
+    #[command(flatten)]
+    control: ControlOptions,
+}
+
+/// All results.
+#[derive(Debug, Serialize)]
+struct Report {
+    severity: Severity,
+    findings: Vec<Finding>,
+    /// What could not be seen, and why.
+    unseen: Vec<String>,
+    used: Used,
+    observed: Observed,
+    bundle: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
+    if (1..args.to.len()).any(|at| args.to[..at].contains(&args.to[at])) {
+        return Err(Failure::Usage("--to names a node twice".to_owned()));
+    }
+    if args.both_ends.is_some() && args.to.len() > 1 {
+        return Err(Failure::Usage("--both-ends needs a single peer in --to".to_owned()));
+    }
+    let bundle = args.bundle.as_deref().map(bundle::Bundle::create).transpose()?;
+    let interrupt = Interrupt::catch()?;
+    if !args.to.is_empty() {
+        note(&words::announcement(args));
+    }
+    let (mut unseen, mut budget) = (Vec::new(), Budget::new(args.budget_bytes));
+    let mut observed = Observed { host: host::look(), ..Observed::default() };
+    let options = NodeOptions::from(&args.node);
+    let running = match ask_running(&args.control, &Request::ShowNet) {
+        Ok(Answer::Net(info)) => Some(info),
+        Ok(_) => None,
+        Err(why) if args.control.control.is_some() => return Err(why.into()),
+        Err(why) => {
+            let why = why.split(';').next().unwrap_or_default();
+            unseen.push(format!("counters of a running Lustrine node: {why}"));
+            None
+        }
+    };
+    let net_info = running.as_ref();
+    observed.node = match net_info {
+        Some(info) => Some(node::view(info, &args.control)),
+        None => node::kernel(),
+    };
+    let (config, tunables) = node::config(&options, net_info, &observed.host);
+    observed.config = config;
+    observed.host.port_holder = host::port_holder(&tunables, running.is_some());
+    if !args.dry_run {
+        for nid in &args.to {
+            interrupt.check()?;
+            budget.begin(args.budget_time);
+            let context = peer::Context {
+                args,
+                host: &observed.host,
+                node: observed.node.as_ref(),
+                tunables: &tunables,
+                interrupt: &interrupt,
+            };
+            let view = peer::look(&context, nid, &mut budget, &mut unseen)?;
+            observed.peers.push(view);
+        }
+    }
+    let findings = diagnose(&observed);
+    let mut report = Report {
+        severity: worst(&findings),
+        findings,
+        unseen,
+        used: budget.used(),
+        observed,
+        bundle: args.bundle.clone(),
+    };
+    report.unseen.dedup();
+    if let Some(bundle) = bundle {
+        bundle.write(&report, args, running.is_some())?;
+    }
+    match args.json {
+        true => print_json(&report)?,
+        false => print(&words::report(&report))?,
+    }
+    match report.severity {
+        Severity::Ok | Severity::Notice => Ok(()),
+        Severity::Warning => Err(Failure::Reported(WARNING)),
+        Severity::Error => Err(Failure::Reported(ERROR)),
+    }
+}

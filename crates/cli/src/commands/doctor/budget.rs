@@ -1,0 +1,84 @@
+//! What may be sent and received, and how long it may take.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+/// A limit of bytes for all peers, and of time for each.
+#[derive(Debug)]
+pub(super) struct Budget {
+    bytes: u64,
+    used: u64,
+    begun: Instant,
+    deadline: Instant,
+    /// Whether something was left out because the budget was too small.
+    exceeded: bool,
+}
+
+/// What was used.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Used {
+    /// Bytes of payload of TCP and ICMP, sent and received.
+    bytes: u64,
+    /// Seconds since the beginning.
+    seconds: f64,
+}
+
+impl Budget {
+    pub(super) fn new(bytes: u64) -> Budget {
+        let now = Instant::now();
+        Budget { bytes, used: 0, begun: now, deadline: now, exceeded: false }
+    }
+
+    /// Begins the time for a peer.
+    pub(super) fn begin(&mut self, seconds: f64) {
+        self.deadline = Instant::now() + Duration::from_secs_f64(seconds);
+        self.exceeded = false;
+    }
+
+    /// Whether so many bytes may still be used, and there is time.
+    pub(super) fn allows(&mut self, bytes: u64) -> bool {
+        let fits = self.used.saturating_add(bytes) <= self.bytes;
+        let fits = fits && Instant::now() < self.deadline;
+        self.exceeded |= !fits;
+        fits
+    }
+
+    /// Counts bytes.
+    pub(super) fn count(&mut self, bytes: usize) {
+        self.used = self.used.saturating_add(bytes as u64);
+    }
+
+    /// The end of a wait of at most `most` from now.
+    pub(super) fn until(&self, most: Duration) -> Instant {
+        self.deadline.min(Instant::now() + most)
+    }
+
+    /// Whether it was too small for this peer.
+    pub(super) fn was_exceeded(&self) -> bool {
+        self.exceeded || Instant::now() >= self.deadline
+    }
+
+    pub(super) fn used(&self) -> Used {
+        Used { bytes: self.used, seconds: self.begun.elapsed().as_secs_f64() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_time_are_limits() {
+        let mut budget = Budget::new(100);
+        assert!(!budget.allows(1), "its time has not begun");
+        budget.begin(60.0);
+        assert!(budget.allows(100) && !budget.was_exceeded());
+        budget.count(60);
+        assert!(budget.allows(40) && !budget.allows(41));
+        assert!(budget.was_exceeded());
+        budget.begin(60.0);
+        assert!(!budget.was_exceeded() && budget.used().bytes == 60);
+        assert!(budget.until(Duration::from_secs(3600)) <= budget.deadline);
+    }
+}

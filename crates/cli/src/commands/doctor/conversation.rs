@@ -1,0 +1,420 @@
+//! One TCP connection to a peer: the greeting, pings, keepalives. Blocking, each wait with a limit.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::time::{Duration, Instant};
+
+use lustrine_doctor::{DialOutcome, Source};
+use lustrine_sys::poller::wait_for_one;
+use lustrine_sys::{Clock, ConnectError, IoOutcome, Socket, SocketOptions, SourcePort, StreamInfo};
+use lustrine_wire::acceptor::Request;
+use lustrine_wire::frame::{FrameHeader, FrameKind};
+use lustrine_wire::header::{Body, MdHandle};
+use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
+use lustrine_wire::{
+    ByteOrder, Header, Nid, PID_LUSTRE, PID_USERLAND, PING_MATCH_BITS, PING_PORTAL, ProcessId,
+    Progress,
+};
+
+use super::budget::Budget;
+
+/// How long a TCP connection may take: the request is sent three times in it.
+const CONNECT: Duration = Duration::from_secs(4);
+/// How long a HELLO may take: an acceptor gives up after 5 s itself [ACC-10].
+const HELLO: Duration = Duration::from_secs(4);
+/// Room for ping information of 62 interfaces.
+const SINK: u32 = 1024;
+/// Bytes read at once.
+const CHUNK: usize = 64 << 10;
+/// Longest text of what is not LNet.
+const SHOWN: usize = 40;
+
+/// Who calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller {
+    /// The address that packets leave from.
+    pub(super) local: IpAddr,
+    /// The NID that goes with it.
+    pub(super) nid: Nid,
+    /// The same for all connections.
+    pub(super) incarnation: u64,
+}
+
+/// A connection after both HELLOs.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    socket: Socket,
+    /// Of the messages that are sent and received.
+    version: Version,
+    order: ByteOrder,
+    own: ProcessId,
+    peer: Nid,
+    received: Vec<u8>,
+    /// Pings so far: the number of the next one.
+    pings: u64,
+}
+
+impl Caller {
+    /// Connects and greets. `segment_max`: the longest segments, payload and options.
+    pub(super) fn greet(
+        &self,
+        budget: &mut Budget,
+        to: SocketAddr,
+        target: Nid,
+        source: Source,
+        segment_max: Option<u16>,
+    ) -> (DialOutcome, Option<Conversation>) {
+        if !budget.allows(512) {
+            let why = "the budget is used up".to_owned();
+            return (DialOutcome::NotMade { why }, None);
+        }
+        let socket = match self.connect(budget, to, source, segment_max) {
+            Ok(socket) => socket,
+            Err(outcome) => return (outcome, None),
+        };
+        match self.exchange(budget, socket, target, source) {
+            Ok((outcome, conversation)) => (outcome, Some(conversation)),
+            Err(outcome) => (outcome, None),
+        }
+    }
+
+    fn connect(
+        &self,
+        budget: &Budget,
+        to: SocketAddr,
+        source: Source,
+        segment_max: Option<u16>,
+    ) -> Result<Socket, DialOutcome> {
+        let options = SocketOptions { segment_max, ..SocketOptions::default() };
+        let port = match source {
+            Source::Privileged => SourcePort::Privileged,
+            Source::Any => SourcePort::Any,
+        };
+        let socket = match Socket::connect(Some(self.local), port, to, &options) {
+            Ok(socket) => socket,
+            Err(ConnectError::Failed(error)) => return Err(failed(&error)),
+            Err(other) => return Err(DialOutcome::NotMade { why: other.to_string() }),
+        };
+        let (begun, until) = (Instant::now(), budget.until(CONNECT));
+        loop {
+            match socket.connected() {
+                Ok(true) => return Ok(socket),
+                Ok(false) if Instant::now() >= until => {
+                    return Err(DialOutcome::TimedOut { ms: elapsed_ms(begun) });
+                }
+                Ok(false) => wait(&socket, true, until),
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+    }
+
+    fn exchange(
+        &self,
+        budget: &mut Budget,
+        socket: Socket,
+        target: Nid,
+        source: Source,
+    ) -> Result<(DialOutcome, Conversation), DialOutcome> {
+        let not_made = |why: String| DialOutcome::NotMade { why };
+        let port = socket.local_addr().map_err(|error| not_made(error.to_string()))?.port();
+        let pid = match source {
+            Source::Privileged => PID_LUSTRE,
+            Source::Any => PID_USERLAND | u32::from(port),
+        };
+        let own = ProcessId { nid: self.nid, pid };
+        let short = target.to_short().is_some() && self.nid.to_short().is_some();
+        let hello = Hello {
+            version: if short { Version::V3 } else { Version::V4 },
+            order: ByteOrder::Little,
+            src: own,
+            dst: ProcessId::lustre(target),
+            src_incarnation: self.incarnation,
+            dst_incarnation: 0,
+            kind: ConnType::Control,
+            ips: Ips::NONE,
+        };
+        let mut bytes = Vec::new();
+        Request::new(target)
+            .encode(&mut bytes)
+            .and_then(|()| hello.encode(&mut bytes))
+            .map_err(|error| not_made(error.to_string()))?;
+        let mut conversation = Conversation {
+            socket,
+            version: hello.version,
+            order: ByteOrder::Little,
+            own,
+            peer: target,
+            received: Vec::new(),
+            pings: 0,
+        };
+        let (begun, until) = (Instant::now(), budget.until(HELLO));
+        if !conversation.send(budget, &bytes, until) {
+            return Err(DialOutcome::Closed);
+        }
+        loop {
+            match Hello::parse(&conversation.received) {
+                Ok(Progress::Got(answer, len)) if answer.kind == ConnType::None => {
+                    let _ = len;
+                    return Err(DialOutcome::NotNow);
+                }
+                Ok(Progress::Got(answer, len)) => {
+                    conversation.received.drain(..len);
+                    conversation.version = answer.version;
+                    conversation.order = answer.order;
+                    let outcome = DialOutcome::Hello {
+                        nid: answer.src.nid.to_string(),
+                        version: answer.version.number(),
+                        incarnation: answer.src_incarnation,
+                        wall_ns: Clock::Wall.now(),
+                    };
+                    return Ok((outcome, conversation));
+                }
+                Ok(Progress::Need(_)) => {}
+                Err(_) => {
+                    let begins = String::from_utf8_lossy(&conversation.received);
+                    let begins = begins.chars().take(SHOWN).collect();
+                    return Err(DialOutcome::NotLnet { begins });
+                }
+            }
+            match conversation.receive(budget, until) {
+                Received::Bytes => {}
+                Received::Ended if conversation.received.is_empty() => {
+                    return Err(DialOutcome::Closed);
+                }
+                Received::Ended => {
+                    let begins = String::from_utf8_lossy(&conversation.received);
+                    let begins = begins.chars().take(SHOWN).collect();
+                    return Err(DialOutcome::NotLnet { begins });
+                }
+                Received::Nothing => return Err(DialOutcome::Silent { ms: elapsed_ms(begun) }),
+            }
+        }
+    }
+}
+
+/// What a wait for bytes led to.
+enum Received {
+    Bytes,
+    Nothing,
+    Ended,
+}
+
+impl Conversation {
+    /// Sends pings of the same moment, so many.
+    pub(super) fn send_pings(&mut self, budget: &mut Budget, count: u32, until: Instant) -> bool {
+        let mut bytes = Vec::new();
+        for _ in 0..count {
+            self.encode_ping(&mut bytes);
+        }
+        self.send(budget, &bytes, until)
+    }
+
+    /// Bytes that a ping takes, with its answer of a peer with one interface.
+    pub(super) const PING_BYTES: u64 = 24 + 96 + 24 + 96 + 48;
+
+    fn encode_ping(&mut self, out: &mut Vec<u8>) {
+        let header = Header {
+            dst: ProcessId::lustre(self.peer),
+            src: self.own,
+            payload_len: 0,
+            body: Body::Get {
+                return_md: MdHandle { interface: u64::from(self.own.pid), object: self.pings },
+                match_bits: PING_MATCH_BITS,
+                portal: PING_PORTAL,
+                offset: 0,
+                sink_len: SINK,
+            },
+        };
+        self.pings += 1;
+        if self.version != Version::V1 {
+            out.extend(FrameHeader::LNET.encode(ByteOrder::Little));
+        }
+        match self.version.header_len() {
+            Header::SHORT_LEN => {
+                let mut raw = [0; Header::SHORT_LEN];
+                // Both NIDs were in a HELLO of this version.
+                if header.encode_short(&mut raw).is_ok() {
+                    out.extend(raw);
+                }
+            }
+            _ => {
+                let mut raw = [0; Header::LONG_LEN];
+                header.encode_long(&mut raw);
+                out.extend(raw);
+            }
+        }
+    }
+
+    /// The payload of the next answer to a ping; `None` if there is none in time.
+    pub(super) fn answer(&mut self, budget: &mut Budget, until: Instant) -> Option<Vec<u8>> {
+        loop {
+            match self.message() {
+                Ok(Some((Body::Reply { .. }, payload))) => return Some(payload),
+                // Requests of the peer are not answered here; it has other connections.
+                Ok(Some(_)) => {}
+                Ok(None) => match self.receive(budget, until) {
+                    Received::Bytes => {}
+                    Received::Nothing | Received::Ended => return None,
+                },
+                Err(Garbage) => return None,
+            }
+        }
+    }
+
+    /// Takes a whole message from what has arrived.
+    fn message(&mut self) -> Result<Option<(Body, Vec<u8>)>, Garbage> {
+        let mut at = 0;
+        loop {
+            let frame_len = self.version.frame_len();
+            let rest = &self.received[at..];
+            if frame_len > 0 {
+                let Some(raw) = rest.first_chunk::<{ FrameHeader::LEN }>() else { break };
+                let frame = FrameHeader::parse(raw, self.order).map_err(|_| Garbage)?;
+                if frame.kind == FrameKind::Noop {
+                    at += frame_len;
+                    continue;
+                }
+            }
+            let rest = &rest[frame_len..];
+            let (header, len) = match self.version.header_len() {
+                Header::SHORT_LEN => match rest.first_chunk() {
+                    Some(raw) => (Header::parse_short(raw), Header::SHORT_LEN),
+                    None => break,
+                },
+                _ => match rest.first_chunk() {
+                    Some(raw) => (Header::parse_long(raw), Header::LONG_LEN),
+                    None => break,
+                },
+            };
+            let header = header.map_err(|_| Garbage)?;
+            let end = len + header.payload_len as usize;
+            let Some(payload) = rest.get(len..end) else { break };
+            let payload = payload.to_vec();
+            self.received.drain(..at + frame_len + end);
+            return Ok(Some((header.body, payload)));
+        }
+        self.received.drain(..at);
+        Ok(None)
+    }
+
+    /// Whether the protocol of this connection has keepalives.
+    pub(super) fn has_keepalives(&self) -> bool {
+        self.version >= Version::V3
+    }
+
+    /// Sends about so many bytes of keepalives, which mean nothing. Returns how many were given to
+    /// the kernel by then.
+    pub(super) fn send_keepalives(
+        &mut self,
+        budget: &mut Budget,
+        bytes: usize,
+        until: Instant,
+    ) -> usize {
+        let frame = FrameHeader::KEEPALIVE.encode(ByteOrder::Little);
+        let all = frame.repeat(bytes.div_ceil(frame.len()));
+        self.send_some(budget, &all, until)
+    }
+
+    fn send(&mut self, budget: &mut Budget, bytes: &[u8], until: Instant) -> bool {
+        self.send_some(budget, bytes, until) == bytes.len()
+    }
+
+    fn send_some(&mut self, budget: &mut Budget, bytes: &[u8], until: Instant) -> usize {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.socket.writev(&[IoSlice::new(&bytes[sent..])]) {
+                IoOutcome::Bytes(count) => sent += count,
+                IoOutcome::WouldBlock if Instant::now() < until && !self.is_stuck() => {
+                    wait(&self.socket, true, until.min(Instant::now() + STUCK));
+                }
+                _ => break,
+            }
+        }
+        budget.count(sent);
+        sent
+    }
+
+    /// Whether bytes wait although none is under way, at several looks in a row.
+    pub(super) fn is_stuck(&self) -> bool {
+        (0..LOOKS).all(|look| {
+            if look > 0 {
+                std::thread::sleep(STUCK);
+            }
+            self.info().is_some_and(|info| info.under_way == 0) && self.unacknowledged() > 0
+        })
+    }
+
+    fn receive(&mut self, budget: &mut Budget, until: Instant) -> Received {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match self.socket.readv(&mut [IoSliceMut::new(&mut chunk)]) {
+                IoOutcome::Bytes(count) => {
+                    budget.count(count);
+                    self.received.extend(&chunk[..count]);
+                    return Received::Bytes;
+                }
+                IoOutcome::WouldBlock if Instant::now() < until => wait(&self.socket, false, until),
+                IoOutcome::WouldBlock => return Received::Nothing,
+                IoOutcome::Closed | IoOutcome::Failed(_) => return Received::Ended,
+            }
+        }
+    }
+
+    /// Waits until everything is acknowledged.
+    pub(super) fn delivered(&self, until: Instant) -> bool {
+        while self.unacknowledged() > 0 && Instant::now() < until {
+            if self.is_stuck() {
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.unacknowledged() == 0 && self.socket.take_error().is_ok()
+    }
+
+    /// Bytes that the peer's host has not acknowledged.
+    pub(super) fn unacknowledged(&self) -> u64 {
+        self.socket.unacknowledged().unwrap_or(0)
+    }
+
+    pub(super) fn info(&self) -> Option<StreamInfo> {
+        self.socket.info().ok()
+    }
+
+    /// Ends it in order.
+    pub(super) fn close(self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    /// Ends it at once, with what is under way.
+    pub(super) fn abort(self) {
+        let _ = self.socket.abort_on_close();
+    }
+}
+
+/// The wait between two looks at what is under way.
+const LOOK: Duration = Duration::from_millis(2);
+/// The same while nothing moves, and how many looks decide.
+const STUCK: Duration = Duration::from_millis(100);
+const LOOKS: u32 = 4;
+
+/// Bytes that are no message.
+struct Garbage;
+
+fn failed(error: &io::Error) -> DialOutcome {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => DialOutcome::Refused,
+        io::ErrorKind::TimedOut => DialOutcome::TimedOut { ms: CONNECT.as_millis() as u64 },
+        io::ErrorKind::ConnectionReset => DialOutcome::Closed,
+        _ => DialOutcome::Unreachable { why: error.to_string() },
+    }
+}
+
+fn elapsed_ms(begun: Instant) -> u64 {
+    begun.elapsed().as_millis() as u64
+}
+
+/// Waits until a socket is ready; an error shows at its next use.
+fn wait(socket: &Socket, write: bool, until: Instant) {
+    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let _ = wait_for_one(socket, write, left);
+}

@@ -1,0 +1,104 @@
+//! The view from a peer's own end: the same command, run there.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lustrine_doctor::{FarView, Observed};
+use lustrine_sys::Clock;
+use lustrine_wire::nid::Nid;
+use serde::Deserialize;
+
+use super::DoctorArgs;
+use crate::interrupt::Interrupt;
+use crate::output::Failure;
+
+/// The longest report that is read.
+const REPORT: u64 = 4 << 20;
+/// How much longer than its budget the other end may take, and the wait between two looks.
+const SLACK: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The part of a report that is used.
+#[derive(Deserialize)]
+struct FarReport {
+    observed: Observed,
+}
+
+/// Runs the command there. The inner error says why it has no view.
+///
+/// # Errors
+/// After a signal.
+pub(super) fn ask(
+    command: &str,
+    own: &Nid,
+    args: &DoctorArgs,
+    interrupt: &Interrupt,
+) -> Result<Result<FarView, String>, Failure> {
+    let mut line = format!(
+        "exec {command} doctor --json --to '{own}' --budget-bytes {} --budget-time {}",
+        args.budget_bytes, args.budget_time
+    );
+    if let Some(port) = args.port {
+        line += &format!(" --port {port}");
+    }
+    let before = Clock::Wall.now();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // Ctrl-C reaches this process, which then ends the other one.
+    shell.process_group(0);
+    let mut child = match shell.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(format!("cannot start a shell: {error}"))),
+    };
+    let Some(stdout) = child.stdout.take() else { return Ok(Err("no output".to_owned())) };
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        stdout.take(REPORT).read_to_string(&mut text).map(|_| text)
+    });
+    let until = Instant::now() + Duration::from_secs_f64(args.budget_time) + SLACK;
+    let ended = wait(&mut child, until, interrupt);
+    if !matches!(ended, Ok(true)) {
+        // Both fail if it has ended.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    if !ended? {
+        return Ok(Err("it took too long, and was ended".to_owned()));
+    }
+    let after = Clock::Wall.now();
+    let text = match reader.join() {
+        Ok(Ok(text)) => text,
+        _ => return Ok(Err("its output is no text".to_owned())),
+    };
+    // Some ways to another host put the lines of standard error before the report.
+    let at = if text.starts_with('{') { 0 } else { text.find("\n{").map_or(0, |at| at + 1) };
+    let parsed = serde_json::Deserializer::from_str(&text[at..]).into_iter::<FarReport>().next();
+    let Some(parsed) = parsed else {
+        return Ok(Err(format!("`{command} doctor` there gave no report")));
+    };
+    Ok(match parsed {
+        Ok(report) => Ok(view(report.observed, [before, after])),
+        Err(error) => Err(format!("`{command} doctor` there gave no report: {error}")),
+    })
+}
+
+/// Whether it ended in time.
+fn wait(child: &mut Child, until: Instant, interrupt: &Interrupt) -> Result<bool, Failure> {
+    loop {
+        interrupt.check()?;
+        match child.try_wait() {
+            Ok(Some(_)) => return Ok(true),
+            Ok(None) if Instant::now() < until => thread::sleep(LOOK),
+            Ok(None) | Err(_) => return Ok(false),
+        }
+    }
+}
+
+fn view(observed: Observed, asked_ns: [u64; 2]) -> FarView {
+    let peer = observed.peers.into_iter().next();
+    let (icmp, route) = peer.map_or((None, None), |peer| (peer.icmp, peer.route));
+    FarView { host: observed.host, asked_ns, icmp, route }
+}

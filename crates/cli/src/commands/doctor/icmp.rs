@@ -1,0 +1,174 @@
+//! What ICMP shows of a peer: whether its host is up, how far it is, where its answers arrive, and
+//! what its clock says.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use lustrine_doctor::{IcmpAnswer, IcmpMessage, IcmpQuestion, IcmpView, hops_of_ttl};
+use lustrine_sys::Clock;
+use lustrine_sys::icmp::IcmpSocket;
+
+use super::budget::Budget;
+
+/// Bytes of payload of an echo: small enough for every path.
+const PAYLOAD: usize = 8;
+/// Bytes of a message with its IP header.
+const BYTES: u64 = 40;
+const ECHOS: u16 = 3;
+const CLOCKS: u16 = 3;
+const HOPS_MAX: u8 = 30;
+/// How often a smaller number of hops is tried: packets may be lost.
+const HOP_TRIES: u16 = 3;
+/// How long an answer may take, beside the round trip.
+const ANSWER: Duration = Duration::from_secs(1);
+const TTL: u8 = 64;
+
+/// Questions of one run, and the answers to them.
+struct Questions<'a> {
+    socket: IcmpSocket,
+    budget: &'a mut Budget,
+    to: Ipv4Addr,
+    id: u16,
+    sequence: u16,
+    /// The longest round trip so far.
+    rtt: Duration,
+}
+
+/// An answer with what belongs to it.
+struct Arrived {
+    answer: IcmpAnswer,
+    interface: Option<String>,
+}
+
+/// Asks; `None` with the reason if this process may not.
+pub(super) fn look(budget: &mut Budget, to: Ipv4Addr) -> Result<IcmpView, String> {
+    let socket = IcmpSocket::open().map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => "needs root or CAP_NET_RAW".to_owned(),
+        _ => error.to_string(),
+    })?;
+    let id = std::process::id() as u16;
+    let mut questions = Questions { socket, budget, to, id, sequence: 0, rtt: Duration::ZERO };
+    let mut view = IcmpView::default();
+    for _ in 0..ECHOS {
+        view.asked += 1;
+        let Some(arrived) = questions.echo(TTL) else { continue };
+        view.answers += 1;
+        view.hops_back = Some(hops_of_ttl(arrived.answer.ttl));
+        view.arrived_at = arrived.interface;
+    }
+    if view.answers > 0 {
+        view.hops_out = questions.hops();
+        view.clock_ms = questions.clock();
+    }
+    Ok(view)
+}
+
+fn since_midnight_ms() -> u32 {
+    (Clock::Wall.now() / 1_000_000 % 86_400_000) as u32
+}
+
+impl Questions<'_> {
+    fn send(&mut self, question: &IcmpQuestion, ttl: u8) -> bool {
+        let bytes = question.encode();
+        let sent = self.budget.allows(2 * BYTES) && self.socket.send(&bytes, self.to, ttl).is_ok();
+        if sent {
+            self.budget.count(bytes.len());
+        }
+        sent
+    }
+
+    fn next(&mut self) -> u16 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence
+    }
+
+    /// The next answer of the peer to this process for which `is` holds.
+    fn answer(&mut self, is: impl Fn(&IcmpMessage) -> bool) -> Option<Arrived> {
+        let begun = Instant::now();
+        let until = self.budget.until(ANSWER + 2 * self.rtt);
+        loop {
+            while let Ok(Some(packet)) = self.socket.receive() {
+                let Some(answer) = IcmpAnswer::parse(&packet.bytes) else { continue };
+                if answer.from == self.to && is(&answer.message) {
+                    self.budget.count(packet.bytes.len());
+                    self.rtt = self.rtt.max(begun.elapsed());
+                    return Some(Arrived { answer, interface: packet.interface });
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.socket.wait(left).is_err() {
+                return None;
+            }
+        }
+    }
+
+    fn echo(&mut self, ttl: u8) -> Option<Arrived> {
+        let (id, sequence) = (self.id, self.next());
+        let question = IcmpQuestion::Echo { id, sequence, payload: PAYLOAD };
+        self.send(&question, ttl).then_some(())?;
+        self.answer(|message| *message == IcmpMessage::Echo { id, sequence })
+    }
+
+    /// The smallest TTL with which echos are answered. All are sent at once, then smaller ones
+    /// again, because an answer may have been lost.
+    fn hops(&mut self) -> Option<u8> {
+        let (id, first) = (self.id, self.sequence);
+        for ttl in 1..=HOPS_MAX {
+            let sequence = self.next();
+            if !self.send(&IcmpQuestion::Echo { id, sequence, payload: PAYLOAD }, ttl) {
+                return None;
+            }
+        }
+        let range = first.wrapping_add(1)..=self.sequence;
+        let of_these = |message: &IcmpMessage| match message {
+            IcmpMessage::Echo { id: of, sequence } => *of == id && range.contains(sequence),
+            _ => false,
+        };
+        let mut least = HOPS_MAX + 1;
+        while let Some(arrived) = self.answer(of_these) {
+            if let IcmpMessage::Echo { sequence, .. } = arrived.answer.message {
+                let ttl = u8::try_from(sequence.wrapping_sub(first)).unwrap_or(HOPS_MAX);
+                least = least.min(ttl);
+                // The others follow at once, if they come at all.
+                if ttl == HOPS_MAX {
+                    break;
+                }
+            }
+        }
+        while (2..=HOPS_MAX).contains(&least)
+            && (0..HOP_TRIES).any(|_| self.echo(least - 1).is_some())
+        {
+            least -= 1;
+        }
+        (least <= HOPS_MAX).then_some(least)
+    }
+
+    /// The peer's clock minus this host's, and how far that may be off, in milliseconds: of a few
+    /// answers, that with the shortest round trip.
+    fn clock(&mut self) -> Option<(i64, u64)> {
+        let mut best: Option<(i64, u64)> = None;
+        for _ in 0..CLOCKS {
+            let (id, sequence, begun) = (self.id, self.next(), Instant::now());
+            let question = IcmpQuestion::Clock { id, sequence, now_ms: since_midnight_ms() };
+            if !self.send(&question, TTL) {
+                break;
+            }
+            let is = |message: &IcmpMessage| {
+                let IcmpMessage::Clock { id: of, sequence: number, .. } = message else {
+                    return false;
+                };
+                (*of, *number) == (id, sequence)
+            };
+            let Some(arrived) = self.answer(is) else { break };
+            let off = begun.elapsed().as_millis() as u64 + 1;
+            let difference = arrived.answer.message.clock_difference(since_midnight_ms());
+            if let Some(difference) = difference
+                && best.is_none_or(|(_, least)| off < least)
+            {
+                best = Some((difference, off));
+            }
+        }
+        best
+    }
+}

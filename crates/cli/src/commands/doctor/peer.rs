@@ -1,0 +1,373 @@
+//! What is seen of a peer: the route, the greeting, pings, full segments, ICMP, its own end.
+
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lustrine_control::{Answer, Request};
+use lustrine_doctor::{Dial, DialOutcome, HostView, NodeView, PeerView, RouteView, Source};
+use lustrine_partition::tunables::Tunables;
+use lustrine_sys::Clock;
+use lustrine_wire::nid::{Net, NetKind, Nid};
+use lustrine_wire::ping::{NiStatus, PingInfo};
+
+use super::DoctorArgs;
+use super::budget::Budget;
+use super::conversation::{Caller, Conversation};
+use super::sizes::Line;
+use super::{far, icmp, sizes};
+use crate::access::ask_running;
+use crate::common::IdentityArg;
+use crate::interrupt::Interrupt;
+use crate::output::Failure;
+
+/// Pings over one connection, one after the other.
+pub(super) const PINGS: u32 = 16;
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(4);
+/// Greetings in all: two nodes that take turns are seen with three.
+pub(super) const GREETINGS: usize = 3;
+/// Attempts while the answer is "not now", and the wait between them.
+const NOT_NOW: usize = 3;
+const AGAIN: Duration = Duration::from_millis(1100);
+/// Numbers of tcp networks that are tried where the peer does not have the NID.
+pub(super) const NETS: u16 = 8;
+
+/// What a look at a peer needs.
+pub(super) struct Context<'a> {
+    pub(super) args: &'a DoctorArgs,
+    pub(super) host: &'a HostView,
+    pub(super) node: Option<&'a NodeView>,
+    pub(super) tunables: &'a Tunables,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+/// What is known while it goes on.
+struct Look<'a> {
+    context: &'a Context<'a>,
+    budget: &'a mut Budget,
+    unseen: &'a mut Vec<String>,
+    view: PeerView,
+    nid: Nid,
+    to: SocketAddr,
+    caller: Caller,
+    /// Whether an LNet node of this host has the address, so that privileged ports are not used.
+    address_taken: bool,
+}
+
+/// Looks at a peer.
+///
+/// # Errors
+/// After a signal, and when the NID is not one of TCP.
+pub(super) fn look(
+    context: &Context<'_>,
+    nid: &Nid,
+    budget: &mut Budget,
+    unseen: &mut Vec<String>,
+) -> Result<PeerView, Failure> {
+    let ip = nid.ip().filter(|_| nid.net().kind == NetKind::TCP).ok_or_else(|| {
+        format!("{nid}: only peers on tcp networks can be looked at, such as 10.0.0.1@tcp")
+    })?;
+    let port = context.args.port.unwrap_or(context.tunables.socklnd.accept_port as u16);
+    let mut view =
+        PeerView { nid: nid.to_string(), address: ip.to_string(), port, ..PeerView::default() };
+    let local = match local_towards(ip) {
+        Ok(local) => local,
+        Err(error) => {
+            view.no_route = Some(error.to_string());
+            return Ok(view);
+        }
+    };
+    view.route = Some(route(context.host, local, ip));
+    let caller =
+        Caller { local, nid: Nid::from_ip(nid.net(), local), incarnation: Clock::Wall.now() };
+    // Whoever uses the NID listens here. Two nodes with one NID would end each other's
+    // connections.
+    let claim = TcpListener::bind((local, port));
+    let taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
+    let address_taken = claim.as_ref().is_err_and(taken);
+    let to = SocketAddr::new(ip, port);
+    let mut look = Look { context, budget, unseen, view, nid: *nid, to, caller, address_taken };
+    look.settings();
+    let outcome = look.all();
+    let exceeded = look.budget.was_exceeded();
+    let view = look.view;
+    drop(claim);
+    outcome?;
+    if exceeded {
+        unseen.push(format!("{nid}: what no longer fitted into the budget"));
+    }
+    Ok(view)
+}
+
+/// The local address from which packets leave. Connecting a datagram socket sends nothing.
+fn local_towards(ip: IpAddr) -> std::io::Result<IpAddr> {
+    let any: IpAddr = match ip {
+        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect((ip, super::host::PORT))?;
+    Ok(socket.local_addr()?.ip())
+}
+
+fn route(host: &HostView, local: IpAddr, ip: IpAddr) -> RouteView {
+    let local = local.to_string();
+    let device = host.interfaces.iter().find(|one| one.addresses.contains(&local));
+    let all = lustrine_sys::interfaces::interfaces().unwrap_or_default();
+    let mut addresses = all.iter().flat_map(|one| &one.addrs);
+    let on_link = addresses.any(|addr| addr.ip.to_string() == local && addr.same_subnet(ip));
+    RouteView { local, interface: device.map(|device| device.name.clone()), on_link }
+}
+
+impl Look<'_> {
+    /// What the path is to carry, and the credits for it.
+    fn settings(&mut self) {
+        let Context { args, host, node, tunables, .. } = *self.context;
+        let route = self.view.route.as_ref();
+        let interface = route.and_then(|route| route.interface.as_deref());
+        let speed = host
+            .interfaces
+            .iter()
+            .find(|one| Some(one.name.as_str()) == interface)
+            .and_then(|one| one.speed_mbps);
+        (self.view.rate, self.view.rate_source) = match (args.rate, speed) {
+            (Some(rate), _) => (Some(rate), format!("{:.2} Gb/s (--rate)", rate as f64 / 1e9)),
+            (None, Some(speed)) => (
+                Some(u64::from(speed) * 1_000_000),
+                format!(
+                    "{:.2} Gb/s (speed of {})",
+                    f64::from(speed) / 1e3,
+                    interface.unwrap_or("?")
+                ),
+            ),
+            (None, None) => {
+                self.unseen.push(
+                    "whether buffers and credits are enough: the interface has no known speed; \
+                     give --rate"
+                        .to_owned(),
+                );
+                (None, String::new())
+            }
+        };
+        let own = self.caller.nid.to_string();
+        let of_node = node.and_then(|node| node.nis.iter().find(|ni| ni.nid == own));
+        let set = args.node.set.iter().any(|setting| setting.name == "peer_credits");
+        self.view.peer_credits = Some(match of_node {
+            Some(ni) if !set && args.node.config.is_none() => ni.peer_credits,
+            _ => u32::try_from(tunables.lnet.peer_credits).unwrap_or(u32::MAX),
+        });
+    }
+
+    fn all(&mut self) -> Result<(), Failure> {
+        let open = self.greet();
+        self.context.interrupt.check()?;
+        self.icmp();
+        self.context.interrupt.check()?;
+        match open {
+            Some((source, open)) => self.converse(source, open)?,
+            None => self.ask_node(),
+        }
+        self.context.interrupt.check()?;
+        self.far()
+    }
+
+    /// The first source port, and the one to try after it.
+    fn sources(&self) -> (Source, Option<Source>) {
+        let may = self.context.host.privileged && !self.address_taken;
+        let userland = self.context.args.node.identity == Some(IdentityArg::Userland);
+        match (may, userland) {
+            (true, false) => (Source::Privileged, None),
+            // A kernel may crash when such a port dials it over IPv6 [USR-7].
+            (true, true) if self.to.is_ipv6() => (Source::Privileged, None),
+            (true, true) => (Source::Any, Some(Source::Privileged)),
+            (false, _) => (Source::Any, None),
+        }
+    }
+
+    fn dial(&mut self, source: Source, target: Nid) -> Option<Conversation> {
+        let caller = Caller { nid: Nid::from_ip(target.net(), self.caller.local), ..self.caller };
+        let (outcome, open) = caller.greet(self.budget, self.to, target, source, None);
+        self.view.dials.push(Dial { source, target: target.to_string(), outcome });
+        open
+    }
+
+    fn last(&self) -> Option<&DialOutcome> {
+        self.view.dials.last().map(|dial| &dial.outcome)
+    }
+
+    /// Greets the peer, and finds out who refuses whom.
+    fn greet(&mut self) -> Option<(Source, Conversation)> {
+        let (first, second) = self.sources();
+        if first == Source::Any && self.to.is_ipv6() {
+            let why = "a process with high ports never dials IPv6, since some kernels crash on it";
+            self.unseen.push(format!("{}: {why}", self.nid));
+            return None;
+        }
+        for source in [Some(first), second].into_iter().flatten() {
+            for attempt in 0..NOT_NOW {
+                if attempt > 0 {
+                    thread::sleep(AGAIN);
+                }
+                if let Some(open) = self.dial(source, self.nid) {
+                    return Some((source, open));
+                }
+                if self.last() != Some(&DialOutcome::NotNow) {
+                    break;
+                }
+            }
+            if self.last() != Some(&DialOutcome::Closed) {
+                return None;
+            }
+        }
+        let privileged = self.view.dials.last().map(|dial| dial.source) == Some(Source::Privileged);
+        if privileged {
+            self.search_nets();
+        } else if self.context.host.privileged {
+            let why = "an LNet node of this host has the address, and the peer takes privileged \
+                       ports only: what needs a connection of this command's own";
+            self.unseen.push(format!("{}: {why}", self.nid));
+            self.view.dials.clear();
+        }
+        None
+    }
+
+    /// Asks for the same address on other networks.
+    fn search_nets(&mut self) {
+        for number in 0..=NETS {
+            let net = Net::new(NetKind::TCP, number);
+            let target = Nid::from_ip(net, self.to.ip());
+            if net != self.nid.net()
+                && let Some(open) = self.dial(Source::Privileged, target)
+            {
+                return open.close();
+            }
+        }
+    }
+
+    /// Pings and more over the first connection, then further greetings.
+    fn converse(&mut self, source: Source, mut open: Conversation) -> Result<(), Failure> {
+        let (mut times, mut lost) = (Vec::new(), 0);
+        while times.len() < PINGS as usize && self.budget.allows(Conversation::PING_BYTES) {
+            let (begun, until) = (Instant::now(), self.budget.until(ANSWER));
+            let sent = open.send_pings(self.budget, 1, until);
+            let Some(answer) = sent.then(|| open.answer(self.budget, until)).flatten() else {
+                lost += 1;
+                break;
+            };
+            times.push(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            if let Ok(info) = PingInfo::parse(&answer) {
+                let up = |status| status != NiStatus::Down;
+                let nis = info.entries().map(|entry| (entry.nid.to_string(), up(entry.status)));
+                self.view.nis = nis.collect();
+            }
+        }
+        self.view.pings_lost = Some(lost);
+        times.sort_unstable();
+        let median = times.get(times.len() / 2).copied();
+        self.view.rtt_ns =
+            times.first().copied().zip(median).map(|(least, middle)| [least, middle]);
+        self.context.interrupt.check()?;
+        match self.view.rtt_ns {
+            Some([_, median]) if lost == 0 => {
+                let caller = self.caller;
+                let (to, target) = (self.to, self.nid);
+                let rtt = Duration::from_nanos(median);
+                let line = Line { caller: &caller, to, target, source, rtt };
+                let sizes = sizes::look(&line, self.budget, open);
+                self.view.stream = sizes.stream;
+                (self.view.out, self.view.back, self.view.bulk) =
+                    (sizes.out, sizes.back, sizes.bulk);
+            }
+            _ => open.abort(),
+        }
+        self.say_unknown_sizes();
+        for _ in 1..GREETINGS {
+            self.context.interrupt.check()?;
+            self.greet_again(source);
+        }
+        Ok(())
+    }
+
+    fn say_unknown_sizes(&mut self) {
+        let unknown = |carried| matches!(carried, None | Some(lustrine_doctor::Carried::Unknown));
+        let ways = [("to", self.view.out), ("from", self.view.back)];
+        for (way, _) in ways.into_iter().filter(|(_, carried)| unknown(*carried)) {
+            let why = "full segments were not sent, or the peer sent none";
+            self.unseen.push(format!("{}: the longest packets {way} the peer: {why}", self.nid));
+        }
+    }
+
+    /// One more greeting. The peer may still be ending the connection before.
+    fn greet_again(&mut self, source: Source) {
+        for _ in 0..NOT_NOW {
+            if let Some(open) = self.dial(source, self.nid) {
+                return open.close();
+            }
+            if self.last() != Some(&DialOutcome::NotNow) {
+                return;
+            }
+            self.view.dials.pop();
+            thread::sleep(AGAIN / 4);
+        }
+    }
+
+    /// Pings through the running node, where this command could not connect itself.
+    fn ask_node(&mut self) {
+        if !self.address_taken || self.context.node.is_none_or(|node| node.identity == "kernel") {
+            return;
+        }
+        let request = Request::Ping { nid: self.nid, timeout_ms: ANSWER.as_millis() as u64 };
+        let mut times: Vec<u64> = Vec::new();
+        for _ in 0..PINGS {
+            match ask_running(&self.context.args.control, &request) {
+                Ok(Answer::Ping { rtt_us, .. }) => times.push((rtt_us * 1e3) as u64),
+                Ok(Answer::Error { message, .. }) | Err(message) => {
+                    self.unseen.push(format!("{}: the running node: {message}", self.nid));
+                    break;
+                }
+                Ok(_) => break,
+            }
+        }
+        times.sort_unstable();
+        let median = times.get(times.len() / 2).copied();
+        self.view.rtt_ns =
+            times.first().copied().zip(median).map(|(least, middle)| [least, middle]);
+    }
+
+    fn icmp(&mut self) {
+        let nid = self.nid;
+        let IpAddr::V4(ip) = self.to.ip() else {
+            self.unseen.push(format!("{nid}: routes and clocks: only over IPv4"));
+            return;
+        };
+        match icmp::look(self.budget, ip) {
+            Ok(view) => {
+                if view.answers == 0 {
+                    self.unseen
+                        .push(format!("{nid}: routes and the clock: no answer to ICMP echo"));
+                } else if view.clock_ms.is_none() {
+                    self.unseen.push(format!("{nid}: the clock: no answer to ICMP timestamp"));
+                }
+                self.view.icmp = Some(view);
+            }
+            Err(why) => {
+                self.unseen.push(format!("{nid}: routes and the clock, by ICMP: {why}"));
+            }
+        }
+    }
+
+    fn far(&mut self) -> Result<(), Failure> {
+        let nid = self.nid;
+        let Some(command) = &self.context.args.both_ends else {
+            self.unseen.push(format!("{nid}: what only the other end sees (--both-ends)"));
+            return Ok(());
+        };
+        let own = self.caller.nid;
+        match far::ask(command, &own, self.context.args, self.context.interrupt)? {
+            Ok(view) => self.view.far = Some(view),
+            Err(why) => self.unseen.push(format!("{nid}: what the other end sees: {why}")),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! Whether full segments pass in both directions, and whether the peer reads many bytes.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use lustrine_doctor::{Carried, Source, StreamView};
+use lustrine_wire::nid::Nid;
+
+use super::budget::Budget;
+use super::conversation::{Caller, Conversation};
+
+/// How long full segments may take, beside some round trips: several are sent again meanwhile.
+const FULL: Duration = Duration::from_secs(3);
+/// The same while sizes are tried.
+const TRIED: Duration = Duration::from_millis(1500);
+/// Round trips that come on top.
+const ROUND_TRIPS: u32 = 8;
+/// MTUs that paths have, beside those of the ends.
+const MTUS: [u16; 14] =
+    [576, 1000, 1280, 1380, 1400, 1420, 1450, 1480, 1492, 1500, 2048, 4096, 8000, 8900];
+/// Bytes of the headers of IPv4 and TCP.
+const HEADERS: u16 = 40;
+/// Bytes of an answer to a ping of a peer with one interface.
+const ANSWER: u32 = 24 + 72 + 48;
+/// Segments with which a sender begins: answers are joined to full segments after them.
+const FIRST: u32 = 20;
+/// Bytes with which it is seen whether the peer reads: several of the windows that a connection
+/// has at first.
+pub(super) const BULK: usize = 512 << 10;
+/// Attempts to greet while the peer still ends an earlier connection, and the wait between them.
+const ATTEMPTS: u32 = 5;
+const AGAIN: Duration = Duration::from_millis(300);
+
+/// Whom to connect to, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) to: SocketAddr,
+    pub(super) target: Nid,
+    pub(super) source: Source,
+    pub(super) rtt: Duration,
+}
+
+/// What was seen of segments.
+#[derive(Debug, Default)]
+pub(super) struct Sizes {
+    pub(super) stream: Option<StreamView>,
+    pub(super) out: Option<Carried>,
+    pub(super) back: Option<Carried>,
+    pub(super) bulk: Option<Carried>,
+}
+
+impl Line<'_> {
+    /// A connection; the peer may still be ending an earlier one.
+    fn open(&self, budget: &mut Budget, segment_max: Option<u16>) -> Option<Conversation> {
+        for _ in 0..ATTEMPTS {
+            let Line { caller, to, target, source, .. } = *self;
+            let (_, open) = caller.greet(budget, to, target, source, segment_max);
+            if open.is_some() {
+                return open;
+            }
+            std::thread::sleep(AGAIN);
+        }
+        None
+    }
+
+    fn limit(&self, base: Duration) -> Duration {
+        base + self.rtt * ROUND_TRIPS
+    }
+}
+
+/// Tries full segments over an open connection, and sizes over more of them.
+pub(super) fn look(line: &Line<'_>, budget: &mut Budget, mut open: Conversation) -> Sizes {
+    let mut sizes = Sizes::default();
+    if open.has_keepalives() {
+        let out = send_full(&mut open, budget, line.limit(FULL));
+        sizes.out = Some(out);
+        if matches!(out, Carried::Yes { .. }) {
+            sizes.back = Some(receive_full(&mut open, budget, line.limit(FULL)));
+        }
+        if matches!(sizes.back, Some(Carried::Yes { .. } | Carried::Unknown)) {
+            sizes.bulk = Some(send_bulk(&mut open, budget, line.limit(FULL)));
+        }
+    }
+    sizes.stream = view(&open);
+    match (sizes.out, sizes.back, sizes.bulk) {
+        (Some(Carried::Lost { .. }), ..)
+        | (_, Some(Carried::Lost { .. }), _)
+        | (.., Some(Carried::Unread { .. })) => open.abort(),
+        _ => open.close(),
+    }
+    for (carried, way) in [(&mut sizes.out, Way::Out), (&mut sizes.back, Way::Back)] {
+        if matches!(carried, Some(Carried::Lost { .. })) {
+            *carried = Some(again(line, budget, way));
+        }
+        if let Some(Carried::Lost { segment, ms, .. }) = *carried {
+            let options = sizes.stream.map_or(0, |stream| stream.options);
+            let found = largest(line, budget, way, segment.saturating_add(options));
+            *carried = Some(match found {
+                Largest::Segment(arrives) => Carried::Lost {
+                    segment,
+                    arrives: arrives.map(|size| size.saturating_sub(options)),
+                    ms,
+                },
+                // Then it is not the size.
+                Largest::NoneOpened => Carried::Unknown,
+            });
+        }
+    }
+    sizes
+}
+
+fn view(open: &Conversation) -> Option<StreamView> {
+    let info = open.info()?;
+    Some(StreamView {
+        segment_out: info.segment_out,
+        segment_back: info.segment_asked,
+        path_mtu: info.path_mtu,
+        options: if info.timestamps { 12 } else { 0 },
+        peer_scale: info.peer_scale,
+        sent_again: info.sent_again,
+    })
+}
+
+/// A direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Out,
+    Back,
+}
+
+fn ns(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Keepalives that fill a few segments to the peer: whether its host acknowledges them.
+fn send_full(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Carried {
+    let Some(before) = open.info() else { return Carried::Unknown };
+    let bytes = 4 * before.segment_out as usize;
+    if !budget.allows(bytes as u64) {
+        return Carried::Unknown;
+    }
+    let (begun, until) = (Instant::now(), budget.until(most));
+    let sent = open.send_keepalives(budget, bytes, until);
+    if sent < bytes {
+        return Carried::Unknown;
+    }
+    if open.delivered(until) {
+        return Carried::Yes { bytes: sent as u64, ns: ns(begun) };
+    }
+    let ms = ns(begun) / 1_000_000;
+    match open.info() {
+        // The oldest segment was sent again and again, in vain.
+        Some(after) if after.under_way > 0 && after.timeouts >= 2 => {
+            Carried::Lost { segment: before.segment_out, arrives: None, ms }
+        }
+        Some(after) if after.under_way == 0 && open.unacknowledged() > 0 => {
+            Carried::Unread { bytes: (sent as u64).saturating_sub(open.unacknowledged()), ms }
+        }
+        _ => Carried::Unknown,
+    }
+}
+
+/// Pings at once, whose answers fill segments from the peer.
+fn receive_full(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Carried {
+    let Some(before) = open.info() else { return Carried::Unknown };
+    let count = FIRST + 2 * before.segment_asked.div_ceil(ANSWER);
+    if !budget.allows(u64::from(count) * Conversation::PING_BYTES) {
+        return Carried::Unknown;
+    }
+    let (begun, until) = (Instant::now(), budget.until(most));
+    if !open.send_pings(budget, count, until) {
+        return Carried::Unknown;
+    }
+    let mut bytes = 0;
+    for _ in 0..count {
+        let Some(answer) = open.answer(budget, until) else {
+            let all_there = open.unacknowledged() == 0 && Instant::now() >= until;
+            let ms = ns(begun) / 1_000_000;
+            let segment = before.segment_asked;
+            return match all_there {
+                true => Carried::Lost { segment, arrives: None, ms },
+                false => Carried::Unknown,
+            };
+        };
+        bytes += answer.len() as u64;
+    }
+    let ns = ns(begun);
+    let seen = open.info().map_or(0, |info| info.segment_seen);
+    // Small segments say nothing about full ones.
+    match u64::from(seen) * 10 >= u64::from(before.segment_asked) * 9 {
+        true => Carried::Yes { bytes, ns },
+        false => Carried::Unknown,
+    }
+}
+
+/// Many keepalives: whether the peer reads them.
+fn send_bulk(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Carried {
+    if !budget.allows(BULK as u64) {
+        return Carried::Unknown;
+    }
+    let (begun, until) = (Instant::now(), budget.until(most));
+    let sent = open.send_keepalives(budget, BULK, until);
+    if sent >= BULK && open.delivered(until) {
+        return Carried::Yes { bytes: sent as u64, ns: ns(begun) };
+    }
+    let taken = (sent as u64).saturating_sub(open.unacknowledged());
+    match open.is_stuck() {
+        true => Carried::Unread { bytes: taken, ms: ns(begun) / 1_000_000 },
+        false => Carried::Unknown,
+    }
+}
+
+/// The same over a new connection: a peer that stopped for other reasons than the size begins anew
+/// there.
+fn again(line: &Line<'_>, budget: &mut Budget, way: Way) -> Carried {
+    let Some(mut open) = line.open(budget, None) else { return Carried::Unknown };
+    let carried = full(&mut open, budget, way, line.limit(FULL));
+    open.abort();
+    carried
+}
+
+fn full(open: &mut Conversation, budget: &mut Budget, way: Way, most: Duration) -> Carried {
+    match way {
+        Way::Out => send_full(open, budget, most),
+        Way::Back => receive_full(open, budget, most),
+    }
+}
+
+/// The outcome of a search.
+enum Largest {
+    /// The largest size that arrives, payload and options; `None`: no size does.
+    Segment(Option<u32>),
+    /// There was no further connection.
+    NoneOpened,
+}
+
+/// Searches for the largest segment below `lost` that arrives, by bisection.
+fn largest(line: &Line<'_>, budget: &mut Budget, way: Way, lost: u32) -> Largest {
+    let sizes: Vec<u16> =
+        MTUS.into_iter().map(|mtu| mtu - HEADERS).filter(|size| u32::from(*size) < lost).collect();
+    let (mut low, mut high) = (0, sizes.len());
+    let mut opened = false;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let Some(mut open) = line.open(budget, Some(sizes[middle])) else { break };
+        opened = true;
+        let carried = full(&mut open, budget, way, line.limit(TRIED));
+        open.abort();
+        match carried {
+            Carried::Lost { .. } | Carried::Unread { .. } => high = middle,
+            Carried::Yes { .. } | Carried::Unknown => low = middle + 1,
+        }
+    }
+    match opened {
+        true => Largest::Segment(low.checked_sub(1).map(|at| sizes[at].into())),
+        false => Largest::NoneOpened,
+    }
+}

@@ -1,0 +1,156 @@
+//! The path to a peer: packet sizes, routes, receivers.
+
+use crate::code::Code;
+use crate::finding::{Finding, Words, rate_of};
+use crate::observed::{Carried, FarView, HostView, IcmpView, PeerView, StreamView};
+
+/// Bytes of the headers of IPv4 and TCP.
+const HEADERS: u32 = 40;
+
+pub(crate) fn findings(host: &HostView, peer: &PeerView) -> Vec<Finding> {
+    let mut found = Vec::new();
+    found.extend(black_hole(peer, peer.out, Code::BlackHoleOut));
+    found.extend(black_hole(peer, peer.back, Code::BlackHoleIn));
+    found.extend(mtu_mismatch(host, peer));
+    found.extend(asymmetry(peer));
+    found.extend(slow_receiver(peer));
+    found
+}
+
+fn black_hole(peer: &PeerView, carried: Option<Carried>, code: Code) -> Option<Finding> {
+    let Some(Carried::Lost { segment, arrives, ms }) = carried else { return None };
+    let options = peer.stream.map_or(0, |stream| stream.options);
+    let packet = |segment: u32| segment.saturating_add(options).saturating_add(HEADERS);
+    let (way, whose) = match code {
+        Code::BlackHoleOut => ("to", "this host"),
+        _ => ("from", "the peer"),
+    };
+    let passes = match arrives {
+        Some(arrives) => format!("packets of {} bytes arrive", packet(arrives)),
+        None => "no smaller size was found that arrives".to_owned(),
+    };
+    let mtu = arrives.map_or_else(|| "a smaller value".to_owned(), |one| packet(one).to_string());
+    Some(Finding::new(
+        code,
+        Some(&peer.nid),
+        Words {
+            what: format!("large packets {way} {} disappear (MTU black hole)", peer.address),
+            evidence: format!(
+                "small messages are answered; packets of {} bytes {way} the peer were not \
+                 acknowledged in {ms} ms, and no ICMP message came; {passes}",
+                packet(segment)
+            ),
+            consequence: "pings work; bulk data and long replies stand still: 0 MB/s".to_owned(),
+            remedy: format!(
+                "correct the MTU on the way, or let ICMP \"fragmentation needed\" through; until \
+                 then MTU {mtu} on the interface of {whose}, or net.ipv4.tcp_mtu_probing=1 there"
+            ),
+        },
+    ))
+    .map(|mut finding| {
+        finding.rate = Some(crate::finding::Rate { carried: 0.0, of: None });
+        finding
+    })
+}
+
+/// The segments that each end announced tell the MTU of its interface, as long as nothing on the
+/// way changes them.
+fn mtu_mismatch(host: &HostView, peer: &PeerView) -> Option<Finding> {
+    let StreamView { segment_out, segment_back, path_mtu, options, .. } = peer.stream?;
+    let here = peer.interface(host)?.mtu?;
+    let segment = segment_out.saturating_add(options);
+    let there = segment.saturating_add(HEADERS);
+    // Smaller than the path for no reason of the path: the peer asked for it.
+    let asked = there < path_mtu && there < here && segment_back > segment_out;
+    asked.then(|| {
+        let on_link = peer.route.as_ref().is_some_and(|route| route.on_link);
+        let consequence = match on_link {
+            true => {
+                "both are in one subnet: what the end with the larger MTU sends outside of \
+                     TCP is lost"
+            }
+            false => "packets are smaller than this host could send",
+        };
+        Finding::new(
+            Code::MtuMismatch,
+            Some(&peer.nid),
+            Words {
+                what: format!("MTU {here} here, and {there} at the peer"),
+                evidence: format!(
+                    "the peer asked for segments of {} bytes; this host's interface takes packets \
+                     of {here} bytes, and the path {path_mtu}",
+                    segment
+                ),
+                consequence: format!("more packets and CPU time for the same data; {consequence}"),
+                remedy: "give both interfaces, and the switches between them, the same MTU"
+                    .to_owned(),
+            },
+        )
+    })
+}
+
+/// The hops out and back, with where each is from.
+fn hops(icmp: &IcmpView, far: Option<&FarView>) -> Option<(u8, u8, &'static str)> {
+    let out = icmp.hops_out?;
+    match far.and_then(|far| far.icmp.as_ref()?.hops_out) {
+        Some(back) => Some((out, back, "counted at both ends")),
+        None => Some((out, icmp.hops_back?, "the way back from the TTL of the answers")),
+    }
+}
+
+fn asymmetry(peer: &PeerView) -> Option<Finding> {
+    let icmp = peer.icmp.as_ref()?;
+    let left = peer.route.as_ref().and_then(|route| route.interface.as_deref());
+    let mut seen: Vec<String> = Vec::new();
+    let mut ends = vec![("this host", left, icmp.arrived_at.as_deref())];
+    if let Some(far) = &peer.far {
+        let left = far.route.as_ref().and_then(|route| route.interface.as_deref());
+        ends.push(("the peer", left, far.icmp.as_ref().and_then(|i| i.arrived_at.as_deref())));
+    }
+    for (whose, left, arrived) in ends {
+        if let (Some(left), Some(arrived)) = (left, arrived)
+            && left != arrived
+        {
+            seen.push(format!("packets of {whose} leave by {left}, answers arrive at {arrived}"));
+        }
+    }
+    if let Some((out, back, how)) = hops(icmp, peer.far.as_ref())
+        && out != back
+    {
+        seen.push(format!("{out} hops to the peer, {back} back ({how})"));
+    }
+    if seen.is_empty() {
+        return None;
+    }
+    Some(Finding::new(
+        Code::AsymmetricRoute,
+        Some(&peer.nid),
+        Words {
+            what: "packets take another way back".to_owned(),
+            evidence: seen.join("; "),
+            consequence: "the two ways may differ in rate, delay and MTU; firewalls that track \
+                          connections, and rp_filter, drop packets of such paths"
+                .to_owned(),
+            remedy: "compare `ip route get` at both ends; with several interfaces in a subnet set \
+                     rules of routing per source address"
+                .to_owned(),
+        },
+    ))
+}
+
+fn slow_receiver(peer: &PeerView) -> Option<Finding> {
+    let Some(Carried::Unread { bytes, ms }) = peer.bulk else { return None };
+    let words = Words {
+        what: "the peer's node does not read what arrives".to_owned(),
+        evidence: format!(
+            "its host acknowledged {bytes} bytes, then closed the window for the rest of {ms} ms; \
+             nothing was lost on the way"
+        ),
+        consequence: "messages to it wait; of the data of this test it took".to_owned(),
+        remedy: "the peer lacks CPU time, or is stopped: see its load, and `lustrine show stats` \
+                 or `lnetctl stats show` there"
+            .to_owned(),
+    };
+    let carried = rate_of(bytes, ms.saturating_mul(1_000_000));
+    Some(Finding::new(Code::SlowReceiver, Some(&peer.nid), words).with_rate(carried, None))
+}

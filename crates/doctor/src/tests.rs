@@ -1,0 +1,468 @@
+//! Each finding follows from what it is about, and from nothing else.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NID: &str = "10.0.0.2@tcp";
+
+fn hello(incarnation: u64) -> DialOutcome {
+    DialOutcome::Hello { nid: NID.to_owned(), version: 3, incarnation, wall_ns: 1_000 }
+}
+
+fn dial(source: Source, target: &str, outcome: DialOutcome) -> Dial {
+    Dial { source, target: target.to_owned(), outcome }
+}
+
+/// A peer with which all is well: 10 Gb/s, 1 ms, MTU 1500.
+fn healthy() -> Observed {
+    let stream = StreamView {
+        segment_out: 1448,
+        segment_back: 1448,
+        path_mtu: 1500,
+        options: 12,
+        peer_scale: Some(9),
+        sent_again: 0,
+    };
+    let interface = InterfaceView {
+        name: "eth0".to_owned(),
+        running: true,
+        mtu: Some(1500),
+        speed_mbps: Some(10_000),
+        addresses: vec!["10.0.0.1".to_owned()],
+    };
+    let all = Carried::Yes { bytes: 10_000, ns: 1_000_000 };
+    let icmp = IcmpView {
+        answers: 3,
+        asked: 3,
+        hops_out: Some(1),
+        hops_back: Some(1),
+        arrived_at: Some("eth0".to_owned()),
+        clock_ms: Some((2, 3)),
+    };
+    let route = RouteView {
+        local: "10.0.0.1".to_owned(),
+        interface: Some("eth0".to_owned()),
+        on_link: true,
+    };
+    let peer = PeerView {
+        nid: NID.to_owned(),
+        address: "10.0.0.2".to_owned(),
+        port: 988,
+        route: Some(route),
+        icmp: Some(icmp),
+        dials: vec![dial(Source::Privileged, NID, hello(7)); 3],
+        rtt_ns: Some([1_000_000, 1_100_000]),
+        pings_lost: Some(0),
+        stream: Some(stream),
+        out: Some(all),
+        back: Some(all),
+        bulk: Some(all),
+        nis: vec![(NID.to_owned(), true)],
+        rate: Some(10_000_000_000),
+        rate_source: "10 Gb/s".to_owned(),
+        peer_credits: Some(8),
+        ..PeerView::default()
+    };
+    let host = HostView {
+        privileged: true,
+        interfaces: vec![interface],
+        tcp_rmem: Some([4096, 131_072, 33_554_432]),
+        tcp_wmem: Some([4096, 16_384, 4_194_304]),
+        window_scaling: Some(true),
+        port_holder: Some(PortHolder::Nobody),
+        ..HostView::default()
+    };
+    Observed { host, peers: vec![peer], ..Observed::default() }
+}
+
+fn codes(observed: &Observed) -> Vec<Code> {
+    diagnose(observed).into_iter().map(|finding| finding.code).collect()
+}
+
+/// What a change of the healthy observations leads to.
+#[track_caller]
+fn expect(code: Code, change: impl FnOnce(&mut Observed)) -> Finding {
+    let mut observed = healthy();
+    change(&mut observed);
+    let findings = diagnose(&observed);
+    let [finding] = findings.as_slice() else { panic!("{code:?}: {findings:#?}") };
+    assert_eq!(finding.code, code, "{finding:#?}");
+    finding.clone()
+}
+
+fn dials(observed: &mut Observed, list: Vec<Dial>) {
+    let host = PeerView {
+        nid: NID.to_owned(),
+        address: "10.0.0.2".to_owned(),
+        port: 988,
+        icmp: observed.peers[0].icmp.take(),
+        dials: list,
+        ..PeerView::default()
+    };
+    observed.peers[0] = host;
+}
+
+#[test]
+fn a_healthy_peer_leads_to_no_finding() {
+    assert_eq!(codes(&healthy()), []);
+    assert_eq!(worst(&[]), Severity::Ok);
+    assert_eq!(codes(&Observed::default()), []);
+}
+
+#[test]
+fn names_are_stable_words_and_differ() {
+    let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+    assert_eq!(names.len(), Code::ALL.len());
+    let word = |name: &&str| name.chars().all(|c| c == '-' || c.is_ascii_lowercase());
+    assert!(names.iter().all(word), "{names:?}");
+    assert!(Code::ALL.iter().all(|code| code.severity() > Severity::Ok && !code.what().is_empty()));
+}
+
+#[test]
+fn refusals_are_told_apart() {
+    let one = |outcome: DialOutcome| vec![dial(Source::Privileged, NID, outcome)];
+    let timed_out = || DialOutcome::TimedOut { ms: 3000 };
+    let unreachable = || DialOutcome::Unreachable { why: "No route to host".to_owned() };
+    for (code, outcome) in [
+        (Code::PortClosed, DialOutcome::Refused),
+        (Code::FirewallSwallows, timed_out()),
+        (Code::FirewallRejects, unreachable()),
+        (Code::NotLnet, DialOutcome::NotLnet { begins: "SSH-2.0".to_owned() }),
+        (Code::HelloSilent, DialOutcome::Silent { ms: 4000 }),
+        (Code::NotNow, DialOutcome::NotNow),
+        (Code::NidRefused, DialOutcome::Closed),
+    ] {
+        expect(code, |observed| dials(observed, one(outcome)));
+    }
+    for outcome in [timed_out(), unreachable()] {
+        expect(Code::HostSilent, |observed| {
+            dials(observed, one(outcome));
+            observed.peers[0].icmp = Some(IcmpView { asked: 3, ..IcmpView::default() });
+        });
+    }
+    let made = DialOutcome::NotMade { why: "no port".to_owned() };
+    let mut observed = healthy();
+    dials(&mut observed, one(made));
+    assert_eq!(codes(&observed), []);
+}
+
+#[test]
+fn who_refuses_whom_needs_two_attempts() {
+    let closed = |source| dial(source, NID, DialOutcome::Closed);
+    let (high, low) = (closed(Source::Any), closed(Source::Privileged));
+    expect(Code::PrivilegeOrNid, |observed| {
+        observed.host.privileged = false;
+        dials(observed, vec![high.clone()]);
+    });
+    expect(Code::UserlandRefused, |observed| {
+        observed.peers[0].dials.insert(0, high.clone());
+    });
+    expect(Code::NidRefused, |observed| dials(observed, vec![high, low.clone()]));
+    let other = dial(Source::Privileged, "10.0.0.2@tcp3", hello(7));
+    let finding = expect(Code::WrongNet, |observed| dials(observed, vec![low, other]));
+    assert!(finding.what.contains("10.0.0.2@tcp3"), "{finding:?}");
+}
+
+#[test]
+fn paths_are_judged_by_what_arrives() {
+    let lost = Carried::Lost { segment: 8948, arrives: Some(1448), ms: 3000 };
+    let out = expect(Code::BlackHoleOut, |observed| observed.peers[0].out = Some(lost));
+    assert!(out.evidence.contains("9000 bytes to") && out.remedy.contains("MTU 1500"), "{out:?}");
+    expect(Code::BlackHoleIn, |observed| observed.peers[0].back = Some(lost));
+    let unread = Carried::Unread { bytes: 65_536, ms: 1000 };
+    let slow = expect(Code::SlowReceiver, |observed| observed.peers[0].bulk = Some(unread));
+    assert!(slow.consequence.ends_with("at most 0.1 MB/s"), "{slow:?}");
+    expect(Code::MtuMismatch, |observed| {
+        observed.host.interfaces[0].mtu = Some(9000);
+        let stream = observed.peers[0].stream.as_mut().unwrap();
+        (stream.path_mtu, stream.segment_back) = (9000, 8948);
+    });
+    // A smaller MTU in the middle, which the kernel has found, is no fault.
+    let mut observed = healthy();
+    observed.peers[0].stream.as_mut().unwrap().segment_out = 1348;
+    observed.peers[0].stream.as_mut().unwrap().path_mtu = 1400;
+    assert_eq!(codes(&observed), []);
+}
+
+#[test]
+fn routes_are_compared() {
+    let icmp = |observed: &mut Observed| observed.peers[0].icmp.clone().unwrap();
+    expect(Code::AsymmetricRoute, |observed| {
+        let icmp = icmp(observed);
+        observed.peers[0].icmp = Some(IcmpView { arrived_at: Some("eth1".to_owned()), ..icmp });
+    });
+    expect(Code::AsymmetricRoute, |observed| {
+        let icmp = icmp(observed);
+        observed.peers[0].icmp = Some(IcmpView { hops_back: Some(3), ..icmp });
+    });
+    // The peer's own count is better than a guess.
+    let mut observed = healthy();
+    observed.peers[0].icmp.as_mut().unwrap().hops_back = Some(3);
+    let there = IcmpView { hops_out: Some(1), ..IcmpView::default() };
+    observed.peers[0].far = Some(FarView { icmp: Some(there), ..FarView::default() });
+    assert_eq!(codes(&observed), []);
+}
+
+#[test]
+fn settings_are_judged_by_rate_and_round_trip() {
+    let long = |observed: &mut Observed| observed.peers[0].rtt_ns = Some([50_000_000; 2]);
+    let enough = |observed: &mut Observed| {
+        long(observed);
+        observed.host.tcp_wmem = Some([0, 0, 200 << 20]);
+        observed.host.tcp_rmem = Some([0, 0, 200 << 20]);
+        observed.peers[0].stream.as_mut().unwrap().peer_scale = Some(12);
+        observed.peers[0].peer_credits = Some(128);
+    };
+    let mut observed = healthy();
+    enough(&mut observed);
+    assert_eq!(codes(&observed), []);
+    let own = expect(Code::BuffersTooSmall, |observed| {
+        enough(observed);
+        observed.host.tcp_wmem = Some([0, 0, 4 << 20]);
+    });
+    // Half of 4 MiB in 50 ms, of 10 Gb/s.
+    assert!(own.consequence.ends_with("at most 41.9 MB/s of 1250.0 MB/s"), "{own:?}");
+    assert!(own.remedy.contains("tcp_wmem to 125000000"), "{own:?}");
+    expect(Code::PeerBuffersTooSmall, |observed| {
+        enough(observed);
+        observed.peers[0].stream.as_mut().unwrap().peer_scale = Some(7);
+    });
+    let few = expect(Code::CreditsTooFew, |observed| {
+        enough(observed);
+        observed.peers[0].peer_credits = Some(8);
+    });
+    assert_eq!(few.rate.map(|rate| rate.carried.round()), Some(84.0));
+    assert!(few.remedy.starts_with("peer_credits of 120 or more"), "{few:?}");
+    let off = expect(Code::WindowScalingOff, |observed| {
+        observed.peers[0].stream.as_mut().unwrap().peer_scale = None;
+        observed.host.window_scaling = Some(false);
+    });
+    assert!(off.what.starts_with("this host"), "{off:?}");
+}
+
+#[test]
+fn who_answers_is_judged_by_what_it_says() {
+    let turns = |list: &[u64]| {
+        let mut observed = healthy();
+        let all = list.iter().map(|one| dial(Source::Any, NID, hello(*one)));
+        observed.peers[0].dials = all.collect();
+        codes(&observed)
+    };
+    assert_eq!(turns(&[1, 2, 1]), [Code::NidDuplicated]);
+    assert_eq!(turns(&[1, 2, 3]), [Code::NidDuplicated]);
+    // It may have restarted.
+    assert_eq!(turns(&[1, 1, 2]), []);
+    assert_eq!(turns(&[1, 2, 2]), []);
+    expect(Code::OtherNid, |observed| {
+        let outcome = DialOutcome::Hello {
+            nid: "10.0.0.9@tcp".to_owned(),
+            version: 3,
+            incarnation: 1,
+            wall_ns: 5,
+        };
+        observed.peers[0].dials = vec![dial(Source::Any, NID, outcome)];
+    });
+    expect(Code::PeerNiDown, |observed| observed.peers[0].nis[0].1 = false);
+    expect(Code::PingSilent, |observed| {
+        observed.peers[0].rtt_ns = None;
+        observed.peers[0].pings_lost = Some(3);
+    });
+    let ahead = 1_000 + 3_600_000_000_000;
+    expect(Code::ClockSkew, |observed| {
+        observed.peers[0].dials = vec![dial(Source::Any, NID, hello(ahead))];
+    });
+    expect(Code::ClockSkew, |observed| {
+        observed.peers[0].icmp.as_mut().unwrap().clock_ms = Some((-1_200, 10));
+    });
+    expect(Code::ClockSkew, |observed| {
+        let host = HostView { wall_ns: 9_000_000_000, ..HostView::default() };
+        let asked_ns = [20_000_000_000, 21_000_000_000];
+        observed.peers[0].far = Some(FarView { host, asked_ns, ..FarView::default() });
+    });
+}
+
+#[test]
+fn hosts_are_judged_by_their_settings() {
+    let ni = |place: &str, address: Option<&str>, running| PlannedNi {
+        net: "tcp".to_owned(),
+        place: place.to_owned(),
+        address: address.map(str::to_owned),
+        running,
+    };
+    let config = |nis: Vec<PlannedNi>, problem: Option<&str>| ConfigView {
+        source: "node.yaml".to_owned(),
+        problem: problem.map(str::to_owned),
+        nis,
+    };
+    let up = || ni("eth0", Some("10.0.0.1"), true);
+    let set = |observed: &mut Observed, value| observed.config = Some(value);
+    expect(Code::InterfaceDown, |o| set(o, config(vec![up(), ni("eth7", None, false)], None)));
+    expect(Code::NidTwice, |o| {
+        set(o, config(vec![up(), ni("10.0.0.1", Some("10.0.0.1"), true)], None));
+    });
+    expect(Code::ConfigInvalid, |o| set(o, config(vec![up()], Some("line 3"))));
+    expect(Code::PortTaken, |o| o.host.port_holder = Some(PortHolder::Other));
+    for (available, severity) in [(3, Severity::Notice), (-2, Severity::Warning)] {
+        let finding = expect(Code::CreditsExhausted, |o| {
+            let peer = PeerCredits { nid: NID.to_owned(), credits: 8, available, min: -5 };
+            o.node = Some(NodeView { peers: vec![peer], ..NodeView::default() });
+        });
+        assert_eq!(finding.severity, severity);
+    }
+    let unread = |bytes| Unread {
+        local: "10.0.0.1:988".to_owned(),
+        remote: "10.0.0.2:1023".to_owned(),
+        bytes,
+        apart_ms: 300,
+    };
+    expect(Code::UnreadData, |o| o.host.unread = vec![unread([70_000, 70_000])]);
+    let mut observed = healthy();
+    observed.host.unread = vec![unread([70_000, 0]), unread([100, 200])];
+    assert_eq!(codes(&observed), []);
+    let mut observed = healthy();
+    observed.host.lustre_modules = Some("lustre: 2.17.0\n".to_owned());
+    assert_eq!(codes(&observed), [Code::KnownDefect; 2]);
+    observed.host.lustre_modules = Some("2.16.1".to_owned());
+    assert_eq!(codes(&observed), []);
+}
+
+/// What a node of 2.17.0 lists, and the same after messages have waited.
+#[test]
+fn credits_of_a_kernel_are_read() {
+    let nis = "\
+nid                      status alive refs peer  rtr   max    tx   min
+0@lo                         up     0    2    0    0     0     0     0
+10.77.0.3@tcp                up    -1    1    8    0   256   256   255
+";
+    let peers = "\
+nid                      refs state  last   max   rtr   min    tx   min queue
+10.77.0.2@tcp               1    NA    -1     8     8     8     8     7 0
+10.77.0.1@tcp               1    NA    -1     8     8     8    -1   -17 4096
+";
+    let node = NodeView::of_kernel(nis, peers).unwrap();
+    let ni = &node.nis[0];
+    assert_eq!((node.nis.len(), ni.nid.as_str(), ni.peer_credits), (1, "10.77.0.3@tcp", 8));
+    assert_eq!((ni.credits, ni.credits_min), (256, 255));
+    let expected =
+        PeerCredits { nid: "10.77.0.1@tcp".to_owned(), credits: 8, available: -1, min: -17 };
+    assert_eq!(node.peers, [expected]);
+    expect(Code::CreditsExhausted, |observed| observed.node = Some(node));
+    assert_eq!(NodeView::of_kernel("", peers), None);
+}
+
+#[test]
+fn releases_are_the_numbers_at_the_start() {
+    for (text, release) in [
+        ("2.17.0", Some([2, 17, 0])),
+        ("lustre: 2.15.8_RC1\n", Some([2, 15, 8])),
+        ("2.16", Some([2, 16, 0])),
+        ("2.17.0_62_gabc", Some([2, 17, 0])),
+        ("2.17-rc1", Some([2, 17, 0])),
+        ("", None),
+        ("two.17", None),
+        ("2", None),
+    ] {
+        assert_eq!(Release::parse(text), release.map(Release), "{text:?}");
+    }
+}
+
+#[test]
+fn questions_of_icmp_are_packets_of_it() {
+    let echo = IcmpQuestion::Echo { id: 7, sequence: 9, payload: 3 }.encode();
+    assert_eq!((echo[0], echo.len()), (8, 11));
+    let clock = IcmpQuestion::Clock { id: 7, sequence: 9, now_ms: 0x0102_0304 }.encode();
+    assert_eq!((clock[0], clock.len(), &clock[8..12]), (13, 20, &[1, 2, 3, 4][..]));
+    // The answer to the echo, behind an IP header without options.
+    let mut packet = vec![0x45, 0, 0, 31, 0, 0, 0, 0, 61, 1, 0, 0, 10, 0, 0, 2, 10, 0, 0, 1];
+    packet.extend([0, 0, 0, 0, 0, 7, 0, 9, 0, 0, 0]);
+    let answer = IcmpAnswer::parse(&packet).unwrap();
+    assert_eq!(answer.message, IcmpMessage::Echo { id: 7, sequence: 9 });
+    assert_eq!((answer.from.octets(), hops_of_ttl(answer.ttl)), ([10, 0, 0, 2], 4));
+}
+
+#[test]
+fn clocks_are_compared_across_midnight() {
+    let clock = |asked_ms, received_ms, answered_ms| IcmpMessage::Clock {
+        id: 1,
+        sequence: 1,
+        asked_ms,
+        received_ms,
+        answered_ms,
+    };
+    assert_eq!(clock(1000, 1025, 1025).clock_difference(1050), Some(0));
+    assert_eq!(clock(86_399_990, 5, 5).clock_difference(30), Some(-5));
+    assert_eq!(clock(1000, 4_600_000, 4_600_000).clock_difference(1000), Some(4_599_000));
+    assert_eq!(clock(1000, 1 << 31, 0).clock_difference(1000), None);
+    assert_eq!(IcmpMessage::Other.clock_difference(1), None);
+}
+
+fn carried() -> impl Strategy<Value = Option<Carried>> {
+    let lost = (any::<u32>(), any::<Option<u32>>(), any::<u64>());
+    prop_oneof![
+        Just(None),
+        Just(Some(Carried::Unknown)),
+        (any::<u64>(), any::<u64>()).prop_map(|(bytes, ns)| Some(Carried::Yes { bytes, ns })),
+        (any::<u64>(), any::<u64>()).prop_map(|(bytes, ms)| Some(Carried::Unread { bytes, ms })),
+        lost.prop_map(|(segment, arrives, ms)| Some(Carried::Lost { segment, arrives, ms })),
+    ]
+}
+
+proptest! {
+    /// Whatever was observed, judging it ends, and the worst comes first.
+    #[test]
+    fn every_observation_is_judged(
+        rtt in any::<Option<[u64; 2]>>(),
+        rate in any::<Option<u64>>(),
+        credits in any::<Option<u32>>(),
+        scale in any::<Option<u8>>(),
+        sizes in any::<[u32; 4]>(),
+        out in carried(),
+        bulk in carried(),
+        buffers in any::<[u64; 3]>(),
+        clock in any::<Option<(i64, u64)>>(),
+    ) {
+        let mut observed = healthy();
+        observed.host.tcp_wmem = Some(buffers);
+        let peer = &mut observed.peers[0];
+        let [segment_out, segment_back, path_mtu, options] = sizes.map(|size| size / 4);
+        peer.stream = Some(StreamView {
+            segment_out, segment_back, path_mtu, options, peer_scale: scale, sent_again: 0,
+        });
+        (peer.rtt_ns, peer.rate, peer.peer_credits) = (rtt, rate, credits);
+        (peer.out, peer.bulk) = (out, bulk);
+        peer.icmp.as_mut().unwrap().clock_ms = clock;
+        let findings = diagnose(&observed);
+        prop_assert!(findings.is_sorted_by_key(|one| core::cmp::Reverse(one.severity)));
+        prop_assert_eq!(diagnose(&observed), findings);
+    }
+
+    /// No packet makes the parser fail otherwise than by `None`.
+    #[test]
+    fn packets_are_read_or_refused(packet in proptest::collection::vec(any::<u8>(), 0..120)) {
+        let _ = IcmpAnswer::parse(&packet);
+    }
+
+    /// No text of debugfs makes the reader fail.
+    #[test]
+    fn lists_of_a_kernel_are_read_or_left_out(
+        nis in ".{0,200}",
+        peers in "([a-z0-9@ -]{0,60}\n){0,4}",
+    ) {
+        if let Some(node) = NodeView::of_kernel(&nis, &peers) {
+            prop_assert!(!node.nis.is_empty());
+        }
+    }
+
+    /// Whatever a peer answers, the difference is at most half a day.
+    #[test]
+    fn clock_differences_are_bounded(times in any::<[u32; 3]>(), arrived in 0..86_400_000u32) {
+        let [asked_ms, received_ms, answered_ms] = times;
+        let clock = IcmpMessage::Clock { id: 0, sequence: 0, asked_ms, received_ms, answered_ms };
+        if let Some(difference) = clock.clock_difference(arrived) {
+            prop_assert!(difference.abs() <= 86_400_000, "{}", difference);
+        }
+    }
+}
