@@ -152,7 +152,7 @@ fn refused(host: &HostView, peer: &PeerView) -> Option<Finding> {
         ),
         DialOutcome::NotNow => make(
             Code::NotNow,
-            format!("{} refuses each connection for now", peer.nid),
+            "the peer refuses each connection for now".to_owned(),
             format!(
                 "{} HELLOs of type NONE",
                 asked().filter(|dial| dial.outcome == DialOutcome::NotNow).count()
@@ -192,7 +192,7 @@ fn closed(host: &HostView, peer: &PeerView, last: &Dial, make: &Make<'_>) -> Opt
         };
         return make(
             Code::PrivilegeOrNid,
-            format!("{} closes the connection before its HELLO", peer.nid),
+            "the peer closes the connection before its HELLO".to_owned(),
             format!("the source port was above 1023; {here}"),
             "no message of this user reaches the peer",
             "run this as root, or with CAP_NET_BIND_SERVICE: it then tells `accept=secure` from a \
@@ -223,7 +223,7 @@ fn closed(host: &HostView, peer: &PeerView, last: &Dial, make: &Make<'_>) -> Opt
 
 fn userland_refused(peer: &PeerView) -> Finding {
     let words = Words {
-        what: format!("{} refuses source ports above 1023 (accept=secure)", peer.nid),
+        what: "the peer refuses source ports above 1023 (accept=secure)".to_owned(),
         evidence: "it closed a connection from a high port before its HELLO, and greeted one from \
                    a privileged port"
             .to_owned(),

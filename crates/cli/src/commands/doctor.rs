@@ -100,6 +100,18 @@ struct Report {
     bundle: Option<PathBuf>,
 }
 
+impl Report {
+    /// Peers with which there was no conversation, and no finding says why.
+    fn unreached(&self) -> Vec<&str> {
+        let explained = |nid: &str| {
+            let about = |finding: &&Finding| finding.peer.as_deref() == Some(nid);
+            self.findings.iter().filter(about).any(|one| one.severity == Severity::Error)
+        };
+        let peers = self.observed.peers.iter().filter(|peer| peer.rtt_ns.is_none());
+        peers.map(|peer| peer.nid.as_str()).filter(|nid| !explained(nid)).collect()
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if (1..args.to.len()).any(|at| args.to[..at].contains(&args.to[at])) {
@@ -166,7 +178,12 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         true => print_json(&report)?,
         false => print(&words::report(&report))?,
     }
+    let unreached = report.unreached();
     match report.severity {
+        Severity::Ok | Severity::Notice if !unreached.is_empty() => {
+            let list = unreached.join(", ");
+            Err(format!("{list}: no conversation was possible; \"not seen\" says why").into())
+        }
         Severity::Ok | Severity::Notice => Ok(()),
         Severity::Warning => Err(Failure::Reported(WARNING)),
         Severity::Error => Err(Failure::Reported(ERROR)),

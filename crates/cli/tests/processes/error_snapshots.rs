@@ -10,7 +10,7 @@ use crate::common::{Scratch, finish, free_port, loopback, lustrine};
 
 /// Command lines, in the groups in which the file shows them. `DIR` is the test's directory, `IP`
 /// an address at which nothing listens, and `BUSY` an address and port at which something does.
-const CASES: [(&str, &[&str]); 13] = [
+const CASES: [(&str, &[&str]); 14] = [
     (
         "the program",
         &[
@@ -113,6 +113,22 @@ const CASES: [(&str, &[&str]); 13] = [
             "lctl --control DIR/none.sock list_nids",
             "routerstat --control DIR/none.sock",
             "ping 10.0.0.1@tcp --control DIR/none.sock --net tcp",
+        ],
+    ),
+    (
+        "doctor",
+        &[
+            "doctor --to 10.0.0.1@tpc",
+            "doctor --to 10.0.0.1@o2ib",
+            "doctor --to 10.0.0.1@tcp,10.0.0.1@tcp",
+            "doctor --both-ends ssh",
+            "doctor --to 10.0.0.1@tcp,10.0.0.2@tcp --both-ends ssh",
+            "doctor --budget-bytes 0",
+            "doctor --budget-time -1",
+            "doctor --rate fast",
+            "doctor --bundle DIR/bundle.zip",
+            "doctor --bundle DIR/key.yaml --dry-run",
+            "doctor --control DIR/none.sock",
         ],
     ),
     (

@@ -39,7 +39,7 @@ impl Budget {
     /// Whether so many bytes may still be used, and there is time.
     pub(super) fn allows(&mut self, bytes: u64) -> bool {
         let fits = self.used.saturating_add(bytes) <= self.bytes;
-        let fits = fits && Instant::now() < self.deadline;
+        let fits = fits && !self.is_over();
         self.exceeded |= !fits;
         fits
     }
@@ -54,9 +54,14 @@ impl Budget {
         self.deadline.min(Instant::now() + most)
     }
 
+    /// Whether the time is over: what is missing then, the peer may not be to blame for.
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
     /// Whether it was too small for this peer.
     pub(super) fn was_exceeded(&self) -> bool {
-        self.exceeded || Instant::now() >= self.deadline
+        self.exceeded || self.is_over()
     }
 
     pub(super) fn used(&self) -> Used {

@@ -68,12 +68,15 @@ impl Caller {
             let why = "the budget is used up".to_owned();
             return (DialOutcome::NotMade { why }, None);
         }
-        let socket = match self.connect(budget, to, source, segment_max) {
-            Ok(socket) => socket,
-            Err(outcome) => return (outcome, None),
-        };
-        match self.exchange(budget, socket, target, source) {
+        let greeted = self
+            .connect(budget, to, source, segment_max)
+            .and_then(|socket| self.exchange(budget, socket, target, source));
+        match greeted {
             Ok((outcome, conversation)) => (outcome, Some(conversation)),
+            Err(DialOutcome::TimedOut { .. } | DialOutcome::Silent { .. }) if budget.is_over() => {
+                let why = "the time of the budget is over".to_owned();
+                (DialOutcome::NotMade { why }, None)
+            }
             Err(outcome) => (outcome, None),
         }
     }
@@ -401,11 +404,16 @@ const LOOKS: u32 = 4;
 struct Garbage;
 
 fn failed(error: &io::Error) -> DialOutcome {
+    use io::ErrorKind as Kind;
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => DialOutcome::Refused,
-        io::ErrorKind::TimedOut => DialOutcome::TimedOut { ms: CONNECT.as_millis() as u64 },
-        io::ErrorKind::ConnectionReset => DialOutcome::Closed,
-        _ => DialOutcome::Unreachable { why: error.to_string() },
+        Kind::ConnectionRefused => DialOutcome::Refused,
+        Kind::TimedOut => DialOutcome::TimedOut { ms: CONNECT.as_millis() as u64 },
+        // The peer closed it before this was looked at.
+        Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => DialOutcome::Closed,
+        Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::PermissionDenied => {
+            DialOutcome::Unreachable { why: error.to_string() }
+        }
+        _ => DialOutcome::NotMade { why: error.to_string() },
     }
 }
 

@@ -77,11 +77,12 @@ pub(super) fn ask(
     let at = if text.starts_with('{') { 0 } else { text.find("\n{").map_or(0, |at| at + 1) };
     let parsed = serde_json::Deserializer::from_str(&text[at..]).into_iter::<FarReport>().next();
     let Some(parsed) = parsed else {
-        return Ok(Err(format!("`{command} doctor` there gave no report")));
+        return Ok(Err("the command of --both-ends gave no report".to_owned()));
     };
     Ok(match parsed {
         Ok(report) => Ok(view(report.observed, [before, after])),
-        Err(error) => Err(format!("`{command} doctor` there gave no report: {error}")),
+        // Its words are not repeated: a bundle has no command lines in it.
+        Err(error) => Err(format!("the command of --both-ends gave no report: {error}")),
     })
 }
 

@@ -161,13 +161,16 @@ impl Look<'_> {
 
     fn all(&mut self) -> Result<(), Failure> {
         let open = self.greet();
-        self.context.interrupt.check()?;
-        self.icmp();
+        if let Some(DialOutcome::NotMade { why }) = self.last() {
+            self.unseen.push(format!("{}: no connection could be made: {why}", self.nid));
+        }
         self.context.interrupt.check()?;
         match open {
             Some((source, open)) => self.converse(source, open)?,
             None => self.ask_node(),
         }
+        self.context.interrupt.check()?;
+        self.icmp();
         self.context.interrupt.check()?;
         self.far()
     }
@@ -224,8 +227,8 @@ impl Look<'_> {
         if privileged {
             self.search_nets();
         } else if self.context.host.privileged {
-            let why = "an LNet node of this host has the address, and the peer takes privileged \
-                       ports only: what needs a connection of this command's own";
+            let why = "what needs a connection of this command's own: an LNet node of this host \
+                       has the address, and the peer takes privileged ports only";
             self.unseen.push(format!("{}: {why}", self.nid));
             self.view.dials.clear();
         }
@@ -252,7 +255,7 @@ impl Look<'_> {
             let (begun, until) = (Instant::now(), self.budget.until(ANSWER));
             let sent = open.send_pings(self.budget, 1, until);
             let Some(answer) = sent.then(|| open.answer(self.budget, until)).flatten() else {
-                lost += 1;
+                lost += u32::from(!self.budget.is_over());
                 break;
             };
             times.push(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -343,10 +346,10 @@ impl Look<'_> {
         };
         match icmp::look(self.budget, ip) {
             Ok(view) => {
-                if view.answers == 0 {
+                if view.answers == 0 && !self.budget.was_exceeded() {
                     self.unseen
                         .push(format!("{nid}: routes and the clock: no answer to ICMP echo"));
-                } else if view.clock_ms.is_none() {
+                } else if view.answers > 0 && view.clock_ms.is_none() {
                     self.unseen.push(format!("{nid}: the clock: no answer to ICMP timestamp"));
                 }
                 self.view.icmp = Some(view);

@@ -148,6 +148,9 @@ fn send_full(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Ca
     if open.delivered(until) {
         return Carried::Yes { bytes: sent as u64, ns: ns(begun) };
     }
+    if budget.is_over() {
+        return Carried::Unknown;
+    }
     let ms = ns(begun) / 1_000_000;
     match open.info() {
         // The oldest segment was sent again and again, in vain.
@@ -175,7 +178,8 @@ fn receive_full(open: &mut Conversation, budget: &mut Budget, most: Duration) ->
     let mut bytes = 0;
     for _ in 0..count {
         let Some(answer) = open.answer(budget, until) else {
-            let all_there = open.unacknowledged() == 0 && Instant::now() >= until;
+            let waited = Instant::now() >= until && !budget.is_over();
+            let all_there = waited && open.unacknowledged() == 0;
             let ms = ns(begun) / 1_000_000;
             let segment = before.segment_asked;
             return match all_there {
@@ -205,7 +209,7 @@ fn send_bulk(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Ca
         return Carried::Yes { bytes: sent as u64, ns: ns(begun) };
     }
     let taken = (sent as u64).saturating_sub(open.unacknowledged());
-    match open.is_stuck() {
+    match open.is_stuck() && !budget.is_over() {
         true => Carried::Unread { bytes: taken, ms: ns(begun) / 1_000_000 },
         false => Carried::Unknown,
     }

@@ -35,7 +35,7 @@ pub(super) fn report(report: &Report) -> String {
     for finding in &report.findings {
         text += &of_finding(finding);
     }
-    if report.findings.is_empty() {
+    if report.findings.is_empty() && report.unreached().is_empty() {
         text += "no problem found\n";
     }
     if let Some(bundle) = &report.bundle {

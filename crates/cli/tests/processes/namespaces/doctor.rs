@@ -119,6 +119,18 @@ fn the_budget_is_kept_and_what_it_left_out_is_said() {
     assert!(unseen.contains("no longer fitted into the budget"), "{unseen}");
 }
 
+/// What a longer look would find is not found, and nothing else is said to be wrong.
+#[test]
+fn a_look_that_is_cut_short_blames_nobody() {
+    let Some(lab) = Laboratory::up(include_str!("../../../../../labs/black-hole.yaml")) else {
+        return;
+    };
+    let _node = node(&lab, "west", &TCP);
+    let report = healthy(&to_west(&lab, &[&RATE[..], &["--budget-time", "1"]].concat()));
+    let unseen = report["unseen"].to_string();
+    assert!(unseen.contains("no longer fitted into the budget"), "{unseen}");
+}
+
 #[test]
 fn a_bundle_has_what_it_lists_and_overwrites_nothing() {
     let Some(lab) = Laboratory::up(PAIR) else { return };
