@@ -11,6 +11,7 @@ use lustrine_tools::nids;
 use lustrine_wire::nid::Nid;
 
 use crate::hosts::resolve;
+use crate::output::Failure;
 
 /// TCP ports at which a node can listen.
 pub(crate) const PORTS: RangeInclusive<i64> = 1..=65_535;
@@ -30,6 +31,17 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 86_400.0 => Ok(value),
         _ => Err("expected a number of seconds above 0 and at most 86400, such as 2.5".to_owned()),
+    }
+}
+
+/// Refuses a list of `--to` with one node twice.
+///
+/// # Errors
+/// When it has.
+pub(crate) fn distinct(nids: &[Nid]) -> Result<(), Failure> {
+    match (1..nids.len()).any(|at| nids[..at].contains(&nids[at])) {
+        true => Err(Failure::Usage("--to names a node twice".to_owned())),
+        false => Ok(()),
     }
 }
 

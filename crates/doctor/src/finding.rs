@@ -67,18 +67,6 @@ pub(crate) fn megabytes(rate: u64) -> f64 {
     rate as f64 / 8e6
 }
 
-/// Bits per second of so many bytes in a time.
-pub(crate) fn rate_of(bytes: u64, time_ns: u64) -> u64 {
-    let rate = u128::from(bytes) * 8_000_000_000 / u128::from(time_ns.max(1));
-    u64::try_from(rate).unwrap_or(u64::MAX)
-}
-
-/// Bytes under way on a path of this rate and round trip.
-pub(crate) fn product(rate: u64, rtt_ns: u64) -> u64 {
-    let bytes = u128::from(rate) * u128::from(rtt_ns) / 8_000_000_000;
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
 pub(crate) fn millis(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }

@@ -61,8 +61,8 @@ pub struct InterfaceView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortHolder {
-    /// Nobody.
-    Nobody,
+    /// Nothing listens there.
+    Free,
     /// Something that speaks LNet: a node or a kernel.
     Lnet,
     /// Something that does not.

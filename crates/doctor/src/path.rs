@@ -1,7 +1,9 @@
 //! The path to a peer: packet sizes, routes, receivers.
 
+use lustrine_tune::rate_of;
+
 use crate::code::Code;
-use crate::finding::{Finding, Words, rate_of};
+use crate::finding::{Finding, Words};
 use crate::observed::{Carried, FarView, HostView, IcmpView, PeerView, StreamView};
 
 /// Bytes of the headers of IPv4 and TCP.

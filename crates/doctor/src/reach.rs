@@ -195,8 +195,8 @@ fn closed(host: &HostView, peer: &PeerView, last: &Dial, make: &Make<'_>) -> Opt
             "the peer closes the connection before its HELLO".to_owned(),
             format!("the source port was above 1023; {here}"),
             "no message of this user reaches the peer",
-            "run this as root, or with CAP_NET_BIND_SERVICE: it then tells `accept=secure` from a \
-             NID that the peer does not have"
+            "run this as root, or with CAP_NET_BIND_SERVICE: the result then shows whether it is \
+             `accept=secure`, or a NID that the peer does not have"
                 .to_owned(),
         );
     }

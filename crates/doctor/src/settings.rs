@@ -1,7 +1,9 @@
 //! Whether windows, buffers and credits are enough for the rate and the round trip of a path.
 
+use lustrine_tune::{bandwidth_delay_product, rate_of};
+
 use crate::code::Code;
-use crate::finding::{Finding, Words, millis, product, rate_of};
+use crate::finding::{Finding, Words, millis};
 use crate::observed::{HostView, PeerView};
 
 /// The longest message of LNet.
@@ -57,7 +59,7 @@ fn own_buffers(host: &HostView, peer: &PeerView, rtt: u64, rate: u64) -> Option<
     let small: Vec<_> =
         known.filter(|(_, largest)| limits(rate_of(largest / 2, rtt), rate)).collect();
     let smallest = small.iter().map(|(_, largest)| *largest).min()?;
-    let needed = product(rate, rtt).saturating_mul(2);
+    let needed = bandwidth_delay_product(rate, rtt).saturating_mul(2);
     let list: Vec<String> = small.iter().map(|(name, size)| format!("{name} {size}")).collect();
     let set: Vec<String> =
         small.iter().map(|(name, _)| format!("the last value of net.ipv4.{name}")).collect();
@@ -94,7 +96,7 @@ fn peer_buffers(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
             consequence: "one connection to the peer carries".to_owned(),
             remedy: format!(
                 "there: the last value of net.ipv4.tcp_rmem (or net.core.rmem_max) to {} or more",
-                product(rate, rtt).saturating_mul(2)
+                bandwidth_delay_product(rate, rtt).saturating_mul(2)
             ),
         };
         let finding = Finding::new(Code::PeerBuffersTooSmall, Some(&peer.nid), words);
@@ -107,7 +109,7 @@ fn credits(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
     // A bulk RPC takes two round trips, and holds a credit for a message of at most 1 MiB.
     let carried = rate_of(credits.saturating_mul(MESSAGE), rtt.saturating_mul(2));
     limits(carried, rate).then(|| {
-        let needed = product(rate, rtt.saturating_mul(2)) / MESSAGE + 1;
+        let needed = bandwidth_delay_product(rate, rtt.saturating_mul(2)) / MESSAGE + 1;
         let words = Words {
             what: format!("{credits} peer_credits are too few for this path"),
             evidence: format!(

@@ -72,7 +72,7 @@ fn healthy() -> Observed {
         tcp_rmem: Some([4096, 131_072, 33_554_432]),
         tcp_wmem: Some([4096, 16_384, 4_194_304]),
         window_scaling: Some(true),
-        port_holder: Some(PortHolder::Nobody),
+        port_holder: Some(PortHolder::Free),
         ..HostView::default()
     };
     Observed { host, peers: vec![peer], ..Observed::default() }

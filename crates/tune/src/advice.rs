@@ -120,14 +120,15 @@ fn bytes_text(bytes: u64) -> String {
     }
 }
 
-/// Bytes under way on a path of this rate (bits per second) and round trip.
-fn product(rate: u64, rtt_ns: u64) -> u64 {
+/// The bandwidth-delay product: bytes under way on a path of this rate, in bits per second, and
+/// round trip, in nanoseconds.
+pub fn bandwidth_delay_product(rate: u64, rtt_ns: u64) -> u64 {
     let bytes = u128::from(rate) * u128::from(rtt_ns) / 8_000_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// Bits per second of so many bytes in a time.
-fn rate_of(bytes: u64, time_ns: u64) -> u64 {
+/// Bits per second of so many bytes in a time, in nanoseconds.
+pub fn rate_of(bytes: u64, time_ns: u64) -> u64 {
     let rate = u128::from(bytes) * 8_000_000_000 / u128::from(time_ns.max(1));
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
@@ -137,7 +138,7 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
     let rtt = path.rtt_idle_ns;
     // More than the interface carries would only wait.
     let rate = path.rate.min(host.interface_rate.unwrap_or(u64::MAX));
-    let bdp = product(rate, rtt);
+    let bdp = bandwidth_delay_product(rate, rtt);
     let mut all = Vec::new();
     let rpcs = rpcs(&mut all, rate, rtt, purpose);
     let rpc = bytes_text(purpose.rpc_bytes);
@@ -206,7 +207,7 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
 
 fn rpcs(all: &mut Vec<Advice>, rate: u64, rtt: u64, purpose: &Purpose) -> u64 {
     let size = purpose.rpc_bytes.max(1);
-    let bdp = product(rate, rtt);
+    let bdp = bandwidth_delay_product(rate, rtt);
     let targets = u64::from(purpose.targets.max(1));
     // More than 2 x BDP / size in all, divided among the targets.
     let total = (bdp.saturating_mul(2) / size).saturating_add(1);

@@ -37,7 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("document", &["yaml"]),
     ("report", &[]),
     ("tune", &[]),
-    ("doctor", &[]),
+    ("doctor", &["tune"]),
     ("lab", &["document"]),
     ("lab-host", &["lab", "sys"]),
     ("trace", &["wire", "lnet", "selftest", "sim", "document", "report"]),

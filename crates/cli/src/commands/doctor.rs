@@ -114,9 +114,7 @@ impl Report {
 
 /// Runs the command.
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
-    if (1..args.to.len()).any(|at| args.to[..at].contains(&args.to[at])) {
-        return Err(Failure::Usage("--to names a node twice".to_owned()));
-    }
+    values::distinct(&args.to)?;
     if args.both_ends.is_some() && args.to.len() > 1 {
         return Err(Failure::Usage("--both-ends needs a single peer in --to".to_owned()));
     }

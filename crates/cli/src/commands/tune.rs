@@ -123,9 +123,7 @@ impl TuneArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
-    if (1..args.to.len()).any(|at| args.to[..at].contains(&args.to[at])) {
-        return Err(Failure::Usage("--to names a node twice".to_owned()));
-    }
+    values::distinct(&args.to)?;
     let files = args.write.as_deref().map(Files::open).transpose()?;
     let interrupt = Interrupt::catch()?;
     note(&words::announcement(args));

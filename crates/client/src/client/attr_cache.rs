@@ -194,7 +194,8 @@ impl Client {
         });
     }
 
-    /// Keeps attributes if the lock that came with them covers all of them and nobody wants it.
+    /// Keeps attributes if the lock that came with them covers all of them and no other client
+    /// waits for it.
     fn keep_attr(
         &mut self,
         turn: &mut Turn<'_>,

@@ -144,7 +144,7 @@ proptest! {
         prop_assert!(values.tcp_buffer <= BUFFER_MAX);
         let under_way = (values.max_rpcs_in_flight * u64::from(targets)) << rpc_shift;
         if all[0].limit.is_none() {
-            let two = 2 * product(rate, rtt);
+            let two = 2 * bandwidth_delay_product(rate, rtt);
             prop_assert!(under_way > two, "{under_way} of {two}");
         } else {
             let limit = all[0].limit.as_ref().expect("a limit");

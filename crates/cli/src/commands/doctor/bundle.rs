@@ -200,21 +200,39 @@ fn of_node(args: &DoctorArgs) -> Result<Vec<Part>, Failure> {
     Ok(parts)
 }
 
-/// Words in the names of keys whose values are nobody's business.
+/// Words in the names of keys whose values are secret.
 const SECRET: [&str; 5] = ["key", "secret", "password", "passphrase", "token"];
 
-/// YAML without the values of such keys.
+/// YAML without the values of such keys, also those of several lines.
 fn redacted(text: &str) -> String {
-    let line = |line: &str| match line.split_once(':') {
-        Some((key, value))
-            if !value.trim().is_empty()
-                && SECRET.iter().any(|word| key.to_lowercase().contains(word)) =>
-        {
-            format!("{key}: (redacted)\n")
+    let mut out = String::new();
+    // The indentation of the key whose value is being left out.
+    let mut within: Option<usize> = None;
+    for line in text.lines() {
+        let content = line.trim_start();
+        let indentation = line.len() - content.len();
+        if within.is_some_and(|of| content.is_empty() || indentation > of) {
+            continue;
         }
-        _ => format!("{line}\n"),
-    };
-    text.lines().map(line).collect()
+        // A list may stand as far to the left as its key.
+        if within.is_some_and(|of| indentation == of && content.starts_with('-')) {
+            continue;
+        }
+        within = None;
+        // Several keys can be in one line.
+        let keys = line.rsplit_once(':').map(|(keys, _)| keys.to_lowercase());
+        let is_secret = keys.is_some_and(|keys| SECRET.iter().any(|word| keys.contains(word)));
+        match line.split_once(':').filter(|_| is_secret) {
+            Some((key, value)) => {
+                within =
+                    Some(indentation + content.bytes().take_while(|at| b"- ".contains(at)).count());
+                let value = if value.trim().is_empty() { "" } else { " (redacted)" };
+                out += &format!("{key}:{value}\n");
+            }
+            None => out += &format!("{line}\n"),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -227,6 +245,14 @@ mod tests {
         let expected = "net:\n  - nid: a@tcp\n    shared_key: (redacted)\nPassword: (redacted)\n\
                         keys:\n";
         assert_eq!(redacted(text), expected);
+        for (text, expected) in [
+            ("a:\n  key: |\n    abc\n\n    def\nb: 1\n", "a:\n  key: (redacted)\nb: 1\n"),
+            ("- token:\n    - abc\n- b: 1\n", "- token:\n- b: 1\n"),
+            ("keys:\n- abc\n- def\nb: 1\n", "keys:\nb: 1\n"),
+            ("net: {mtu: 9, shared_key: abc}\nb: 1\n", "net: (redacted)\nb: 1\n"),
+        ] {
+            assert_eq!(redacted(text), expected);
+        }
     }
 
     #[test]

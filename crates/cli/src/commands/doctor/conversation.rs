@@ -156,8 +156,7 @@ impl Caller {
         }
         loop {
             match Hello::parse(&conversation.received) {
-                Ok(Progress::Got(answer, len)) if answer.kind == ConnType::None => {
-                    let _ = len;
+                Ok(Progress::Got(answer, _)) if answer.kind == ConnType::None => {
                     return Err(DialOutcome::NotNow);
                 }
                 Ok(Progress::Got(answer, len)) => {
@@ -173,22 +172,14 @@ impl Caller {
                     return Ok((outcome, conversation));
                 }
                 Ok(Progress::Need(_)) => {}
-                Err(_) => {
-                    let begins = String::from_utf8_lossy(&conversation.received);
-                    let begins = begins.chars().take(SHOWN).collect();
-                    return Err(DialOutcome::NotLnet { begins });
-                }
+                Err(_) => return Err(not_lnet(&conversation.received)),
             }
             match conversation.receive(budget, until) {
                 Received::Bytes => {}
                 Received::Ended if conversation.received.is_empty() => {
                     return Err(DialOutcome::Closed);
                 }
-                Received::Ended => {
-                    let begins = String::from_utf8_lossy(&conversation.received);
-                    let begins = begins.chars().take(SHOWN).collect();
-                    return Err(DialOutcome::NotLnet { begins });
-                }
+                Received::Ended => return Err(not_lnet(&conversation.received)),
                 Received::Nothing => return Err(DialOutcome::Silent { ms: elapsed_ms(begun) }),
             }
         }
@@ -250,7 +241,8 @@ impl Conversation {
 
     /// The payload of the next answer to a ping; `None` if there is none in time.
     pub(super) fn answer(&mut self, budget: &mut Budget, until: Instant) -> Option<Vec<u8>> {
-        loop {
+        // A peer that always sends something else must not keep this waiting.
+        while Instant::now() < until {
             match self.message() {
                 Ok(Some((Body::Reply { .. }, payload))) => return Some(payload),
                 // Requests of the peer are not answered here; it has other connections.
@@ -262,6 +254,7 @@ impl Conversation {
                 Err(Garbage) => return None,
             }
         }
+        None
     }
 
     /// Takes a whole message from what has arrived.
@@ -347,9 +340,13 @@ impl Conversation {
         })
     }
 
+    /// Nothing arrives any more when the budget is used up.
     fn receive(&mut self, budget: &mut Budget, until: Instant) -> Received {
         let mut chunk = vec![0; CHUNK];
         loop {
+            if !budget.allows(1) {
+                return Received::Nothing;
+            }
             match self.socket.readv(&mut [IoSliceMut::new(&mut chunk)]) {
                 IoOutcome::Bytes(count) => {
                     budget.count(count);
@@ -403,6 +400,11 @@ const LOOKS: u32 = 4;
 /// Bytes that are no message.
 struct Garbage;
 
+fn not_lnet(received: &[u8]) -> DialOutcome {
+    let begins = String::from_utf8_lossy(received).chars().take(SHOWN).collect();
+    DialOutcome::NotLnet { begins }
+}
+
 fn failed(error: &io::Error) -> DialOutcome {
     use io::ErrorKind as Kind;
     match error.kind() {
@@ -426,3 +428,6 @@ fn wait(socket: &Socket, write: bool, until: Instant) {
     let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     let _ = wait_for_one(socket, write, left);
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,9 +55,12 @@ pub(super) fn ask(
         Err(error) => return Ok(Err(format!("cannot start a shell: {error}"))),
     };
     let Some(stdout) = child.stdout.take() else { return Ok(Err("no output".to_owned())) };
-    let reader = thread::spawn(move || {
+    let (sender, reader) = mpsc::channel();
+    thread::spawn(move || {
         let mut text = String::new();
-        stdout.take(REPORT).read_to_string(&mut text).map(|_| text)
+        let read = stdout.take(REPORT).read_to_string(&mut text);
+        // There is no receiver if the time is over.
+        let _ = sender.send(read.map(|_| text));
     });
     let until = Instant::now() + Duration::from_secs_f64(args.budget_time) + SLACK;
     let ended = wait(&mut child, until, interrupt);
@@ -69,9 +73,11 @@ pub(super) fn ask(
         return Ok(Err("it took too long, and was ended".to_owned()));
     }
     let after = Clock::Wall.now();
-    let text = match reader.join() {
+    // A process that it left behind may have its output open.
+    let text = match reader.recv_timeout(until.saturating_duration_since(Instant::now())) {
         Ok(Ok(text)) => text,
-        _ => return Ok(Err("its output is no text".to_owned())),
+        Ok(Err(_)) => return Ok(Err("its output is no text".to_owned())),
+        Err(_) => return Ok(Err("its output did not end in time".to_owned())),
     };
     // Some ways to another host put the lines of standard error before the report.
     let at = if text.starts_with('{') { 0 } else { text.find("\n{").map_or(0, |at| at + 1) };

@@ -93,7 +93,7 @@ pub(super) fn port_holder(tunables: &Tunables, node_runs: bool) -> Option<PortHo
     let port = u16::try_from(tunables.socklnd.accept_port).ok()?;
     let all = tcp_sockets().ok()?;
     let Some(listener) = all.iter().find(|one| one.listens && one.local.port() == port) else {
-        return Some(PortHolder::Nobody);
+        return Some(PortHolder::Free);
     };
     if node_runs || Path::new("/sys/module/lnet").exists() {
         return Some(PortHolder::Lnet);

@@ -88,17 +88,20 @@ impl Questions<'_> {
         let begun = Instant::now();
         let until = self.budget.until(ANSWER + 2 * self.rtt);
         loop {
-            while let Ok(Some(packet)) = self.socket.receive() {
-                let Some(answer) = IcmpAnswer::parse(&packet.bytes) else { continue };
-                if answer.from == self.to && is(&answer.message) {
-                    self.budget.count(packet.bytes.len());
-                    self.rtt = self.rtt.max(begun.elapsed());
-                    return Some(Arrived { answer, interface: packet.interface });
-                }
-            }
+            // Packets of others may arrive without end.
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.socket.wait(left).is_err() {
+            if left.is_zero() {
                 return None;
+            }
+            let Ok(Some(packet)) = self.socket.receive() else {
+                self.socket.wait(left).ok()?;
+                continue;
+            };
+            let Some(answer) = IcmpAnswer::parse(&packet.bytes) else { continue };
+            if answer.from == self.to && is(&answer.message) {
+                self.budget.count(packet.bytes.len());
+                self.rtt = self.rtt.max(begun.elapsed());
+                return Some(Arrived { answer, interface: packet.interface });
             }
         }
     }
@@ -126,7 +129,9 @@ impl Questions<'_> {
             _ => false,
         };
         let mut least = HOPS_MAX + 1;
-        while let Some(arrived) = self.answer(of_these) {
+        // No more answers than questions.
+        for _ in 0..HOPS_MAX {
+            let Some(arrived) = self.answer(of_these) else { break };
             if let IcmpMessage::Echo { sequence, .. } = arrived.answer.message {
                 let ttl = u8::try_from(sequence.wrapping_sub(first)).unwrap_or(HOPS_MAX);
                 least = least.min(ttl);

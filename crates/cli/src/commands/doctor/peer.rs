@@ -81,7 +81,7 @@ pub(super) fn look(
     view.route = Some(route(context.host, local, ip));
     let caller =
         Caller { local, nid: Nid::from_ip(nid.net(), local), incarnation: Clock::Wall.now() };
-    // Whoever uses the NID listens here. Two nodes with one NID would end each other's
+    // A node with this NID would listen here, and two nodes with one NID would end each other's
     // connections.
     let claim = TcpListener::bind((local, port));
     let taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
@@ -118,6 +118,11 @@ fn route(host: &HostView, local: IpAddr, ip: IpAddr) -> RouteView {
     let mut addresses = all.iter().flat_map(|one| &one.addrs);
     let on_link = addresses.any(|addr| addr.ip.to_string() == local && addr.same_subnet(ip));
     RouteView { local, interface: device.map(|device| device.name.clone()), on_link }
+}
+
+fn least_and_median(mut times: Vec<u64>) -> Option<[u64; 2]> {
+    times.sort_unstable();
+    Some([*times.first()?, *times.get(times.len() / 2)?])
 }
 
 impl Look<'_> {
@@ -255,7 +260,8 @@ impl Look<'_> {
             let (begun, until) = (Instant::now(), self.budget.until(ANSWER));
             let sent = open.send_pings(self.budget, 1, until);
             let Some(answer) = sent.then(|| open.answer(self.budget, until)).flatten() else {
-                lost += u32::from(!self.budget.is_over());
+                // The budget may have ended first.
+                lost += u32::from(!self.budget.was_exceeded());
                 break;
             };
             times.push(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -266,10 +272,7 @@ impl Look<'_> {
             }
         }
         self.view.pings_lost = Some(lost);
-        times.sort_unstable();
-        let median = times.get(times.len() / 2).copied();
-        self.view.rtt_ns =
-            times.first().copied().zip(median).map(|(least, middle)| [least, middle]);
+        self.view.rtt_ns = least_and_median(times);
         self.context.interrupt.check()?;
         match self.view.rtt_ns {
             Some([_, median]) if lost == 0 => {
@@ -332,10 +335,7 @@ impl Look<'_> {
                 Ok(_) => break,
             }
         }
-        times.sort_unstable();
-        let median = times.get(times.len() / 2).copied();
-        self.view.rtt_ns =
-            times.first().copied().zip(median).map(|(least, middle)| [least, middle]);
+        self.view.rtt_ns = least_and_median(times);
     }
 
     fn icmp(&mut self) {

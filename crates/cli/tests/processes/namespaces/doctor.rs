@@ -18,7 +18,7 @@ mod peers;
 
 const WEST: &str = "10.99.0.2@tcp";
 
-/// A short link; what it carries is told with `--rate`, because a TUN device says 10 Gb/s.
+/// A short link; its rate is given by `--rate`, because a TUN device says 10 Gb/s.
 const PAIR: &str = "\
 hosts: {east: {}, west: {}}
 links: [{between: [east, west], rate: 1 Gb/s}]
@@ -121,7 +121,7 @@ fn the_budget_is_kept_and_what_it_left_out_is_said() {
 
 /// What a longer look would find is not found, and nothing else is said to be wrong.
 #[test]
-fn a_look_that_is_cut_short_blames_nobody() {
+fn a_look_that_is_cut_short_has_no_finding() {
     let Some(lab) = Laboratory::up(include_str!("../../../../../labs/black-hole.yaml")) else {
         return;
     };

@@ -174,7 +174,7 @@ impl Cache {
 }
 
 impl Client {
-    /// Tells the imports what they have to claim when they connect again.
+    /// Sets what the imports claim when they connect again.
     pub(in crate::client) fn claim_grants(&mut self, turn: &mut Turn<'_>) {
         let changed: BTreeSet<ImportKey> = core::mem::take(&mut self.cache.grants_changed);
         for import in changed {

@@ -34,7 +34,7 @@ fn holders(owner: FileOwner) -> [(Holder, MdValid, ObdoFlags); 3] {
 
 impl OverQuota {
     /// Takes what the reply to a write of a file says of its owners.
-    pub(super) fn told(&mut self, owner: FileOwner, reply: &Obdo) {
+    pub(super) fn update(&mut self, owner: FileOwner, reply: &Obdo) {
         let flags = match reply.valid.contains(MdValid::FLAGS) {
             true => reply.flags,
             false => ObdoFlags::empty(),
@@ -70,19 +70,19 @@ mod tests {
         let valid = MdValid::FLAGS | MdValid::USRQUOTA | MdValid::GRPQUOTA | MdValid::PRJQUOTA;
         let reply = |flags| Obdo { valid, flags, ..Obdo::default() };
         let mut over = OverQuota::default();
-        over.told(owner, &reply(ObdoFlags::NO_GRPQUOTA | ObdoFlags::NO_USRQUOTA));
+        over.update(owner, &reply(ObdoFlags::NO_GRPQUOTA | ObdoFlags::NO_USRQUOTA));
         assert!(over.has(owner) && over.has(other));
         // A reply that says nothing, and one of a file of other owners.
-        over.told(owner, &Obdo { valid: MdValid::FLAGS, ..Obdo::default() });
-        over.told(other, &reply(ObdoFlags::empty()));
+        over.update(owner, &Obdo { valid: MdValid::FLAGS, ..Obdo::default() });
+        over.update(other, &reply(ObdoFlags::empty()));
         assert!(over.has(owner) && !over.has(other));
-        over.told(owner, &reply(ObdoFlags::NO_PRJQUOTA));
+        over.update(owner, &reply(ObdoFlags::NO_PRJQUOTA));
         assert!(over.has(FileOwner { uid: 0, gid: 0, projid: 7 }) && !over.has(other));
-        over.told(owner, &reply(ObdoFlags::empty()));
+        over.update(owner, &reply(ObdoFlags::empty()));
         assert!(!over.has(owner));
         // Flags without the bit that says so are not valid.
         let flags = ObdoFlags::NO_USRQUOTA;
-        over.told(owner, &Obdo { valid: MdValid::USRQUOTA, flags, ..Obdo::default() });
+        over.update(owner, &Obdo { valid: MdValid::USRQUOTA, flags, ..Obdo::default() });
         assert!(!over.has(owner));
     }
 }

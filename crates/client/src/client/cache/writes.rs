@@ -263,7 +263,7 @@ impl Client {
         let args = WriteArgs { owner, time, paid: paid.is_some(), version: None };
         let sent = Sent { number, parts, writer: Writer { caller, owner }, paid };
         self.write_rpc(turn, write, args, report, &bytes, move |client, turn, outcome, body| {
-            client.write_told(key.import, owner, body.as_ref());
+            client.note_write_reply(key.import, owner, body.as_ref());
             client.write_answered(turn, key, sent, outcome.map(|()| body));
         });
         true
@@ -308,11 +308,11 @@ impl Client {
     }
 
     /// What the reply to a write says of its target, also to one that failed.
-    fn write_told(&mut self, import: ImportKey, owner: FileOwner, body: Option<&Obdo>) {
+    fn note_write_reply(&mut self, import: ImportKey, owner: FileOwner, body: Option<&Obdo>) {
         if let Some(body) = body {
             self.cache.grant(import).extended(body);
             let target: &mut TargetIo = self.cache.targets.entry(import).or_default();
-            target.over_quota.told(owner, body);
+            target.over_quota.update(owner, body);
         }
     }
 

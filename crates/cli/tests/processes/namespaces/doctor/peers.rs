@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use lustrine_wire::acceptor::Request;
 use lustrine_wire::frame::{FrameHeader, FrameKind};
@@ -13,6 +13,7 @@ use lustrine_wire::header::Body;
 use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
 use lustrine_wire::ping::{Features, NiStatus, PingEntry, PingInfo};
 use lustrine_wire::{ByteOrder, Header, Nid, PID_LUSTRE, ProcessId, Progress};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::super::lab::Laboratory;
 
@@ -109,9 +110,8 @@ impl Peer {
             }
             if read >= self.reads {
                 // The connection stays open until the other side ends it.
-                while stream.take_error().ok()?.is_none() {
-                    thread::sleep(Duration::from_millis(100));
-                }
+                let ended = PollFlags::empty();
+                poll(&mut [PollFd::new(&stream, ended)], None).ok()?;
                 return None;
             }
             read += more(&mut stream, &mut bytes)?;

@@ -47,7 +47,7 @@ fn who_is_over_quota_learns_it_when_it_writes() {
     osts.serve(&mut world);
     assert_eq!(second.outcome(), Ok(()));
     assert_eq!(osts.writes[1], (0, 8192..8292, false));
-    // Beyond the limit the program is told at once, and nothing is left for the others.
+    // Beyond the limit the write of the program fails at once, and nothing is left for the others.
     osts.status = -EDQUOT;
     let third = write(&mut world, ALICE, 2);
     osts.serve(&mut world);
