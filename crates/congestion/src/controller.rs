@@ -74,7 +74,7 @@ pub struct Ticket {
 }
 
 /// What a controller knows, for people.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// What it does.
     pub phase: Phase,
@@ -83,9 +83,9 @@ pub struct View {
     /// Bytes that are under way.
     pub in_flight: u64,
     /// Bytes per second that the last round carried.
-    pub rate: f64,
-    /// The part of the last round's latency that was queueing, 0 to 1.
-    pub queueing: f64,
+    pub rate: u64,
+    /// The part of the last round's latency that was queueing, in thousandths.
+    pub queueing: u16,
     /// Rounds so far.
     pub rounds: u64,
     /// Probes so far.
@@ -241,8 +241,8 @@ impl Controller {
             phase: self.phase,
             window: self.window(),
             in_flight: self.in_flight,
-            rate: self.rate,
-            queueing: 1.0 - self.ratio,
+            rate: self.rate as u64,
+            queueing: ((1.0 - self.ratio) * 1000.0) as u16,
             rounds: self.round,
             probes: self.probes,
         }

@@ -79,8 +79,7 @@ proptest! {
             prop_assert_eq!(view.in_flight, in_flight);
             prop_assert!(view.window >= min);
             prop_assert!(view.window <= max.max(min).max(2 * largest));
-            prop_assert!((0.0..=1.0).contains(&view.queueing), "{:?}", view);
-            prop_assert!(view.rate.is_finite());
+            prop_assert!(view.queueing <= 1000, "{:?}", view);
         }
     }
 }
