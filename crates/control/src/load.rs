@@ -65,6 +65,9 @@ pub struct LoadRow {
     pub lost_age_max_ns: u64,
     /// The part of the measured time in which the target was not reachable, in nanoseconds.
     pub down_ns: u64,
+    /// Bytes that may be under way to the target now, if its window limits them.
+    #[serde(default)]
+    pub window_bytes: Option<u64>,
 }
 
 /// Percentiles in nanoseconds, to three digits; 0 without RPCs.

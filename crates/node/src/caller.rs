@@ -139,6 +139,7 @@ fn row(report: &LoadReport) -> LoadRow {
         lost: snapshot.lost,
         lost_age_max_ns: snapshot.lost_age_max.0,
         down_ns: snapshot.down.0,
+        window_bytes: snapshot.window.map(|window| window.window),
     }
 }
 

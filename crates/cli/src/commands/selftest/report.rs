@@ -103,6 +103,9 @@ pub(super) struct RowResult {
     pub(super) lost_age_max_s: f64,
     /// The part of `seconds` in which the node was not reachable.
     pub(super) unreachable_s: f64,
+    /// Bytes that might be under way at the end, if a window limited them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) window_bytes: Option<u64>,
     /// Whether the run failed during this row.
     pub(super) cut_short: bool,
 }
@@ -266,6 +269,7 @@ impl RowResult {
             lost: load.lost,
             lost_age_max_s: load.lost_age_max_ns as f64 / 1e9,
             unreachable_s: load.down_ns as f64 / 1e9,
+            window_bytes: load.window_bytes,
             cut_short,
         }
     }

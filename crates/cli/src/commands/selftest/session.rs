@@ -389,6 +389,9 @@ impl Progress {
         if row.size > 0 {
             text = format!("{:.1} MiB/s  {text}", row.mib_per_s);
         }
+        if let Some(bytes) = row.window_bytes {
+            text = format!("{text}  window {:.1} MiB", bytes as f64 / f64::from(1 << 20));
+        }
         if row.errors > 0 {
             text = format!("{text}  {} failed", row.errors);
         }

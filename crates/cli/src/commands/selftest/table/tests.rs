@@ -29,6 +29,7 @@ fn row(test: &'static str, size: u32, value: f64) -> RowResult {
         lost: 0,
         lost_age_max_s: 0.0,
         unreachable_s: 0.0,
+        window_bytes: None,
         cut_short: false,
     }
 }
