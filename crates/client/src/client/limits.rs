@@ -54,6 +54,15 @@ impl RpcLimits {
 }
 
 impl Client {
+    /// The limits in force.
+    pub fn limits(&self) -> RpcLimits {
+        let tunables = &self.args.imports;
+        RpcLimits {
+            max_rpcs_in_flight: Some(tunables.max_rpcs_in_flight),
+            max_mod_rpcs_in_flight: Some(tunables.max_mod_rpcs_in_flight),
+        }
+    }
+
     /// Changes the limits of all targets, also of those that are added later.
     pub fn set_limits(&mut self, turn: &mut Turn<'_>, limits: RpcLimits) {
         let tunables = &mut self.args.imports;
