@@ -232,8 +232,8 @@ fn of_mounts(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<Place>, Fai
     if !args.apply.mount.is_empty() {
         return Ok(args.apply.mount.iter().map(|dir| mount_at(dir)).collect::<Result<_, _>>()?);
     }
-    let (places, silent) = mounts_towards(&args.to)?;
-    notes.extend(silent.into_iter().map(|(dir, why)| match why.contains(&dir) {
+    let (places, others) = mounts_towards(&args.to)?;
+    notes.extend(others.into_iter().map(|(dir, why)| match why.contains(&dir) {
         true => why,
         false => format!("{dir}: {why}"),
     }));

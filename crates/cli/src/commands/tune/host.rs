@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use lustrine_control::{Answer, ChangeRequest, NetRow, NiSelector, Request};
@@ -139,27 +140,39 @@ impl World for Here {
     }
 }
 
-/// The mounts that have a target at one of these nodes: their place, and the name of each that
-/// cannot be asked, with the reason.
+/// The mounts that have a target at one of these nodes: their place, and what there is to say of
+/// the others, by mount point.
 pub(super) fn mounts_towards(
     nids: &[Nid],
 ) -> Result<(Vec<Place>, BTreeMap<String, String>), String> {
     let dirs = lustrine_fuse::mount_points()
         .map_err(|error| format!("cannot read /proc/self/mountinfo: {error}"))?;
     let wanted: Vec<String> = nids.iter().map(ToString::to_string).collect();
-    let (mut places, mut silent) = (Vec::new(), BTreeMap::new());
+    let (mut places, mut others) = (Vec::new(), BTreeMap::new());
     for dir in dirs {
+        let shown = dir.display().to_string();
         match lustrine_fuse::status(&dir, None) {
-            Ok(status) if status.client.targets.iter().any(|row| wanted.contains(&row.nid)) => {
-                places.push(place_of(&dir, status)?);
+            Ok(status) if !status.client.targets.iter().any(|row| wanted.contains(&row.nid)) => {}
+            // The same NIDs mean other nodes there.
+            Ok(status) if !is_in_this_network(status.pid) => {
+                let words = "its program is in another network namespace, or it is not known in \
+                             which one, so it is not changed unless --mount names it";
+                others.insert(shown, words.to_owned());
             }
-            Ok(_) => {}
+            Ok(status) => places.push(place_of(&dir, status)?),
             Err(error) => {
-                silent.insert(dir.display().to_string(), error.to_string());
+                others.insert(shown, error.to_string());
             }
         }
     }
-    Ok((places, silent))
+    Ok((places, others))
+}
+
+/// Whether a process is known to be in the network namespace of this one.
+fn is_in_this_network(pid: u32) -> bool {
+    let there = fs::metadata(format!("/proc/{pid}/ns/net"));
+    let there = there.ok().map(|about| (about.dev(), about.ino()));
+    there.is_some() && there == lustrine_sys::process::network_namespace()
 }
 
 /// The setting of the mount at a directory.
@@ -176,4 +189,15 @@ fn place_of(dir: &Path, status: lustrine_fuse::MountStatus) -> Result<Place, Str
     let shown = dir.display();
     let dir = dir.to_str().ok_or_else(|| format!("the path {shown} is not UTF-8"))?.to_owned();
     Ok(Place::Mount { dir, source: status.source, pid: status.pid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_processes_that_are_known_to_be_here_are_here() {
+        assert!(is_in_this_network(std::process::id()));
+        assert!(!is_in_this_network(u32::MAX));
+    }
 }
