@@ -35,8 +35,22 @@ pub(super) const CHECKS: &[Listed] = &[
 /// Options of modules that leave all values to the files.
 const NONE: Modules = Modules { lnet: "", ksocklnd: "" };
 
-/// A long path: values that are no defaults follow from it.
-const PATH: [&str; 6] = ["--rate", "200G", "--stream-rate", "60G", "--rpc-size", "1M"];
+/// Values that are no defaults follow from these, whatever the round trip: 5 RPCs, 512 pages,
+/// `peer_credits` 40, `credits` 4000, several connections.
+const PATH: [&str; 12] = [
+    "--rate",
+    "1G",
+    "--stream-rate",
+    "1M",
+    "--rpc-size",
+    "2M",
+    "--targets",
+    "4",
+    "--service-threads",
+    "20",
+    "--peers",
+    "100",
+];
 
 /// The files for the path to a node, inside a machine, and the settings in them. The interface is
 /// the machine's.
@@ -56,6 +70,8 @@ fn written(testbed: &Testbed, nid: &str, machine: &str) -> Result<Value> {
 
 /// What `lnetctl net show` has of the tunables.
 fn in_force(testbed: &Testbed, settings: &Value) -> Result<String> {
+    ensure!(settings["peer_credits"] == 40 && settings["credits"] == 4000, "{settings}");
+    ensure!(settings["conns_per_peer"].as_u64() > Some(1), "{settings}");
     let shown = testbed.sh("node2", "lnetctl net show --net tcp -v")?;
     for name in ["peer_credits", "credits", "conns_per_peer"] {
         holds(&shown, &format!(" {name}: {}\n", settings[name]))?;
@@ -110,6 +126,7 @@ fn set_param(testbed: &mut Testbed) -> Result<String> {
         "lctl get_param osc.*.max_pages_per_rpc osc.*.max_rpcs_in_flight mdc.*.max_rpcs_in_flight",
     )?;
     let (pages, rpcs) = (&settings["pages_per_rpc"], &settings["max_rpcs_in_flight"]);
+    ensure!(*pages == 512 && *rpcs == 5, "{settings}");
     for (line, count) in [("max_pages_per_rpc", pages), ("max_rpcs_in_flight", rpcs)] {
         let lines: Vec<&str> = shown.lines().filter(|shown| shown.contains(line)).collect();
         let expected = format!("{line}={count}");
