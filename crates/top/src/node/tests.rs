@@ -128,6 +128,20 @@ fn round_trips_are_those_since_the_sample_before() {
 }
 
 #[test]
+fn recent_round_trips_come_before_the_preferred_ones() {
+    let both = |acks: u64| {
+        let mut sample = with_round_trips(1, "get_rtt", &[(1_000, 1)]);
+        let acks = histogram(&[(3_000, acks)]);
+        sample.latencies[0].operations.insert("put_ack".to_owned(), acks);
+        sample
+    };
+    let trip = between(Some(both(5)), both(7)).peers[0].round_trip.clone().unwrap();
+    assert_eq!((trip.operation.as_str(), trip.recent, trip.samples), ("put_ack", true, 2));
+    let trip = between(Some(both(7)), both(7)).peers[0].round_trip.clone().unwrap();
+    assert_eq!((trip.operation.as_str(), trip.recent), ("get_rtt", false));
+}
+
+#[test]
 fn without_recent_round_trips_all_are_shown() {
     let all = with_round_trips(1, "put_ack", &[(1_000, 7)]);
     for then in [None, Some(all.clone()), Some(with_round_trips(1, "put_ack", &[(1_000, 9)]))] {
