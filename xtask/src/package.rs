@@ -24,6 +24,10 @@ pub(crate) struct PackageArgs {
     /// Install what was built in a clean root, use it there, and remove it
     #[arg(long)]
     pub(crate) check: bool,
+
+    /// Build without optimisation, to check how packages are made and not what is in them
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 /// Builds everything; returns a line about it.
@@ -31,7 +35,7 @@ pub(crate) fn run(args: &PackageArgs) -> Result<String> {
     let version = env!("CARGO_PKG_VERSION");
     let out = target_dir().join("package");
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
-    let program = build::build()?;
+    let program = build::build(args.quick)?;
     let scratch = tempfile::tempdir()?;
     let layout = layout::layout(&program, scratch.path())?;
     let stage = out.join("stage");

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use lustrine_config::{
     AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NetDriver, NodeConfig, Strictness,
+    Tuning,
 };
 use lustrine_node::{NID_IN_USE, Node, StartError};
 use lustrine_selftest::{ConsoleList, ServiceMode};
@@ -31,6 +32,11 @@ pub(crate) struct TemporaryNodeOptions {
     /// Identity towards peers; `node` needs source ports below 1024
     #[arg(long, value_enum)]
     pub(crate) identity: Option<IdentityArg>,
+
+    /// `auto`: send as much as each path carries, and grant so many credits that they do not limit
+    /// it (docs/auto-tuning.md); --set replaces single values
+    #[arg(long, value_name = "auto|fixed")]
+    pub(crate) tuning: Option<Tuning>,
 
     /// Set a tunable (docs/tunables.md); may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -138,6 +144,9 @@ impl NodeOptions {
         if let Some(consoles) = &self.selftest_consoles {
             say("--selftest-consoles", consoles.to_string().into());
         }
+        if let Some(tuning) = self.basic.tuning {
+            say("--tuning", tuning.to_string().into());
+        }
         for setting in &self.basic.set {
             say("--set", setting.to_string().into());
         }
@@ -156,6 +165,7 @@ impl NodeOptions {
     pub(crate) fn adds_to_file(&self) -> bool {
         !self.basic.net.is_empty()
             || !self.basic.set.is_empty()
+            || self.basic.tuning.is_some()
             || self.basic.identity.is_some()
             || self.accept.is_some()
             || self.selftest.is_some()
@@ -203,6 +213,9 @@ impl NodeOptions {
         }
         if let Some(consoles) = &self.selftest_consoles {
             config.selftest.consoles = consoles.clone();
+        }
+        if self.basic.tuning == Some(Tuning::Auto) {
+            config.tune_itself(|_| false);
         }
         for Setting { name, value } in &self.basic.set {
             config.tunables.set(name, *value).map_err(|error| error.to_string())?;

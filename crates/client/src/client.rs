@@ -40,7 +40,7 @@ use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::{Memory, Span, Spans};
 use lustrine_lnet::service::{Service, Turn};
 use lustrine_lnet::status::Status;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_ptlrpc::ptlrpc::PtlrpcCounters;
 use lustrine_ptlrpc::{
     Bulk, BulkDirection, Import, ImportArgs, ImportKey, ImportState, ImportTunables, ImportView,
@@ -65,7 +65,7 @@ pub use caller::Caller;
 use data::{Io, IoKey};
 use flocks::AskedFlock;
 pub use flocks::{FlockArgs, FlockKey, FlockMode};
-pub use limits::{LimitError, RpcLimits};
+pub use limits::{LimitError, MaxRpcs, RpcLimits};
 pub use locks::LockCounts;
 use locks::Locks;
 pub use metadata::READDIR_LEN;
@@ -309,9 +309,14 @@ impl Client {
 
     /// The time since 1970 in whole seconds, which writes and changes have at the servers.
     pub fn wall(&self, turn: &Turn<'_>) -> i64 {
-        let nanos = turn.now.since(self.started).0.saturating_add(self.args.wall_nanos.into());
-        let passed = nanos / 1_000_000_000;
-        i64::try_from(self.args.wall_seconds.saturating_add(passed)).unwrap_or(i64::MAX)
+        (self.wall_clock().at(turn.now).0 / 1_000_000_000) as i64
+    }
+
+    /// The wall clock.
+    fn wall_clock(&self) -> WallClock {
+        let seconds = Nanos::from_secs(self.args.wall_seconds);
+        let since_1970 = seconds.0.saturating_add(self.args.wall_nanos.into());
+        WallClock::new(self.started, Nanos(since_1970))
     }
 
     /// A number that no other import and no other lock of this client has.
@@ -425,6 +430,7 @@ impl Client {
         }
         let mut request = self.request(import, &args);
         request.bulk_descriptors = spans.len() as u16;
+        request.payload += spans.iter().map(|span| span.len).sum::<u32>();
         self.calls.insert(request.user, Call { then: Some(Box::new(then)), spans, sink });
         self.rpc.submit(turn, import, request, bulk);
     }
@@ -462,6 +468,7 @@ impl Client {
         self.next_call += 1;
         RequestArgs {
             portal: opcode.request_portal(target).unwrap_or(target.main_portal()),
+            payload: message.len() as u32 + args.reply_len,
             message,
             reply_len: args.reply_len,
             slot: args.slot,

@@ -26,8 +26,8 @@ mod reply;
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{
     Allocate, Appended, AttrCounts, CacheCounts, CacheTunables, Caller, Changes, Client,
-    ClientArgs, Done, FlockArgs, FlockKey, FlockMode, LimitError, LockCounts, OpenArgs, OpenFile,
-    READDIR_LEN, RpcLimits, Seek, SetTime, TargetKey, Written,
+    ClientArgs, Done, FlockArgs, FlockKey, FlockMode, LimitError, LockCounts, MaxRpcs, OpenArgs,
+    OpenFile, READDIR_LEN, RpcLimits, Seek, SetTime, TargetKey, Written,
 };
 pub use config::{FsConfig, TargetConfig};
 pub use error::{ClientError, Outcome};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{AcceptPolicy, IdentityChoice};
+use super::{AcceptPolicy, IdentityChoice, Tuning};
 
 /// A word that is none of those allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +42,32 @@ impl FromStr for IdentityChoice {
                 found: other.to_owned(),
                 allowed: "auto, node, userland",
                 example: "userland",
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Tuning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Tuning::Auto => "auto",
+            Tuning::Fixed => "fixed",
+        })
+    }
+}
+
+impl FromStr for Tuning {
+    type Err = UnknownValue;
+
+    fn from_str(word: &str) -> Result<Tuning, UnknownValue> {
+        match word {
+            "auto" => Ok(Tuning::Auto),
+            "fixed" => Ok(Tuning::Fixed),
+            other => Err(UnknownValue {
+                what: "tuning",
+                found: other.to_owned(),
+                allowed: "auto, fixed",
+                example: "auto",
             }),
         }
     }

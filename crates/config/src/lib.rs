@@ -24,6 +24,7 @@ mod reading;
 mod reference;
 mod resolved;
 mod steps;
+mod tuning;
 mod write;
 
 use core::net::IpAddr;
@@ -45,6 +46,7 @@ pub use problem::{FILE_MAX, Warning};
 pub use reference::tunables_page;
 pub use resolved::ResolvedNi;
 pub use steps::{ConfigPart, RefusedChange, Step, steps};
+pub use tuning::{AUTO, Tuning};
 
 /// A node's configuration, before anything is looked up on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use lustrine_selftest::ConsoleList;
 use super::choices::UnknownValue;
 use super::draft::Draft;
 use crate::Address;
+use crate::tuning::{AUTO, Tuning};
 
 pub(super) const LUSTRINE: Section = Section::new(
     "lustrine",
@@ -21,6 +22,7 @@ pub(super) const LUSTRINE: Section = Section::new(
         "control",
         "metrics",
         "cpu_pattern",
+        "tuning",
         "tunables",
     ]),
     "\"identity: userland\"",
@@ -29,14 +31,27 @@ pub(super) const LUSTRINE: Section = Section::new(
 const TUNABLES_EXAMPLE: &str = "\"tunables: {sock_timeout: 30}\"";
 
 pub(super) fn read(reader: &mut Reader, draft: &mut Draft, node: &Node) {
+    let mut tuning = Tuning::Fixed;
     for entry in reader.entries(node, &LUSTRINE) {
         draft.own_at.push((entry.key, entry.at.clone()));
         match entry.key {
             "tunables" => tunables(reader, draft, entry.value),
+            "tuning" => {
+                let example = "\"tuning: auto\"";
+                tuning = reader.accept(choice(entry.value, "tuning", example)).unwrap_or(tuning);
+            }
             _ => {
                 reader.accept(setting(draft, &entry));
             }
         }
+    }
+    if tuning == Tuning::Auto {
+        let given: Vec<&str> = AUTO
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| draft.tunable_at(name).is_some())
+            .collect();
+        draft.config.tune_itself(|name| given.contains(&name));
     }
 }
 

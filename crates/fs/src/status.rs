@@ -1,6 +1,6 @@
 //! What a client does: its targets and the times of its RPCs, as plain data.
 
-use lustrine_client::{CacheCounts, Client, LockCounts};
+use lustrine_client::{CacheCounts, Client, LockCounts, MaxRpcs};
 use lustrine_lnet::latency::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{Import, Latencies};
@@ -25,9 +25,13 @@ pub struct Status {
     pub bulk_sent: u64,
     /// Requests that waited for memory of the node.
     pub memory_waits: u64,
-    /// Most reads and writes at a target at once; 0 in the status of an earlier release.
+    /// Most reads and writes at a target at once; 0 if that is `auto`, and in the status of an
+    /// earlier release.
     #[serde(default)]
     pub max_rpcs_in_flight: u16,
+    /// Whether it is `auto`: as many as the path and the target carry.
+    #[serde(default)]
+    pub max_rpcs_in_flight_auto: bool,
     /// Most changes of metadata at a target at once; 0 as above.
     #[serde(default)]
     pub max_mod_rpcs_in_flight: u16,
@@ -127,7 +131,11 @@ impl Status {
             bulk_received: counters.bulk_received,
             bulk_sent: counters.bulk_sent,
             memory_waits: counters.memory_waits,
-            max_rpcs_in_flight: limits.max_rpcs_in_flight.unwrap_or(0),
+            max_rpcs_in_flight: match limits.max_rpcs_in_flight {
+                Some(MaxRpcs::Fixed(number)) => number,
+                Some(MaxRpcs::Auto) | None => 0,
+            },
+            max_rpcs_in_flight_auto: limits.max_rpcs_in_flight == Some(MaxRpcs::Auto),
             max_mod_rpcs_in_flight: limits.max_mod_rpcs_in_flight.unwrap_or(0),
             cache: CacheRow::of(client),
             targets: client.targets().map(|(import, locks)| TargetRow::of(import, locks)).collect(),

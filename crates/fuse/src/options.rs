@@ -214,6 +214,8 @@ fn refusal(name: &str) -> OptionError {
 
 #[cfg(test)]
 mod tests {
+    use lustrine_client::MaxRpcs;
+
     use super::*;
 
     fn applied(list: &str) -> Result<Options, OptionError> {
@@ -224,8 +226,10 @@ mod tests {
     #[test]
     fn limits_of_requests_are_taken() {
         let options = applied("max_rpcs_in_flight=32,max_mod_rpcs_in_flight=1").unwrap();
-        assert_eq!(options.limits.max_rpcs_in_flight, Some(32));
+        assert_eq!(options.limits.max_rpcs_in_flight, Some(MaxRpcs::Fixed(32)));
         assert_eq!(options.limits.max_mod_rpcs_in_flight, Some(1));
+        let options = applied("max_rpcs_in_flight=auto").unwrap();
+        assert_eq!(options.limits.max_rpcs_in_flight, Some(MaxRpcs::Auto));
         assert!(applied("max_rpcs_in_flight=0").is_err());
         assert!(applied("max_rpcs_in_flight").is_err());
     }

@@ -49,6 +49,37 @@ impl Nanos {
     }
 }
 
+/// The wall clock of a node: when it was read, and what it said. From then on it goes as the node's
+/// own clock does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WallClock {
+    read_at: Time,
+    since_1970: Nanos,
+}
+
+impl WallClock {
+    /// It was read at `read_at` and said `since_1970`.
+    pub const fn new(read_at: Time, since_1970: Nanos) -> WallClock {
+        WallClock { read_at, since_1970 }
+    }
+
+    /// It said this many seconds at [`Time::ZERO`], as in tests and simulations.
+    pub const fn from_secs(secs: u64) -> WallClock {
+        WallClock::new(Time::ZERO, Nanos::from_secs(secs))
+    }
+
+    /// The whole seconds since 1970 when it was read, at the start of a node.
+    pub const fn start_secs(self) -> u64 {
+        self.since_1970.0 / 1_000_000_000
+    }
+
+    /// What it says at `now`, since 1970.
+    pub fn at(self, now: Time) -> Nanos {
+        let origin = self.since_1970.0.saturating_sub(self.read_at.0);
+        Nanos(origin.saturating_add(now.0))
+    }
+}
+
 impl Add<Nanos> for Time {
     type Output = Time;
     fn add(self, length: Nanos) -> Time {
@@ -60,5 +91,19 @@ impl Sub<Nanos> for Time {
     type Output = Time;
     fn sub(self, length: Nanos) -> Time {
         Time(self.0.saturating_sub(length.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wall_clock_goes_as_the_nodes_clock_does() {
+        let wall = WallClock::new(Time(5_000), Nanos(1_795_288_730_000_005_000));
+        assert_eq!(wall.start_secs(), 1_795_288_730);
+        assert_eq!(wall.at(Time(5_000)), Nanos(1_795_288_730_000_005_000));
+        assert_eq!(wall.at(Time(2_500_000_000)), Nanos(1_795_288_732_500_000_000));
+        assert_eq!(WallClock::from_secs(7).at(Time(1)), Nanos(7_000_000_001));
     }
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::{ClientArgs, LoadStep, SessionMode};
-use lustrine_sys::{Clock, Sender};
+use lustrine_sys::Sender;
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::srpc::Name;
 
 use crate::error::LoadError;
 use crate::handle::NodeHandle;
 use crate::mailbox::{LOAD_SLOT, LoadId, LoadReport, LoadRequest, LoopMessage, home_loop};
+use crate::node::wall_clock;
 
 /// How long an event loop may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,7 +65,7 @@ impl NodeHandle {
             name,
             session,
             patience,
-            wall_seconds: Clock::Wall.now() / 1_000_000_000,
+            wall: wall_clock(),
         }
     }
 }

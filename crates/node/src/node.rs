@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 
 use lustrine_config::{AcceptPolicy, IdentityChoice, NodeConfig, ResolvedNi, own_peer};
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_lnet::topology::{Identity, Topology};
 use lustrine_partition::{NodePartition, PartitionConfig};
 use lustrine_socklnd::{Accept, Config as DriverConfig};
@@ -274,13 +274,12 @@ impl Builder<'_> {
             cpts: self.context.cpts,
             seed: drawn(),
         };
-        let wall_seconds = Clock::Wall.now() / 1_000_000_000;
         let config = PartitionConfig {
             topology,
             driver,
             selftest_tunables: tunables.selftest.clone(),
             selftest: self.config.selftest.clone(),
-            wall_seconds,
+            wall: wall_clock(),
         };
         let partition = NodePartition::new(config, &mut io);
         let mut event_loop = EventLoop {
@@ -318,6 +317,11 @@ fn settings(config: &NodeConfig, nis: &[ResolvedNi]) -> NodeConfig {
     let nets = config.nets.iter().zip(nis);
     let nets = nets.map(|(net, ni)| ni.explicit(net, &config.tunables)).collect();
     NodeConfig { nets, ..config.clone() }
+}
+
+/// The wall clock now, and where it stands on the clock of the event loops.
+pub(crate) fn wall_clock() -> WallClock {
+    WallClock::new(Time(Clock::Monotonic.now()), Nanos(Clock::Wall.now()))
 }
 
 /// A random number from the system that is not predictable from outside.

@@ -3,7 +3,7 @@
 use core::ops::{Deref, DerefMut};
 
 use lustrine_lnet::memory::Memory;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_lnet::topology::Topology;
 use lustrine_selftest::console::{ConsoleRpc, RpcOutcome};
 use lustrine_selftest::{
@@ -29,9 +29,9 @@ pub struct PartitionConfig {
     pub selftest_tunables: SelftestTunables,
     /// Which consoles its selftest service obeys.
     pub selftest: ServicePolicy,
-    /// Wall-clock seconds at the start, the seed of selftest's match bits, so that they differ
-    /// after a restart.
-    pub wall_seconds: u64,
+    /// The wall clock at the start, the seed of selftest's match bits, so that they differ after a
+    /// restart.
+    pub wall: WallClock,
 }
 
 /// There is a selftest client of this slot that is not finished.
@@ -50,7 +50,7 @@ pub struct NodePartition<D = Socklnd> {
     /// The RPCs of a console, once it has made one.
     console_rpcs: Option<ServiceHandle<ConsoleRpcs>>,
     selftest_tunables: SelftestTunables,
-    wall_seconds: u64,
+    wall: WallClock,
 }
 
 const STAYS: &str = "a service of a node stays registered";
@@ -60,28 +60,27 @@ impl NodePartition {
     pub fn new(config: PartitionConfig, memory: &mut impl Memory) -> NodePartition {
         let driver = Socklnd::new(config.driver);
         let (topology, tunables) = (config.topology, config.selftest_tunables);
-        let wall_seconds = config.wall_seconds;
-        let mut partition =
-            NodePartition::with_driver(topology, driver, tunables, wall_seconds, memory);
+        let wall = config.wall;
+        let mut partition = NodePartition::with_driver(topology, driver, tunables, wall, memory);
         partition.set_selftest_policy(Time::ZERO, memory, &config.selftest);
         partition
     }
 }
 
 impl<D: Driver> NodePartition<D> {
-    /// A partition without peers. `selftest_tunables` and `wall_seconds` are as in
+    /// A partition without peers. `selftest_tunables` and `wall` are as in
     /// [`PartitionConfig`].
     pub fn with_driver(
         topology: Topology,
         driver: D,
         selftest_tunables: SelftestTunables,
-        wall_seconds: u64,
+        wall: WallClock,
         memory: &mut impl Memory,
     ) -> NodePartition<D> {
         let (cpt, cpts) = (topology.cpt, topology.cpts);
         let mut partition = Partition::new(topology, driver, memory);
-        let selftest = partition
-            .register(|owner| Service::new(owner, cpt, cpts, &selftest_tunables, wall_seconds));
+        let selftest =
+            partition.register(|owner| Service::new(owner, cpt, cpts, &selftest_tunables, wall));
         let probes = partition.register(Probes::new);
         NodePartition {
             partition,
@@ -90,7 +89,7 @@ impl<D: Driver> NodePartition<D> {
             clients: Vec::new(),
             console_rpcs: None,
             selftest_tunables,
-            wall_seconds,
+            wall,
         }
     }
 
@@ -186,8 +185,8 @@ impl<D: Driver> NodePartition<D> {
     /// Makes an RPC of a console to a node whose NID belongs to this partition; how it ended comes
     /// from [`next_rpc_outcome`](NodePartition::next_rpc_outcome).
     pub fn start_console_rpc(&mut self, rpc: ConsoleRpc) {
-        let (partition, wall_seconds) = (&mut self.partition, self.wall_seconds);
-        let register = || partition.register(|owner| ConsoleRpcs::new(owner, wall_seconds));
+        let (partition, wall) = (&mut self.partition, self.wall);
+        let register = || partition.register(|owner| ConsoleRpcs::new(owner, wall.start_secs()));
         let handle = *self.console_rpcs.get_or_insert_with(register);
         self.partition.service_mut(handle).expect(STAYS).take(rpc);
     }

@@ -6,12 +6,14 @@ mod replies;
 mod sending;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use lustrine_congestion::{Controller, View};
 use lustrine_fswire::connect::ConnectData;
 use lustrine_fswire::opcode::Target;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_wire::nid::ProcessId;
 use slotmap::SlotMap;
 
@@ -50,6 +52,9 @@ pub struct ImportTunables {
     pub max_rpcs_in_flight: u16,
     /// Most modifying requests at once, 1 to 512. What the server granted is a limit as well.
     pub max_mod_rpcs_in_flight: u16,
+    /// Limits requests with [`RequestArgs::counted`] to what the path and the target carry as well.
+    /// The value is the wall clock of the node: all nodes probe their paths at the same time.
+    pub window: Option<WallClock>,
     /// Adaptive time-outs.
     pub at: AtTunables,
     /// A ping is sent after this time without a request.
@@ -69,6 +74,7 @@ impl Default for ImportTunables {
         ImportTunables {
             max_rpcs_in_flight: 8,
             max_mod_rpcs_in_flight: 7,
+            window: None,
             at: AtTunables::default(),
             ping_interval: Nanos::from_secs(25),
             connect_timeout: Nanos::from_secs(5),
@@ -216,6 +222,8 @@ pub struct ImportView {
     pub last_committed: u64,
     /// What the server granted.
     pub granted: ConnectData,
+    /// What is known of the way to the target and back, with [`ImportTunables::window`].
+    pub window: Option<View>,
     /// The state's changes to EVICTED.
     pub evictions: u64,
 }
@@ -261,6 +269,8 @@ pub struct Import {
     last_committed: u64,
     slots: Slots,
     credits_used: u16,
+    /// How much may be under way; once there was one it stays, also while it limits nothing.
+    window: Option<Controller>,
     timers: BTreeSet<(Time, RequestKey)>,
     /// Estimates by portal.
     services: BTreeMap<u32, Estimate>,
@@ -320,6 +330,7 @@ impl Import {
             last_committed: 0,
             slots: Slots::new(0),
             credits_used: 0,
+            window: None,
             timers: BTreeSet::new(),
             services: BTreeMap::new(),
             latency: Estimate::new(AtTunables { at_min: 0, ..tunables.at }),
@@ -487,6 +498,7 @@ impl Import {
             kept: self.kept.len(),
             last_committed: self.last_committed,
             granted: self.granted,
+            window: self.window.as_ref().map(Controller::view),
             evictions: self.evictions,
         }
     }
@@ -576,6 +588,9 @@ impl Import {
         self.slots.give(core::mem::take(&mut request.tag));
         if core::mem::take(&mut request.has_credit) {
             self.credits_used -= 1;
+        }
+        if let (Some(ticket), Some(window)) = (request.ticket.take(), &mut self.window) {
+            window.abandoned(ticket);
         }
         self.unanswered.remove(&request.xid);
         self.unsent.remove(&request.xid);

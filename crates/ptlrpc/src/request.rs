@@ -1,5 +1,6 @@
 //! A request, from its submission to its last answer.
 
+use lustrine_congestion::Ticket;
 use lustrine_fswire::message::{HeaderFlags, Message};
 use lustrine_fswire::opcode::Opcode;
 use lustrine_lnet::status::Status;
@@ -43,6 +44,9 @@ pub struct RequestArgs {
     pub slot: SlotKind,
     /// Whether it counts against `max_rpcs_in_flight`.
     pub counted: bool,
+    /// Bytes of payload that it moves, in bulk or in the message: requests that move as much take
+    /// as long.
+    pub payload: u32,
     /// How long it is kept.
     pub keep: Keep,
     /// Least time that the server is allowed, in seconds, such as that of lock enqueues.
@@ -153,6 +157,8 @@ pub(crate) struct Request {
     pub(crate) tag: u16,
     /// Whether it has a credit of `max_rpcs_in_flight`.
     pub(crate) has_credit: bool,
+    /// Its place in the window to the target.
+    pub(crate) ticket: Option<Ticket>,
     /// Whether it was sent before.
     pub(crate) resent: bool,
     /// When it was last sent.
@@ -183,6 +189,7 @@ impl Request {
             match_bits: 0,
             tag: 0,
             has_credit: false,
+            ticket: None,
             resent: false,
             sent_at: Time::ZERO,
             patience: 0,

@@ -3,6 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
 
+use lustrine_lnet::time::WallClock;
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit};
 use lustrine_sim::fabric::{Hop, LinkSpec, SiteId, TrunkId};
 use lustrine_sim::{HostId, MessageSim, NodeSpec, Placement, Simulation, StopKind, StreamSim};
@@ -121,7 +122,7 @@ impl Stage {
                 name,
                 session: SessionMode::NoSession,
                 patience: load.patience,
-                wall_seconds: NodeSpec::new(own).wall_seconds,
+                wall: WallClock::from_secs(NodeSpec::new(own).wall_seconds),
             };
             sim.start_client(host, args);
             let client = sim.client(host, at.slot).expect("it was just started");

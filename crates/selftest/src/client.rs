@@ -11,18 +11,19 @@ mod step_stats;
 mod units;
 
 use crate::tunables::Tunables;
+use lustrine_congestion::View;
 use lustrine_lnet::event::Event;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{CONCURRENCY_MAX, Counters, FEATURES_KNOWN, Name, Sid};
 
 use crate::bulk::{Budget, Source};
 use crate::latencies::Latencies;
-use crate::load::{HarmfulTest, Plan, Test, TestError, WallClock};
+use crate::load::{HarmfulTest, Plan, Test, TestError};
 use crate::mark::{ClientSlot, Mark, Role, console_number};
 use crate::rpc::{RpcClient, RpcError};
 use crate::turn::Turn;
@@ -64,8 +65,8 @@ pub struct ClientArgs {
     /// How long the node may be silent before the client gives up. Silence begins with the last
     /// message that arrived of it, or with the first request that it left without an answer.
     pub patience: Nanos,
-    /// The wall clock's seconds at the start.
-    pub wall_seconds: u64,
+    /// The wall clock at the start.
+    pub wall: WallClock,
 }
 
 /// A load of one kind, until its limit.
@@ -197,6 +198,8 @@ pub struct LoadProgress {
     pub outstanding: u32,
     /// Part of the measured time in which the node was not known to be there.
     pub down: Nanos,
+    /// What is known of the path to the node, with `selftest_auto`.
+    pub window: Option<View>,
     /// The node's counters before and after, if it gave both.
     pub server: Option<(Counters, Counters)>,
 }
@@ -242,11 +245,22 @@ pub struct Client {
     interrupted: bool,
 }
 
+/// Makes the RPCs of a client.
+fn caller(args: &ClientArgs, tunables: &Tunables) -> RpcClient {
+    // One more than units can have outstanding: the control RPC.
+    let caller = RpcClient::new(args.slot, args.wall.start_secs(), CONCURRENCY_MAX + 1);
+    match tunables.selftest_auto {
+        0 => caller,
+        _ => caller.with_windows(args.wall),
+    }
+}
+
 impl Client {
     /// A client that makes its session at once, if it is to have one.
     pub fn new(owner: Owner, now: Time, args: ClientArgs, tunables: &Tunables) -> Client {
         let timeout = Nanos::from_secs(tunables.rpc_timeout.max(1) as u64);
-        let millis = args.wall_seconds.wrapping_mul(1000).wrapping_add(now.0 / 1_000_000 % 1000);
+        let millis =
+            args.wall.start_secs().wrapping_mul(1000).wrapping_add(now.0 / 1_000_000 % 1000);
         let terms = LinkConfig {
             peer: args.target,
             local: args.local,
@@ -262,11 +276,10 @@ impl Client {
         Client {
             owner,
             link: Link::new(terms),
-            // One more than units can have outstanding: the control RPC.
-            caller: RpcClient::new(args.slot, args.wall_seconds, CONCURRENCY_MAX + 1),
+            caller: caller(&args, tunables),
             source: Source::default(),
             budget: Budget::new(tunables.selftest_memory, 1),
-            wall: WallClock { seconds: args.wall_seconds },
+            wall: args.wall,
             timeout,
             step: None,
             phase: Phase::Idle,
@@ -380,6 +393,7 @@ impl Client {
             lost_age_max: stats.lost_age_max,
             outstanding: self.units.calling(),
             down: Nanos(stats.down.0 + down_now.0),
+            window: self.caller.window(&self.args.target),
             server: stats.before.zip(stats.after),
         }
     }

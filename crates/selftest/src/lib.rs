@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use lustrine_lnet::md::Owner;
-//! use lustrine_lnet::time::{Nanos, Time};
+//! use lustrine_lnet::time::{Nanos, Time, WallClock};
 //! use lustrine_lnet_testing::{Delivery, Net, test_nid};
 //! use lustrine_selftest::{
 //!     Client, ClientArgs, ClientSlot, LoadStep, Service, SessionMode, StepLimit, Test, Tunables,
@@ -18,8 +18,9 @@
 //! use lustrine_wire::{ProcessId, srpc::Name};
 //!
 //! let tunables = Tunables::default();
+//! let wall = WallClock::from_secs(1_700_000_000);
 //! let mut net = Net::new(2, &Default::default());
-//! let mut service = Service::new(Owner(1), 0, 1, &tunables, 1_700_000_000);
+//! let mut service = Service::new(Owner(1), 0, 1, &tunables, wall);
 //! let mut now = Time(1);
 //! let args = ClientArgs {
 //!     target: ProcessId::lustre(test_nid(1)),
@@ -29,7 +30,7 @@
 //!     name: Name::new("demo").unwrap(),
 //!     session: SessionMode::IfFree,
 //!     patience: Nanos::from_secs(30),
-//!     wall_seconds: 1_700_000_000,
+//!     wall,
 //! };
 //! let mut client = Client::new(Owner(1), now, args, &tunables);
 //! let limit = StepLimit::Count(100);

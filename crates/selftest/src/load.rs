@@ -1,7 +1,8 @@
 //! One RPC of a test as a client makes and judges it [LST-5] [LST-18].
 
+use lustrine_congestion::Class;
 use lustrine_lnet::memory::{Memory, Span};
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, WallClock};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{
     BULK_MAX, Body, BrwCheck, BrwOp, BrwRequest, FEATURE_BULK_LEN, FEATURES_KNOWN, PING_MAGIC,
@@ -14,7 +15,7 @@ use crate::body::status;
 use crate::bulk::Source;
 use crate::limits::PAGE;
 use crate::pattern;
-use crate::rpc::{Bulk, Call, Completion, LnetErrorKind, RpcClient, RpcError};
+use crate::rpc::{Bulk, Call, Completion, LnetErrorKind, RpcClient, RpcError, WindowFull};
 use crate::turn::Turn;
 
 /// What a test does.
@@ -54,6 +55,16 @@ impl Test {
             Test::Ping => 0,
             Test::Read { len, .. } | Test::Write { len, .. } => len,
         }
+    }
+
+    /// Its class for windows: kind and size determine how long it takes without a queue.
+    pub(crate) fn class(self) -> Class {
+        let kind = match self {
+            Test::Ping => 0,
+            Test::Read { .. } => 1,
+            Test::Write { .. } => 2,
+        };
+        Class::new(kind, u64::from(self.len()))
     }
 
     /// Whether an RPC moves no payload.
@@ -176,10 +187,19 @@ impl TestError {
     }
 }
 
+/// Why an RPC was not started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsent {
+    /// The window to the peer is full.
+    Window,
+    /// It failed.
+    Failed(RpcError),
+}
+
 /// Starts one RPC.
 ///
 /// # Errors
-/// As [`RpcClient::call`].
+/// As [`RpcClient::admit`] and [`RpcClient::call`].
 pub(crate) fn send_test<M: Memory>(
     turn: &mut Turn<'_, M>,
     caller: &mut RpcClient,
@@ -187,8 +207,9 @@ pub(crate) fn send_test<M: Memory>(
     wall: WallClock,
     plan: &Plan,
     shot: TestRpc,
-) -> Result<u32, RpcError> {
-    let full = RpcError::Local(LnetErrorKind::Full);
+) -> Result<u32, Unsent> {
+    let (now, peer) = (turn.now, shot.peer);
+    let ticket = caller.admit(now, peer, plan.test.class()).map_err(|WindowFull| Unsent::Window)?;
     let bulk = match plan.test {
         Test::Ping => Bulk::None,
         Test::Read { len, check } => {
@@ -197,7 +218,12 @@ pub(crate) fn send_test<M: Memory>(
             Bulk::Sink(sink)
         }
         Test::Write { len, .. } => {
-            Bulk::Source(source.part(turn.memory, plan.offset, len).ok_or(full)?)
+            let Some(part) = source.part(turn.memory, plan.offset, len) else {
+                let full = RpcError::Local(LnetErrorKind::Full);
+                caller.leave(now, peer, ticket, &Err(full));
+                return Err(Unsent::Failed(full));
+            };
+            Bulk::Source(part)
         }
     };
     let call = Call {
@@ -209,7 +235,6 @@ pub(crate) fn send_test<M: Memory>(
         timeout: shot.timeout,
         user: shot.user,
     };
-    let now = turn.now;
     let brw = |ids: crate::rpc::RpcIds, rw: BrwOp, len: u32, check: BrwCheck| {
         Body::BrwRequest(BrwRequest {
             reply_bits: ids.reply,
@@ -219,9 +244,11 @@ pub(crate) fn send_test<M: Memory>(
             check: check as u32,
         })
     };
-    caller.call(turn, call, |ids| match plan.test {
+    let called = caller.call(turn, call, ticket, |ids| match plan.test {
         Test::Ping => {
-            let (time_s, time_ns) = wall.at(now);
+            // No node evaluates the time [LST-18].
+            let wall = wall.at(now).0;
+            let (time_s, time_ns) = (wall / 1_000_000_000, wall % 1_000_000_000);
             Body::PingRequest(PingRequest {
                 reply_bits: ids.reply,
                 magic: PING_MAGIC,
@@ -232,7 +259,8 @@ pub(crate) fn send_test<M: Memory>(
         }
         Test::Read { len, check } => brw(ids, BrwOp::Read, len, check),
         Test::Write { len, check } => brw(ids, BrwOp::Write, len, check),
-    })
+    });
+    called.map_err(Unsent::Failed)
 }
 
 /// Whether an RPC did what it should.
@@ -270,19 +298,6 @@ pub(crate) fn judge(
 
 fn data_part(plan: &Plan, sink: Option<Span>, len: u32) -> Span {
     sink.expect("a read has memory of its own").part(plan.offset, len)
-}
-
-/// The wall clock, for the time stamps in pings, which no node evaluates [LST-18].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WallClock {
-    /// Seconds at [`Time::ZERO`], give or take the time until the service was made.
-    pub(crate) seconds: u64,
-}
-
-impl WallClock {
-    fn at(self, now: Time) -> (u64, u64) {
-        (self.seconds + now.0 / 1_000_000_000, now.0 % 1_000_000_000)
-    }
 }
 
 #[cfg(test)]

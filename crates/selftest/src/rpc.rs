@@ -3,9 +3,11 @@
 mod caller;
 mod ids;
 mod inbox;
+mod windows;
 
 pub(crate) use crate::body::RpcIds;
 pub(crate) use caller::{Bulk, Call, Completion, RpcClient};
 pub use caller::{LnetErrorKind, RpcError};
 pub(crate) use ids::Ids;
 pub(crate) use inbox::{Arrived, RequestBuffers};
+pub(crate) use windows::WindowFull;

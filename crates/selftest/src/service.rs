@@ -8,7 +8,7 @@ use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::status::Status;
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Time, WallClock};
 use lustrine_wire::nid::ProcessId;
 
 use crate::counters::RpcTotals;
@@ -38,20 +38,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// The service of partition `cpt` of `cpts`, with descriptors of `owner`. `wall_seconds` is the
-    /// wall clock's at the start; it keeps match bits of one life of the node from those of the
+    /// The service of partition `cpt` of `cpts`, with descriptors of `owner`. `wall` is the
+    /// wall clock at the start; it keeps match bits of one life of the node from those of the
     /// next.
-    pub fn new(
-        owner: Owner,
-        cpt: u16,
-        cpts: u16,
-        tunables: &Tunables,
-        wall_seconds: u64,
-    ) -> Service {
+    pub fn new(owner: Owner, cpt: u16, cpts: u16, tunables: &Tunables, wall: WallClock) -> Service {
         Service {
             owner,
             cpt,
-            worker: Worker::new(cpt, cpts, tunables, wall_seconds),
+            worker: Worker::new(cpt, cpts, tunables, wall),
             framework: (cpt == 0).then(|| Framework::new(cpts, tunables)),
             inbound: VecDeque::new(),
             outbound: VecDeque::new(),

@@ -7,6 +7,8 @@ lustrine_lnet::declare_tunables! {
         "Selftest: silence of the console after which a node drops its session; 0 never."
     selftest_memory "" "MiB" 256 2..=65_536 Start
         "Selftest: most memory for bulk buffers; further requests wait."
+    selftest_auto "" "0/1" 0 0..=1 Start
+        "Selftest: RPCs under way to a peer are limited to what its path carries, and by the test."
     selftest_client_stats "" "0/1" 1 0..=1 Start
         "Selftest: clients keep latencies of their tests and report them to Lustrine consoles."
 }

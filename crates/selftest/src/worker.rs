@@ -12,7 +12,7 @@ use lustrine_lnet::event::Event;
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::portal::Laziness;
 use lustrine_lnet::status::Status;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::{FRAMEWORK_PORTAL, TEST_PORTAL};
 
@@ -20,7 +20,6 @@ use crate::bulk::{Budget, Source};
 use crate::counters::RpcTotals;
 use crate::cpt_message::{Share, Ticket, ToFramework, ToWorker};
 use crate::limits::{FRAMEWORK_MAX, INBOXES_MAX, UNITS_MAX, WAITING_MAX};
-use crate::load::WallClock;
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::rpc::{Arrived, RequestBuffers, RpcClient};
 use crate::turn::Turn;
@@ -48,8 +47,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(cpt: u16, cpts: u16, tunables: &Tunables, wall_seconds: u64) -> Worker {
+    pub(crate) fn new(cpt: u16, cpts: u16, tunables: &Tunables, wall: WallClock) -> Worker {
         let timeout = Nanos::from_secs(tunables.rpc_timeout.max(1) as u64);
+        let caller = RpcClient::new(ClientSlot::SERVICE, wall.start_secs(), UNITS_MAX);
+        let caller = match tunables.selftest_auto {
+            0 => caller,
+            _ => caller.with_windows(wall),
+        };
         Worker {
             cpt,
             enabled: true,
@@ -57,11 +61,11 @@ impl Worker {
             tests: RequestBuffers::new(TEST_PORTAL, 0),
             framework: RequestBuffers::new(FRAMEWORK_PORTAL, INBOXES_MAX),
             answers: Answers::new(timeout),
-            caller: RpcClient::new(ClientSlot::SERVICE, wall_seconds, UNITS_MAX),
+            caller,
             units: Units::new(tunables.selftest_client_stats != 0),
             source: Source::default(),
             budget: Budget::new(tunables.selftest_memory, cpts),
-            wall: WallClock { seconds: wall_seconds },
+            wall,
             timeout,
             news: VecDeque::new(),
         }

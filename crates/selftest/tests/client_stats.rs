@@ -318,3 +318,20 @@ fn the_mark_is_in_the_reply_to_debug() {
         other => panic!("{other:?}"),
     }
 }
+
+/// Tests that consoles start obey the window too: each unit has its turn, and the batch ends.
+#[test]
+fn a_window_limits_what_a_console_asks_for() {
+    let auto = |selftest_auto| Tunables { selftest_auto, ..Tunables::default() };
+    for tunables in [auto(0), auto(1)] {
+        let mut world = world(1, tunables);
+        world.width = 12;
+        let test = Test::Read { len: 1 << 20, check: BrwCheck::None };
+        let test = NewTest { concurrency: 32, ..new_test(test, 4, 0) };
+        world.command(0, Command::AddTest(test)).expect("a test");
+        run(&mut world);
+        world.turns(STEP, 3000);
+        let reported = stats_of(&mut world, 1).remove(0).1;
+        assert_eq!((reported.ops, reported.active), (32 * 4, 0), "{:?}", reported.failed);
+    }
+}

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, WallClock};
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sim::fabric::{LinkSpec, Rate};
 use lustrine_sim::tcp::TcpSpec;
@@ -108,7 +108,7 @@ fn measure(run: &Run) -> Found {
             name: Name::EMPTY,
             session: SessionMode::NoSession,
             patience: Nanos::from_secs(1000),
-            wall_seconds: 1,
+            wall: WallClock::from_secs(1),
         };
         let host = lustrine_sim::HostId(*number);
         crowd.start_client(host, args);

@@ -55,7 +55,7 @@
 //! # Writes over a long link that loses packets
 //!
 //! ```
-//! use lustrine_lnet::time::Nanos;
+//! use lustrine_lnet::time::{Nanos, WallClock};
 //! use lustrine_selftest::{
 //!     ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test,
 //! };
@@ -92,7 +92,7 @@
 //!     name: Name::EMPTY,
 //!     session: SessionMode::NoSession,
 //!     patience: Nanos::from_secs(60),
-//!     wall_seconds: 1,
+//!     wall: WallClock::from_secs(1),
 //! });
 //! let step = LoadStep {
 //!     test: Test::Write { len: 1 << 20, check: BrwCheck::None },
@@ -113,7 +113,7 @@
 //! # Many nodes at message fidelity
 //!
 //! ```
-//! use lustrine_lnet::time::Nanos;
+//! use lustrine_lnet::time::{Nanos, WallClock};
 //! use lustrine_selftest::{
 //!     ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test,
 //! };
@@ -147,7 +147,7 @@
 //!         name: Name::EMPTY,
 //!         session: SessionMode::NoSession,
 //!         patience: Nanos::from_secs(60),
-//!         wall_seconds: 1,
+//!         wall: WallClock::from_secs(1),
 //!     });
 //!     let limit = StepLimit::Time(Nanos::from_secs(1));
 //!     let warm_up = Nanos::ZERO;

@@ -2,7 +2,7 @@
 
 use lustrine_lnet::ConfiguredPeer;
 use lustrine_lnet::status::Status;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{Change, ProbeResult};
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
@@ -117,7 +117,7 @@ fn start_load(world: &mut StreamSim, host: HostId, length: Nanos) {
         name: Name::new("changes").expect("a short name"),
         session: SessionMode::Force,
         patience: Nanos::from_secs(60),
-        wall_seconds: 0x6000_0000,
+        wall: WallClock::from_secs(0x6000_0000),
     };
     world.start_client(host, args);
     let test = Test::Write { len: 4096, check: BrwCheck::Full };

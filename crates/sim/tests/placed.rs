@@ -1,7 +1,7 @@
 //! Nodes on a long link, under TCP, compared with the usual formula: RPCs under way times size, in
 //! two round trips.
 
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, WallClock};
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 use lustrine_sim::tcp::{Algorithm, TcpSpec};
@@ -58,7 +58,7 @@ fn throughput(world: &mut StreamSim, host: HostId, test: Test, concurrency: u32)
         name: Name::new("placed").expect("a short name"),
         session: SessionMode::Force,
         patience: Nanos::from_secs(60),
-        wall_seconds: 0x6000_0000,
+        wall: WallClock::from_secs(0x6000_0000),
     };
     world.start_client(host, args);
     let limit = StepLimit::Time(Nanos::from_secs(10));

@@ -1,7 +1,7 @@
 //! Lustrine nodes with each other, and with simple scripts.
 
 use lustrine_lnet::status::Status;
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, WallClock};
 use lustrine_partition::ProbeResult;
 use lustrine_selftest::{ClientArgs, ClientSlot, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_sim::{Chunking, Link, NodeSpec, ScriptIo, Simulation, StopKind, StreamSim, check};
@@ -197,7 +197,7 @@ fn turns_of_a_lonely_client() -> Vec<String> {
             name: Name::EMPTY,
             session: SessionMode::IfFree,
             patience: Nanos::from_secs(1000),
-            wall_seconds: 1,
+            wall: WallClock::from_secs(1),
         };
         let step = LoadStep {
             test: Test::Ping,
@@ -297,7 +297,7 @@ fn nodes_of_several_partitions_serve_each_other() {
                 name: Name::new("many").unwrap(),
                 session: SessionMode::NoSession,
                 patience: SECOND,
-                wall_seconds: 0x6000_0000,
+                wall: WallClock::from_secs(0x6000_0000),
             };
             Simulation::start_client(&mut world, *host, args);
             Simulation::client(&mut world, *host, SLOT).unwrap().start_step(load).unwrap();

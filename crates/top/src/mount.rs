@@ -12,8 +12,10 @@ pub struct MountView {
     pub dir: String,
     /// What is mounted.
     pub source: String,
-    /// Most reads and writes at a target at once; 0 if it does not say so.
+    /// Most reads and writes at a target at once; 0 if it does not say so, or finds it by itself.
     pub max_rpcs_in_flight: u16,
+    /// Whether it finds that by itself.
+    pub max_rpcs_in_flight_auto: bool,
     /// RPCs whose outcome is awaited.
     pub rpcs: u64,
     /// RPCs sent per second.
@@ -96,6 +98,7 @@ impl MountView {
             dir: now.dir.clone(),
             source: now.source.clone(),
             max_rpcs_in_flight: now.max_rpcs_in_flight,
+            max_rpcs_in_flight_auto: now.max_rpcs_in_flight_auto,
             rpcs: now.rpcs,
             rpcs_s: rate(|sample| sample.rpcs_sent),
             read_bytes_s: rate(|sample| sample.bulk_received),

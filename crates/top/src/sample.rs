@@ -39,8 +39,10 @@ pub struct MountSample {
     pub pid: u32,
     /// How long it has been mounted, in seconds.
     pub mounted_s: f64,
-    /// Most reads and writes at a target at once; 0 if it does not say so.
+    /// Most reads and writes at a target at once; 0 if it does not say so, or finds it by itself.
     pub max_rpcs_in_flight: u16,
+    /// Whether it finds that by itself.
+    pub max_rpcs_in_flight_auto: bool,
     /// RPCs whose outcome is awaited.
     pub rpcs: u64,
     /// RPCs sent so far.

@@ -148,6 +148,7 @@ pub(crate) fn node_head(node: &NodeView) -> [String; 3] {
 pub(crate) fn mount_head(mount: &MountView) -> [String; 2] {
     let rate = |bytes_s: Option<f64>| known(bytes_s, |rate| format!("{}/s", bytes(rate)));
     let limit = match mount.max_rpcs_in_flight {
+        0 if mount.max_rpcs_in_flight_auto => ", max_rpcs_in_flight=auto".to_owned(),
         0 => String::new(),
         limit => format!(", at most {limit} per target"),
     };

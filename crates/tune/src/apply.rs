@@ -18,6 +18,9 @@ pub const ENTRIES_MAX: usize = 4096;
 /// Largest `max_rpcs_in_flight` of a mount.
 const RPCS_MAX: u64 = 512;
 
+/// `max_rpcs_in_flight` of a mount that finds it by itself. It stays so.
+pub const AUTO: &str = "auto";
+
 /// A setting of something that runs. What it belongs to is part of it: after a restart it is
 /// another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +104,7 @@ impl Place {
                 let now: u64 = now.parse().map_err(|_| unknown())?;
                 Ok(formula.max(now).to_string())
             }
+            Place::Mount { .. } if now == AUTO => Ok(AUTO.to_owned()),
             Place::Mount { .. } => {
                 let _: u64 = now.parse().map_err(|_| unknown())?;
                 Ok(formula.clamp(1, RPCS_MAX).to_string())
@@ -349,7 +353,8 @@ fn apply_one(
     let value = place.aim(&now, formula)?;
     outcome.value = Some(value.clone());
     if value == now {
-        return Ok((Done::Unchanged, None));
+        let itself = (now == AUTO).then(|| "it finds its value by itself".to_owned());
+        return Ok((Done::Unchanged, itself));
     }
     let known = record.entry(&place).is_none_or(|entry| entry.knows(&now));
     if !known && foreign == Foreign::Leave {

@@ -2,7 +2,7 @@
 
 use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::memory::VecMemory;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet_testing::test_topology;
 use lustrine_partition::tunables::Tunables;
@@ -37,7 +37,7 @@ impl Node {
             driver: config(host, tunables),
             selftest_tunables: tunables.selftest.clone(),
             selftest: ServicePolicy::full(),
-            wall_seconds: 0x6000_0000,
+            wall: WallClock::from_secs(0x6000_0000),
         };
         let mut io = PipeIo { host, pipes, memory: &mut memory };
         Node { partition: NodePartition::new(config, &mut io), memory }
@@ -70,7 +70,7 @@ fn load(tunables: &Tunables, test: Test, concurrency: u32, count: u64) {
         name: Name::new("icount").expect("a short name"),
         session: SessionMode::IfFree,
         patience: Nanos::from_secs(30),
-        wall_seconds: 0x6000_0000,
+        wall: WallClock::from_secs(0x6000_0000),
     };
     nodes[0].partition.start_client(NOW, args).expect("the only one");
     let client = nodes[0].partition.client(SLOT).expect("it was just started");

@@ -40,8 +40,9 @@ impl Libc {
     }
 }
 
-/// Builds the program from this tree, with musl if the toolchain has that target.
-pub(super) fn build() -> Result<Program> {
+/// Builds the program from this tree, with musl if the toolchain has that target; without
+/// optimisation if it has to be quick.
+pub(super) fn build(quick: bool) -> Result<Program> {
     let host = host_triple()?;
     let arch = host.split('-').next().unwrap_or_default().to_owned();
     let musl = format!("{arch}-unknown-linux-musl");
@@ -61,6 +62,11 @@ pub(super) fn build() -> Result<Program> {
     // Programs for musl are static without it.
     let flags = format!("target.{triple}.rustflags=[\"-C\",\"target-feature=+crt-static\"]");
     command.args(["--config", &flags]);
+    if quick {
+        command.args(["--config", &format!("profile.{PROFILE}.opt-level=0")]);
+        command.args(["--config", &format!("profile.{PROFILE}.lto=\"off\"")]);
+        command.args(["--config", &format!("profile.{PROFILE}.codegen-units=16")]);
+    }
     let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
     ensure!(status.success(), "cargo build for {triple}: {status}");
     let path = target_dir().join(&triple).join(PROFILE).join("lustrine");

@@ -11,9 +11,10 @@ use crate::roots::repository;
 /// reported: its author must add what it may use.
 const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &[]),
+    ("congestion", &[]),
     ("fswire", &["wire"]),
     ("lnet", &["wire"]),
-    ("ptlrpc", &["wire", "fswire", "lnet"]),
+    ("ptlrpc", &["wire", "fswire", "congestion", "lnet"]),
     ("ldlm", &["wire", "fswire"]),
     ("client", &["wire", "fswire", "lnet", "ptlrpc", "ldlm"]),
     ("server", &["wire", "fswire", "lnet", "ptlrpc", "ldlm"]),
@@ -22,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // For tests only: no other row names it.
     ("lnet-testing", &["wire", "lnet"]),
     ("socklnd", &["wire", "lnet"]),
-    ("selftest", &["wire", "lnet"]),
+    ("selftest", &["wire", "congestion", "lnet"]),
     ("capture", &["wire", "fswire"]),
     ("tools", &["wire", "selftest", "control"]),
     ("control", &["wire", "selftest"]),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 /// Crates without I/O, clock, thread or global state.
 pub(crate) const PURE: &[&str] = &[
     "wire",
+    "congestion",
     "fswire",
     "lnet",
     "ptlrpc",

@@ -229,21 +229,20 @@ fn leave(log: Option<&File>) -> Result<(), Failure> {
 fn mount(node: &Node, args: &MountArgs, plan: &Plan) -> Result<Mount, Failure> {
     let FsUrl { path, .. } = &plan.url;
     let path = path.trim_end_matches('/');
-    let limits = plan.options.limits;
-    let mut how = MountOptions {
+    let how = MountOptions {
         timeout: Duration::from_secs_f64(args.timeout),
         subdirectory: if path.is_empty() { String::new() } else { format!("/{path}") },
         cache: CacheTunables::of(plan.options.cache),
         ..MountOptions::default()
     };
-    let imports = &mut how.imports;
-    imports.max_rpcs_in_flight = limits.max_rpcs_in_flight.unwrap_or(imports.max_rpcs_in_flight);
-    imports.max_mod_rpcs_in_flight =
-        limits.max_mod_rpcs_in_flight.unwrap_or(imports.max_mod_rpcs_in_flight);
     let failed = |error: &dyn std::fmt::Display| {
         Failure::Failed(format!("cannot mount {}: {error}", args.source))
     };
     let files = FileSystem::mount(node, &plan.url, &how).map_err(|error| failed(&error))?;
+    let limits = plan.options.limits;
+    files
+        .post(move |client, turn| client.set_limits(turn, limits))
+        .map_err(|error| failed(&error))?;
     Mount::start(files, &source(&plan.url), &args.dir, &plan.options)
         .map_err(|error| failed(&error))
 }

@@ -7,10 +7,20 @@ use super::Client;
 /// Limits on the requests at each target, with Lustre's names. None of them is left as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RpcLimits {
-    /// Most reads and writes, 1 to 512.
-    pub max_rpcs_in_flight: Option<u16>,
+    /// Reads and writes.
+    pub max_rpcs_in_flight: Option<MaxRpcs>,
     /// Most changes of metadata, 1 to 512. What the server granted is a limit as well.
     pub max_mod_rpcs_in_flight: Option<u16>,
+}
+
+/// How many reads and writes a target may have at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaxRpcs {
+    /// So many at most, 1 to 512.
+    Fixed(u16),
+    /// As many as the path and the target carry, at most 512: each target has a window
+    /// ([`lustrine_ptlrpc::ImportTunables::window`]).
+    Auto,
 }
 
 /// Why a limit is not changed.
@@ -20,10 +30,12 @@ pub enum LimitError {
     #[error("there is no setting `{0}`; max_rpcs_in_flight and max_mod_rpcs_in_flight can be set")]
     Unknown(String),
     /// The value is no number, or out of range.
-    #[error("`{name}` is 1 to 512, not `{value}`")]
+    #[error("`{name}` is {allowed}, not `{value}`")]
     Value {
         /// The setting.
         name: String,
+        /// What it may be.
+        allowed: &'static str,
         /// What was given.
         value: String,
     },
@@ -38,18 +50,28 @@ impl RpcLimits {
     /// # Errors
     /// [`LimitError`].
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LimitError> {
-        let limit = match name {
-            "max_rpcs_in_flight" => &mut self.max_rpcs_in_flight,
-            "max_mod_rpcs_in_flight" => &mut self.max_mod_rpcs_in_flight,
+        let number = value.parse().ok().filter(|number| (1..=LIMIT_MAX).contains(number));
+        let allowed = match name {
+            "max_rpcs_in_flight" => "1 to 512 or `auto`",
+            "max_mod_rpcs_in_flight" => "1 to 512",
             _ => return Err(LimitError::Unknown(name.to_owned())),
         };
-        match value.parse() {
-            Ok(number @ 1..=LIMIT_MAX) => {
-                *limit = Some(number);
-                Ok(())
+        match (name, number) {
+            ("max_rpcs_in_flight", Some(number)) => {
+                self.max_rpcs_in_flight = Some(MaxRpcs::Fixed(number));
             }
-            _ => Err(LimitError::Value { name: name.to_owned(), value: value.to_owned() }),
+            ("max_rpcs_in_flight", None) if value == "auto" => {
+                self.max_rpcs_in_flight = Some(MaxRpcs::Auto);
+            }
+            ("max_mod_rpcs_in_flight", Some(number)) => {
+                self.max_mod_rpcs_in_flight = Some(number);
+            }
+            _ => {
+                let (name, value) = (name.to_owned(), value.to_owned());
+                return Err(LimitError::Value { name, allowed, value });
+            }
         }
+        Ok(())
     }
 }
 
@@ -58,16 +80,28 @@ impl Client {
     pub fn limits(&self) -> RpcLimits {
         let tunables = &self.args.imports;
         RpcLimits {
-            max_rpcs_in_flight: Some(tunables.max_rpcs_in_flight),
+            max_rpcs_in_flight: Some(match tunables.window {
+                None => MaxRpcs::Fixed(tunables.max_rpcs_in_flight),
+                Some(_) => MaxRpcs::Auto,
+            }),
             max_mod_rpcs_in_flight: Some(tunables.max_mod_rpcs_in_flight),
         }
     }
 
     /// Changes the limits of all targets, also of those that are added later.
     pub fn set_limits(&mut self, turn: &mut Turn<'_>, limits: RpcLimits) {
+        let wall = self.wall_clock();
         let tunables = &mut self.args.imports;
         let RpcLimits { max_rpcs_in_flight, max_mod_rpcs_in_flight } = limits;
-        tunables.max_rpcs_in_flight = max_rpcs_in_flight.unwrap_or(tunables.max_rpcs_in_flight);
+        match max_rpcs_in_flight {
+            Some(MaxRpcs::Fixed(number)) => {
+                (tunables.max_rpcs_in_flight, tunables.window) = (number, None);
+            }
+            Some(MaxRpcs::Auto) => {
+                (tunables.max_rpcs_in_flight, tunables.window) = (LIMIT_MAX, Some(wall));
+            }
+            None => {}
+        }
         tunables.max_mod_rpcs_in_flight =
             max_mod_rpcs_in_flight.unwrap_or(tunables.max_mod_rpcs_in_flight);
         let tunables = *tunables;
@@ -88,7 +122,11 @@ mod tests {
     fn limits_are_set_by_their_names() {
         let mut limits = RpcLimits::default();
         assert_eq!(limits.set("max_rpcs_in_flight", "512"), Ok(()));
-        assert_eq!(limits.max_rpcs_in_flight, Some(512));
+        assert_eq!(limits.max_rpcs_in_flight, Some(MaxRpcs::Fixed(512)));
+        assert_eq!(limits.set("max_rpcs_in_flight", "auto"), Ok(()));
+        assert_eq!(limits.max_rpcs_in_flight, Some(MaxRpcs::Auto));
+        let error = limits.set("max_mod_rpcs_in_flight", "auto").unwrap_err().to_string();
+        assert_eq!(error, "`max_mod_rpcs_in_flight` is 1 to 512, not `auto`");
         assert_eq!(limits.max_mod_rpcs_in_flight, None);
         for value in ["0", "513", "-1", "", "eight"] {
             let error = limits.set("max_mod_rpcs_in_flight", value).unwrap_err().to_string();

@@ -28,7 +28,7 @@ impl Import {
         }
         for class in 0..self.waiting.len() {
             while let Some(&key) = self.waiting[class].front() {
-                if !self.take_resources(key) {
+                if !self.take_resources(now, key) {
                     break;
                 }
                 self.waiting[class].pop_front();
@@ -37,8 +37,9 @@ impl Import {
         }
     }
 
-    /// Takes the slot and the credit that a request needs; `false` if it has to wait for them.
-    fn take_resources(&mut self, key: RequestKey) -> bool {
+    /// Takes the slot, the credit and the place in the window that a request needs; `false` if it
+    /// has to wait for them.
+    fn take_resources(&mut self, now: Time, key: RequestKey) -> bool {
         let Some(request) = self.requests.get_mut(key) else { return true };
         let counts = request.args.counted && !request.has_credit;
         if counts && self.credits_used >= self.tunables.max_rpcs_in_flight.max(1) {
@@ -49,7 +50,12 @@ impl Import {
             let Some(tag) = self.slots.take(request.args.slot, limit) else { return false };
             request.tag = tag;
         }
-        if counts {
+        if counts && !self.enter_window(now, key) {
+            let request = &mut self.requests[key];
+            self.slots.give(core::mem::take(&mut request.tag));
+            return false;
+        }
+        if counts && let Some(request) = self.requests.get_mut(key) {
             request.has_credit = true;
             self.credits_used += 1;
         }
@@ -66,6 +72,10 @@ impl Import {
             request.xid = xids.next_xid();
             request.match_bits = request.xid;
         } else if request.resent && !request.replaying {
+            // Its latency would say nothing about the path.
+            if let (Some(ticket), Some(window)) = (request.ticket.take(), &mut self.window) {
+                window.abandoned(ticket);
+            }
             // The descriptors of the first attempt may still be written to [IMP-2].
             request.match_bits = xids.next_xid();
         }

@@ -1,5 +1,7 @@
 //! An import against a small model of a target.
 
+mod windows;
+
 use std::collections::BTreeMap;
 
 use lustrine_fswire::body::{BodyFlags, MessageType, OpFlags, PtlrpcBody, early_reply_checksum};

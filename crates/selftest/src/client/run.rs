@@ -8,7 +8,7 @@ use super::link::LinkEvent;
 use super::step_stats::is_outage;
 use super::{Client, ClientError, Drain, LoadStep, Phase, StepLimit};
 use crate::bulk::charge;
-use crate::load::{self, TestError, TestRpc};
+use crate::load::{self, TestError, TestRpc, Unsent};
 use crate::rpc::{Completion, RpcError};
 use crate::turn::Turn;
 
@@ -64,10 +64,31 @@ impl Client {
                 }
             }
         }
+        self.pump(turn);
     }
 
-    /// Starts a unit's next RPC, if the node is there.
+    /// Starts units that wait for room in the window, as far as there is room.
+    fn pump<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+        while self.phase == Phase::Running && self.link.is_usable() {
+            let Some(index) = self.units.first_for_room() else { return };
+            self.send(turn, index);
+            if self.units.is_windowed(index) {
+                self.units.back_to_the_head();
+                return;
+            }
+        }
+    }
+
+    /// Starts a unit's next RPC, if the node is there; behind those that wait for the window.
     fn send_next<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) {
+        match self.units.wait_for_window() {
+            true => self.units.wait_for_room(index),
+            false => self.send(turn, index),
+        }
+    }
+
+    /// Starts a unit's next RPC, if the node is there and the window has room.
+    fn send<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) {
         let (Some((_, plan)), true) = (self.step, self.link.is_usable()) else { return };
         let Some(unit) = self.units.get_mut(index) else { return };
         self.seq = self.seq.wrapping_add(1);
@@ -84,7 +105,8 @@ impl Client {
             load::send_test(turn, &mut self.caller, &mut self.source, self.wall, &plan, shot);
         match fired {
             Ok(rpc) => self.units.called(turn.now, index, rpc),
-            Err(failure) => {
+            Err(Unsent::Window) => self.units.wait_for_room(index),
+            Err(Unsent::Failed(failure)) => {
                 self.stats.failure(TestError::Rpc(failure));
                 self.units.pause(turn.now, index);
             }
@@ -162,6 +184,7 @@ impl Client {
                     self.send_next(turn, index);
                 }
             }
+            self.pump(turn);
         }
         self.was_usable = usable;
         while let Some(index) = self.units.wake_one(turn.now) {

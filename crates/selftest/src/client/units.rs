@@ -1,7 +1,7 @@
 //! The units of a step: each keeps one RPC outstanding.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::time::{Nanos, Time};
@@ -23,6 +23,8 @@ pub(super) enum State {
     Calling(u32),
     /// After a failure.
     Paused,
+    /// It waits until the window to the node has room.
+    Windowed,
 }
 
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub(super) struct Unit {
 pub(super) struct Units {
     units: Vec<Unit>,
     paused: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Those that wait for room in the window.
+    windowed: VecDeque<u32>,
     calling: u32,
     cold: u32,
 }
@@ -88,6 +92,7 @@ impl Units {
             }
         }
         self.paused.clear();
+        self.windowed.clear();
         self.cold = 0;
     }
 
@@ -151,6 +156,34 @@ impl Units {
         self.warm(index);
     }
 
+    /// A unit waits, behind the others, until the window has room.
+    pub(super) fn wait_for_room(&mut self, index: u32) {
+        self.units[index as usize].state = State::Windowed;
+        self.windowed.push_back(index);
+    }
+
+    /// The unit that found no room just now had been at the head of those that wait.
+    pub(super) fn back_to_the_head(&mut self) {
+        self.windowed.rotate_right(1);
+    }
+
+    /// The unit that has waited for room for longest; it is idle from then on.
+    pub(super) fn first_for_room(&mut self) -> Option<u32> {
+        let index = self.windowed.pop_front()?;
+        self.units[index as usize].state = State::Idle;
+        Some(index)
+    }
+
+    /// Whether a unit waits for room in the window.
+    pub(super) fn is_windowed(&self, index: u32) -> bool {
+        self.units.get(index as usize).is_some_and(|unit| unit.state == State::Windowed)
+    }
+
+    /// Whether units wait for room in the window.
+    pub(super) fn wait_for_window(&self) -> bool {
+        !self.windowed.is_empty()
+    }
+
     /// The next unit whose pause is over; it is idle from then on.
     pub(super) fn wake_one(&mut self, now: Time) -> Option<u32> {
         let Reverse((until, index)) = *self.paused.peek()?;
@@ -178,7 +211,7 @@ impl Units {
             .iter()
             .filter_map(|unit| match unit.state {
                 State::Calling(rpc) => Some((rpc, unit.started)),
-                State::Idle | State::Paused => None,
+                State::Idle | State::Paused | State::Windowed => None,
             })
             .collect()
     }

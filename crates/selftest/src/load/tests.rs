@@ -80,9 +80,3 @@ fn verdicts_on_reads() {
     let corrupt = judge(&memory, &plan, Some(sink), 0, &completion(ok, 4096));
     assert_eq!(corrupt, Err(TestError::Corrupt));
 }
-
-#[test]
-fn time_stamps_are_wall_clock_time() {
-    let wall = WallClock { seconds: 1_795_288_730 };
-    assert_eq!(wall.at(Time(2_500_000_000)), (1_795_288_732, 500_000_000));
-}

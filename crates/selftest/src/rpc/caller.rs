@@ -5,6 +5,7 @@
 //! all its parts are, in whatever order. Trouble in one part withdraws the others, and their last
 //! events follow. So there is exactly one completion per RPC, and no memory is reused too early.
 
+use lustrine_congestion::{Class, Ticket, View};
 use lustrine_lnet::error::LnetError;
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Position, Unlink};
@@ -12,11 +13,12 @@ use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_lnet::status::Status;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{Body, MESSAGE_LEN, Message, REPLY_PORTAL, Service, VERSION};
 use smallvec::smallvec;
 
+use super::windows::{WindowFull, Windows};
 use super::{Ids, RpcIds};
 use crate::body::status;
 use crate::counters::RpcTotals;
@@ -129,6 +131,8 @@ struct Rpc {
     service: Service,
     /// By [`Part`]; `None` when the part is over or never was.
     parts: [Option<MdKey>; 3],
+    /// Its place in the window to the peer.
+    ticket: Option<Ticket>,
     request: Span,
     sink: Span,
     started: Time,
@@ -153,6 +157,8 @@ pub(crate) struct RpcClient {
     cells: MessagePool,
     /// No deadline lies before this.
     next_scan: Time,
+    /// How much may be under way to each peer; without it, no more is known than the limit.
+    windows: Option<Windows>,
     totals: RpcTotals,
 }
 
@@ -165,8 +171,47 @@ impl RpcClient {
             rpcs: Slab::new(limit),
             cells: MessagePool::default(),
             next_scan: Time::NEVER,
+            windows: None,
             totals: RpcTotals::default(),
         }
+    }
+
+    /// Limits what is under way to each peer to what its path carries. This is for calls that were
+    /// admitted; others are not counted.
+    pub(crate) fn with_windows(self, wall: WallClock) -> RpcClient {
+        RpcClient { windows: Some(Windows::new(wall)), ..self }
+    }
+
+    /// Takes an RPC into the window to a peer, for a call that follows at once. There is no ticket
+    /// if there are no windows.
+    ///
+    /// # Errors
+    /// When it does not fit; an RPC to that peer has to end before.
+    pub(crate) fn admit(
+        &mut self,
+        now: Time,
+        peer: ProcessId,
+        class: Class,
+    ) -> Result<Option<Ticket>, WindowFull> {
+        self.windows.as_mut().map(|windows| windows.admit(now, peer, class)).transpose()
+    }
+
+    /// An RPC that was admitted is over, or is not sent.
+    pub(crate) fn leave(
+        &mut self,
+        now: Time,
+        peer: ProcessId,
+        ticket: Option<Ticket>,
+        outcome: &Result<Message, RpcError>,
+    ) {
+        if let (Some(windows), Some(ticket)) = (&mut self.windows, ticket) {
+            windows.end(now, peer, ticket, outcome);
+        }
+    }
+
+    /// What is known of the path to a peer, if there are windows.
+    pub(crate) fn window(&self, peer: &ProcessId) -> Option<View> {
+        self.windows.as_ref().and_then(|windows| windows.view(peer))
     }
 
     /// Counters since it was made.
@@ -180,7 +225,8 @@ impl RpcClient {
     }
 
     /// Starts an RPC; `body` makes the request for the match bits it is given. Returns its slot,
-    /// good until its completion.
+    /// good until its completion. `ticket` is its place in the window to the peer, if it was
+    /// admitted.
     ///
     /// # Errors
     /// When there is no slot, memory or place for it now: nothing was started.
@@ -188,8 +234,39 @@ impl RpcClient {
         &mut self,
         turn: &mut Turn<'_, M>,
         call: Call,
+        ticket: Option<Ticket>,
         body: impl FnOnce(RpcIds) -> Body,
     ) -> Result<u32, RpcError> {
+        let (slot, ids) = match self.prepare(turn, &call, body) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                self.leave(turn.now, call.peer, ticket, &Err(error));
+                return Err(error);
+            }
+        };
+        if let Some(rpc) = self.rpcs.get_mut(slot) {
+            rpc.ticket = ticket;
+        }
+        if let Err(error) = self.post(turn, slot, &call, ids) {
+            self.fail(turn, slot, RpcError::Local(error.into()));
+            // Parts that were posted end by events, and the completion comes with the last one.
+            if self.rpcs.get(slot).is_some_and(Rpc::is_over) {
+                let error = RpcError::Local(error.into());
+                self.release(turn.now, slot, &Err(error));
+                return Err(error);
+            }
+        }
+        self.next_scan = self.next_scan.min(turn.now + call.timeout);
+        Ok(slot)
+    }
+
+    /// Finds a slot and memory for an RPC, and writes its request.
+    fn prepare<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        call: &Call,
+        body: impl FnOnce(RpcIds) -> Body,
+    ) -> Result<(u32, RpcIds), RpcError> {
         let full = RpcError::Local(LnetErrorKind::Full);
         if self.rpcs.is_full() {
             return Err(full);
@@ -217,6 +294,7 @@ impl RpcClient {
             peer: call.peer,
             service: call.service,
             parts: [None; 3],
+            ticket: None,
             request,
             sink,
             started: turn.now,
@@ -226,16 +304,7 @@ impl RpcClient {
             failure: None,
         };
         let Ok(slot) = self.rpcs.insert(rpc) else { unreachable!("checked above") };
-        if let Err(error) = self.post(turn, slot, &call, ids) {
-            self.fail(turn, slot, RpcError::Local(error.into()));
-            // Parts that were posted end by events, and the completion comes with the last one.
-            if self.rpcs.get(slot).is_some_and(Rpc::is_over) {
-                self.release(slot);
-                return Err(RpcError::Local(error.into()));
-            }
-        }
-        self.next_scan = self.next_scan.min(turn.now + call.timeout);
-        Ok(slot)
+        Ok((slot, ids))
     }
 
     /// Posts the sinks first, then sends: the reply may be fast.
@@ -449,16 +518,16 @@ impl RpcClient {
         if turn.shard.journal_enabled() {
             turn.shard.note(turn.now, journal::rpc_ended(rpc.reply_bits, &completion));
         }
-        self.release(slot);
+        self.release(turn.now, slot, &completion.outcome);
         Some(completion)
     }
 
-    fn release(&mut self, slot: u32) {
-        if let Some(rpc) = self.rpcs.get(slot) {
-            self.cells.give(rpc.sink);
-            self.cells.give(rpc.request);
-            self.rpcs.free(slot);
-        }
+    fn release(&mut self, now: Time, slot: u32, outcome: &Result<Message, RpcError>) {
+        let Some(rpc) = self.rpcs.get_mut(slot) else { return };
+        let (peer, ticket, cells) = (rpc.peer, rpc.ticket.take(), [rpc.sink, rpc.request]);
+        cells.into_iter().for_each(|cell| self.cells.give(cell));
+        self.rpcs.free(slot);
+        self.leave(now, peer, ticket, outcome);
     }
 }
 

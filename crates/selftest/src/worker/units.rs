@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_lnet::memory::Memory;
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_wire::nid::ProcessId;
 
 use crate::bulk::{Budget, Grant, Source, Term};
@@ -13,7 +13,7 @@ use crate::counters::SessionErrors;
 use crate::cpt_message::{InstanceId, OnError, Stop, ToFramework, Work};
 use crate::latencies::LATENCY_MAX;
 use crate::limits::UNITS_MAX;
-use crate::load::{self, Test, TestRpc, WallClock};
+use crate::load::{self, Test, TestRpc, Unsent};
 use crate::measured::Measured;
 use crate::rpc::{Completion, LnetErrorKind, RpcClient, RpcError};
 use crate::slab::Slab;
@@ -34,6 +34,8 @@ enum State {
     Idle,
     /// On the list of those that wait for memory.
     Hungry,
+    /// On the list of those that wait until the window to their peer has room.
+    Windowed,
     /// On the list of those that pause.
     Paused,
     /// Waits until its RPC is due at this time, so that the instance keeps to its rate.
@@ -139,6 +141,8 @@ pub(super) struct Units {
     groups: Slab<Group>,
     by_instance: HashMap<InstanceId, u32, FixedState>,
     hungry: VecDeque<u32>,
+    /// Those that wait for room in a window, by peer.
+    windowed: HashMap<ProcessId, VecDeque<u32>, FixedState>,
     /// All pauses are equally long, so the first one ends first.
     paused: VecDeque<(Time, u32)>,
     /// Those that wait until an RPC is due.
@@ -159,6 +163,7 @@ impl Units {
             groups: Slab::new(UNITS_MAX),
             by_instance: HashMap::with_hasher(FixedState::default()),
             hungry: VecDeque::new(),
+            windowed: HashMap::with_hasher(FixedState::default()),
             paused: VecDeque::new(),
             paced: BinaryHeap::new(),
             measures,
@@ -259,7 +264,7 @@ impl Units {
         if paced && running && self.measures {
             for index in &group.units {
                 let Some(unit) = self.units.get_mut(*index) else { continue };
-                let waits = matches!(unit.state, State::Hungry | State::Paused);
+                let waits = matches!(unit.state, State::Hungry | State::Windowed | State::Paused);
                 if waits && let Some(due) = unit.due.take_if(|due| *due <= turn.now) {
                     group.measured.unsent(1, turn.now.since(due));
                 }
@@ -279,7 +284,7 @@ impl Units {
                 Some(State::Calling(rpc)) if how == Stop::AtOnce => {
                     tools.caller.abort(turn, rpc, RpcError::Aborted);
                 }
-                Some(State::Hungry | State::Paused | State::Paced(_)) => {
+                Some(State::Hungry | State::Windowed | State::Paused | State::Paced(_)) => {
                     // Its entry on the list is skipped when its turn comes.
                     self.end_unit(turn, tools, index);
                 }
@@ -313,6 +318,7 @@ impl Units {
         let index = completion.user;
         let Some(unit) = self.units.get_mut(index) else { return };
         unit.state = State::Idle;
+        let peer = unit.peer;
         let Some(group) = self.groups.get_mut(unit.group) else { return };
         let sink = unit.sink.map(|grant| grant.span);
         let (plan, on_error, mode) = (group.work.plan, group.work.on_error, group.mode);
@@ -340,6 +346,31 @@ impl Units {
             (Mode::Run, Err(_)) => {
                 self.count_error(plan.test());
                 self.after_error(turn, tools, index, on_error);
+            }
+        }
+        self.pump(turn, tools, &peer);
+    }
+
+    /// Starts units that wait for room in the window to a peer, as far as there is room.
+    fn pump<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, peer: &ProcessId) {
+        let is_waiting = |units: &Slab<Unit>, index: u32| {
+            units.get(index).is_some_and(|unit| unit.state == State::Windowed)
+        };
+        while let Some(waiting) = self.windowed.get_mut(peer) {
+            let Some(index) = waiting.pop_front() else {
+                self.windowed.remove(peer);
+                return;
+            };
+            if !is_waiting(&self.units, index) {
+                continue;
+            }
+            self.send(turn, tools, index);
+            if is_waiting(&self.units, index) {
+                // Still no room: it keeps its place at the head.
+                let waiting = self.windowed.entry(*peer).or_default();
+                waiting.pop_back();
+                waiting.push_front(index);
+                return;
             }
         }
     }
@@ -448,8 +479,34 @@ impl Units {
         self.go(turn, tools, index);
     }
 
-    /// Starts a unit's next RPC, if there is memory.
+    /// Starts a unit's next RPC, if there is memory, and room in the window to its peer.
     fn go<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, index: u32) {
+        let Some(unit) = self.units.get(index) else { return };
+        match self.windowed.get(&unit.peer) {
+            // Room goes round: those that wait have their turn first.
+            Some(waiting) if !waiting.is_empty() => self.wait_for_room(turn, tools, index),
+            _ => self.send(turn, tools, index),
+        }
+    }
+
+    /// Puts a unit at the end of those that wait for room in the window to their peer.
+    fn wait_for_room<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        tools: &mut Tools<'_>,
+        index: u32,
+    ) {
+        let Some(unit) = self.units.get_mut(index) else { return };
+        // Others may have its memory until then.
+        if let Some(grant) = unit.sink.take() {
+            tools.budget.give(turn.memory, grant);
+        }
+        unit.state = State::Windowed;
+        self.windowed.entry(unit.peer).or_default().push_back(index);
+    }
+
+    /// Starts a unit's next RPC, if there is memory, and room in the window.
+    fn send<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, index: u32) {
         let Some(unit) = self.units.get_mut(index) else { return };
         let Some(group) = self.groups.get_mut(unit.group) else { return };
         let plan = group.work.plan;
@@ -489,11 +546,12 @@ impl Units {
         let fired = load::send_test(turn, tools.caller, tools.source, tools.wall, &plan, shot);
         match fired {
             Ok(rpc) => unit.state = State::Calling(rpc),
-            Err(RpcError::Local(LnetErrorKind::Full)) => {
+            Err(Unsent::Window) => self.wait_for_room(turn, tools, index),
+            Err(Unsent::Failed(RpcError::Local(LnetErrorKind::Full))) => {
                 unit.state = State::Paused;
                 self.paused.push_back((turn.now + PAUSE, index));
             }
-            Err(failure) => {
+            Err(Unsent::Failed(failure)) => {
                 unit.due = None;
                 group.measured.failure(failure.into(), Nanos::ZERO);
                 self.count_error(plan.test());

@@ -7,7 +7,7 @@ use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::shard::{AckWanted, PutArgs};
-use lustrine_lnet::time::{Nanos, Time};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_lnet::topology::Identity;
 use lustrine_lnet_testing::{Delivery, Net, test_nid, test_topology};
 use lustrine_selftest::Tunables;
@@ -115,14 +115,16 @@ impl World {
     }
 
     pub fn add_service(&mut self, node: usize) {
-        self.nodes[node].service = Some(Service::new(Owner(1), 0, 1, &self.tunables, WALL));
+        self.nodes[node].service =
+            Some(Service::new(Owner(1), 0, 1, &self.tunables, WallClock::from_secs(WALL)));
         self.set_policy(node, &ServicePolicy::full());
     }
 
     /// A service that is partition `cpt` of `cpts`.
     pub fn add_partition(&mut self, node: usize, cpt: u16, cpts: u16) {
         self.nodes[node].cpt = cpt;
-        self.nodes[node].service = Some(Service::new(Owner(1), cpt, cpts, &self.tunables, WALL));
+        self.nodes[node].service =
+            Some(Service::new(Owner(1), cpt, cpts, &self.tunables, WallClock::from_secs(WALL)));
         self.set_policy(node, &ServicePolicy::full());
     }
 
@@ -142,7 +144,7 @@ impl World {
             name: Name::new("test").unwrap(),
             session: SessionMode::IfFree,
             patience: Nanos::from_secs(60),
-            wall_seconds: WALL,
+            wall: WallClock::from_secs(WALL),
         };
         edit(&mut args);
         self.nodes[node].client = Some(Client::new(Owner(1), self.now, args, &self.tunables));

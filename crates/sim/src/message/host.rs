@@ -299,7 +299,7 @@ impl Node {
             config.topology,
             driver,
             config.selftest_tunables,
-            config.wall_seconds,
+            config.wall,
             &mut memory,
         );
         let baseline = memory.usage();

@@ -1,6 +1,6 @@
 //! Loads at message fidelity.
 
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, WallClock};
 use lustrine_selftest::{LoadProgress, LoadStep, SessionMode, StepLimit, Test};
 use lustrine_wire::nid::{Net, Nid, ProcessId};
 use lustrine_wire::srpc::{BrwCheck, Name};
@@ -63,7 +63,7 @@ impl Lan {
             name: Name::EMPTY,
             session: SessionMode::NoSession,
             patience: Nanos::from_secs(1000),
-            wall_seconds: 1,
+            wall: WallClock::from_secs(1),
         };
         self.crowd.start_client(from, args);
         let step = LoadStep { test, concurrency, limit, warm_up: Nanos(0) };

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, WallClock};
 use lustrine_lnet::topology::{Identity, Ni, Topology, credits_per_cpt};
 use lustrine_partition::PartitionConfig;
 use lustrine_partition::tunables::Tunables;
@@ -138,7 +138,7 @@ impl NodeSpec {
             selftest_tunables: tunables.selftest.clone(),
             // The only untrusted peers in a simulation are those that a test creates.
             selftest: ServicePolicy::full(),
-            wall_seconds: self.wall_seconds,
+            wall: WallClock::from_secs(self.wall_seconds),
         }
     }
 }

@@ -3,7 +3,7 @@
 mod adversarial;
 mod start;
 
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, WallClock};
 use lustrine_partition::{ProbeId, ProbeResult};
 use lustrine_selftest::{
     ClientArgs, ClientSlot, LoadProgress, LoadStep, SessionMode, StepLimit, TestError,
@@ -205,7 +205,7 @@ impl Swarm {
                 name: Name::new("swarm").expect("a short name"),
                 session: if round == 0 { SessionMode::Force } else { SessionMode::NoSession },
                 patience: Nanos::from_secs(3600),
-                wall_seconds: 0x6000_0000 + self.sessions * 7,
+                wall: WallClock::from_secs(0x6000_0000 + self.sessions * 7),
             };
             let step = LoadStep {
                 test: load.test(),

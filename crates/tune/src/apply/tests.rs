@@ -160,6 +160,23 @@ fn a_refusal_is_reported_and_what_it_has_changed_is_undone() {
 }
 
 #[test]
+fn a_mount_that_finds_its_value_by_itself_is_left_alone() {
+    let mut model = Model::new();
+    model.values[1] = AUTO.to_owned();
+    let outcomes = applied(&mut model, 16);
+    assert_eq!((outcomes[1].result, model.values[1].as_str()), (Done::Unchanged, AUTO));
+    assert!(outcomes[1].why.as_ref().is_some_and(|why| why.contains("by itself")));
+    // A user who chooses it after --apply keeps it.
+    let mut model = Model::new();
+    applied(&mut model, 16);
+    model.values[1] = AUTO.to_owned();
+    assert_eq!(undone(&mut model, Foreign::Leave)[0].result, Done::Foreign);
+    assert_eq!(model.values[1], AUTO);
+    undone(&mut model, Foreign::Overwrite);
+    assert_eq!(model.values, FIRST);
+}
+
+#[test]
 fn without_a_record_nothing_is_changed() {
     let mut model = Model::new();
     // It dies before the record is kept.

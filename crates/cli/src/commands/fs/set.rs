@@ -15,8 +15,9 @@ pub(crate) struct SetArgs {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// max_rpcs_in_flight=N: most reads and writes at a target at once;
-    /// max_mod_rpcs_in_flight=N: most changes of metadata; both 1 to 512
+    /// max_rpcs_in_flight=N: most reads and writes at a target at once, or `auto` for as many as
+    /// the path and the target carry; max_mod_rpcs_in_flight=N: most changes of metadata; both 1
+    /// to 512
     #[arg(value_name = "NAME=VALUE", required = true)]
     settings: Vec<String>,
 }

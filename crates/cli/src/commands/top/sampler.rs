@@ -236,6 +236,7 @@ fn of_mount(dir: &Path, status: MountStatus, room: &mut usize) -> MountSample {
         pid: status.pid,
         mounted_s: client.mounted_s,
         max_rpcs_in_flight: client.max_rpcs_in_flight,
+        max_rpcs_in_flight_auto: client.max_rpcs_in_flight_auto,
         rpcs: client.rpcs as u64,
         rpcs_sent: client.rpcs_sent,
         bulk_received: client.bulk_received,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use lustrine_control::{Answer, ChangeRequest, NetRow, NiSelector, Request};
 use lustrine_node::control::{self, ControlError};
-use lustrine_tune::apply::{Look, Place, Record, Sysctl, World};
+use lustrine_tune::apply::{AUTO, Look, Place, Record, Sysctl, World};
 use lustrine_wire::nid::Nid;
 
 use super::store::Store;
@@ -84,6 +84,7 @@ fn of_mount(dir: &str, source: &str, pid: u32) -> Result<Look, String> {
         return Ok(Look::Gone("it was unmounted, and another mount is there now".to_owned()));
     }
     match status.client.max_rpcs_in_flight {
+        0 if status.client.max_rpcs_in_flight_auto => Ok(Look::Value(AUTO.to_owned())),
         0 => Err("its program is of an earlier release, which does not say its limit".to_owned()),
         limit => Ok(Look::Value(limit.to_string())),
     }

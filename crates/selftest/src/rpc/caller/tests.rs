@@ -6,6 +6,7 @@ use crate::tunables::Tunables;
 use foldhash::fast::FixedState;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::memory::VecMemory;
+use lustrine_lnet::time::WallClock;
 use lustrine_lnet_testing::{Delivery, Net, test_nid};
 use lustrine_wire::srpc::{
     BrwOp, BrwReply, BrwRequest, DebugRequest, FEATURES_KNOWN, PING_MAGIC, PingReply, PingRequest,
@@ -36,7 +37,7 @@ impl World {
         let tunables = Tunables::default();
         World {
             net: Net::new(2, &Default::default()),
-            service: SelftestService::new(Owner(1), 0, 1, &tunables, 7),
+            service: SelftestService::new(Owner(1), 0, 1, &tunables, WallClock::from_secs(7)),
             caller: RpcClient::new(ClientSlot(1), 7, 64),
             now: Time(1),
             completions: HashMap::with_hasher(FixedState::default()),
@@ -80,8 +81,8 @@ impl World {
             timeout: TIMEOUT,
             user,
         };
-        let slot =
-            self.with_caller(|caller, turn| caller.call(turn, call, |ids| request(kind, ids)))?;
+        let slot = self
+            .with_caller(|caller, turn| caller.call(turn, call, None, |ids| request(kind, ids)))?;
         self.next_user += 1;
         Ok(slot)
     }
@@ -183,7 +184,7 @@ fn a_refused_bulk_rpc_ends_without_its_bulk() {
             check: 1,
         })
     };
-    world.with_caller(|caller, turn| caller.call(turn, call, bad)).unwrap();
+    world.with_caller(|caller, turn| caller.call(turn, call, None, bad)).unwrap();
     world.finish();
     let reply = world.outcome(0).unwrap();
     assert_eq!(status(&reply.body), Some(errno::EINVAL));

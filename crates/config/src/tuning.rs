@@ -1,0 +1,68 @@
+//! What a node that tunes itself starts with.
+
+use super::NodeConfig;
+
+/// Whether a node tunes itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tuning {
+    /// It keeps to the values that it was given.
+    #[default]
+    Fixed,
+    /// It sends as much as each path carries: [`AUTO`].
+    Auto,
+}
+
+/// What `tuning: auto` stands for: RPCs are limited by windows, and credits are so many that they
+/// never limit what windows allow. 1024 messages of 1 MiB are 10 Gb/s over 800 ms.
+pub const AUTO: [(&str, i64); 3] =
+    [("selftest_auto", 1), ("credits", 8192), ("peer_credits", 1024)];
+
+impl NodeConfig {
+    /// Takes the values of [`AUTO`], except for those tunables that `is_given` says were given.
+    pub fn tune_itself(&mut self, is_given: impl Fn(&str) -> bool) {
+        for (name, value) in AUTO {
+            if !is_given(name) {
+                let set = self.tunables.set(name, value);
+                assert!(set.is_ok(), "{name} is a tunable and {value} in its range");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Strictness;
+
+    fn read(text: &str) -> Result<NodeConfig, String> {
+        let read = NodeConfig::from_yaml(text, "node.yaml", Strictness::Strict);
+        read.map(|(config, _)| config).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn auto_stands_for_values_that_were_not_given() {
+        let config = read("lustrine: {tuning: auto}").expect("a configuration");
+        for (name, value) in AUTO {
+            assert_eq!(config.tunables.value(name), Some(value), "{name}");
+        }
+        // Also if the value is the default, wherever it is.
+        for text in [
+            "lustrine: {tuning: auto, tunables: {peer_credits: 8}}",
+            "lustrine: {tunables: {peer_credits: 8}, tuning: auto}",
+        ] {
+            let config = read(text).expect("a configuration");
+            let value = |name| config.tunables.value(name);
+            assert_eq!((value("peer_credits"), value("credits")), (Some(8), Some(8192)));
+        }
+        let config = read("lustrine: {tuning: fixed}").expect("a configuration");
+        assert_eq!(config.tunables, NodeConfig::default().tunables);
+        let error = read("lustrine: {tuning: on}").unwrap_err();
+        assert!(error.contains("auto, fixed"), "{error}");
+    }
+
+    #[test]
+    fn what_is_written_starts_the_same_node() {
+        let config = read("lustrine: {tuning: auto}").expect("a configuration");
+        assert_eq!(read(&config.to_yaml()).expect("a configuration"), config);
+    }
+}

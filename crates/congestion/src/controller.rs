@@ -1,0 +1,392 @@
+//! The controller: phases, and the window's step at the end of each round.
+
+use core::time::Duration;
+
+use crate::class::Class;
+use crate::round::Round;
+
+/// RPCs that a round has at least, so that one slow RPC does not decide: of rounds up to
+/// [`SHORT_ROUND`], which are noisier, and of longer ones.
+const ROUND_MIN: (u32, u32) = (8, 2);
+/// A round is short up to here.
+const SHORT_ROUND: Duration = Duration::from_millis(1);
+/// Probes begin at multiples of this, of twice or of four times this.
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+/// Rounds between two probes at least. A probe costs three or four.
+const PROBE_ROUNDS: u32 = 100;
+/// A probe that all nodes begin together lasts this long at least, as clocks differ.
+const PROBE_MIN: Duration = Duration::from_millis(200);
+/// A probe goes on while a round has less than this part of the latency of the one before: then the
+/// queues of others are becoming shorter.
+const PROBE_FALLS: f64 = 0.9;
+/// Rounds of a probe at least, and at most.
+const PROBE_ROUNDS_MIN: u32 = 3;
+const PROBE_ROUNDS_MAX: u32 = 16;
+/// The window of startup grows as long as the rate grows by this factor in two rounds,
+const STARTUP_GROWTH: f64 = 1.25;
+/// and this part of the latency at least is left for the base.
+const STARTUP_RATIO: f64 = 2.0 / 3.0;
+/// After this many rounds with less than this part of the best rate, the base is in doubt.
+const SLOW_ROUNDS: u32 = 8;
+const SLOW_RATE: f64 = 1.0 / 8.0;
+/// Rounds without a queue after which the window grows in proportion.
+const IDLE_QUEUE_ROUNDS: u32 = 3;
+
+/// The bounds of a window, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The window is never smaller. Two RPCs are always allowed.
+    pub min: u64,
+    /// The window of the first round.
+    pub initial: u64,
+    /// The window is never larger, except for two RPCs.
+    pub max: u64,
+}
+
+impl Default for Limits {
+    /// 2 MiB, so that small RPCs are hardly limited; 8 MiB, eight of LNet's largest messages, which
+    /// is what Lustre begins with; 1 GiB, for 10 Gb/s over 200 ms with writes of two round trips.
+    fn default() -> Limits {
+        Limits { min: 2 << 20, initial: 8 << 20, max: 1 << 30 }
+    }
+}
+
+/// What a controller does at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It doubles the window each round.
+    Startup,
+    /// It keeps little under way, to learn the latency without a queue.
+    Probe,
+    /// It follows the law.
+    Steady,
+}
+
+/// An RPC that is under way; to be given back when it ends.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "an RPC that does not end stays in the window"]
+pub struct Ticket {
+    class: Class,
+    sent: Duration,
+    round: u64,
+    /// Whether so little was under way with it that a probe can use it.
+    is_lone: bool,
+}
+
+/// What a controller knows, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// What it does.
+    pub phase: Phase,
+    /// Bytes that may be under way.
+    pub window: u64,
+    /// Bytes that are under way.
+    pub in_flight: u64,
+    /// Bytes per second that the last round carried.
+    pub rate: u64,
+    /// The part of the last round's latency that was queueing, in thousandths.
+    pub queueing: u16,
+    /// Rounds so far.
+    pub rounds: u64,
+    /// Probes so far.
+    pub probes: u64,
+}
+
+/// What a probe has to know.
+#[derive(Clone, Copy, Debug, Default)]
+struct Probe {
+    /// The window before it, and, except for that of startup, after it.
+    window: f64,
+    /// Whether startup has ended with it: then the window after it follows from the best rate.
+    ends_startup: bool,
+    /// It does not end earlier.
+    until: Duration,
+    rounds: u32,
+    /// The mean latency of its last round, in seconds.
+    mean: f64,
+}
+
+/// Controls how much is under way to one peer.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    limits: Limits,
+    phase: Phase,
+    window: f64,
+    in_flight: u64,
+    rpcs: u32,
+    /// The mean bytes of an RPC.
+    mean: f64,
+    round: u64,
+    sums: Round,
+    began: Duration,
+    /// Whether the window held an RPC back in this round.
+    is_limited: bool,
+    /// Of the last round: the base as a part of the latency, and the rate in bytes per second.
+    ratio: f64,
+    rate: f64,
+    /// The highest rate of startup, and its rounds that did not raise it.
+    best: f64,
+    flat: u32,
+    /// Rounds in a row without a queue.
+    idle_queue: u32,
+    /// Rounds in a row with little of the best rate since the last probe.
+    slow: u32,
+    /// Whether a probe was made since the last one that was due.
+    has_probed_early: bool,
+    probe: Probe,
+    probe_due: Duration,
+    probes: u64,
+    /// RPCs of this round and those before it are lost together with one that was lost.
+    lost: Option<u64>,
+}
+
+impl Controller {
+    /// A controller that knows nothing about its path.
+    pub fn new(limits: Limits) -> Controller {
+        Controller {
+            limits,
+            phase: Phase::Startup,
+            window: limits.initial.clamp(limits.min, limits.max.max(limits.min)) as f64,
+            in_flight: 0,
+            rpcs: 0,
+            mean: 0.0,
+            round: 0,
+            sums: Round::default(),
+            began: Duration::ZERO,
+            is_limited: false,
+            ratio: 1.0,
+            rate: 0.0,
+            best: 0.0,
+            flat: 0,
+            idle_queue: 0,
+            slow: 0,
+            has_probed_early: false,
+            probe: Probe::default(),
+            probe_due: Duration::MAX,
+            probes: 0,
+            lost: None,
+        }
+    }
+
+    /// Takes an RPC into the window that is sent now. Returns `None` if it does not fit; it may be
+    /// asked for again when an RPC has ended.
+    ///
+    /// `now` is the time since an origin that all nodes share as well as their clocks allow, such
+    /// as the Unix epoch.
+    pub fn admit(&mut self, now: Duration, class: Class) -> Option<Ticket> {
+        let after = self.in_flight.saturating_add(class.weight());
+        if after > self.window() && self.rpcs >= 2 {
+            self.is_limited = true;
+            return None;
+        }
+        if self.rpcs == 0 && self.phase != Phase::Probe {
+            // The time in which nothing was under way belongs to no round.
+            self.next_round(now);
+        }
+        let weight = class.weight() as f64;
+        self.mean += (weight - self.mean) / if self.mean > 0.0 { 16.0 } else { 1.0 };
+        self.in_flight = after;
+        self.rpcs += 1;
+        let is_lone = self.rpcs <= 2 || after as f64 <= self.smallest();
+        Some(Ticket { class, sent: now, round: self.round, is_lone })
+    }
+
+    /// An RPC has ended with success.
+    pub fn done(&mut self, now: Duration, ticket: Ticket) {
+        self.release(&ticket);
+        if self.phase == Phase::Probe && !ticket.is_lone {
+            return;
+        }
+        let latency = now.saturating_sub(ticket.sent).as_secs_f64();
+        self.sums.add(ticket.class, latency, self.ratio);
+        let least = match now.saturating_sub(self.began) < SHORT_ROUND {
+            true => ROUND_MIN.0,
+            false => ROUND_MIN.1,
+        };
+        if ticket.round == self.round && self.sums.count() >= least {
+            self.end_round(now);
+        }
+    }
+
+    /// An RPC was lost, or its answer: it timed out, or the link to the peer did not hold.
+    pub fn failed(&mut self, now: Duration, ticket: Ticket) {
+        self.release(&ticket);
+        if self.lost.is_some_and(|round| ticket.round <= round) {
+            return;
+        }
+        self.lost = Some(self.round);
+        match self.phase {
+            Phase::Probe => self.probe.window /= 2.0,
+            Phase::Startup | Phase::Steady => self.set_window(self.window / 2.0),
+        }
+        if self.phase == Phase::Startup {
+            self.begin_probe(now, true);
+        }
+        self.next_round(now);
+    }
+
+    /// An RPC ended for a reason that says nothing about the path.
+    pub fn abandoned(&mut self, ticket: Ticket) {
+        self.release(&ticket);
+    }
+
+    /// Bytes that may be under way.
+    pub fn window(&self) -> u64 {
+        self.window as u64
+    }
+
+    /// What is known.
+    pub fn view(&self) -> View {
+        View {
+            phase: self.phase,
+            window: self.window(),
+            in_flight: self.in_flight,
+            rate: self.rate as u64,
+            queueing: ((1.0 - self.ratio) * 1000.0) as u16,
+            rounds: self.round,
+            probes: self.probes,
+        }
+    }
+
+    fn release(&mut self, ticket: &Ticket) {
+        self.in_flight -= ticket.class.weight();
+        self.rpcs -= 1;
+    }
+
+    /// The smallest window, which is that of probes as well: that of the limits, or two RPCs.
+    fn smallest(&self) -> f64 {
+        (self.limits.min as f64).max(2.0 * self.mean)
+    }
+
+    /// What is to be in the queue: the root of the window, counted in RPCs.
+    fn allowance(&self) -> f64 {
+        (self.window * self.mean).sqrt().max(self.mean)
+    }
+
+    fn set_window(&mut self, window: f64) {
+        let min = self.smallest();
+        self.window = window.clamp(min, (self.limits.max as f64).max(min));
+    }
+
+    fn next_round(&mut self, now: Duration) {
+        self.round += 1;
+        // The first round of a probe may have met queues; its others are one sum.
+        if self.phase != Phase::Probe || self.probe.rounds <= 1 {
+            self.sums.clear();
+        }
+        self.began = now;
+        self.is_limited = false;
+    }
+
+    fn end_round(&mut self, now: Duration) {
+        match self.phase {
+            Phase::Probe => self.end_probe_round(now),
+            Phase::Startup | Phase::Steady => {
+                let took = now.saturating_sub(self.began).as_secs_f64();
+                self.rate = self.sums.weight() / took.max(1e-9);
+                self.sums.lower_bases();
+                self.ratio = self.sums.ratio();
+                match self.phase {
+                    Phase::Startup => self.end_startup_round(now),
+                    _ => self.end_steady_round(now),
+                }
+            }
+        }
+        self.next_round(now);
+    }
+
+    fn end_startup_round(&mut self, now: Duration) {
+        if !self.is_limited {
+            return;
+        }
+        self.flat = match self.rate > self.best * STARTUP_GROWTH {
+            true => 0,
+            false => self.flat + 1,
+        };
+        self.best = self.best.max(self.rate);
+        let is_full = self.flat >= 2 || self.ratio < STARTUP_RATIO;
+        if is_full || self.window >= self.limits.max as f64 {
+            self.begin_probe(now, true);
+        } else {
+            self.set_window(self.window * 2.0);
+        }
+    }
+
+    fn end_steady_round(&mut self, now: Duration) {
+        self.best = self.best.max(self.rate);
+        if self.is_limited {
+            self.slow = match self.rate < self.best * SLOW_RATE {
+                true => self.slow + 1,
+                false => 0,
+            };
+            self.step();
+        }
+        let is_lost = self.slow >= SLOW_ROUNDS && !self.has_probed_early;
+        if is_lost || now >= self.probe_due {
+            self.has_probed_early = now < self.probe_due;
+            self.begin_probe(now, false);
+        }
+    }
+
+    /// The law.
+    fn step(&mut self) {
+        let allowance = self.allowance();
+        let queued = self.window * (1.0 - self.ratio);
+        self.idle_queue = match queued < allowance / 4.0 {
+            true => self.idle_queue + 1,
+            false => 0,
+        };
+        let next = match self.idle_queue > IDLE_QUEUE_ROUNDS {
+            true => self.window * 1.5,
+            false => (self.window + self.ratio * self.window + allowance) / 2.0,
+        };
+        self.set_window(next);
+    }
+
+    fn begin_probe(&mut self, now: Duration, ends_startup: bool) {
+        let is_common = now >= self.probe_due;
+        let until = if is_common { now.saturating_add(PROBE_MIN) } else { now };
+        self.probe = Probe { window: self.window, ends_startup, until, rounds: 0, mean: 0.0 };
+        self.phase = Phase::Probe;
+        self.window = self.smallest();
+    }
+
+    fn end_probe_round(&mut self, now: Duration) {
+        let mean = self.sums.mean_latency();
+        let falls = mean < PROBE_FALLS * self.probe.mean;
+        self.probe.mean = mean;
+        self.probe.rounds += 1;
+        let goes_on = self.probe.rounds < PROBE_ROUNDS_MIN || now < self.probe.until || falls;
+        if !goes_on || self.probe.rounds >= PROBE_ROUNDS_MAX {
+            self.end_probe(now);
+        }
+    }
+
+    /// The base is known again.
+    fn end_probe(&mut self, now: Duration) {
+        self.probes += 1;
+        self.phase = Phase::Steady;
+        self.ratio = 1.0;
+        (self.slow, self.idle_queue) = (0, 0);
+        self.sums.learn_bases();
+        let before = self.probe.window;
+        self.set_window(before);
+        if self.probe.ends_startup {
+            self.set_window(self.best * self.probe.mean);
+            self.set_window((self.window + self.allowance()).min(before));
+        }
+        self.best = 0.0;
+        let took = Duration::try_from_secs_f64(self.probe.mean).unwrap_or(Duration::ZERO);
+        let rounds = took.saturating_mul(PROBE_ROUNDS);
+        let every = [1, 2, 4].map(|factor| PROBE_EVERY * factor);
+        let every = every.into_iter().find(|every| *every >= rounds).unwrap_or(every[2]);
+        self.probe_due = next_multiple(now.saturating_add(every / 8), every);
+    }
+}
+
+/// The first multiple of `step` that is not before `time`.
+fn next_multiple(time: Duration, step: Duration) -> Duration {
+    let (time, step) = (time.as_nanos(), step.as_nanos());
+    let next = time.div_ceil(step) * step;
+    u64::try_from(next).map_or(Duration::MAX, Duration::from_nanos)
+}

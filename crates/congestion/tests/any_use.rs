@@ -1,0 +1,107 @@
+//! Any sequence of calls, with clocks that may go back, keeps what the controller promises.
+
+use std::time::Duration;
+
+use lustrine_congestion::{Class, Controller, Limits, Ticket};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Admit(u8, u32),
+    Done(usize),
+    Failed(usize),
+    Abandoned(usize),
+    Wait(u32),
+    Back(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (any::<u8>(), 0..=1u32 << 24).prop_map(|(kind, len)| Step::Admit(kind, len)),
+        6 => any::<usize>().prop_map(Step::Done),
+        1 => any::<usize>().prop_map(Step::Failed),
+        1 => any::<usize>().prop_map(Step::Abandoned),
+        6 => (0..200_000_000u32).prop_map(Step::Wait),
+        1 => any::<u32>().prop_map(Step::Back),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_window_stays_within_its_limits(
+        steps in vec(step(), 0..400),
+        min in 0..1u64 << 24,
+        initial in 0..1u64 << 50,
+        max in 0..1u64 << 50,
+    ) {
+        let limits = Limits { min, initial, max };
+        let mut controller = Controller::new(limits);
+        let mut now = Duration::from_secs(1_700_000_000);
+        let mut under_way: Vec<(Ticket, u64)> = Vec::new();
+        let mut largest = 0;
+        for step in steps {
+            match step {
+                Step::Admit(kind, len) => {
+                    let class = Class::new(kind, u64::from(len));
+                    let in_flight: u64 = under_way.iter().map(|(_, weight)| weight).sum();
+                    let window = controller.window();
+                    largest = largest.max(class.weight());
+                    match controller.admit(now, class) {
+                        Some(ticket) => {
+                            prop_assert!(
+                                under_way.len() < 2 || in_flight + class.weight() <= window
+                            );
+                            under_way.push((ticket, class.weight()));
+                        }
+                        None => {
+                            prop_assert!(under_way.len() >= 2);
+                            prop_assert!(in_flight + class.weight() > window);
+                        }
+                    }
+                }
+                Step::Done(at) | Step::Failed(at) | Step::Abandoned(at) => {
+                    if under_way.is_empty() {
+                        continue;
+                    }
+                    let (ticket, _) = under_way.swap_remove(at % under_way.len());
+                    match step {
+                        Step::Done(_) => controller.done(now, ticket),
+                        Step::Failed(_) => controller.failed(now, ticket),
+                        _ => controller.abandoned(ticket),
+                    }
+                }
+                Step::Wait(nanos) => now += Duration::from_nanos(u64::from(nanos)),
+                Step::Back(nanos) => now -= Duration::from_nanos(u64::from(nanos)),
+            }
+            let in_flight: u64 = under_way.iter().map(|(_, weight)| weight).sum();
+            let view = controller.view();
+            prop_assert_eq!(view.in_flight, in_flight);
+            prop_assert!(view.window >= min);
+            prop_assert!(view.window <= max.max(min).max(2 * largest));
+            prop_assert!(view.queueing <= 1000, "{:?}", view);
+        }
+    }
+}
+
+/// The same observations give the same windows.
+#[test]
+fn it_is_a_function_of_what_it_was_given() {
+    let run = || {
+        let mut controller = Controller::new(Limits::default());
+        let mut windows = Vec::new();
+        let mut under_way = std::collections::VecDeque::new();
+        for turn in 0..10_000u64 {
+            let now = Duration::from_micros(turn * 700);
+            while let Some(ticket) = controller.admit(now, Class::new(1, 1 << 20)) {
+                under_way.push_back(ticket);
+            }
+            if let Some(ticket) = under_way.pop_front() {
+                controller.done(now, ticket);
+            }
+            windows.push(controller.window());
+        }
+        windows
+    };
+    assert_eq!(run(), run());
+}

@@ -1,0 +1,358 @@
+//! The controller over a path that is a queue: rate, round trip, changes of both, several nodes.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use lustrine_congestion::{Class, Controller, Limits, Phase, Ticket};
+
+/// A first-in first-out queue in front of a link; what left it arrives after the delay, and its
+/// answer after the delay again. Times are in nanoseconds.
+struct Path {
+    /// Bits per second.
+    rate: f64,
+    /// Both ways together.
+    rtt: u64,
+    free_at: u64,
+}
+
+struct Flow {
+    controller: Controller,
+    class: Class,
+    begins: u64,
+    /// Random part of an RPC's latency, up to this.
+    noise: u64,
+    /// It has always so many under way, as a client with a setting made by hand; 0 for a window.
+    fixed: usize,
+    under_way: VecDeque<Ticket>,
+    /// Bytes that have ended.
+    bytes: u64,
+    /// The most RPCs that may be under way, besides the window.
+    most: usize,
+    /// One of so many RPCs fails; 0 for none.
+    fails: u64,
+    /// By how much its clock is ahead.
+    ahead: Duration,
+}
+
+impl Flow {
+    fn new(len: u64) -> Flow {
+        Flow {
+            controller: Controller::new(Limits::default()),
+            class: Class::new(0, len),
+            begins: 0,
+            noise: 0,
+            fixed: 0,
+            under_way: VecDeque::new(),
+            bytes: 0,
+            most: 4096,
+            fails: 0,
+            ahead: Duration::ZERO,
+        }
+    }
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Begin(usize),
+    End(usize),
+    Change(usize),
+}
+
+struct World {
+    now: u64,
+    path: Path,
+    flows: Vec<Flow>,
+    events: BinaryHeap<Reverse<(u64, u64, What)>>,
+    changes: Vec<(u64, f64, u64)>,
+    order: u64,
+    random: u64,
+}
+
+impl World {
+    fn new(gbps: f64, rtt_ms: f64, flows: Vec<Flow>) -> World {
+        let path = Path { rate: gbps * 1e9, rtt: (rtt_ms * 1e6) as u64, free_at: 0 };
+        let mut world = World {
+            now: 0,
+            path,
+            flows,
+            events: BinaryHeap::new(),
+            changes: Vec::new(),
+            order: 0,
+            random: 0x9e37_79b9_7f4a_7c15,
+        };
+        for index in 0..world.flows.len() {
+            let begins = world.flows[index].begins;
+            world.push(begins, What::Begin(index));
+        }
+        world
+    }
+
+    fn change(&mut self, at: f64, gbps: f64, rtt_ms: f64) {
+        self.changes.push(((at * 1e9) as u64, gbps * 1e9, (rtt_ms * 1e6) as u64));
+        let index = self.changes.len() - 1;
+        self.push((at * 1e9) as u64, What::Change(index));
+    }
+
+    fn push(&mut self, at: u64, what: What) {
+        self.order += 1;
+        self.events.push(Reverse((at, self.order, what)));
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        if below == 0 { 0 } else { self.random % below }
+    }
+
+    fn send(&mut self, index: usize) {
+        loop {
+            let flow = &mut self.flows[index];
+            if flow.under_way.len() >= flow.most {
+                return;
+            }
+            let now = Duration::from_nanos(self.now) + flow.ahead;
+            if flow.fixed > 0 && flow.under_way.len() >= flow.fixed {
+                return;
+            }
+            let Some(ticket) = flow.controller.admit(now, flow.class) else { return };
+            flow.under_way.push_back(ticket);
+            let (noise, weight) = (flow.noise, flow.class.weight());
+            let begin = self.path.free_at.max(self.now);
+            self.path.free_at = begin + (weight as f64 * 8.0 / self.path.rate * 1e9) as u64;
+            let late = self.random(noise);
+            let ends = self.path.free_at + self.path.rtt + late;
+            self.push(ends, What::End(index));
+        }
+    }
+
+    fn run(&mut self, seconds: f64) {
+        let until = (seconds * 1e9) as u64;
+        while let Some(Reverse((at, _, _))) = self.events.peek() {
+            if *at > until {
+                break;
+            }
+            let Some(Reverse((at, _, what))) = self.events.pop() else { break };
+            self.now = at;
+            match what {
+                What::Begin(index) => self.send(index),
+                What::Change(index) => {
+                    let (_, rate, rtt) = self.changes[index];
+                    (self.path.rate, self.path.rtt) = (rate, rtt);
+                }
+                What::End(index) => {
+                    let flow = &mut self.flows[index];
+                    let ticket = flow.under_way.pop_front().expect("it was sent");
+                    let (now, fails) = (Duration::from_nanos(at) + flow.ahead, flow.fails);
+                    if self.random(fails) == 1 {
+                        self.flows[index].controller.failed(now, ticket);
+                    } else {
+                        let flow = &mut self.flows[index];
+                        flow.bytes += flow.class.weight();
+                        flow.controller.done(now, ticket);
+                    }
+                    self.send(index);
+                }
+            }
+        }
+        self.now = until;
+    }
+
+    /// Bits per second of each flow from now to `seconds`.
+    fn rates(&mut self, seconds: f64) -> Vec<f64> {
+        let before: Vec<u64> = self.flows.iter().map(|flow| flow.bytes).collect();
+        let took = seconds - self.now as f64 / 1e9;
+        self.run(seconds);
+        let after = self.flows.iter().map(|flow| flow.bytes);
+        after.zip(before).map(|(after, before)| (after - before) as f64 * 8.0 / took).collect()
+    }
+
+    fn window(&self, index: usize) -> f64 {
+        self.flows[index].controller.window() as f64
+    }
+}
+
+const MIB: u64 = 1 << 20;
+
+const RATES: [f64; 3] = [0.1, 1.0, 10.0];
+const ROUND_TRIPS: [f64; 6] = [0.1, 1.0, 10.0, 50.0, 100.0, 200.0];
+
+/// Jain's index: 1 if all are equal, 1/n if one has everything.
+fn fairness(rates: &[f64]) -> f64 {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    sum * sum / squares / rates.len() as f64
+}
+
+#[test]
+fn a_path_of_any_rate_and_length_is_full_after_twenty_round_trips() {
+    for (gbps, rtt) in RATES.iter().flat_map(|rate| ROUND_TRIPS.map(|rtt| (*rate, rtt))) {
+        let mut world = World::new(gbps, rtt, vec![Flow::new(MIB)]);
+        let bdp = gbps * 1e9 / 8.0 * rtt / 1e3;
+        // RPCs of 1 MiB need some time at low rates, however short the way is.
+        let ramp = (20.0 * rtt / 1e3).max(16.0 * MIB as f64 * 8.0 / (gbps * 1e9));
+        world.run(ramp);
+        let mut at = ramp;
+        let mut bytes = 0.0;
+        while at < ramp + 40.0 {
+            at += 0.5;
+            bytes += world.rates(at)[0] * 0.5;
+            let queue = world.window(0) - bdp;
+            let allowed = 0.25 * bdp + 6.0 * MIB as f64;
+            assert!(queue <= allowed, "{gbps} Gb/s {rtt} ms: {queue} bytes queue at {at} s");
+        }
+        let share = bytes / 40.0 / (gbps * 1e9);
+        assert!(share >= 0.94, "{gbps} Gb/s {rtt} ms: {share:.3} of the rate");
+    }
+}
+
+#[test]
+fn small_and_large_rpcs_fill_the_path_as_well() {
+    for len in [16 << 10, 4 * MIB, 16 * MIB] {
+        let mut world = World::new(10.0, 50.0, vec![Flow::new(len)]);
+        world.run(2.0);
+        let share = world.rates(42.0)[0] / 1e10;
+        assert!(share >= 0.94, "{len} bytes: {share:.3} of the rate");
+    }
+}
+
+#[test]
+fn shares_are_equal_whenever_a_node_begins() {
+    let cases =
+        [(2, 10.0, 50.0), (8, 10.0, 50.0), (16, 10.0, 50.0), (16, 10.0, 0.1), (4, 1.0, 1.0)];
+    for (count, gbps, rtt) in cases {
+        let flow = |at: u64| Flow { begins: at * 2_130_000_000, ..Flow::new(MIB) };
+        let mut world = World::new(gbps, rtt, (0..count).map(flow).collect());
+        // The last one begins after 32 s; then there are four common probes.
+        world.run(80.0);
+        for until in [100.0, 120.0, 140.0] {
+            let rates = world.rates(until);
+            let index = fairness(&rates);
+            assert!(index >= 0.95, "{count} over {gbps} Gb/s {rtt} ms: {index:.3}, {rates:?}");
+            let sum: f64 = rates.iter().sum();
+            assert!(sum >= 0.95 * gbps * 1e9, "{count} over {gbps} Gb/s {rtt} ms: {sum}");
+            let under_way: usize = world.flows.iter().map(|flow| flow.under_way.len()).sum();
+            let bdp = gbps * 1e9 / 8.0 * rtt / 1e3 / MIB as f64;
+            // Each has the root of its share in the queue, and at least two.
+            let share = bdp / count as f64;
+            let allowed = bdp + count as f64 * (2.0 * share.sqrt() + 4.0);
+            assert!(
+                (under_way as f64) < allowed,
+                "{count} over {gbps} Gb/s {rtt} ms: {under_way} under way, path holds {bdp:.0}"
+            );
+        }
+    }
+}
+
+#[test]
+fn changes_of_rate_and_route_are_followed() {
+    let mut world = World::new(10.0, 20.0, vec![Flow::new(MIB)]);
+    world.change(23.0, 10.0, 60.0);
+    world.change(53.0, 10.0, 10.0);
+    world.change(73.0, 1.0, 10.0);
+    world.change(93.0, 10.0, 10.0);
+    // From, to, the rate in Gb/s, the most that may be under way in MiB.
+    let cases = [
+        (10.5, 20.0, 10.0, 32.0),
+        // The route is longer: found after eight slow rounds.
+        (27.0, 53.0, 10.0, 90.0),
+        // The route is shorter: the queue goes with the next probe at the latest.
+        (54.0, 60.0, 10.0, 90.0),
+        (61.0, 73.0, 10.0, 18.0),
+        (74.0, 93.0, 1.0, 6.0),
+        (95.0, 113.0, 10.0, 18.0),
+    ];
+    for (from, to, gbps, most) in cases {
+        world.run(from);
+        let share = world.rates(to)[0] / (gbps * 1e9);
+        assert!(share >= 0.9, "{from} to {to} s: {share:.3} of the rate");
+        let window = world.window(0) / MIB as f64;
+        assert!(window <= most, "{to} s: {window} MiB under way");
+    }
+}
+
+#[test]
+fn latency_that_is_no_queue_costs_little() {
+    for (gbps, rtt, noise) in
+        [(10.0, 0.1, 1.0), (1.0, 10.0, 20.0), (10.0, 1.0, 3.0), (10.0, 10.0, 10.0)]
+    {
+        let flow = Flow { noise: (noise * 1e6) as u64, ..Flow::new(MIB) };
+        let mut world = World::new(gbps, rtt, vec![flow]);
+        world.run(2.0);
+        let share = world.rates(42.0)[0] / (gbps * 1e9);
+        assert!(share >= 0.9, "{gbps} Gb/s {rtt} ms, up to {noise} ms more: {share:.3}");
+    }
+}
+
+#[test]
+fn a_lost_rpc_costs_some_rounds() {
+    let flow = Flow { fails: 1000, ..Flow::new(MIB) };
+    let mut world = World::new(10.0, 50.0, vec![flow]);
+    world.run(2.0);
+    let share = world.rates(62.0)[0] / 1e10;
+    assert!(share >= 0.7, "{share:.3} of the rate");
+}
+
+/// A kernel client keeps what it was told to. The path holds 60 MiB.
+#[test]
+fn a_neighbour_without_a_window_does_not_starve_it() {
+    let wide = Limits { min: 1 << 40, initial: 1 << 40, max: 1 << 40 };
+    for (fixed, least) in [(8, 8e9), (60, 2e9), (256, 1e9)] {
+        let other = Flow { controller: Controller::new(wide), fixed, ..Flow::new(MIB) };
+        let mut world = World::new(10.0, 50.0, vec![Flow::new(MIB), other]);
+        world.run(12.0);
+        let rate = world.rates(52.0)[0];
+        assert!(rate >= least, "beside {fixed} MiB: {rate}");
+    }
+}
+
+#[test]
+fn an_application_that_sends_little_keeps_its_window() {
+    let mut world = World::new(10.0, 50.0, vec![Flow::new(MIB)]);
+    world.run(5.0);
+    let before = world.window(0);
+    world.flows[0].most = 4;
+    world.run(25.0);
+    world.flows[0].most = 4096;
+    world.run(25.5);
+    let after = world.window(0);
+    assert!(after >= before * 0.9, "{after} after {before}");
+    let share = world.rates(29.5)[0] / 1e10;
+    assert!(share >= 0.95, "{share:.3} of the rate");
+    assert_eq!(world.flows[0].controller.view().phase, Phase::Steady);
+}
+
+#[test]
+fn clocks_that_are_a_little_apart_are_enough() {
+    for (count, gbps, rtt) in [(2, 10.0, 50.0), (8, 10.0, 50.0), (16, 10.0, 50.0), (4, 1.0, 1.0)] {
+        for (spread, least) in [(0.1, 0.98), (0.3, 0.9)] {
+            let flow = |at: u64| {
+                let ahead = Duration::from_secs_f64(spread * at as f64 / count as f64);
+                Flow { begins: at * 2_130_000_000, ahead, ..Flow::new(MIB) }
+            };
+            let mut world = World::new(gbps, rtt, (0..count).map(flow).collect());
+            world.run(80.0);
+            let rates = world.rates(200.0);
+            let index = fairness(&rates);
+            assert!(index >= least, "{count}, clocks within {spread} s: {index:.3}, {rates:?}");
+            let sum: f64 = rates.iter().sum();
+            assert!(sum >= 0.95 * gbps * 1e9, "{count}, clocks within {spread} s: {sum}");
+        }
+    }
+}
+
+/// Nodes whose clocks have nothing to do with each other take queues of the others for the path:
+/// none starves, but queues are long.
+#[test]
+fn without_a_common_clock_the_path_is_full_and_no_node_starves() {
+    let flow = |at: u64| {
+        let ahead = Duration::from_millis(610 * at);
+        Flow { begins: at * 2_130_000_000, ahead, ..Flow::new(MIB) }
+    };
+    let mut world = World::new(10.0, 50.0, (0..8).map(flow).collect());
+    world.run(80.0);
+    let rates = world.rates(200.0);
+    assert!(rates.iter().sum::<f64>() >= 9.5e9, "{rates:?}");
+    assert!(rates.iter().all(|rate| *rate >= 0.3e9), "{rates:?}");
+}

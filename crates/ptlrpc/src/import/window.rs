@@ -1,0 +1,58 @@
+//! How much may be under way to the target, beside `max_rpcs_in_flight`.
+
+use core::time::Duration;
+
+use lustrine_congestion::{Class, Controller, Limits};
+use lustrine_fswire::opcode::Opcode;
+use lustrine_lnet::time::{Time, WallClock};
+
+use super::Import;
+use crate::request::RequestKey;
+
+/// What the way to the target and back did with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The reply is there.
+    Carried,
+    /// There is none.
+    Lost,
+}
+
+/// The bounds of a window: three of Lustre's usual bulk requests of 4 MiB at least, and eight at
+/// first, which is its default of `max_rpcs_in_flight`.
+const LIMITS: Limits = Limits { min: 12 << 20, initial: 33 << 20, max: 1 << 30 };
+
+impl Import {
+    /// Takes a request into the window; `false` if it has to wait.
+    pub(super) fn enter_window(&mut self, now: Time, key: RequestKey) -> bool {
+        let Some(wall) = self.tunables.window else { return true };
+        let Some(request) = self.requests.get_mut(key) else { return true };
+        let kind = match request.opcode() {
+            Opcode::OST_READ => 0,
+            Opcode::OST_WRITE => 1,
+            _ => 2,
+        };
+        let class = Class::new(kind, u64::from(request.args.payload));
+        let window = self.window.get_or_insert_with(|| Controller::new(LIMITS));
+        request.ticket = window.admit(since_1970(wall, now), class);
+        request.ticket.is_some()
+    }
+
+    /// Takes a request out of the window.
+    pub(super) fn leave_window(&mut self, now: Time, key: RequestKey, way: Way) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        let (Some(ticket), Some(window)) = (request.ticket.take(), &mut self.window) else {
+            return;
+        };
+        match (way, self.tunables.window) {
+            (Way::Carried, Some(wall)) => window.done(since_1970(wall, now), ticket),
+            (Way::Lost, Some(wall)) => window.failed(since_1970(wall, now), ticket),
+            // It limits nothing any more.
+            (_, None) => window.abandoned(ticket),
+        }
+    }
+}
+
+fn since_1970(wall: WallClock, now: Time) -> Duration {
+    Duration::from_nanos(wall.at(now).0)
+}
