@@ -33,11 +33,6 @@ pub(crate) struct TemporaryNodeOptions {
     #[arg(long, value_enum)]
     pub(crate) identity: Option<IdentityArg>,
 
-    /// `auto`: send as much as each path carries, and grant so many credits that they do not limit
-    /// it (docs/auto-tuning.md); --set replaces single values
-    #[arg(long, value_name = "auto|fixed")]
-    pub(crate) tuning: Option<Tuning>,
-
     /// Set a tunable (docs/tunables.md); may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub(crate) set: Vec<Setting>,
@@ -66,6 +61,11 @@ pub(crate) struct NodeOptions {
     /// and ranges such as 10.0.0.[1-5]@tcp, separated by spaces
     #[arg(long, value_name = "NIDS")]
     pub(crate) selftest_consoles: Option<ConsoleList>,
+
+    /// `auto`: selftest sends as much as each path carries, and credits are so many that they do
+    /// not limit it (docs/auto-tuning.md); --set replaces single values
+    #[arg(long, value_name = "auto|fixed")]
+    pub(crate) tuning: Option<Tuning>,
 }
 
 impl From<&TemporaryNodeOptions> for NodeOptions {
@@ -144,7 +144,7 @@ impl NodeOptions {
         if let Some(consoles) = &self.selftest_consoles {
             say("--selftest-consoles", consoles.to_string().into());
         }
-        if let Some(tuning) = self.basic.tuning {
+        if let Some(tuning) = self.tuning {
             say("--tuning", tuning.to_string().into());
         }
         for setting in &self.basic.set {
@@ -165,7 +165,7 @@ impl NodeOptions {
     pub(crate) fn adds_to_file(&self) -> bool {
         !self.basic.net.is_empty()
             || !self.basic.set.is_empty()
-            || self.basic.tuning.is_some()
+            || self.tuning.is_some()
             || self.basic.identity.is_some()
             || self.accept.is_some()
             || self.selftest.is_some()
@@ -214,7 +214,7 @@ impl NodeOptions {
         if let Some(consoles) = &self.selftest_consoles {
             config.selftest.consoles = consoles.clone();
         }
-        if self.basic.tuning == Some(Tuning::Auto) {
+        if self.tuning == Some(Tuning::Auto) {
             config.tune_itself(|_| false);
         }
         for Setting { name, value } in &self.basic.set {

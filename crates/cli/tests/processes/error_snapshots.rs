@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::common::{Scratch, finish, free_port, loopback, lustrine};
+use crate::common::{Scratch, finish, loopback, lustrine};
 
 /// Command lines, in the groups in which the file shows them. `DIR` is the test's directory, `IP`
 /// an address at which nothing listens, and `BUSY` an address and port at which something does.
@@ -314,8 +314,8 @@ fn errors_are_as_recorded() {
         scratch.write(name, text);
     }
     let (ip, ip2, busy_ip) = (loopback(), loopback(), loopback());
-    let busy_port = free_port(busy_ip);
-    let _busy = TcpListener::bind((busy_ip, busy_port)).expect("the port is free");
+    let busy = TcpListener::bind((busy_ip, 0)).expect("a port is free");
+    let busy_port = busy.local_addr().expect("it is bound").port();
     let names = [
         ("IP2", ip2.to_string()),
         ("IP", ip.to_string()),
