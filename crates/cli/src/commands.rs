@@ -21,4 +21,5 @@ pub(crate) mod selftest;
 pub(crate) mod show;
 pub(crate) mod sim;
 pub(crate) mod tool;
+pub(crate) mod top;
 pub(crate) mod tune;

@@ -1,6 +1,6 @@
 //! What a client does: its targets and the times of its RPCs, as plain data.
 
-use lustrine_client::{CacheCounts, Client, LockCounts};
+use lustrine_client::{CacheCounts, Client, LockCounts, MaxRpcs};
 use lustrine_lnet::latency::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{Import, Latencies};
@@ -25,6 +25,16 @@ pub struct Status {
     pub bulk_sent: u64,
     /// Requests that waited for memory of the node.
     pub memory_waits: u64,
+    /// Most reads and writes at a target at once; 0 if that is `auto`, and in the status of an
+    /// earlier release.
+    #[serde(default)]
+    pub max_rpcs_in_flight: u16,
+    /// Whether it is `auto`: as many as the path and the target carry.
+    #[serde(default)]
+    pub max_rpcs_in_flight_auto: bool,
+    /// Most changes of metadata at a target at once; 0 as above.
+    #[serde(default)]
+    pub max_mod_rpcs_in_flight: u16,
     /// What it keeps of the data of files.
     #[serde(default)]
     pub cache: CacheRow,
@@ -109,6 +119,7 @@ impl Status {
     pub fn of(client: &Client, now: Time) -> Status {
         let (open_files, rpcs) = client.in_use();
         let counters = client.counters();
+        let limits = client.limits();
         let mut latencies = Latencies::default();
         client.targets().for_each(|(import, _)| latencies.add(import.latencies()));
         Status {
@@ -120,6 +131,12 @@ impl Status {
             bulk_received: counters.bulk_received,
             bulk_sent: counters.bulk_sent,
             memory_waits: counters.memory_waits,
+            max_rpcs_in_flight: match limits.max_rpcs_in_flight {
+                Some(MaxRpcs::Fixed(number)) => number,
+                Some(MaxRpcs::Auto) | None => 0,
+            },
+            max_rpcs_in_flight_auto: limits.max_rpcs_in_flight == Some(MaxRpcs::Auto),
+            max_mod_rpcs_in_flight: limits.max_mod_rpcs_in_flight.unwrap_or(0),
             cache: CacheRow::of(client),
             targets: client.targets().map(|(import, locks)| TargetRow::of(import, locks)).collect(),
             operations: OperationRow::all(&latencies),

@@ -9,11 +9,13 @@
 //! | TCP buffers | >= 2 x rate x RTT | half of a buffer is window, the rest is the kernel's own |
 //! | `conns_per_peer` | >= rate / rate of one stream | one stream may be limited by its CPU |
 //!
-//! It is pure: it measures nothing and changes nothing. Units are bits per second for rates, bytes
-//! for sizes and nanoseconds for times; no size is ever counted in "MB" of an unknown kind.
+//! It is pure: it measures nothing, and what it changes it changes through a trait,
+//! [`World`](apply::World). Units are bits per second for rates, bytes for sizes and nanoseconds
+//! for times; no size is ever counted in "MB" of an unknown kind.
 #![forbid(unsafe_code)]
 
 mod advice;
+pub mod apply;
 mod measured;
 mod ramp;
 mod write;

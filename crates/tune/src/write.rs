@@ -1,6 +1,7 @@
 //! Settings in the forms that kernel nodes and Lustrine's read.
 
 use crate::advice::Settings;
+use crate::measured::Host;
 
 /// A configuration for `lnetctl import`, and for `lustrine node --config`: one interface of one
 /// net.
@@ -28,24 +29,36 @@ pub fn module_options(settings: &Settings) -> String {
     )
 }
 
-/// Commands for a client of a mounted file system.
+/// A script for a client of a mounted file system. Its status is 1 if a value was refused; the
+/// others are in force then.
 pub fn set_param(settings: &Settings) -> String {
     let Settings { max_rpcs_in_flight, max_dirty_mib, pages_per_rpc, .. } = settings;
     format!(
-        "lctl set_param osc.*.max_pages_per_rpc={pages_per_rpc}\n\
-         lctl set_param osc.*.max_rpcs_in_flight={max_rpcs_in_flight}\n\
-         lctl set_param osc.*.max_dirty_mb={max_dirty_mib}\n\
-         lctl set_param mdc.*.max_rpcs_in_flight={max_rpcs_in_flight}\n"
+        r#"#!/bin/sh
+failed=0
+lctl set_param osc.*.max_pages_per_rpc={pages_per_rpc} || failed=1
+lctl set_param osc.*.max_rpcs_in_flight={max_rpcs_in_flight} || failed=1
+lctl set_param mdc.*.max_rpcs_in_flight={max_rpcs_in_flight} || failed=1
+# Dirty data of a target are at most a quarter of the memory. What is larger stays as it is.
+dirty={max_dirty_mib}
+most=$(awk '/^MemTotal:/ {{ print int($2 / 4096) }}' /proc/meminfo)
+[ "$dirty" -le "$most" ] || dirty=$most
+for name in $(lctl list_param osc.*.max_dirty_mb); do
+    [ "$(lctl get_param -n "$name")" -ge "$dirty" ] ||
+        lctl set_param "$name=$dirty" || failed=1
+done
+exit $failed
+"#
     )
 }
 
-/// A file for `/etc/sysctl.d`.
-pub fn sysctl(settings: &Settings) -> String {
-    let buffer = settings.tcp_buffer;
+/// A file for `/etc/sysctl.d`. Buffers of this host that are larger keep their size.
+pub fn sysctl(settings: &Settings, host: &Host) -> String {
+    let now = host.tcp_buffers.unwrap_or_default();
+    let [receive, send] = now.map(|now| now.max(settings.tcp_buffer));
+    // Only buffers that a program sets by itself are limited by net.core.rmem_max and wmem_max.
     format!(
-        "net.ipv4.tcp_rmem = 4096 131072 {buffer}\n\
-         net.ipv4.tcp_wmem = 4096 65536 {buffer}\n\
-         net.core.rmem_max = {buffer}\n\
-         net.core.wmem_max = {buffer}\n"
+        "net.ipv4.tcp_rmem = 4096 131072 {receive}\n\
+         net.ipv4.tcp_wmem = 4096 65536 {send}\n"
     )
 }

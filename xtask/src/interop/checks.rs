@@ -8,6 +8,7 @@ mod lst;
 mod mount;
 mod selftest;
 mod targets;
+mod tune;
 mod userland;
 
 use std::time::{Duration, Instant};
@@ -39,6 +40,7 @@ pub(super) fn checks() -> Vec<Check> {
         files::CHECKS,
         mount::CHECKS,
         targets::CHECKS,
+        tune::CHECKS,
     ];
     areas.into_iter().flatten().copied().map(Check::from).collect()
 }

@@ -31,6 +31,7 @@ pub(crate) const PURE: &[&str] = &[
     "lab",
     "tune",
     "doctor",
+    "top",
 ];
 
 /// Directories without source of this repository, by name at any place.

@@ -1,7 +1,7 @@
 //! `lustrine tune`: measures the path to a node and computes the settings that fill it.
 //!
-//! It measures with nodes of its own, which end with it, and changes nothing: settings are printed
-//! and, where the user asks for that, written to files.
+//! It measures with nodes of its own, which end with it. Settings are printed and, where the user
+//! asks for that, written to files, and applied to what runs on this host.
 
 use std::path::PathBuf;
 
@@ -14,11 +14,15 @@ use crate::interrupt::Interrupt;
 use crate::output::{Failure, note, print, print_json};
 use crate::values::{self, PORTS, seconds};
 
+mod apply;
 mod files;
+mod host;
 mod measure;
 mod report;
+mod store;
 mod words;
 
+use apply::ApplyArgs;
 use files::Files;
 use measure::{Budget, Wanted};
 use report::{PeerReport, Report};
@@ -28,7 +32,7 @@ use report::{PeerReport, Report};
 pub(crate) struct TuneArgs {
     /// The nodes at the other end; all of them are measured, one after the other
     #[arg(long, value_name = "NID", value_parser = values::nid, value_delimiter = ',')]
-    #[arg(required = true, num_args = 1..)]
+    #[arg(required_unless_present = "undo", num_args = 1..)]
     to: Vec<Nid>,
 
     /// Most bytes to send and receive in all, such as 512M or 4G. RPCs that are under way when they
@@ -48,6 +52,10 @@ pub(crate) struct TuneArgs {
     /// Send no load, and compute for a path of this many bits per second, such as 10G
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     rate: Option<u64>,
+
+    /// With --rate: what one TCP stream carries of it, in bits per second
+    #[arg(long, value_name = "RATE", value_parser = values::rate, requires = "rate")]
+    stream_rate: Option<u64>,
 
     /// Bytes of one bulk RPC of the file system
     #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = words::rpc_bytes)]
@@ -89,6 +97,9 @@ pub(crate) struct TuneArgs {
     json: bool,
 
     #[command(flatten)]
+    apply: ApplyArgs,
+
+    #[command(flatten)]
     node: TemporaryNodeOptions,
 }
 
@@ -123,7 +134,15 @@ impl TuneArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
+    args.apply.check()?;
+    if args.apply.undo {
+        return apply::run_undo(args);
+    }
     values::distinct(&args.to)?;
+    let wanted = match args.apply.apply.is_empty() {
+        true => None,
+        false => Some(apply::Plan::new(args)?),
+    };
     let files = args.write.as_deref().map(Files::open).transpose()?;
     let interrupt = Interrupt::catch()?;
     note(&words::announcement(args));
@@ -149,13 +168,22 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     if let (Some(files), Some(settings)) = (files, &report.settings) {
         report.files = files.write(settings, &report.peers[0])?;
     }
+    if let Some(plan) = wanted
+        && report.failures() == 0
+    {
+        report.applied = Some(plan.carry_out(args, &report));
+    }
     match args.json {
         true => print_json(&report)?,
         false => print(&words::report(&report))?,
     }
-    match report.failures() {
-        0 => Ok(()),
-        failed => Err(format!("{failed} RPCs of the load failed; the results say when").into()),
+    let kept = if args.apply.apply.is_empty() { "" } else { ", and nothing is applied" };
+    match (report.failures(), &report.applied) {
+        (0, None) => Ok(()),
+        (0, Some(applied)) => applied.whole(),
+        (failed, _) => {
+            Err(format!("{failed} RPCs of the load failed; the results say when{kept}").into())
+        }
     }
 }
 

@@ -23,3 +23,4 @@ mod service;
 mod settings;
 mod sim;
 mod starting;
+mod top;

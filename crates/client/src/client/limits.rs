@@ -76,6 +76,18 @@ impl RpcLimits {
 }
 
 impl Client {
+    /// The limits in force.
+    pub fn limits(&self) -> RpcLimits {
+        let tunables = &self.args.imports;
+        RpcLimits {
+            max_rpcs_in_flight: Some(match tunables.window {
+                None => MaxRpcs::Fixed(tunables.max_rpcs_in_flight),
+                Some(_) => MaxRpcs::Auto,
+            }),
+            max_mod_rpcs_in_flight: Some(tunables.max_mod_rpcs_in_flight),
+        }
+    }
+
     /// Changes the limits of all targets, also of those that are added later.
     pub fn set_limits(&mut self, turn: &mut Turn<'_>, limits: RpcLimits) {
         let wall = self.wall_clock();

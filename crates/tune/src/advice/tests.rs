@@ -121,8 +121,11 @@ net:
     );
     let options = "options ksocklnd peer_credits=121 credits=256 conns_per_peer=1\n";
     assert_eq!(module_options(&sc11), options);
-    assert!(set_param(&sc11).contains("set_param osc.*.max_rpcs_in_flight=121\n"));
-    assert!(sysctl(&sc11).contains("net.ipv4.tcp_rmem = 4096 131072 126877696\n"));
+    assert!(set_param(&sc11).contains("set_param osc.*.max_rpcs_in_flight=121 ||"));
+    let host = Host { tcp_buffers: Some([4096, 200 << 20]), ..Host::default() };
+    let expected = "net.ipv4.tcp_rmem = 4096 131072 126877696\n\
+                    net.ipv4.tcp_wmem = 4096 65536 209715200\n";
+    assert_eq!(sysctl(&sc11, &host), expected);
 }
 
 proptest! {

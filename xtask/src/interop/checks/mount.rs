@@ -68,8 +68,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// A mount on this host, in the network of the laboratory. It is unmounted when it is dropped.
 pub(super) struct Mounted {
     namespace: String,
-    program: PathBuf,
-    dir: PathBuf,
+    pub(super) program: PathBuf,
+    pub(super) dir: PathBuf,
 }
 
 impl Mounted {

@@ -53,7 +53,7 @@ impl Files {
             lnetctl_yaml(settings, &net, interface),
             module_options(settings),
             set_param(settings),
-            sysctl(settings),
+            sysctl(settings, &peer.host.limits()),
         ];
         let mut written = Vec::new();
         for (name, text) in NAMES.into_iter().zip(texts) {

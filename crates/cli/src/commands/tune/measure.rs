@@ -179,8 +179,8 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
     session.end();
     let mut report = outcome?;
     if !wanted.args.loads() {
-        let path =
-            |rate| Path { rtt_idle_ns: report.rtt.idle_min_ns, rate, streams: Streams::Unknown };
+        let streams = wanted.args.stream_rate.map_or(Streams::Unknown, Streams::One);
+        let path = |rate| Path { rtt_idle_ns: report.rtt.idle_min_ns, rate, streams };
         report.path = wanted.args.rate.map(path);
         return Ok(report);
     }

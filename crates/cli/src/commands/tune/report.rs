@@ -6,6 +6,7 @@ use lustrine_tune::{Advice, Path, Purpose, Setting, Settings};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
+use super::apply::Applied;
 use super::measure::{Budget, Purse};
 use crate::host_limits::HostLimits;
 
@@ -20,6 +21,8 @@ pub(super) struct Report {
     pub(super) settings: Option<Settings>,
     /// The files with them.
     pub(super) files: Vec<PathBuf>,
+    /// What was changed on this host; `None` without --apply.
+    pub(super) applied: Option<Applied>,
     /// What was not measured, and why.
     pub(super) unseen: Vec<&'static str>,
 }
@@ -141,8 +144,8 @@ pub(super) struct StepRow {
 
 impl Report {
     pub(super) fn new(budget: Budget, purpose: Purpose) -> Report {
-        let (peers, files) = (Vec::new(), Vec::new());
-        Report { budget, purpose, peers, settings: None, files, unseen: UNSEEN.to_vec() }
+        let (peers, files, unseen) = (Vec::new(), Vec::new(), UNSEEN.to_vec());
+        Report { budget, purpose, peers, settings: None, files, applied: None, unseen }
     }
 
     /// Takes the largest value of each setting: one node has one value for all of its peers.

@@ -1,6 +1,9 @@
 //! What `lustrine tune` reads and prints for people.
 
+use lustrine_tune::apply::Done;
+
 use super::TuneArgs;
+use super::apply::Applied;
 use super::measure::UNDER_WAY_MAX;
 use super::report::{Compared, PeerReport, Report, StepRow};
 use crate::values::bytes;
@@ -27,16 +30,20 @@ fn time_text(ns: u64) -> String {
 
 /// What is about to be done, before it begins.
 pub(super) fn announcement(args: &TuneArgs) -> String {
-    if !args.loads() && !args.dry_run {
+    if args.rate.is_some() {
         return "no load: pings, and the settings for --rate".to_owned();
     }
     let will = if args.dry_run { "without --dry-run" } else { "now" };
     format!(
         "{will}: reads and writes of 1 MiB, 1 to {UNDER_WAY_MAX} at once, as fast as the path \
          carries them; at most {} MiB in all (--budget-bytes) and {} s of load (--budget-time). \
-         Settings of this machine and of the peer are not changed",
+         {}",
         args.budget_bytes >> 20,
         args.budget_time,
+        match args.apply.apply.is_empty() {
+            true => "Settings of this machine and of the peer are not changed",
+            false => "Settings of the peer are not changed",
+        },
     )
 }
 
@@ -83,11 +90,55 @@ pub(super) fn report(report: &Report) -> String {
     for file in &report.files {
         text += &format!("written: {}\n", file.display());
     }
+    if let Some(applied) = &report.applied {
+        text += &self::applied(applied);
+    }
     text += "not seen:\n";
     for what in &report.unseen {
         text += &format!("  {what}\n");
     }
     text
+}
+
+/// What was applied or undone.
+pub(super) fn applied(applied: &Applied) -> String {
+    let mut text = String::new();
+    for outcome in &applied.settings {
+        let value = outcome.value.as_deref();
+        let values = match (outcome.before.as_deref(), value) {
+            (Some(before), Some(value)) if before == value => value.to_owned(),
+            (Some(before), None) => before.to_owned(),
+            (None, _) if outcome.why.is_some() => String::new(),
+            (before, value) => format!("{} -> {}", known(before), known(value)),
+        };
+        let what =
+            format!("{} {} of {}", done(outcome.result), outcome.setting, outcome.place.owner());
+        let parts = [Some(what), Some(values).filter(|text| !text.is_empty()), outcome.why.clone()];
+        text += &parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
+        text.push('\n');
+    }
+    for note in &applied.notes {
+        text += &format!("note: {note}\n");
+    }
+    if applied.settings.iter().any(|outcome| outcome.result == Done::Changed) {
+        let record = applied.record.display();
+        text += &format!("the values before are in {record}; lustrine tune --undo restores them\n");
+    }
+    text
+}
+
+fn done(result: Done) -> &'static str {
+    match result {
+        Done::Changed => "changed",
+        Done::WouldChange => "would change",
+        Done::Unchanged => "unchanged:",
+        Done::Restored => "restored",
+        Done::WouldRestore => "would restore",
+        Done::Gone => "nothing left of",
+        Done::Elsewhere => "left alone:",
+        Done::Foreign => "NOT CHANGED:",
+        Done::Failed => "FAILED:",
+    }
 }
 
 fn of_peer(peer: &PeerReport) -> String {

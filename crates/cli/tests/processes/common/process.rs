@@ -157,6 +157,11 @@ impl Running {
         self.child.id()
     }
 
+    /// What it has written to standard output so far.
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
     /// What it has written to standard error so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()

@@ -1,0 +1,265 @@
+//! `lustrine tune --apply` and `--undo`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lustrine_tune::apply::{Doing, Foreign, Outcome, Place, Record, Sysctl, apply, show, undo};
+use lustrine_tune::{Settings, Streams};
+use serde::Serialize;
+
+use super::TuneArgs;
+use super::host::{Here, interfaces, mount_at, mounts_towards};
+use super::report::Report;
+use super::store::Store;
+use super::words;
+use crate::access::{NodeChoice, running_node};
+use crate::common::{ControlOptions, NodeOptions, RunningNodeOptions};
+use crate::output::{Failure, print, print_json};
+
+/// What of the settings is applied, and how it is undone.
+#[derive(Args, Debug)]
+pub(super) struct ApplyArgs {
+    /// Change what can change while it runs: `node`, conns_per_peer of the running node; `mounts`,
+    /// max_rpcs_in_flight of mounts; `sysctl`, tcp_rmem and tcp_wmem of this host, as root. The
+    /// values before are kept for --undo. With --dry-run, show what would change
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
+    #[arg(value_delimiter = ',', default_missing_value = "node,mounts,sysctl")]
+    pub(super) apply: Vec<What>,
+
+    /// Give all that --apply has changed its values from before. With --dry-run, show them
+    #[arg(long, conflicts_with_all = ["to", "apply", "write", "rate", "mount", "control"])]
+    pub(super) undo: bool,
+
+    /// With --apply and --undo: overwrite also what someone else has changed meanwhile
+    #[arg(long)]
+    force: bool,
+
+    /// With --apply: this mount; may be repeated [default: mounts with a target at a node of --to]
+    #[arg(long, value_name = "DIR")]
+    mount: Vec<PathBuf>,
+
+    /// Where the values before --apply are kept [default: $XDG_STATE_HOME/lustrine, or
+    /// ~/.local/state/lustrine]
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+
+    #[command(flatten)]
+    node: RunningNodeOptions,
+}
+
+/// What can be changed while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum What {
+    /// `conns_per_peer` of the running node.
+    Node,
+    /// `max_rpcs_in_flight` of mounts.
+    Mounts,
+    /// `tcp_rmem` and `tcp_wmem`.
+    Sysctl,
+}
+
+impl ApplyArgs {
+    /// # Errors
+    /// When an option is given that nothing uses.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let idle = |option: &str, needs: &str| {
+            Err(Failure::Usage(format!("{option} is for {needs}, which is not given")))
+        };
+        let control = ControlOptions::from(&self.node).control.is_some();
+        match () {
+            () if self.force && !self.undo && self.apply.is_empty() => {
+                idle("--force", "--apply or --undo")
+            }
+            () if self.state.is_some() && !self.undo && self.apply.is_empty() => {
+                idle("--state", "--apply or --undo")
+            }
+            () if !self.mount.is_empty() && !self.apply.contains(&What::Mounts) => {
+                idle("--mount", "--apply or --apply=mounts")
+            }
+            () if control && !self.apply.contains(&What::Node) => {
+                idle("--control", "--apply or --apply=node")
+            }
+            () => Ok(()),
+        }
+    }
+
+    fn foreign(&self) -> Foreign {
+        if self.force { Foreign::Overwrite } else { Foreign::Leave }
+    }
+
+    fn state_dir(&self) -> Result<PathBuf, Failure> {
+        self.state.clone().map_or_else(Store::default_dir, Ok)
+    }
+}
+
+/// What was applied or undone.
+#[derive(Debug, Serialize)]
+pub(super) struct Applied {
+    /// The file with the values before.
+    pub(super) record: PathBuf,
+    pub(super) settings: Vec<Outcome>,
+    /// What else there is to know.
+    pub(super) notes: Vec<String>,
+}
+
+impl Applied {
+    /// # Errors
+    /// When not all was done.
+    pub(super) fn whole(&self) -> Result<(), Failure> {
+        let failed = self.settings.iter().filter(|outcome| outcome.result.is_failure()).count();
+        match failed {
+            0 => Ok(()),
+            _ => {
+                let all = self.settings.len();
+                Err(format!("{failed} of {all} settings are not as asked; see above why").into())
+            }
+        }
+    }
+}
+
+/// What is to be changed: found before anything is measured.
+pub(super) struct Plan {
+    here: Here,
+    record: Record,
+    file: PathBuf,
+    doing: Doing,
+    places: Vec<Place>,
+    notes: Vec<String>,
+}
+
+impl Plan {
+    /// Finds the places of the settings, and reads the record.
+    ///
+    /// # Errors
+    /// When a node or a mount that the user names is not there, and when no record can be kept.
+    pub(super) fn new(args: &TuneArgs) -> Result<Plan, Failure> {
+        let (own, mut notes) = (&args.apply, Vec::new());
+        let doing = if args.dry_run { Doing::Show } else { Doing::Change };
+        let dir = own.state_dir()?;
+        let store = match doing {
+            Doing::Change => Some(Store::make(&dir)?),
+            Doing::Show => Store::open(&dir)?,
+        };
+        let record = store.as_ref().map(Store::load).transpose()?.unwrap_or_default();
+        let here = Here::new(store)?;
+        let mut places = Vec::new();
+        if own.apply.contains(&What::Sysctl) {
+            places.extend([Sysctl::TcpRmem, Sysctl::TcpWmem].map(|name| here.sysctl(name)));
+        }
+        if own.apply.contains(&What::Node) {
+            places.extend(of_node(args, &mut notes)?);
+        }
+        if own.apply.contains(&What::Mounts) {
+            places.extend(of_mounts(args, &mut notes)?);
+        }
+        Ok(Plan { here, record, file: dir.join(super::store::NAME), doing, places, notes })
+    }
+
+    /// Changes the settings to what was computed, or shows it.
+    pub(super) fn carry_out(mut self, args: &TuneArgs, report: &Report) -> Applied {
+        let conns = conns(report);
+        let is_conns = |place: &Place| matches!(place, Place::Node { .. });
+        let settings = match &report.settings {
+            None => show(&mut self.here, &self.places),
+            Some(settings) => {
+                if conns.is_none() && self.places.iter().any(is_conns) {
+                    self.places.retain(|place| !is_conns(place));
+                    self.notes.push(
+                        "conns_per_peer stays as it is: it is not known what one stream carries \
+                         (--net with an address that the running node does not use, or \
+                         --stream-rate)"
+                            .to_owned(),
+                    );
+                }
+                let value = |place: &Place| formula(place, settings, conns);
+                let wanted: Vec<_> =
+                    self.places.iter().map(|place| (place.clone(), value(place))).collect();
+                let foreign = args.apply.foreign();
+                apply(&mut self.here, &mut self.record, &wanted, self.doing, foreign)
+            }
+        };
+        self.notes.push(
+            "peer_credits and credits are not applied: a node takes them when it starts, from \
+             lnetctl.yaml of --write"
+                .to_owned(),
+        );
+        Applied { record: self.file, settings, notes: self.notes }
+    }
+}
+
+/// What a formula asks for.
+fn formula(place: &Place, settings: &Settings, conns: Option<u64>) -> u64 {
+    match place {
+        Place::Node { .. } => conns.unwrap_or(1),
+        Place::Mount { .. } => settings.max_rpcs_in_flight,
+        Place::Sysctl { .. } => settings.tcp_buffer,
+    }
+}
+
+/// The connections that the paths need of which it is known what one stream carries.
+fn conns(report: &Report) -> Option<u64> {
+    let known = report
+        .peers
+        .iter()
+        .filter(|peer| peer.path.is_some_and(|path| !matches!(path.streams, Streams::Unknown)));
+    known.filter_map(|peer| peer.settings).map(|settings| settings.conns_per_peer).max()
+}
+
+/// The interfaces of the running node that lead to the nodes of `--to`.
+fn of_node(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<Place>, Failure> {
+    let choice = NodeChoice { control: (&args.apply.node).into(), no_node: false };
+    let Some(node) = running_node(&NodeOptions::default(), &choice, None)? else {
+        notes.push("no node runs here, so conns_per_peer is not applied".to_owned());
+        return Ok(Vec::new());
+    };
+    let path = node.place();
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let words = || format!("the path {} is not UTF-8", path.display());
+    let control = absolute.to_str().ok_or_else(words)?.to_owned();
+    let rows = interfaces(path)?.unwrap_or_default();
+    let nets: Vec<_> = args.to.iter().map(|nid| nid.net()).collect();
+    let own = rows.iter().filter(|row| nets.contains(&row.nid.net()));
+    let place = |nid: String| Place::Node { control: control.clone(), nid };
+    let places: Vec<Place> = own.map(|row| place(row.nid.to_string())).collect();
+    if places.is_empty() {
+        notes.push(format!("the node at {control} has no interface on the nets of --to"));
+    }
+    Ok(places)
+}
+
+/// The mounts that the user names, or those that use the nodes of `--to`.
+fn of_mounts(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<Place>, Failure> {
+    if !args.apply.mount.is_empty() {
+        return Ok(args.apply.mount.iter().map(|dir| mount_at(dir)).collect::<Result<_, _>>()?);
+    }
+    let (places, others) = mounts_towards(&args.to)?;
+    notes.extend(others.into_iter().map(|(dir, why)| match why.contains(&dir) {
+        true => why,
+        false => format!("{dir}: {why}"),
+    }));
+    if places.is_empty() {
+        let words = "no mount here has a target at a node of --to, so max_rpcs_in_flight is not \
+                     applied";
+        notes.push(words.to_owned());
+    }
+    Ok(places)
+}
+
+/// Runs `lustrine tune --undo`.
+pub(super) fn run_undo(args: &TuneArgs) -> Result<(), Failure> {
+    let dir = args.apply.state_dir()?;
+    let doing = if args.dry_run { Doing::Show } else { Doing::Change };
+    let store = Store::open(&dir)?;
+    let mut record = store.as_ref().map(Store::load).transpose()?.unwrap_or_default();
+    let mut here = Here::new(store)?;
+    let settings = undo(&mut here, &mut record, doing, args.apply.foreign());
+    let applied = Applied { record: dir.join(super::store::NAME), settings, notes: Vec::new() };
+    match args.json {
+        true => print_json(&applied)?,
+        false if applied.settings.is_empty() => {
+            print(&format!("nothing to undo: there is no {}\n", applied.record.display()))?;
+        }
+        false => print(&words::applied(&applied))?,
+    }
+    applied.whole()
+}

@@ -1,0 +1,204 @@
+//! The settings of what runs on this host: nodes, mounts, sysctls.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use lustrine_control::{Answer, ChangeRequest, NetRow, NiSelector, Request};
+use lustrine_node::control::{self, ControlError};
+use lustrine_tune::apply::{AUTO, Look, Place, Record, Sysctl, World};
+use lustrine_wire::nid::Nid;
+
+use super::store::Store;
+
+/// Reads and changes settings, and keeps the record in a file.
+pub(super) struct Here {
+    /// Where the record is kept; `None` if nothing is changed.
+    store: Option<Store>,
+    netns: u64,
+    boot: String,
+}
+
+impl Here {
+    /// # Errors
+    /// When the kernel does not say which boot and which network namespace this is.
+    pub(super) fn new(store: Option<Store>) -> Result<Here, String> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map_err(|error| format!("cannot read the ID of this boot: {error}"))?;
+        let (_, netns) = lustrine_sys::process::network_namespace()
+            .ok_or("the system does not say in which network namespace this is")?;
+        Ok(Here { store, netns, boot: boot.trim().to_owned() })
+    }
+
+    /// A sysctl of this network namespace.
+    pub(super) fn sysctl(&self, name: Sysctl) -> Place {
+        Place::Sysctl { name, netns: self.netns, boot: self.boot.clone() }
+    }
+}
+
+/// The interfaces of a running node; `None` if it does not run.
+pub(super) fn interfaces(socket: &Path) -> Result<Option<Vec<NetRow>>, String> {
+    match control::ask(socket, &Request::ShowNet) {
+        Ok(Answer::Net(info)) => Ok(Some(info.nets)),
+        Ok(Answer::Error { message, .. }) => Err(message),
+        Ok(_) => Err("unexpected reply from the node; the versions may differ".to_owned()),
+        Err(ControlError::NotRunning { .. }) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn of_node(socket: &str, nid: &str) -> Result<Look, String> {
+    let Some(rows) = interfaces(Path::new(socket))? else {
+        return Ok(Look::Gone("the node does not run any more".to_owned()));
+    };
+    match rows.iter().find(|row| row.nid.to_string() == nid) {
+        Some(row) => Ok(Look::Value(row.conns_per_peer.to_string())),
+        None => Ok(Look::Gone("the node does not have this interface any more".to_owned())),
+    }
+}
+
+fn set_node(socket: &str, nid: &str, value: &str) -> Result<(), String> {
+    let nid: Nid = nid.parse().map_err(|error| format!("{nid}: {error}"))?;
+    let count: u16 = value.parse().map_err(|_| format!("{value} is no number of connections"))?;
+    let which = NiSelector::Nid(nid);
+    let change = ChangeRequest::SetNet { which, conns_per_peer: Some(count), lnd_timeout: None };
+    let request = Request::Change { change: Box::new(change), dry_run: false };
+    match control::ask(Path::new(socket), &request) {
+        Ok(Answer::Changed { .. }) => Ok(()),
+        Ok(Answer::Error { message, .. }) => Err(message),
+        Ok(_) => Err("unexpected reply from the node; the versions may differ".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn of_mount(dir: &str, source: &str, pid: u32) -> Result<Look, String> {
+    let all = lustrine_fuse::mount_points()
+        .map_err(|error| format!("cannot read /proc/self/mountinfo: {error}"))?;
+    if !all.iter().any(|place| place == Path::new(dir)) {
+        return Ok(Look::Gone("it is not mounted any more".to_owned()));
+    }
+    let status = lustrine_fuse::status(Path::new(dir), None).map_err(|error| error.to_string())?;
+    if status.pid != pid || status.source != source {
+        return Ok(Look::Gone("it was unmounted, and another mount is there now".to_owned()));
+    }
+    match status.client.max_rpcs_in_flight {
+        0 if status.client.max_rpcs_in_flight_auto => Ok(Look::Value(AUTO.to_owned())),
+        0 => Err("its program is of an earlier release, which does not say its limit".to_owned()),
+        limit => Ok(Look::Value(limit.to_string())),
+    }
+}
+
+fn file_of(name: Sysctl) -> String {
+    format!("/proc/sys/net/ipv4/{}", name.name())
+}
+
+impl World for Here {
+    fn look(&mut self, place: &Place) -> Result<Look, String> {
+        match place {
+            Place::Node { control, nid } => of_node(control, nid),
+            Place::Mount { dir, source, pid } => of_mount(dir, source, *pid),
+            Place::Sysctl { boot, .. } if *boot != self.boot => {
+                Ok(Look::Gone("this machine was started again since".to_owned()))
+            }
+            Place::Sysctl { netns, .. } if *netns != self.netns => {
+                let words = "it belongs to another network namespace: run --undo there";
+                Ok(Look::Elsewhere(words.to_owned()))
+            }
+            Place::Sysctl { name, .. } => {
+                let file = file_of(*name);
+                let text = fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
+                let values: Vec<&str> = text.split_whitespace().collect();
+                Ok(Look::Value(values.join(" ")))
+            }
+        }
+    }
+
+    fn set(&mut self, place: &Place, value: &str) -> Result<(), String> {
+        match place {
+            Place::Node { control, nid } => set_node(control, nid, value),
+            Place::Mount { dir, .. } => {
+                let setting = format!("{}={value}", place.setting());
+                lustrine_fuse::set(Path::new(dir), &setting).map_err(|error| error.to_string())
+            }
+            Place::Sysctl { name, .. } => {
+                let file = file_of(*name);
+                // It is there, and is written with one call.
+                fs::write(&file, value).map_err(|error| match error.kind() {
+                    ErrorKind::PermissionDenied => format!("{file}: {error}; root may change it"),
+                    _ => format!("{file}: {error}"),
+                })
+            }
+        }
+    }
+
+    fn keep(&mut self, record: &Record) -> Result<(), String> {
+        match &self.store {
+            Some(store) => store.keep(record),
+            None => Err("there is no place for the values before".to_owned()),
+        }
+    }
+}
+
+/// The mounts that have a target at one of these nodes: their place, and what there is to say of
+/// the others, by mount point.
+pub(super) fn mounts_towards(
+    nids: &[Nid],
+) -> Result<(Vec<Place>, BTreeMap<String, String>), String> {
+    let dirs = lustrine_fuse::mount_points()
+        .map_err(|error| format!("cannot read /proc/self/mountinfo: {error}"))?;
+    let wanted: Vec<String> = nids.iter().map(ToString::to_string).collect();
+    let (mut places, mut others) = (Vec::new(), BTreeMap::new());
+    for dir in dirs {
+        let shown = dir.display().to_string();
+        match lustrine_fuse::status(&dir, None) {
+            Ok(status) if !status.client.targets.iter().any(|row| wanted.contains(&row.nid)) => {}
+            // The same NIDs mean other nodes there.
+            Ok(status) if !is_in_this_network(status.pid) => {
+                let words = "its program is in another network namespace, or it is not known in \
+                             which one, so it is not changed unless --mount names it";
+                others.insert(shown, words.to_owned());
+            }
+            Ok(status) => places.push(place_of(&dir, status)?),
+            Err(error) => {
+                others.insert(shown, error.to_string());
+            }
+        }
+    }
+    Ok((places, others))
+}
+
+/// Whether a process is known to be in the network namespace of this one.
+fn is_in_this_network(pid: u32) -> bool {
+    let there = fs::metadata(format!("/proc/{pid}/ns/net"));
+    let there = there.ok().map(|about| (about.dev(), about.ino()));
+    there.is_some() && there == lustrine_sys::process::network_namespace()
+}
+
+/// The setting of the mount at a directory.
+///
+/// # Errors
+/// When no mount of `lustrine mount` is there, or it may not be asked.
+pub(super) fn mount_at(dir: &Path) -> Result<Place, String> {
+    let dir = fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let status = lustrine_fuse::status(&dir, None).map_err(|error| error.to_string())?;
+    place_of(&dir, status)
+}
+
+fn place_of(dir: &Path, status: lustrine_fuse::MountStatus) -> Result<Place, String> {
+    let shown = dir.display();
+    let dir = dir.to_str().ok_or_else(|| format!("the path {shown} is not UTF-8"))?.to_owned();
+    Ok(Place::Mount { dir, source: status.source, pid: status.pid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_processes_that_are_known_to_be_here_are_here() {
+        assert!(is_in_this_network(std::process::id()));
+        assert!(!is_in_this_network(u32::MAX));
+    }
+}

@@ -1,0 +1,184 @@
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::*;
+use crate::mount::{MountView, TargetView};
+use crate::node::{Line, NodeView, RoundTrip};
+use crate::screen::{Key, SortBy, Wish};
+use crate::text::text;
+use crate::view::View;
+
+/// A node with so many peers; the later ones receive more.
+fn view(peers: usize) -> View {
+    let line = |index: usize| Line {
+        nid: format!("10.0.{}.{}@tcp", index / 200, 1 + index % 200).parse().unwrap(),
+        what: "ready".to_owned(),
+        connections: Some(3),
+        received_s: Some(index as f64 * 10.0),
+        sent_s: None,
+        dropped_s: Some(0.0),
+        dropped: 0,
+        credits: 8,
+        available: -2,
+        min: -5,
+        queued: 2,
+        round_trip: Some(RoundTrip {
+            operation: "get_rtt".to_owned(),
+            recent: index.is_multiple_of(2),
+            samples: 9,
+            p50_us: 123.0,
+            p99_us: 4567.0,
+        }),
+    };
+    let net = Line { what: "eth0".to_owned(), connections: None, ..line(0) };
+    let node = NodeView {
+        identity: "node".to_owned(),
+        received_bytes_s: Some(3.0 * 1048576.0),
+        new_errors: [("network_timeout_count".to_owned(), 2)].into(),
+        nets: vec![net],
+        peers: (1..=peers).map(line).collect(),
+        ..NodeView::default()
+    };
+    let target = |index: usize| TargetView {
+        name: format!("lustre-OST{index:04x}"),
+        state: "FULL".to_owned(),
+        nid: "10.0.0.9@tcp".to_owned(),
+        in_flight: index as u64,
+        replies_s: Some(7.0),
+        ..TargetView::default()
+    };
+    let mount = MountView {
+        dir: "/mnt".to_owned(),
+        source: "10.0.0.9@tcp:/lustre".to_owned(),
+        max_rpcs_in_flight: 8,
+        targets: (0..3).map(target).collect(),
+        ..MountView::default()
+    };
+    View { interval_s: 1.0, node: Some(node), mounts: vec![mount], notes: Vec::new() }
+}
+
+fn screen(peers: usize) -> Screen {
+    let mut screen = Screen::new(SortBy::Name);
+    screen.take(view(peers));
+    screen
+}
+
+/// What a terminal of this size shows, line by line.
+fn drawn(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, screen)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..height).map(|y| row(y).trim_end().to_owned()).collect()
+}
+
+#[test]
+fn a_node_and_its_peers() {
+    let lines = drawn(&mut screen(2), 110, 12);
+    let expected = [
+        "lustrine top  node  last 1.0 s  sorted by name",
+        "in 3.0 MiB/s (- messages/s)  out - (- messages/s)",
+        "node identity, 0 connections, 0 B mapped, CPU -",
+        "errors now: network_timeout_count +2",
+        "NID state conns in/s out/s avail credits min queued p50 p99 dropped",
+        "10.0.0.1@tcp eth0 - 0 - -2 8 -5 2 123us 4.6ms 0",
+        "NID state conns in/s out/s avail credits min queued p50 p99 dropped",
+        "10.0.0.2@tcp ready 3 10 - -2 8 -5 2 (123us) (4.6ms) 0",
+        "10.0.0.3@tcp ready 3 20 - -2 8 -5 2 123us 4.6ms 0",
+    ];
+    for (line, expected) in lines.iter().zip(expected) {
+        let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(squeezed(line), squeezed(expected), "{lines:#?}");
+    }
+    assert!(lines[11].starts_with("q quit  s sort  p pause") && lines[11].ends_with("1-2 of 2"));
+}
+
+#[test]
+fn columns_that_matter_less_are_left_out_where_there_is_no_room() {
+    let lines = drawn(&mut screen(2), 80, 12);
+    assert!(lines[6].contains("queued") && !lines[6].contains("conns"), "{lines:#?}");
+    let lines = drawn(&mut screen(2), 20, 12);
+    assert_eq!(lines[6], "NID", "{lines:#?}");
+    assert_eq!(lines[7], "10.0.0.2@tcp", "{lines:#?}");
+}
+
+#[test]
+fn no_size_is_too_small_or_too_large() {
+    for page in [Page::Node, Page::Mounts] {
+        for (width, height) in [(1, 1), (1, 40), (200, 1), (3, 3), (17, 5), (400, 200)] {
+            let mut screen = Screen { page, ..screen(300) };
+            screen.press(Key::End);
+            drawn(&mut screen, width, height);
+        }
+    }
+    let mut nothing = Screen::new(SortBy::Name);
+    assert!(drawn(&mut nothing, 80, 5)[1].starts_with("no node answers"));
+    nothing.press(Key::NextPage);
+    assert!(drawn(&mut nothing, 80, 5)[1].contains("has mounted nothing here"));
+}
+
+#[test]
+fn keys_scroll_sort_pause_and_end() {
+    let mut screen = screen(300);
+    let first =
+        |screen: &mut Screen| drawn(screen, 110, 20)[7].split(' ').next().unwrap().to_owned();
+    assert_eq!(first(&mut screen), "10.0.0.2@tcp");
+    screen.press(Key::PageDown);
+    // 20 lines less the title, 3 of the node, 2 of interfaces, 1 of titles, 1 of keys.
+    assert_eq!(first(&mut screen), "10.0.0.14@tcp");
+    screen.press(Key::End);
+    assert_eq!(first(&mut screen), "10.0.1.90@tcp");
+    screen.press(Key::Down);
+    assert_eq!(first(&mut screen), "10.0.1.90@tcp");
+    screen.press(Key::Home);
+    screen.press(Key::Sort);
+    assert_eq!((screen.sort, first(&mut screen).as_str()), (SortBy::Received, "10.0.1.101@tcp"));
+    for _ in 1..SortBy::ALL.len() {
+        screen.press(Key::Sort);
+    }
+    assert_eq!((screen.sort, first(&mut screen).as_str()), (SortBy::Name, "10.0.0.2@tcp"));
+    screen.press(Key::Pause);
+    screen.take(View::default());
+    assert!(drawn(&mut screen, 110, 20)[0].ends_with("PAUSED"));
+    assert_eq!(first(&mut screen), "10.0.0.2@tcp");
+    screen.press(Key::Pause);
+    screen.take(view(1));
+    assert!(drawn(&mut screen, 110, 20)[19].ends_with("1-1 of 1"));
+    assert_eq!(screen.press(Key::Quit), Wish::Quit);
+}
+
+#[test]
+fn mounts_have_a_page_of_their_own() {
+    let mut screen = screen(2);
+    screen.press(Key::NextPage);
+    let lines = drawn(&mut screen, 110, 12);
+    assert_eq!(lines[1], "10.0.0.9@tcp:/lustre at /mnt");
+    assert!(lines[2].contains("at most 8 per target"), "{lines:#?}");
+    assert!(lines[5].starts_with("lustre-OST0001") && lines[5].contains("FULL"), "{lines:#?}");
+    // Without a node it is shown at once.
+    let mut screen = Screen::new(SortBy::Name);
+    screen.take(View { node: None, ..view(0) });
+    assert_eq!(screen.page, Page::Mounts);
+}
+
+#[test]
+fn as_text_everything_is_there() {
+    let mut view = view(300);
+    view.notes.push("/a: nobody answers\x1b[2J".to_owned());
+    let text = text(&view, SortBy::Received);
+    assert!(text.contains("300 peers\nNID "), "{text}");
+    let best = text.lines().position(|line| line.starts_with("10.0.1.101@tcp")).unwrap();
+    let least = text.lines().position(|line| line.starts_with("10.0.0.2@tcp")).unwrap();
+    assert!(best < least);
+    assert!(text.contains("\nlustre-OST0002 "), "{text}");
+    assert!(text.ends_with("note: /a: nobody answers?[2J\n"), "{text}");
+    assert!(text.lines().all(|line| line == line.trim_end()));
+}
+
+#[test]
+fn a_view_is_json() {
+    let json = serde_json::to_value(view(1)).unwrap();
+    assert_eq!(json["node"]["peers"][0]["nid"], "10.0.0.2@tcp");
+    assert_eq!(json["mounts"][0]["targets"][2]["in_flight"], 2);
+    assert_eq!(json["node"]["peers"][0]["sent_s"], serde_json::Value::Null);
+}

@@ -1,0 +1,42 @@
+//! What happened between two samples.
+
+use serde::Serialize;
+
+use crate::mount::MountView;
+use crate::node::NodeView;
+use crate::sample::{MountSample, Sample};
+
+/// What happened between two samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct View {
+    /// The time between them, in seconds.
+    pub interval_s: f64,
+    /// The running node; `None` if none answers.
+    pub node: Option<NodeView>,
+    /// The mounts.
+    pub mounts: Vec<MountView>,
+    /// What did not answer, and why.
+    pub notes: Vec<String>,
+}
+
+impl View {
+    /// What happened from one sample to a later one. Rates of what was not there in the earlier
+    /// one, or has begun again since, are unknown.
+    pub fn between(then: &Sample, now: &Sample) -> View {
+        let interval_s = now.at_ns.saturating_sub(then.at_ns) as f64 / 1e9;
+        let node = now.node.as_ref();
+        let before = |mount: &MountSample| {
+            then.mounts.iter().find(|old| old.dir == mount.dir && old.pid == mount.pid)
+        };
+        View {
+            interval_s,
+            node: node.map(|node| NodeView::between(then.node.as_ref(), node, interval_s)),
+            mounts: now
+                .mounts
+                .iter()
+                .map(|mount| MountView::between(before(mount), mount))
+                .collect(),
+            notes: now.notes.clone(),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Settings in memory. After `left` calls the program is dead: nothing has an effect any more.
+#[derive(Debug)]
+struct Model {
+    values: Vec<String>,
+    disk: Record,
+    left: usize,
+    /// The next change that is refused, and whether it has an effect all the same.
+    refuse: Option<bool>,
+    gone: bool,
+}
+
+const PLACES: usize = 4;
+
+fn place(index: usize) -> Place {
+    let (netns, boot) = (7, "b".to_owned());
+    match index {
+        0 => Place::Node { control: "/run/a.sock".to_owned(), nid: "10.0.0.1@tcp".to_owned() },
+        1 => Place::Mount { dir: "/mnt".to_owned(), source: "a@tcp:/l".to_owned(), pid: 9 },
+        2 => Place::Sysctl { name: Sysctl::TcpRmem, netns, boot },
+        _ => Place::Sysctl { name: Sysctl::TcpWmem, netns, boot },
+    }
+}
+
+const FIRST: [&str; PLACES] = ["1", "8", "4096 131072 6291456", "4096 16384 4194304"];
+
+impl Model {
+    fn new() -> Model {
+        let values = FIRST.iter().map(|value| (*value).to_owned()).collect();
+        Model { values, disk: Record::default(), left: usize::MAX, refuse: None, gone: false }
+    }
+
+    fn at(&mut self, place: &Place) -> &mut String {
+        let index = (0..PLACES).find(|index| self::place(*index) == *place).unwrap();
+        &mut self.values[index]
+    }
+
+    fn live(&mut self) -> Result<(), String> {
+        self.left = self.left.checked_sub(1).ok_or("the program is dead")?;
+        Ok(())
+    }
+}
+
+impl World for Model {
+    fn look(&mut self, place: &Place) -> Result<Look, String> {
+        self.live()?;
+        match self.gone {
+            true => Ok(Look::Gone("it has ended".to_owned())),
+            false => Ok(Look::Value(self.at(place).clone())),
+        }
+    }
+
+    fn set(&mut self, place: &Place, value: &str) -> Result<(), String> {
+        self.live()?;
+        let refuse = self.refuse.take();
+        if refuse != Some(false) {
+            *self.at(place) = value.to_owned();
+        }
+        refuse.map_or(Ok(()), |_| Err("refused".to_owned()))
+    }
+
+    fn keep(&mut self, record: &Record) -> Result<(), String> {
+        self.live()?;
+        record.check()?;
+        self.disk = record.clone();
+        Ok(())
+    }
+}
+
+fn results(outcomes: &[Outcome]) -> Vec<Done> {
+    outcomes.iter().map(|outcome| outcome.result).collect()
+}
+
+fn all(formula: u64) -> Vec<(Place, u64)> {
+    (0..PLACES).map(|index| (place(index), formula)).collect()
+}
+
+fn applied(model: &mut Model, formula: u64) -> Vec<Outcome> {
+    let mut record = model.disk.clone();
+    apply(model, &mut record, &all(formula), Doing::Change, Foreign::Leave)
+}
+
+fn undone(model: &mut Model, foreign: Foreign) -> Vec<Outcome> {
+    let mut record = model.disk.clone();
+    undo(model, &mut record, Doing::Change, foreign)
+}
+
+#[test]
+fn each_setting_is_raised_and_gets_its_first_value_back() {
+    let mut model = Model::new();
+    assert_eq!(results(&applied(&mut model, 5_000_000)), {
+        use Done::{Changed, Unchanged};
+        [Changed, Changed, Unchanged, Changed]
+    });
+    // The largest receive buffer was more already; a mount takes at most 512.
+    let now = ["5000000", "512", "4096 131072 6291456", "4096 16384 5000000"];
+    assert_eq!(model.values, now);
+    // A second one keeps the first values, also of what it lowers.
+    let second = applied(&mut model, 7_000_000);
+    assert_eq!(second[1].result, Done::Unchanged);
+    let mut record = model.disk.clone();
+    apply(&mut model, &mut record, &[(place(1), 3)], Doing::Change, Foreign::Leave);
+    assert_eq!(model.values[1], "3");
+    let outcomes = undone(&mut model, Foreign::Leave);
+    assert_eq!(results(&outcomes), [Done::Restored; 4]);
+    // The setting that was changed last comes first.
+    assert_eq!(outcomes[3].place, place(0));
+    assert_eq!(model.values, FIRST);
+    assert!(model.disk.is_empty() && undone(&mut model, Foreign::Leave).is_empty());
+}
+
+#[test]
+fn nothing_is_changed_when_it_is_only_shown() {
+    let mut model = Model::new();
+    let mut record = Record::default();
+    let shown = apply(&mut model, &mut record, &all(9), Doing::Show, Foreign::Leave);
+    use Done::{Unchanged, WouldChange, WouldRestore};
+    assert_eq!(results(&shown), [WouldChange, WouldChange, Unchanged, Unchanged]);
+    assert_eq!((shown[0].before.as_deref(), shown[0].value.as_deref()), (Some("1"), Some("9")));
+    assert_eq!(model.values, FIRST);
+    assert!(model.disk.is_empty() && record.is_empty());
+    applied(&mut model, 9);
+    let (mut record, values) = (model.disk.clone(), model.values.clone());
+    let shown = undo(&mut model, &mut record, Doing::Show, Foreign::Leave);
+    assert_eq!(results(&shown), [WouldRestore; 2]);
+    assert_eq!((model.values, model.disk), (values, record));
+}
+
+#[test]
+fn what_someone_else_has_changed_is_left_alone_unless_forced() {
+    let mut model = Model::new();
+    applied(&mut model, 16);
+    model.values[1] = "99".to_owned();
+    let outcomes = applied(&mut model, 20);
+    assert_eq!((outcomes[1].result, model.values[1].as_str()), (Done::Foreign, "99"));
+    let outcomes = undone(&mut model, Foreign::Leave);
+    assert_eq!(results(&outcomes), [Done::Foreign, Done::Restored]);
+    assert!(outcomes[0].why.as_ref().is_some_and(|why| why.contains("since this program set 16")));
+    assert_eq!((model.values[0].as_str(), model.values[1].as_str()), ("1", "99"));
+    assert_eq!(results(&undone(&mut model, Foreign::Overwrite)), [Done::Restored]);
+    assert_eq!(model.values, FIRST);
+    assert!(model.disk.is_empty());
+}
+
+#[test]
+fn a_refusal_is_reported_and_what_it_has_changed_is_undone() {
+    for effect in [false, true] {
+        let mut model = Model::new();
+        model.refuse = Some(effect);
+        let outcomes = applied(&mut model, 16);
+        let result = if effect { Done::Changed } else { Done::Failed };
+        assert_eq!((outcomes[0].result, outcomes[0].why.as_deref()), (result, Some("refused")));
+        assert_eq!(outcomes[1].result, Done::Changed);
+        undone(&mut model, Foreign::Leave);
+        assert_eq!(model.values, FIRST, "{effect}");
+    }
+}
+
+#[test]
+fn a_mount_that_finds_its_value_by_itself_is_left_alone() {
+    let mut model = Model::new();
+    model.values[1] = AUTO.to_owned();
+    let outcomes = applied(&mut model, 16);
+    assert_eq!((outcomes[1].result, model.values[1].as_str()), (Done::Unchanged, AUTO));
+    assert!(outcomes[1].why.as_ref().is_some_and(|why| why.contains("by itself")));
+    // A user who chooses it after --apply keeps it.
+    let mut model = Model::new();
+    applied(&mut model, 16);
+    model.values[1] = AUTO.to_owned();
+    assert_eq!(undone(&mut model, Foreign::Leave)[0].result, Done::Foreign);
+    assert_eq!(model.values[1], AUTO);
+    undone(&mut model, Foreign::Overwrite);
+    assert_eq!(model.values, FIRST);
+}
+
+#[test]
+fn without_a_record_nothing_is_changed() {
+    let mut model = Model::new();
+    // It dies before the record is kept.
+    model.left = 1;
+    assert!(results(&applied(&mut model, 16)).iter().all(|done| *done == Done::Failed));
+    assert_eq!(model.values, FIRST);
+}
+
+#[test]
+fn what_has_ended_needs_no_undo() {
+    let mut model = Model::new();
+    applied(&mut model, 16);
+    model.gone = true;
+    assert_eq!(results(&undone(&mut model, Foreign::Leave)), [Done::Gone; 2]);
+    assert!(model.disk.is_empty());
+    assert_eq!(results(&applied(&mut model, 16)), [Done::Failed; 4]);
+}
+
+#[test]
+fn records_of_others_are_refused() {
+    let wrong = |entry: Entry| Record { version: 1, entries: vec![entry] }.check();
+    let entry = Entry { place: place(2), first: "4096 1".to_owned(), set: Vec::new() };
+    assert!(wrong(entry.clone()).is_err());
+    assert!(wrong(Entry { first: "1 2 3\nnet.x = 1".to_owned(), ..entry.clone() }).is_err());
+    let first = "1 2 3".to_owned();
+    assert!(wrong(Entry { first: first.clone(), set: vec![first.clone(); 3], ..entry }).is_err());
+    assert!(Record { version: 2, entries: Vec::new() }.check().is_err());
+    assert_eq!(Record::default().check(), Ok(()));
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Apply(u64, usize),
+    Undo(usize),
+    Refuse(bool),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let calls = prop_oneof![Just(usize::MAX), 0..30_usize];
+    let act = prop_oneof![
+        (1..600_u64, calls.clone()).prop_map(|(formula, left)| Act::Apply(formula, left)),
+        ((4_u64 << 20)..(9 << 20), calls.clone())
+            .prop_map(|(formula, left)| Act::Apply(formula, left)),
+        calls.prop_map(Act::Undo),
+        any::<bool>().prop_map(Act::Refuse),
+    ];
+    prop::collection::vec(act, 1..12)
+}
+
+proptest! {
+    /// Whatever fails, and wherever the program dies, one undo brings all first values back.
+    #[test]
+    fn undo_restores_after_any_failure(acts in acts()) {
+        let mut model = Model::new();
+        for act in acts {
+            match act {
+                Act::Apply(formula, left) => {
+                    model.left = left;
+                    applied(&mut model, formula);
+                }
+                Act::Undo(left) => {
+                    model.left = left;
+                    undone(&mut model, Foreign::Leave);
+                }
+                Act::Refuse(effect) => model.refuse = Some(effect),
+            }
+            model.left = usize::MAX;
+        }
+        model.refuse = None;
+        let outcomes = undone(&mut model, Foreign::Leave);
+        prop_assert!(outcomes.iter().all(|outcome| !outcome.result.is_failure()), "{outcomes:?}");
+        prop_assert_eq!(&model.values, &FIRST);
+        prop_assert!(model.disk.is_empty());
+    }
+
+    /// A value that someone else has set survives everything but --force.
+    #[test]
+    fn foreign_values_survive(acts in acts(), which in 0..PLACES, at in 0..12_usize) {
+        let mut model = Model::new();
+        // No formula above gives these.
+        let theirs = ["777", "600", "1 2 999999999", "1 2 999999999"][which];
+        let mut is_theirs = false;
+        for (index, act) in acts.into_iter().enumerate() {
+            if index >= at && model.disk.entries.iter().any(|entry| entry.place == place(which)) {
+                model.values[which] = theirs.to_owned();
+                is_theirs = true;
+            }
+            match act {
+                Act::Apply(formula, left) => {
+                    model.left = left;
+                    applied(&mut model, formula);
+                }
+                Act::Undo(left) => {
+                    model.left = left;
+                    undone(&mut model, Foreign::Leave);
+                }
+                Act::Refuse(effect) => model.refuse = Some(effect),
+            }
+            model.left = usize::MAX;
+            prop_assert!(!is_theirs || model.values[which] == theirs);
+        }
+    }
+}
