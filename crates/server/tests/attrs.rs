@@ -256,6 +256,7 @@ proptest! {
 enum Racing {
     Look(Place, bool),
     Getattr(usize),
+    Open(Place),
     Mknod(Place),
     Mkdir(Place),
     Unlink(Place, bool),
@@ -270,6 +271,7 @@ fn racing() -> impl Strategy<Value = Racing> {
     prop_oneof![
         8 => (at(), any::<bool>()).prop_map(|(at, user)| Racing::Look(at, user)),
         2 => (0..2usize).prop_map(Racing::Getattr),
+        3 => at().prop_map(Racing::Open),
         3 => at().prop_map(Racing::Mknod),
         2 => at().prop_map(Racing::Mkdir),
         3 => (at(), any::<bool>()).prop_map(|(at, dir)| Racing::Unlink(at, dir)),
@@ -292,6 +294,12 @@ fn start(world: &mut World, client: usize, dirs: [Fid; 2], op: &Racing) -> Box<d
         Racing::Getattr(dir) => {
             let fid = dirs[dir];
             pending(world.start(client, |c, t, done| c.getattr(t, CALLER, fid, done)))
+        }
+        Racing::Open(at) => {
+            let (dir, name) = name(at);
+            let args =
+                OpenArgs { flags: OpenFlags::READ | OpenFlags::CREAT, mode: 0o600, umask: 0 };
+            pending(world.start(client, |c, t, done| c.create(t, CALLER, dir, name, args, done)))
         }
         Racing::Mknod(at) => {
             let ((dir, name), mode) = (name(at), (0o100_600, 0));
@@ -510,6 +518,20 @@ fn own_changes_give_their_locks_back_with_the_request() {
     keep(&mut world);
     chmod(&mut world, 1, fid, 0o644);
     assert!(world.server.targets()[MDT].callbacks > callbacks);
+}
+
+/// What an open grants is kept too, and not cancelled.
+#[test]
+fn an_open_brings_the_attributes() {
+    let mut world = mounted(100);
+    let root = world.root;
+    make(&mut world, 0, (root, b"a")).unwrap();
+    let before = sent(&world, 0);
+    let fid = make(&mut world, 0, (root, b"b")).unwrap();
+    getattr(&mut world, 0, CALLER, fid).unwrap();
+    world.settle();
+    assert_eq!(sent(&world, 0), before + 2, "an open and a close");
+    assert_eq!(world.server.locks(MDT).len(), 2);
 }
 
 #[test]

@@ -156,12 +156,13 @@ impl Client {
             handles.extend(self.early_cancels(import, [record.parent]));
         }
         let lock = intent_lock(record.parent, mode, bits, &handles);
+        let text = name.clone();
         let intent = dlm::OpenIntent {
             lock,
             intent: op,
             record: Reint::Create(record),
             // Without a name there is still the zero byte.
-            name: Text::new(&name),
+            name: Text::new(&text),
             ..dlm::OpenIntent::default()
         };
         let room = self.ea_room(import);
@@ -180,8 +181,18 @@ impl Client {
                 client.note_open(turn, import, &answer, file);
                 opened
             });
-            let reply = opened.as_ref().ok().map(|(reply, _)| reply);
-            client.give_back(turn, import, handle, reply);
+            match &opened {
+                Ok((reply, Ok(Opened::Here(file, _)))) => {
+                    let kept = client.keep_attr(turn, (import, handle), reply, &file.attr, caller);
+                    if kept && !name.is_empty() {
+                        client.attrs.add_name(record.parent, &name, file.attr.fid);
+                    }
+                }
+                other => {
+                    let reply = other.as_ref().ok().map(|(reply, _)| reply);
+                    client.give_back(turn, import, handle, reply);
+                }
+            }
             match opened.and_then(|(_, file)| file) {
                 Ok(Opened::Here(file, Ok(layout))) => {
                     client.dirs.seen(&file.attr);
