@@ -102,7 +102,7 @@ pub struct ClientArgs {
     pub wall_nanos: u32,
     /// The settings of all imports.
     pub imports: ImportTunables,
-    /// How much it keeps of the data of files.
+    /// How much it keeps of the data of files, their names and attributes.
     pub cache: CacheTunables,
 }
 
