@@ -248,9 +248,15 @@ impl AttrCache {
         }
     }
 
-    /// A close has told the server times of a file: it moves its own only forward.
-    pub(super) fn closed(&mut self, fid: Fid, atime: i64, changed: Option<(i64, i64)>) {
-        if let Some(entry) = self.entries.get_mut(&fid) {
+    /// A close has told the server times of a file, which moves its own only forward. The lock is
+    /// the one that there was before: under another one, somebody may have set them back since.
+    pub(super) fn closed(
+        &mut self,
+        (fid, lock): (Fid, Handle),
+        atime: i64,
+        changed: Option<(i64, i64)>,
+    ) {
+        if let Some(entry) = self.entries.get_mut(&fid).filter(|entry| entry.handle == lock) {
             entry.attr.atime = entry.attr.atime.max(atime);
             if let Some((mtime, ctime)) = changed {
                 entry.attr.mtime = entry.attr.mtime.max(mtime);

@@ -320,6 +320,7 @@ impl Client {
                 ..SetattrRecord::default()
             });
             let told = written.is_some().then_some((record.mtime, record.ctime));
+            let lock = client.attrs.lock_of(fid);
             let handle = client.opens.get(&file.call).map_or(file.handle, |open| open.handle);
             let close = mds::Close {
                 epoch: MdtEpoch { open_handle: handle },
@@ -334,7 +335,9 @@ impl Client {
             client.call(turn, import, call, move |client, turn, answer| {
                 let closed = answer.and_then(|answer| {
                     reply_of!(&answer.reply, MdsClose)?;
-                    client.attrs.closed(fid, record.atime, told);
+                    if let Some(lock) = lock {
+                        client.attrs.closed((fid, lock), record.atime, told);
+                    }
                     Ok(())
                 });
                 if let Some(open) = client.opens.get(&file.call).copied() {

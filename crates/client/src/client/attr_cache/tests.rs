@@ -123,9 +123,10 @@ fn a_directory_is_worth_a_request_at_the_second_name() {
 #[test]
 fn times_that_a_close_has_told_move_forward() {
     let mut cache = filled(9, 1);
-    cache.closed(fid(1), 50, None);
-    cache.closed(fid(1), 40, Some((60, 70)));
-    cache.closed(fid(2), 40, None);
+    cache.closed((fid(1), Handle(1)), 50, None);
+    cache.closed((fid(1), Handle(1)), 40, Some((60, 70)));
+    cache.closed((fid(1), Handle(2)), 90, Some((90, 90)));
+    cache.closed((fid(2), Handle(1)), 40, None);
     let seen = cache.find(fid(1), &caller(5), Time(9)).unwrap();
     assert_eq!((seen.atime, seen.mtime, seen.ctime), (50, 60, 70));
 }
