@@ -208,6 +208,13 @@ impl Client {
                     }
                     done(client, turn, Err(ClientError::Errno(errno::ENOENT)));
                 }
+                // Requests without an intent are sent again until the server has time.
+                Err(ClientError::Errno(errno::EINPROGRESS)) => match sought {
+                    Sought::File(fid) => client.getattr_uncached(turn, caller, fid, done),
+                    Sought::Name(dir, name) => {
+                        client.lookup_uncached(turn, caller, dir, name, done);
+                    }
+                },
                 Err(error) => done(client, turn, Err(error)),
             }
         });

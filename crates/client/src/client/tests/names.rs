@@ -240,3 +240,19 @@ fn an_answer_counts_only_under_the_lock_that_there_was_before() {
     let slot = world.start(|client, turn, done| client.getattr(turn, Caller::ROOT, FILE, done));
     assert_eq!(slot.outcome().map(|attr| attr.uid), Ok(0));
 }
+
+#[test]
+fn a_server_without_time_for_an_intent_is_asked_without_a_lock() {
+    let mut world = keeping();
+    let slot = start_lookup(&mut world);
+    let asked = world.next(Kind::EnqueueGetattr);
+    let busy = LdlmReply { policy_res2: -i64::from(errno::EINPROGRESS), ..LdlmReply::default() };
+    let reply = dlm::GetattrIntentReply { reply: busy, ..dlm::GetattrIntentReply::default() };
+    world.answer(&asked, 301, &ReplyBuffers::EnqueueGetattr(reply));
+    let asked = world.next(Kind::MdsGetattrName);
+    let body = file_body(0o100_644);
+    let reply = mds::GetattrReply { body, ea: Ea::NONE, acl: AclBytes(&[]), encctx: None };
+    world.answer(&asked, 0, &ReplyBuffers::MdsGetattrName(reply));
+    assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(FILE));
+    assert_eq!(world.client.attr_counts().entries, 0);
+}
