@@ -415,8 +415,7 @@ fn changes_that_a_restarted_server_lost_are_replayed_in_order() {
     assert_eq!(states, [Disconn, Connecting, Replay, ReplayLocks, ReplayWait, Recover, Full]);
 }
 
-/// The answer to the connect after the second restart is lost: the next one says that the server
-/// knows the client, and the replays of the first recovery are lost all the same.
+/// The answer to the connect after the second restart is lost: the server knows the client then.
 #[test]
 fn replays_begin_anew_with_each_restart() {
     let mut pair = Pair::connected();
@@ -424,7 +423,6 @@ fn replays_begin_anew_with_each_restart() {
     pair.run();
     pair.server.crash();
     pair.submit(9, false);
-    // The request that is refused, the connect, and the first replay.
     (0..3).for_each(|_| pair.answer_next(true));
     pair.server.crash();
     pair.answer_next(true);
