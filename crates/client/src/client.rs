@@ -3,6 +3,7 @@
 mod allocate;
 mod append;
 mod attr_cache;
+mod attr_locks;
 mod attributes;
 mod cache;
 mod caller;
@@ -101,7 +102,7 @@ pub struct ClientArgs {
     pub wall_nanos: u32,
     /// The settings of all imports.
     pub imports: ImportTunables,
-    /// How much it keeps of the data of files.
+    /// How much it keeps of the data of files, their names and attributes.
     pub cache: CacheTunables,
 }
 
@@ -188,8 +189,8 @@ impl<'a> CallArgs<'a> {
 /// Room for the reply to a change, which may have a layout.
 const CHANGE_REPLY_LEN: u32 = 4096;
 
-/// A Lustre client. Names are asked for each time. Attributes and data of files are kept under
-/// locks if the settings say so; otherwise each operation asks the servers, under their locks.
+/// A Lustre client. Names, attributes and data of files are kept under locks if the settings say
+/// so; otherwise each operation asks the servers, under their locks.
 ///
 /// It is a [`Service`]. Operations are started by methods that take what to call when they are
 /// over. Nothing waits: a partition hands events to the client, and those call what goes on.
@@ -216,7 +217,7 @@ pub struct Client {
     locks: Locks,
     /// Data of files, under locks.
     cache: Cache,
-    /// Attributes, under locks.
+    /// Attributes and names, under locks.
     attrs: AttrCache,
     /// Flocks that are asked for, by their handles.
     flocks: BTreeMap<Handle, AskedFlock>,

@@ -2,10 +2,10 @@
 //! turns operations on files into RPCs.
 //!
 //! [`Client`] is a [`Service`](lustrine_lnet::service::Service) of a partition, with no I/O, clock
-//! or thread. It is coherent with all other clients of the file system. Names and attributes are
-//! asked for each time, and what an open grants is cancelled at once. Data are kept under locks,
-//! and written later, if [`CacheTunables`] say so; otherwise they are read and written under locks
-//! that the servers take for the time of each request.
+//! or thread. It is coherent with all other clients of the file system. Names, attributes and data
+//! are kept under locks, and data are written later, if [`CacheTunables`] say so; otherwise names
+//! and attributes are asked for each time, and data are read and written under locks that the
+//! servers take for the time of each request.
 //!
 //! Operations speak of files by their FIDs, as a kernel's file system layer does. A path is walked
 //! by its user.

@@ -36,6 +36,6 @@ pub use lustrine_client::{Attr, CacheTunables, Changes, DirEntry, SetTime, Space
 pub use lustrine_fswire::fid::Fid;
 pub use lustrine_ptlrpc::ImportView;
 pub use mount::{FileSystem, MountOptions};
-pub use status::{CacheRow, OperationRow, Status, TargetRow};
+pub use status::{CacheRow, NamesRow, OperationRow, Status, TargetRow};
 pub use url::{FsUrl, UrlError};
 pub use walk::{FollowLinks, umask};

@@ -26,7 +26,7 @@ pub struct MountOptions {
     /// A directory of the file system that is to be the root, such as `/projects`; empty for the
     /// whole.
     pub subdirectory: String,
-    /// How much it keeps of the data of files.
+    /// How much it keeps of the data of files, their names and attributes.
     pub cache: CacheTunables,
 }
 

@@ -38,6 +38,9 @@ pub struct Status {
     /// What it keeps of the data of files.
     #[serde(default)]
     pub cache: CacheRow,
+    /// What it keeps of names and attributes.
+    #[serde(default)]
+    pub names: NamesRow,
     /// The targets.
     pub targets: Vec<TargetRow>,
     /// The operations at all targets together.
@@ -59,6 +62,27 @@ pub struct CacheRow {
     pub misses: u64,
     /// Bytes that could not be written.
     pub lost: u64,
+}
+
+/// What a client keeps of names and attributes of files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamesRow {
+    /// Files whose attributes are kept, each with a lock.
+    pub files: usize,
+    /// Names of these files.
+    pub names: usize,
+    /// Names that directories are known not to have.
+    pub missing: usize,
+    /// Requests for attributes that were answered without a server.
+    pub attr_hits: u64,
+    /// Requests for attributes for which a server was asked.
+    pub attr_misses: u64,
+    /// Names that were found, or found missing, without a server.
+    pub name_hits: u64,
+    /// Names for which a server was asked.
+    pub name_misses: u64,
+    /// Locks that were given back with other requests.
+    pub early_cancels: u64,
 }
 
 /// One target.
@@ -138,6 +162,7 @@ impl Status {
             max_rpcs_in_flight_auto: limits.max_rpcs_in_flight == Some(MaxRpcs::Auto),
             max_mod_rpcs_in_flight: limits.max_mod_rpcs_in_flight.unwrap_or(0),
             cache: CacheRow::of(client),
+            names: NamesRow::of(client),
             targets: client.targets().map(|(import, locks)| TargetRow::of(import, locks)).collect(),
             operations: OperationRow::all(&latencies),
         }
@@ -164,6 +189,22 @@ impl CacheRow {
     fn of(client: &Client) -> CacheRow {
         let CacheCounts { cached, dirty, objects, hits, misses, lost } = client.cache_counts();
         CacheRow { cached, dirty, objects, hits, misses, lost }
+    }
+}
+
+impl NamesRow {
+    fn of(client: &Client) -> NamesRow {
+        let counts = client.attr_counts();
+        NamesRow {
+            files: counts.entries,
+            names: counts.names,
+            missing: counts.missing,
+            attr_hits: counts.hits,
+            attr_misses: counts.misses,
+            name_hits: counts.name_hits,
+            name_misses: counts.name_misses,
+            early_cancels: counts.early_cancels,
+        }
     }
 }
 

@@ -4,9 +4,8 @@
 //! session read requests and post each to the event loop of the client; the loop answers it when
 //! the servers have. Many requests are under way at once, and no thread waits for one.
 //!
-//! The kernel caches nothing. Data are cached by the client, under locks of the servers; names and
-//! attributes are asked for each time. So a mount is coherent with all other clients of the file
-//! system.
+//! The kernel caches nothing. Data, names and attributes are cached by the client, under locks of
+//! the servers. So a mount is coherent with all other clients of the file system.
 //!
 //! ```no_run
 //! use std::path::Path;

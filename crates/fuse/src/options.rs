@@ -17,6 +17,8 @@ pub struct Options {
     pub sync: bool,
     /// Most bytes of memory for data of files that are kept; 0 for none.
     pub cache: u64,
+    /// Most files of which names and attributes are kept, each with a lock; 0 for none.
+    pub names: usize,
     /// When a read changes the time of the last access.
     pub atime: AtimeRule,
     /// Whether other users than the one who mounts have access; by default if that is root.
@@ -53,6 +55,7 @@ impl Default for Options {
             locks: Locks::default(),
             sync: false,
             cache: Options::CACHE,
+            names: Options::NAMES,
             atime: AtimeRule::default(),
             allow_other: None,
             default_permissions: false,
@@ -122,6 +125,10 @@ const REFUSED: &[(&str, &str)] = &[
 impl Options {
     /// Bytes of data that are kept unless an option says otherwise.
     pub const CACHE: u64 = 256 << 20;
+    /// Files of which names and attributes are kept unless an option says otherwise.
+    pub const NAMES: usize = 10_000;
+    /// Most of them: each costs the metadata server a lock.
+    const NAMES_MAX: usize = 1_000_000;
     /// Fewest bytes, if any: a few transfers have to fit.
     const CACHE_MIN: u64 = 32 << 20;
 
@@ -171,7 +178,9 @@ impl Options {
             // As mount(8) has it: what such a user mounts gives no rights.
             "user" | "users" => (self.suid, self.dev, self.exec) = (false, false, false),
             "owner" | "group" => (self.suid, self.dev) = (false, false),
+            "cache=none" => (self.cache, self.names) = (0, 0),
             _ if name.starts_with("cache=") => self.cache = cache_len(name)?,
+            _ if name.starts_with("names=") => self.names = names_len(name)?,
             _ if WITHOUT_EFFECT.contains(&name) => {}
             _ if name.starts_with("x-") || name.starts_with("X-") => {}
             _ if name.starts_with("comment=") => {}
@@ -185,9 +194,6 @@ impl Options {
 fn cache_len(option: &str) -> Result<u64, OptionError> {
     let refused = |why| OptionError::Refused { name: option.to_owned(), why };
     let value = option.strip_prefix("cache=").unwrap_or(option);
-    if value == "none" {
-        return Ok(0);
-    }
     let (digits, unit) = match value.as_bytes().last() {
         Some(b'K') => (&value[..value.len() - 1], 1 << 10),
         Some(b'M') => (&value[..value.len() - 1], 1 << 20),
@@ -201,6 +207,19 @@ fn cache_len(option: &str) -> Result<u64, OptionError> {
             Err(refused("less than 32M is too little; `none` keeps nothing"))
         }
         Some(bytes) => Ok(bytes),
+    }
+}
+
+/// The value of the option `names`.
+fn names_len(option: &str) -> Result<usize, OptionError> {
+    let value = option.strip_prefix("names=").unwrap_or(option);
+    match value.parse() {
+        _ if value == "none" => Ok(0),
+        Ok(files @ 1..=Options::NAMES_MAX) => Ok(files),
+        _ => Err(OptionError::Refused {
+            name: option.to_owned(),
+            why: "its value is `none`, or a number of files from 1 to 1000000",
+        }),
     }
 }
 
@@ -254,6 +273,21 @@ mod tests {
         }
         let users = applied("users,exec").expect("all known");
         assert!(!users.suid && !users.dev && users.exec);
+    }
+
+    #[test]
+    fn what_is_kept_is_chosen() {
+        let kept = |list: &str| applied(list).map(|options| (options.cache, options.names));
+        assert_eq!(kept("ro"), Ok((Options::CACHE, Options::NAMES)));
+        assert_eq!(kept("cache=1G,names=500"), Ok((1 << 30, 500)));
+        assert_eq!(kept("names=500,cache=none"), Ok((0, 0)));
+        assert_eq!(kept("cache=none,names=500"), Ok((0, 500)));
+        assert_eq!(kept("names=none"), Ok((Options::CACHE, 0)));
+        for bad in
+            ["names", "names=0", "names=-1", "names=1000001", "names=1K", "cache=1", "cache="]
+        {
+            assert!(kept(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

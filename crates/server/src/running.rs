@@ -63,6 +63,7 @@ pub(crate) struct Target {
     pub(crate) mdt: Mdt,
     pub(crate) ost: Ost,
     pub(crate) evictions: u64,
+    pub(crate) callbacks: u64,
 }
 
 impl Target {
@@ -92,6 +93,7 @@ impl Target {
             mdt: Mdt::new(seed ^ 0x09e4),
             ost: Ost::default(),
             evictions: 0,
+            callbacks: 0,
         }
     }
 

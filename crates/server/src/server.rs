@@ -61,6 +61,8 @@ pub struct TargetView {
     pub recovering: bool,
     /// Clients that were evicted since the start.
     pub evictions: u64,
+    /// Callbacks that were sent to clients since the start.
+    pub callbacks: u64,
     /// The highest transaction on the disk.
     pub last_committed: u64,
 }
@@ -226,6 +228,7 @@ impl Server {
             saved_replies: disk.clients.replies(),
             recovering: target.is_some_and(|target| target.recovery.is_some()),
             evictions: target.map_or(0, |target| target.evictions),
+            callbacks: target.map_or(0, |target| target.callbacks),
             last_committed: disk.journal.last_committed(),
         }
     }

@@ -5,8 +5,8 @@ mod faults;
 mod world;
 
 /// Seeds that once failed.
-const FAILED: [u64; 15] =
-    [78, 103, 106, 113, 161, 199, 222, 241, 335, 865, 1565, 1648, 3014, 6191, 19150];
+const FAILED: [u64; 16] =
+    [78, 103, 106, 113, 161, 199, 222, 241, 335, 865, 1565, 1648, 3014, 6191, 6880, 19150];
 
 /// A bounded number of seeds.
 #[test]

@@ -39,7 +39,7 @@ pub(crate) struct MountArgs {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// Mount options, separated by commas: ro, noatime, sync, cache=SIZE, localflock,
+    /// Mount options, separated by commas: ro, noatime, sync, cache=SIZE, names=FILES, localflock,
     /// allow_other, default_permissions and others (docs/mount.md); may be repeated
     #[arg(short, long = "options", value_name = "OPTIONS", allow_hyphen_values = true)]
     options: Vec<String>,
@@ -232,7 +232,7 @@ fn mount(node: &Node, args: &MountArgs, plan: &Plan) -> Result<Mount, Failure> {
     let how = MountOptions {
         timeout: Duration::from_secs_f64(args.timeout),
         subdirectory: if path.is_empty() { String::new() } else { format!("/{path}") },
-        cache: CacheTunables::of(plan.options.cache),
+        cache: CacheTunables { attrs: plan.options.names, ..CacheTunables::of(plan.options.cache) },
         ..MountOptions::default()
     };
     let failed = |error: &dyn std::fmt::Display| {

@@ -1,41 +1,68 @@
-//! Attributes that the client keeps, each under a lock of the metadata server on the file.
+//! What the client keeps of attributes and names, each entry under a lock of the metadata server.
 //!
-//! An entry is there only while the client has a lock of the bits LOOKUP, UPDATE and PERM, and for
-//! a regular file LAYOUT [LOCK-3]: any change at the server first has the lock given back, and the
-//! entry goes before the lock does. An entry is given only to callers whom the server itself has
-//! answered while the lock was held.
+//! An entry is there only while the client has a lock on the file with the bits LOOKUP, UPDATE and
+//! PERM, and for a regular file LAYOUT [LOCK-3]: any change at the server first has the lock given
+//! back, and the entry goes before the lock does. With it go
+//!
+//! - the names that lead to the file: a server takes LOOKUP of a file whose name it changes,
+//! - the names that a directory is known not to have: a server takes UPDATE of a directory in which
+//!   it makes a name,
+//! - the users who may search a directory: a server takes PERM of a file whose permissions it
+//!   changes [LOCK-20].
+//!
+//! Nothing is given to a user whom the server itself has not answered while the locks were held.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use lustrine_fswire::fid::{Fid, Handle};
-use lustrine_fswire::ldlm::{Disposition, Ibits, IntentOp, LdlmReply, LockMode};
-use lustrine_fswire::mdt::MdtBody;
-use lustrine_fswire::rpc::{Request, dlm};
-use lustrine_fswire::text::Text;
-use lustrine_ldlm::LockState;
-use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::ImportKey;
 
-use super::metadata::{checked, wanted};
-use super::open::intent_lock;
-use super::{Answer, CallArgs, Caller, Client, Done};
+use super::Caller;
 use crate::attr::Attr;
-use crate::error::{ClientError, Outcome, errno, malformed};
-use crate::reply::reply_of;
 
-/// Most callers that an entry is given to; the oldest one is asked for again.
+#[cfg(test)]
+mod tests;
+
+/// Most callers that an entry is given to, and who may search a directory; for the oldest one the
+/// server is asked again.
 const CALLERS_MAX: usize = 4;
+/// Most names of a file; the oldest one is looked up again.
+const NAMES_MAX: usize = 4;
+/// Directories of the latest names that a server was asked for.
+const MISSED_MAX: usize = 16;
 
-/// What a client keeps of attributes.
+/// What a client keeps of attributes and names, and what that was good for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttrCounts {
     /// Files whose attributes are kept, each with a lock.
     pub entries: usize,
-    /// Requests of programs that were answered without a server.
+    /// Names of these files.
+    pub names: usize,
+    /// Names that directories are known not to have.
+    pub missing: usize,
+    /// Requests of programs for attributes that were answered without a server.
     pub hits: u64,
-    /// Requests for which a server was asked.
+    /// Requests for attributes for which a server was asked.
     pub misses: u64,
+    /// Names that were found, or found missing, without a server.
+    pub name_hits: u64,
+    /// Names for which a server was asked.
+    pub name_misses: u64,
+    /// Locks that were given back with other requests.
+    pub early_cancels: u64,
+}
+
+/// What is known of a name for a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// The file that it leads to.
+    File(Attr),
+    /// The directory does not have it.
+    Missing,
+    /// The server has to be asked.
+    Unknown,
 }
 
 /// Attributes, and the lock that they are kept under.
@@ -44,23 +71,37 @@ struct Entry {
     handle: Handle,
     attr: Attr,
     callers: Vec<Caller>,
+    /// Names that lead here, each with its directory.
+    names: Vec<(Fid, Arc<[u8]>)>,
+    /// Of a directory: who may search it.
+    searchers: Vec<Caller>,
+    /// Of a directory: names that it does not have, each with its number.
+    missing: BTreeMap<Arc<[u8]>, u64>,
     /// The number of the last use.
     used: u64,
 }
 
-/// All attributes that are kept.
+/// All attributes and names that are kept.
 pub(super) struct AttrCache {
-    /// Most entries; 0 keeps none.
+    /// Most entries, and most names that are missing; 0 keeps none.
     max: usize,
-    max_age: Nanos,
+    pub(super) max_age: Nanos,
     entries: BTreeMap<Fid, Entry>,
     /// Files by the locks of their entries.
     locks: BTreeMap<Handle, Fid>,
+    /// Files by their names in directories.
+    names: BTreeMap<Fid, BTreeMap<Arc<[u8]>, Fid>>,
+    /// Names that directories do not have, the oldest one first.
+    missing: BTreeMap<u64, (Fid, Arc<[u8]>)>,
     /// Files by their last use, the least recently used first, and when that was.
     lru: BTreeMap<u64, (Fid, Time)>,
-    last_use: u64,
-    hits: u64,
-    misses: u64,
+    /// The number of the last use, and of the last name that was found missing.
+    last: u64,
+    /// Directories of the latest names that a server was asked for, the oldest one first.
+    missed: VecDeque<Fid>,
+    /// Directories whose attributes are asked for because names in them are.
+    pub(super) asked: BTreeSet<Fid>,
+    counts: AttrCounts,
 }
 
 impl AttrCache {
@@ -70,257 +111,285 @@ impl AttrCache {
             max_age,
             entries: BTreeMap::new(),
             locks: BTreeMap::new(),
+            names: BTreeMap::new(),
+            missing: BTreeMap::new(),
             lru: BTreeMap::new(),
-            last_use: 0,
-            hits: 0,
-            misses: 0,
+            last: 0,
+            missed: VecDeque::new(),
+            asked: BTreeSet::new(),
+            counts: AttrCounts::default(),
         }
+    }
+
+    /// Whether anything is kept at all.
+    pub(super) fn is_on(&self) -> bool {
+        self.max > 0
+    }
+
+    pub(super) fn counts(&self) -> AttrCounts {
+        AttrCounts {
+            entries: self.entries.len(),
+            names: self.entries.values().map(|entry| entry.names.len()).sum(),
+            missing: self.missing.len(),
+            ..self.counts
+        }
+    }
+
+    /// The lock of a file's entry. If it is the same before a request and after the answer, it was
+    /// held when the server did what it was asked for.
+    pub(super) fn lock_of(&self, fid: Fid) -> Option<Handle> {
+        self.entries.get(&fid).map(|entry| entry.handle)
+    }
+
+    /// The file that a name leads to, and the lock of its entry.
+    pub(super) fn named(&self, dir: Fid, name: &[u8]) -> Option<(Fid, Handle)> {
+        let fid = *self.names.get(&dir)?.get(name)?;
+        Some((fid, self.lock_of(fid)?))
     }
 
     fn touch(&mut self, fid: Fid, now: Time) {
         let Some(entry) = self.entries.get_mut(&fid) else { return };
-        self.last_use += 1;
+        self.last += 1;
         self.lru.remove(&entry.used);
-        entry.used = self.last_use;
+        entry.used = self.last;
         self.lru.insert(entry.used, (fid, now));
     }
 
     /// Attributes that a caller may be given.
-    fn find(&mut self, fid: Fid, caller: &Caller, now: Time) -> Option<Attr> {
-        let attr = match self.entries.get(&fid) {
-            Some(entry) if entry.callers.contains(caller) => entry.attr.clone(),
-            _ => {
-                self.misses += 1;
-                return None;
-            }
-        };
-        self.hits += 1;
+    pub(super) fn find(&mut self, fid: Fid, caller: &Caller, now: Time) -> Option<Attr> {
+        let attr = self.shown(fid, caller);
+        match attr {
+            Some(_) => self.counts.hits += 1,
+            None => self.counts.misses += 1,
+        }
         self.touch(fid, now);
-        Some(attr)
+        attr
+    }
+
+    fn shown(&self, fid: Fid, caller: &Caller) -> Option<Attr> {
+        let entry = self.entries.get(&fid)?;
+        entry.callers.contains(caller).then(|| entry.attr.clone())
+    }
+
+    /// What a caller may be told of a name.
+    pub(super) fn find_name(&mut self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
+        let found = self.shown_name(dir, name, caller);
+        match &found {
+            Named::Unknown => self.counts.name_misses += 1,
+            Named::Missing => self.counts.name_hits += 1,
+            Named::File(attr) => {
+                self.counts.name_hits += 1;
+                self.touch(attr.fid, now);
+            }
+        }
+        self.touch(dir, now);
+        found
+    }
+
+    fn shown_name(&self, dir: Fid, name: &[u8], caller: &Caller) -> Named {
+        let Some(parent) = self.entries.get(&dir) else { return Named::Unknown };
+        if !parent.searchers.contains(caller) {
+            return Named::Unknown;
+        }
+        if parent.missing.contains_key(name) {
+            return Named::Missing;
+        }
+        let file = self.named(dir, name).and_then(|(fid, _)| self.shown(fid, caller));
+        file.map_or(Named::Unknown, Named::File)
     }
 
     /// The server has answered one more caller. Whether there is an entry.
-    fn allow(&mut self, fid: Fid, caller: Caller, now: Time) -> bool {
+    pub(super) fn allow(&mut self, fid: Fid, caller: Caller, now: Time) -> bool {
         let Some(entry) = self.entries.get_mut(&fid) else { return false };
-        if !entry.callers.contains(&caller) {
-            if entry.callers.len() == CALLERS_MAX {
-                entry.callers.remove(0);
-            }
-            entry.callers.push(caller);
-        }
+        add_caller(&mut entry.callers, caller);
         self.touch(fid, now);
         true
     }
 
-    fn insert(&mut self, (import, handle): (ImportKey, Handle), attr: Attr, now: Time) {
+    /// The server has let a caller search a directory, while this lock was held.
+    pub(super) fn allow_search(&mut self, (dir, lock): (Fid, Handle), caller: Caller) {
+        if let Some(entry) = self.entries.get_mut(&dir).filter(|entry| entry.handle == lock) {
+            add_caller(&mut entry.searchers, caller);
+        }
+    }
+
+    /// The server has refused a caller: it is asked again each time.
+    pub(super) fn forbid(&mut self, fid: Fid, caller: &Caller) {
+        if let Some(entry) = self.entries.get_mut(&fid) {
+            entry.callers.retain(|other| other != caller);
+            entry.searchers.retain(|other| other != caller);
+        }
+    }
+
+    /// Keeps attributes under a lock. There is no entry of this file.
+    pub(super) fn insert(&mut self, (import, handle): (ImportKey, Handle), attr: Attr, now: Time) {
         let fid = attr.fid;
         self.locks.insert(handle, fid);
-        let entry = Entry { import, handle, attr, callers: Vec::new(), used: 0 };
-        self.entries.insert(fid, entry);
+        let entry = Entry {
+            import,
+            handle,
+            attr,
+            callers: Vec::new(),
+            names: Vec::new(),
+            searchers: Vec::new(),
+            missing: BTreeMap::new(),
+            used: 0,
+        };
+        let before = self.entries.insert(fid, entry);
+        assert!(before.is_none(), "the file has an entry");
         self.touch(fid, now);
     }
 
-    /// Forgets the entry of a lock, and says where the lock is.
-    fn remove(&mut self, handle: Handle) -> Option<ImportKey> {
-        let entry = self.entries.remove(&self.locks.remove(&handle)?)?;
+    /// The server has said more of a file under the lock of its entry, such as times that call no
+    /// lock back.
+    pub(super) fn refresh(&mut self, lock: Handle, attr: &Attr) {
+        if let Some(entry) = self.entries.get_mut(&attr.fid).filter(|entry| entry.handle == lock) {
+            entry.attr = attr.clone();
+        }
+    }
+
+    /// A close has told the server times of a file, which moves its own only forward. The lock is
+    /// the one that there was before: under another one, somebody may have set them back since.
+    pub(super) fn closed(
+        &mut self,
+        (fid, lock): (Fid, Handle),
+        atime: i64,
+        changed: Option<(i64, i64)>,
+    ) {
+        if let Some(entry) = self.entries.get_mut(&fid).filter(|entry| entry.handle == lock) {
+            entry.attr.atime = entry.attr.atime.max(atime);
+            if let Some((mtime, ctime)) = changed {
+                entry.attr.mtime = entry.attr.mtime.max(mtime);
+                entry.attr.ctime = entry.attr.ctime.max(ctime);
+            }
+        }
+    }
+
+    /// A name leads to a file that has an entry.
+    pub(super) fn add_name(&mut self, dir: Fid, name: &[u8], fid: Fid) {
+        self.forget_missing(dir, name);
+        if self.named(dir, name).is_some_and(|(known, _)| known == fid) {
+            return;
+        }
+        self.forget_name(dir, name);
+        let name: Arc<[u8]> = name.into();
+        let Some(entry) = self.entries.get_mut(&fid) else { return };
+        entry.names.push((dir, Arc::clone(&name)));
+        let surplus = (entry.names.len() > NAMES_MAX).then(|| entry.names[0].clone());
+        self.names.entry(dir).or_default().insert(name, fid);
+        if let Some((dir, name)) = surplus {
+            self.forget_name(dir, &name);
+        }
+    }
+
+    fn forget_name(&mut self, dir: Fid, name: &[u8]) {
+        let Some(names) = self.names.get_mut(&dir) else { return };
+        let Some(fid) = names.remove(name) else { return };
+        if names.is_empty() {
+            self.names.remove(&dir);
+        }
+        if let Some(entry) = self.entries.get_mut(&fid) {
+            entry.names.retain(|(of, other)| *of != dir || **other != *name);
+        }
+    }
+
+    /// A directory does not have a name, while this lock is held.
+    pub(super) fn add_missing(&mut self, (dir, lock): (Fid, Handle), name: &[u8]) {
+        if self.lock_of(dir) != Some(lock) {
+            return;
+        }
+        self.forget_name(dir, name);
+        self.forget_missing(dir, name);
+        self.last += 1;
+        let name: Arc<[u8]> = name.into();
+        if let Some(entry) = self.entries.get_mut(&dir) {
+            entry.missing.insert(Arc::clone(&name), self.last);
+            self.missing.insert(self.last, (dir, name));
+        }
+        if self.missing.len() > self.max
+            && let Some((_, (dir, name))) = self.missing.pop_first()
+            && let Some(entry) = self.entries.get_mut(&dir)
+        {
+            entry.missing.remove(&name);
+        }
+    }
+
+    fn forget_missing(&mut self, dir: Fid, name: &[u8]) {
+        let number = self.entries.get_mut(&dir).and_then(|entry| entry.missing.remove(name));
+        if let Some(number) = number {
+            self.missing.remove(&number);
+        }
+    }
+
+    /// Forgets the entry of a lock with all that is known under it, and says where the lock is.
+    pub(super) fn remove(&mut self, handle: Handle) -> Option<ImportKey> {
+        let fid = self.locks.remove(&handle)?;
+        let entry = self.entries.remove(&fid)?;
         self.lru.remove(&entry.used);
+        for (dir, name) in &entry.names {
+            if let Some(names) = self.names.get_mut(dir) {
+                names.remove(name);
+                if names.is_empty() {
+                    self.names.remove(dir);
+                }
+            }
+        }
+        for number in entry.missing.values() {
+            self.missing.remove(number);
+        }
+        self.missed.retain(|dir| *dir != fid);
         Some(entry.import)
     }
 
-    /// The lock of the least recently used entry, if it is one too many or too old.
-    fn surplus(&self, now: Time) -> Option<Handle> {
+    /// The lock of the least recently used entry and where it is, if it is too old, or with `more`
+    /// entries it would be one too many.
+    pub(super) fn surplus(&self, more: usize, now: Time) -> Option<(ImportKey, Handle)> {
         let (fid, used) = self.lru.values().next()?;
-        let goes = self.entries.len() > self.max || *used + self.max_age <= now;
-        self.entries.get(fid).filter(|_| goes).map(|entry| entry.handle)
+        let goes = self.entries.len() + more > self.max || *used + self.max_age <= now;
+        self.entries.get(fid).filter(|_| goes).map(|entry| (entry.import, entry.handle))
     }
 
-    fn at(&self, import: ImportKey) -> Vec<Handle> {
+    /// When the least recently used entry is too old.
+    pub(super) fn deadline(&self) -> Time {
+        let oldest = self.lru.values().next();
+        oldest.map_or(Time::NEVER, |(_, used)| *used + self.max_age)
+    }
+
+    pub(super) fn at(&self, import: ImportKey) -> Vec<Handle> {
         let entries = self.entries.values().filter(|entry| entry.import == import);
         entries.map(|entry| entry.handle).collect()
     }
-}
 
-impl Client {
-    /// What the client keeps of attributes.
-    pub fn attr_counts(&self) -> AttrCounts {
-        let AttrCache { entries, hits, misses, .. } = &self.attrs;
-        AttrCounts { entries: entries.len(), hits: *hits, misses: *misses }
+    /// A server is asked for a name. Whether one was asked for a name of this directory lately, and
+    /// nothing has changed in it since, as far as the client knows: then its attributes are worth a
+    /// request.
+    pub(super) fn miss(&mut self, dir: Fid) -> bool {
+        if self.missed.contains(&dir) {
+            return true;
+        }
+        if self.missed.len() == MISSED_MAX {
+            self.missed.pop_front();
+        }
+        self.missed.push_back(dir);
+        false
     }
 
-    /// Asks for the attributes of a file, unless they are kept.
-    pub fn getattr(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<Attr>) {
-        if self.attrs.max == 0 || self.unmounted {
-            return self.getattr_uncached(turn, caller, fid, done);
-        }
-        if let Some(attr) = self.attrs.find(fid, &caller, turn.now) {
-            return done(self, turn, Ok(attr));
-        }
-        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
-            let handles = [client.next_handle()];
-            let lock = intent_lock(fid, LockMode::CR, Ibits::UPDATE, &handles);
-            let body = caller.body(MdtBody {
-                fid1: fid,
-                fid2: fid,
-                valid: wanted(),
-                eadatasize: client.ea_room(import),
-                ..MdtBody::default()
-            });
-            let intent = IntentOp::GETATTR;
-            // Without a name there is still the zero byte.
-            let name = Text::new(b"");
-            let request = dlm::GetattrIntent { lock, intent, body, name, ..Default::default() };
-            let mut call = CallArgs::from(Request::EnqueueGetattr(request));
-            call.reply_len = 2048 + body.eadatasize;
-            call.caller = Some(caller);
-            client.lock_asked(import, &lock);
-            let [handle] = handles;
-            client.call(turn, import, call, move |client, turn, answer| {
-                let found = answer.and_then(|answer| described(&answer, fid));
-                let (reply, attr) = match found {
-                    Ok((reply, attr)) => (Some(reply), attr),
-                    Err(error) => (None, Err(error)),
-                };
-                if let Ok(attr) = &attr {
-                    client.dirs.seen(attr);
-                }
-                match (&reply, &attr) {
-                    (Some(reply), Ok(attr)) => {
-                        client.keep_attr(turn, (import, handle), reply, attr, caller);
-                    }
-                    _ => client.give_back(turn, import, handle, reply.as_ref()),
-                }
-                done(client, turn, attr);
-            });
-        });
+    /// The client changes a directory, or has got nothing that it can keep of it.
+    pub(super) fn forget_misses(&mut self, dir: Fid) {
+        self.missed.retain(|other| *other != dir);
     }
 
-    /// Keeps attributes if the lock that came with them covers all of them and no other client
-    /// waits for it.
-    fn keep_attr(
-        &mut self,
-        turn: &mut Turn<'_>,
-        (import, handle): (ImportKey, Handle),
-        reply: &LdlmReply,
-        attr: &Attr,
-        caller: Caller,
-    ) {
-        self.locks.at(import).answered(handle, reply);
-        let mut needed = Ibits::LOOKUP | Ibits::UPDATE | Ibits::PERM;
-        needed.set(Ibits::LAYOUT, attr.is_file());
-        let covers = self.locks.at(import).get(handle).is_some_and(|lock| {
-            let bits = lock.desc.policy.ibits().unwrap_or_default();
-            let on_it = lock.desc.resource == lustrine_fswire::ldlm::Resource::of_fid(attr.fid);
-            let protects = matches!(lock.desc.granted_mode, LockMode::PR | LockMode::PW);
-            let granted = lock.state == LockState::Granted && !lock.blocked;
-            granted && protects && on_it && bits.contains(needed)
-        });
-        // What a striped directory has is at other targets. A file without a name ends when the
-        // last program closes it, for which no server takes a lock.
-        let lasts = attr.nlink > 0 && !attr.is_striped_dir();
-        if !covers || !lasts || self.unmounted {
-            return self.cancel_lock(turn, import, handle);
-        }
-        // The lock that is there has been held all the time.
-        if self.attrs.allow(attr.fid, caller, turn.now) {
-            return self.cancel_lock(turn, import, handle);
-        }
-        self.attrs.insert((import, handle), attr.clone(), turn.now);
-        self.attrs.allow(attr.fid, caller, turn.now);
-        self.drive_attrs(turn);
-    }
-
-    /// A server wants a lock back: if attributes are kept under it, they go, and then the lock.
-    pub(super) fn attrs_blocked(&mut self, turn: &mut Turn<'_>, handle: Handle) {
-        if let Some(import) = self.attrs.remove(handle) {
-            self.cancel_lock(turn, import, handle);
-        }
-    }
-
-    /// A server has lost its locks. Those of attributes are not asked for again: a client that does
-    /// not come back may have made the changes that were seen, and these are lost with it.
-    pub(super) fn attrs_lost(&mut self, import: ImportKey) {
-        for handle in self.attrs.at(import) {
-            self.attrs.remove(handle);
-            self.locks.at(import).remove(handle);
-        }
-    }
-
-    /// When an entry is too old.
-    pub(super) fn attrs_deadline(&self) -> Time {
-        let oldest = self.attrs.lru.values().next();
-        oldest.map_or(Time::NEVER, |(_, used)| *used + self.attrs.max_age)
-    }
-
-    /// Gives back the locks of entries that are too many or too old.
-    pub(super) fn drive_attrs(&mut self, turn: &mut Turn<'_>) {
-        while let Some(handle) = self.attrs.surplus(turn.now) {
-            self.attrs_blocked(turn, handle);
-        }
+    pub(super) fn count_early_cancel(&mut self) {
+        self.counts.early_cancels += 1;
     }
 }
 
-/// The lock that came with attributes, and the attributes of the file that was asked for.
-fn described(answer: &Answer, fid: Fid) -> Outcome<(LdlmReply, Outcome<Attr>)> {
-    let reply = reply_of!(&answer.reply, EnqueueGetattr)?;
-    let result = reply.reply.policy_res2;
-    let attr = if result < 0 {
-        let errno = result.checked_neg().and_then(|errno| i32::try_from(errno).ok());
-        Err(ClientError::Errno(errno.unwrap_or(errno::EPROTO)))
-    } else if reply.reply.disposition().contains(Disposition::LOOKUP_NEG) {
-        Err(ClientError::Errno(errno::ENOENT))
-    } else {
-        checked(Attr::of(&reply.body, reply.ea)).and_then(|attr| match attr.fid == fid {
-            true => Ok(attr),
-            false => Err(malformed("the attributes of another file")),
-        })
-    };
-    Ok((reply.reply, attr))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn attr(oid: u32) -> Attr {
-        Attr { fid: Fid::new(1 << 34, oid), mode: 0o100_644, ..Attr::default() }
+fn add_caller(callers: &mut Vec<Caller>, caller: Caller) {
+    if callers.contains(&caller) {
+        return;
     }
-
-    fn caller(uid: u32) -> Caller {
-        Caller { uid, capabilities: 0, ..Caller::ROOT }
+    if callers.len() == CALLERS_MAX {
+        callers.remove(0);
     }
-
-    #[test]
-    fn the_least_recently_used_goes_first_and_the_old_in_any_case() {
-        let mut cache = AttrCache::new(2, Nanos(100));
-        let import = ImportKey::default();
-        for oid in 1..=3 {
-            cache.insert((import, Handle(oid)), attr(oid as u32), Time(oid));
-            assert!(cache.allow(attr(oid as u32).fid, caller(5), Time(oid)));
-        }
-        assert!(cache.find(attr(1).fid, &caller(5), Time(4)).is_some());
-        assert_eq!(cache.surplus(Time(5)), Some(Handle(2)));
-        assert_eq!(cache.remove(Handle(2)), Some(import));
-        assert_eq!(cache.remove(Handle(2)), None);
-        assert_eq!(cache.surplus(Time(102)), None);
-        assert_eq!(cache.surplus(Time(103)), Some(Handle(3)));
-        assert_eq!((cache.lru.len(), cache.locks.len(), cache.entries.len()), (2, 2, 2));
-    }
-
-    #[test]
-    fn an_entry_is_given_to_those_whom_the_server_has_answered() {
-        let mut cache = AttrCache::new(9, Nanos(100));
-        let fid = attr(1).fid;
-        assert!(!cache.allow(fid, caller(1), Time(1)));
-        cache.insert((ImportKey::default(), Handle(1)), attr(1), Time(1));
-        assert!(cache.find(fid, &caller(1), Time(1)).is_none());
-        for uid in 1..=5 {
-            assert!(cache.allow(fid, caller(uid), Time(1)));
-        }
-        // Others of the same user have other groups.
-        let other = Caller { suppgid: 7, ..caller(5) };
-        assert!(cache.find(fid, &other, Time(1)).is_none());
-        assert!(cache.find(fid, &caller(1), Time(1)).is_none(), "there are five callers");
-        assert_eq!(cache.find(fid, &caller(5), Time(1)), Some(attr(1)));
-        assert_eq!((cache.hits, cache.misses), (1, 3));
-    }
+    callers.push(caller);
 }

@@ -5,6 +5,7 @@ use lustrine_fswire::mdt::{AttrFlags, Bias, OpenFlags, Reint, ReintOp, SetattrRe
 use lustrine_fswire::rpc::{Request, mds};
 use lustrine_lnet::service::Turn;
 
+use super::attr_locks::early;
 use super::{CallArgs, Caller, Client, Done, OpenArgs, OpenFile};
 use crate::attr::{Attr, TYPE_MASK};
 use crate::error::{ClientError, Outcome, errno};
@@ -157,8 +158,12 @@ impl Client {
     ) {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
             let record = caller.setattr_record(record(fid, &changes, client.wall(turn)));
-            let request =
-                mds::ReintSetattr { record: Reint::Setattr(record), ..Default::default() };
+            let locks = client.early_cancels(import, [fid]);
+            let request = mds::ReintSetattr {
+                record: Reint::Setattr(record),
+                locks: early(&locks),
+                ..Default::default()
+            };
             let call = CallArgs::change(Request::ReintSetattr(request), &caller);
             client.call(turn, import, call, move |client, turn, answer| {
                 let set =

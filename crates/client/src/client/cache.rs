@@ -32,7 +32,7 @@ pub(super) use reads::ObjectBytes;
 use reads::QueuedRead;
 use writes::ThrottledWrite;
 
-/// How much a client keeps of the data of files. The names are those of Lustre's parameters.
+/// How much a client keeps of files. The names are those of Lustre's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheTunables {
     /// Bytes of memory for data (`max_cached_mb`): beyond that, what the servers have is forgotten,
@@ -51,8 +51,8 @@ pub struct CacheTunables {
     pub lru_max_age: Nanos,
     /// How long what was written may wait before it is sent.
     pub max_dirty_age: Nanos,
-    /// Most files whose attributes are kept, each with a lock, for at most `lru_max_age` after
-    /// their last use. 0: servers are asked each time.
+    /// Most files whose attributes and names are kept, each with a lock, for at most `lru_max_age`
+    /// after their last use; as many names that are missing. 0: servers are asked each time.
     pub attrs: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Changes of names.
 
-use lustrine_fswire::fid::Fid;
+use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::layout::Ea;
 use lustrine_fswire::mdt::{CreateRecord, NameRecord, Reint, ReintOp};
 use lustrine_fswire::rpc::{Request, mds};
@@ -8,6 +8,7 @@ use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::Reply;
 
+use super::attr_locks::early;
 use super::metadata::{LINK_ROOM, check_name};
 use super::striped::NameUse;
 use super::{CallArgs, Caller, Client, Done};
@@ -130,10 +131,12 @@ impl Client {
                 rdev: new.rdev,
                 ..CreateRecord::default()
             });
+            let locks = client.early_cancels(import, [parent]);
             let request = mds::ReintCreate {
                 record: Reint::Create(record),
                 name: Text::new(&name),
                 ea: Ea(&new.ea),
+                locks: early(&locks),
                 ..mds::ReintCreate::default()
             };
             let call = CallArgs::change(Request::ReintCreate(request), &caller);
@@ -244,7 +247,8 @@ impl Client {
     ) {
         self.at_mdt_of(turn, at, done, move |client, turn, import, done| {
             let sent = change.clone();
-            let call = CallArgs::change(sent.request(&caller), &caller);
+            let locks = client.early_cancels(import, sent.changed(client));
+            let call = CallArgs::change(sent.request(&caller, &locks), &caller);
             client.call(turn, import, call, move |client, turn, answer| {
                 let answer = match answer {
                     Ok(answer) => answer,
@@ -271,7 +275,7 @@ impl Client {
             change.record.fid2 = victim;
         }
         self.at_mdt_of(turn, victim, done, move |client, turn, import, done| {
-            let call = CallArgs::change(change.request(&caller), &caller);
+            let call = CallArgs::change(change.request(&caller, &[]), &caller);
             let op = change.record.op;
             client.call_for(turn, import, call, done, move |answer| outcome_of(&answer.reply, op));
         });
@@ -288,12 +292,13 @@ struct NameChange {
 }
 
 impl NameChange {
-    fn request(&self, caller: &Caller) -> Request<'_> {
+    /// The request, with locks that the client gives back.
+    fn request<'a>(&'a self, caller: &Caller, locks: &'a [Handle]) -> Request<'a> {
         let record = Reint::Name(caller.name_record(self.record));
-        let name = Text::new(&self.name);
+        let (name, locks) = (Text::new(&self.name), early(locks));
         match self.record.op {
             ReintOp::LINK => {
-                Request::ReintLink(mds::ReintLink { record, name, ..Default::default() })
+                Request::ReintLink(mds::ReintLink { record, name, locks, ..Default::default() })
             }
             ReintOp::RENAME => {
                 let target = Text::new(&self.new_name);
@@ -301,11 +306,28 @@ impl NameChange {
                     record,
                     name,
                     target,
+                    locks,
                     ..Default::default()
                 })
             }
-            _ => Request::ReintUnlink(mds::ReintUnlink { record, name, ..Default::default() }),
+            _ => {
+                Request::ReintUnlink(mds::ReintUnlink { record, name, locks, ..Default::default() })
+            }
         }
+    }
+
+    /// The files of which it changes something, as far as the client knows them.
+    fn changed(&self, client: &Client) -> Vec<Fid> {
+        let NameRecord { fid1, fid2, .. } = self.record;
+        let (dirs, files) = match self.record.op {
+            ReintOp::LINK => ([Some(fid2), None], [Some(fid1), None]),
+            ReintOp::RENAME => {
+                let moved = client.kept_name(fid1, &self.name);
+                ([Some(fid1), Some(fid2)], [moved, client.kept_name(fid2, &self.new_name)])
+            }
+            _ => ([Some(fid1), None], [client.kept_name(fid1, &self.name), None]),
+        };
+        files.into_iter().chain(dirs).flatten().collect()
     }
 }
 

@@ -179,10 +179,11 @@ impl Client {
         done: Done<FileLayout>,
     ) {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
-            let handles = [client.next_handle()];
+            let handle = client.next_handle();
+            let mut handles = vec![handle];
+            handles.extend(client.early_cancels(import, [fid]));
             let lock = intent_lock(fid, LockMode::EX, Ibits::LAYOUT, &handles);
             client.lock_asked(import, &lock);
-            let [handle] = handles;
             let request = dlm::LayoutIntentRequest {
                 lock,
                 intent: IntentOp::LAYOUT,

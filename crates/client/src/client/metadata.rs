@@ -105,12 +105,16 @@ impl Client {
         }
         let sought = name.to_vec();
         self.at_name(turn, (parent, name), NameUse::Find, done, move |client, turn, dir, done| {
-            client.lookup_in(turn, caller, dir, sought, done);
+            // Permissions of a striped directory are those of the whole: its stripes are asked.
+            match dir == parent {
+                true => client.lookup_kept(turn, caller, dir, sought, done),
+                false => client.lookup_uncached(turn, caller, dir, sought, done),
+            }
         });
     }
 
-    /// Looks a name up in a directory or a stripe.
-    fn lookup_in(
+    /// Has the server look a name up in a directory or a stripe, without a lock.
+    pub(super) fn lookup_uncached(
         &mut self,
         turn: &mut Turn<'_>,
         caller: Caller,

@@ -149,14 +149,20 @@ impl Client {
             true => (LockMode::CW, Ibits::UPDATE, IntentOp::OPEN_CREAT),
             false => (LockMode::CR, Ibits::LOOKUP, IntentOp::OPEN),
         };
-        let handles = [self.next_handle()];
+        let handle = self.next_handle();
+        let mut handles = vec![handle];
+        // A name that is there is not made.
+        if creates && self.kept_name(record.parent, &name).is_none() {
+            handles.extend(self.early_cancels(import, [record.parent]));
+        }
         let lock = intent_lock(record.parent, mode, bits, &handles);
+        let text = name.clone();
         let intent = dlm::OpenIntent {
             lock,
             intent: op,
             record: Reint::Create(record),
             // Without a name there is still the zero byte.
-            name: Text::new(&name),
+            name: Text::new(&text),
             ..dlm::OpenIntent::default()
         };
         let room = self.ea_room(import);
@@ -168,7 +174,6 @@ impl Client {
         call.reply_len = 2048 + room;
         call.keep = Keep::UntilReleased;
         self.lock_asked(import, &lock);
-        let [handle] = handles;
         self.call(turn, import, call, move |client, turn, answer| {
             let opened = answer.and_then(|answer| {
                 let opened = opened(&answer, creates);
@@ -176,8 +181,18 @@ impl Client {
                 client.note_open(turn, import, &answer, file);
                 opened
             });
-            let reply = opened.as_ref().ok().map(|(reply, _)| reply);
-            client.give_back(turn, import, handle, reply);
+            match &opened {
+                Ok((reply, Ok(Opened::Here(file, _)))) => {
+                    let kept = client.keep_attr(turn, (import, handle), reply, &file.attr, caller);
+                    if kept && !name.is_empty() {
+                        client.attrs.add_name(record.parent, &name, file.attr.fid);
+                    }
+                }
+                other => {
+                    let reply = other.as_ref().ok().map(|(reply, _)| reply);
+                    client.give_back(turn, import, handle, reply);
+                }
+            }
             match opened.and_then(|(_, file)| file) {
                 Ok(Opened::Here(file, Ok(layout))) => {
                     client.dirs.seen(&file.attr);
@@ -304,6 +319,8 @@ impl Client {
                 bias: if written.is_some() { Bias::DATA_MODIFIED } else { Bias::empty() },
                 ..SetattrRecord::default()
             });
+            let told = written.is_some().then_some((record.mtime, record.ctime));
+            let lock = client.attrs.lock_of(fid);
             let handle = client.opens.get(&file.call).map_or(file.handle, |open| open.handle);
             let close = mds::Close {
                 epoch: MdtEpoch { open_handle: handle },
@@ -318,6 +335,9 @@ impl Client {
             client.call(turn, import, call, move |client, turn, answer| {
                 let closed = answer.and_then(|answer| {
                     reply_of!(&answer.reply, MdsClose)?;
+                    if let Some(lock) = lock {
+                        client.attrs.closed((fid, lock), record.atime, told);
+                    }
                     Ok(())
                 });
                 if let Some(open) = client.opens.get(&file.call).copied() {
@@ -336,7 +356,8 @@ impl Client {
     }
 }
 
-/// A request for a lock on a file, with an intent. There is one handle.
+/// A request for a lock on a file, with an intent. The first handle is that of the lock; locks with
+/// the other ones, which are the server's, are given back.
 pub(super) fn intent_lock(
     fid: Fid,
     mode: LockMode,
@@ -345,7 +366,7 @@ pub(super) fn intent_lock(
 ) -> LdlmRequest<'_> {
     LdlmRequest {
         flags: LockFlags::HAS_INTENT,
-        count: 1,
+        count: handles.len() as u32,
         desc: LockDesc {
             kind: LockType::IBITS,
             resource: Resource::of_fid(fid),

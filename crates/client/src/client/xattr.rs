@@ -8,6 +8,7 @@ use lustrine_fswire::rpc::{Request, mds};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 
+use super::attr_locks::early;
 use super::{CallArgs, Caller, Client, Done, OpenArgs, OpenFile};
 use crate::attr::Attr;
 use crate::error::{ClientError, Outcome, errno, malformed};
@@ -230,10 +231,12 @@ impl Client {
                 flags,
                 ..SetxattrRecord::default()
             });
+            let locks = client.early_cancels(import, [fid]);
             let request = mds::ReintSetxattr {
                 record: Reint::Setxattr(record),
                 name: Text::new(&name),
                 value: &value,
+                locks: early(&locks),
                 ..mds::ReintSetxattr::default()
             };
             let call = CallArgs::change(Request::ReintSetxattr(request), &caller);

@@ -167,7 +167,9 @@ impl Import {
                 self.recover(now, xids);
             }
             (_, known, true) => {
-                if !known {
+                // A server that has restarted once more and knows the client already has answered a
+                // connect, and the answer was lost: its handle for the client is another one.
+                if !known || before != self.export {
                     self.replayed = 0;
                 }
                 self.committed(body.last_committed);

@@ -128,7 +128,8 @@ impl Server {
     }
 
     fn connect(&mut self, body: &PtlrpcBody, mut reply: PtlrpcBody) -> Vec<u8> {
-        let known = self.export != 0 && body.handle.0 == self.export;
+        let reconnects = self.export != 0;
+        let known = reconnects && body.handle.0 == self.export;
         if known && body.conn_cnt <= self.conn_cnt {
             reply.status = -114;
             return bare(&reply);
@@ -144,7 +145,7 @@ impl Server {
         self.knows = true;
         reply.handle = Handle(self.export);
         reply.op_flags = OpFlags::REPLAYABLE;
-        reply.op_flags.set(OpFlags::RECONNECT, known);
+        reply.op_flags.set(OpFlags::RECONNECT, reconnects);
         reply.op_flags.set(OpFlags::RECOVERING, self.recovering);
         reply.last_committed = self.committed;
         let mut out = Vec::new();
@@ -254,13 +255,17 @@ impl Pair {
     fn run(&mut self) {
         self.collect();
         while self.answered < self.sent.len() {
-            let (send, message) = self.sent[self.answered].clone();
-            self.answered += 1;
-            if let Some(reply) = self.server.answer(send.xid, &message) {
-                self.reply(&send, &message, &reply);
-            }
-            self.collect();
+            self.answer_next(true);
         }
+    }
+
+    /// Has the server answer the next request. Whether the answer arrives.
+    fn answer_next(&mut self, arrives: bool) {
+        let (send, message) = self.sent[self.answered].clone();
+        self.answered += 1;
+        let answer = self.server.answer(send.xid, &message).filter(|_| arrives);
+        answer.into_iter().for_each(|answer| self.reply(&send, &message, &answer));
+        self.collect();
     }
 
     /// Forgets what was sent and answered.
@@ -410,6 +415,27 @@ fn changes_that_a_restarted_server_lost_are_replayed_in_order() {
     let states = &pair.states[pair.states.len() - 7..];
     use ImportState::{Connecting, Disconn, Full, Recover, Replay, ReplayLocks, ReplayWait};
     assert_eq!(states, [Disconn, Connecting, Replay, ReplayLocks, ReplayWait, Recover, Full]);
+}
+
+/// The answer to the connect after the second restart is lost: the server knows the client then.
+#[test]
+fn replays_begin_anew_with_each_restart() {
+    let mut pair = Pair::connected();
+    let _ = [pair.submit(1, true), pair.submit(2, true)];
+    pair.run();
+    pair.server.crash();
+    pair.submit(9, false);
+    (0..3).for_each(|_| pair.answer_next(true));
+    pair.server.crash();
+    pair.answer_next(true);
+    assert_eq!(pair.body(pair.answered).opcode, Opcode::MDS_CONNECT);
+    pair.answer_next(false);
+    while pair.answered == pair.sent.len() {
+        pair.pass(SECOND);
+    }
+    pair.run();
+    assert_eq!(pair.replayed, [1, 1, 2]);
+    assert_eq!((pair.server.changes.len(), pair.evictions), (2, 0));
 }
 
 /// [RPC-13]: a server takes no request whose xid a later `last_xid` has passed.

@@ -164,6 +164,9 @@ impl Server {
             with_handles(request, &handles).encode(&header, &body, &mut bytes);
             bytes
         });
+        if let Some(running) = self.running(callback.target) {
+            running.callbacks += 1;
+        }
         self.calls.insert(key, callback);
     }
 

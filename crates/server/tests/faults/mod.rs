@@ -43,7 +43,7 @@ struct Plan {
     evictions: bool,
     /// Operations of each client.
     operations: u64,
-    /// What clients keep of the data of files.
+    /// What clients keep of data, attributes and names.
     cache: CacheTunables,
 }
 
@@ -101,15 +101,17 @@ impl Plan {
         );
         let operations = rng.between(30, 120);
         // From numbers of its own: the seeds that are listed were found without.
-        let cache =
-            match Rng::new(operations ^ faults.len() as u64).below(if evictions { 1 } else { 3 }) {
-                0 => CacheTunables::NONE,
-                1 => CacheTunables::of(32 << 20),
-                // So little that data have to go all the time.
-                _ => {
-                    CacheTunables { max_cached: 200_000, max_dirty: 50_000, ..CacheTunables::of(1) }
-                }
-            };
+        let mut of_cache = Rng::new(operations ^ faults.len() as u64);
+        let mut cache = match of_cache.below(if evictions { 1 } else { 3 }) {
+            0 => CacheTunables::NONE,
+            1 => CacheTunables::of(32 << 20),
+            // So little that data have to go all the time.
+            _ => CacheTunables { max_cached: 200_000, max_dirty: 50_000, ..CacheTunables::of(1) },
+        };
+        // A client that is evicted shows what it has until it learns of that.
+        if !evictions {
+            cache.attrs = [0, 2, 1000][of_cache.below(3) as usize];
+        }
         Plan { clients, faults, tunables, latency, evictions, operations, cache }
     }
 }
@@ -161,7 +163,12 @@ pub(crate) fn run(seed: u64) -> Result<String, String> {
     let evictions: u64 = world.server.targets().iter().map(|target| target.evictions).sum();
     let time = world.now.since(begin).as_secs_f64();
     let (clients, faults) = (plan.clients, plan.faults.len());
-    let caches = if plan.cache.max_cached > 0 { " that cache" } else { "" };
+    let caches = match (plan.cache.max_cached > 0, plan.cache.attrs > 0) {
+        (false, false) => "",
+        (true, false) => " that keep data",
+        (false, true) => " that keep names",
+        (true, true) => " that keep data and names",
+    };
     Ok(format!(
         "{clients} clients{caches}, {operations} operations, {faults} faults, \
          {evictions} evictions, \

@@ -125,14 +125,24 @@ impl World {
         World::caching(clients, tunables, CacheTunables::NONE)
     }
 
-    /// The same with a cache of data.
+    /// The same with a cache.
     pub(crate) fn caching(clients: usize, tunables: TargetTunables, cache: CacheTunables) -> World {
+        World::with_caches(tunables, &vec![cache; clients])
+    }
+
+    /// One client for each cache.
+    pub(crate) fn with_caches(tunables: TargetTunables, caches: &[CacheTunables]) -> World {
+        let clients = caches.len();
         let net = Net::new(clients + 1, &Tunables::default());
         let args = ServerArgs { wall_seconds: WALL, seed: 99, tunables };
         let server = Server::new(SERVER, args.clone(), disks(clients, 2, 2));
         World {
             net,
-            clients: (0..clients).map(|number| client(number, clients, cache)).collect(),
+            clients: caches
+                .iter()
+                .enumerate()
+                .map(|(number, cache)| client(number, clients, *cache))
+                .collect(),
             server,
             now: Time(1_000_000_000),
             fate: Box::new(|_| Delivery::Deliver),

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_fs::{OperationRow, Status, TargetRow};
+use lustrine_fs::{NamesRow, OperationRow, Status, TargetRow};
 use lustrine_fuse::{MountStatus, mount_points, status};
 use serde::Serialize;
 
@@ -128,7 +128,8 @@ fn text(dir: &Path, status: &MountStatus) -> String {
     let mut out = format!(
         "{} at {}: mounted for {}, process {pid}, release {release}\n\
          {} open, {} awaited, {} sent, {} read, {} written\n\
-         cache: {} of {}, {} not written; of the reads {} were there, {} were not{}\n\n",
+         cache: {} of {}, {} not written; of the reads {} were there, {} were not{}\n\
+         {}\n",
         shown(source.as_bytes()),
         dir.display(),
         time(client.mounted_s * 1e6),
@@ -146,6 +147,7 @@ fn text(dir: &Path, status: &MountStatus) -> String {
             0 => String::new(),
             lost => format!("; {} LOST", size(lost)),
         },
+        names(&client.names),
     );
     out.push_str(&targets(&client.targets));
     if *targets_left_out > 0 {
@@ -158,6 +160,22 @@ fn text(dir: &Path, status: &MountStatus) -> String {
         out.push_str(&times(&operations));
     }
     out
+}
+
+/// What is kept of names and attributes, as a line.
+fn names(row: &NamesRow) -> String {
+    format!(
+        "names: {} with {} and {} missing; {} found, {} asked for; \
+         attributes: {} found, {} asked for; {} given back early\n",
+        counted(row.files as u64, "file"),
+        counted(row.names as u64, "name"),
+        row.missing,
+        row.name_hits,
+        row.name_misses,
+        row.attr_hits,
+        row.attr_misses,
+        counted(row.early_cancels, "lock"),
+    )
 }
 
 fn targets(rows: &[TargetRow]) -> String {
@@ -330,6 +348,7 @@ mod tests {
         let client = Status {
             mounted_s: 61.0,
             open_files: 1,
+            names: NamesRow { files: 1, names: 2, name_hits: 5, ..NamesRow::default() },
             targets: vec![TargetRow { name: "MGS".to_owned(), ..TargetRow::default() }],
             operations: vec![operation("MDS_GETATTR", 7, 70.0)],
             ..Status::default()
@@ -338,6 +357,7 @@ mod tests {
         let text = text(Path::new("/mnt/\u{e9}"), &status);
         assert!(text.starts_with("a@tcp:/l at /mnt/\u{e9}: mounted for 61.0 s"), "{text}");
         assert!(text.contains("1 file open, 0 RPCs awaited"), "{text}");
+        assert!(text.contains("names: 1 file with 2 names and 0 missing; 5 found,"), "{text}");
         assert!(text.contains("\nMGS ") && text.contains("\nMDS_GETATTR "), "{text}");
     }
 }

@@ -1,7 +1,12 @@
 //! Names: links and special files.
 
 use lustrine_fswire::fid::SeqRange;
+use lustrine_fswire::ldlm::{
+    Disposition, Ibits, IbitsPolicy, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode,
+    LockType, Policy, Resource,
+};
 use lustrine_fswire::mdt::Reint;
+use lustrine_fswire::rpc::dlm;
 
 use super::*;
 use crate::error::{ClientError, errno};
@@ -95,4 +100,159 @@ fn only_devices_have_numbers() {
         assert_eq!(slot.outcome(), Err(ClientError::Errno(errno::EINVAL)));
     }
     assert!(world.asked.is_empty());
+}
+
+/// A client that keeps attributes and names.
+fn keeping() -> World {
+    World::caching(CacheTunables { attrs: 10, ..CacheTunables::NONE })
+}
+
+/// The answer to a getattr intent: [`FILE`], and a lock on it.
+fn found(world: &mut World, asked: &Asked, granted: Handle) {
+    let bits = Ibits::LOOKUP | Ibits::UPDATE | Ibits::PERM | Ibits::LAYOUT;
+    let reply = LdlmReply {
+        flags: LockFlags::LOCK_CHANGED | LockFlags::HAS_INTENT,
+        desc: LockDesc {
+            kind: LockType::IBITS,
+            resource: Resource::of_fid(FILE),
+            req_mode: LockMode::PR,
+            granted_mode: LockMode::PR,
+            policy: Policy::Ibits(IbitsPolicy { bits, ..IbitsPolicy::default() }),
+        },
+        handle: granted,
+        policy_res1: (Disposition::EXECD | Disposition::LOOKUP_POS).bits(),
+        policy_res2: 0,
+    };
+    let body = MdtBody { nlink: 1, ..file_body(0o100_644) };
+    let reply = dlm::GetattrIntentReply { reply, body, ..dlm::GetattrIntentReply::default() };
+    world.answer(asked, 0, &ReplyBuffers::EnqueueGetattr(reply));
+}
+
+fn start_lookup(world: &mut World) -> Slot<crate::Attr> {
+    world.start(|client, turn, done| client.lookup(turn, Caller::ROOT, DIR, b"a", done))
+}
+
+/// Looks a name up in [`DIR`]; the server finds [`FILE`], with a lock on it.
+fn look_up(world: &mut World, granted: Handle) {
+    let slot = start_lookup(world);
+    let asked = world.next(Kind::EnqueueGetattr);
+    asked.with(|request| match request {
+        Request::EnqueueGetattr(intent) => {
+            assert_eq!((intent.body.fid1, intent.name.as_bytes()), (DIR, &b"a"[..]));
+            let lock = intent.lock;
+            assert_eq!((lock.desc.resource, lock.count), (Resource::of_fid(DIR), 1));
+        }
+        other => panic!("{other:?}"),
+    });
+    found(world, &asked, granted);
+    assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(FILE));
+}
+
+/// The handle that the client has given the lock it asks for.
+fn handle_of(asked: &Asked) -> Handle {
+    asked.with(|request| match request {
+        Request::EnqueueGetattr(intent) => intent.lock.handle(0).expect("a handle"),
+        other => panic!("{other:?}"),
+    })
+}
+
+/// [LOCK-21].
+#[test]
+fn an_unlink_gives_the_lock_of_the_file_back() {
+    let mut world = keeping();
+    look_up(&mut world, Handle(0x77));
+    let counts = world.client.attr_counts();
+    assert_eq!((counts.entries, counts.names), (1, 1));
+    let slot = world.start(|client, turn, done| {
+        client.unlink(turn, Caller::ROOT, DIR, b"a", false, done);
+    });
+    assert_eq!(world.client.attr_counts().entries, 0, "it goes before the request does");
+    let asked = world.next(Kind::ReintUnlink);
+    asked.with(|request| match request {
+        Request::ReintUnlink(unlink) => {
+            let locks = unlink.locks.expect("locks to be cancelled");
+            assert_eq!(locks.counted(0).collect::<Vec<_>>(), [Handle(0x77)]);
+        }
+        other => panic!("{other:?}"),
+    });
+    let body = file_body(0o100_644);
+    let reply = mds::CloseReply { body, ea: Ea::NONE, cookies: &[] };
+    world.answer(&asked, 0, &ReplyBuffers::ReintUnlink(reply));
+    assert_eq!(slot.outcome(), Ok(()));
+    assert!(world.asked.is_empty(), "no lock is cancelled by itself");
+}
+
+#[test]
+fn a_lock_that_is_called_back_takes_the_name_away() {
+    let mut world = keeping();
+    look_up(&mut world, Handle(0x77));
+    let handle = world.client.attrs.lock_of(FILE).expect("it is kept");
+    world.act(|client, turn| client.attrs_blocked(turn, handle));
+    let asked = world.next(Kind::LdlmCancel);
+    asked.with(|request| match request {
+        Request::LdlmCancel(cancel) => assert_eq!(cancel.lock.handle(0), Some(Handle(0x77))),
+        other => panic!("{other:?}"),
+    });
+    let counts = world.client.attr_counts();
+    assert_eq!((counts.entries, counts.names), (0, 0));
+}
+
+/// The name was changed after it had been looked up, and the file has a later lock by now.
+#[test]
+fn an_answer_whose_lock_is_called_back_first_says_nothing_of_the_name() {
+    let mut world = keeping();
+    let slow = start_lookup(&mut world);
+    let asked = world.next(Kind::EnqueueGetattr);
+    world.start(|client, turn, done| client.getattr(turn, Caller::ROOT, FILE, done));
+    let later = world.next(Kind::EnqueueGetattr);
+    found(&mut world, &later, Handle(0x88));
+    let handles = [handle_of(&asked)];
+    let callback = LdlmRequest { handles: handles.as_slice().into(), ..LdlmRequest::default() };
+    let mdt = world.client.mdts[&0];
+    world.act(|client, _| assert!(client.locks.at(mdt).blocked(&callback).is_some()));
+    found(&mut world, &asked, Handle(0x77));
+    assert_eq!(slow.outcome().map(|attr| attr.fid), Ok(FILE));
+    let counts = world.client.attr_counts();
+    assert_eq!((counts.entries, counts.names), (1, 0));
+    assert_eq!(world.next(Kind::LdlmCancel).kind, Kind::LdlmCancel);
+}
+
+#[test]
+fn an_answer_counts_only_under_the_lock_that_there_was_before() {
+    let user = Caller { uid: 7, gid: 7, capabilities: 0, ..Caller::ROOT };
+    let mut world = keeping();
+    look_up(&mut world, Handle(0x77));
+    let slot = world.start(|client, turn, done| client.getattr(turn, user, FILE, done));
+    let asked = world.next(Kind::MdsGetattr);
+    let first = world.client.attrs.lock_of(FILE).expect("it is kept");
+    world.act(|client, turn| client.attrs_blocked(turn, first));
+    world.next(Kind::LdlmCancel);
+    world.start(|client, turn, done| client.getattr(turn, Caller::ROOT, FILE, done));
+    let later = world.next(Kind::EnqueueGetattr);
+    found(&mut world, &later, Handle(0x88));
+    let body = MdtBody { uid: 99, nlink: 1, ..file_body(0o100_644) };
+    let reply = mds::GetattrReply { body, ea: Ea::NONE, acl: AclBytes(&[]), encctx: None };
+    world.answer(&asked, 0, &ReplyBuffers::MdsGetattr(reply));
+    assert_eq!(slot.outcome().map(|attr| attr.uid), Ok(99));
+    // This user is not known to the entry, and others are not shown what is old.
+    world.start(|client, turn, done| client.getattr(turn, user, FILE, done));
+    world.next(Kind::MdsGetattr);
+    let slot = world.start(|client, turn, done| client.getattr(turn, Caller::ROOT, FILE, done));
+    assert_eq!(slot.outcome().map(|attr| attr.uid), Ok(0));
+}
+
+#[test]
+fn a_server_without_time_for_an_intent_is_asked_without_a_lock() {
+    let mut world = keeping();
+    let slot = start_lookup(&mut world);
+    let asked = world.next(Kind::EnqueueGetattr);
+    let busy = LdlmReply { policy_res2: -i64::from(errno::EINPROGRESS), ..LdlmReply::default() };
+    let reply = dlm::GetattrIntentReply { reply: busy, ..dlm::GetattrIntentReply::default() };
+    world.answer(&asked, 301, &ReplyBuffers::EnqueueGetattr(reply));
+    let asked = world.next(Kind::MdsGetattrName);
+    let body = file_body(0o100_644);
+    let reply = mds::GetattrReply { body, ea: Ea::NONE, acl: AclBytes(&[]), encctx: None };
+    world.answer(&asked, 0, &ReplyBuffers::MdsGetattrName(reply));
+    assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(FILE));
+    assert_eq!(world.client.attr_counts().entries, 0);
 }

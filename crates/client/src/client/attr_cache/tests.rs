@@ -1,0 +1,312 @@
+//! What is kept, against a list of facts.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const AT: fn() -> ImportKey = ImportKey::default;
+
+fn fid(oid: u32) -> Fid {
+    Fid::new(1 << 34, oid)
+}
+
+fn attr(oid: u32) -> Attr {
+    Attr { fid: fid(oid), mode: 0o100_644, ..Attr::default() }
+}
+
+fn caller(uid: u32) -> Caller {
+    Caller { uid, capabilities: 0, ..Caller::ROOT }
+}
+
+/// A cache with some entries, each with the lock of its number, for caller 5.
+fn filled(max: usize, entries: u32) -> AttrCache {
+    let mut cache = AttrCache::new(max, Nanos(100));
+    for oid in 1..=entries {
+        let at = Time(u64::from(oid));
+        cache.insert((AT(), Handle(at.0)), attr(oid), at);
+        assert!(cache.allow(fid(oid), caller(5), at));
+    }
+    cache
+}
+
+#[test]
+fn the_least_recently_used_goes_first_and_the_old_in_any_case() {
+    let mut cache = filled(2, 3);
+    assert!(cache.find(fid(1), &caller(5), Time(4)).is_some());
+    assert_eq!(cache.surplus(0, Time(5)), Some((AT(), Handle(2))));
+    assert_eq!(cache.remove(Handle(2)), Some(AT()));
+    assert_eq!(cache.remove(Handle(2)), None);
+    assert_eq!(cache.surplus(0, Time(102)), None);
+    assert_eq!(cache.surplus(1, Time(5)), Some((AT(), Handle(3))));
+    assert_eq!(cache.surplus(0, Time(103)), Some((AT(), Handle(3))));
+    check(&cache);
+}
+
+#[test]
+fn an_entry_is_given_to_those_whom_the_server_has_answered() {
+    let mut cache = AttrCache::new(9, Nanos(100));
+    assert!(!cache.allow(fid(1), caller(1), Time(1)));
+    cache.insert((AT(), Handle(1)), attr(1), Time(1));
+    assert!(cache.find(fid(1), &caller(1), Time(1)).is_none());
+    for uid in 1..=5 {
+        assert!(cache.allow(fid(1), caller(uid), Time(1)));
+    }
+    // Others of the same user have other groups.
+    let other = Caller { suppgid: 7, ..caller(5) };
+    assert!(cache.find(fid(1), &other, Time(1)).is_none());
+    assert!(cache.find(fid(1), &caller(1), Time(1)).is_none(), "there are five callers");
+    assert_eq!(cache.find(fid(1), &caller(5), Time(1)), Some(attr(1)));
+    assert_eq!((cache.counts.hits, cache.counts.misses), (1, 3));
+    cache.forbid(fid(1), &caller(5));
+    assert!(cache.find(fid(1), &caller(5), Time(1)).is_none());
+}
+
+#[test]
+fn a_name_is_given_to_those_who_may_search_the_directory() {
+    let mut cache = filled(9, 2);
+    let found = |cache: &mut AttrCache, uid| cache.find_name(fid(1), b"a", &caller(uid), Time(9));
+    cache.add_name(fid(1), b"a", fid(2));
+    assert_eq!(found(&mut cache, 5), Named::Unknown);
+    // The directory had another lock when the server was asked.
+    cache.allow_search((fid(1), Handle(7)), caller(5));
+    assert_eq!(found(&mut cache, 5), Named::Unknown);
+    cache.allow_search((fid(1), Handle(1)), caller(5));
+    assert_eq!(found(&mut cache, 5), Named::File(attr(2)));
+    // To search is not enough: the server has not answered this one about the file.
+    cache.allow_search((fid(1), Handle(1)), caller(6));
+    assert_eq!(found(&mut cache, 6), Named::Unknown);
+    assert_eq!((cache.counts.name_hits, cache.counts.name_misses), (1, 3));
+    // Each lock that is lost takes it away.
+    cache.remove(Handle(1));
+    assert_eq!(found(&mut cache, 5), Named::Unknown);
+    assert_eq!(cache.named(fid(1), b"a"), Some((fid(2), Handle(2))));
+    cache.remove(Handle(2));
+    assert_eq!(cache.named(fid(1), b"a"), None);
+    check(&cache);
+}
+
+#[test]
+fn a_missing_name_goes_with_the_lock_of_its_directory() {
+    let mut cache = filled(2, 1);
+    cache.allow_search((fid(1), Handle(1)), caller(5));
+    cache.add_missing((fid(1), Handle(9)), b"a");
+    assert_eq!(cache.counts().missing, 0, "it had another lock then");
+    for name in [b"a", b"b", b"c"] {
+        cache.add_missing((fid(1), Handle(1)), name);
+    }
+    let found = |cache: &mut AttrCache, name| cache.find_name(fid(1), name, &caller(5), Time(1));
+    assert_eq!(found(&mut cache, b"a"), Named::Unknown, "there is room for two");
+    assert_eq!(found(&mut cache, b"c"), Named::Missing);
+    assert_eq!(cache.find_name(fid(1), b"c", &caller(6), Time(1)), Named::Unknown);
+    cache.remove(Handle(1));
+    assert_eq!(found(&mut cache, b"c"), Named::Unknown);
+    assert_eq!(cache.counts().missing, 0);
+}
+
+#[test]
+fn a_directory_is_worth_a_request_at_the_second_name() {
+    let mut cache = filled(9, 1);
+    assert!(!cache.miss(fid(1)));
+    assert!(cache.miss(fid(1)) && cache.miss(fid(1)));
+    cache.forget_misses(fid(1));
+    assert!(!cache.miss(fid(1)));
+    // So it is when somebody has changed it.
+    cache.remove(Handle(1));
+    assert!(!cache.miss(fid(1)));
+    // Programs in several directories do not hide each other, unless they are many.
+    (2..10).for_each(|oid| assert!(!cache.miss(fid(oid))));
+    assert!(cache.miss(fid(1)));
+    (10..30).for_each(|oid| assert!(!cache.miss(fid(oid))));
+    assert!(!cache.miss(fid(1)));
+}
+
+#[test]
+fn times_that_a_close_has_told_move_forward() {
+    let mut cache = filled(9, 1);
+    cache.closed((fid(1), Handle(1)), 50, None);
+    cache.closed((fid(1), Handle(1)), 40, Some((60, 70)));
+    cache.closed((fid(1), Handle(2)), 90, Some((90, 90)));
+    cache.closed((fid(2), Handle(1)), 40, None);
+    let seen = cache.find(fid(1), &caller(5), Time(9)).unwrap();
+    assert_eq!((seen.atime, seen.mtime, seen.ctime), (50, 60, 70));
+}
+
+/// All parts say the same, and have their limits.
+fn check(cache: &AttrCache) {
+    assert_eq!(cache.locks.len(), cache.entries.len());
+    assert_eq!(cache.lru.len(), cache.entries.len());
+    let (mut names, mut missing) = (0, 0);
+    for (fid, entry) in &cache.entries {
+        assert_eq!(cache.locks[&entry.handle], *fid);
+        assert_eq!(cache.lru[&entry.used].0, *fid);
+        assert!(entry.names.len() <= NAMES_MAX);
+        assert!(entry.callers.len() <= CALLERS_MAX && entry.searchers.len() <= CALLERS_MAX);
+        for (dir, name) in &entry.names {
+            assert_eq!(cache.names[dir][name], *fid);
+        }
+        for (name, number) in &entry.missing {
+            assert_eq!(cache.missing[number], (*fid, Arc::clone(name)));
+            assert!(cache.named(*fid, name).is_none());
+        }
+        names += entry.names.len();
+        missing += entry.missing.len();
+    }
+    assert_eq!(cache.names.values().map(BTreeMap::len).sum::<usize>(), names);
+    assert_eq!((cache.missing.len(), cache.counts().names), (missing, names));
+    assert!(
+        cache.missing.len() <= cache.max && cache.names.values().all(|names| !names.is_empty())
+    );
+}
+
+/// What the server has said, and the locks under which it is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fact {
+    Allowed(Handle, u32, u32),
+    Searches(Handle, u32, u32),
+    Name(Handle, u32, u8, u32),
+    Missing(Handle, u32, u8),
+}
+
+impl Fact {
+    fn lock(self) -> Handle {
+        match self {
+            Fact::Allowed(lock, ..)
+            | Fact::Searches(lock, ..)
+            | Fact::Name(lock, ..)
+            | Fact::Missing(lock, ..) => lock,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Grant(u32),
+    Lose(u32),
+    Allow(u32, u32),
+    Search(u32, u32),
+    Name(u32, u8, u32),
+    Missing(u32, u8),
+    Forbid(u32, u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let (file, uid, name) = (|| 1..5u32, || 1..4u32, || 0..3u8);
+    prop_oneof![
+        3 => file().prop_map(Op::Grant),
+        1 => file().prop_map(Op::Lose),
+        3 => (file(), uid()).prop_map(|(file, uid)| Op::Allow(file, uid)),
+        3 => (file(), uid()).prop_map(|(file, uid)| Op::Search(file, uid)),
+        4 => (file(), name(), file()).prop_map(|(dir, name, file)| Op::Name(dir, name, file)),
+        3 => (file(), name()).prop_map(|(dir, name)| Op::Missing(dir, name)),
+        1 => (file(), uid()).prop_map(|(file, uid)| Op::Forbid(file, uid)),
+    ]
+}
+
+proptest! {
+    /// What is found is what the server has said under locks that are held; nothing is lost before
+    /// that but what there is no room for.
+    #[test]
+    fn what_is_found_is_what_was_said_under_locks_that_are_held(
+        ops in prop::collection::vec(op(), 1..60),
+    ) {
+        let mut cache = AttrCache::new(9, Nanos(1000));
+        let mut facts: Vec<Fact> = Vec::new();
+        let mut locks: BTreeMap<u32, Handle> = BTreeMap::new();
+        for (at, op) in ops.iter().enumerate() {
+            let now = Time(at as u64);
+            match *op {
+                Op::Grant(file) => {
+                    locks.entry(file).or_insert_with(|| {
+                        let lock = Handle(at as u64 + 1);
+                        cache.insert((AT(), lock), attr(file), now);
+                        lock
+                    });
+                }
+                Op::Lose(file) => {
+                    if let Some(lock) = locks.remove(&file) {
+                        prop_assert_eq!(cache.remove(lock), Some(AT()));
+                        facts.retain(|fact| fact.lock() != lock);
+                    }
+                }
+                Op::Allow(file, uid) => {
+                    let is_kept = cache.allow(fid(file), caller(uid), now);
+                    prop_assert_eq!(is_kept, locks.contains_key(&file));
+                    facts.extend(locks.get(&file).map(|lock| Fact::Allowed(*lock, file, uid)));
+                }
+                Op::Search(dir, uid) => {
+                    let lock = locks.get(&dir).copied().unwrap_or(Handle(1000));
+                    cache.allow_search((fid(dir), lock), caller(uid));
+                    facts.extend(locks.get(&dir).map(|lock| Fact::Searches(*lock, dir, uid)));
+                }
+                Op::Name(dir, name, file) => {
+                    cache.add_name(fid(dir), &[name], fid(file));
+                    let lock = locks.get(&file).copied();
+                    let new = lock.map(|lock| Fact::Name(lock, dir, name, file));
+                    facts.retain(|fact| match fact {
+                        Fact::Name(_, of, other, _) | Fact::Missing(_, of, other) => {
+                            (*of, *other) != (dir, name) || Some(*fact) == new
+                        }
+                        _ => true,
+                    });
+                    if let Some(new) = new.filter(|new| !facts.contains(new)) {
+                        facts.push(new);
+                    }
+                    // There is room for so many names of a file.
+                    let is_name = |fact: &&Fact| {
+                        matches!(fact, Fact::Name(of, ..) if Some(*of) == lock)
+                    };
+                    if facts.iter().filter(is_name).count() > NAMES_MAX {
+                        let first = facts.iter().position(|fact| is_name(&fact)).unwrap();
+                        facts.remove(first);
+                    }
+                }
+                Op::Missing(dir, name) => {
+                    let Some(lock) = locks.get(&dir).copied() else { continue };
+                    cache.add_missing((fid(dir), lock), &[name]);
+                    facts.retain(|fact| {
+                        !matches!(fact, Fact::Name(_, of, other, _) if (*of, *other) == (dir, name))
+                    });
+                    facts.push(Fact::Missing(lock, dir, name));
+                }
+                Op::Forbid(file, uid) => {
+                    cache.forbid(fid(file), &caller(uid));
+                    facts.retain(|fact| match fact {
+                        Fact::Allowed(_, of, other) | Fact::Searches(_, of, other) => {
+                            (*of, *other) != (file, uid)
+                        }
+                        _ => true,
+                    });
+                }
+            }
+            check(&cache);
+            let said = |wanted: &dyn Fn(&Fact) -> bool| facts.iter().any(wanted);
+            for (dir, name, uid) in all() {
+                let searches = said(&|fact| matches!(fact, Fact::Searches(_, of, by)
+                    if (*of, *by) == (dir, uid)));
+                let file = facts.iter().find_map(|fact| match fact {
+                    Fact::Name(_, of, other, file) if (*of, *other) == (dir, name) => Some(*file),
+                    _ => None,
+                });
+                let allowed = |file: u32| said(&|fact| matches!(fact, Fact::Allowed(_, of, by)
+                    if (*of, *by) == (file, uid)));
+                let missing = said(&|fact| matches!(fact, Fact::Missing(_, of, other)
+                    if (*of, *other) == (dir, name)));
+                let expected = match file {
+                    _ if !searches => Named::Unknown,
+                    _ if missing => Named::Missing,
+                    Some(file) if allowed(file) => Named::File(attr(file)),
+                    _ => Named::Unknown,
+                };
+                let found = cache.find_name(fid(dir), &[name], &caller(uid), now);
+                prop_assert_eq!(found, expected);
+                let found = cache.find(fid(dir), &caller(uid), now);
+                prop_assert_eq!(found, allowed(dir).then(|| attr(dir)));
+            }
+        }
+    }
+}
+
+/// All directories, names and users of the test.
+fn all() -> impl Iterator<Item = (u32, u8, u32)> {
+    (1..5).flat_map(|dir| (0..3).flat_map(move |name| (1..4).map(move |uid| (dir, name, uid))))
+}

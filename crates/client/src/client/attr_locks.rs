@@ -1,0 +1,389 @@
+//! Attributes and names that are kept under locks: how they are asked for, and when they go.
+
+use std::collections::BTreeMap;
+
+use lustrine_fswire::connect::ConnectFlags;
+use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::ldlm::{
+    Disposition, Ibits, IntentOp, LdlmReply, LdlmRequest, LockMode, Resource,
+};
+use lustrine_fswire::mdt::{MdValid, MdtBody};
+use lustrine_fswire::rpc::{Request, dlm};
+use lustrine_fswire::text::Text;
+use lustrine_ldlm::LockState;
+use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::Time;
+use lustrine_ptlrpc::ImportKey;
+
+use super::attr_cache::{AttrCounts, Named};
+use super::metadata::{checked, wanted};
+use super::open::intent_lock;
+use super::{Answer, CallArgs, Caller, Client, Done};
+use crate::attr::Attr;
+use crate::error::{ClientError, Outcome, errno, malformed};
+use crate::reply::reply_of;
+
+/// Most locks that one request gives back: kernel clients have sent 111.
+const CANCELS_MAX: usize = 64;
+/// Most locks of what is kept too long, or is too much, that an enqueue gives back.
+const SURPLUS_MAX: usize = 4;
+
+/// What a server was asked to describe.
+#[derive(Clone, Debug)]
+enum Sought {
+    File(Fid),
+    Name(Fid, Vec<u8>),
+}
+
+/// What an answer to a getattr intent says.
+enum Described {
+    /// The attributes of a file.
+    Here(Attr),
+    /// The directory does not have the name.
+    Missing,
+    /// The file is on another metadata target.
+    Elsewhere(Fid),
+}
+
+impl Client {
+    /// What the client keeps of attributes and names.
+    pub fn attr_counts(&self) -> AttrCounts {
+        self.attrs.counts()
+    }
+
+    /// Asks for the attributes of a file, unless they are kept.
+    pub fn getattr(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<Attr>) {
+        if !self.attrs.is_on() || self.unmounted {
+            return self.getattr_uncached(turn, caller, fid, done);
+        }
+        if let Some(attr) = self.attrs.find(fid, &caller, turn.now) {
+            return done(self, turn, Ok(attr));
+        }
+        // There is a lock, and this caller has not been answered yet.
+        if let Some(lock) = self.attrs.lock_of(fid) {
+            let then: Done<Attr> = Box::new(move |client, turn, attr| {
+                client.seen_under(turn, lock, caller, &attr);
+                done(client, turn, attr);
+            });
+            return self.getattr_uncached(turn, caller, fid, then);
+        }
+        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            client.getattr_intent(turn, import, caller, Sought::File(fid), done);
+        });
+    }
+
+    /// Looks a name up in a directory that is not striped, unless the answer is kept.
+    pub(super) fn lookup_kept(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        dir: Fid,
+        name: Vec<u8>,
+        done: Done<Attr>,
+    ) {
+        if !self.attrs.is_on() || self.unmounted {
+            return self.lookup_uncached(turn, caller, dir, name, done);
+        }
+        match self.attrs.find_name(dir, &name, &caller, turn.now) {
+            Named::File(attr) => return done(self, turn, Ok(attr)),
+            Named::Missing => return done(self, turn, Err(ClientError::Errno(errno::ENOENT))),
+            Named::Unknown => {}
+        }
+        self.ask_dir(turn, caller, dir);
+        // There is a lock on the file, and this caller has not been answered yet, or may not be
+        // able to search the directory any more.
+        if let Some((_, lock)) = self.attrs.named(dir, &name) {
+            let searched = self.attrs.lock_of(dir);
+            let then: Done<Attr> = Box::new(move |client, turn, attr| {
+                client.searched(dir, searched, caller, &attr);
+                client.seen_under(turn, lock, caller, &attr);
+                done(client, turn, attr);
+            });
+            return self.lookup_uncached(turn, caller, dir, name, then);
+        }
+        self.at_mdt_of(turn, dir, done, move |client, turn, import, done| {
+            client.getattr_intent(turn, import, caller, Sought::Name(dir, name), done);
+        });
+    }
+
+    /// The second name that a server is asked for has the attributes of the directory asked for,
+    /// since names are told only to those who could search it while there was a lock on it.
+    fn ask_dir(&mut self, turn: &mut Turn<'_>, caller: Caller, dir: Fid) {
+        let worth = self.attrs.miss(dir) && self.attrs.lock_of(dir).is_none();
+        if !worth || !self.attrs.asked.insert(dir) {
+            return;
+        }
+        let then: Done<Attr> = Box::new(move |client, _, _| {
+            client.attrs.asked.remove(&dir);
+            if client.attrs.lock_of(dir).is_none() {
+                client.attrs.forget_misses(dir);
+            }
+        });
+        self.getattr(turn, caller, dir, then);
+    }
+
+    /// A server has answered a caller without a lock. If the lock of the file's entry has been held
+    /// all the time, the caller may be given what is kept.
+    fn seen_under(
+        &mut self,
+        turn: &mut Turn<'_>,
+        lock: Handle,
+        caller: Caller,
+        attr: &Outcome<Attr>,
+    ) {
+        if let Ok(attr) = attr
+            && self.attrs.lock_of(attr.fid) == Some(lock)
+        {
+            self.attrs.refresh(lock, attr);
+            self.attrs.allow(attr.fid, caller, turn.now);
+        }
+    }
+
+    /// A server has looked a name up for a caller, or has refused. `lock` is the one that there was
+    /// on the directory before.
+    fn searched<T>(&mut self, dir: Fid, lock: Option<Handle>, caller: Caller, found: &Outcome<T>) {
+        match (found, lock) {
+            (Ok(_), Some(lock)) => self.attrs.allow_search((dir, lock), caller),
+            (Err(ClientError::Errno(errno::EACCES)), _) => self.attrs.forbid(dir, &caller),
+            _ => {}
+        }
+    }
+
+    /// Asks for attributes with an intent, which brings a lock on the file [LOCK-20].
+    fn getattr_intent(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        caller: Caller,
+        sought: Sought,
+        done: Done<Attr>,
+    ) {
+        let handle = self.next_handle();
+        let mut handles = vec![handle];
+        handles.extend(self.surplus_of(import, turn.now));
+        let (asked, name) = match sought.clone() {
+            Sought::File(fid) => (fid, Vec::new()),
+            Sought::Name(dir, name) => (dir, name),
+        };
+        let lock = intent_lock(asked, LockMode::CR, Ibits::UPDATE, &handles);
+        let body = caller.body(MdtBody {
+            fid1: asked,
+            fid2: if name.is_empty() { asked } else { Fid::ZERO },
+            valid: wanted(),
+            eadatasize: self.ea_room(import),
+            ..MdtBody::default()
+        });
+        // Without a name there is still the zero byte.
+        let (intent, name) = (IntentOp::GETATTR, Text::new(&name));
+        let request = dlm::GetattrIntent { lock, intent, body, name, ..Default::default() };
+        let mut call = CallArgs::from(Request::EnqueueGetattr(request));
+        call.reply_len = 2048 + body.eadatasize;
+        call.caller = Some(caller);
+        self.lock_asked(import, &lock);
+        let searched = self.attrs.lock_of(asked);
+        self.call(turn, import, call, move |client, turn, answer| {
+            let found = answer.and_then(|answer| described(&answer, &sought));
+            let (reply, found) = match found {
+                Ok((reply, found)) => (Some(reply), found),
+                Err(error) => (None, Err(error)),
+            };
+            if let Sought::Name(dir, _) = &sought {
+                client.searched(*dir, searched, caller, &found);
+            }
+            if let (Ok(Described::Here(attr)), Some(reply)) = (&found, &reply) {
+                client.dirs.seen(attr);
+                let covered = client.keep_attr(turn, (import, handle), reply, attr, caller);
+                if let (true, Sought::Name(dir, name)) = (covered, &sought) {
+                    client.attrs.add_name(*dir, name, attr.fid);
+                }
+            } else {
+                client.give_back(turn, import, handle, reply.as_ref());
+            }
+            match found {
+                Ok(Described::Here(attr)) => done(client, turn, Ok(attr)),
+                Ok(Described::Elsewhere(fid)) => client.getattr(turn, caller, fid, done),
+                Ok(Described::Missing) => {
+                    if let (Sought::Name(dir, name), Some(lock)) = (&sought, searched) {
+                        client.attrs.add_missing((*dir, lock), name);
+                    }
+                    done(client, turn, Err(ClientError::Errno(errno::ENOENT)));
+                }
+                // Requests without an intent are sent again until the server has time.
+                Err(ClientError::Errno(errno::EINPROGRESS)) => match sought {
+                    Sought::File(fid) => client.getattr_uncached(turn, caller, fid, done),
+                    Sought::Name(dir, name) => {
+                        client.lookup_uncached(turn, caller, dir, name, done);
+                    }
+                },
+                Err(error) => done(client, turn, Err(error)),
+            }
+        });
+    }
+
+    /// Keeps attributes if the lock that came with them covers all of them and no other client
+    /// waits for it; otherwise gives the lock back. Whether it covers them: then the name of the
+    /// answer leads there now. An entry alone does not say that, if its lock is a later one.
+    pub(super) fn keep_attr(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (import, handle): (ImportKey, Handle),
+        reply: &LdlmReply,
+        attr: &Attr,
+        caller: Caller,
+    ) -> bool {
+        self.locks.at(import).answered(handle, reply);
+        let mut needed = Ibits::LOOKUP | Ibits::UPDATE | Ibits::PERM;
+        needed.set(Ibits::LAYOUT, attr.is_file());
+        let covers = self.locks.at(import).get(handle).is_some_and(|lock| {
+            let bits = lock.desc.policy.ibits().unwrap_or_default();
+            let on_it = lock.desc.resource == Resource::of_fid(attr.fid);
+            let protects = matches!(lock.desc.granted_mode, LockMode::PR | LockMode::PW);
+            let granted = lock.state == LockState::Granted && !lock.blocked;
+            granted && protects && on_it && bits.contains(needed)
+        });
+        // What a striped directory has is at other targets. A file without a name ends when the
+        // last program closes it, for which no server takes a lock.
+        let lasts = attr.nlink > 0 && !attr.is_striped_dir();
+        if !covers || !lasts || !self.attrs.is_on() || self.unmounted {
+            self.cancel_lock(turn, import, handle);
+            return false;
+        }
+        // Both locks are held now: one is enough.
+        if self.attrs.allow(attr.fid, caller, turn.now) {
+            self.cancel_lock(turn, import, handle);
+            return true;
+        }
+        self.attrs.insert((import, handle), attr.clone(), turn.now);
+        self.attrs.allow(attr.fid, caller, turn.now);
+        self.drive_attrs(turn);
+        true
+    }
+
+    /// A server wants a lock back: what is kept under it goes, and then the lock.
+    pub(super) fn attrs_blocked(&mut self, turn: &mut Turn<'_>, handle: Handle) {
+        if let Some(import) = self.attrs.remove(handle) {
+            self.cancel_lock(turn, import, handle);
+        }
+    }
+
+    /// A server has lost its locks. Those of attributes are not asked for again: a client that does
+    /// not come back may have made the changes that were seen, and these are lost with it.
+    pub(super) fn attrs_lost(&mut self, import: ImportKey) {
+        for handle in self.attrs.at(import) {
+            self.attrs.remove(handle);
+            self.locks.at(import).remove(handle);
+        }
+    }
+
+    /// When an entry is too old.
+    pub(super) fn attrs_deadline(&self) -> Time {
+        self.attrs.deadline()
+    }
+
+    /// Gives back the locks of entries that are too many or too old, many with one request.
+    pub(super) fn drive_attrs(&mut self, turn: &mut Turn<'_>) {
+        let mut surplus: BTreeMap<ImportKey, Vec<Handle>> = BTreeMap::new();
+        while let Some((import, handle)) = self.attrs.surplus(0, turn.now) {
+            self.attrs.remove(handle);
+            surplus.entry(import).or_default().extend(self.without(import, handle));
+        }
+        for (import, locks) in surplus {
+            for handles in locks.chunks(CANCELS_MAX) {
+                let lock = cancels(handles);
+                let request = Request::LdlmCancel(dlm::Lock { lock });
+                self.call(turn, import, request, |_, _, _| {});
+            }
+        }
+    }
+
+    /// Forgets a lock that goes with another request. The server's handle of it. If the server
+    /// calls it back before that request arrives, it learns that the lock is not there [LOCK-15].
+    fn without(&mut self, import: ImportKey, handle: Handle) -> Option<Handle> {
+        let lock = self.locks.at(import).remove(handle)?;
+        (lock.remote != Handle::NONE).then_some(lock.remote)
+    }
+
+    /// Whether a server takes locks back with other requests.
+    fn cancels_early(&self, import: ImportKey) -> bool {
+        let import = self.rpc.import(import);
+        import.is_some_and(|import| import.granted().flags.contains(ConnectFlags::CANCELSET))
+    }
+
+    /// Locks of a target that one more entry would be too much for: they go with its enqueue.
+    fn surplus_of(&mut self, import: ImportKey, now: Time) -> Vec<Handle> {
+        let mut handles = Vec::new();
+        while handles.len() < SURPLUS_MAX
+            && self.cancels_early(import)
+            && let Some((at, handle)) = self.attrs.surplus(1, now)
+            && at == import
+        {
+            self.attrs.remove(handle);
+            handles.extend(self.without(import, handle));
+            self.attrs.count_early_cancel();
+        }
+        handles
+    }
+
+    /// The client is about to change files: what is kept of them goes, and the locks go with the
+    /// request that makes the change, which the server would call back otherwise [LOCK-10].
+    pub(super) fn early_cancels(
+        &mut self,
+        import: ImportKey,
+        changed: impl IntoIterator<Item = Fid>,
+    ) -> Vec<Handle> {
+        let mut handles = Vec::new();
+        for fid in changed {
+            self.attrs.forget_misses(fid);
+            let Some(handle) = self.attrs.lock_of(fid) else { continue };
+            let here = self.locks.at(import).get(handle).is_some();
+            if !here || !self.cancels_early(import) {
+                continue;
+            }
+            self.attrs.remove(handle);
+            handles.extend(self.without(import, handle));
+            self.attrs.count_early_cancel();
+        }
+        handles
+    }
+
+    /// The file that a name leads to, if that is kept.
+    pub(super) fn kept_name(&self, dir: Fid, name: &[u8]) -> Option<Fid> {
+        self.attrs.named(dir, name).map(|(fid, _)| fid)
+    }
+}
+
+/// Locks that a request gives back; none if there are none.
+pub(super) fn early(handles: &[Handle]) -> Option<LdlmRequest<'_>> {
+    (!handles.is_empty()).then(|| cancels(handles))
+}
+
+fn cancels(handles: &[Handle]) -> LdlmRequest<'_> {
+    LdlmRequest { count: handles.len() as u32, handles: handles.into(), ..LdlmRequest::default() }
+}
+
+/// The lock that came with an answer, and what was asked for.
+fn described(answer: &Answer, sought: &Sought) -> Outcome<(LdlmReply, Outcome<Described>)> {
+    let reply = reply_of!(&answer.reply, EnqueueGetattr)?;
+    Ok((reply.reply, read(&reply, sought)))
+}
+
+fn read(reply: &dlm::GetattrIntentReply<'_>, sought: &Sought) -> Outcome<Described> {
+    let result = reply.reply.policy_res2;
+    if result < 0 {
+        let errno = result.checked_neg().and_then(|errno| i32::try_from(errno).ok());
+        return Err(ClientError::Errno(errno.unwrap_or(errno::EPROTO)));
+    }
+    if reply.reply.disposition().contains(Disposition::LOOKUP_NEG) {
+        return match sought {
+            Sought::File(_) => Err(ClientError::Errno(errno::ENOENT)),
+            Sought::Name(..) => Ok(Described::Missing),
+        };
+    }
+    let elsewhere = reply.body.valid.contains(MdValid::MDS);
+    let attr = checked(Attr::of(&reply.body, reply.ea))?;
+    match sought {
+        Sought::File(fid) if attr.fid != *fid => Err(malformed("the attributes of another file")),
+        Sought::Name(..) if elsewhere => Ok(Described::Elsewhere(attr.fid)),
+        _ => Ok(Described::Here(attr)),
+    }
+}
