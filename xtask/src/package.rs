@@ -1,5 +1,5 @@
 //! `cargo xtask package`: a static program, a Debian package, and what an RPM and a container
-//! image are made of, in `target/package`. With `--check`, what was made is installed in a clean
+//! image are made of, in `target/package` (`target/package-quick` with `--quick`). With `--check`, what was made is installed in a clean
 //! root, used there, and removed.
 
 mod build;
@@ -33,7 +33,8 @@ pub(crate) struct PackageArgs {
 /// Builds everything; returns a line about it.
 pub(crate) fn run(args: &PackageArgs) -> Result<String> {
     let version = env!("CARGO_PKG_VERSION");
-    let out = target_dir().join("package");
+    // What is to be shipped is not replaced by what was built for a check.
+    let out = target_dir().join(if args.quick { "package-quick" } else { "package" });
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     let program = build::build(args.quick)?;
     let scratch = tempfile::tempdir()?;

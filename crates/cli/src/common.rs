@@ -214,8 +214,8 @@ impl NodeOptions {
         if let Some(consoles) = &self.selftest_consoles {
             config.selftest.consoles = consoles.clone();
         }
-        if self.tuning == Some(Tuning::Auto) {
-            config.tune_itself(|_| false);
+        if let Some(tuning) = self.tuning {
+            config.set_tuning(tuning);
         }
         for Setting { name, value } in &self.basic.set {
             config.tunables.set(name, *value).map_err(|error| error.to_string())?;

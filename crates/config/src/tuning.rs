@@ -18,6 +18,27 @@ pub const AUTO: [(&str, i64); 3] =
     [("selftest_auto", 1), ("credits", 8192), ("peer_credits", 1024)];
 
 impl NodeConfig {
+    /// Changes a configuration that was read to the one or the other. `Auto` keeps values that are
+    /// not the defaults; `Fixed` puts the defaults in place of those of [`AUTO`].
+    pub fn set_tuning(&mut self, tuning: Tuning) {
+        let defaults = NodeConfig::default().tunables;
+        match tuning {
+            Tuning::Auto => {
+                let before = self.tunables.clone();
+                self.tune_itself(|name| before.value(name) != defaults.value(name));
+            }
+            Tuning::Fixed => {
+                for (name, value) in AUTO {
+                    if self.tunables.value(name) == Some(value) {
+                        let default = defaults.value(name).expect("it is a tunable");
+                        let set = self.tunables.set(name, default);
+                        assert!(set.is_ok(), "{name} may have its default");
+                    }
+                }
+            }
+        }
+    }
+
     /// Takes the values of [`AUTO`], except for those tunables that `is_given` says were given.
     pub fn tune_itself(&mut self, is_given: impl Fn(&str) -> bool) {
         for (name, value) in AUTO {
@@ -58,6 +79,21 @@ mod tests {
         assert_eq!(config.tunables, NodeConfig::default().tunables);
         let error = read("lustrine: {tuning: on}").unwrap_err();
         assert!(error.contains("auto, fixed"), "{error}");
+    }
+
+    #[test]
+    fn an_option_changes_what_the_file_says() {
+        let mut config = read("lustrine: {tunables: {peer_credits: 16}}").expect("one");
+        config.set_tuning(Tuning::Auto);
+        let value = |config: &NodeConfig, name| config.tunables.value(name);
+        assert_eq!(value(&config, "peer_credits"), Some(16));
+        assert_eq!(
+            (value(&config, "credits"), value(&config, "selftest_auto")),
+            (Some(8192), Some(1))
+        );
+        let mut config = read("lustrine: {tuning: auto}").expect("one");
+        config.set_tuning(Tuning::Fixed);
+        assert_eq!(config.tunables, NodeConfig::default().tunables);
     }
 
     #[test]

@@ -135,6 +135,8 @@ pub struct Controller {
     has_probed_early: bool,
     probe: Probe,
     probe_due: Duration,
+    /// The time between two common probes.
+    every: Duration,
     probes: u64,
     /// RPCs of this round and those before it are lost together with one that was lost.
     lost: Option<u64>,
@@ -163,6 +165,7 @@ impl Controller {
             has_probed_early: false,
             probe: Probe::default(),
             probe_due: Duration::MAX,
+            every: PROBE_EVERY,
             probes: 0,
             lost: None,
         }
@@ -182,6 +185,10 @@ impl Controller {
         if self.rpcs == 0 && self.phase != Phase::Probe {
             // The time in which nothing was under way belongs to no round.
             self.next_round(now);
+            if self.probe_due < now {
+                // The others have probed meanwhile; it waits for them.
+                self.probe_due = next_multiple(now, self.every);
+            }
         }
         let weight = class.weight() as f64;
         self.mean += (weight - self.mean) / if self.mean > 0.0 { 16.0 } else { 1.0 };
@@ -379,8 +386,8 @@ impl Controller {
         let took = Duration::try_from_secs_f64(self.probe.mean).unwrap_or(Duration::ZERO);
         let rounds = took.saturating_mul(PROBE_ROUNDS);
         let every = [1, 2, 4].map(|factor| PROBE_EVERY * factor);
-        let every = every.into_iter().find(|every| *every >= rounds).unwrap_or(every[2]);
-        self.probe_due = next_multiple(now.saturating_add(every / 8), every);
+        self.every = every.into_iter().find(|every| *every >= rounds).unwrap_or(every[2]);
+        self.probe_due = next_multiple(now.saturating_add(self.every / 8), self.every);
     }
 }
 

@@ -71,8 +71,8 @@
 //! # Why it is fair
 //!
 //! At rest, rate x queueing delay = a = sqrt(rate x latency x m). The delay of a shared queue is
-//! the same for all, so rates are equal for equal bases and m. A constant share of the window
-//! instead of its root would let any division rest.
+//! the same for all, so rates are equal for equal bases and m. With a constant share of the
+//! window instead of its root, any division would stay as it is.
 //!
 //! # What it costs
 //!
@@ -81,8 +81,9 @@
 //! shares are equal. If the path holds less than an RPC, four or five are under way for each
 //! controller nevertheless: two are the minimum, and `a` is as much again.
 //!
-//! These claims are tests: `tests/path.rs` sweeps rates, round trips, noise, losses, changes of
-//! each, and neighbours.
+//! `tests/path.rs` sweeps rates, round trips, noise, losses, changes of each, clocks and neighbours,
+//! and asserts most of this with some slack. The index of nodes without a common clock, and how much
+//! those have under way, is what was measured there.
 #![forbid(unsafe_code)]
 
 mod class;

@@ -307,6 +307,22 @@ fn a_neighbour_without_a_window_does_not_starve_it() {
     }
 }
 
+/// A node that was idle past the time of a probe waits for the next one, as the others do.
+#[test]
+fn an_idle_node_does_not_probe_by_itself() {
+    let mut world = World::new(10.0, 50.0, vec![Flow::new(MIB)]);
+    world.run(5.0);
+    world.flows[0].most = 0;
+    world.run(23.0);
+    let probes = world.flows[0].controller.view().probes;
+    world.flows[0].most = 4096;
+    world.send(0);
+    world.run(28.0);
+    assert_eq!(world.flows[0].controller.view().probes, probes);
+    world.run(32.0);
+    assert_eq!(world.flows[0].controller.view().probes, probes + 1);
+}
+
 #[test]
 fn an_application_that_sends_little_keeps_its_window() {
     let mut world = World::new(10.0, 50.0, vec![Flow::new(MIB)]);

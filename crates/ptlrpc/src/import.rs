@@ -589,11 +589,10 @@ impl Import {
         if core::mem::take(&mut request.has_credit) {
             self.credits_used -= 1;
         }
-        if let (Some(ticket), Some(window)) = (request.ticket.take(), &mut self.window) {
-            window.abandoned(ticket);
-        }
-        self.unanswered.remove(&request.xid);
-        self.unsent.remove(&request.xid);
+        let xid = request.xid;
+        self.unanswered.remove(&xid);
+        self.unsent.remove(&xid);
+        self.abandon_ticket(key);
     }
 
     /// Takes a request out of wherever it is, and its descriptors back.

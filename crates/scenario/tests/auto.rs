@@ -58,12 +58,9 @@ fn eight_rpcs_do_not_fill_a_long_path() {
     assert!(carried < 2.0, "{carried} Gb/s");
 }
 
-/// Several clients of one server share its interface.
 #[test]
-fn clients_of_one_server_share_the_rate() {
+fn several_clients_fill_the_interface_of_one_server() {
     let more = ["clients.count=4", "time=20 s", "warm_up=40 s"].map(str::to_owned);
     let outcome = outcome(&[&path("10 Gb/s", "5 ms")[..], &more].concat());
     assert!(share(&outcome) >= 0.9, "{}", share(&outcome));
-    let load = &outcome.loads[0];
-    assert_eq!(load.errors, 0);
 }

@@ -245,16 +245,6 @@ pub struct Client {
     interrupted: bool,
 }
 
-/// Makes the RPCs of a client.
-fn caller(args: &ClientArgs, tunables: &Tunables) -> RpcClient {
-    // One more than units can have outstanding: the control RPC.
-    let caller = RpcClient::new(args.slot, args.wall.start_secs(), CONCURRENCY_MAX + 1);
-    match tunables.selftest_auto {
-        0 => caller,
-        _ => caller.with_windows(args.wall),
-    }
-}
-
 impl Client {
     /// A client that makes its session at once, if it is to have one.
     pub fn new(owner: Owner, now: Time, args: ClientArgs, tunables: &Tunables) -> Client {
@@ -276,7 +266,9 @@ impl Client {
         Client {
             owner,
             link: Link::new(terms),
-            caller: caller(&args, tunables),
+            // One more than units can have outstanding: the control RPC.
+            caller: RpcClient::new(args.slot, args.wall.start_secs(), CONCURRENCY_MAX + 1)
+                .with_windows(args.wall, tunables),
             source: Source::default(),
             budget: Budget::new(tunables.selftest_memory, 1),
             wall: args.wall,

@@ -191,7 +191,7 @@ impl TestError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsent {
     /// The window to the peer is full.
-    Window,
+    NoRoom,
     /// It failed.
     Failed(RpcError),
 }
@@ -209,7 +209,7 @@ pub(crate) fn send_test<M: Memory>(
     shot: TestRpc,
 ) -> Result<u32, Unsent> {
     let (now, peer) = (turn.now, shot.peer);
-    let ticket = caller.admit(now, peer, plan.test.class()).map_err(|WindowFull| Unsent::Window)?;
+    let ticket = caller.admit(now, peer, plan.test.class()).map_err(|WindowFull| Unsent::NoRoom)?;
     let bulk = match plan.test {
         Test::Ping => Bulk::None,
         Test::Read { len, check } => {

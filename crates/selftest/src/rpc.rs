@@ -3,6 +3,7 @@
 mod caller;
 mod ids;
 mod inbox;
+mod room;
 mod windows;
 
 pub(crate) use crate::body::RpcIds;
@@ -10,4 +11,5 @@ pub(crate) use caller::{Bulk, Call, Completion, RpcClient};
 pub use caller::{LnetErrorKind, RpcError};
 pub(crate) use ids::Ids;
 pub(crate) use inbox::{Arrived, RequestBuffers};
+pub(crate) use room::RoomQueue;
 pub(crate) use windows::WindowFull;

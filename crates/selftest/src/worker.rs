@@ -49,11 +49,6 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(cpt: u16, cpts: u16, tunables: &Tunables, wall: WallClock) -> Worker {
         let timeout = Nanos::from_secs(tunables.rpc_timeout.max(1) as u64);
-        let caller = RpcClient::new(ClientSlot::SERVICE, wall.start_secs(), UNITS_MAX);
-        let caller = match tunables.selftest_auto {
-            0 => caller,
-            _ => caller.with_windows(wall),
-        };
         Worker {
             cpt,
             enabled: true,
@@ -61,7 +56,8 @@ impl Worker {
             tests: RequestBuffers::new(TEST_PORTAL, 0),
             framework: RequestBuffers::new(FRAMEWORK_PORTAL, INBOXES_MAX),
             answers: Answers::new(timeout),
-            caller,
+            caller: RpcClient::new(ClientSlot::SERVICE, wall.start_secs(), UNITS_MAX)
+                .with_windows(wall, tunables),
             units: Units::new(tunables.selftest_client_stats != 0),
             source: Source::default(),
             budget: Budget::new(tunables.selftest_memory, cpts),

@@ -319,19 +319,88 @@ fn the_mark_is_in_the_reply_to_debug() {
     }
 }
 
-/// Tests that consoles start obey the window too: each unit has its turn, and the batch ends.
+/// How many RPCs a client sends at first in a batch with 1 MiB reads and 32 units.
+fn sent_at_first(selftest_auto: i64) -> u64 {
+    let mut world = world(1, Tunables { selftest_auto, ..Tunables::default() });
+    world.width = 12;
+    let test = Test::Read { len: 1 << 20, check: BrwCheck::None };
+    let test = NewTest { concurrency: 32, ..new_test(test, 4, 0) };
+    world.command(0, Command::AddTest(test)).expect("a test");
+    let sent_so_far = |world: &mut World| world.service(1).totals().sent;
+    let before = sent_so_far(&mut world);
+    run(&mut world);
+    // Those that are sent together are counted in the same turns.
+    world.until(STEP, 1000, |world| sent_so_far(world) > before);
+    world.turns(STEP, 3);
+    let sent = sent_so_far(&mut world) - before;
+    world.turns(STEP, 3000);
+    let reported = stats_of(&mut world, 1).remove(0).1;
+    // Each unit had its turn, and the batch has ended.
+    assert_eq!((reported.ops, reported.active), (32 * 4, 0), "{:?}", reported.failed);
+    sent
+}
+
 #[test]
 fn a_window_limits_what_a_console_asks_for() {
-    let auto = |selftest_auto| Tunables { selftest_auto, ..Tunables::default() };
-    for tunables in [auto(0), auto(1)] {
-        let mut world = world(1, tunables);
-        world.width = 12;
-        let test = Test::Read { len: 1 << 20, check: BrwCheck::None };
-        let test = NewTest { concurrency: 32, ..new_test(test, 4, 0) };
+    let (without, with) = (sent_at_first(0), sent_at_first(1));
+    assert!(with * 3 < without * 2, "{with} with a window, {without} without");
+}
+
+/// Units that waited for room when their session was replaced are in no queue any more: their
+/// places are used again by units with other peers.
+#[test]
+fn a_session_that_is_replaced_leaves_no_waiting_unit_behind() {
+    let mut world = World::new(4, Tunables { selftest_auto: 1, ..Tunables::default() });
+    (1..4).for_each(|node| world.add_service(node));
+    world.add_console(0);
+    begin(&mut world, 1..2, 2..3);
+    world.width = 12;
+    let read = Test::Read { len: 1 << 20, check: BrwCheck::None };
+    for _ in 0..2 {
+        let test = NewTest { concurrency: 32, ..new_test(read, -1, 0) };
         world.command(0, Command::AddTest(test)).expect("a test");
-        run(&mut world);
-        world.turns(STEP, 3000);
-        let reported = stats_of(&mut world, 1).remove(0).1;
-        assert_eq!((reported.ops, reported.active), (32 * 4, 0), "{:?}", reported.failed);
     }
+    run(&mut world);
+    world.turns(STEP, 30);
+    // What is under way to node 2 stays there for a while.
+    world.nodes[2].stalled = true;
+    world.turns(STEP, 5);
+    let name = "another".to_owned();
+    let session = Command::NewSession { name, timeout: 300, force: true, features: 1 };
+    world.command(0, session).expect("a session");
+    for (group, node) in [("clients", 1), ("servers", 3)] {
+        let group = group.to_owned();
+        world.command(0, Command::AddGroup { group: group.clone() }).expect("a group");
+        let nids = vec![test_nid(node)];
+        world.command(0, Command::AddNodes { group, nids }).expect("nodes");
+    }
+    world.command(0, Command::Ping { target: Target::Session, timeout: 5 }).expect("answers");
+    let test = NewTest { concurrency: 64, ..new_test(read, -1, 0) };
+    world.command(0, Command::AddTest(test)).expect("a test");
+    run(&mut world);
+    world.turns(STEP, 30);
+    world.nodes[2].stalled = false;
+    world.turns(STEP, 200);
+    stop(&mut world);
+    // Node 2 is loaded again.
+    let group = "others".to_owned();
+    world.command(0, Command::AddGroup { group: group.clone() }).expect("a group");
+    let nids = vec![test_nid(2)];
+    world.command(0, Command::AddNodes { group: group.clone(), nids }).expect("nodes");
+    world.command(0, Command::Ping { target: Target::Session, timeout: 5 }).expect("answers");
+    let batch = "second".to_owned();
+    world.command(0, Command::AddBatch { batch }).expect("a batch");
+    let test = NewTest { to: group, concurrency: 8, ..new_test(read, 4, 0) };
+    world
+        .command(0, Command::AddTest(NewTest { batch: "second".to_owned(), ..test }))
+        .expect("a test");
+    world.command(0, Command::Run { batch: "second".to_owned(), timeout: 0 }).expect("it runs");
+    world.turns(STEP, 3000);
+    let batch = "second".to_owned();
+    let said = match world.command(0, Command::ClientStats { batch, test: 1, timeout: 5 }) {
+        Ok(Answer::Replies(said)) => said,
+        other => panic!("{other:?}"),
+    };
+    let (_, reported) = one(said.into_iter().next().expect("a reply"));
+    assert_eq!((reported.ops, reported.active), (8 * 4, 0), "{:?}", reported.failed);
 }

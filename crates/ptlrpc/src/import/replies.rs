@@ -7,7 +7,7 @@ use lustrine_fswire::message::{BARE_LEN, Message};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::window::Way;
+use super::window::Outcome;
 use super::{Action, Import, ImportState, class};
 use crate::adaptive::allowance;
 use crate::request::{Keep, Purpose, Reply, RequestKey, RpcError, Stage};
@@ -109,7 +109,7 @@ impl Import {
                 self.recover(now, xids);
             }
             Purpose::Owner | Purpose::LockReplay => {
-                self.leave_window(now, key, Way::Carried);
+                self.leave_window(now, key, Outcome::Answered);
                 self.on_answer(now, xids, key, &body, reply);
             }
         }
@@ -159,7 +159,7 @@ impl Import {
     }
 
     fn on_send_failed_by_time(&mut self, now: Time, xids: &mut XidSource, key: RequestKey) {
-        self.leave_window(now, key, Way::Lost);
+        self.leave_window(now, key, Outcome::Lost);
         let request = &self.requests[key];
         if request.purpose == Purpose::Owner && request.args.no_resend && request.tag == 0 {
             self.actions.push_back(Action::Withdraw { key });

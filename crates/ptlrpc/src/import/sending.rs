@@ -45,17 +45,21 @@ impl Import {
         if counts && self.credits_used >= self.tunables.max_rpcs_in_flight.max(1) {
             return false;
         }
-        if request.tag == 0 && self.has_slots {
+        let mut tag = request.tag;
+        if tag == 0 && self.has_slots {
             let limit = self.tunables.max_mod_rpcs_in_flight;
-            let Some(tag) = self.slots.take(request.args.slot, limit) else { return false };
-            request.tag = tag;
+            let Some(free) = self.slots.take(request.args.slot, limit) else { return false };
+            tag = free;
         }
         if counts && !self.enter_window(now, key) {
-            let request = &mut self.requests[key];
-            self.slots.give(core::mem::take(&mut request.tag));
+            if self.requests[key].tag == 0 {
+                self.slots.give(tag);
+            }
             return false;
         }
-        if counts && let Some(request) = self.requests.get_mut(key) {
+        let request = &mut self.requests[key];
+        request.tag = tag;
+        if counts {
             request.has_credit = true;
             self.credits_used += 1;
         }
@@ -67,15 +71,15 @@ impl Import {
         let peer = self.peer();
         let has_bulk_mbits = self.granted.flags.contains(ConnectFlags::BULK_MBITS);
         let rep_mbits = self.granted.flags2.contains(ConnectFlags2::REP_MBITS);
+        if self.requests.get(key).is_some_and(|request| request.resent) {
+            // Its latency would say nothing about the path.
+            self.abandon_ticket(key);
+        }
         let Some(request) = self.requests.get_mut(key) else { return };
         if request.xid == 0 {
             request.xid = xids.next_xid();
             request.match_bits = request.xid;
         } else if request.resent && !request.replaying {
-            // Its latency would say nothing about the path.
-            if let (Some(ticket), Some(window)) = (request.ticket.take(), &mut self.window) {
-                window.abandoned(ticket);
-            }
             // The descriptors of the first attempt may still be written to [IMP-2].
             request.match_bits = xids.next_xid();
         }

@@ -9,18 +9,18 @@ use lustrine_lnet::time::{Time, WallClock};
 use super::Import;
 use crate::request::RequestKey;
 
-/// What the way to the target and back did with a request.
+/// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Outcome {
     /// The reply is there.
-    Carried,
-    /// There is none.
+    Answered,
+    /// There is none in time.
     Lost,
 }
 
 /// The bounds of a window: three of Lustre's usual bulk requests of 4 MiB at least, and eight at
 /// first, which is its default of `max_rpcs_in_flight`.
-const LIMITS: Limits = Limits { min: 12 << 20, initial: 33 << 20, max: 1 << 30 };
+const LIMITS: Limits = Limits { min: 13 << 20, initial: 33 << 20, max: 1 << 30 };
 
 impl Import {
     /// Takes a request into the window; `false` if it has to wait.
@@ -38,15 +38,23 @@ impl Import {
         request.ticket.is_some()
     }
 
+    /// Gives back the place of a request that says nothing about the way any more.
+    pub(super) fn abandon_ticket(&mut self, key: RequestKey) {
+        let ticket = self.requests.get_mut(key).and_then(|request| request.ticket.take());
+        if let (Some(ticket), Some(window)) = (ticket, &mut self.window) {
+            window.abandoned(ticket);
+        }
+    }
+
     /// Takes a request out of the window.
-    pub(super) fn leave_window(&mut self, now: Time, key: RequestKey, way: Way) {
+    pub(super) fn leave_window(&mut self, now: Time, key: RequestKey, outcome: Outcome) {
         let Some(request) = self.requests.get_mut(key) else { return };
         let (Some(ticket), Some(window)) = (request.ticket.take(), &mut self.window) else {
             return;
         };
-        match (way, self.tunables.window) {
-            (Way::Carried, Some(wall)) => window.done(since_1970(wall, now), ticket),
-            (Way::Lost, Some(wall)) => window.failed(since_1970(wall, now), ticket),
+        match (outcome, self.tunables.window) {
+            (Outcome::Answered, Some(wall)) => window.done(since_1970(wall, now), ticket),
+            (Outcome::Lost, Some(wall)) => window.failed(since_1970(wall, now), ticket),
             // It limits nothing any more.
             (_, None) => window.abandoned(ticket),
         }

@@ -71,26 +71,23 @@ impl Client {
     fn pump<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
         while self.phase == Phase::Running && self.link.is_usable() {
             let Some(index) = self.units.first_for_room() else { return };
-            self.send(turn, index);
-            if self.units.is_windowed(index) {
-                self.units.back_to_the_head();
-                return;
+            if !self.send(turn, index) {
+                return self.units.waits_on(index);
             }
         }
     }
 
     /// Starts a unit's next RPC, if the node is there; behind those that wait for the window.
     fn send_next<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) {
-        match self.units.wait_for_window() {
-            true => self.units.wait_for_room(index),
-            false => self.send(turn, index),
+        if self.units.any_waits_for_room() || !self.send(turn, index) {
+            self.units.wait_for_room(index);
         }
     }
 
-    /// Starts a unit's next RPC, if the node is there and the window has room.
-    fn send<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) {
-        let (Some((_, plan)), true) = (self.step, self.link.is_usable()) else { return };
-        let Some(unit) = self.units.get_mut(index) else { return };
+    /// Starts a unit's next RPC, if the node is there. `false` if the window has no room for it.
+    fn send<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) -> bool {
+        let (Some((_, plan)), true) = (self.step, self.link.is_usable()) else { return true };
+        let Some(unit) = self.units.get_mut(index) else { return true };
         self.seq = self.seq.wrapping_add(1);
         unit.seq = self.seq;
         let shot = TestRpc {
@@ -105,12 +102,13 @@ impl Client {
             load::send_test(turn, &mut self.caller, &mut self.source, self.wall, &plan, shot);
         match fired {
             Ok(rpc) => self.units.called(turn.now, index, rpc),
-            Err(Unsent::Window) => self.units.wait_for_room(index),
+            Err(Unsent::NoRoom) => return false,
             Err(Unsent::Failed(failure)) => {
                 self.stats.failure(TestError::Rpc(failure));
                 self.units.pause(turn.now, index);
             }
         }
+        true
     }
 
     /// The news of the session.

@@ -1,12 +1,13 @@
 //! The units of a step: each keeps one RPC outstanding.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::time::{Nanos, Time};
 
 use crate::bulk::{Budget, Grant, Term};
+use crate::rpc::RoomQueue;
 
 /// Pause of a unit after its first failed RPC; doubled each time.
 const PAUSE_MIN: Nanos = Nanos::from_millis(10);
@@ -44,7 +45,7 @@ pub(super) struct Units {
     units: Vec<Unit>,
     paused: BinaryHeap<Reverse<(Time, u32)>>,
     /// Those that wait for room in the window.
-    windowed: VecDeque<u32>,
+    windowed: RoomQueue,
     calling: u32,
     cold: u32,
 }
@@ -159,28 +160,24 @@ impl Units {
     /// A unit waits, behind the others, until the window has room.
     pub(super) fn wait_for_room(&mut self, index: u32) {
         self.units[index as usize].state = State::Windowed;
-        self.windowed.push_back(index);
+        self.windowed.join(index);
     }
 
-    /// The unit that found no room just now had been at the head of those that wait.
-    pub(super) fn back_to_the_head(&mut self) {
-        self.windowed.rotate_right(1);
+    /// The unit that was the first to wait for room found none.
+    pub(super) fn waits_on(&mut self, index: u32) {
+        self.units[index as usize].state = State::Windowed;
+        self.windowed.first_again(index);
     }
 
     /// The unit that has waited for room for longest; it is idle from then on.
     pub(super) fn first_for_room(&mut self) -> Option<u32> {
-        let index = self.windowed.pop_front()?;
+        let index = self.windowed.first()?;
         self.units[index as usize].state = State::Idle;
         Some(index)
     }
 
     /// Whether a unit waits for room in the window.
-    pub(super) fn is_windowed(&self, index: u32) -> bool {
-        self.units.get(index as usize).is_some_and(|unit| unit.state == State::Windowed)
-    }
-
-    /// Whether units wait for room in the window.
-    pub(super) fn wait_for_window(&self) -> bool {
+    pub(super) fn any_waits_for_room(&self) -> bool {
         !self.windowed.is_empty()
     }
 

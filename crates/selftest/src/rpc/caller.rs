@@ -28,6 +28,7 @@ use crate::mark::{ClientSlot, Mark, Part, Role};
 use crate::message_pool::MessagePool;
 use crate::pattern::OUR_ORDER;
 use crate::slab::Slab;
+use crate::tunables::Tunables;
 use crate::turn::Turn;
 
 /// The bulk buffer an RPC brings along.
@@ -176,10 +177,11 @@ impl RpcClient {
         }
     }
 
-    /// Limits what is under way to each peer to what its path carries. This is for calls that were
-    /// admitted; others are not counted.
-    pub(crate) fn with_windows(self, wall: WallClock) -> RpcClient {
-        RpcClient { windows: Some(Windows::new(wall)), ..self }
+    /// Limits what is under way to each peer to what its path carries, with `selftest_auto`. This
+    /// is for calls that were admitted; others are not counted.
+    pub(crate) fn with_windows(self, wall: WallClock, tunables: &Tunables) -> RpcClient {
+        let windows = (tunables.selftest_auto != 0).then(|| Windows::new(wall));
+        RpcClient { windows, ..self }
     }
 
     /// Takes an RPC into the window to a peer, for a call that follows at once. There is no ticket

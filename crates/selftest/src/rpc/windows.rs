@@ -1,8 +1,7 @@
 //! How much may be under way to each peer.
 
 use core::time::Duration;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use lustrine_congestion::{Class, Controller, Limits, Ticket, View};
@@ -14,6 +13,8 @@ use super::RpcError;
 
 /// Peers whose window is remembered while nothing is under way to them.
 const REMEMBERED_MAX: usize = 4096;
+/// Peers that are looked at for each new one, to find one that can be forgotten.
+const LOOKED_AT: usize = 4;
 
 /// The window to a peer is full. One of its RPCs has to end before another may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +25,15 @@ pub(crate) struct WindowFull;
 pub(crate) struct Windows {
     wall: WallClock,
     peers: HashMap<ProcessId, Controller, FixedState>,
+    /// The peers; at the front the one that was not looked at for longest.
+    order: VecDeque<ProcessId>,
 }
 
 impl Windows {
     /// No peers yet. Windows are probed together with those of other nodes, by the wall clock.
     pub(crate) fn new(wall: WallClock) -> Windows {
-        Windows { wall, peers: HashMap::with_hasher(FixedState::default()) }
+        let peers = HashMap::with_hasher(FixedState::default());
+        Windows { wall, peers, order: VecDeque::new() }
     }
 
     /// Takes an RPC into the window that is to be sent now.
@@ -40,11 +44,28 @@ impl Windows {
         class: Class,
     ) -> Result<Ticket, WindowFull> {
         let at = self.at(now);
-        if self.peers.len() >= REMEMBERED_MAX && !self.peers.contains_key(&peer) {
-            self.peers.retain(|_, window| window.view().in_flight > 0);
+        if !self.peers.contains_key(&peer) {
+            self.forget_idle();
+            self.order.push_back(peer);
         }
         let window = self.peers.entry(peer).or_insert_with(|| Controller::new(Limits::default()));
         window.admit(at, class).ok_or(WindowFull)
+    }
+
+    /// Makes room for a peer: looks at a few, and forgets those to which nothing is under way. If
+    /// that is none of them, there are more than [`REMEMBERED_MAX`] for a while.
+    fn forget_idle(&mut self) {
+        for _ in 0..LOOKED_AT {
+            if self.peers.len() < REMEMBERED_MAX {
+                return;
+            }
+            let Some(peer) = self.order.pop_front() else { return };
+            if self.peers.get(&peer).is_some_and(|window| window.view().in_flight > 0) {
+                self.order.push_back(peer);
+            } else {
+                self.peers.remove(&peer);
+            }
+        }
     }
 
     /// An RPC is over.
@@ -56,8 +77,7 @@ impl Windows {
         outcome: &Result<Message, RpcError>,
     ) {
         let at = self.at(now);
-        let Entry::Occupied(mut window) = self.peers.entry(peer) else { return };
-        let window = window.get_mut();
+        let Some(window) = self.peers.get_mut(&peer) else { return };
         match outcome {
             Ok(_) => window.done(at, ticket),
             Err(
@@ -80,5 +100,39 @@ impl Windows {
 
     fn at(&self, now: Time) -> Duration {
         Duration::from_nanos(self.wall.at(now).0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lustrine_wire::nid::Nid;
+
+    use super::*;
+
+    fn peer(number: u32) -> ProcessId {
+        let nid =
+            Nid::from_ip(lustrine_wire::nid::Net::TCP, core::net::Ipv4Addr::from(number).into());
+        ProcessId::lustre(nid)
+    }
+
+    #[test]
+    fn idle_peers_are_forgotten_one_after_another() {
+        let mut windows = Windows::new(WallClock::from_secs(1));
+        let class = Class::new(0, 0);
+        let now = Time(1);
+        let mut held = Vec::new();
+        for number in 0..3 * REMEMBERED_MAX as u32 {
+            let ticket = windows.admit(now, peer(number), class).expect("the first one");
+            match number % 4 {
+                0 => held.push((peer(number), ticket)),
+                _ => windows.end(now, peer(number), ticket, &Err(RpcError::Aborted)),
+            }
+        }
+        assert!(windows.peers.len() <= REMEMBERED_MAX, "{}", windows.peers.len());
+        assert_eq!(windows.peers.len(), windows.order.len());
+        for (peer, ticket) in held {
+            assert!(windows.view(&peer).is_some_and(|window| window.in_flight > 0));
+            windows.end(now, peer, ticket, &Err(RpcError::Aborted));
+        }
     }
 }

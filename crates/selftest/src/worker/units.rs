@@ -15,7 +15,7 @@ use crate::latencies::LATENCY_MAX;
 use crate::limits::UNITS_MAX;
 use crate::load::{self, Test, TestRpc, Unsent};
 use crate::measured::Measured;
-use crate::rpc::{Completion, LnetErrorKind, RpcClient, RpcError};
+use crate::rpc::{Completion, LnetErrorKind, RoomQueue, RpcClient, RpcError};
 use crate::slab::Slab;
 use crate::turn::Turn;
 
@@ -42,6 +42,15 @@ enum State {
     Paced(Time),
     /// In the RPC of this slot.
     Calling(u32),
+}
+
+/// Whether the window to a unit's peer had room for its RPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// It had, or the RPC waits for something else.
+    Enough,
+    /// It is full.
+    None,
 }
 
 #[derive(Debug)]
@@ -142,7 +151,7 @@ pub(super) struct Units {
     by_instance: HashMap<InstanceId, u32, FixedState>,
     hungry: VecDeque<u32>,
     /// Those that wait for room in a window, by peer.
-    windowed: HashMap<ProcessId, VecDeque<u32>, FixedState>,
+    windowed: HashMap<ProcessId, RoomQueue, FixedState>,
     /// All pauses are equally long, so the first one ends first.
     paused: VecDeque<(Time, u32)>,
     /// Those that wait until an RPC is due.
@@ -285,12 +294,17 @@ impl Units {
                     tools.caller.abort(turn, rpc, RpcError::Aborted);
                 }
                 Some(State::Hungry | State::Windowed | State::Paused | State::Paced(_)) => {
-                    // Its entry on the list is skipped when its turn comes.
+                    // Its entry on a list of those that wait for memory, or pause, is skipped when
+                    // its turn comes.
                     self.end_unit(turn, tools, index);
                 }
                 _ => {}
             }
         }
+        let units = &self.units;
+        let waits = |index| units.get(index).is_some_and(|unit| unit.state == State::Windowed);
+        self.windowed.values_mut().for_each(|waiting| waiting.retain(waits));
+        self.windowed.retain(|_, waiting| !waiting.is_empty());
     }
 
     /// Stops the units of an instance at once and forgets it with the last one.
@@ -351,25 +365,21 @@ impl Units {
         self.pump(turn, tools, &peer);
     }
 
-    /// Starts units that wait for room in the window to a peer, as far as there is room.
+    /// Starts units that wait for room in the window to a peer, as far as there is room. While
+    /// others wait for memory, the peer keeps what it has under way and gets no more.
     fn pump<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, peer: &ProcessId) {
-        let is_waiting = |units: &Slab<Unit>, index: u32| {
-            units.get(index).is_some_and(|unit| unit.state == State::Windowed)
-        };
-        while let Some(waiting) = self.windowed.get_mut(peer) {
-            let Some(index) = waiting.pop_front() else {
+        loop {
+            let is_busy = tools.caller.window(peer).is_some_and(|window| window.in_flight > 0);
+            if is_busy && !self.hungry.is_empty() {
+                return;
+            }
+            let Some(waiting) = self.windowed.get_mut(peer) else { return };
+            let Some(index) = waiting.first() else {
                 self.windowed.remove(peer);
                 return;
             };
-            if !is_waiting(&self.units, index) {
-                continue;
-            }
-            self.send(turn, tools, index);
-            if is_waiting(&self.units, index) {
-                // Still no room: it keeps its place at the head.
-                let waiting = self.windowed.entry(*peer).or_default();
-                waiting.pop_back();
-                waiting.push_front(index);
+            if self.send(turn, tools, index) == Room::None {
+                self.windowed.entry(*peer).or_default().first_again(index);
                 return;
             }
         }
@@ -482,10 +492,10 @@ impl Units {
     /// Starts a unit's next RPC, if there is memory, and room in the window to its peer.
     fn go<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, index: u32) {
         let Some(unit) = self.units.get(index) else { return };
-        match self.windowed.get(&unit.peer) {
-            // Room goes round: those that wait have their turn first.
-            Some(waiting) if !waiting.is_empty() => self.wait_for_room(turn, tools, index),
-            _ => self.send(turn, tools, index),
+        // Room goes round: those that wait have their turn first.
+        let others_first = self.windowed.get(&unit.peer).is_some_and(|units| !units.is_empty());
+        if others_first || self.send(turn, tools, index) == Room::None {
+            self.wait_for_room(turn, tools, index);
         }
     }
 
@@ -497,18 +507,23 @@ impl Units {
         index: u32,
     ) {
         let Some(unit) = self.units.get_mut(index) else { return };
-        // Others may have its memory until then.
         if let Some(grant) = unit.sink.take() {
             tools.budget.give(turn.memory, grant);
         }
         unit.state = State::Windowed;
-        self.windowed.entry(unit.peer).or_default().push_back(index);
+        self.windowed.entry(unit.peer).or_default().join(index);
     }
 
-    /// Starts a unit's next RPC, if there is memory, and room in the window.
-    fn send<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, index: u32) {
-        let Some(unit) = self.units.get_mut(index) else { return };
-        let Some(group) = self.groups.get_mut(unit.group) else { return };
+    /// Starts a unit's next RPC, if there is memory, and room in the window. Without room the unit
+    /// has no memory, and its state is what it was.
+    fn send<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        tools: &mut Tools<'_>,
+        index: u32,
+    ) -> Room {
+        let Some(unit) = self.units.get_mut(index) else { return Room::Enough };
+        let Some(group) = self.groups.get_mut(unit.group) else { return Room::Enough };
         let plan = group.work.plan;
         let on_error = group.work.on_error;
         if let Some(len) = plan.sink_len() {
@@ -520,7 +535,7 @@ impl Units {
                 }
                 unit.state = State::Hungry;
                 self.hungry.push_back(index);
-                return;
+                return Room::Enough;
             }
             if unit.sink.is_none() {
                 unit.sink = tools.budget.take(turn.memory, len, Term::Test);
@@ -528,12 +543,11 @@ impl Units {
             if unit.sink.is_none() {
                 unit.state = State::Hungry;
                 self.hungry.push_back(index);
-                return;
+                return Room::Enough;
             }
         }
         if plan.test() == Test::Ping {
             unit.seq = self.ping_seq;
-            self.ping_seq = self.ping_seq.wrapping_add(1);
         }
         let shot = TestRpc {
             peer: unit.peer,
@@ -546,7 +560,13 @@ impl Units {
         let fired = load::send_test(turn, tools.caller, tools.source, tools.wall, &plan, shot);
         match fired {
             Ok(rpc) => unit.state = State::Calling(rpc),
-            Err(Unsent::Window) => self.wait_for_room(turn, tools, index),
+            Err(Unsent::NoRoom) => {
+                // Others may have its memory until there is.
+                if let Some(grant) = unit.sink.take() {
+                    tools.budget.give(turn.memory, grant);
+                }
+                return Room::None;
+            }
             Err(Unsent::Failed(RpcError::Local(LnetErrorKind::Full))) => {
                 unit.state = State::Paused;
                 self.paused.push_back((turn.now + PAUSE, index));
@@ -558,6 +578,10 @@ impl Units {
                 self.after_error(turn, tools, index, on_error);
             }
         }
+        if plan.test() == Test::Ping {
+            self.ping_seq = self.ping_seq.wrapping_add(1);
+        }
+        Room::Enough
     }
 
     fn after_error<M: Memory>(
