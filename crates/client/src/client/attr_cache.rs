@@ -10,7 +10,8 @@
 //! - the users who may search a directory: a server takes PERM of a file whose permissions it
 //!   changes [LOCK-20].
 //!
-//! Nothing is given to a user whom the server itself has not answered while the locks were held.
+//! Nothing is given to a user whom the server itself has not answered while the locks were held,
+//! and within the last ten minutes: no lock is called back when a user leaves a group.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -31,7 +32,11 @@ const CALLERS_MAX: usize = 4;
 /// Most names of a file; the oldest one is looked up again.
 const NAMES_MAX: usize = 4;
 /// Directories of the latest names that a server was asked for.
-const MISSED_MAX: usize = 16;
+const LOOKED_UP_MAX: usize = 16;
+/// How long the server's answer to a caller counts. What a user may do depends on more than the
+/// locks protect, such as the groups that the server's database of users has for him; servers keep
+/// these for some minutes too, so that a change there takes minutes in any case.
+const ANSWER_AGE_MAX: Nanos = Nanos::from_secs(600);
 
 /// What a client keeps of attributes and names, and what that was good for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,16 +70,40 @@ pub(super) enum Named {
     Unknown,
 }
 
+/// Callers whom the server has answered, each with when it last did, the latest answer last.
+#[derive(Default)]
+struct Answered(Vec<(Caller, Time)>);
+
+impl Answered {
+    fn add(&mut self, caller: Caller, now: Time) {
+        self.forget(&caller);
+        if self.0.len() == CALLERS_MAX {
+            self.0.remove(0);
+        }
+        self.0.push((caller, now));
+    }
+
+    fn forget(&mut self, caller: &Caller) {
+        self.0.retain(|(other, _)| other != caller);
+    }
+
+    /// Whether the answer to a caller still counts.
+    fn has(&self, caller: &Caller, now: Time) -> bool {
+        let lasts = |at: &Time| now < *at + ANSWER_AGE_MAX;
+        self.0.iter().any(|(other, at)| other == caller && lasts(at))
+    }
+}
+
 /// Attributes, and the lock that they are kept under.
 struct Entry {
     import: ImportKey,
     handle: Handle,
     attr: Attr,
-    callers: Vec<Caller>,
+    callers: Answered,
     /// Names that lead here, each with its directory.
     names: Vec<(Fid, Arc<[u8]>)>,
     /// Of a directory: who may search it.
-    searchers: Vec<Caller>,
+    searchers: Answered,
     /// Of a directory: names that it does not have, each with its number.
     missing: BTreeMap<Arc<[u8]>, u64>,
     /// The number of the last use.
@@ -98,7 +127,7 @@ pub(super) struct AttrCache {
     /// The number of the last use, and of the last name that was found missing.
     last: u64,
     /// Directories of the latest names that a server was asked for, the oldest one first.
-    missed: VecDeque<Fid>,
+    looked_up: VecDeque<Fid>,
     /// Directories whose attributes are asked for because names in them are.
     pub(super) asked: BTreeSet<Fid>,
     counts: AttrCounts,
@@ -115,7 +144,7 @@ impl AttrCache {
             missing: BTreeMap::new(),
             lru: BTreeMap::new(),
             last: 0,
-            missed: VecDeque::new(),
+            looked_up: VecDeque::new(),
             asked: BTreeSet::new(),
             counts: AttrCounts::default(),
         }
@@ -157,7 +186,7 @@ impl AttrCache {
 
     /// Attributes that a caller may be given.
     pub(super) fn find(&mut self, fid: Fid, caller: &Caller, now: Time) -> Option<Attr> {
-        let attr = self.shown(fid, caller);
+        let attr = self.shown(fid, caller, now);
         match attr {
             Some(_) => self.counts.hits += 1,
             None => self.counts.misses += 1,
@@ -166,14 +195,14 @@ impl AttrCache {
         attr
     }
 
-    fn shown(&self, fid: Fid, caller: &Caller) -> Option<Attr> {
+    fn shown(&self, fid: Fid, caller: &Caller, now: Time) -> Option<Attr> {
         let entry = self.entries.get(&fid)?;
-        entry.callers.contains(caller).then(|| entry.attr.clone())
+        entry.callers.has(caller, now).then(|| entry.attr.clone())
     }
 
     /// What a caller may be told of a name.
     pub(super) fn find_name(&mut self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
-        let found = self.shown_name(dir, name, caller);
+        let found = self.shown_name(dir, name, caller, now);
         match &found {
             Named::Unknown => self.counts.name_misses += 1,
             Named::Missing => self.counts.name_hits += 1,
@@ -186,38 +215,38 @@ impl AttrCache {
         found
     }
 
-    fn shown_name(&self, dir: Fid, name: &[u8], caller: &Caller) -> Named {
+    fn shown_name(&self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
         let Some(parent) = self.entries.get(&dir) else { return Named::Unknown };
-        if !parent.searchers.contains(caller) {
+        if !parent.searchers.has(caller, now) {
             return Named::Unknown;
         }
         if parent.missing.contains_key(name) {
             return Named::Missing;
         }
-        let file = self.named(dir, name).and_then(|(fid, _)| self.shown(fid, caller));
+        let file = self.named(dir, name).and_then(|(fid, _)| self.shown(fid, caller, now));
         file.map_or(Named::Unknown, Named::File)
     }
 
-    /// The server has answered one more caller. Whether there is an entry.
+    /// The server has answered a caller. Whether there is an entry.
     pub(super) fn allow(&mut self, fid: Fid, caller: Caller, now: Time) -> bool {
         let Some(entry) = self.entries.get_mut(&fid) else { return false };
-        add_caller(&mut entry.callers, caller);
+        entry.callers.add(caller, now);
         self.touch(fid, now);
         true
     }
 
     /// The server has let a caller search a directory, while this lock was held.
-    pub(super) fn allow_search(&mut self, (dir, lock): (Fid, Handle), caller: Caller) {
+    pub(super) fn allow_search(&mut self, (dir, lock): (Fid, Handle), caller: Caller, now: Time) {
         if let Some(entry) = self.entries.get_mut(&dir).filter(|entry| entry.handle == lock) {
-            add_caller(&mut entry.searchers, caller);
+            entry.searchers.add(caller, now);
         }
     }
 
     /// The server has refused a caller: it is asked again each time.
     pub(super) fn forbid(&mut self, fid: Fid, caller: &Caller) {
         if let Some(entry) = self.entries.get_mut(&fid) {
-            entry.callers.retain(|other| other != caller);
-            entry.searchers.retain(|other| other != caller);
+            entry.callers.forget(caller);
+            entry.searchers.forget(caller);
         }
     }
 
@@ -229,9 +258,9 @@ impl AttrCache {
             import,
             handle,
             attr,
-            callers: Vec::new(),
+            callers: Answered::default(),
             names: Vec::new(),
-            searchers: Vec::new(),
+            searchers: Answered::default(),
             missing: BTreeMap::new(),
             used: 0,
         };
@@ -241,11 +270,17 @@ impl AttrCache {
     }
 
     /// The server has said more of a file under the lock of its entry, such as times that call no
-    /// lock back.
-    pub(super) fn refresh(&mut self, lock: Handle, attr: &Attr) {
+    /// lock back. The attributes as they are known now: under the same lock times go only forward,
+    /// since who sets them back takes it away. An answer can be older than a close, and the server
+    /// may keep a time of access that is older than the one a close has told.
+    pub(super) fn refresh(&mut self, lock: Handle, mut attr: Attr) -> Attr {
         if let Some(entry) = self.entries.get_mut(&attr.fid).filter(|entry| entry.handle == lock) {
+            attr.atime = attr.atime.max(entry.attr.atime);
+            attr.mtime = attr.mtime.max(entry.attr.mtime);
+            attr.ctime = attr.ctime.max(entry.attr.ctime);
             entry.attr = attr.clone();
         }
+        attr
     }
 
     /// A close has told the server times of a file, which moves its own only forward. The lock is
@@ -337,7 +372,7 @@ impl AttrCache {
         for number in entry.missing.values() {
             self.missing.remove(number);
         }
-        self.missed.retain(|dir| *dir != fid);
+        self.looked_up.retain(|dir| *dir != fid);
         Some(entry.import)
     }
 
@@ -363,33 +398,23 @@ impl AttrCache {
     /// A server is asked for a name. Whether one was asked for a name of this directory lately, and
     /// nothing has changed in it since, as far as the client knows: then its attributes are worth a
     /// request.
-    pub(super) fn miss(&mut self, dir: Fid) -> bool {
-        if self.missed.contains(&dir) {
+    pub(super) fn note_lookup(&mut self, dir: Fid) -> bool {
+        if self.looked_up.contains(&dir) {
             return true;
         }
-        if self.missed.len() == MISSED_MAX {
-            self.missed.pop_front();
+        if self.looked_up.len() == LOOKED_UP_MAX {
+            self.looked_up.pop_front();
         }
-        self.missed.push_back(dir);
+        self.looked_up.push_back(dir);
         false
     }
 
     /// The client changes a directory, or has got nothing that it can keep of it.
-    pub(super) fn forget_misses(&mut self, dir: Fid) {
-        self.missed.retain(|other| *other != dir);
+    pub(super) fn forget_lookups(&mut self, dir: Fid) {
+        self.looked_up.retain(|other| *other != dir);
     }
 
     pub(super) fn count_early_cancel(&mut self) {
         self.counts.early_cancels += 1;
     }
-}
-
-fn add_caller(callers: &mut Vec<Caller>, caller: Caller) {
-    if callers.contains(&caller) {
-        return;
-    }
-    if callers.len() == CALLERS_MAX {
-        callers.remove(0);
-    }
-    callers.push(caller);
 }

@@ -28,10 +28,11 @@ const CANCELS_MAX: usize = 64;
 /// Most locks of what is kept too long, or is too much, that an enqueue gives back.
 const SURPLUS_MAX: usize = 4;
 
-/// What a server was asked to describe.
+/// How a getattr intent says which file it asks for.
 #[derive(Clone, Debug)]
-enum Sought {
-    File(Fid),
+enum GetattrBy {
+    Fid(Fid),
+    /// The directory, and a name in it.
     Name(Fid, Vec<u8>),
 }
 
@@ -62,13 +63,13 @@ impl Client {
         // There is a lock, and this caller has not been answered yet.
         if let Some(lock) = self.attrs.lock_of(fid) {
             let then: Done<Attr> = Box::new(move |client, turn, attr| {
-                client.seen_under(turn, lock, caller, &attr);
+                let attr = client.seen_under(turn, lock, caller, attr);
                 done(client, turn, attr);
             });
             return self.getattr_uncached(turn, caller, fid, then);
         }
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
-            client.getattr_intent(turn, import, caller, Sought::File(fid), done);
+            client.getattr_intent(turn, import, caller, GetattrBy::Fid(fid), done);
         });
     }
 
@@ -93,57 +94,63 @@ impl Client {
         // There is a lock on the file, and this caller has not been answered yet, or may not be
         // able to search the directory any more.
         if let Some((_, lock)) = self.attrs.named(dir, &name) {
-            let searched = self.attrs.lock_of(dir);
+            let dir_lock = self.attrs.lock_of(dir);
             let then: Done<Attr> = Box::new(move |client, turn, attr| {
-                client.searched(dir, searched, caller, &attr);
-                client.seen_under(turn, lock, caller, &attr);
+                client.note_search(turn, (dir, dir_lock), caller, &attr);
+                let attr = client.seen_under(turn, lock, caller, attr);
                 done(client, turn, attr);
             });
             return self.lookup_uncached(turn, caller, dir, name, then);
         }
         self.at_mdt_of(turn, dir, done, move |client, turn, import, done| {
-            client.getattr_intent(turn, import, caller, Sought::Name(dir, name), done);
+            client.getattr_intent(turn, import, caller, GetattrBy::Name(dir, name), done);
         });
     }
 
     /// The second name that a server is asked for has the attributes of the directory asked for,
     /// since names are told only to those who could search it while there was a lock on it.
     fn ask_dir(&mut self, turn: &mut Turn<'_>, caller: Caller, dir: Fid) {
-        let worth = self.attrs.miss(dir) && self.attrs.lock_of(dir).is_none();
+        let worth = self.attrs.note_lookup(dir) && self.attrs.lock_of(dir).is_none();
         if !worth || !self.attrs.asked.insert(dir) {
             return;
         }
         let then: Done<Attr> = Box::new(move |client, _, _| {
             client.attrs.asked.remove(&dir);
             if client.attrs.lock_of(dir).is_none() {
-                client.attrs.forget_misses(dir);
+                client.attrs.forget_lookups(dir);
             }
         });
         self.getattr(turn, caller, dir, then);
     }
 
     /// A server has answered a caller without a lock. If the lock of the file's entry has been held
-    /// all the time, the caller may be given what is kept.
+    /// all the time, the caller may be given what is kept. The answer with what is known besides.
     fn seen_under(
         &mut self,
         turn: &mut Turn<'_>,
         lock: Handle,
         caller: Caller,
-        attr: &Outcome<Attr>,
-    ) {
-        if let Ok(attr) = attr
-            && self.attrs.lock_of(attr.fid) == Some(lock)
-        {
-            self.attrs.refresh(lock, attr);
-            self.attrs.allow(attr.fid, caller, turn.now);
+        attr: Outcome<Attr>,
+    ) -> Outcome<Attr> {
+        let attr = attr?;
+        if self.attrs.lock_of(attr.fid) != Some(lock) {
+            return Ok(attr);
         }
+        self.attrs.allow(attr.fid, caller, turn.now);
+        Ok(self.attrs.refresh(lock, attr))
     }
 
     /// A server has looked a name up for a caller, or has refused. `lock` is the one that there was
     /// on the directory before.
-    fn searched<T>(&mut self, dir: Fid, lock: Option<Handle>, caller: Caller, found: &Outcome<T>) {
+    fn note_search<T>(
+        &mut self,
+        turn: &Turn<'_>,
+        (dir, lock): (Fid, Option<Handle>),
+        caller: Caller,
+        found: &Outcome<T>,
+    ) {
         match (found, lock) {
-            (Ok(_), Some(lock)) => self.attrs.allow_search((dir, lock), caller),
+            (Ok(_), Some(lock)) => self.attrs.allow_search((dir, lock), caller, turn.now),
             (Err(ClientError::Errno(errno::EACCES)), _) => self.attrs.forbid(dir, &caller),
             _ => {}
         }
@@ -155,15 +162,15 @@ impl Client {
         turn: &mut Turn<'_>,
         import: ImportKey,
         caller: Caller,
-        sought: Sought,
+        by: GetattrBy,
         done: Done<Attr>,
     ) {
         let handle = self.next_handle();
         let mut handles = vec![handle];
         handles.extend(self.surplus_of(import, turn.now));
-        let (asked, name) = match sought.clone() {
-            Sought::File(fid) => (fid, Vec::new()),
-            Sought::Name(dir, name) => (dir, name),
+        let (asked, name) = match by.clone() {
+            GetattrBy::Fid(fid) => (fid, Vec::new()),
+            GetattrBy::Name(dir, name) => (dir, name),
         };
         let lock = intent_lock(asked, LockMode::CR, Ibits::UPDATE, &handles);
         let body = caller.body(MdtBody {
@@ -180,20 +187,24 @@ impl Client {
         call.reply_len = 2048 + body.eadatasize;
         call.caller = Some(caller);
         self.lock_asked(import, &lock);
-        let searched = self.attrs.lock_of(asked);
+        let dir_lock = self.attrs.lock_of(asked);
         self.call(turn, import, call, move |client, turn, answer| {
-            let found = answer.and_then(|answer| described(&answer, &sought));
-            let (reply, found) = match found {
+            let found = answer.and_then(|answer| described(&answer, &by));
+            let (reply, mut found) = match found {
                 Ok((reply, found)) => (Some(reply), found),
                 Err(error) => (None, Err(error)),
             };
-            if let Sought::Name(dir, _) = &sought {
-                client.searched(*dir, searched, caller, &found);
+            if let GetattrBy::Name(dir, _) = &by {
+                client.note_search(turn, (*dir, dir_lock), caller, &found);
             }
-            if let (Ok(Described::Here(attr)), Some(reply)) = (&found, &reply) {
+            if let (Ok(Described::Here(attr)), Some(reply)) = (&mut found, &reply) {
                 client.dirs.seen(attr);
                 let covered = client.keep_attr(turn, (import, handle), reply, attr, caller);
-                if let (true, Sought::Name(dir, name)) = (covered, &sought) {
+                if covered && let Some(lock) = client.attrs.lock_of(attr.fid) {
+                    // The entry may have been there before, with later times.
+                    *attr = client.attrs.refresh(lock, attr.clone());
+                }
+                if let (true, GetattrBy::Name(dir, name)) = (covered, &by) {
                     client.attrs.add_name(*dir, name, attr.fid);
                 }
             } else {
@@ -203,15 +214,15 @@ impl Client {
                 Ok(Described::Here(attr)) => done(client, turn, Ok(attr)),
                 Ok(Described::Elsewhere(fid)) => client.getattr(turn, caller, fid, done),
                 Ok(Described::Missing) => {
-                    if let (Sought::Name(dir, name), Some(lock)) = (&sought, searched) {
+                    if let (GetattrBy::Name(dir, name), Some(lock)) = (&by, dir_lock) {
                         client.attrs.add_missing((*dir, lock), name);
                     }
                     done(client, turn, Err(ClientError::Errno(errno::ENOENT)));
                 }
                 // Requests without an intent are sent again until the server has time.
-                Err(ClientError::Errno(errno::EINPROGRESS)) => match sought {
-                    Sought::File(fid) => client.getattr_uncached(turn, caller, fid, done),
-                    Sought::Name(dir, name) => {
+                Err(ClientError::Errno(errno::EINPROGRESS)) => match by {
+                    GetattrBy::Fid(fid) => client.getattr_uncached(turn, caller, fid, done),
+                    GetattrBy::Name(dir, name) => {
                         client.lookup_uncached(turn, caller, dir, name, done);
                     }
                 },
@@ -284,8 +295,7 @@ impl Client {
     pub(super) fn drive_attrs(&mut self, turn: &mut Turn<'_>) {
         let mut surplus: BTreeMap<ImportKey, Vec<Handle>> = BTreeMap::new();
         while let Some((import, handle)) = self.attrs.surplus(0, turn.now) {
-            self.attrs.remove(handle);
-            surplus.entry(import).or_default().extend(self.without(import, handle));
+            surplus.entry(import).or_default().extend(self.forget_lock(import, handle));
         }
         for (import, locks) in surplus {
             for handles in locks.chunks(CANCELS_MAX) {
@@ -296,9 +306,11 @@ impl Client {
         }
     }
 
-    /// Forgets a lock that goes with another request. The server's handle of it. If the server
-    /// calls it back before that request arrives, it learns that the lock is not there [LOCK-15].
-    fn without(&mut self, import: ImportKey, handle: Handle) -> Option<Handle> {
+    /// Forgets a lock, and what is kept under it, before a request gives it back. The server's
+    /// handle of it, for that request. If the server calls the lock back before the request
+    /// arrives, it learns that the lock is not there [LOCK-15].
+    fn forget_lock(&mut self, import: ImportKey, handle: Handle) -> Option<Handle> {
+        self.attrs.remove(handle);
         let lock = self.locks.at(import).remove(handle)?;
         (lock.remote != Handle::NONE).then_some(lock.remote)
     }
@@ -317,8 +329,7 @@ impl Client {
             && let Some((at, handle)) = self.attrs.surplus(1, now)
             && at == import
         {
-            self.attrs.remove(handle);
-            handles.extend(self.without(import, handle));
+            handles.extend(self.forget_lock(import, handle));
             self.attrs.count_early_cancel();
         }
         handles
@@ -333,14 +344,13 @@ impl Client {
     ) -> Vec<Handle> {
         let mut handles = Vec::new();
         for fid in changed {
-            self.attrs.forget_misses(fid);
+            self.attrs.forget_lookups(fid);
             let Some(handle) = self.attrs.lock_of(fid) else { continue };
             let here = self.locks.at(import).get(handle).is_some();
             if !here || !self.cancels_early(import) {
                 continue;
             }
-            self.attrs.remove(handle);
-            handles.extend(self.without(import, handle));
+            handles.extend(self.forget_lock(import, handle));
             self.attrs.count_early_cancel();
         }
         handles
@@ -362,28 +372,28 @@ fn cancels(handles: &[Handle]) -> LdlmRequest<'_> {
 }
 
 /// The lock that came with an answer, and what was asked for.
-fn described(answer: &Answer, sought: &Sought) -> Outcome<(LdlmReply, Outcome<Described>)> {
+fn described(answer: &Answer, by: &GetattrBy) -> Outcome<(LdlmReply, Outcome<Described>)> {
     let reply = reply_of!(&answer.reply, EnqueueGetattr)?;
-    Ok((reply.reply, read(&reply, sought)))
+    Ok((reply.reply, read(&reply, by)))
 }
 
-fn read(reply: &dlm::GetattrIntentReply<'_>, sought: &Sought) -> Outcome<Described> {
+fn read(reply: &dlm::GetattrIntentReply<'_>, by: &GetattrBy) -> Outcome<Described> {
     let result = reply.reply.policy_res2;
     if result < 0 {
         let errno = result.checked_neg().and_then(|errno| i32::try_from(errno).ok());
         return Err(ClientError::Errno(errno.unwrap_or(errno::EPROTO)));
     }
     if reply.reply.disposition().contains(Disposition::LOOKUP_NEG) {
-        return match sought {
-            Sought::File(_) => Err(ClientError::Errno(errno::ENOENT)),
-            Sought::Name(..) => Ok(Described::Missing),
+        return match by {
+            GetattrBy::Fid(_) => Err(ClientError::Errno(errno::ENOENT)),
+            GetattrBy::Name(..) => Ok(Described::Missing),
         };
     }
     let elsewhere = reply.body.valid.contains(MdValid::MDS);
     let attr = checked(Attr::of(&reply.body, reply.ea))?;
-    match sought {
-        Sought::File(fid) if attr.fid != *fid => Err(malformed("the attributes of another file")),
-        Sought::Name(..) if elsewhere => Ok(Described::Elsewhere(attr.fid)),
+    match by {
+        GetattrBy::Fid(fid) if attr.fid != *fid => Err(malformed("the attributes of another file")),
+        GetattrBy::Name(..) if elsewhere => Ok(Described::Elsewhere(attr.fid)),
         _ => Ok(Described::Here(attr)),
     }
 }

@@ -68,12 +68,12 @@ fn a_name_is_given_to_those_who_may_search_the_directory() {
     cache.add_name(fid(1), b"a", fid(2));
     assert_eq!(found(&mut cache, 5), Named::Unknown);
     // The directory had another lock when the server was asked.
-    cache.allow_search((fid(1), Handle(7)), caller(5));
+    cache.allow_search((fid(1), Handle(7)), caller(5), Time(1));
     assert_eq!(found(&mut cache, 5), Named::Unknown);
-    cache.allow_search((fid(1), Handle(1)), caller(5));
+    cache.allow_search((fid(1), Handle(1)), caller(5), Time(1));
     assert_eq!(found(&mut cache, 5), Named::File(attr(2)));
     // To search is not enough: the server has not answered this one about the file.
-    cache.allow_search((fid(1), Handle(1)), caller(6));
+    cache.allow_search((fid(1), Handle(1)), caller(6), Time(1));
     assert_eq!(found(&mut cache, 6), Named::Unknown);
     assert_eq!((cache.counts.name_hits, cache.counts.name_misses), (1, 3));
     // Each lock that is lost takes it away.
@@ -88,7 +88,7 @@ fn a_name_is_given_to_those_who_may_search_the_directory() {
 #[test]
 fn a_missing_name_goes_with_the_lock_of_its_directory() {
     let mut cache = filled(2, 1);
-    cache.allow_search((fid(1), Handle(1)), caller(5));
+    cache.allow_search((fid(1), Handle(1)), caller(5), Time(1));
     cache.add_missing((fid(1), Handle(9)), b"a");
     assert_eq!(cache.counts().missing, 0, "it had another lock then");
     for name in [b"a", b"b", b"c"] {
@@ -106,18 +106,18 @@ fn a_missing_name_goes_with_the_lock_of_its_directory() {
 #[test]
 fn a_directory_is_worth_a_request_at_the_second_name() {
     let mut cache = filled(9, 1);
-    assert!(!cache.miss(fid(1)));
-    assert!(cache.miss(fid(1)) && cache.miss(fid(1)));
-    cache.forget_misses(fid(1));
-    assert!(!cache.miss(fid(1)));
+    assert!(!cache.note_lookup(fid(1)));
+    assert!(cache.note_lookup(fid(1)) && cache.note_lookup(fid(1)));
+    cache.forget_lookups(fid(1));
+    assert!(!cache.note_lookup(fid(1)));
     // So it is when somebody has changed it.
     cache.remove(Handle(1));
-    assert!(!cache.miss(fid(1)));
+    assert!(!cache.note_lookup(fid(1)));
     // Programs in several directories do not hide each other, unless they are many.
-    (2..10).for_each(|oid| assert!(!cache.miss(fid(oid))));
-    assert!(cache.miss(fid(1)));
-    (10..30).for_each(|oid| assert!(!cache.miss(fid(oid))));
-    assert!(!cache.miss(fid(1)));
+    (2..10).for_each(|oid| assert!(!cache.note_lookup(fid(oid))));
+    assert!(cache.note_lookup(fid(1)));
+    (10..30).for_each(|oid| assert!(!cache.note_lookup(fid(oid))));
+    assert!(!cache.note_lookup(fid(1)));
 }
 
 #[test]
@@ -131,6 +131,68 @@ fn times_that_a_close_has_told_move_forward() {
     assert_eq!((seen.atime, seen.mtime, seen.ctime), (50, 60, 70));
 }
 
+/// A user's group, which no lock protects, may be gone: uses do not make the answer younger.
+#[test]
+fn the_server_is_asked_again_ten_minutes_after_its_answer_however_often_it_is_used() {
+    let mut cache = filled(9, 2);
+    let start = Time(5);
+    for oid in [1, 2] {
+        assert!(cache.allow(fid(oid), caller(5), start));
+    }
+    cache.allow_search((fid(1), Handle(1)), caller(5), start);
+    cache.add_name(fid(1), b"a", fid(2));
+    cache.add_missing((fid(1), Handle(1)), b"b");
+    let shown = |cache: &mut AttrCache, now| {
+        let mut name = |name: &[u8]| cache.find_name(fid(1), name, &caller(5), now);
+        let names = [name(b"a") == Named::File(attr(2)), name(b"b") == Named::Missing];
+        (cache.find(fid(1), &caller(5), now).is_some(), names)
+    };
+    for minute in 0..10 {
+        let now = start + Nanos::from_secs(60 * minute);
+        assert_eq!(shown(&mut cache, now), (true, [true, true]), "minute {minute}");
+    }
+    let end = start + ANSWER_AGE_MAX;
+    assert_eq!(shown(&mut cache, Time(end.0 - 1)), (true, [true, true]));
+    assert_eq!(shown(&mut cache, end), (false, [false, false]));
+    // The locks, and so the entries, are still there: each answer counts again from now on.
+    assert!(cache.allow(fid(1), caller(5), end));
+    assert_eq!(shown(&mut cache, end), (true, [false, false]));
+    cache.allow_search((fid(1), Handle(1)), caller(5), end);
+    assert_eq!(shown(&mut cache, end), (true, [false, true]));
+    assert!(cache.allow(fid(2), caller(5), end));
+    assert_eq!(shown(&mut cache, end), (true, [true, true]));
+    check(&cache);
+}
+
+#[test]
+fn the_caller_with_the_oldest_answer_makes_room() {
+    let mut cache = filled(9, 1);
+    for uid in [6, 7, 8, 5, 9] {
+        assert!(cache.allow(fid(1), caller(uid), Time(2)));
+    }
+    let known = (5..10).filter(|uid| cache.find(fid(1), &caller(*uid), Time(3)).is_some());
+    assert_eq!(known.collect::<Vec<_>>(), [5, 7, 8, 9]);
+}
+
+/// The server keeps an older time of access than a close has told, and an answer can be older than
+/// a close.
+#[test]
+fn an_answer_takes_no_time_back_under_the_same_lock() {
+    let mut cache = filled(9, 1);
+    let times = |attr: Attr| (attr.atime, attr.mtime, attr.ctime);
+    cache.closed((fid(1), Handle(1)), 50, Some((60, 70)));
+    let older = Attr { atime: 10, mtime: 20, ctime: 80, uid: 3, ..attr(1) };
+    assert_eq!(times(cache.refresh(Handle(1), older.clone())), (50, 60, 80));
+    let seen = cache.find(fid(1), &caller(5), Time(9)).unwrap();
+    assert_eq!((seen.uid, times(seen)), (3, (50, 60, 80)));
+    // Under another lock somebody may have set them back.
+    assert_eq!(times(cache.refresh(Handle(2), older.clone())), (10, 20, 80));
+    cache.remove(Handle(1));
+    cache.insert((AT(), Handle(2)), older, Time(9));
+    cache.allow(fid(1), caller(5), Time(9));
+    assert_eq!(times(cache.find(fid(1), &caller(5), Time(9)).unwrap()), (10, 20, 80));
+}
+
 /// All parts say the same, and have their limits.
 fn check(cache: &AttrCache) {
     assert_eq!(cache.locks.len(), cache.entries.len());
@@ -140,7 +202,7 @@ fn check(cache: &AttrCache) {
         assert_eq!(cache.locks[&entry.handle], *fid);
         assert_eq!(cache.lru[&entry.used].0, *fid);
         assert!(entry.names.len() <= NAMES_MAX);
-        assert!(entry.callers.len() <= CALLERS_MAX && entry.searchers.len() <= CALLERS_MAX);
+        assert!(entry.callers.0.len() <= CALLERS_MAX && entry.searchers.0.len() <= CALLERS_MAX);
         for (dir, name) in &entry.names {
             assert_eq!(cache.names[dir][name], *fid);
         }
@@ -158,11 +220,12 @@ fn check(cache: &AttrCache) {
     );
 }
 
-/// What the server has said, and the locks under which it is true.
+/// What the server has said, and the locks under which it is true. What it has said of users is old
+/// some time after it said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fact {
-    Allowed(Handle, u32, u32),
-    Searches(Handle, u32, u32),
+    Allowed(Handle, u32, u32, Time),
+    Searches(Handle, u32, u32, Time),
     Name(Handle, u32, u8, u32),
     Missing(Handle, u32, u8),
 }
@@ -187,6 +250,8 @@ enum Op {
     Name(u32, u8, u32),
     Missing(u32, u8),
     Forbid(u32, u32),
+    /// Some minutes pass.
+    Wait(u64),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -199,6 +264,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (file(), name(), file()).prop_map(|(dir, name, file)| Op::Name(dir, name, file)),
         3 => (file(), name()).prop_map(|(dir, name)| Op::Missing(dir, name)),
         1 => (file(), uid()).prop_map(|(file, uid)| Op::Forbid(file, uid)),
+        2 => (1..=10u64).prop_map(Op::Wait),
     ]
 }
 
@@ -212,9 +278,10 @@ proptest! {
         let mut cache = AttrCache::new(9, Nanos(1000));
         let mut facts: Vec<Fact> = Vec::new();
         let mut locks: BTreeMap<u32, Handle> = BTreeMap::new();
+        let mut now = Time(0);
         for (at, op) in ops.iter().enumerate() {
-            let now = Time(at as u64);
             match *op {
+                Op::Wait(minutes) => now = now + Nanos::from_secs(60 * minutes),
                 Op::Grant(file) => {
                     locks.entry(file).or_insert_with(|| {
                         let lock = Handle(at as u64 + 1);
@@ -231,12 +298,12 @@ proptest! {
                 Op::Allow(file, uid) => {
                     let is_kept = cache.allow(fid(file), caller(uid), now);
                     prop_assert_eq!(is_kept, locks.contains_key(&file));
-                    facts.extend(locks.get(&file).map(|lock| Fact::Allowed(*lock, file, uid)));
+                    facts.extend(locks.get(&file).map(|lock| Fact::Allowed(*lock, file, uid, now)));
                 }
                 Op::Search(dir, uid) => {
                     let lock = locks.get(&dir).copied().unwrap_or(Handle(1000));
-                    cache.allow_search((fid(dir), lock), caller(uid));
-                    facts.extend(locks.get(&dir).map(|lock| Fact::Searches(*lock, dir, uid)));
+                    cache.allow_search((fid(dir), lock), caller(uid), now);
+                    facts.extend(locks.get(&dir).map(|lock| Fact::Searches(*lock, dir, uid, now)));
                 }
                 Op::Name(dir, name, file) => {
                     cache.add_name(fid(dir), &[name], fid(file));
@@ -271,24 +338,25 @@ proptest! {
                 Op::Forbid(file, uid) => {
                     cache.forbid(fid(file), &caller(uid));
                     facts.retain(|fact| match fact {
-                        Fact::Allowed(_, of, other) | Fact::Searches(_, of, other) => {
-                            (*of, *other) != (file, uid)
+                        Fact::Allowed(_, of, by, _) | Fact::Searches(_, of, by, _) => {
+                            (*of, *by) != (file, uid)
                         }
                         _ => true,
                     });
                 }
             }
             check(&cache);
+            let lasts = |said: &Time| now.since(*said) < Nanos::from_secs(600);
             let said = |wanted: &dyn Fn(&Fact) -> bool| facts.iter().any(wanted);
             for (dir, name, uid) in all() {
-                let searches = said(&|fact| matches!(fact, Fact::Searches(_, of, by)
-                    if (*of, *by) == (dir, uid)));
+                let searches = said(&|fact| matches!(fact, Fact::Searches(_, of, by, at)
+                    if (*of, *by) == (dir, uid) && lasts(at)));
                 let file = facts.iter().find_map(|fact| match fact {
                     Fact::Name(_, of, other, file) if (*of, *other) == (dir, name) => Some(*file),
                     _ => None,
                 });
-                let allowed = |file: u32| said(&|fact| matches!(fact, Fact::Allowed(_, of, by)
-                    if (*of, *by) == (file, uid)));
+                let allowed = |file: u32| said(&|fact| matches!(fact, Fact::Allowed(_, of, by, at)
+                    if (*of, *by) == (file, uid) && lasts(at)));
                 let missing = said(&|fact| matches!(fact, Fact::Missing(_, of, other)
                     if (*of, *other) == (dir, name)));
                 let expected = match file {

@@ -241,6 +241,74 @@ fn an_answer_counts_only_under_the_lock_that_there_was_before() {
     assert_eq!(slot.outcome().map(|attr| attr.uid), Ok(0));
 }
 
+/// The answer to a getattr without a lock: [`FILE`] with these times of access, of changes of the
+/// data and of the attributes.
+fn tell_times(world: &mut World, kind: Kind, [atime, mtime, ctime]: [i64; 3]) {
+    let asked = world.next(kind);
+    let body = MdtBody { nlink: 1, atime, mtime, ctime, ..file_body(0o100_644) };
+    let reply = mds::GetattrReply { body, ea: Ea::NONE, acl: AclBytes(&[]), encctx: None };
+    let reply = match kind {
+        Kind::MdsGetattr => ReplyBuffers::MdsGetattr(reply),
+        Kind::MdsGetattrName => ReplyBuffers::MdsGetattrName(reply),
+        other => panic!("{other:?}"),
+    };
+    world.answer(&asked, 0, &reply);
+}
+
+/// The server keeps a time of access that is less than a minute newer to itself, so that its answer
+/// to another user is older than what a close has told.
+#[test]
+fn the_answer_to_another_user_takes_no_time_back() {
+    let user = Caller { uid: 7, gid: 7, capabilities: 0, ..Caller::ROOT };
+    let times = |attr: crate::Attr| [attr.atime, attr.mtime, attr.ctime];
+    let mut world = keeping();
+    look_up(&mut world, Handle(0x77));
+    let lock = world.client.attrs.lock_of(FILE).expect("it is kept");
+    let told = [NOW + 30, NOW + 40, NOW + 50];
+    world.client.attrs.closed((FILE, lock), told[0], Some((told[1], told[2])));
+    let slot = world.start(|client, turn, done| client.getattr(turn, user, FILE, done));
+    tell_times(&mut world, Kind::MdsGetattr, [NOW; 3]);
+    assert_eq!(slot.outcome().map(times), Ok(told));
+    let slot = world.start(|client, turn, done| client.lookup(turn, user, DIR, b"a", done));
+    // The second name of a directory has its attributes asked for.
+    world.next(Kind::EnqueueGetattr);
+    tell_times(&mut world, Kind::MdsGetattrName, [NOW, NOW, NOW + 60]);
+    assert_eq!(slot.outcome().map(times), Ok([told[0], told[1], NOW + 60]));
+    let other = Fid { oid: 9, ..DIR };
+    // Another name brings a second lock, of which there is no need, and no older times.
+    let slot = world.start(|client, turn, done| client.lookup(turn, user, other, b"b", done));
+    let asked = world.next(Kind::EnqueueGetattr);
+    found(&mut world, &asked, Handle(0x99));
+    assert_eq!(slot.outcome().map(times), Ok([told[0], told[1], NOW + 60]));
+    world.next(Kind::LdlmCancel);
+    let slot = world.start(|client, turn, done| client.getattr(turn, Caller::ROOT, FILE, done));
+    assert_eq!(slot.outcome().map(times), Ok([told[0], told[1], NOW + 60]));
+    assert!(world.asked.is_empty());
+}
+
+/// A group of a user in the servers' database is protected by no lock.
+#[test]
+fn a_program_that_asks_each_minute_is_answered_by_the_server_each_ten_minutes() {
+    let mut world = keeping();
+    look_up(&mut world, Handle(0x77));
+    let start = world.now;
+    let asks_after = |world: &mut World, minute: u64| {
+        world.now = start + Nanos::from_secs(60 * minute);
+        let slot = world.start(|client, turn, done| {
+            client.getattr(turn, Caller::ROOT, FILE, done);
+        });
+        let asks = slot.is_pending();
+        if asks {
+            tell_times(world, Kind::MdsGetattr, [NOW; 3]);
+        }
+        assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(FILE));
+        asks
+    };
+    let asked = (1..=25).filter(|minute| asks_after(&mut world, *minute));
+    assert_eq!(asked.collect::<Vec<_>>(), [10, 20]);
+    assert_eq!(world.client.attr_counts().entries, 1, "the lock is the same");
+}
+
 #[test]
 fn a_server_without_time_for_an_intent_is_asked_without_a_lock() {
     let mut world = keeping();
