@@ -104,7 +104,9 @@ pub struct RoundTrip {
 impl NodeView {
     pub(crate) fn between(then: Option<&NodeSample>, now: &NodeSample, seconds: f64) -> NodeView {
         let cpu = |stats: &StatsRow| stats.cpu_s.0;
-        let restarted = then.is_some_and(|then| cpu(&now.stats) < cpu(&then.stats));
+        // LNet's counters also go down when they are reset.
+        let restarted =
+            then.is_some_and(|then| then.start != now.start || cpu(&now.stats) < cpu(&then.stats));
         let then = then.filter(|_| !restarted);
         let count = |sample: &NodeSample, name: &str| sample.stats.lnet.get(name).copied();
         let rate = |name: &str| per_second(count(then?, name)?, count(now, name)?, seconds);

@@ -18,6 +18,8 @@ pub struct Sample {
 /// What a node says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSample {
+    /// Another text after each start of the node; empty if that is not known.
+    pub start: String,
     /// Its interfaces.
     pub net: NetInfo,
     /// Its peers, ordered by NID.

@@ -32,6 +32,8 @@ pub enum Place {
         control: String,
         /// The NID of the interface.
         nid: String,
+        /// Which start of the node it is.
+        start: NodeStart,
     },
     /// `max_rpcs_in_flight` of a mount.
     Mount {
@@ -51,6 +53,19 @@ pub enum Place {
         /// The boot of the kernel.
         boot: String,
     },
+}
+
+/// Which start of a node it is: a node makes the file of its control socket anew whenever it
+/// starts, and leaves it alone as long as it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeStart {
+    /// The inode number of the file.
+    pub inode: u64,
+    /// When the file was made, in whole seconds of the clock of the machine since 1970.
+    pub made_s: i64,
+    /// The nanoseconds beyond them.
+    pub made_ns: i64,
 }
 
 /// A sysctl that may be changed.
@@ -86,7 +101,7 @@ impl Place {
     /// What has it, for people.
     pub fn owner(&self) -> String {
         match self {
-            Place::Node { control, nid } => format!("{nid} of the node at {control}"),
+            Place::Node { control, nid, .. } => format!("{nid} of the node at {control}"),
             Place::Mount { dir, .. } => format!("the mount at {dir}"),
             Place::Sysctl { .. } => "this host".to_owned(),
         }

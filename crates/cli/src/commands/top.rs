@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use lustrine_top::{Screen, SortBy, View, text};
@@ -21,8 +21,6 @@ use sampler::Sampler;
 
 /// The wait between two looks at the samplers.
 const LOOK: Duration = Duration::from_millis(20);
-/// How much longer than two intervals the first view may take.
-const FIRST_SLACK: Duration = Duration::from_secs(10);
 
 /// Show what the running node and mounts do: rates, credits, round trips, RPCs.
 ///
@@ -88,26 +86,22 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let interval = Duration::from_secs_f64(args.interval);
     let mut sampler = Sampler::begin(place, args.mount.clone(), interval)?;
     match plain {
-        true => print_views(args, &mut sampler, interval, &interrupt),
+        true => print_views(args, &mut sampler, &interrupt),
         false => terminal::run(Screen::new(args.sort), &mut sampler, interrupt),
     }
 }
 
-/// Prints views until they are no longer wanted.
+/// Prints views until they are no longer wanted: one for each interval.
 fn print_views(
     args: &TopArgs,
     sampler: &mut Sampler,
-    interval: Duration,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
-    let begun = Instant::now();
     loop {
         interrupt.check()?;
         thread::sleep(LOOK);
-        let fresh = sampler.pull();
-        // What does not answer is not waited for without end.
-        let late = begun.elapsed() >= interval * 2 + FIRST_SLACK;
-        if !fresh || !(sampler.is_complete() || late) {
+        sampler.pull();
+        if !sampler.is_due() {
             continue;
         }
         show(args, &sampler.view())?;

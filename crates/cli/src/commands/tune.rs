@@ -19,6 +19,7 @@ mod files;
 mod host;
 mod measure;
 mod report;
+pub(super) mod start;
 mod store;
 mod words;
 

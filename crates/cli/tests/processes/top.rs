@@ -147,9 +147,14 @@ fn lines_of_json_come_until_a_signal() {
     eventually("three lines", three);
     running.signal(Signal::TERM);
     let done = running.end().expect_code(130);
+    let mut before = None;
     for line in done.stdout.lines() {
         let view: serde_json::Value = serde_json::from_str(line).expect("a line is a document");
         assert!(view["node"]["nets"].is_array(), "{line}");
+        // Each line is of an interval of its own: no two last the same nanoseconds.
+        let interval = view["interval_s"].as_f64();
+        assert!(interval.is_some() && interval != before, "{}", done.stdout);
+        before = interval;
     }
 }
 

@@ -35,6 +35,7 @@ fn node(value: u64, cpu_s: f64) -> NodeSample {
     let mut lnet: BTreeMap<String, u64> = names.map(|name| (name.to_owned(), value)).into();
     lnet.insert("errors".to_owned(), 0);
     NodeSample {
+        start: "a".to_owned(),
         net: NetInfo { identity: "node".to_owned(), nets: vec![net], ..NetInfo::default() },
         peers: vec![peer],
         stats: StatsRow { lnet, cpu_s: CpuSeconds(cpu_s), ..StatsRow::default() },
@@ -72,6 +73,15 @@ fn a_node_that_was_started_again_has_no_rates() {
     assert!(view.restarted);
     assert_eq!((view.cpu_percent, view.sent_s, view.peers[0].sent_s), (None, None, None));
     assert_eq!((view.new_errors.len(), view.peers[0].queued), (0, 3));
+}
+
+#[test]
+fn a_new_start_is_seen_though_all_counters_are_higher() {
+    let now = NodeSample { start: "b".to_owned(), ..node(300, 1.5) };
+    let view = between(Some(node(100, 1.0)), now);
+    assert!(view.restarted);
+    assert_eq!((view.cpu_percent, view.sent_s, view.peers[0].sent_s), (None, None, None));
+    assert!(view.new_errors.is_empty());
 }
 
 #[test]

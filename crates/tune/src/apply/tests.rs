@@ -11,6 +11,8 @@ struct Model {
     /// The next change that is refused, and whether it has an effect all the same.
     refuse: Option<bool>,
     gone: bool,
+    /// The second at which the node was started.
+    start: i64,
 }
 
 const PLACES: usize = 4;
@@ -18,11 +20,18 @@ const PLACES: usize = 4;
 fn place(index: usize) -> Place {
     let (netns, boot) = (7, "b".to_owned());
     match index {
-        0 => Place::Node { control: "/run/a.sock".to_owned(), nid: "10.0.0.1@tcp".to_owned() },
+        0 => node(1),
         1 => Place::Mount { dir: "/mnt".to_owned(), source: "a@tcp:/l".to_owned(), pid: 9 },
         2 => Place::Sysctl { name: Sysctl::TcpRmem, netns, boot },
         _ => Place::Sysctl { name: Sysctl::TcpWmem, netns, boot },
     }
+}
+
+/// The setting of a node that was started at this second.
+fn node(made_s: i64) -> Place {
+    let start = NodeStart { inode: 5, made_s, made_ns: 0 };
+    let (control, nid) = ("/run/a.sock".to_owned(), "10.0.0.1@tcp".to_owned());
+    Place::Node { control, nid, start }
 }
 
 const FIRST: [&str; PLACES] = ["1", "8", "4096 131072 6291456", "4096 16384 4194304"];
@@ -30,11 +39,15 @@ const FIRST: [&str; PLACES] = ["1", "8", "4096 131072 6291456", "4096 16384 4194
 impl Model {
     fn new() -> Model {
         let values = FIRST.iter().map(|value| (*value).to_owned()).collect();
-        Model { values, disk: Record::default(), left: usize::MAX, refuse: None, gone: false }
+        let (disk, left) = (Record::default(), usize::MAX);
+        Model { values, disk, left, refuse: None, gone: false, start: 1 }
     }
 
     fn at(&mut self, place: &Place) -> &mut String {
-        let index = (0..PLACES).find(|index| self::place(*index) == *place).unwrap();
+        let index = match place {
+            Place::Node { .. } => 0,
+            _ => (1..PLACES).find(|index| self::place(*index) == *place).unwrap(),
+        };
         &mut self.values[index]
     }
 
@@ -47,7 +60,8 @@ impl Model {
 impl World for Model {
     fn look(&mut self, place: &Place) -> Result<Look, String> {
         self.live()?;
-        match self.gone {
+        let old = matches!(place, Place::Node { .. }) && *place != node(self.start);
+        match self.gone || old {
             true => Ok(Look::Gone("it has ended".to_owned())),
             false => Ok(Look::Value(self.at(place).clone())),
         }
@@ -193,6 +207,30 @@ fn what_has_ended_needs_no_undo() {
     assert_eq!(results(&undone(&mut model, Foreign::Leave)), [Done::Gone; 2]);
     assert!(model.disk.is_empty());
     assert_eq!(results(&applied(&mut model, 16)), [Done::Failed; 4]);
+}
+
+#[test]
+fn a_node_that_was_started_again_keeps_what_it_was_started_with() {
+    let mut model = Model::new();
+    applied(&mut model, 4);
+    assert_eq!(model.values[0], "4");
+    // It is started again, with the same value from its file.
+    model.start = 2;
+    let outcomes = undone(&mut model, Foreign::Leave);
+    assert_eq!(outcomes.last().map(|outcome| outcome.result), Some(Done::Gone));
+    assert_eq!(model.values[0], "4");
+    assert!(model.disk.is_empty());
+    // Another --apply in between begins with the value of the new start.
+    let mut model = Model::new();
+    applied(&mut model, 4);
+    model.start = 2;
+    let (mut record, new) = (model.disk.clone(), [(node(2), 8)]);
+    let outcomes = apply(&mut model, &mut record, &new, Doing::Change, Foreign::Leave);
+    assert_eq!((results(&outcomes), model.values[0].as_str()), (vec![Done::Changed], "8"));
+    let outcomes = undone(&mut model, Foreign::Leave);
+    assert_eq!(results(&outcomes), [Done::Restored, Done::Restored, Done::Gone]);
+    assert_eq!(model.values[0], "4");
+    assert!(model.disk.is_empty());
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(super) struct ApplyArgs {
     #[arg(value_delimiter = ',', default_missing_value = "node,mounts,sysctl")]
     pub(super) apply: Vec<What>,
 
-    /// Give all that --apply has changed its values from before. With --dry-run, show them
+    /// Restore the values that settings had before --apply. With --dry-run, show them
     #[arg(long, conflicts_with_all = ["to", "apply", "write", "rate", "mount", "control"])]
     pub(super) undo: bool,
 
@@ -38,8 +38,8 @@ pub(super) struct ApplyArgs {
     #[arg(long, value_name = "DIR")]
     mount: Vec<PathBuf>,
 
-    /// Where the values before --apply are kept [default: $XDG_STATE_HOME/lustrine, or
-    /// ~/.local/state/lustrine]
+    /// Where the values before --apply are kept [default: /var/lib/lustrine for root;
+    /// $XDG_STATE_HOME/lustrine, or ~/.local/state/lustrine, for others]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 
@@ -216,10 +216,13 @@ fn of_node(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<Place>, Failu
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let words = || format!("the path {} is not UTF-8", path.display());
     let control = absolute.to_str().ok_or_else(words)?.to_owned();
-    let rows = interfaces(path)?.unwrap_or_default();
+    let Some((start, rows)) = interfaces(path)? else {
+        notes.push(format!("the node at {control} has just ended"));
+        return Ok(Vec::new());
+    };
     let nets: Vec<_> = args.to.iter().map(|nid| nid.net()).collect();
     let own = rows.iter().filter(|row| nets.contains(&row.nid.net()));
-    let place = |nid: String| Place::Node { control: control.clone(), nid };
+    let place = |nid: String| Place::Node { control: control.clone(), nid, start };
     let places: Vec<Place> = own.map(|row| place(row.nid.to_string())).collect();
     if places.is_empty() {
         notes.push(format!("the node at {control} has no interface on the nets of --to"));

@@ -5,13 +5,23 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use lustrine_control::{Answer, ChangeRequest, NetRow, NiSelector, Request};
-use lustrine_node::control::{self, ControlError};
-use lustrine_tune::apply::{AUTO, Look, Place, Record, Sysctl, World};
+use lustrine_fuse::MountStatus;
+use lustrine_node::control::{Connection, ControlError};
+use lustrine_tune::apply::{AUTO, Look, NodeStart, Place, Record, Sysctl, World};
 use lustrine_wire::nid::Nid;
 
+use super::start::connect;
 use super::store::Store;
+
+/// How long the program of a mount may take for an answer. It needs no server for that.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+const STARTED_AGAIN: &str = "the node was started again since";
 
 /// Reads and changes settings, and keeps the record in a file.
 pub(super) struct Here {
@@ -38,39 +48,91 @@ impl Here {
     }
 }
 
-/// The interfaces of a running node; `None` if it does not run.
-pub(super) fn interfaces(socket: &Path) -> Result<Option<Vec<NetRow>>, String> {
-    match control::ask(socket, &Request::ShowNet) {
-        Ok(Answer::Net(info)) => Ok(Some(info.nets)),
-        Ok(Answer::Error { message, .. }) => Err(message),
-        Ok(_) => Err("unexpected reply from the node; the versions may differ".to_owned()),
+/// A running node, and which start of it this is; `None` if it does not run.
+fn node_at(socket: &Path) -> Result<Option<(Connection, NodeStart)>, String> {
+    match connect(socket) {
+        Ok(found) => Ok(Some(found)),
         Err(ControlError::NotRunning { .. }) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
 }
 
-fn of_node(socket: &str, nid: &str) -> Result<Look, String> {
-    let Some(rows) = interfaces(Path::new(socket))? else {
-        return Ok(Look::Gone("the node does not run any more".to_owned()));
-    };
-    match rows.iter().find(|row| row.nid.to_string() == nid) {
-        Some(row) => Ok(Look::Value(row.conns_per_peer.to_string())),
-        None => Ok(Look::Gone("the node does not have this interface any more".to_owned())),
+/// The interfaces of a running node, and which start of it has them; `None` if it does not run.
+pub(super) fn interfaces(socket: &Path) -> Result<Option<(NodeStart, Vec<NetRow>)>, String> {
+    let Some((mut node, start)) = node_at(socket)? else { return Ok(None) };
+    match node.ask(&Request::ShowNet) {
+        Ok(Answer::Net(info)) => Ok(Some((start, info.nets))),
+        Ok(Answer::Error { message, .. }) => Err(message),
+        Ok(_) => Err("unexpected reply from the node; the versions may differ".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
-fn set_node(socket: &str, nid: &str, value: &str) -> Result<(), String> {
+fn of_node(socket: &str, nid: &str, start: NodeStart) -> Result<Look, String> {
+    match interfaces(Path::new(socket))? {
+        None => Ok(Look::Gone("the node does not run any more".to_owned())),
+        Some((other, _)) if other != start => Ok(Look::Gone(STARTED_AGAIN.to_owned())),
+        Some((_, rows)) => match rows.iter().find(|row| row.nid.to_string() == nid) {
+            Some(row) => Ok(Look::Value(row.conns_per_peer.to_string())),
+            None => Ok(Look::Gone("the node does not have this interface any more".to_owned())),
+        },
+    }
+}
+
+fn set_node(socket: &str, nid: &str, start: NodeStart, value: &str) -> Result<(), String> {
     let nid: Nid = nid.parse().map_err(|error| format!("{nid}: {error}"))?;
     let count: u16 = value.parse().map_err(|_| format!("{value} is no number of connections"))?;
     let which = NiSelector::Nid(nid);
     let change = ChangeRequest::SetNet { which, conns_per_peer: Some(count), lnd_timeout: None };
     let request = Request::Change { change: Box::new(change), dry_run: false };
-    match control::ask(Path::new(socket), &request) {
+    let mut node = match node_at(Path::new(socket))? {
+        Some((node, same)) if same == start => node,
+        Some(_) => return Err(STARTED_AGAIN.to_owned()),
+        None => return Err("the node does not run any more".to_owned()),
+    };
+    match node.ask(&request) {
         Ok(Answer::Changed { .. }) => Ok(()),
         Ok(Answer::Error { message, .. }) => Err(message),
         Ok(_) => Err("unexpected reply from the node; the versions may differ".to_owned()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Asks the program of a mount, for at most [`ANSWER_MAX`]: the kernel itself waits for a program
+/// that hangs without end. The thread that waits ends with the answer, or with this process.
+fn ask<T: Send + 'static>(
+    dir: &Path,
+    question: impl FnOnce(&Path) -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    ask_within(ANSWER_MAX, dir, question)
+}
+
+fn ask_within<T: Send + 'static>(
+    limit: Duration,
+    dir: &Path,
+    question: impl FnOnce(&Path) -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let (give, take) = mpsc::sync_channel(1);
+    let there = dir.to_owned();
+    let work = move || {
+        // Nobody may wait any more.
+        let _ = give.send(question(&there));
+    };
+    thread::Builder::new()
+        .name("lustrine-tune-mount".to_owned())
+        .spawn(work)
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let (shown, seconds) = (dir.display(), limit.as_secs());
+    take.recv_timeout(limit).unwrap_or_else(|error| match error {
+        RecvTimeoutError::Timeout => {
+            Err(format!("{shown}: its program has not answered for {seconds} s"))
+        }
+        RecvTimeoutError::Disconnected => Err(format!("{shown}: asking its program failed")),
+    })
+}
+
+fn status(dir: &Path) -> Result<MountStatus, String> {
+    ask(dir, |dir| lustrine_fuse::status(dir, None).map_err(|error| error.to_string()))
 }
 
 fn of_mount(dir: &str, source: &str, pid: u32) -> Result<Look, String> {
@@ -79,7 +141,7 @@ fn of_mount(dir: &str, source: &str, pid: u32) -> Result<Look, String> {
     if !all.iter().any(|place| place == Path::new(dir)) {
         return Ok(Look::Gone("it is not mounted any more".to_owned()));
     }
-    let status = lustrine_fuse::status(Path::new(dir), None).map_err(|error| error.to_string())?;
+    let status = status(Path::new(dir))?;
     if status.pid != pid || status.source != source {
         return Ok(Look::Gone("it was unmounted, and another mount is there now".to_owned()));
     }
@@ -97,7 +159,7 @@ fn file_of(name: Sysctl) -> String {
 impl World for Here {
     fn look(&mut self, place: &Place) -> Result<Look, String> {
         match place {
-            Place::Node { control, nid } => of_node(control, nid),
+            Place::Node { control, nid, start } => of_node(control, nid, *start),
             Place::Mount { dir, source, pid } => of_mount(dir, source, *pid),
             Place::Sysctl { boot, .. } if *boot != self.boot => {
                 Ok(Look::Gone("this machine was started again since".to_owned()))
@@ -117,10 +179,12 @@ impl World for Here {
 
     fn set(&mut self, place: &Place, value: &str) -> Result<(), String> {
         match place {
-            Place::Node { control, nid } => set_node(control, nid, value),
+            Place::Node { control, nid, start } => set_node(control, nid, *start, value),
             Place::Mount { dir, .. } => {
                 let setting = format!("{}={value}", place.setting());
-                lustrine_fuse::set(Path::new(dir), &setting).map_err(|error| error.to_string())
+                ask(Path::new(dir), move |dir| {
+                    lustrine_fuse::set(dir, &setting).map_err(|error| error.to_string())
+                })
             }
             Place::Sysctl { name, .. } => {
                 let file = file_of(*name);
@@ -152,7 +216,7 @@ pub(super) fn mounts_towards(
     let (mut places, mut others) = (Vec::new(), BTreeMap::new());
     for dir in dirs {
         let shown = dir.display().to_string();
-        match lustrine_fuse::status(&dir, None) {
+        match status(&dir) {
             Ok(status) if !status.client.targets.iter().any(|row| wanted.contains(&row.nid)) => {}
             // The same NIDs mean other nodes there.
             Ok(status) if !is_in_this_network(status.pid) => {
@@ -161,8 +225,8 @@ pub(super) fn mounts_towards(
                 others.insert(shown, words.to_owned());
             }
             Ok(status) => places.push(place_of(&dir, status)?),
-            Err(error) => {
-                others.insert(shown, error.to_string());
+            Err(why) => {
+                others.insert(shown, why);
             }
         }
     }
@@ -181,12 +245,13 @@ fn is_in_this_network(pid: u32) -> bool {
 /// # Errors
 /// When no mount of `lustrine mount` is there, or it may not be asked.
 pub(super) fn mount_at(dir: &Path) -> Result<Place, String> {
-    let dir = fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-    let status = lustrine_fuse::status(&dir, None).map_err(|error| error.to_string())?;
-    place_of(&dir, status)
+    let real =
+        |dir: &Path| fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()));
+    let dir = ask(dir, real)?;
+    place_of(&dir, status(&dir)?)
 }
 
-fn place_of(dir: &Path, status: lustrine_fuse::MountStatus) -> Result<Place, String> {
+fn place_of(dir: &Path, status: MountStatus) -> Result<Place, String> {
     let shown = dir.display();
     let dir = dir.to_str().ok_or_else(|| format!("the path {shown} is not UTF-8"))?.to_owned();
     Ok(Place::Mount { dir, source: status.source, pid: status.pid })
@@ -195,6 +260,17 @@ fn place_of(dir: &Path, status: lustrine_fuse::MountStatus) -> Result<Place, Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mount_that_hangs_is_not_waited_for() {
+        let (_hangs, never) = mpsc::channel::<()>();
+        let hung = move |_: &Path| never.recv().map_err(|error| error.to_string());
+        let refused = ask_within(Duration::ZERO, Path::new("/mnt"), hung);
+        assert_eq!(refused, Err("/mnt: its program has not answered for 0 s".to_owned()));
+        assert_eq!(ask(Path::new("/mnt"), |dir| Ok(dir.to_owned())), Ok("/mnt".into()));
+        let refused = ask(Path::new("/mnt"), |_| Err::<(), _>("no".to_owned()));
+        assert_eq!(refused, Err("no".to_owned()));
+    }
 
     #[test]
     fn only_processes_that_are_known_to_be_here_are_here() {

@@ -1,5 +1,6 @@
 //! The file with the values that settings had before: in a directory of this user, written so that
-//! either the old or the new one is there after a crash, and never through a symbolic link.
+//! either the old or the new one is there after a crash. Neither the directory nor the file may be
+//! a symbolic link; links in the path to the directory are followed.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -7,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use lustrine_sys::files::try_lock;
-use lustrine_sys::process::user_id;
+use lustrine_sys::process::{is_root, user_id};
 use lustrine_tune::apply::Record;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
@@ -31,19 +32,9 @@ impl Store {
     /// The directory that is used without `--state`.
     ///
     /// # Errors
-    /// When neither `XDG_STATE_HOME` nor `HOME` is set.
+    /// When this is not root, and neither `XDG_STATE_HOME` nor `HOME` is set.
     pub(super) fn default_dir() -> Result<PathBuf, Failure> {
-        let named =
-            |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
-        let states = named("XDG_STATE_HOME")
-            .or_else(|| Some(named("HOME")?.join(".local/state")))
-            .ok_or_else(|| {
-                Failure::Usage(
-                    "neither XDG_STATE_HOME nor HOME is set: name a directory with --state"
-                        .to_owned(),
-                )
-            })?;
-        Ok(states.join("lustrine"))
+        default_dir(is_root(), |name| std::env::var_os(name).map(PathBuf::from))
     }
 
     /// Opens the directory, and makes it if it is not there.
@@ -159,6 +150,23 @@ impl Store {
     }
 }
 
+/// The directory of root is nobody's home: under sudo, `HOME` may be that of another user, in which
+/// root would make directories, and follow links.
+fn default_dir(root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Failure> {
+    if root {
+        return Ok(PathBuf::from("/var/lib/lustrine"));
+    }
+    let named = |name| variable(name).filter(|dir| dir.is_absolute());
+    let states = named("XDG_STATE_HOME")
+        .or_else(|| Some(named("HOME")?.join(".local/state")))
+        .ok_or_else(|| {
+            Failure::Usage(
+                "neither XDG_STATE_HOME nor HOME is set: name a directory with --state".to_owned(),
+            )
+        })?;
+    Ok(states.join("lustrine"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
@@ -166,10 +174,13 @@ mod tests {
 
     use super::*;
 
-    /// A record with one setting.
+    /// A record with a setting of a mount and one of a node.
     fn record() -> Record {
         let text = r#"{"version": 1, "entries": [{"place": {"of": "mount", "dir": "/mnt",
-            "source": "a@tcp:/l", "pid": 7}, "first": "8", "set": ["16"]}]}"#;
+            "source": "a@tcp:/l", "pid": 7}, "first": "8", "set": ["16"]},
+            {"place": {"of": "node", "control": "/run/a.sock", "nid": "10.0.0.1@tcp",
+            "start": {"inode": 5, "made_s": 1700000000, "made_ns": 9}},
+            "first": "1", "set": ["4"]}]}"#;
         serde_json::from_str(text).unwrap()
     }
 
@@ -196,6 +207,22 @@ mod tests {
         store.keep(&record()).unwrap();
         store.keep(&Record::default()).unwrap();
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn root_uses_no_home() {
+        let both = |name: &str| Some(PathBuf::from("/users/a").join(name));
+        let home = |name: &str| (name == "HOME").then(|| PathBuf::from("/users/a"));
+        let dir = |root, variable: &dyn Fn(&str) -> Option<PathBuf>| {
+            default_dir(root, variable).map_err(message)
+        };
+        assert_eq!(dir(true, &both), Ok("/var/lib/lustrine".into()));
+        assert_eq!(dir(false, &both), Ok("/users/a/XDG_STATE_HOME/lustrine".into()));
+        assert_eq!(dir(false, &home), Ok("/users/a/.local/state/lustrine".into()));
+        for unusable in [None, Some(PathBuf::from("relative"))] {
+            let refused = dir(false, &|_| unusable.clone());
+            assert!(refused.is_err_and(|why| why.contains("name a directory with --state")));
+        }
     }
 
     #[test]
