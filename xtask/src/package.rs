@@ -1,6 +1,6 @@
 //! `cargo xtask package`: a static program, a Debian package, and what an RPM and a container
-//! image are made of, in `target/package` (`target/package-quick` with `--quick`). With `--check`, what was made is installed in a clean
-//! root, used there, and removed.
+//! image are made of, in `target/package` (`target/package-quick` with `--quick`). With `--check`,
+//! what was made is installed in a clean root, used there, and removed.
 
 mod build;
 mod check;

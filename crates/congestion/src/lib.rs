@@ -81,9 +81,9 @@
 //! shares are equal. If the path holds less than an RPC, four or five are under way for each
 //! controller nevertheless: two are the minimum, and `a` is as much again.
 //!
-//! `tests/path.rs` sweeps rates, round trips, noise, losses, changes of each, clocks and neighbours,
-//! and asserts most of this with some slack. The index of nodes without a common clock, and how much
-//! those have under way, is what was measured there.
+//! `tests/path.rs` sweeps rates, round trips, noise, losses, changes of each, clocks and
+//! neighbours, and asserts most of this with some slack. The index of nodes without a common clock,
+//! and how much those have under way, is what was measured there.
 #![forbid(unsafe_code)]
 
 mod class;
