@@ -163,7 +163,7 @@ impl ConsoleRpcs {
             timeout: order.timeout,
             user: slot,
         };
-        let made = self.caller.call(turn, call, None, |ids| body::with_bits(order.body, ids));
+        let made = self.caller.call(turn, call, |ids| body::with_bits(order.body, ids));
         if let Err(failure) = made {
             self.end(turn.memory, slot, Err(failure), 0);
         }

@@ -244,7 +244,7 @@ pub(crate) fn send_test<M: Memory>(
             check: check as u32,
         })
     };
-    let called = caller.call(turn, call, ticket, |ids| match plan.test {
+    let called = caller.call_admitted(turn, call, ticket, |ids| match plan.test {
         Test::Ping => {
             // No node evaluates the time [LST-18].
             let wall = wall.at(now).0;

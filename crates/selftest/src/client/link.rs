@@ -326,7 +326,7 @@ impl Link {
         };
         let terms = self.terms;
         let sid = terms.sid;
-        let sent = caller.call(turn, call, None, |ids| {
+        let sent = caller.call(turn, call, |ids| {
             let reply_bits = ids.reply;
             match control {
                 Control::Make => Body::MakeSessionRequest(MakeSessionRequest {

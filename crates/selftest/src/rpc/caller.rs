@@ -132,8 +132,6 @@ struct Rpc {
     service: Service,
     /// By [`Part`]; `None` when the part is over or never was.
     parts: [Option<MdKey>; 3],
-    /// Its place in the window to the peer.
-    ticket: Option<Ticket>,
     request: Span,
     sink: Span,
     started: Time,
@@ -226,9 +224,28 @@ impl RpcClient {
         self.rpcs.len()
     }
 
+    /// As [`RpcClient::call`], for an RPC that was admitted: `ticket` is its place in the window to
+    /// the peer, if there are windows.
+    pub(crate) fn call_admitted<M: Memory>(
+        &mut self,
+        turn: &mut Turn<'_, M>,
+        call: Call,
+        ticket: Option<Ticket>,
+        body: impl FnOnce(RpcIds) -> Body,
+    ) -> Result<u32, RpcError> {
+        let called = self.call(turn, call, body);
+        let Some(ticket) = ticket else { return called };
+        match (called, &mut self.windows) {
+            // Its end comes with an event, later.
+            (Ok(slot), Some(windows)) => windows.hold(slot, ticket),
+            (Err(error), _) => self.leave(turn.now, call.peer, Some(ticket), &Err(error)),
+            (Ok(_), None) => {}
+        }
+        called
+    }
+
     /// Starts an RPC; `body` makes the request for the match bits it is given. Returns its slot,
-    /// good until its completion. `ticket` is its place in the window to the peer, if it was
-    /// admitted.
+    /// good until its completion.
     ///
     /// # Errors
     /// When there is no slot, memory or place for it now: nothing was started.
@@ -236,39 +253,8 @@ impl RpcClient {
         &mut self,
         turn: &mut Turn<'_, M>,
         call: Call,
-        ticket: Option<Ticket>,
         body: impl FnOnce(RpcIds) -> Body,
     ) -> Result<u32, RpcError> {
-        let (slot, ids) = match self.prepare(turn, &call, body) {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                self.leave(turn.now, call.peer, ticket, &Err(error));
-                return Err(error);
-            }
-        };
-        if let Some(rpc) = self.rpcs.get_mut(slot) {
-            rpc.ticket = ticket;
-        }
-        if let Err(error) = self.post(turn, slot, &call, ids) {
-            self.fail(turn, slot, RpcError::Local(error.into()));
-            // Parts that were posted end by events, and the completion comes with the last one.
-            if self.rpcs.get(slot).is_some_and(Rpc::is_over) {
-                let error = RpcError::Local(error.into());
-                self.release(turn.now, slot, &Err(error));
-                return Err(error);
-            }
-        }
-        self.next_scan = self.next_scan.min(turn.now + call.timeout);
-        Ok(slot)
-    }
-
-    /// Finds a slot and memory for an RPC, and writes its request.
-    fn prepare<M: Memory>(
-        &mut self,
-        turn: &mut Turn<'_, M>,
-        call: &Call,
-        body: impl FnOnce(RpcIds) -> Body,
-    ) -> Result<(u32, RpcIds), RpcError> {
         let full = RpcError::Local(LnetErrorKind::Full);
         if self.rpcs.is_full() {
             return Err(full);
@@ -296,7 +282,6 @@ impl RpcClient {
             peer: call.peer,
             service: call.service,
             parts: [None; 3],
-            ticket: None,
             request,
             sink,
             started: turn.now,
@@ -306,7 +291,16 @@ impl RpcClient {
             failure: None,
         };
         let Ok(slot) = self.rpcs.insert(rpc) else { unreachable!("checked above") };
-        Ok((slot, ids))
+        if let Err(error) = self.post(turn, slot, &call, ids) {
+            self.fail(turn, slot, RpcError::Local(error.into()));
+            // Parts that were posted end by events, and the completion comes with the last one.
+            if self.rpcs.get(slot).is_some_and(Rpc::is_over) {
+                self.release(slot);
+                return Err(RpcError::Local(error.into()));
+            }
+        }
+        self.next_scan = self.next_scan.min(turn.now + call.timeout);
+        Ok(slot)
     }
 
     /// Posts the sinks first, then sends: the reply may be fast.
@@ -520,16 +514,19 @@ impl RpcClient {
         if turn.shard.journal_enabled() {
             turn.shard.note(turn.now, journal::rpc_ended(rpc.reply_bits, &completion));
         }
-        self.release(turn.now, slot, &completion.outcome);
+        if let Some(windows) = &mut self.windows {
+            windows.end_held(turn.now, rpc.peer, slot, &completion.outcome);
+        }
+        self.release(slot);
         Some(completion)
     }
 
-    fn release(&mut self, now: Time, slot: u32, outcome: &Result<Message, RpcError>) {
-        let Some(rpc) = self.rpcs.get_mut(slot) else { return };
-        let (peer, ticket, cells) = (rpc.peer, rpc.ticket.take(), [rpc.sink, rpc.request]);
-        cells.into_iter().for_each(|cell| self.cells.give(cell));
-        self.rpcs.free(slot);
-        self.leave(now, peer, ticket, outcome);
+    fn release(&mut self, slot: u32) {
+        if let Some(rpc) = self.rpcs.get(slot) {
+            self.cells.give(rpc.sink);
+            self.cells.give(rpc.request);
+            self.rpcs.free(slot);
+        }
     }
 }
 

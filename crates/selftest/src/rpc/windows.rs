@@ -27,13 +27,15 @@ pub(crate) struct Windows {
     peers: HashMap<ProcessId, Controller, FixedState>,
     /// The peers; at the front the one that was not looked at for longest.
     order: VecDeque<ProcessId>,
+    /// The tickets of RPCs under way, by their slots.
+    tickets: Vec<Option<Ticket>>,
 }
 
 impl Windows {
     /// No peers yet. Windows are probed together with those of other nodes, by the wall clock.
     pub(crate) fn new(wall: WallClock) -> Windows {
         let peers = HashMap::with_hasher(FixedState::default());
-        Windows { wall, peers, order: VecDeque::new() }
+        Windows { wall, peers, order: VecDeque::new(), tickets: Vec::new() }
     }
 
     /// Takes an RPC into the window that is to be sent now.
@@ -68,7 +70,29 @@ impl Windows {
         }
     }
 
-    /// An RPC is over.
+    /// Keeps the ticket of an RPC that was sent.
+    pub(crate) fn hold(&mut self, slot: u32, ticket: Ticket) {
+        let at = slot as usize;
+        if self.tickets.len() <= at {
+            self.tickets.resize_with(at + 1, || None);
+        }
+        self.tickets[at] = Some(ticket);
+    }
+
+    /// The RPC of a slot is over; it had a ticket, or none.
+    pub(crate) fn end_held(
+        &mut self,
+        now: Time,
+        peer: ProcessId,
+        slot: u32,
+        outcome: &Result<Message, RpcError>,
+    ) {
+        if let Some(ticket) = self.tickets.get_mut(slot as usize).and_then(Option::take) {
+            self.end(now, peer, ticket, outcome);
+        }
+    }
+
+    /// An RPC is over, or was not sent.
     pub(crate) fn end(
         &mut self,
         now: Time,

@@ -81,8 +81,8 @@ impl World {
             timeout: TIMEOUT,
             user,
         };
-        let slot = self
-            .with_caller(|caller, turn| caller.call(turn, call, None, |ids| request(kind, ids)))?;
+        let slot =
+            self.with_caller(|caller, turn| caller.call(turn, call, |ids| request(kind, ids)))?;
         self.next_user += 1;
         Ok(slot)
     }
@@ -184,7 +184,7 @@ fn a_refused_bulk_rpc_ends_without_its_bulk() {
             check: 1,
         })
     };
-    world.with_caller(|caller, turn| caller.call(turn, call, None, bad)).unwrap();
+    world.with_caller(|caller, turn| caller.call(turn, call, bad)).unwrap();
     world.finish();
     let reply = world.outcome(0).unwrap();
     assert_eq!(status(&reply.body), Some(errno::EINVAL));
