@@ -294,7 +294,7 @@ fn a_lost_rpc_costs_some_rounds() {
     assert!(share >= 0.7, "{share:.3} of the rate");
 }
 
-/// A kernel client keeps what it was told to. The path holds 60 MiB.
+/// A kernel client keeps to its setting. The path holds 60 MiB.
 #[test]
 fn a_neighbour_without_a_window_does_not_starve_it() {
     let wide = Limits { min: 1 << 40, initial: 1 << 40, max: 1 << 40 };

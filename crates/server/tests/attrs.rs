@@ -329,7 +329,7 @@ fn start(world: &mut World, client: usize, dirs: [Fid; 2], op: &Racing) -> Box<d
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     /// Messages cross: requests, replies, callbacks and cancels of several clients at once. When
-    /// all is quiet, nobody keeps what is not so.
+    /// all is quiet, no client keeps what is not so.
     #[test]
     fn nothing_stale_is_left_when_requests_and_callbacks_cross(
         rounds in prop::collection::vec(

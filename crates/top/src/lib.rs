@@ -21,6 +21,6 @@ pub use draw::draw;
 pub use mount::{MountView, OperationView, TargetView};
 pub use node::{Line, NodeView, RoundTrip};
 pub use sample::{MountSample, NodeSample, OperationSample, Sample, TargetSample};
-pub use screen::{Key, Page, Screen, SortBy, Wish};
+pub use screen::{Key, Page, Screen, SortBy};
 pub use text::text;
 pub use view::View;

@@ -1,6 +1,7 @@
 //! What the user wants to see.
 
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 
 use crate::mount::TargetView;
 use crate::node::Line;
@@ -29,15 +30,6 @@ pub enum Key {
     Home,
     /// The last row.
     End,
-}
-
-/// What is to be done after a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Draw again.
-    Draw,
-    /// End.
-    Quit,
 }
 
 /// What is shown.
@@ -168,10 +160,10 @@ impl Screen {
         self.order();
     }
 
-    /// What a key does.
-    pub fn press(&mut self, key: Key) -> Wish {
+    /// Does what a key is for. `Break` ends the program; otherwise the screen is drawn again.
+    pub fn press(&mut self, key: Key) -> ControlFlow<()> {
         match key {
-            Key::Quit => return Wish::Quit,
+            Key::Quit => return ControlFlow::Break(()),
             Key::Sort => {
                 self.sort = self.sort.next();
                 self.first = 0;
@@ -192,7 +184,7 @@ impl Screen {
             Key::Home => self.first = 0,
             Key::End => self.first = usize::MAX,
         }
-        Wish::Draw
+        ControlFlow::Continue(())
     }
 
     fn order(&mut self) {

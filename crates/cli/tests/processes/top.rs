@@ -116,7 +116,7 @@ fn one_interval_as_text_and_as_json() {
     let line = &view["node"]["nets"][0];
     assert_eq!(line["nid"].as_str(), Some(node.nid().as_str()));
     assert_eq!(line["available"], line["credits"], "{view:#}");
-    // Nobody sends anything, and that is known.
+    // No node sends anything, and that is known.
     assert_eq!(view["node"]["sent_s"].as_f64(), Some(0.0), "{view:#}");
     assert_eq!(view["node"]["restarted"], false);
     assert!(view["interval_s"].as_f64() >= Some(0.1), "{view:#}");
@@ -244,9 +244,9 @@ fn a_node_that_is_started_again_is_shown_again() {
 fn without_a_terminal_or_a_node_it_says_what_to_do() {
     let node = Node::open();
     finish(&mut top(&node, &[])).expect_bad_input(&["is not a terminal", "--once", "--json"]);
-    let mut nobody = lustrine();
-    nobody.args(["top", "--once", "--control", "/nonexistent/x.sock"]);
-    finish(&mut nobody).expect_error(&["no node answers at /nonexistent/x.sock"]);
+    let mut without_node = lustrine();
+    without_node.args(["top", "--once", "--control", "/nonexistent/x.sock"]);
+    finish(&mut without_node).expect_error(&["no node answers at /nonexistent/x.sock"]);
     let mut wrong = lustrine();
     finish(wrong.args(["top", "--once", "--sort", "size"])).expect_code(2);
 }

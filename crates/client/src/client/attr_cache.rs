@@ -200,7 +200,7 @@ impl AttrCache {
         entry.callers.has(caller, now).then(|| entry.attr.clone())
     }
 
-    /// What a caller may be told of a name.
+    /// What a caller may see of a name.
     pub(super) fn find_name(&mut self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
         let found = self.shown_name(dir, name, caller, now);
         match &found {
@@ -272,7 +272,7 @@ impl AttrCache {
     /// The server has said more of a file under the lock of its entry, such as times that call no
     /// lock back. The attributes as they are known now: under the same lock times go only forward,
     /// since who sets them back takes it away. An answer can be older than a close, and the server
-    /// may keep a time of access that is older than the one a close has told.
+    /// may keep a time of access that is older than the one a close has sent.
     pub(super) fn refresh(&mut self, lock: Handle, mut attr: Attr) -> Attr {
         if let Some(entry) = self.entries.get_mut(&attr.fid).filter(|entry| entry.handle == lock) {
             attr.atime = attr.atime.max(entry.attr.atime);
@@ -283,7 +283,7 @@ impl AttrCache {
         attr
     }
 
-    /// A close has told the server times of a file, which moves its own only forward. The lock is
+    /// A close has sent the server times of a file, which moves its own only forward. The lock is
     /// the one that there was before: under another one, somebody may have set them back since.
     pub(super) fn closed(
         &mut self,

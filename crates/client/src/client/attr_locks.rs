@@ -108,7 +108,7 @@ impl Client {
     }
 
     /// The second name that a server is asked for has the attributes of the directory asked for,
-    /// since names are told only to those who could search it while there was a lock on it.
+    /// since names are shown only to those who could search it while there was a lock on it.
     fn ask_dir(&mut self, turn: &mut Turn<'_>, caller: Caller, dir: Fid) {
         let worth = self.attrs.note_lookup(dir) && self.attrs.lock_of(dir).is_none();
         if !worth || !self.attrs.asked.insert(dir) {

@@ -319,7 +319,7 @@ impl Client {
                 bias: if written.is_some() { Bias::DATA_MODIFIED } else { Bias::empty() },
                 ..SetattrRecord::default()
             });
-            let told = written.is_some().then_some((record.mtime, record.ctime));
+            let sent = written.is_some().then_some((record.mtime, record.ctime));
             let lock = client.attrs.lock_of(fid);
             let handle = client.opens.get(&file.call).map_or(file.handle, |open| open.handle);
             let close = mds::Close {
@@ -336,7 +336,7 @@ impl Client {
                 let closed = answer.and_then(|answer| {
                     reply_of!(&answer.reply, MdsClose)?;
                     if let Some(lock) = lock {
-                        client.attrs.closed((fid, lock), record.atime, told);
+                        client.attrs.closed((fid, lock), record.atime, sent);
                     }
                     Ok(())
                 });

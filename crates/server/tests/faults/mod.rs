@@ -55,7 +55,7 @@ impl Plan {
     fn new(rng: &mut Rng) -> Plan {
         let clients = rng.between(2, 5) as usize;
         let evictions = rng.chance(1, 2);
-        // A client that is evicted does not replay: what it was told has to be on the disk.
+        // A client that is evicted does not replay: what it was answered has to be on the disk.
         let commit = match evictions {
             true => CommitTunables { interval: Nanos::ZERO, latency: Nanos::ZERO },
             false => CommitTunables {

@@ -1,10 +1,12 @@
+use std::ops::ControlFlow;
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
 use crate::mount::{MountView, TargetView};
 use crate::node::{Line, NodeView, RoundTrip};
-use crate::screen::{Key, SortBy, Wish};
+use crate::screen::{Key, SortBy};
 use crate::text::text;
 use crate::view::View;
 
@@ -107,13 +109,13 @@ fn no_size_is_too_small_or_too_large() {
     for page in [Page::Node, Page::Mounts] {
         for (width, height) in [(1, 1), (1, 40), (200, 1), (3, 3), (17, 5), (400, 200)] {
             let mut screen = Screen { page, ..screen(300) };
-            screen.press(Key::End);
+            let _ = screen.press(Key::End);
             drawn(&mut screen, width, height);
         }
     }
     let mut nothing = Screen::new(SortBy::Name);
     assert!(drawn(&mut nothing, 80, 5)[1].starts_with("no node answers"));
-    nothing.press(Key::NextPage);
+    let _ = nothing.press(Key::NextPage);
     assert!(drawn(&mut nothing, 80, 5)[1].contains("has mounted nothing here"));
 }
 
@@ -123,34 +125,34 @@ fn keys_scroll_sort_pause_and_end() {
     let first =
         |screen: &mut Screen| drawn(screen, 110, 20)[7].split(' ').next().unwrap().to_owned();
     assert_eq!(first(&mut screen), "10.0.0.2@tcp");
-    screen.press(Key::PageDown);
+    let _ = screen.press(Key::PageDown);
     // 20 lines less the title, 3 of the node, 2 of interfaces, 1 of titles, 1 of keys.
     assert_eq!(first(&mut screen), "10.0.0.14@tcp");
-    screen.press(Key::End);
+    let _ = screen.press(Key::End);
     assert_eq!(first(&mut screen), "10.0.1.90@tcp");
-    screen.press(Key::Down);
+    let _ = screen.press(Key::Down);
     assert_eq!(first(&mut screen), "10.0.1.90@tcp");
-    screen.press(Key::Home);
-    screen.press(Key::Sort);
+    let _ = screen.press(Key::Home);
+    let _ = screen.press(Key::Sort);
     assert_eq!((screen.sort, first(&mut screen).as_str()), (SortBy::Received, "10.0.1.101@tcp"));
     for _ in 1..SortBy::ALL.len() {
-        screen.press(Key::Sort);
+        let _ = screen.press(Key::Sort);
     }
     assert_eq!((screen.sort, first(&mut screen).as_str()), (SortBy::Name, "10.0.0.2@tcp"));
-    screen.press(Key::Pause);
+    let _ = screen.press(Key::Pause);
     screen.take(View::default());
     assert!(drawn(&mut screen, 110, 20)[0].ends_with("PAUSED"));
     assert_eq!(first(&mut screen), "10.0.0.2@tcp");
-    screen.press(Key::Pause);
+    let _ = screen.press(Key::Pause);
     screen.take(view(1));
     assert!(drawn(&mut screen, 110, 20)[19].ends_with("1-1 of 1"));
-    assert_eq!(screen.press(Key::Quit), Wish::Quit);
+    assert_eq!(screen.press(Key::Quit), ControlFlow::Break(()));
 }
 
 #[test]
 fn mounts_have_a_page_of_their_own() {
     let mut screen = screen(2);
-    screen.press(Key::NextPage);
+    let _ = screen.press(Key::NextPage);
     let lines = drawn(&mut screen, 110, 12);
     assert_eq!(lines[1], "10.0.0.9@tcp:/lustre at /mnt");
     assert!(lines[2].contains("at most 8 per target"), "{lines:#?}");
@@ -164,14 +166,14 @@ fn mounts_have_a_page_of_their_own() {
 #[test]
 fn as_text_everything_is_there() {
     let mut view = view(300);
-    view.notes.push("/a: nobody answers\x1b[2J".to_owned());
+    view.notes.push("/a: no answer\x1b[2J".to_owned());
     let text = text(&view, SortBy::Received);
     assert!(text.contains("300 peers\nNID "), "{text}");
     let best = text.lines().position(|line| line.starts_with("10.0.1.101@tcp")).unwrap();
     let least = text.lines().position(|line| line.starts_with("10.0.0.2@tcp")).unwrap();
     assert!(best < least);
     assert!(text.contains("\nlustre-OST0002 "), "{text}");
-    assert!(text.ends_with("note: /a: nobody answers?[2J\n"), "{text}");
+    assert!(text.ends_with("note: /a: no answer?[2J\n"), "{text}");
     assert!(text.lines().all(|line| line == line.trim_end()));
 }
 

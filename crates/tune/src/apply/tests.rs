@@ -264,24 +264,28 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..12)
 }
 
+fn perform(model: &mut Model, act: Act) {
+    match act {
+        Act::Apply(formula, left) => {
+            model.left = left;
+            applied(model, formula);
+        }
+        Act::Undo(left) => {
+            model.left = left;
+            undone(model, Foreign::Leave);
+        }
+        Act::Refuse(effect) => model.refuse = Some(effect),
+    }
+    model.left = usize::MAX;
+}
+
 proptest! {
     /// Whatever fails, and wherever the program dies, one undo brings all first values back.
     #[test]
     fn undo_restores_after_any_failure(acts in acts()) {
         let mut model = Model::new();
         for act in acts {
-            match act {
-                Act::Apply(formula, left) => {
-                    model.left = left;
-                    applied(&mut model, formula);
-                }
-                Act::Undo(left) => {
-                    model.left = left;
-                    undone(&mut model, Foreign::Leave);
-                }
-                Act::Refuse(effect) => model.refuse = Some(effect),
-            }
-            model.left = usize::MAX;
+            perform(&mut model, act);
         }
         model.refuse = None;
         let outcomes = undone(&mut model, Foreign::Leave);
@@ -302,18 +306,7 @@ proptest! {
                 model.values[which] = theirs.to_owned();
                 is_theirs = true;
             }
-            match act {
-                Act::Apply(formula, left) => {
-                    model.left = left;
-                    applied(&mut model, formula);
-                }
-                Act::Undo(left) => {
-                    model.left = left;
-                    undone(&mut model, Foreign::Leave);
-                }
-                Act::Refuse(effect) => model.refuse = Some(effect),
-            }
-            model.left = usize::MAX;
+            perform(&mut model, act);
             prop_assert!(!is_theirs || model.values[which] == theirs);
         }
     }

@@ -1,12 +1,13 @@
 //! The screen and the keyboard.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use lustrine_top::{Key, Screen, Wish, draw};
+use lustrine_top::{Key, Screen, draw};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::terminal::disable_raw_mode;
@@ -26,12 +27,12 @@ struct Restore;
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        // There is nobody left to tell: the terminal may be gone.
+        // The error cannot be shown: the terminal may be gone.
         let _ = ratatui::try_restore();
     }
 }
 
-/// Ends the program after a signal: through the flag, or by itself if nobody looks at that in time.
+/// Ends the program after a signal: through the flag, or by itself if the flag is not looked at in time.
 fn watch(interrupt: Interrupt) -> Result<Arc<AtomicBool>, Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&ended);
@@ -75,8 +76,8 @@ pub(super) fn run(
         let mut changed = false;
         if event::poll(LOOK).map_err(failed)? {
             match on_event(&event::read().map_err(failed)?, &mut screen, &mut terminal) {
-                Ok(Wish::Quit) => return Ok(()),
-                Ok(Wish::Draw) => changed = true,
+                Ok(ControlFlow::Break(())) => return Ok(()),
+                Ok(ControlFlow::Continue(())) => changed = true,
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -94,20 +95,20 @@ fn on_event(
     event: &Event,
     screen: &mut Screen,
     terminal: &mut DefaultTerminal,
-) -> io::Result<Wish> {
+) -> io::Result<ControlFlow<()>> {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => match meaning(key) {
             Some(key) => Ok(screen.press(key)),
-            None if is_control(key, 'l') => terminal.clear().map(|()| Wish::Draw),
-            None => Ok(Wish::Draw),
+            None if is_control(key, 'l') => terminal.clear().map(|()| ControlFlow::Continue(())),
+            None => Ok(ControlFlow::Continue(())),
         },
         // Drawing takes the new size.
-        _ => Ok(Wish::Draw),
+        _ => Ok(ControlFlow::Continue(())),
     }
 }
 
-fn is_control(key: &KeyEvent, letter: char) -> bool {
-    key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char(letter)
+fn is_control(key: &KeyEvent, character: char) -> bool {
+    key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char(character)
 }
 
 /// What a key means here.

@@ -115,7 +115,7 @@ fn ask_within<T: Send + 'static>(
     let (give, take) = mpsc::sync_channel(1);
     let there = dir.to_owned();
     let work = move || {
-        // Nobody may wait any more.
+        // The receiver may be gone: its limit is over.
         let _ = give.send(question(&there));
     };
     thread::Builder::new()

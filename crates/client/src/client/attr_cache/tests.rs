@@ -174,7 +174,7 @@ fn the_caller_with_the_oldest_answer_makes_room() {
     assert_eq!(known.collect::<Vec<_>>(), [5, 7, 8, 9]);
 }
 
-/// The server keeps an older time of access than a close has told, and an answer can be older than
+/// The server keeps an older time of access than a close has sent, and an answer can be older than
 /// a close.
 #[test]
 fn an_answer_takes_no_time_back_under_the_same_lock() {

@@ -256,7 +256,7 @@ fn tell_times(world: &mut World, kind: Kind, [atime, mtime, ctime]: [i64; 3]) {
 }
 
 /// The server keeps a time of access that is less than a minute newer to itself, so that its answer
-/// to another user is older than what a close has told.
+/// to another user is older than what a close has sent.
 #[test]
 fn the_answer_to_another_user_takes_no_time_back() {
     let user = Caller { uid: 7, gid: 7, capabilities: 0, ..Caller::ROOT };
@@ -264,25 +264,25 @@ fn the_answer_to_another_user_takes_no_time_back() {
     let mut world = keeping();
     look_up(&mut world, Handle(0x77));
     let lock = world.client.attrs.lock_of(FILE).expect("it is kept");
-    let told = [NOW + 30, NOW + 40, NOW + 50];
-    world.client.attrs.closed((FILE, lock), told[0], Some((told[1], told[2])));
+    let sent = [NOW + 30, NOW + 40, NOW + 50];
+    world.client.attrs.closed((FILE, lock), sent[0], Some((sent[1], sent[2])));
     let slot = world.start(|client, turn, done| client.getattr(turn, user, FILE, done));
     tell_times(&mut world, Kind::MdsGetattr, [NOW; 3]);
-    assert_eq!(slot.outcome().map(times), Ok(told));
+    assert_eq!(slot.outcome().map(times), Ok(sent));
     let slot = world.start(|client, turn, done| client.lookup(turn, user, DIR, b"a", done));
     // The second name of a directory has its attributes asked for.
     world.next(Kind::EnqueueGetattr);
     tell_times(&mut world, Kind::MdsGetattrName, [NOW, NOW, NOW + 60]);
-    assert_eq!(slot.outcome().map(times), Ok([told[0], told[1], NOW + 60]));
+    assert_eq!(slot.outcome().map(times), Ok([sent[0], sent[1], NOW + 60]));
     let other = Fid { oid: 9, ..DIR };
     // Another name brings a second lock, of which there is no need, and no older times.
     let slot = world.start(|client, turn, done| client.lookup(turn, user, other, b"b", done));
     let asked = world.next(Kind::EnqueueGetattr);
     found(&mut world, &asked, Handle(0x99));
-    assert_eq!(slot.outcome().map(times), Ok([told[0], told[1], NOW + 60]));
+    assert_eq!(slot.outcome().map(times), Ok([sent[0], sent[1], NOW + 60]));
     world.next(Kind::LdlmCancel);
     let slot = world.start(|client, turn, done| client.getattr(turn, Caller::ROOT, FILE, done));
-    assert_eq!(slot.outcome().map(times), Ok([told[0], told[1], NOW + 60]));
+    assert_eq!(slot.outcome().map(times), Ok([sent[0], sent[1], NOW + 60]));
     assert!(world.asked.is_empty());
 }
 

@@ -159,7 +159,7 @@ mod tests {
         assert!(feed.pull(at, NEVER));
         assert_eq!((feed.then(), feed.now()), (Some(&3), Some(&4)));
         assert!(!feed.pull(at, NEVER));
-        // Nobody wants the fifth one: the thread ends.
+        // The fifth one has no receiver: the thread ends.
         drop(feed);
         give.send(5).unwrap();
         assert!(wait.recv().is_err());
