@@ -32,7 +32,8 @@ impl Drop for Restore {
     }
 }
 
-/// Ends the program after a signal: through the flag, or by itself if the flag is not looked at in time.
+/// Ends the program after a signal: through the flag, or by itself if the flag is not looked at in
+/// time.
 fn watch(interrupt: Interrupt) -> Result<Arc<AtomicBool>, Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&ended);

@@ -150,7 +150,8 @@ impl Store {
     }
 }
 
-/// The directory of root is in no home directory: under sudo, `HOME` may be that of another user, in which
+/// The directory of root is in no home directory: under sudo, `HOME` may be that of another user,
+/// in which
 /// root would make directories, and follow links.
 fn default_dir(root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Failure> {
     if root {
