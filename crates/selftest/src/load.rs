@@ -200,6 +200,7 @@ pub(crate) enum Unsent {
 ///
 /// # Errors
 /// As [`RpcClient::admit`] and [`RpcClient::call`].
+#[inline]
 pub(crate) fn send_test<M: Memory>(
     turn: &mut Turn<'_, M>,
     caller: &mut RpcClient,
@@ -244,7 +245,7 @@ pub(crate) fn send_test<M: Memory>(
             check: check as u32,
         })
     };
-    let called = caller.call_admitted(turn, call, ticket, |ids| match plan.test {
+    let called = caller.call(turn, call, |ids| match plan.test {
         Test::Ping => {
             // No node evaluates the time [LST-18].
             let wall = wall.at(now).0;
@@ -260,6 +261,7 @@ pub(crate) fn send_test<M: Memory>(
         Test::Read { len, check } => brw(ids, BrwOp::Read, len, check),
         Test::Write { len, check } => brw(ids, BrwOp::Write, len, check),
     });
+    caller.called(now, peer, ticket, called);
     called.map_err(Unsent::Failed)
 }
 

@@ -23,6 +23,7 @@ pub(crate) struct MessagePool {
 
 impl MessagePool {
     /// A buffer of [`MESSAGE_LEN`] bytes, or `None` when memory is used up.
+    #[inline]
     pub(crate) fn take(&mut self, memory: &mut impl Memory) -> Option<Span> {
         if self.free.is_empty() {
             let block = memory.alloc(BLOCK_LEN)?;

@@ -235,6 +235,7 @@ impl Reader {
     }
 
     /// Copies payload from `bytes` to where it belongs; returns how many bytes were taken.
+    #[inline]
     pub(crate) fn copy_in<M: Memory>(&mut self, memory: &mut M, bytes: &[u8]) -> usize {
         let State::Store { incoming, spans, wanted, stored, .. } = &mut self.state else {
             unreachable!("no payload is awaited");

@@ -64,7 +64,9 @@ impl Client {
                 }
             }
         }
-        self.pump(turn);
+        if self.units.any_waits_for_room() {
+            self.pump(turn);
+        }
     }
 
     /// Starts units that wait for room in the window, as far as there is room.
@@ -85,6 +87,7 @@ impl Client {
     }
 
     /// Starts a unit's next RPC, if the node is there. `false` if the window has no room for it.
+    #[inline]
     fn send<M: Memory>(&mut self, turn: &mut Turn<'_, M>, index: u32) -> bool {
         let (Some((_, plan)), true) = (self.step, self.link.is_usable()) else { return true };
         let Some(unit) = self.units.get_mut(index) else { return true };

@@ -187,6 +187,7 @@ impl RpcClient {
     ///
     /// # Errors
     /// When it does not fit; an RPC to that peer has to end before.
+    #[inline]
     pub(crate) fn admit(
         &mut self,
         now: Time,
@@ -224,24 +225,21 @@ impl RpcClient {
         self.rpcs.len()
     }
 
-    /// As [`RpcClient::call`], for an RPC that was admitted: `ticket` is its place in the window to
-    /// the peer, if there are windows.
-    pub(crate) fn call_admitted<M: Memory>(
+    /// An RPC that was admitted has been called: its place is kept, or given back if it failed.
+    #[inline]
+    pub(crate) fn called(
         &mut self,
-        turn: &mut Turn<'_, M>,
-        call: Call,
+        now: Time,
+        peer: ProcessId,
         ticket: Option<Ticket>,
-        body: impl FnOnce(RpcIds) -> Body,
-    ) -> Result<u32, RpcError> {
-        let called = self.call(turn, call, body);
-        let Some(ticket) = ticket else { return called };
-        match (called, &mut self.windows) {
+        outcome: Result<u32, RpcError>,
+    ) {
+        let (Some(ticket), Some(windows)) = (ticket, &mut self.windows) else { return };
+        match outcome {
             // Its end comes with an event, later.
-            (Ok(slot), Some(windows)) => windows.hold(slot, ticket),
-            (Err(error), _) => self.leave(turn.now, call.peer, Some(ticket), &Err(error)),
-            (Ok(_), None) => {}
+            Ok(slot) => windows.hold(slot, ticket),
+            Err(error) => windows.end(now, peer, ticket, &Err(error)),
         }
-        called
     }
 
     /// Starts an RPC; `body` makes the request for the match bits it is given. Returns its slot,

@@ -362,7 +362,9 @@ impl Units {
                 self.after_error(turn, tools, index, on_error);
             }
         }
-        self.pump(turn, tools, &peer);
+        if !self.windowed.is_empty() {
+            self.pump(turn, tools, &peer);
+        }
     }
 
     /// Starts units that wait for room in the window to a peer, as far as there is room. While
