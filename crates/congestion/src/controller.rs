@@ -15,17 +15,24 @@ const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// Rounds between two probes at least. A probe costs three or four.
 const PROBE_ROUNDS: u32 = 100;
 /// A probe that all nodes begin together lasts this long at least, as clocks differ.
-const PROBE_MIN: Duration = Duration::from_millis(200);
+const PROBE_MIN: Duration = Duration::from_millis(300);
 /// A probe goes on while a round has less than this part of the latency of the one before: then the
 /// queues of others are becoming shorter.
 const PROBE_FALLS: f64 = 0.9;
+/// The part of what the path holds that is under way in a probe: more than this keeps queues that
+/// several nodes make together. While latency goes on falling the part of this part, and so on.
+const PROBE_SHARE: f64 = 0.25;
 /// Rounds of a probe at least, and at most.
 const PROBE_ROUNDS_MIN: u32 = 3;
 const PROBE_ROUNDS_MAX: u32 = 16;
-/// The window of startup grows as long as the rate grows by this factor in two rounds,
+/// Startup ends when the rate has not grown by this factor for some rounds,
 const STARTUP_GROWTH: f64 = 1.25;
-/// and this part of the latency at least is left for the base.
+const STARTUP_FLAT: u32 = 2;
+/// or for one round in which the base is less than this part of the latency. If that is so while
+/// the rate grows, a TCP is still slow, and has to have data to become faster: the window stays.
 const STARTUP_RATIO: f64 = 2.0 / 3.0;
+/// The base at the end of startup is at most this many times what it was at its beginning.
+const STARTUP_BASES: f64 = 1.25;
 /// After this many rounds with less than this part of the best rate, the base is in doubt.
 const SLOW_ROUNDS: u32 = 8;
 const SLOW_RATE: f64 = 1.0 / 8.0;
@@ -56,7 +63,7 @@ impl Default for Limits {
 pub enum Phase {
     /// It doubles the window each round.
     Startup,
-    /// It keeps little under way, to learn the latency without a queue.
+    /// It keeps less under way than the path holds, to learn the latency without a queue.
     Probe,
     /// It follows the law.
     Steady,
@@ -102,8 +109,8 @@ struct Probe {
     /// It does not end earlier.
     until: Duration,
     rounds: u32,
-    /// The mean latency of its last round, in seconds.
-    mean: f64,
+    /// The latency of its rounds so far, in seconds.
+    latency: f64,
 }
 
 /// Controls how much is under way to one peer.
@@ -124,6 +131,8 @@ pub struct Controller {
     /// Of the last round: the base as a part of the latency, and the rate in bytes per second.
     ratio: f64,
     rate: f64,
+    /// The part of its latency that is more than is tolerated.
+    excess: f64,
     /// The highest rate of startup, and its rounds that did not raise it.
     best: f64,
     flat: u32,
@@ -158,6 +167,7 @@ impl Controller {
             is_limited: false,
             ratio: 1.0,
             rate: 0.0,
+            excess: 0.0,
             best: 0.0,
             flat: 0,
             idle_queue: 0,
@@ -194,7 +204,8 @@ impl Controller {
         self.mean += (weight - self.mean) / if self.mean > 0.0 { 16.0 } else { 1.0 };
         self.in_flight = after;
         self.rpcs += 1;
-        let is_lone = self.rpcs <= 2 || after as f64 <= self.smallest();
+        let is_lone =
+            self.phase == Phase::Probe || self.rpcs <= 2 || after as f64 <= self.smallest();
         Some(Ticket { class, sent: now, round: self.round, is_lone })
     }
 
@@ -205,7 +216,7 @@ impl Controller {
             return;
         }
         let latency = now.saturating_sub(ticket.sent).as_secs_f64();
-        self.sums.add(ticket.class, latency, self.ratio);
+        self.sums.add(ticket.class, latency);
         let least = match now.saturating_sub(self.began) < SHORT_ROUND {
             true => ROUND_MIN.0,
             false => ROUND_MIN.1,
@@ -291,8 +302,9 @@ impl Controller {
             Phase::Startup | Phase::Steady => {
                 let took = now.saturating_sub(self.began).as_secs_f64();
                 self.rate = self.sums.weight() / took.max(1e-9);
-                self.sums.lower_bases();
-                self.ratio = self.sums.ratio();
+                let latency = self.sums.latency_and_base(self.ratio);
+                self.ratio = latency.ratio();
+                self.excess = latency.excess();
                 match self.phase {
                     Phase::Startup => self.end_startup_round(now),
                     _ => self.end_steady_round(now),
@@ -311,10 +323,10 @@ impl Controller {
             false => self.flat + 1,
         };
         self.best = self.best.max(self.rate);
-        let is_full = self.flat >= 2 || self.ratio < STARTUP_RATIO;
-        if is_full || self.window >= self.limits.max as f64 {
+        let queues = self.ratio < STARTUP_RATIO;
+        if self.flat >= STARTUP_FLAT || self.flat > 0 && queues {
             self.begin_probe(now, true);
-        } else {
+        } else if !queues {
             self.set_window(self.window * 2.0);
         }
     }
@@ -338,14 +350,14 @@ impl Controller {
     /// The law.
     fn step(&mut self) {
         let allowance = self.allowance();
-        let queued = self.window * (1.0 - self.ratio);
+        let queued = self.window * self.excess;
         self.idle_queue = match queued < allowance / 4.0 {
             true => self.idle_queue + 1,
             false => 0,
         };
         let next = match self.idle_queue > IDLE_QUEUE_ROUNDS {
             true => self.window * 1.5,
-            false => (self.window + self.ratio * self.window + allowance) / 2.0,
+            false => self.window + (allowance - queued) / 2.0,
         };
         self.set_window(next);
     }
@@ -353,19 +365,24 @@ impl Controller {
     fn begin_probe(&mut self, now: Duration, ends_startup: bool) {
         let is_common = now >= self.probe_due;
         let until = if is_common { now.saturating_add(PROBE_MIN) } else { now };
-        self.probe = Probe { window: self.window, ends_startup, until, rounds: 0, mean: 0.0 };
+        self.probe = Probe { window: self.window, ends_startup, until, rounds: 0, latency: 0.0 };
         self.phase = Phase::Probe;
-        self.window = self.smallest();
+        let under_way = self.window.min(self.in_flight as f64);
+        self.window = (under_way * self.ratio * PROBE_SHARE).max(self.smallest());
     }
 
     fn end_probe_round(&mut self, now: Duration) {
-        let mean = self.sums.mean_latency();
-        let falls = mean < PROBE_FALLS * self.probe.mean;
-        self.probe.mean = mean;
+        let latency = self.sums.latency();
+        let falls = latency < PROBE_FALLS * self.probe.latency;
+        self.probe.latency = latency;
         self.probe.rounds += 1;
         let goes_on = self.probe.rounds < PROBE_ROUNDS_MIN || now < self.probe.until || falls;
         if !goes_on || self.probe.rounds >= PROBE_ROUNDS_MAX {
             self.end_probe(now);
+        } else if falls && self.probe.rounds >= PROBE_ROUNDS_MIN {
+            // There is still a queue.
+            self.window = (self.window * PROBE_SHARE).max(self.smallest());
+            self.sums.clear();
         }
     }
 
@@ -373,20 +390,23 @@ impl Controller {
     fn end_probe(&mut self, now: Duration) {
         self.probes += 1;
         self.phase = Phase::Steady;
-        self.ratio = 1.0;
-        (self.slow, self.idle_queue) = (0, 0);
-        self.sums.learn_bases();
         let before = self.probe.window;
         self.set_window(before);
+        // What startup has lost is perhaps being sent again, and takes longer.
+        self.sums.learn_bases(if self.probe.ends_startup { STARTUP_BASES } else { f64::MAX });
         if self.probe.ends_startup {
-            self.set_window(self.best * self.probe.mean);
+            self.set_window(self.best * self.sums.base());
             self.set_window((self.window + self.allowance()).min(before));
         }
+        (self.ratio, self.excess) = (1.0, 0.0);
+        (self.slow, self.idle_queue) = (0, 0);
         self.best = 0.0;
-        let took = Duration::try_from_secs_f64(self.probe.mean).unwrap_or(Duration::ZERO);
+        let took = Duration::try_from_secs_f64(self.probe.latency).unwrap_or(Duration::ZERO);
         let rounds = took.saturating_mul(PROBE_ROUNDS);
         let every = [1, 2, 4].map(|factor| PROBE_EVERY * factor);
-        self.every = every.into_iter().find(|every| *every >= rounds).unwrap_or(every[2]);
+        let every = every.into_iter().find(|every| *every >= rounds).unwrap_or(every[2]);
+        // What startup has found is doubtful.
+        self.every = if self.probe.ends_startup { PROBE_EVERY } else { every };
         self.probe_due = next_multiple(now.saturating_add(self.every / 8), self.every);
     }
 }

@@ -2,21 +2,62 @@
 
 use crate::class::Class;
 
+/// Latencies of a class that are kept of a round: all, or every second, fourth and so on.
+const SAMPLES: usize = 32;
+
+/// A latency that is this part above the base, and no more than this many seconds, is not taken for
+/// a queue: hosts themselves take longer when they have more to do.
+const TOLERATED: f64 = 0.25;
+const TOLERATED_MAX: f64 = 0.005;
+
 /// A class of RPCs that has occurred.
 #[derive(Clone, Debug)]
 struct Known {
     index: u8,
-    /// Latency without a queue, in seconds.
-    base: f64,
-    /// Latencies of this round.
-    sum: f64,
+    /// Latency without a queue, in seconds; `None` until the end of its first round.
+    base: Option<f64>,
+    /// RPCs of this round, and their bytes.
     count: u32,
+    weight: f64,
+    /// Latencies of this round, each of `stride` RPCs one.
+    samples: Vec<f64>,
+    stride: u32,
 }
 
 impl Known {
-    /// The mean latency of this round, if it had RPCs.
-    fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / f64::from(self.count))
+    fn new(index: u8) -> Known {
+        Known { index, base: None, count: 0, weight: 0.0, samples: Vec::new(), stride: 1 }
+    }
+
+    fn clear(&mut self) {
+        (self.count, self.weight, self.stride) = (0, 0.0, 1);
+        self.samples.clear();
+    }
+
+    fn add(&mut self, weight: f64, latency: f64) {
+        if self.count % self.stride == 0 {
+            if self.samples.len() == SAMPLES {
+                let mut at = 0..;
+                self.samples.retain(|_| at.next().is_some_and(|at| at % 2 == 0));
+                self.stride *= 2;
+            }
+            if self.count % self.stride == 0 {
+                self.samples.push(latency);
+            }
+        }
+        self.count += 1;
+        self.weight += weight;
+    }
+
+    /// The latency that a quarter of this round's RPCs did not exceed, if it had any. What all of
+    /// them waited for is in it, and what one waited for behind a burst, or for a CPU, is not.
+    fn latency(&mut self) -> Option<f64> {
+        let at = self.samples.len() / 4;
+        if self.samples.is_empty() {
+            return None;
+        }
+        let (_, quartile, _) = self.samples.select_nth_unstable_by(at, f64::total_cmp);
+        Some(*quartile)
     }
 }
 
@@ -26,39 +67,48 @@ pub(crate) struct Round {
     count: u32,
     /// Bytes.
     weight: f64,
-    /// Bytes x latency, and bytes x base.
-    latency: f64,
-    base: f64,
     /// At most 112; few occur with one peer.
     classes: Vec<Known>,
+}
+
+/// How long RPCs took, and how long they take without a queue, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Latency {
+    pub(crate) now: f64,
+    pub(crate) base: f64,
+}
+
+impl Latency {
+    /// The base as a part of the latency: 1 without a queue or without RPCs.
+    pub(crate) fn ratio(self) -> f64 {
+        if self.now > 0.0 { self.base / self.now } else { 1.0 }
+    }
+
+    /// The part of the latency that is a queue beyond what is tolerated.
+    pub(crate) fn excess(self) -> f64 {
+        let tolerated = self.base + (self.base * TOLERATED).min(TOLERATED_MAX);
+        if self.now > tolerated { 1.0 - tolerated / self.now } else { 0.0 }
+    }
 }
 
 impl Round {
     /// Begins again; bases stay.
     pub(crate) fn clear(&mut self) {
-        (self.count, self.weight, self.latency, self.base) = (0, 0.0, 0.0, 0.0);
-        for known in &mut self.classes {
-            (known.sum, known.count) = (0.0, 0);
-        }
+        (self.count, self.weight) = (0, 0.0);
+        self.classes.iter_mut().for_each(Known::clear);
     }
 
-    /// An RPC ended. If it is the first of its class, it has queued as the others did: `ratio` is
-    /// the part of their latency that was not queueing.
-    pub(crate) fn add(&mut self, class: Class, latency: f64, ratio: f64) {
+    /// An RPC ended.
+    pub(crate) fn add(&mut self, class: Class, latency: f64) {
         let at = self.classes.iter().position(|known| known.index == class.index());
         let at = at.unwrap_or_else(|| {
-            let base = latency * ratio;
-            self.classes.push(Known { index: class.index(), base, sum: 0.0, count: 0 });
+            self.classes.push(Known::new(class.index()));
             self.classes.len() - 1
         });
-        let known = &mut self.classes[at];
-        known.sum += latency;
-        known.count += 1;
         let weight = class.weight() as f64;
+        self.classes[at].add(weight, latency);
         self.count += 1;
         self.weight += weight;
-        self.latency += weight * latency;
-        self.base += weight * known.base;
     }
 
     /// RPCs that ended.
@@ -71,33 +121,55 @@ impl Round {
         self.weight
     }
 
-    /// Their mean latency.
-    pub(crate) fn mean_latency(&self) -> f64 {
-        self.latency / self.weight.max(1.0)
+    /// How long they took, in seconds; each byte of them counts as much.
+    pub(crate) fn latency(&mut self) -> f64 {
+        let of = |known: &mut Known| known.latency().map_or(0.0, |latency| known.weight * latency);
+        self.classes.iter_mut().map(of).sum::<f64>() / self.weight.max(1.0)
     }
 
-    /// The part of the latency that is not queueing: 1 without a queue or without RPCs.
-    pub(crate) fn ratio(&self) -> f64 {
-        if self.latency > 0.0 { (self.base / self.latency).min(1.0) } else { 1.0 }
-    }
-
-    /// Lowers bases to what this round needed in the mean: that was possible without a queue.
-    pub(crate) fn lower_bases(&mut self) {
+    /// The same, and how long they take without a queue. Bases become no more than was possible in
+    /// this round. Classes that occurred for the first time have queued as the others did: `ratio`
+    /// is the part of the latency that was no queue in the round before.
+    pub(crate) fn latency_and_base(&mut self, ratio: f64) -> Latency {
+        let (mut now, mut without) = (0.0, 0.0);
         for known in &mut self.classes {
-            known.base = known.mean().map_or(known.base, |mean| known.base.min(mean));
+            if let Some(latency) = known.latency() {
+                let base = known.base.unwrap_or(latency * ratio).min(latency);
+                known.base = Some(base);
+                now += known.weight * latency;
+                without += known.weight * base;
+            }
         }
+        let weight = self.weight.max(1.0);
+        Latency { now: now / weight, base: without / weight }
     }
 
-    /// Takes the latencies of this round as bases. Classes that had no RPC in it have the same
-    /// path, so they get the same change.
-    pub(crate) fn learn_bases(&mut self) {
-        let changes = self.classes.iter().filter_map(|known| Some(known.mean()? - known.base));
-        let (sum, count) = changes.fold((0.0, 0u32), |(sum, n), change| (sum + change, n + 1));
+    /// Takes the latencies of this round as bases, each at most `most` times what it was. Classes
+    /// that had no RPC in it have the same path, so they get the same change.
+    pub(crate) fn learn_bases(&mut self, most: f64) {
+        let (mut sum, mut count) = (0.0, 0u32);
+        for known in &mut self.classes {
+            let Some(latency) = known.latency() else { continue };
+            if let Some(base) = known.base {
+                let learnt = latency.min(base * most);
+                (sum, count) = (sum + learnt - base, count + 1);
+                known.base = Some(learnt);
+            } else {
+                known.base = Some(latency);
+            }
+        }
         let change = sum / f64::from(count.max(1));
         for known in &mut self.classes {
-            known.base =
-                known.mean().unwrap_or_else(|| (known.base + change).max(known.base / 8.0));
+            if let (None, Some(base)) = (known.latency(), &mut known.base) {
+                *base = (*base + change).max(*base / 8.0);
+            }
         }
+    }
+
+    /// The bases of the RPCs of this round, in seconds; each byte of them counts as much.
+    pub(crate) fn base(&self) -> f64 {
+        let of = |known: &Known| known.base.map_or(0.0, |base| known.weight * base);
+        self.classes.iter().map(of).sum::<f64>() / self.weight.max(1.0)
     }
 }
 
@@ -105,28 +177,48 @@ impl Round {
 mod tests {
     use super::*;
 
+    fn ratio(round: &mut Round, before: f64) -> f64 {
+        round.latency_and_base(before).ratio()
+    }
+
     #[test]
     fn a_class_without_an_rpc_gets_the_change_of_the_others() {
         let (read, write) = (Class::new(1, 1 << 20), Class::new(2, 1 << 20));
         let mut round = Round::default();
-        round.add(read, 0.050, 1.0);
-        round.add(write, 0.100, 1.0);
+        round.add(read, 0.050);
+        round.add(write, 0.100);
+        assert_eq!(ratio(&mut round, 1.0), 1.0);
         round.clear();
-        round.add(read, 0.060, 1.0);
-        round.learn_bases();
+        round.add(read, 0.060);
+        round.learn_bases(f64::MAX);
         round.clear();
-        round.add(write, 0.110, 1.0);
-        assert!((round.ratio() - 1.0).abs() < 1e-9, "{}", round.ratio());
-        round.add(write, 0.220, 1.0);
-        assert!((round.ratio() - 2.0 / 3.0).abs() < 1e-9, "{}", round.ratio());
+        round.add(write, 0.110);
+        assert!((ratio(&mut round, 1.0) - 1.0).abs() < 1e-9, "{round:?}");
+        round.clear();
+        round.add(write, 0.220);
+        assert!((ratio(&mut round, 1.0) - 0.5).abs() < 1e-9, "{round:?}");
     }
 
     #[test]
     fn a_new_class_has_queued_as_the_others() {
         let mut round = Round::default();
-        round.add(Class::new(0, 0), 0.2, 0.5);
-        assert!((round.ratio() - 0.5).abs() < 1e-9);
-        round.lower_bases();
-        assert!((round.ratio() - 0.5).abs() < 1e-9, "a mean above the base does not raise it");
+        round.add(Class::new(0, 0), 0.2);
+        assert!((ratio(&mut round, 0.5) - 0.5).abs() < 1e-9);
+        assert!((ratio(&mut round, 0.5) - 0.5).abs() < 1e-9, "a latency above does not raise it");
+    }
+
+    #[test]
+    fn what_a_quarter_did_not_exceed_counts_however_many_there_are() {
+        for count in [1u32, 4, 32, 33, 40, 1000, 5000] {
+            let mut round = Round::default();
+            // In an order that is not that of their size.
+            for at in 0..count {
+                round.add(Class::new(0, 0), f64::from(at * 7919 % count));
+            }
+            let (latency, quarter) = (round.latency(), f64::from(count / 4));
+            let off = (latency - quarter).abs() / f64::from(count);
+            assert!(off < 0.1, "{count}: {latency} is not {quarter}");
+            assert!(round.classes[0].samples.len() <= SAMPLES, "{count}");
+        }
     }
 }
