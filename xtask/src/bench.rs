@@ -3,6 +3,7 @@
 //! Numbers of different machines, or of different days on one machine, say nothing. So each peer
 //! is measured in the same run, in turn with ours, and what is reported are ratios.
 
+mod auto;
 mod buffers;
 mod console;
 mod files;
@@ -40,6 +41,8 @@ pub(crate) enum Bench {
     Wan(wan::WanArgs),
     /// The links of laboratories against their configuration, by iperf3 (needs root)
     Lab(lab::LabArgs),
+    /// A node that tunes itself over links of laboratories, beside iperf3 (needs root)
+    Auto(auto::AutoArgs),
     /// The simulator's message level by number of nodes
     MessageSim(message_sim::MessageSimArgs),
     /// What a session of many nodes costs its console
@@ -59,6 +62,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
         Bench::Files(args) => files::run(args),
         Bench::Wan(args) => wan::run(args),
         Bench::Lab(args) => lab::run(args),
+        Bench::Auto(args) => auto::run(args),
         Bench::MessageSim(args) => message_sim::run(args),
         Bench::Console(args) => console::run(args),
         Bench::Histograms(args) => histograms::run(args),

@@ -5,6 +5,7 @@ mod bench;
 mod ci;
 mod fuzz;
 mod interop;
+mod laboratory;
 mod package;
 mod process;
 mod repository;

@@ -1,0 +1,279 @@
+//! Laboratories (`lustrine lab`) in which measurements run: two hosts and a link, and on them iperf3
+//! and nodes. They need root.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use crate::process::{self, ChildGuard, Finished};
+
+/// The first host of [`Link::text`], from which loads go.
+pub(crate) const EAST: &str = "east";
+/// The second one, with servers.
+pub(crate) const WEST: &str = "west";
+/// The address that a laboratory gives to the second host of its first link.
+const WEST_ADDRESS: &str = "10.99.0.2";
+
+/// How long a command that starts or ends a laboratory may take, and a load beyond its time.
+const COMMAND_MAX: Duration = Duration::from_secs(30);
+/// How often a client tries until its server listens.
+const ATTEMPTS: u32 = 50;
+const ATTEMPT_EVERY: Duration = Duration::from_millis(100);
+/// A client that ran this long has reached its server.
+const REACHED: Duration = Duration::from_secs(2);
+
+/// A link between two hosts.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) round_trip_ms: f64,
+    pub(crate) gigabits: f64,
+    pub(crate) mtu: u32,
+    /// Bytes of packets that may wait; `None`: what the link carries in a round trip.
+    pub(crate) queue: Option<u64>,
+    /// The largest TCP buffers of the hosts, in bytes. All buffers of the machine together should
+    /// stay below net.ipv4.tcp_mem.
+    pub(crate) buffer: u64,
+    /// TCP's congestion control; `None`: the machine's.
+    pub(crate) congestion: Option<String>,
+}
+
+impl Link {
+    /// What TCP with timestamps can carry at most, in Gb/s of its payload.
+    pub(crate) fn limit(&self) -> f64 {
+        self.gigabits * f64::from(self.mtu - 52) / f64::from(self.mtu + 38)
+    }
+
+    /// Twice what this link carries in a round trip, because half of a buffer is window.
+    pub(crate) fn enough_buffer(gigabits: f64, round_trip_ms: f64) -> u64 {
+        (gigabits * 1e9 / 8.0 * round_trip_ms / 1e3 * 2.0).clamp(4e6, 1e9) as u64
+    }
+
+    /// The laboratory's file: the hosts [`EAST`] and [`WEST`].
+    fn text(&self) -> String {
+        let Link { round_trip_ms, gigabits, mtu, queue, buffer, congestion } = self;
+        let mut sysctl = format!(
+            "  net.ipv4.tcp_rmem: 4096 131072 {buffer}\n  net.ipv4.tcp_wmem: 4096 65536 {buffer}\n"
+        );
+        if let Some(name) = congestion {
+            sysctl += &format!("  net.ipv4.tcp_congestion_control: {name}\n");
+        }
+        let delay = round_trip_ms / 2.0;
+        let queue = queue.map_or(String::new(), |bytes| format!(", queue: {bytes} B"));
+        format!(
+            "sysctl:\n{sysctl}hosts: {{{EAST}: {{}}, {WEST}: {{}}}}\nlinks:\n  - {{between: \
+             [{EAST}, {WEST}], rate: {gigabits} Gb/s, delay: {delay} ms, mtu: {mtu}{queue}}}\n"
+        )
+    }
+}
+
+/// A laboratory that is up; dropping it ends it.
+pub(crate) struct Laboratory<'p> {
+    program: &'p Path,
+    name: String,
+}
+
+impl Laboratory<'_> {
+    /// Starts one; `name` should be the measurement's own.
+    pub(crate) fn up<'p>(program: &'p Path, name: &str, link: &Link) -> Result<Laboratory<'p>> {
+        let pid = std::process::id();
+        let file = std::env::temp_dir().join(format!("lustrine-{name}-{pid}.yaml"));
+        fs::write(&file, link.text()).with_context(|| file.display().to_string())?;
+        let started = lab(program, &["up", "--name", name, &file.to_string_lossy()]);
+        let _ = fs::remove_file(&file);
+        started?;
+        Ok(Laboratory { program, name: name.to_owned() })
+    }
+
+    /// A command on a host.
+    pub(crate) fn at(&self, host: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(["lab", "exec", "--lab", &self.name, host, "--"]).args(words);
+        command
+    }
+
+    /// What the first link has done so far, from east to west.
+    pub(crate) fn link(&self) -> Result<Direction> {
+        let printed = lab(self.program, &["status", &self.name, "--json"])?;
+        let status: Status = serde_json::from_str(&printed)?;
+        let lab = status.up.into_iter().next();
+        let link = lab.and_then(|lab| lab.links.into_iter().next()).context("no link")?;
+        let [there, _] = link.directions;
+        Ok(there)
+    }
+
+    /// Starts an iperf3 that serves on the second host.
+    pub(crate) fn iperf3_server(&self) -> Result<ChildGuard> {
+        ChildGuard::silent(&mut self.at(WEST, &["iperf3", "-s"]))
+    }
+
+    /// Runs iperf3 from east to west, for `seconds` in all.
+    pub(crate) fn iperf3(&self, options: &[&str], seconds: u32) -> Result<Iperf3> {
+        let words = [&["iperf3", "-J", "-c", WEST], options].concat();
+        let finished = self.tried(&words, Duration::from_secs(seconds.into()))?;
+        let printed: Printed = serde_json::from_str(&finished.stdout)?;
+        Ok(printed.end)
+    }
+
+    /// Starts a node on the second host.
+    pub(crate) fn node(&self, options: &[&str]) -> Result<Node> {
+        let control = std::env::temp_dir().join(format!(
+            "lustrine-{}-{}.sock",
+            self.name,
+            std::process::id()
+        ));
+        let program = self.program.to_string_lossy();
+        let control_text = control.to_string_lossy().into_owned();
+        let words = [&program, "node", "--net", "tcp=eth0", "--control", &control_text];
+        let child = ChildGuard::silent(&mut self.at(WEST, &[&words[..], options].concat()))?;
+        Ok(Node { _child: child, control })
+    }
+
+    /// Measures that node from the first host with `lustrine selftest`; `seconds` is about how long
+    /// that takes.
+    pub(crate) fn selftest(&self, options: &[&str], seconds: u32) -> Result<Vec<Measured>> {
+        let nid = format!("{WEST_ADDRESS}@tcp");
+        let program = self.program.to_string_lossy();
+        let words = [&program, "selftest", "--no-node", "--json", "-", "--to", &nid];
+        let words = [&words[..], options].concat();
+        let finished = self.tried(&words, Duration::from_secs(seconds.into()))?;
+        let printed: Results = serde_json::from_str(&finished.stdout)?;
+        ensure!(!printed.results.is_empty(), "no results");
+        Ok(printed.results)
+    }
+
+    /// Runs a client on the first host. Its server may not listen yet.
+    fn tried(&self, words: &[&str], time: Duration) -> Result<Finished> {
+        let mut attempts = 0;
+        loop {
+            let begin = Instant::now();
+            let finished = process::capture(&mut self.at(EAST, words), COMMAND_MAX + time)?;
+            if finished.status.success() {
+                return Ok(finished);
+            }
+            attempts += 1;
+            if attempts >= ATTEMPTS || begin.elapsed() >= REACHED {
+                let why = finished.stdout + &finished.stderr;
+                bail!("{}: {}", words.join(" "), why.trim());
+            }
+            std::thread::sleep(ATTEMPT_EVERY);
+        }
+    }
+}
+
+impl Drop for Laboratory<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = lab(self.program, &["down", &self.name]) {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+fn lab(program: &Path, words: &[&str]) -> Result<String> {
+    let finished = process::capture(Command::new(program).arg("lab").args(words), COMMAND_MAX)?;
+    ensure!(finished.status.success(), "lab {words:?}: {}", finished.stderr.trim());
+    Ok(finished.stdout)
+}
+
+/// A node that ends when it is dropped.
+pub(crate) struct Node {
+    _child: ChildGuard,
+    control: PathBuf,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // A node that is killed leaves its control socket.
+        let _ = fs::remove_file(&self.control);
+    }
+}
+
+/// A row of `lustrine selftest --json`, as far as it is used.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Measured {
+    pub(crate) test: String,
+    pub(crate) concurrency: u32,
+    pub(crate) mib_per_s: f64,
+    pub(crate) latency_us: Latency,
+    pub(crate) errors: u64,
+}
+
+impl Measured {
+    /// Payload in Gb/s.
+    pub(crate) fn gigabits(&self) -> f64 {
+        self.mib_per_s * f64::from(1 << 20) * 8.0 / 1e9
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Latency {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+#[derive(Deserialize)]
+struct Results {
+    results: Vec<Measured>,
+}
+
+/// What iperf3 prints, as far as it is used.
+#[derive(Deserialize)]
+struct Printed {
+    end: Iperf3,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Iperf3 {
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) sum_sent: Sum,
+    pub(crate) sum_received: Sum,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Stream {
+    pub(crate) sender: Sender,
+}
+
+/// Times in us.
+#[derive(Deserialize)]
+pub(crate) struct Sender {
+    pub(crate) min_rtt: f64,
+    pub(crate) mean_rtt: f64,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Sum {
+    pub(crate) bits_per_second: f64,
+    pub(crate) retransmits: Option<u64>,
+}
+
+/// What `lustrine lab status --json` prints, as far as it is used.
+#[derive(Deserialize)]
+struct Status {
+    up: Vec<LabStatus>,
+}
+
+#[derive(Deserialize)]
+struct LabStatus {
+    links: Vec<LinkStatus>,
+}
+
+#[derive(Deserialize)]
+struct LinkStatus {
+    directions: [Direction; 2],
+}
+
+/// One direction of a link.
+#[derive(Deserialize)]
+pub(crate) struct Direction {
+    pub(crate) late: Late,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Late {
+    pub(crate) p99_us: u64,
+}
