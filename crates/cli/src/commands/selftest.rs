@@ -44,6 +44,9 @@ const CONCURRENCIES: [u32; 3] = [1, 8, 64];
 /// Default seconds per row.
 const ROW_TIME: f64 = 1.1;
 
+/// The longest warm-up of a row, unless another is asked for.
+const WARM_UP_MAX: Duration = Duration::from_millis(500);
+
 /// Measure the network between two nodes: rate, throughput, latency percentiles.
 #[derive(Args, Debug)]
 pub(crate) struct SelftestArgs {
@@ -67,6 +70,11 @@ pub(crate) struct SelftestArgs {
     /// time per point
     #[arg(long, value_parser = seconds, allow_negative_numbers = true)]
     time: Option<f64>,
+
+    /// Seconds that each row runs before its measurement begins: TCP needs several on long paths
+    /// [default: an eighth of --time, 0.5 at most]; with --plan, overrides the plan's warm-up
+    #[arg(long, value_parser = seconds, allow_negative_numbers = true)]
+    warm_up: Option<f64>,
 
     /// How the data of reads and writes are checked
     #[arg(long, value_enum, default_value_t = CheckWord::Simple)]
@@ -183,9 +191,17 @@ struct Row {
 }
 
 impl SelftestArgs {
-    /// How long each row of the table takes.
-    fn row_time(&self) -> f64 {
-        self.time.unwrap_or(ROW_TIME)
+    /// How long each row of the table is measured.
+    fn row_time(&self) -> Duration {
+        Duration::from_secs_f64(self.time.unwrap_or(ROW_TIME))
+    }
+
+    /// The shortest time that a row runs before its measurement begins.
+    fn row_warm_up(&self) -> Duration {
+        match self.warm_up {
+            Some(seconds) => Duration::from_secs_f64(seconds),
+            None => (self.row_time() / 8).min(WARM_UP_MAX),
+        }
     }
 
     /// Every requested combination; ping once per concurrency.
@@ -348,11 +364,6 @@ fn finish(file: Option<ReportFile>, report: &Report) -> Result<(), Failure> {
         0 => printed,
         errors => Err(format!("{errors} operations failed; the table says which").into()),
     }
-}
-
-/// The shortest time that a row runs before its measurement begins.
-fn warm_up(time: Duration) -> Duration {
-    (time / 8).min(Duration::from_millis(500))
 }
 
 #[cfg(test)]

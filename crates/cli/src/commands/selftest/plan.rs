@@ -82,6 +82,10 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
         let time = Nanos((seconds * 1e9) as u64);
         plan.steps.iter_mut().for_each(|step| step.time = time);
     }
+    if let Some(seconds) = args.warm_up {
+        let warm_up = Nanos((seconds * 1e9) as u64);
+        plan.steps.iter_mut().for_each(|step| step.warm_up = warm_up);
+    }
     let given = given(&plan, &args.plan)?;
     let (start, hosts) = starting(&plan, &args.plan, &given)?;
     if args.plan.dry_run {

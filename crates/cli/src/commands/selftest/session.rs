@@ -11,7 +11,7 @@ use lustrine_sys::Clock;
 
 use super::report::{End, RawTcp, Report, RowResult, Side};
 use super::target::Target;
-use super::{Row, SelftestArgs, TestWord, warm_up};
+use super::{Row, SelftestArgs, TestWord};
 use crate::access::Link;
 use crate::commands::raw_tcp::{self, Direction, Waiting};
 use crate::interrupt::Interrupt;
@@ -190,7 +190,7 @@ impl Run<'_> {
     /// Measures a row. An error holds the results so far, if there are any.
     fn row(&mut self, row: &Row, raw: RawTcp) -> Result<RowResult, BrokenRow> {
         let check = self.args.check.on_the_wire();
-        let time = Duration::from_secs_f64(self.args.row_time());
+        let (time, warm_up) = (self.args.row_time(), self.args.row_warm_up());
         let step = LoadOrder::Step {
             test: match row.test {
                 TestWord::Ping => Test::Ping,
@@ -199,7 +199,7 @@ impl Run<'_> {
             },
             concurrency: row.concurrency,
             time_ns: time.as_nanos() as u64,
-            warm_up_ns: warm_up(time).as_nanos() as u64,
+            warm_up_ns: warm_up.as_nanos() as u64,
         };
         let before = self.cpu_mark();
         if let Err(error) = self.order(step) {
@@ -208,7 +208,7 @@ impl Run<'_> {
             return Err((None, gave_up.map_or(error, |why| self.explain(&why).into())));
         }
         let patience = Duration::from_secs_f64(self.patience);
-        let waited = self.wait(time + warm_up(time) + patience + ROW_SLACK);
+        let waited = self.wait(time + warm_up + patience + ROW_SLACK);
         let cpu = before.until(&self.cpu_mark());
         match waited {
             Ok(load) => Ok(RowResult::new(row, &load, cpu, raw, false)),
