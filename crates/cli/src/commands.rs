@@ -23,3 +23,4 @@ pub(crate) mod sim;
 pub(crate) mod tool;
 pub(crate) mod top;
 pub(crate) mod tune;
+pub(crate) mod watch;

@@ -34,6 +34,26 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A length of time with its unit, such as 500ms, 10s, 5m, 1h or 90d.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time with its unit, such as 500ms, 10s, 5m, 1h or 90d".to_owned();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_ms = match &text[digits.len()..] {
+        "ms" => 1,
+        "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = digits.parse().map_err(|_| wrong())?;
+    let ms = count.checked_mul(unit_ms).filter(|ms| (1..=DURATION_MAX_MS).contains(ms));
+    ms.map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// The longest time of [`duration`]: 10,000 days.
+const DURATION_MAX_MS: u64 = 10_000 * 86_400_000;
+
 /// Refuses a list of `--to` with one node twice.
 ///
 /// # Errors
@@ -134,6 +154,17 @@ mod tests {
         assert_eq!((bytes("7"), rate("100M")), (Ok(7), Ok(100_000_000)));
         for wrong in ["", "G", "0", "-1", "1.5G", "4GB", "4 G", "99999999999T"] {
             assert!(bytes(wrong).is_err() && rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        let seconds = |text: &str| duration(text).map(|time| time.as_millis());
+        assert_eq!(seconds("500ms"), Ok(500));
+        assert_eq!(["10s", "5m", "1h"].map(seconds), [Ok(10_000), Ok(300_000), Ok(3_600_000)]);
+        assert_eq!(seconds("90d"), Ok(7_776_000_000));
+        for wrong in ["", "10", "s", "0s", "-1s", "1.5h", "1w", "99999999999999999999d", "20000d"] {
+            assert!(duration(wrong).is_err_and(|why| why.contains("90d")), "{wrong}");
         }
     }
 

@@ -20,9 +20,11 @@
 pub mod http;
 mod page;
 mod table;
+mod watch;
 
 pub use page::Page;
 pub use table::{Metric, MetricKind, Row, TABLE, metrics_page, rows};
+pub use watch::{WATCH_TABLE, WatchMetric};
 
 /// Most interfaces with series on a page: those that were added first.
 pub const NIS_MAX: usize = 32;

@@ -12,6 +12,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 
 use crate::table::{Metric, MetricKind, Row};
+use crate::watch::WatchMetric;
 
 /// The bounds of a histogram's buckets on a page: 1.024 us to 137 s.
 const BOUNDS: usize = 28;
@@ -24,6 +25,7 @@ pub(super) const HISTOGRAM_LINES: usize = BOUNDS + 3;
 #[derive(Debug, Default)]
 pub struct Page {
     table: BTreeMap<Metric, Vec<Series>>,
+    watch: BTreeMap<WatchMetric, Vec<Series>>,
     drivers: BTreeMap<&'static DriverMetric, Vec<Series>>,
 }
 
@@ -32,6 +34,17 @@ struct Series {
     /// Values of the metric's labels.
     labels: Vec<String>,
     value: Value,
+}
+
+impl Series {
+    fn new(row: &Row, kind: MetricKind, labels: &[&str], value: Value) -> Series {
+        assert!(
+            row.kind == kind && row.labels.len() == labels.len(),
+            "{} is of another kind",
+            row.name
+        );
+        Series { labels: labels.iter().map(|label| (*label).to_owned()).collect(), value }
+    }
 }
 
 #[derive(Debug)]
@@ -105,15 +118,21 @@ impl Page {
         self.add(metric, MetricKind::Histogram, labels, Value::Histogram(value));
     }
 
+    /// Sets a gauge of `lustrine watch`.
+    pub fn watch_gauge(&mut self, metric: WatchMetric, labels: &[&str], value: f64) {
+        let series = Series::new(metric.row(), MetricKind::Gauge, labels, Value::GaugeF64(value));
+        self.watch.entry(metric).or_default().push(series);
+    }
+
+    /// Sets a counter of `lustrine watch`.
+    pub fn watch_count(&mut self, metric: WatchMetric, labels: &[&str], value: u64) {
+        let series = Series::new(metric.row(), MetricKind::Counter, labels, Value::Counter(value));
+        self.watch.entry(metric).or_default().push(series);
+    }
+
     fn add(&mut self, metric: Metric, kind: MetricKind, labels: &[&str], value: Value) {
-        let row = metric.row();
-        assert!(
-            row.kind == kind && row.labels.len() == labels.len(),
-            "{} is of another kind",
-            row.name
-        );
-        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        self.table.entry(metric).or_default().push(Series { labels, value });
+        let series = Series::new(metric.row(), kind, labels, value);
+        self.table.entry(metric).or_default().push(series);
     }
 
     /// The page in the OpenMetrics text format.
@@ -129,6 +148,9 @@ impl Page {
 impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for (metric, series) in &self.table {
+            encode_family(&mut encoder, metric.row(), series)?;
+        }
+        for (metric, series) in &self.watch {
             encode_family(&mut encoder, metric.row(), series)?;
         }
         for (metric, series) in &self.drivers {

@@ -42,21 +42,37 @@ pub struct Row {
     pub help: &'static str,
 }
 
+/// Declares the metrics of a page: an enum, and the table with a row for each of its values.
 macro_rules! metrics {
-    ($($metric:ident $kind:ident $name:literal [$($label:literal)*] $help:literal)*) => {
-        /// A metric: its row in [`TABLE`].
+    (
+        $all:ident $table:ident
+        $($metric:ident $kind:ident $name:literal [$($label:literal)*] $help:literal)*
+    ) => {
+        /// A metric: its row in the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[expect(missing_docs, reason = "each is documented by its row in TABLE")]
-        pub enum Metric { $($metric,)* }
+        #[expect(missing_docs, reason = "each is documented by its row in the table")]
+        pub enum $all { $($metric,)* }
 
         /// All metrics, in the order of the page and of the reference.
-        pub const TABLE: &[Row] = &[$(Row {
-            name: $name, kind: MetricKind::$kind, labels: &[$($label),*], help: $help,
+        pub const $table: &[$crate::table::Row] = &[$($crate::table::Row {
+            name: $name,
+            kind: $crate::table::MetricKind::$kind,
+            labels: &[$($label),*],
+            help: $help,
         },)*];
+
+        impl $all {
+            /// Its row.
+            pub fn row(self) -> &'static $crate::table::Row {
+                &$table[self as usize]
+            }
+        }
     };
 }
+pub(crate) use metrics;
 
 metrics! {
+    Metric TABLE
     BuildInfo Gauge "lustrine_build_info" ["version" "identity"]
         "Always 1; the version of the program and how the node dials its peers."
     StartTime Gauge "lustrine_start_time_seconds" []
@@ -141,13 +157,6 @@ metrics! {
     Callers Counter "lustrine_metrics_callers_total" ["event"]
         "Connections to the metrics server; event is answered, or dropped: too slow, not HTTP, or \
          too many."
-}
-
-impl Metric {
-    /// Its row.
-    pub fn row(self) -> &'static Row {
-        &TABLE[self as usize]
-    }
 }
 
 impl From<&'static DriverMetric> for Row {

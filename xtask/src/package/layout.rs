@@ -106,6 +106,7 @@ fn documents(top: &Path) -> Result<Vec<String>> {
         ("docs/sc11", ".svg"),
         ("docs/sc11/results", ".json"),
         ("docs/grafana", ".json"),
+        ("docs/prometheus", ".yaml"),
         ("bench", ".md"),
         ("bench/results", ".json"),
         ("bench/results", ".txt"),

@@ -32,6 +32,7 @@ pub(crate) const PURE: &[&str] = &[
     "tune",
     "doctor",
     "top",
+    "watch",
 ];
 
 /// Directories without source of this repository, by name at any place.

@@ -23,6 +23,7 @@ mod far;
 mod host;
 mod icmp;
 mod node;
+pub(super) mod path;
 mod peer;
 mod sizes;
 mod words;

@@ -17,6 +17,7 @@ use crate::values::{self, PORTS, seconds};
 mod apply;
 mod files;
 mod host;
+mod load;
 mod measure;
 mod report;
 pub(super) mod start;
@@ -27,6 +28,9 @@ use apply::ApplyArgs;
 use files::Files;
 use measure::{Budget, Wanted};
 use report::{PeerReport, Report};
+
+pub(super) use load::Load;
+pub(super) use report::Direction;
 
 /// Measure the path to a node, and compute the settings that fill it.
 #[derive(Args, Debug)]

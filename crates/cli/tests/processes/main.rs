@@ -24,3 +24,4 @@ mod settings;
 mod sim;
 mod starting;
 mod top;
+mod watch;

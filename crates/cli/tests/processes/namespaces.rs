@@ -8,3 +8,4 @@ mod links;
 mod netns;
 mod started;
 mod tune;
+mod watch;

@@ -99,6 +99,18 @@ impl MetricsSocket {
         }))
     }
 
+    /// Serves pages of another program than a node: `page` returns a text in the OpenMetrics
+    /// format, or why there is none.
+    ///
+    /// # Errors
+    /// When the system cannot start a thread.
+    pub fn serve_text(
+        self,
+        page: impl Fn() -> Result<String, String> + Send + Sync + 'static,
+    ) -> Result<MetricsServer, MetricsError> {
+        self.serve_pages(Box::new(move |_| page()))
+    }
+
     fn serve_pages(self, collect: Box<Collect>) -> Result<MetricsServer, MetricsError> {
         let MetricsSocket { listener, local } = self;
         let (rope, bell) = UnixStream::pair()?;

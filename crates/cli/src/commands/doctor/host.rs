@@ -45,6 +45,12 @@ pub(super) fn look() -> HostView {
     }
 }
 
+/// Looks at the interfaces alone.
+pub(super) fn look_at_interfaces() -> HostView {
+    let interfaces = lustrine_sys::interfaces::interfaces().unwrap_or_default();
+    HostView { interfaces: interfaces.iter().map(interface).collect(), ..HostView::default() }
+}
+
 fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }

@@ -24,6 +24,10 @@ const HOP_TRIES: u16 = 3;
 const ANSWER: Duration = Duration::from_secs(1);
 const TTL: u8 = 64;
 
+/// Messages of a look, questions and answers, and their bytes.
+pub(super) const MESSAGES: u64 = 2 * (ECHOS as u64 + HOPS_MAX as u64 + CLOCKS as u64);
+pub(super) const BYTES_OF_LOOK: u64 = MESSAGES * BYTES;
+
 /// Questions of one run, and the answers to them.
 struct Questions<'a> {
     socket: IcmpSocket,

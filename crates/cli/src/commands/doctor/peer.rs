@@ -14,7 +14,7 @@ use lustrine_wire::ping::{NiStatus, PingInfo};
 use super::DoctorArgs;
 use super::budget::Budget;
 use super::conversation::{Caller, Conversation};
-use super::sizes::Line;
+use super::sizes::{Bulk, Line};
 use super::{far, icmp, sizes};
 use crate::access::ask_running;
 use crate::common::IdentityArg;
@@ -101,7 +101,7 @@ pub(super) fn look(
 }
 
 /// The local address from which packets leave. Connecting a datagram socket sends nothing.
-fn local_towards(ip: IpAddr) -> std::io::Result<IpAddr> {
+pub(super) fn local_towards(ip: IpAddr) -> std::io::Result<IpAddr> {
     let any: IpAddr = match ip {
         IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
@@ -111,7 +111,7 @@ fn local_towards(ip: IpAddr) -> std::io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-fn route(host: &HostView, local: IpAddr, ip: IpAddr) -> RouteView {
+pub(super) fn route(host: &HostView, local: IpAddr, ip: IpAddr) -> RouteView {
     let local = local.to_string();
     let device = host.interfaces.iter().find(|one| one.addresses.contains(&local));
     let all = lustrine_sys::interfaces::interfaces().unwrap_or_default();
@@ -280,7 +280,7 @@ impl Look<'_> {
                 let (to, target) = (self.to, self.nid);
                 let rtt = Duration::from_nanos(median);
                 let line = Line { caller: &caller, to, target, source, rtt };
-                let sizes = sizes::look(&line, self.budget, open);
+                let sizes = sizes::look(&line, self.budget, open, Bulk::Sent);
                 self.view.stream = sizes.stream;
                 (self.view.out, self.view.back, self.view.bulk) =
                     (sizes.out, sizes.back, sizes.bulk);

@@ -27,6 +27,13 @@ const FIRST: u32 = 20;
 /// Bytes with which it is seen whether the peer reads: several of the windows that a connection
 /// has at first.
 pub(super) const BULK: usize = 512 << 10;
+/// Bytes of a look without [`BULK`] where all segments arrive, over a path of this MTU: full
+/// segments there, and pings whose answers fill segments back.
+pub(super) fn bytes_of_look(mtu: u32) -> u64 {
+    let pings = u64::from(FIRST + 2 * mtu.div_ceil(ANSWER));
+    4 * u64::from(mtu) + pings * Conversation::PING_BYTES
+}
+
 /// Attempts to greet while the peer still ends an earlier connection, and the wait between them.
 const ATTEMPTS: u32 = 5;
 const AGAIN: Duration = Duration::from_millis(300);
@@ -69,8 +76,20 @@ impl Line<'_> {
     }
 }
 
+/// Whether many bytes are sent, to see that the peer reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bulk {
+    Sent,
+    LeftOut,
+}
+
 /// Tries full segments over an open connection, and sizes over more of them.
-pub(super) fn look(line: &Line<'_>, budget: &mut Budget, mut open: Conversation) -> Sizes {
+pub(super) fn look(
+    line: &Line<'_>,
+    budget: &mut Budget,
+    mut open: Conversation,
+    bulk: Bulk,
+) -> Sizes {
     let mut sizes = Sizes::default();
     if open.has_keepalives() {
         let out = send_full(&mut open, budget, line.limit(FULL));
@@ -78,7 +97,8 @@ pub(super) fn look(line: &Line<'_>, budget: &mut Budget, mut open: Conversation)
         if matches!(out, Carried::Yes { .. }) {
             sizes.back = Some(receive_full(&mut open, budget, line.limit(FULL)));
         }
-        if matches!(sizes.back, Some(Carried::Yes { .. } | Carried::Unknown)) {
+        let reads = matches!(sizes.back, Some(Carried::Yes { .. } | Carried::Unknown));
+        if reads && bulk == Bulk::Sent {
             sizes.bulk = Some(send_bulk(&mut open, budget, line.limit(FULL)));
         }
     }

@@ -6,14 +6,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use lustrine_config::NodeConfig;
-use lustrine_control::{Answer, LoadFailureKind, LoadOrder, LoadRow, Request};
-use lustrine_selftest::Test;
+use lustrine_control::{Answer, LoadOrder, LoadRow, Request};
 use lustrine_tune::{Path, Point, Purpose, Ramp, Settings, Streams, share};
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::BrwCheck;
 use serde::Serialize;
 
 use super::TuneArgs;
+use super::load::{LOOK, Load, Used, unexpected};
 use super::report::{Compared, Direction, NodeValues, PeerReport, Rtts, StepRow};
 use crate::access::Link;
 use crate::common::NodeOptions;
@@ -43,8 +42,6 @@ const ANSWER_MS: u64 = 10_000;
 /// of a peer before it dials again.
 const DISCOVERIES: u32 = 5;
 const DISCOVERY_GAP: Duration = Duration::from_secs(1);
-/// The wait between two looks at a load.
-const LOOK: Duration = Duration::from_millis(10);
 /// The wait between two pings under load.
 const PING_GAP: Duration = Duration::from_millis(20);
 /// Least time of a step, without and with results, in nanoseconds.
@@ -234,7 +231,9 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
 /// The idle path, and the values of the node.
 fn begin(wanted: &Wanted<'_>, session: &mut Session<'_>) -> Result<PeerReport, Failure> {
     let rtt = idle_rtts(session)?;
-    let Answer::Net(info) = session.link.ask(&Request::ShowNet)? else { return Err(unexpected()) };
+    let Answer::Net(info) = session.load.link.ask(&Request::ShowNet)? else {
+        return Err(unexpected());
+    };
     let row = info.on(wanted.nid.net()).next().or(info.nets.first()).ok_or_else(unexpected)?;
     let values = NodeValues {
         identity: info.identity.clone(),
@@ -275,7 +274,7 @@ fn idle_rtts(session: &mut Session<'_>) -> Result<Rtts, Failure> {
     let mut times = Vec::new();
     for _ in 0..=PINGS {
         session.wanted.interrupt.check()?;
-        let Answer::Ping { rtt_us, .. } = session.link.ask(&request)? else {
+        let Answer::Ping { rtt_us, .. } = session.load.link.ask(&request)? else {
             return Err(unexpected());
         };
         times.push((rtt_us * 1e3) as u64);
@@ -425,9 +424,7 @@ impl Step {
 /// A temporary node, and its load on the peer.
 struct Session<'a> {
     wanted: &'a Wanted<'a>,
-    link: Link,
-    /// Whether a load was started that has not ended.
-    loaded: bool,
+    load: Load,
 }
 
 impl<'a> Session<'a> {
@@ -454,7 +451,10 @@ impl<'a> Session<'a> {
         loop {
             left = left.saturating_sub(1);
             match (link.ask(&request), wanted.interrupt.check()) {
-                (Ok(_), Ok(())) => return Ok(Session { wanted, link, loaded: false }),
+                (Ok(_), Ok(())) => {
+                    let load = Load::new(link, *wanted.nid, "lustrine-tune");
+                    return Ok(Session { wanted, load });
+                }
                 (Err(_), Ok(())) if left > 0 => thread::sleep(DISCOVERY_GAP),
                 (answer, interrupted) => {
                     link.stop();
@@ -471,28 +471,16 @@ impl<'a> Session<'a> {
     /// used up before there was a result.
     fn step(&mut self, step: &Step, allowed: &mut Budget) -> Result<Option<StepRow>, Failure> {
         let Some((warm_up_ns, time_ns)) = step.times(*allowed) else { return Ok(None) };
-        if !self.loaded {
-            self.order(LoadOrder::Start {
-                target: *self.wanted.nid,
-                name: "lustrine-tune".to_owned(),
-                force: false,
-                patience_ms: 30_000,
-            })?;
-            self.loaded = true;
-        }
-        let (before, begun) = (self.used()?, Instant::now());
-        let (len, check) = (MESSAGE as u32, BrwCheck::Simple);
-        let test = match step.direction {
-            Direction::Read => Test::Read { len, check },
-            Direction::Write => Test::Write { len, check },
-        };
-        self.order(LoadOrder::Step { test, concurrency: step.count, time_ns, warm_up_ns })?;
+        self.load.start()?;
+        let (before, begun) = (self.load.used()?, Instant::now());
+        let test = step.direction.test();
+        self.load.order(LoadOrder::Step { test, concurrency: step.count, time_ns, warm_up_ns })?;
         let limit = Duration::from_nanos(warm_up_ns + time_ns) + STEP_SLACK;
         let mut pings = None;
         let waited = self.wait(step, before, allowed.bytes, begun + limit, &mut pings);
         let rtt_ns = pings.and_then(Pings::end);
         let (load, cut) = waited?;
-        let after = self.used()?;
+        let after = self.load.used()?;
         let bytes = after.bytes.saturating_sub(before.bytes);
         allowed.bytes = allowed.bytes.saturating_sub(bytes);
         let took = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -527,22 +515,14 @@ impl<'a> Session<'a> {
     ) -> Result<(LoadRow, bool), Failure> {
         loop {
             thread::sleep(LOOK);
-            let load = self.order(LoadOrder::Progress)?;
-            if let Some(failure) = &load.failure {
-                let nid = self.wanted.nid;
-                let hint = match failure.kind {
-                    LoadFailureKind::NoAnswer => "; a kernel node needs the module lnet_selftest",
-                    LoadFailureKind::Busy | LoadFailureKind::Other => "",
-                };
-                return Err(format!("{nid}: {}{hint}", failure.message).into());
-            }
+            let load = self.load.progress()?;
             if load.step_finished {
                 return Ok((load, false));
             }
             self.wanted.interrupt.check()?;
-            let used = self.used()?.bytes.saturating_sub(before.bytes);
+            let used = self.load.used()?.bytes.saturating_sub(before.bytes);
             if used.saturating_add(step.bytes()) >= bytes {
-                self.finish(FAREWELL);
+                self.load.finish(FAREWELL);
                 return Ok((load, true));
             }
             if Instant::now() >= deadline {
@@ -550,61 +530,19 @@ impl<'a> Session<'a> {
                 return Err(format!("{nid}: a step of the load did not end in time").into());
             }
             if load.elapsed_ns > 0 && pings.is_none() {
-                *pings = Some(Pings::begin(&self.link, *self.wanted.nid));
+                *pings = Some(Pings::begin(&self.load.link, *self.wanted.nid));
             }
         }
-    }
-
-    fn order(&mut self, order: LoadOrder) -> Result<LoadRow, Failure> {
-        match self.link.ask(&Request::Load { order })? {
-            Answer::Load { load } => Ok(load),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// What the node has moved and used so far.
-    fn used(&mut self) -> Result<Used, Failure> {
-        let Answer::Stats { stats } = self.link.ask(&Request::ShowStats)? else {
-            return Err(unexpected());
-        };
-        let count = |name| stats.lnet.get(name).copied().unwrap_or(0);
-        let bytes = count("recv_length").saturating_add(count("send_length"));
-        Ok(Used { bytes, cpu_s: stats.cpu_s.0 })
-    }
-
-    /// Ends the load, and waits for that: otherwise the peer would keep the session until it
-    /// expires.
-    fn finish(&mut self, limit: Duration) {
-        self.loaded = false;
-        if self.order(LoadOrder::Finish).is_err() {
-            return;
-        }
-        let begun = Instant::now();
-        while begun.elapsed() < limit {
-            match self.order(LoadOrder::Progress) {
-                Ok(load) if !load.finished && load.failure.is_none() => thread::sleep(LOOK),
-                _ => return,
-            }
-        }
-        let nid = self.wanted.nid;
-        note(&format!("{nid}: the session is still there, and ends when it expires"));
     }
 
     /// Ends the load and the node.
     fn end(mut self) {
-        if self.loaded {
+        if self.load.is_started {
             let interrupted = self.wanted.interrupt.check().is_err();
-            self.finish(if interrupted { FAREWELL_INTERRUPTED } else { FAREWELL });
+            self.load.finish(if interrupted { FAREWELL_INTERRUPTED } else { FAREWELL });
         }
-        self.link.stop();
+        self.load.into_link().stop();
     }
-}
-
-/// What a node has moved and used.
-#[derive(Clone, Copy, Debug)]
-struct Used {
-    bytes: u64,
-    cpu_s: f64,
 }
 
 /// Pings while load is under way, from another thread.
@@ -638,10 +576,6 @@ impl Pings {
         times.sort_unstable();
         median(&times)
     }
-}
-
-fn unexpected() -> Failure {
-    "unexpected reply from the node; the versions may differ".to_owned().into()
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ pub(super) struct Compared {
 /// Where payload goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Direction {
+pub(in crate::commands) enum Direction {
     /// From the peer.
     Read,
     /// To the peer.

@@ -16,7 +16,7 @@ mod controls;
 mod faults;
 mod peers;
 
-const WEST: &str = "10.99.0.2@tcp";
+pub(super) const WEST: &str = "10.99.0.2@tcp";
 
 /// A short link; its rate is given by `--rate`, because a TUN device says 10 Gb/s.
 const PAIR: &str = "\
@@ -26,7 +26,7 @@ links: [{between: [east, west], rate: 1 Gb/s}]
 const RATE: [&str; 2] = ["--rate", "1G"];
 
 /// The program on a host.
-fn lustrine(lab: &Laboratory, host: &str, args: &[&str]) -> Command {
+pub(super) fn lustrine(lab: &Laboratory, host: &str, args: &[&str]) -> Command {
     on(lab, host, &[&[env!("CARGO_BIN_EXE_lustrine")], args].concat())
 }
 
@@ -39,13 +39,13 @@ fn on(lab: &Laboratory, host: &str, words: &[&str]) -> Command {
 
 /// Runs a command line on a host; it must succeed.
 #[track_caller]
-fn run(lab: &Laboratory, host: &str, line: &str) {
+pub(super) fn run(lab: &Laboratory, host: &str, line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     finish(&mut on(lab, host, &words)).ok();
 }
 
 /// A node on a host, with its control socket.
-fn node(lab: &Laboratory, host: &str, args: &[&str]) -> (Running, String) {
+pub(super) fn node(lab: &Laboratory, host: &str, args: &[&str]) -> (Running, String) {
     let socket = lab.scratch(&format!("{host}.sock"));
     let words = [&["node", "--until-eof", "--control", &socket], args].concat();
     let mut running = Running::start(&mut lustrine(lab, host, &words));
@@ -53,7 +53,7 @@ fn node(lab: &Laboratory, host: &str, args: &[&str]) -> (Running, String) {
     (running, socket)
 }
 
-const TCP: [&str; 2] = ["--net", "tcp=eth0"];
+pub(super) const TCP: [&str; 2] = ["--net", "tcp=eth0"];
 
 /// What `doctor` on host `east` says. Without `--control` there is no running node: the machine
 /// may have one at the default place, which is none of this laboratory's.

@@ -1,0 +1,194 @@
+//! A look at the path to a peer alone, for `lustrine watch`: the longest packets that arrive both
+//! ways, and the route. It is what `lustrine doctor` does, without what judges the peer.
+
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lustrine_doctor::{Carried, DialOutcome, IcmpView, RouteView, Source, StreamView};
+use lustrine_sys::{Clock, privileged_ports_usable};
+use lustrine_wire::nid::Nid;
+
+use super::budget::Budget;
+use super::conversation::{Caller, Conversation};
+use super::sizes::{Bulk, Line};
+use super::{host, icmp, peer, sizes};
+
+/// The most bytes of a look, sent and received.
+pub(in crate::commands) const BYTES_MAX: u64 = 1 << 20;
+/// The most time that it takes, in seconds.
+const SECONDS: f64 = 30.0;
+/// How long the answer to a ping may take.
+const ANSWER: Duration = Duration::from_secs(4);
+/// Attempts to greet while the peer still ends the connections of the node before, and the wait
+/// between them.
+const ATTEMPTS: u32 = 8;
+const AGAIN: Duration = Duration::from_millis(300);
+/// Bytes of the headers of IP and TCP.
+const HEADERS_V4: u32 = 40;
+const HEADERS_V6: u32 = 60;
+/// Bytes of a connection with its HELLOs.
+const GREETING: u64 = 512;
+
+/// Bytes of a ping with its answer, of a peer with one interface.
+pub(in crate::commands) const PING_BYTES: u64 = Conversation::PING_BYTES;
+
+/// Bytes and messages of a look at a path to this address where all packets arrive.
+pub(in crate::commands) fn usual_cost(to: IpAddr) -> (u64, u64) {
+    let local = peer::local_towards(to).ok().map(|local| local.to_string());
+    let host = host::look_at_interfaces();
+    let has = |addresses: &[String]| local.as_ref().is_some_and(|local| addresses.contains(local));
+    let device = host.interfaces.iter().find(|device| has(&device.addresses));
+    let mtu = device.and_then(|device| device.mtu).unwrap_or(1500);
+    let bytes = GREETING + PING_BYTES + sizes::bytes_of_look(mtu) + icmp::BYTES_OF_LOOK;
+    let pings = sizes::bytes_of_look(mtu).saturating_sub(4 * u64::from(mtu)) / PING_BYTES;
+    (bytes, icmp::MESSAGES + 2 * (pings + 1))
+}
+
+/// Whose path is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::commands) struct PathWanted {
+    /// The peer.
+    pub(in crate::commands) nid: Nid,
+    /// Its address and port.
+    pub(in crate::commands) to: SocketAddr,
+    /// The address of this host to use; `None`: the one that packets to the peer leave from.
+    pub(in crate::commands) local: Option<IpAddr>,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub(in crate::commands) struct PathSeen {
+    /// The longest IP packet that arrived at the peer, in bytes.
+    pub(in crate::commands) mtu_out: Option<u32>,
+    /// The same from the peer.
+    pub(in crate::commands) mtu_back: Option<u32>,
+    /// How packets leave.
+    pub(in crate::commands) route: Option<RouteView>,
+    /// What ICMP shows.
+    pub(in crate::commands) icmp: Option<IcmpView>,
+    /// Whether the peer refuses connections of this process, because of its port or its NID. It
+    /// would do so again, and a kernel writes a line to its log each time.
+    pub(in crate::commands) is_refused: bool,
+    /// What could not be seen, and why.
+    pub(in crate::commands) unseen: Vec<String>,
+}
+
+/// Looks at the path to a peer. No node of this program may have the address meanwhile.
+pub(in crate::commands) fn look(wanted: &PathWanted, stopped: &dyn Fn() -> bool) -> PathSeen {
+    let mut seen = PathSeen::default();
+    let ip = wanted.to.ip();
+    let local = match wanted.local.map_or_else(|| peer::local_towards(ip), Ok) {
+        Ok(local) => local,
+        Err(error) => {
+            seen.unseen.push(format!("the path: no route: {error}"));
+            return seen;
+        }
+    };
+    seen.route = Some(peer::route(&host::look_at_interfaces(), local, ip));
+    let mut budget = Budget::new(BYTES_MAX);
+    budget.begin(SECONDS);
+    let caller = Caller {
+        local,
+        nid: Nid::from_ip(wanted.nid.net(), local),
+        incarnation: Clock::Wall.now(),
+    };
+    if let Some((source, open)) = greet(wanted, &caller, &mut budget, &mut seen, stopped) {
+        segments(wanted, &caller, source, &mut budget, open, &mut seen);
+    }
+    match ip {
+        _ if stopped() => {}
+        IpAddr::V4(ip) => match icmp::look(&mut budget, ip) {
+            Ok(view) => seen.icmp = Some(view),
+            Err(why) => seen.unseen.push(format!("hops, by ICMP: {why}")),
+        },
+        IpAddr::V6(_) => seen.unseen.push("hops: only over IPv4".to_owned()),
+    }
+    seen
+}
+
+fn greet(
+    wanted: &PathWanted,
+    caller: &Caller,
+    budget: &mut Budget,
+    seen: &mut PathSeen,
+    stopped: &dyn Fn() -> bool,
+) -> Option<(Source, Conversation)> {
+    let mut no_mtu = |why: String| seen.unseen.push(format!("the longest packets: {why}"));
+    // As in doctor: where a node or a kernel has the address, high ports are used.
+    let claim = TcpListener::bind((caller.local, wanted.to.port()));
+    let taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
+    let is_taken = claim.as_ref().is_err_and(taken);
+    let source = match privileged_ports_usable(None).unwrap_or(false) && !is_taken {
+        true => Source::Privileged,
+        false => Source::Any,
+    };
+    if source == Source::Any && wanted.to.is_ipv6() {
+        no_mtu("a process with high ports never dials IPv6, some kernels crash on it".to_owned());
+        seen.is_refused = true;
+        return None;
+    }
+    for attempt in 1..=ATTEMPTS {
+        let (outcome, open) = caller.greet(budget, wanted.to, wanted.nid, source, None);
+        match (outcome, open) {
+            (_, Some(open)) => return Some((source, open)),
+            (DialOutcome::NotNow | DialOutcome::Closed, None)
+                if attempt < ATTEMPTS && !stopped() =>
+            {
+                // A high port that is refused stays so.
+                if source == Source::Any && attempt > 1 {
+                    break;
+                }
+                thread::sleep(AGAIN);
+            }
+            (DialOutcome::Closed, None) => break,
+            // The samples say that it is not reachable.
+            (DialOutcome::NotMade { why }, None) => {
+                no_mtu(why);
+                return None;
+            }
+            _ => return None,
+        }
+    }
+    no_mtu(match source {
+        Source::Any => {
+            "the peer takes connections from ports below 1024 alone, which this process may not \
+             use, or which the node at this address uses"
+        }
+        Source::Privileged => "the peer closes connections of this NID",
+    }
+    .to_owned());
+    seen.is_refused = true;
+    None
+}
+
+fn segments(
+    wanted: &PathWanted,
+    caller: &Caller,
+    source: Source,
+    budget: &mut Budget,
+    mut open: Conversation,
+    seen: &mut PathSeen,
+) {
+    let (begun, until) = (Instant::now(), budget.until(ANSWER));
+    if !open.send_pings(budget, 1, until) || open.answer(budget, until).is_none() {
+        return open.abort();
+    }
+    let line = Line { caller, to: wanted.to, target: wanted.nid, source, rtt: begun.elapsed() };
+    let found = sizes::look(&line, budget, open, Bulk::LeftOut);
+    let headers = if wanted.to.is_ipv6() { HEADERS_V6 } else { HEADERS_V4 };
+    let size = |carried: Option<Carried>, whole: fn(&StreamView) -> u32| {
+        let stream = found.stream.as_ref()?;
+        let segment = match carried? {
+            Carried::Yes { .. } => whole(stream),
+            Carried::Lost { arrives, .. } => arrives?,
+            Carried::Unread { .. } | Carried::Unknown => return None,
+        };
+        Some(segment.saturating_add(stream.options).saturating_add(headers))
+    };
+    seen.mtu_out = size(found.out, |stream| stream.segment_out);
+    seen.mtu_back = size(found.back, |stream| stream.segment_back);
+    if !budget.was_exceeded() && seen.mtu_out.is_none() && found.out.is_none() {
+        seen.unseen.push("the longest packets: the protocol of the peer has no keepalives".into());
+    }
+}

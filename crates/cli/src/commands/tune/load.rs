@@ -1,0 +1,174 @@
+//! A load of LNet selftest on one peer, through a node.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lustrine_control::{Answer, LoadFailureKind, LoadOrder, LoadRow, Request};
+use lustrine_selftest::Test;
+use lustrine_wire::nid::Nid;
+use lustrine_wire::srpc::BrwCheck;
+
+use super::measure::MESSAGE;
+use super::report::Direction;
+use crate::access::Link;
+use crate::output::{Failure, note};
+
+/// The wait between two looks at a load.
+pub(super) const LOOK: Duration = Duration::from_millis(10);
+/// The same while a few bytes are counted.
+const SHORT_LOOK: Duration = Duration::from_millis(1);
+/// The load ends after so long without an answer of the peer, in milliseconds.
+const PATIENCE_MS: u64 = 30_000;
+/// RPCs under way while a few bytes are counted.
+const FEW: u32 = 8;
+
+/// A load on one peer, and the node that sends it.
+pub(in crate::commands) struct Load {
+    pub(super) link: Link,
+    nid: Nid,
+    name: &'static str,
+    /// Whether a load was started that has not ended.
+    pub(super) is_started: bool,
+}
+
+/// What a node has moved and used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Used {
+    pub(super) bytes: u64,
+    pub(super) cpu_s: f64,
+}
+
+impl Load {
+    /// `name`: of the session at the peer.
+    pub(in crate::commands) fn new(link: Link, nid: Nid, name: &'static str) -> Load {
+        Load { link, nid, name, is_started: false }
+    }
+
+    /// The node, without the load.
+    pub(in crate::commands) fn into_link(self) -> Link {
+        self.link
+    }
+
+    /// Makes a session with the peer, unless there is one.
+    pub(super) fn start(&mut self) -> Result<(), Failure> {
+        if !self.is_started {
+            self.order(LoadOrder::Start {
+                target: self.nid,
+                name: self.name.to_owned(),
+                force: false,
+                patience_ms: PATIENCE_MS,
+            })?;
+            self.is_started = true;
+        }
+        Ok(())
+    }
+
+    pub(super) fn order(&mut self, order: LoadOrder) -> Result<LoadRow, Failure> {
+        match self.link.ask(&Request::Load { order })? {
+            Answer::Load { load } => Ok(load),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The progress of the load; an error once it was given up.
+    pub(super) fn progress(&mut self) -> Result<LoadRow, Failure> {
+        let load = self.order(LoadOrder::Progress)?;
+        let Some(failure) = &load.failure else { return Ok(load) };
+        let hint = match failure.kind {
+            LoadFailureKind::NoAnswer => "; a kernel node needs the module lnet_selftest",
+            LoadFailureKind::Busy | LoadFailureKind::Other => "",
+        };
+        Err(format!("{}: {}{hint}", self.nid, failure.message).into())
+    }
+
+    /// What the node has moved and used so far.
+    pub(super) fn used(&mut self) -> Result<Used, Failure> {
+        let Answer::Stats { stats } = self.link.ask(&Request::ShowStats)? else {
+            return Err(unexpected());
+        };
+        let count = |name| stats.lnet.get(name).copied().unwrap_or(0);
+        let bytes = count("recv_length").saturating_add(count("send_length"));
+        Ok(Used { bytes, cpu_s: stats.cpu_s.0 })
+    }
+
+    /// Ends the load, and waits for that: otherwise the peer would keep the session until it
+    /// expires.
+    pub(super) fn finish(&mut self, limit: Duration) {
+        self.is_started = false;
+        if self.order(LoadOrder::Finish).is_err() {
+            return;
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < limit {
+            match self.order(LoadOrder::Progress) {
+                Ok(load) if !load.finished && load.failure.is_none() => thread::sleep(LOOK),
+                _ => return,
+            }
+        }
+        note(&format!("{}: the session is still there, and ends when it expires", self.nid));
+    }
+
+    /// Moves about so many bytes in one direction with a few RPCs under way, and ends the session.
+    /// The rate in bits per second; `None` if `limit` passed, or `stopped` held, before there was
+    /// one. RPCs under way end after it, and are counted before: their bytes are part of `bytes`.
+    /// What the path carries in a millisecond may come on top.
+    ///
+    /// # Errors
+    /// When the peer does not take the load.
+    pub(in crate::commands) fn carry(
+        &mut self,
+        direction: Direction,
+        bytes: u64,
+        limit: Duration,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<u64>, Failure> {
+        let outcome = self.carried(direction, bytes, limit, stopped);
+        self.finish(limit.min(Duration::from_secs(15)));
+        outcome
+    }
+
+    fn carried(
+        &mut self,
+        direction: Direction,
+        bytes: u64,
+        limit: Duration,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<u64>, Failure> {
+        self.start()?;
+        let concurrency = u32::try_from(bytes / MESSAGE / 4).unwrap_or(FEW).clamp(1, FEW);
+        let wanted = bytes.saturating_sub(u64::from(concurrency) * MESSAGE).max(MESSAGE);
+        let time_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let test = direction.test();
+        self.order(LoadOrder::Step { test, concurrency, time_ns, warm_up_ns: 0 })?;
+        let deadline = Instant::now() + limit;
+        loop {
+            thread::sleep(SHORT_LOOK);
+            let load = self.progress()?;
+            let is_late = Instant::now() >= deadline;
+            if load.bytes >= wanted || load.step_finished || is_late {
+                let rate = u128::from(load.bytes) * 8_000_000_000;
+                let rate = rate.checked_div(u128::from(load.elapsed_ns)).unwrap_or(0);
+                let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+                return Ok((rate > 0).then_some(rate));
+            }
+            if stopped() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl Direction {
+    /// The RPCs of a load in this direction.
+    pub(super) fn test(self) -> Test {
+        let (len, check) = (MESSAGE as u32, BrwCheck::Simple);
+        match self {
+            Direction::Read => Test::Read { len, check },
+            Direction::Write => Test::Write { len, check },
+        }
+    }
+}
+
+pub(super) fn unexpected() -> Failure {
+    "unexpected reply from the node; the versions may differ".to_owned().into()
+}

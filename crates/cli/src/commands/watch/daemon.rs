@@ -1,0 +1,502 @@
+//! The daemon: samples when they are due, until a signal.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lustrine_sys::{Clock, ServiceManager, ServiceState, Signals};
+use lustrine_watch::{Backoff, Bandwidth, Detector, Event, PathSample, Route, Rtt, Sample, line};
+use lustrine_wire::nid::Nid;
+
+use super::keeper::{Keeper, Taken};
+use super::nodes::{WatchNode, nodes};
+use super::pings::{NoSample, Pinged, Wanted};
+use super::scrape::Scrape;
+use super::{RunArgs, ms};
+use crate::commands::doctor::path::{self, PathSeen, PathWanted};
+use crate::commands::node::{LogForm, watch_stdin};
+use crate::commands::tune::{Direction, Load};
+use crate::output::Failure;
+use crate::values::utc;
+
+/// The wait between two looks at signals.
+const LOOK: Duration = Duration::from_millis(50);
+/// The longest time of a measurement of bandwidth, in each direction.
+const LOAD_TIME: Duration = Duration::from_secs(20);
+
+/// Most additional looks in a row, when one differs from those before.
+const LOOKS_AGAIN: u32 = 2;
+/// A round that takes longer hangs: then the service manager is not told that all is well.
+const ROUND_MAX: Duration = Duration::from_secs(1800);
+
+/// A peer.
+struct Watched {
+    nid: Nid,
+    name: String,
+    /// The index of its node.
+    node: usize,
+    detector: Detector,
+    backoff: Backoff,
+    /// Whether the latest sample had an answer.
+    is_answered: bool,
+    due: Instant,
+    look_due: Option<Instant>,
+    /// Additional looks since the last usual one.
+    looked_again: u32,
+    load_due: Option<Instant>,
+    /// What could not be seen, and was said.
+    said: BTreeSet<String>,
+}
+
+/// Whether the program is to end; and the service manager, which is told that it is alive.
+struct Stop {
+    signals: Signals,
+    eof: Option<thread::JoinHandle<()>>,
+    flag: Arc<AtomicBool>,
+    manager: Option<ServiceManager>,
+    /// When the service manager was told last.
+    told: Cell<Instant>,
+    /// When the present round began.
+    round: Cell<Instant>,
+}
+
+impl Stop {
+    fn new(args: &RunArgs) -> Result<Stop, Failure> {
+        let signals =
+            Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
+        let manager = ServiceManager::from_variables(|name| std::env::var_os(name));
+        let manager = manager.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the service manager cannot be notified");
+            None
+        });
+        Ok(Stop {
+            signals,
+            eof: args.until_eof.then(watch_stdin),
+            flag: Arc::default(),
+            manager,
+            told: Cell::new(Instant::now()),
+            round: Cell::new(Instant::now()),
+        })
+    }
+
+    fn notify(&self, state: ServiceState<'_>) {
+        if let Some(Err(error)) = self.manager.as_ref().map(|manager| manager.notify(state)) {
+            tracing::warn!(%error, "the service manager does not receive a message");
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        let patience = self.manager.as_ref().and_then(ServiceManager::watchdog);
+        let is_due = patience.is_some_and(|patience| self.told.get().elapsed() >= patience / 4);
+        if is_due && self.round.get().elapsed() < ROUND_MAX {
+            self.told.set(Instant::now());
+            self.notify(ServiceState::Alive);
+        }
+        let pending = self.signals.take();
+        let at_end = self.eof.as_ref().is_some_and(thread::JoinHandle::is_finished);
+        // Without its terminal it would go on sending; `nohup` keeps it.
+        if pending.terminate || pending.reload || at_end {
+            self.flag.store(true, Ordering::Relaxed);
+        }
+        self.flag.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs until a signal.
+pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
+    let Some(db) = args.db.clone() else {
+        return Err(Failure::Usage("--db is missing".to_owned()));
+    };
+    let stop = Stop::new(args)?;
+    let keeper = Keeper::open(db, args.limits()).map_err(|error| error.to_string())?;
+    let (nodes, indices) = nodes(args)?;
+    let scrape = Scrape::default();
+    let server = args.metrics.as_ref().map(|address| scrape.serve(address)).transpose()?;
+    if let Some(server) = &server {
+        tracing::info!(address = %server.local(), "metrics");
+    }
+    let mut daemon = Daemon::new(args, keeper, nodes, &indices, scrape);
+    let outcome = daemon.run(&stop);
+    // What was taken is stored; connections are closed in order.
+    daemon.nodes.iter_mut().for_each(WatchNode::stop);
+    drop(server);
+    outcome
+}
+
+struct Daemon<'a> {
+    args: &'a RunArgs,
+    keeper: Keeper,
+    nodes: Vec<WatchNode>,
+    /// What was said of a node that cannot be used.
+    node_trouble: Vec<Option<String>>,
+    peers: Vec<Watched>,
+    scrape: Scrape,
+}
+
+/// A sample that is being taken.
+struct Begun {
+    peer: usize,
+    at_ms: u64,
+    pinged: Pinged,
+    path: Option<PathSample>,
+    bandwidth: Option<Bandwidth>,
+}
+
+fn wall_ms() -> u64 {
+    Clock::Wall.now() / 1_000_000
+}
+
+impl<'a> Daemon<'a> {
+    fn new(
+        args: &'a RunArgs,
+        mut keeper: Keeper,
+        nodes: Vec<WatchNode>,
+        indices: &[usize],
+        scrape: Scrape,
+    ) -> Daemon<'a> {
+        let now = Instant::now();
+        let day = Duration::from_secs(86_400);
+        let look_every = ms(args.path_every.0.unwrap_or(day));
+        let load_every = ms(args.bandwidth_every.unwrap_or(day));
+        let peers = args.to.iter().zip(indices).map(|(nid, node)| {
+            let name = nid.to_string();
+            let every = ms(args.every);
+            let detector = match keeper.take_detector(&name) {
+                Some(detector) => detector.at_pace(every, look_every, load_every),
+                None => Detector::new(every, look_every, load_every),
+            };
+            Watched {
+                nid: *nid,
+                name,
+                node: *node,
+                detector,
+                backoff: Backoff::default(),
+                is_answered: true,
+                due: now,
+                look_due: args.path_every.0.map(|_| now),
+                looked_again: 0,
+                load_due: args.bandwidth_every.map(|_| now),
+                said: BTreeSet::new(),
+            }
+        });
+        let peers: Vec<Watched> = peers.collect();
+        let node_trouble = nodes.iter().map(|_| None).collect();
+        Daemon { args, keeper, nodes, node_trouble, peers, scrape }
+    }
+
+    fn run(&mut self, stop: &Stop) -> Result<(), Failure> {
+        for node in &mut self.nodes {
+            node.start()?;
+            node.announce();
+        }
+        self.connect((0..self.peers.len()).collect(), stop);
+        let names: Vec<&str> = self.peers.iter().map(|peer| peer.name.as_str()).collect();
+        stop.notify(ServiceState::Ready(&names.join(" ")));
+        while !stop.is_wanted() {
+            let now = Instant::now();
+            let due: Vec<usize> =
+                (0..self.peers.len()).filter(|at| self.peers[*at].due <= now).collect();
+            if due.is_empty() {
+                let next = self.peers.iter().map(|peer| peer.due).min().unwrap_or(now);
+                stop.round.set(now);
+                thread::sleep(next.saturating_duration_since(now).min(LOOK));
+                continue;
+            }
+            stop.round.set(now);
+            self.round(&due, stop);
+            stop.round.set(Instant::now());
+        }
+        tracing::info!("stopping: received a signal");
+        stop.notify(ServiceState::Stopping);
+        Ok(())
+    }
+
+    /// Takes a sample of each of these peers.
+    fn round(&mut self, due: &[usize], stop: &Stop) {
+        self.restart_nodes(stop);
+        let mut begun = self.pings(due, stop);
+        if !stop.is_wanted() {
+            self.looks(&mut begun, stop);
+        }
+        if !stop.is_wanted() {
+            self.loads(&mut begun, stop);
+        }
+        let taken: Vec<Taken> = begun.into_iter().map(|begun| self.judge(begun)).collect();
+        for taken in &taken {
+            self.scrape.note(taken);
+        }
+        self.keeper.store(taken);
+        self.scrape.note_waiting(self.keeper.waiting());
+        let now = Instant::now();
+        for at in due {
+            let peer = &mut self.peers[*at];
+            let wait = self.args.every * peer.backoff.intervals();
+            peer.due += wait;
+            // Samples that were missed are not made up for.
+            if peer.due <= now {
+                peer.due = now + self.args.every.min(wait) / 2;
+            }
+        }
+    }
+
+    /// Starts nodes that could not be started before.
+    fn restart_nodes(&mut self, stop: &Stop) {
+        for node in 0..self.nodes.len() {
+            self.start(node, stop);
+        }
+    }
+
+    fn start(&mut self, node: usize, stop: &Stop) {
+        match self.nodes[node].start() {
+            Ok(false) => {}
+            Ok(true) => {
+                let of_node = |at: &usize| self.peers[*at].node == node;
+                self.connect((0..self.peers.len()).filter(of_node).collect(), stop);
+            }
+            Err(Failure::Failed(why)) => self.trouble(node, Some(why)),
+            Err(_) => {}
+        }
+    }
+
+    /// Says what is wrong with a node, and when it is over, once each.
+    fn trouble(&mut self, node: usize, why: Option<String>) {
+        match (&self.node_trouble[node], &why) {
+            (None, Some(why)) => tracing::error!("no samples can be taken: {why}"),
+            (Some(_), None) => tracing::info!("samples are taken again"),
+            _ => {}
+        }
+        self.node_trouble[node] = why;
+    }
+
+    fn wanted(&self, at: usize, stop: &Stop) -> Option<Wanted> {
+        let peer = &self.peers[at];
+        Some(Wanted {
+            asker: self.nodes[peer.node].asker()?,
+            nid: peer.nid,
+            count: self.args.pings,
+            timeout: self.args.timeout,
+            every: self.args.every,
+            connects: !peer.is_answered,
+            stopped: Arc::clone(&stop.flag),
+        })
+    }
+
+    /// Makes the connections of nodes that were just started.
+    fn connect(&self, peers: Vec<usize>, stop: &Stop) {
+        let own = peers.into_iter().filter(|at| self.nodes[self.peers[*at].node].is_own());
+        let jobs = own.filter_map(|at| Some((at, self.wanted(at, stop)?)));
+        let jobs = jobs.map(|(at, wanted)| (at, move || wanted.discover()));
+        in_parallel(jobs.collect(), stop);
+    }
+
+    /// The pings of these peers, all at once.
+    fn pings(&mut self, due: &[usize], stop: &Stop) -> Vec<Begun> {
+        let jobs = due.iter().filter_map(|at| Some((*at, self.wanted(*at, stop)?)));
+        let jobs = jobs.map(|(at, wanted)| (at, move || (wall_ms(), wanted.pings())));
+        let mut begun = Vec::new();
+        for (peer, (at_ms, pinged)) in in_parallel(jobs.collect(), stop) {
+            let node = self.peers[peer].node;
+            match pinged {
+                Ok(pinged) => {
+                    self.trouble(node, None);
+                    begun.push(Begun { peer, at_ms, pinged, path: None, bandwidth: None });
+                }
+                Err(NoSample::Stopped) => {}
+                Err(NoSample::Node(why)) => self.trouble(node, Some(why)),
+            }
+        }
+        begun.sort_by_key(|begun| begun.peer);
+        begun
+    }
+
+    /// Looks at the paths for which it is time. A node of this process is ended for it, because
+    /// two with one NID would end each other's connections.
+    fn looks(&mut self, begun: &mut [Begun], stop: &Stop) {
+        let now = Instant::now();
+        let wants = |begun: &Begun| {
+            let is_due = self.peers[begun.peer].look_due.is_some_and(|due| due <= now);
+            is_due && !begun.pinged.times.is_empty()
+        };
+        let due: Vec<usize> = begun.iter().filter(|one| wants(one)).map(|one| one.peer).collect();
+        if due.is_empty() {
+            return;
+        }
+        let line = |at: &usize| {
+            let peer = &self.peers[*at];
+            let (local, to) = self.nodes[peer.node].line(&peer.nid, self.args.port)?;
+            Some((*at, PathWanted { nid: peer.nid, to, local }))
+        };
+        let wanted: Vec<(usize, PathWanted)> = due.iter().filter_map(line).collect();
+        let nodes: BTreeSet<usize> = due.iter().map(|at| self.peers[*at].node).collect();
+        let own: Vec<usize> = nodes.into_iter().filter(|at| self.nodes[*at].is_own()).collect();
+        own.iter().for_each(|node| self.nodes[*node].stop());
+        let flag = &stop.flag;
+        let jobs = wanted.into_iter().map(|(at, wanted)| {
+            let flag = Arc::clone(flag);
+            (at, move || path::look(&wanted, &|| flag.load(Ordering::Relaxed)))
+        });
+        let seen = in_parallel(jobs.collect(), stop);
+        if stop.is_wanted() {
+            return;
+        }
+        own.into_iter().for_each(|node| self.start(node, stop));
+        for (at, seen) in seen {
+            let path = self.looked(at, seen);
+            if let Some(begun) = begun.iter_mut().find(|begun| begun.peer == at) {
+                begun.path = path;
+            }
+        }
+    }
+
+    /// What a look has shown, and when the next one is due.
+    fn looked(&mut self, at: usize, seen: PathSeen) -> Option<PathSample> {
+        let every = self.args.path_every.0?;
+        let peer = &mut self.peers[at];
+        peer.look_due = Some(Instant::now() + every);
+        let is_again = peer.looked_again < LOOKS_AGAIN && peer.detector.wants_look();
+        peer.looked_again = if is_again { peer.looked_again + 1 } else { 0 };
+        for why in seen.unseen {
+            if peer.said.insert(why.clone()) {
+                tracing::info!("{}: not seen: {why}", peer.name);
+            }
+        }
+        if seen.is_refused {
+            // It would be refused again, and the peer's log says so each time.
+            peer.look_due = None;
+        }
+        let mut route = Route::default();
+        if let Some(view) = seen.route {
+            (route.local, route.interface) = (Some(view.local), view.interface);
+        }
+        if let Some(view) = seen.icmp {
+            (route.hops_out, route.hops_back) = (view.hops_out, view.hops_back);
+        }
+        Some(PathSample { mtu_out: seen.mtu_out, mtu_back: seen.mtu_back, route })
+    }
+
+    /// Measures the bandwidth of paths for which it is time, one after the other.
+    fn loads(&mut self, begun: &mut [Begun], stop: &Stop) {
+        let Some(every) = self.args.bandwidth_every else { return };
+        for begun in begun {
+            let now = Instant::now();
+            let peer = &mut self.peers[begun.peer];
+            let is_due = peer.load_due.is_some_and(|due| due <= now);
+            if !is_due || begun.pinged.times.is_empty() || stop.is_wanted() {
+                continue;
+            }
+            peer.load_due = Some(now + every);
+            let (nid, node) = (peer.nid, peer.node);
+            let Some(link) = self.nodes[node].take() else { continue };
+            let mut load = Load::new(link, nid, "lustrine-watch");
+            let half = self.args.bandwidth_bytes / 2;
+            let mut carry = |way| load.carry(way, half, LOAD_TIME, &|| stop.is_wanted());
+            let outcome = carry(Direction::Read)
+                .and_then(|read| Ok(Bandwidth { read, write: carry(Direction::Write)? }));
+            self.nodes[node].put(load.into_link());
+            match outcome {
+                Ok(bandwidth) => begun.bandwidth = Some(bandwidth),
+                Err(Failure::Failed(why)) => {
+                    let peer = &mut self.peers[begun.peer];
+                    let why = format!("bandwidth: {why}");
+                    if peer.said.insert(why.clone()) {
+                        tracing::warn!("{}: not seen: {why}", peer.name);
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Completes a sample, and says what it means.
+    fn judge(&mut self, begun: Begun) -> Taken {
+        let peer = &mut self.peers[begun.peer];
+        let Begun { at_ms, pinged, path, bandwidth, .. } = begun;
+        let sample = Sample {
+            at_ms,
+            sent: pinged.sent,
+            lost: pinged.lost,
+            rtt: Rtt::of(pinged.times),
+            path,
+            bandwidth,
+        };
+        let is_answered = sample.is_answered();
+        if !is_answered && peer.is_answered {
+            tracing::warn!("{}: no answer: {}; it is asked again", peer.name, pinged.why);
+        }
+        peer.is_answered = is_answered;
+        peer.backoff.observe(is_answered);
+        let events = peer.detector.observe(&sample);
+        let again = peer.looked_again < LOOKS_AGAIN;
+        if sample.path.is_some() && peer.detector.wants_look() && again {
+            peer.look_due = peer.look_due.map(|_| Instant::now());
+        }
+        events.iter().for_each(|event| say(self.args.log, &peer.name, event));
+        Taken { peer: peer.name.clone(), sample, events, detector: peer.detector.clone() }
+    }
+}
+
+/// One line of the log.
+fn say(form: LogForm, peer: &str, event: &Event) {
+    let alarm = event.alarm();
+    let since = utc(i64::try_from(alarm.since_ms / 1000).unwrap_or(i64::MAX));
+    let text = line(peer, event, &format!("{since} UTC"));
+    match (form, event) {
+        (LogForm::Text, Event::Raised(_)) => tracing::warn!("{text}"),
+        (LogForm::Text, Event::Over(_)) => tracing::info!("{text}"),
+        (LogForm::Json, Event::Raised(_)) => tracing::warn!(
+            peer,
+            alarm = alarm.kind.name(),
+            part = alarm.part,
+            state = "raised",
+            since_ms = alarm.since_ms,
+            before = alarm.before,
+            after = alarm.after,
+            evidence = alarm.evidence,
+            "{text}"
+        ),
+        (LogForm::Json, Event::Over(_)) => tracing::info!(
+            peer,
+            alarm = alarm.kind.name(),
+            part = alarm.part,
+            state = "over",
+            since_ms = alarm.since_ms,
+            before = alarm.before,
+            after = alarm.after,
+            "{text}"
+        ),
+    }
+}
+
+/// Runs jobs at once, each in a thread. After a signal those that have not ended are left alone:
+/// the process ends.
+fn in_parallel<T: Send + 'static>(
+    jobs: Vec<(usize, impl FnOnce() -> T + Send + 'static)>,
+    stop: &Stop,
+) -> Vec<(usize, T)> {
+    let (sender, results) = mpsc::channel();
+    for (at, job) in jobs {
+        let sender = sender.clone();
+        let begin = move || {
+            // The receiver is gone once the process ends.
+            let _ = sender.send((at, job()));
+        };
+        let started = thread::Builder::new().name("lustrine-peer".to_owned()).spawn(begin);
+        if let Err(error) = started {
+            tracing::error!("no thread can be started: {error}");
+        }
+    }
+    drop(sender);
+    let mut done = Vec::new();
+    loop {
+        match results.recv_timeout(LOOK) {
+            Ok(result) => done.push(result),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return done,
+            Err(mpsc::RecvTimeoutError::Timeout) if stop.is_wanted() => return done,
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The nodes that samples are taken with: the running one, or nodes of this process, one for each
+//! set of peers that are reached from the same address.
+
+use std::net::{IpAddr, SocketAddr};
+
+use lustrine_config::{NetConfig, NodeConfig};
+use lustrine_wire::nid::Nid;
+
+use super::pings::Asker;
+use super::{RunArgs, address};
+use crate::access::{Link, RunningNode, running_node};
+use crate::common::NodeOptions;
+use crate::output::Failure;
+
+/// A node.
+pub(super) struct WatchNode {
+    kind: Kind,
+    link: Option<Link>,
+}
+
+enum Kind {
+    Running(Box<RunningNode>),
+    Own(Box<NodeConfig>),
+}
+
+/// The longest wait of a node of this process before it dials a peer again, in milliseconds: a peer
+/// that is back is to be seen soon.
+const RECONNECT_MS: i64 = 2_000;
+const RECONNECT: &str = "max_reconnectms";
+
+/// The nodes, and for each peer the index of its own. None is started yet.
+///
+/// # Errors
+/// When no address of this host reaches a peer, and when options contradict each other.
+pub(super) fn nodes(args: &RunArgs) -> Result<(Vec<WatchNode>, Vec<usize>), Failure> {
+    let options = NodeOptions::from(&args.node);
+    if let Some(node) = running_node(&options, &args.choice, args.port)? {
+        let node = WatchNode { kind: Kind::Running(Box::new(node)), link: None };
+        return Ok((vec![node], vec![0; args.to.len()]));
+    }
+    let mut nodes: Vec<WatchNode> = Vec::new();
+    let mut indices = Vec::new();
+    for nid in &args.to {
+        address(nid)?;
+        let mut config = options.short_lived(nid, args.port)?;
+        if args.node.set.iter().all(|setting| setting.name != RECONNECT) {
+            config.tunables.set(RECONNECT, RECONNECT_MS).map_err(|error| error.to_string())?;
+        }
+        let same = |node: &WatchNode| node.nets() == Some(&config.nets);
+        let index = nodes.iter().position(same).unwrap_or_else(|| {
+            nodes.push(WatchNode { kind: Kind::Own(Box::new(config)), link: None });
+            nodes.len() - 1
+        });
+        indices.push(index);
+    }
+    Ok((nodes, indices))
+}
+
+impl WatchNode {
+    fn nets(&self) -> Option<&Vec<NetConfig>> {
+        match &self.kind {
+            Kind::Running(_) => None,
+            Kind::Own(config) => Some(&config.nets),
+        }
+    }
+
+    /// Whether it is one of this process, which may be ended and started again.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self.kind, Kind::Own(_))
+    }
+
+    /// Starts it unless it runs; whether it was started now.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(super) fn start(&mut self) -> Result<bool, Failure> {
+        if self.link.is_some() {
+            return Ok(false);
+        }
+        self.link = Some(match &self.kind {
+            Kind::Running(node) => Link::to((**node).clone()),
+            Kind::Own(config) => Link::own(config)?,
+        });
+        Ok(self.is_own())
+    }
+
+    /// Says on standard error which one it is.
+    pub(super) fn announce(&self) {
+        if let Some(link) = &self.link {
+            tracing::info!("through {}", link.used());
+        }
+    }
+
+    /// Ends it.
+    pub(super) fn stop(&mut self) {
+        if let Some(link) = self.link.take() {
+            link.stop();
+        }
+    }
+
+    /// Gives it away; it has to be put back.
+    pub(super) fn take(&mut self) -> Option<Link> {
+        self.link.take()
+    }
+
+    pub(super) fn put(&mut self, link: Link) {
+        self.link = Some(link);
+    }
+
+    /// The way to ask it; `None` while it does not run.
+    pub(super) fn asker(&self) -> Option<Asker> {
+        Some(match self.link.as_ref()? {
+            Link::Running { node, .. } => Asker::Running(node.place().to_owned()),
+            Link::Own { node, .. } => Asker::Own(node.handle()),
+        })
+    }
+
+    /// Its address on the network of a peer, and the peer's address and port.
+    pub(super) fn line(
+        &self,
+        nid: &Nid,
+        port: Option<u16>,
+    ) -> Option<(Option<IpAddr>, SocketAddr)> {
+        let to = nid.ip()?;
+        let own: Vec<Nid> = match self.link.as_ref()? {
+            Link::Running { node, .. } => node.used.nid().into_iter().collect(),
+            Link::Own { node, .. } => node.info().nids.clone(),
+        };
+        let configured = match &self.kind {
+            Kind::Own(config) => {
+                let net = config.nets.iter().find(|net| net.net == nid.net());
+                net.and_then(|net| net.port)
+                    .or_else(|| u16::try_from(config.tunables.socklnd.accept_port).ok())
+            }
+            Kind::Running(_) => None,
+        };
+        let local = own.iter().find(|own| own.net() == nid.net()).and_then(Nid::ip);
+        let port = port.or(configured).unwrap_or(LNET_PORT);
+        Some((local, SocketAddr::new(to, port)))
+    }
+}
+
+/// LNet's port.
+const LNET_PORT: u16 = 988;

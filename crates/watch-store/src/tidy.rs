@@ -1,0 +1,206 @@
+//! What is kept of old samples, and how large a file may become.
+
+use lustrine_watch::{Row, Sample, thin};
+use redb::{Durability, ReadableTable, WriteTransaction};
+use serde::de::DeserializeOwned;
+
+use crate::error::StoreError;
+use crate::store::{Store, json, write_error};
+use crate::tables::{ALARMS, HOURS, SAMPLES, StoredAlarm};
+
+/// Most samples of a peer that are thinned in one transaction.
+const CHUNK: usize = 40_000;
+/// Most alarms that are kept.
+const ALARMS_MAX: usize = 10_000;
+/// A part of the limit that may be added before the size is looked at again.
+const LOOK: u64 = 32;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tidied {
+    /// Samples that became parts of hourly rows.
+    pub thinned: u64,
+    /// Hourly rows, and samples without one, that were dropped.
+    pub dropped: u64,
+    /// Whether the size was the reason for some of it.
+    pub was_full: bool,
+}
+
+impl Store {
+    /// Whether so much was added that [`Store::tidy`] has to be called now, and not after its usual
+    /// time.
+    pub fn is_due(&self) -> bool {
+        self.added > self.limits.bytes / LOOK
+    }
+
+    /// Thins old samples and drops what is older than it may be, by the wall clock: `now_ms` is
+    /// `None` if this may not be trusted. Keeps the size within its limit in any case.
+    ///
+    /// # Errors
+    /// When the file cannot be written; then it has to be opened again.
+    pub fn tidy(&mut self, now_ms: Option<u64>) -> Result<Tidied, StoreError> {
+        let path = self.path.clone();
+        let mut done = Tidied::default();
+        self.tidied(now_ms, &mut done).map_err(|error| write_error(&path, error))?;
+        Ok(done)
+    }
+
+    fn tidied(&mut self, now_ms: Option<u64>, done: &mut Tidied) -> Result<(), redb::Error> {
+        if let Some(now_ms) = now_ms {
+            self.thin_until(now_ms.saturating_sub(self.limits.samples_ms), done)?;
+            let oldest = now_ms.saturating_sub(self.limits.keep_ms);
+            let transaction = self.begin()?;
+            done.dropped += drop_hours(&transaction, |_, row| row.at_ms < oldest)?;
+            let over = |alarm: &StoredAlarm| alarm.alarm.over.is_some_and(|(at, _)| at < oldest);
+            drop_alarms(&transaction, over)?;
+            transaction.commit()?;
+        }
+        self.added = 0;
+        if self.is_small_enough()? {
+            return Ok(());
+        }
+        done.was_full = true;
+        // Rows of hours first, then less and less of the oldest.
+        self.thin_until(u64::MAX, done)?;
+        while !self.is_small_enough()? {
+            let transaction = self.begin()?;
+            let dropped = drop_oldest(&transaction)?;
+            transaction.commit()?;
+            if dropped == 0 {
+                break;
+            }
+            done.dropped += dropped;
+        }
+        Ok(())
+    }
+
+    fn begin(&self) -> Result<WriteTransaction, redb::Error> {
+        let mut transaction = self.database.begin_write()?;
+        transaction.set_durability(Durability::Immediate);
+        Ok(transaction)
+    }
+
+    /// Whether the pages in use leave room: redb doubles a file that is full, and a transaction
+    /// needs new pages before it frees the old ones.
+    fn is_small_enough(&self) -> Result<bool, redb::Error> {
+        let transaction = self.database.begin_write()?;
+        let stats = transaction.stats()?;
+        let used = stats.allocated_pages().saturating_mul(stats.page_size() as u64);
+        transaction.abort()?;
+        Ok(used <= self.limits.bytes / 2 - self.limits.bytes / 16)
+    }
+
+    /// Thins the samples of all peers until this time, by the wall clock.
+    fn thin_until(&mut self, until_ms: u64, done: &mut Tidied) -> Result<(), redb::Error> {
+        for peer in self.peers.values() {
+            loop {
+                let transaction = self.begin()?;
+                let replaced = thin_some(&transaction, *peer, until_ms)?;
+                transaction.commit()?;
+                done.thinned += replaced;
+                if replaced == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Thins the oldest samples of a peer; how many were replaced.
+fn thin_some(transaction: &WriteTransaction, peer: u32, until_ms: u64) -> Result<u64, redb::Error> {
+    let mut table = transaction.open_table(SAMPLES)?;
+    let mut samples: Vec<(u64, Sample)> = Vec::new();
+    for row in table.range((peer, 0)..=(peer, u64::MAX))?.take(CHUNK) {
+        let (key, value) = row?;
+        let sample: Sample = parsed(value.value())?;
+        let is_new = sample.at_ms >= until_ms;
+        samples.push((key.value().1, sample));
+        // The first one that stays shows that the hour before is complete.
+        if is_new {
+            break;
+        }
+    }
+    let thinned = thin(&samples, until_ms);
+    let mut hours = transaction.open_table(HOURS)?;
+    for (number, row) in &thinned.rows {
+        hours.insert((peer, *number), json(row).as_slice())?;
+    }
+    for number in &thinned.replaced {
+        table.remove((peer, *number))?;
+    }
+    Ok(thinned.replaced.len() as u64)
+}
+
+fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, redb::Error> {
+    serde_json::from_slice(bytes).map_err(|error| redb::Error::Corrupted(error.to_string()))
+}
+
+fn drop_hours(
+    transaction: &WriteTransaction,
+    is_old: impl Fn(u64, &Row) -> bool,
+) -> Result<u64, redb::Error> {
+    let mut table = transaction.open_table(HOURS)?;
+    let mut old = Vec::new();
+    for row in table.iter()? {
+        let (key, value) = row?;
+        if is_old(key.value().1, &parsed(value.value())?) {
+            old.push(key.value());
+        }
+    }
+    for key in &old {
+        table.remove(*key)?;
+    }
+    Ok(old.len() as u64)
+}
+
+/// Drops alarms, and the oldest that are over if there are too many.
+fn drop_alarms(
+    transaction: &WriteTransaction,
+    is_old: impl Fn(&StoredAlarm) -> bool,
+) -> Result<(), redb::Error> {
+    let mut table = transaction.open_table(ALARMS)?;
+    let (mut old, mut over, mut count) = (Vec::new(), Vec::new(), 0);
+    for row in table.iter()? {
+        let (key, value) = row?;
+        let stored: StoredAlarm = parsed(value.value())?;
+        count += 1;
+        match stored.alarm.over {
+            Some(_) if is_old(&stored) => old.push(key.value()),
+            Some(_) => over.push(key.value()),
+            None => {}
+        }
+    }
+    let surplus = usize::saturating_sub(count - old.len(), ALARMS_MAX);
+    old.extend(over.into_iter().take(surplus));
+    for key in old {
+        table.remove(key)?;
+    }
+    Ok(())
+}
+
+/// Drops a quarter of the hours, the oldest; where there are none, a quarter of the samples, but
+/// never the latest ones; how many.
+fn drop_oldest(transaction: &WriteTransaction) -> Result<u64, redb::Error> {
+    let mut hours = transaction.open_table(HOURS)?;
+    let mut samples = transaction.open_table(SAMPLES)?;
+    for table in [&mut hours, &mut samples] {
+        let mut keys = Vec::new();
+        for row in table.iter()? {
+            keys.push(row?.0.value());
+        }
+        // Numbers grow with time over all peers.
+        keys.sort_unstable_by_key(|(_, number)| *number);
+        let count = keys.len().div_ceil(4).min(keys.len().saturating_sub(KEPT));
+        if count > 0 {
+            for key in &keys[..count] {
+                table.remove(*key)?;
+            }
+            return Ok(count as u64);
+        }
+    }
+    Ok(0)
+}
+
+/// So many rows stay whatever the limit is.
+const KEPT: usize = 100;
