@@ -51,6 +51,11 @@ impl Estimate {
         Estimate { tunables, bins: [0; BINS], began: Time::ZERO }
     }
 
+    /// Changes the settings. What was observed stays.
+    pub fn set_tunables(&mut self, tunables: AtTunables) {
+        self.tunables = tunables;
+    }
+
     /// The length of a part of the history.
     fn bin_len(&self) -> Nanos {
         Nanos(Nanos::from_secs(u64::from(self.tunables.at_history)).0.div_ceil(BINS as u64).max(1))

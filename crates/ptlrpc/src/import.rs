@@ -1,6 +1,7 @@
 //! A client's connection to one target, and the requests that go over it.
 
 mod connecting;
+mod moving;
 mod recovery;
 mod replies;
 mod sending;
@@ -55,6 +56,12 @@ pub struct ImportTunables {
     /// Limits requests with [`RequestArgs::counted`] to what the path and the target carry as well.
     /// The value is the wall clock of the node: all nodes probe their paths at the same time.
     pub window: Option<WallClock>,
+    /// Most bytes of one transfer of data, a multiple of 4096 (`max_pages_per_rpc`); what the
+    /// server granted is a limit as well. The owner keeps to it.
+    pub max_transfer: u32,
+    /// Most bytes of data for the target that are not written (`max_dirty_mb`). The owner keeps to
+    /// it.
+    pub max_dirty: u64,
     /// Adaptive time-outs.
     pub at: AtTunables,
     /// A ping is sent after this time without a request.
@@ -75,6 +82,8 @@ impl Default for ImportTunables {
             max_rpcs_in_flight: 8,
             max_mod_rpcs_in_flight: 7,
             window: None,
+            max_transfer: u32::MAX,
+            max_dirty: u64::MAX,
             at: AtTunables::default(),
             ping_interval: Nanos::from_secs(25),
             connect_timeout: Nanos::from_secs(5),
@@ -169,7 +178,8 @@ pub enum Action {
     /// The owner has to enqueue the locks that it holds again, with [`Import::replay_lock`], and
     /// then to call [`Import::locks_replayed`].
     ReplayLocks,
-    /// The server has evicted this client: locks, open files and unwritten data are void.
+    /// The server has evicted this client, or [`Import::set_active`] has ended its use: locks, open
+    /// files and unwritten data are void.
     Evicted,
     /// The state changed.
     State {
@@ -226,6 +236,10 @@ pub struct ImportView {
     pub window: Option<View>,
     /// The state's changes to EVICTED.
     pub evictions: u64,
+    /// Whether requests fail because the target is not to be used, or refuses this client.
+    pub deactivated: bool,
+    /// How often the target had been started when it granted the connection; 0 if it did not say.
+    pub instance: u32,
 }
 
 /// A client's connection to one target.
@@ -247,7 +261,8 @@ pub struct Import {
     granted: ConnectData,
     /// Bytes of grant that the owner's data need which are dirty or under way.
     grant_claim: u32,
-    /// The error with which the server refuses this client for good.
+    /// The error with which the server refuses this client for good, or EIO if the target is not to
+    /// be used; negative.
     deactivated: Option<i32>,
     /// Whether the server grants slots for several changes at once.
     has_slots: bool,
@@ -424,6 +439,8 @@ impl Import {
     /// Changes the settings. Requests that are under way keep theirs.
     pub fn set_tunables(&mut self, now: Time, xids: &mut XidSource, tunables: ImportTunables) {
         self.tunables = tunables;
+        self.services.values_mut().for_each(|service| service.set_tunables(tunables.at));
+        self.latency.set_tunables(AtTunables { at_min: 0, ..tunables.at });
         self.pump(now, xids);
     }
 
@@ -500,6 +517,8 @@ impl Import {
             granted: self.granted,
             window: self.window.as_ref().map(Controller::view),
             evictions: self.evictions,
+            deactivated: self.deactivated.is_some(),
+            instance: self.granted.instance,
         }
     }
 

@@ -29,20 +29,6 @@ impl Import {
         }
     }
 
-    /// Connects again because something else says that the target restarted or moved: the MGS's
-    /// table of NIDs, for imperative recovery. `peer` is where it is now, if that is known.
-    pub fn reconnect(&mut self, now: Time, xids: &mut XidSource, peer: Option<usize>) {
-        if let Some(index) = peer.filter(|index| *index < self.args.peers.len()) {
-            self.current = index;
-        }
-        match self.state {
-            ImportState::Closed | ImportState::New | ImportState::Idle => {}
-            ImportState::Connecting => {}
-            ImportState::Disconn => self.connect(now, xids),
-            _ => self.disconnected(now, xids),
-        }
-    }
-
     /// Disconnects for good. Requests that are not answered fail; [`ImportState::Closed`] follows
     /// when the server has answered, or does not within the time-out of a connect.
     pub fn disconnect(&mut self, now: Time, xids: &mut XidSource) {

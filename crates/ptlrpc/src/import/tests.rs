@@ -1,5 +1,6 @@
 //! An import against a small model of a target.
 
+mod moving;
 mod windows;
 
 use std::collections::BTreeMap;
@@ -538,7 +539,7 @@ fn a_reconnect_asks_for_the_grant_that_unwritten_data_need() {
     pair.run();
     for (claim, asked) in [(0, 8 << 20), (28_672, 28_672)] {
         pair.import.set_grant_claim(claim);
-        pair.import.reconnect(pair.now, &mut pair.xids, None);
+        pair.import.disconnected(pair.now, &mut pair.xids);
         pair.run();
         assert_eq!(pair.import.state(), ImportState::Full);
         let (_, message) = pair.sent.last().expect("a connect");

@@ -1,0 +1,129 @@
+//! What the management server and an administrator say of a target [IMP-15] [IMP-16].
+
+use super::*;
+
+/// A connection to the second start of a target, at peer 1.
+fn connected(peers: &[u8]) -> Pair {
+    let mut pair = Pair::with(ImportTunables::default(), peers);
+    pair.server.grants.instance = 2;
+    pair.import.connect(pair.now, &mut pair.xids);
+    pair.run();
+    assert_eq!(pair.import.state(), ImportState::Full);
+    pair.forget();
+    pair
+}
+
+fn started(pair: &mut Pair, peers: &[u8], instance: u32) -> bool {
+    let peers: Vec<ProcessId> = peers.iter().map(|last| peer(*last)).collect();
+    let connects = pair.import.target_started(pair.now, &mut pair.xids, &peers, instance);
+    pair.collect();
+    connects
+}
+
+#[test]
+fn a_target_that_has_restarted_is_connected_again_at_once() {
+    let mut pair = connected(&[1]);
+    pair.submit(1, true);
+    pair.server.crash();
+    pair.server.grants.instance = 3;
+    assert!(started(&mut pair, &[1], 3));
+    pair.answered = 1;
+    pair.run();
+    assert_eq!(pair.import.state(), ImportState::Full);
+    assert_eq!(pair.import.view().instance, 3);
+    // The change that was under way is done, and no time has passed.
+    assert_eq!((pair.done.as_slice(), pair.evictions), (&[(1, Ok(0))][..], 0));
+    // It is known now.
+    assert!(!started(&mut pair, &[1], 3));
+}
+
+#[test]
+fn what_is_known_already_changes_nothing() {
+    let mut pair = connected(&[1]);
+    assert!(!started(&mut pair, &[1, 5], 2));
+    assert!(!started(&mut pair, &[], 9));
+    // It answers from where it is, whatever the table says.
+    assert!(!started(&mut pair, &[7], 2));
+    assert!(pair.sent.is_empty());
+    assert!(pair.import.has_peer(&peer(7)) && pair.import.peer() == peer(1));
+}
+
+#[test]
+fn a_target_that_has_moved_is_found_where_it_is() {
+    let mut pair = connected(&[1]);
+    // The node is gone: nobody answers any more.
+    pair.submit(1, false);
+    pair.pass(Nanos::from_secs(30));
+    assert_eq!(pair.import.state(), ImportState::Connecting);
+    pair.forget();
+    assert!(started(&mut pair, &[9], 3));
+    assert_eq!(pair.sent.last().map(|(send, _)| send.peer), Some(peer(9)));
+    pair.server.grants.instance = 3;
+    pair.answered = pair.sent.len() - 1;
+    pair.run();
+    assert_eq!((pair.import.state(), pair.import.peer()), (ImportState::Full, peer(9)));
+    assert_eq!(pair.done, [(1, Ok(0))]);
+}
+
+#[test]
+fn a_pause_between_attempts_ends() {
+    let mut pair = connected(&[1]);
+    pair.server.crash();
+    pair.submit(1, false);
+    // Two attempts in vain: the next one would be after 10 s.
+    for _ in 0..40 {
+        pair.pass(SECOND);
+    }
+    while pair.import.state() != ImportState::Disconn {
+        pair.pass(SECOND);
+    }
+    pair.forget();
+    assert!(started(&mut pair, &[1], 3));
+    assert_eq!(pair.sent.len(), 1);
+    pair.run();
+    assert_eq!(pair.import.state(), ImportState::Full);
+}
+
+#[test]
+fn a_table_does_not_let_an_import_grow() {
+    let mut pair = connected(&[1]);
+    for instance in 3..2000 {
+        let peers = [(instance % 251) as u8, 252, 253];
+        started(&mut pair, &peers, instance);
+        pair.forget();
+    }
+    assert!(pair.import.args.peers.len() <= 64);
+    let many: Vec<ProcessId> = (0..200).map(peer).collect();
+    pair.import.add_peers(&many);
+    assert!(pair.import.args.peers.len() <= 64);
+}
+
+#[test]
+fn a_target_that_is_not_to_be_used_fails_requests_at_once() {
+    let mut pair = connected(&[1]);
+    pair.submit(1, true);
+    pair.submit(2, false);
+    pair.import.set_active(pair.now, &mut pair.xids, false);
+    pair.collect();
+    pair.submit(3, false);
+    let refused = Err(RpcError::Deactivated(-5));
+    assert_eq!(pair.done, [(1, refused), (2, refused), (3, refused)]);
+    assert_eq!((pair.import.state(), pair.evictions), (ImportState::Disconn, 1));
+    assert!(pair.import.is_deactivated() && pair.import.next_deadline() == Time::NEVER);
+    // A restart of the target changes nothing, and nothing is sent.
+    pair.forget();
+    assert!(!started(&mut pair, &[1], 8));
+    pair.pass(Nanos::from_secs(1000));
+    assert!(pair.sent.is_empty());
+    // Then it is to be used again.
+    pair.import.set_active(pair.now, &mut pair.xids, true);
+    pair.run();
+    pair.submit(4, false);
+    pair.run();
+    assert_eq!(pair.import.state(), ImportState::Full);
+    assert_eq!(pair.done.last(), Some(&(4, Ok(0))));
+    // Twice is once.
+    pair.import.set_active(pair.now, &mut pair.xids, true);
+    pair.run();
+    assert_eq!(pair.import.state(), ImportState::Full);
+}
