@@ -25,7 +25,7 @@ mod table;
 
 pub use disk::{Disk, DiskKind};
 pub use journal::CommitTunables;
-pub use mgs::{Filesystem, FsTarget};
+pub use mgs::{ConfigChange, Filesystem, FsTarget};
 pub use running::TargetTunables;
 pub use server::{LockView, Server, ServerArgs, TargetView};
 pub use store::{MdtArgs, OstArgs, QuotaHolder, QuotaLimits};

@@ -28,7 +28,7 @@ fn known(kind: Target) -> (ConnectFlags, ConnectFlags2) {
     use ConnectFlags2 as G;
     let common = F::VERSION | F::AT | F::FULL20 | F::BULK_MBITS | F::FLAGS2 | F::LVB_TYPE;
     match kind {
-        Target::Mgs => (common, G::REP_MBITS),
+        Target::Mgs => (common | F::IMP_RECOV, G::REP_MBITS),
         Target::Mdt => (
             common
                 | F::SRVLOCK

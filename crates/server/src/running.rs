@@ -243,6 +243,8 @@ pub(crate) enum Work {
     Rpc,
     /// An object that no file has any more is destroyed.
     Destroy(Fid),
+    /// Clients give the locks of a configuration back, because it has changed.
+    Revoke(Resource),
 }
 
 /// What is next for a job.

@@ -4,12 +4,14 @@ mod callbacks;
 mod connecting;
 mod jobs;
 mod locking;
+mod management;
 mod recovering;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_fswire::body::PtlrpcBody;
 use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::ldlm::Resource;
 use lustrine_fswire::opcode::Target as Kind;
 use lustrine_lnet::event::Event;
 use lustrine_lnet::md::Owner;
@@ -128,6 +130,10 @@ pub struct Server {
     /// The replay of each target that is worked on.
     replaying: BTreeMap<usize, u64>,
     starts: u64,
+    /// Locks of configurations that are to be called back, with the index of the target.
+    revocations: Vec<(usize, Resource)>,
+    /// Whether clients are told that targets have started.
+    imperative_recovery: bool,
     retired: bool,
 }
 
@@ -153,6 +159,8 @@ impl Server {
             destroying: BTreeSet::new(),
             replaying: BTreeMap::new(),
             starts: 0,
+            revocations: Vec::new(),
+            imperative_recovery: true,
             retired: false,
         };
         for index in 0..server.slots.len() {
@@ -168,6 +176,7 @@ impl Server {
         if let Some(Slot::Stopped(disk)) = self.slots.get(index) {
             let target = Target::start(Disk::clone(disk), &self.args.tunables, seed);
             self.slots[index] = Slot::Running(Box::new(target));
+            self.announce(index);
         }
     }
 
@@ -340,6 +349,7 @@ impl Server {
                     ServerEvent::Answer(key, answer) => self.on_answer(turn, key, answer),
                 }
             }
+            busy |= self.revoke(turn);
             for index in self.running_indexes() {
                 busy |= self.drive_target(turn, index);
             }
@@ -458,6 +468,9 @@ impl Service for Server {
         let mut next = self.rpc.next_deadline();
         if self.retired {
             return next;
+        }
+        if !self.revocations.is_empty() {
+            return Time::ZERO;
         }
         let silence_max = self.args.tunables.silence_max;
         for slot in &self.slots {

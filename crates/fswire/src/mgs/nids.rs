@@ -87,6 +87,11 @@ pub struct NidEntry<'a> {
 }
 
 impl<'a> NidEntry<'a> {
+    /// An entry with NIDs as bytes, as many as the head says.
+    pub const fn new(header: NidEntryHeader, raw: &'a [u8]) -> NidEntry<'a> {
+        NidEntry { header, raw }
+    }
+
     /// The NIDs; a NID that no node can have is left out.
     pub fn nids(&self) -> impl Iterator<Item = Nid> + use<'a> {
         self.raw.chunks_exact(usize::from(self.header.nid_size).max(1)).filter_map(|raw| match raw

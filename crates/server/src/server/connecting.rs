@@ -54,6 +54,10 @@ impl Server {
             return Err(errno::EBUSY);
         }
         let mut granted = offers::grant(target.kind, target.index, &asked.data)?;
+        if target.kind != Kind::Mgs {
+            // It needs no flag [RPC-18].
+            granted.instance = target.disk.lives as u32;
+        }
         let cookie = received.body.handle;
         let args = ConnectArgs {
             uuid: &uuid,

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use lustrine_fswire::body::BodyFlags;
+use lustrine_fswire::body::{BodyFlags, PtlrpcBody};
 use lustrine_fswire::fid::{Fid, Handle};
-use lustrine_fswire::opcode::{Opcode, Target as Kind};
-use lustrine_fswire::rpc::{Reply, Request};
+use lustrine_fswire::ldlm::{LockDesc, LockMode, LockType};
+use lustrine_fswire::opcode::{Opcode, Target as Kind, portal};
+use lustrine_fswire::rpc::{Reply, Request, obd};
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::server::{BulkKey, Received};
+use lustrine_wire::nid::{Nid, ProcessId};
 
 use super::{Server, Slot, Waiting, Waits};
 use crate::clients::SavedReply;
@@ -307,16 +309,7 @@ impl Server {
             let Some(holder) = holder else { continue };
             self.destroying.insert(oi);
             self.next_job += 1;
-            let received = Received {
-                peer: lustrine_wire::nid::ProcessId::lustre(lustrine_wire::nid::Nid::ANY),
-                local: lustrine_wire::nid::Nid::ANY,
-                portal: 0,
-                xid: 0,
-                message: Vec::new(),
-                body: lustrine_fswire::body::PtlrpcBody::request(Opcode::OST_DESTROY),
-                arrived: turn.now,
-                early_replies: false,
-            };
+            let received = of_no_client(turn, Opcode::OST_DESTROY);
             let job = Job::new(self.next_job, Work::Destroy(oi), received, 0);
             self.run(turn, holder, job);
         }
@@ -335,6 +328,20 @@ impl Server {
                 target.files_mut().destroyed(step, oi);
             }
         }
+    }
+}
+
+/// What a job has in place of a request, if no client asked for it.
+pub(super) fn of_no_client(turn: &Turn<'_>, opcode: Opcode) -> Received {
+    Received {
+        peer: ProcessId::lustre(Nid::ANY),
+        local: Nid::ANY,
+        portal: 0,
+        xid: 0,
+        message: Vec::new(),
+        body: PtlrpcBody::request(opcode),
+        arrived: turn.now,
+        early_replies: false,
     }
 }
 
@@ -370,6 +377,15 @@ impl Target {
                 other => other,
             };
         }
+        if let Work::Revoke(resource) = job.work {
+            let wish = LockDesc {
+                kind: LockType::PLAIN,
+                resource,
+                req_mode: LockMode::EX,
+                ..LockDesc::default()
+            };
+            return if self.hold(now, job, vec![wish]) { Step::Over } else { Step::Wait };
+        }
         job.with_request(|job, request| match request {
             Ok(request) => self.perform(now, job, &request),
             Err(()) => job.refuse(errno::EPROTO),
@@ -402,6 +418,18 @@ impl Target {
             Request::LlogCreate(request) => Step::Reply(store.open(request)),
             Request::LlogReadHeader(request) => Step::Reply(store.header(&request.body)),
             Request::LlogNextBlock(request) => Step::Reply(store.block(&request.body)),
+            Request::MgsConfigRead(request) => match store.table(&request.body) {
+                Ok((bytes, res)) => {
+                    let reply = Reply::MgsConfigRead(obd::ConfigReadReply { res });
+                    let message = answer::encode(job.opcode(), 0, 0, &reply);
+                    let bits = job.body().mbits;
+                    match bytes.is_empty() {
+                        true => Step::Reply(message),
+                        false => Step::Put(portal::MGS_BULK, vec![(bits, bytes)], message),
+                    }
+                }
+                Err(error) => job.refuse(error),
+            },
             _ => job.refuse(errno::EOPNOTSUPP),
         }
     }

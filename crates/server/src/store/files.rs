@@ -193,6 +193,13 @@ impl MdtStore {
         store
     }
 
+    /// New files can have objects on one more object target.
+    pub(crate) fn add_ost(&mut self, index: u32) {
+        if !self.defaults.osts.contains(&index) {
+            self.defaults.osts.push(index);
+        }
+    }
+
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
