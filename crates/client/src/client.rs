@@ -13,8 +13,8 @@ mod flocks;
 mod limits;
 mod locks;
 mod metadata;
+mod mgc;
 mod mirrors;
-mod mount;
 mod objects;
 mod open;
 mod seek;
@@ -70,6 +70,8 @@ pub use limits::{LimitError, MaxRpcs, RpcLimits};
 pub use locks::LockCounts;
 use locks::Locks;
 pub use metadata::READDIR_LEN;
+use mgc::Mgc;
+pub use mgc::{ConfigLock, ConfigView, MgcTunables, MgcView};
 use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
 pub use seek::Seek;
@@ -104,6 +106,8 @@ pub struct ClientArgs {
     pub imports: ImportTunables,
     /// How much it keeps of the data of files, their names and attributes.
     pub cache: CacheTunables,
+    /// How it follows the configuration.
+    pub mgc: MgcTunables,
 }
 
 /// What an operation calls when it is over, exactly once.
@@ -198,6 +202,8 @@ pub struct Client {
     rpc: Ptlrpc,
     args: ClientArgs,
     config: FsConfig,
+    /// How the configuration is followed.
+    mgc: Mgc,
     mgs: Option<ImportKey>,
     mdts: BTreeMap<u32, ImportKey>,
     osts: BTreeMap<u32, ImportKey>,
@@ -242,6 +248,7 @@ impl Client {
         Client {
             rpc: Ptlrpc::new(owner, args.wall_seconds, args.number),
             config: FsConfig::default(),
+            mgc: Mgc::new(args.mgc),
             mgs: None,
             mdts: BTreeMap::new(),
             osts: BTreeMap::new(),
@@ -339,13 +346,14 @@ impl Client {
         nids: &[Nid],
     ) -> ImportKey {
         let uuid = if kind == Target::Mgs { &self.args.mgc_uuid } else { &self.args.uuid };
+        let told = self.args.mgc.follows && self.args.mgc.imperative_recovery;
         let args = ImportArgs {
             kind,
             target: target.to_owned(),
             client_uuid: uuid.clone(),
             client_handle: self.next_handle().0,
             peers: nids.iter().map(|nid| ProcessId::lustre(*nid)).collect(),
-            offer: offers::of(kind, self.cache.is_on()),
+            offer: offers::of(kind, self.cache.is_on(), told),
         };
         let key = self.rpc.add_import(args, self.args.imports);
         self.rpc.connect(turn, key);
@@ -573,11 +581,13 @@ impl Service for Client {
         self.rpc.drive(turn);
         self.drive_cache(turn);
         self.drive_attrs(turn);
+        self.drive_mgc(turn);
         self.settle(turn);
     }
 
     fn next_deadline(&self) -> Time {
-        self.rpc.next_deadline().min(self.cache_deadline()).min(self.attrs_deadline())
+        let caches = self.cache_deadline().min(self.attrs_deadline());
+        self.rpc.next_deadline().min(caches).min(self.mgc_deadline())
     }
 
     fn on_stray(&mut self, turn: &mut Turn<'_>, stray: &Stray) -> bool {

@@ -1,9 +1,14 @@
 //! The configuration of a file system, read from the management server's log.
 
-use std::collections::BTreeMap;
+mod parameters;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_fswire::llog::{CfgCommand, Chunk, LlogError, LustreCfg, MarkerFlags, RecordKind};
 use lustrine_wire::nid::Nid;
+
+pub(crate) use parameters::Setting;
+pub use parameters::{Parameter, Scope};
 
 /// The targets of a file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +26,8 @@ pub struct TargetConfig {
     pub uuid: String,
     /// The NIDs of its nodes, in the order in which they are to be tried.
     pub nids: Vec<Nid>,
+    /// Whether it was added as one that is not to be used.
+    pub inactive: bool,
 }
 
 /// Why a configuration cannot be used.
@@ -40,12 +47,27 @@ pub enum ConfigError {
     /// There is no metadata target.
     #[error("the configuration names no metadata target")]
     NoMdt,
+    /// The records that count have more bytes than any log needs.
+    #[error("the configuration log is too large")]
+    TooLarge,
+}
+
+/// A command that is not about targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A parameter.
+    Parameter(Parameter),
+    /// One that this client does not carry out, as text for people.
+    Unused(String),
 }
 
 /// Most targets of one kind: their indexes have 16 bits.
 const INDEX_MAX: u32 = 0xffff;
 /// Most NIDs of a target, and groups of a device, that are used. Others are left out.
 const NIDS_MAX: usize = 64;
+/// Most bytes of records that count, of all readings of a log together: a log has at most 64,767
+/// records, and those of targets have about 100 bytes.
+const BYTES_MAX: usize = 32 << 20;
 
 /// Reads the records of a configuration log, one chunk after the other [MGS-8] [MGS-9].
 #[derive(Debug, Default)]
@@ -56,6 +78,16 @@ pub struct ConfigReader {
     devices: BTreeMap<Vec<u8>, Device>,
     mdts: BTreeMap<u32, Vec<u8>>,
     osts: BTreeMap<u32, Vec<u8>>,
+    /// The object targets that are not to be used.
+    inactive: BTreeSet<u32>,
+    /// Commands that are to be carried out by others.
+    commands: Vec<Command>,
+    /// Whether records that cannot be carried out are left out, and the last of them. Otherwise
+    /// they end the reading.
+    lenient: bool,
+    left_out: Option<ConfigError>,
+    /// Bytes of records that counted.
+    bytes: usize,
     /// The last record that was carried out.
     last: u32,
     /// Whether records count: between the start of a group and its end, unless it is withdrawn.
@@ -74,17 +106,22 @@ impl ConfigReader {
         self.last
     }
 
-    /// Takes the records of a chunk that are live and were not read before.
+    /// Takes the records of a chunk that are live and were not read before, up to the last one that
+    /// the header of the log names: whether later ones are live is not known.
     ///
     /// # Errors
     /// [`ConfigError`].
     pub fn read(
         &mut self,
         chunk: Chunk<'_>,
+        upto: u32,
         is_live: impl Fn(u32) -> bool,
     ) -> Result<(), ConfigError> {
         for record in chunk.records() {
             let record = record?;
+            if record.index > upto {
+                break;
+            }
             if record.index <= self.last {
                 continue;
             }
@@ -92,17 +129,45 @@ impl ConfigReader {
             if record.kind != RecordKind::CONFIG || !is_live(record.index) {
                 continue;
             }
-            let required = |reason: String| ConfigError::Required { index: record.index, reason };
-            let config =
-                LustreCfg::parse(record.payload).map_err(|error| required(error.to_string()))?;
-            if let Some(marker) = config.marker() {
-                self.active = marker.flags.contains(MarkerFlags::START)
-                    && !marker.flags.intersects(MarkerFlags::SKIP | MarkerFlags::EXCLUDE);
-            } else if self.active {
-                self.carry_out(&config).map_err(|reason| required(reason.to_owned()))?;
+            self.bytes += record.len();
+            if self.bytes > BYTES_MAX {
+                return Err(ConfigError::TooLarge);
+            }
+            if let Err(reason) = self.take(record.payload) {
+                let error = ConfigError::Required { index: record.index, reason };
+                if !self.lenient {
+                    return Err(error);
+                }
+                self.left_out = Some(error);
             }
         }
         Ok(())
+    }
+
+    fn take(&mut self, payload: &[u8]) -> Result<(), String> {
+        let config = LustreCfg::parse(payload).map_err(|error| error.to_string())?;
+        if let Some(marker) = config.marker() {
+            self.active = marker.flags.contains(MarkerFlags::START)
+                && !marker.flags.intersects(MarkerFlags::SKIP | MarkerFlags::EXCLUDE);
+        } else if self.active {
+            self.carry_out(&config).map_err(str::to_owned)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves records out that cannot be carried out, from now on. At a mount they end the reading.
+    pub fn be_lenient(&mut self) {
+        self.lenient = true;
+    }
+
+    /// The last record that was left out, and why, since this was last asked.
+    pub fn take_left_out(&mut self) -> Option<ConfigError> {
+        self.left_out.take()
+    }
+
+    /// The commands that are to be carried out by others, since they were last taken.
+    pub fn take_commands(&mut self) -> Vec<Command> {
+        core::mem::take(&mut self.commands)
     }
 
     fn carry_out(&mut self, config: &LustreCfg<'_>) -> Result<(), &'static str> {
@@ -149,7 +214,29 @@ impl ConfigReader {
                 self.mdts.remove(&index_of(&text(2))?);
             }
             CfgCommand::LOV_ADD_OBD | CfgCommand::LOV_ADD_INA => {
-                self.osts.insert(index_of(&text(2))?, text(1));
+                let index = index_of(&text(2))?;
+                self.osts.insert(index, text(1));
+                match config.header.command == CfgCommand::LOV_ADD_INA {
+                    true => self.inactive.insert(index),
+                    false => self.inactive.remove(&index),
+                };
+            }
+            CfgCommand::PARAM => {
+                for argument in config.arguments().iter().skip(1) {
+                    self.parameter(Parameter::of_device(&device, argument), argument);
+                }
+            }
+            CfgCommand::SET_PARAM => {
+                let argument = text(1);
+                self.parameter(Parameter::of_path(&argument), &argument);
+            }
+            CfgCommand::SET_TIMEOUT => {
+                let parameter = Parameter::timeout(config.header.num);
+                self.commands.push(Command::Parameter(parameter));
+            }
+            CfgCommand::SPTLRPC_CONF => {
+                let rule = String::from_utf8_lossy(&text(1)).escape_debug().take(100).collect();
+                self.commands.push(Command::Unused(rule));
             }
             CfgCommand::LOV_DEL_OBD => {
                 self.osts.remove(&index_of(&text(2))?);
@@ -159,20 +246,28 @@ impl ConfigReader {
             | CfgCommand::SETUP
             | CfgCommand::CLEANUP
             | CfgCommand::MOUNTOPT
-            | CfgCommand::DEL_MOUNTOPT
-            | CfgCommand::SET_TIMEOUT
-            | CfgCommand::PARAM => {}
+            | CfgCommand::DEL_MOUNTOPT => {}
             other if other.is_required() => return Err("an unknown command"),
             _ => {}
         }
         Ok(())
     }
 
-    /// The targets.
+    fn parameter(&mut self, parameter: Option<Parameter>, text: &[u8]) {
+        self.commands.push(match parameter {
+            Some(parameter) => Command::Parameter(parameter),
+            None => {
+                let text = String::from_utf8_lossy(text);
+                Command::Unused(text.escape_debug().take(100).collect())
+            }
+        });
+    }
+
+    /// The targets, as far as the log was read.
     ///
     /// # Errors
     /// When there is no metadata target.
-    pub fn finish(self) -> Result<FsConfig, ConfigError> {
+    pub fn finish(&self) -> Result<FsConfig, ConfigError> {
         let devices: BTreeMap<&[u8], &Device> =
             self.devices.values().map(|device| (device.target.as_slice(), device)).collect();
         let target = |uuid: &Vec<u8>| {
@@ -184,12 +279,18 @@ impl ConfigReader {
                     nids.push(*nid);
                 }
             }
-            TargetConfig { uuid: String::from_utf8_lossy(uuid).into_owned(), nids }
+            let uuid = String::from_utf8_lossy(uuid).into_owned();
+            TargetConfig { uuid, nids, inactive: false }
         };
         let all = |uuids: &BTreeMap<u32, Vec<u8>>| {
             uuids.iter().map(|(index, uuid)| (*index, target(uuid))).collect()
         };
-        let config = FsConfig { mdts: all(&self.mdts), osts: all(&self.osts) };
+        let mut config = FsConfig { mdts: all(&self.mdts), osts: all(&self.osts) };
+        for index in &self.inactive {
+            if let Some(target) = config.osts.get_mut(index) {
+                target.inactive = true;
+            }
+        }
         if config.mdts.is_empty() { Err(ConfigError::NoMdt) } else { Ok(config) }
     }
 }
@@ -256,7 +357,7 @@ mod tests {
 
         fn read(&self, is_live: impl Fn(u32) -> bool) -> Result<FsConfig, ConfigError> {
             let mut reader = ConfigReader::default();
-            reader.read(Chunk(&self.bytes), is_live)?;
+            reader.read(Chunk(&self.bytes), u32::MAX, is_live)?;
             reader.finish()
         }
     }
@@ -296,10 +397,22 @@ mod tests {
         let log = two_targets(MarkerFlags::START);
         let mut reader = ConfigReader::default();
         for _ in 0..2 {
-            reader.read(Chunk(&log.bytes), |_| true).expect("good records");
+            reader.read(Chunk(&log.bytes), u32::MAX, |_| true).expect("good records");
         }
         assert_eq!(reader.last(), log.index);
         assert_eq!(reader.finish().expect("a configuration").osts[&3].nids.len(), 1);
+    }
+
+    #[test]
+    fn records_behind_the_header_are_left_for_the_next_header() {
+        let mut log = two_targets(MarkerFlags::START);
+        let known = log.index;
+        log.target(MarkerFlags::START, b"lab-OST0004_UUID\0", b"4\0", "10.0.0.4@tcp");
+        let mut reader = ConfigReader::default();
+        reader.read(Chunk(&log.bytes), known, |index| index <= known).expect("good records");
+        assert_eq!((reader.last(), reader.finish().expect("targets").osts.len()), (known, 1));
+        reader.read(Chunk(&log.bytes), log.index, |_| true).expect("good records");
+        assert_eq!(reader.finish().expect("targets").osts.len(), 2);
     }
 
     #[test]

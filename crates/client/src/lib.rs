@@ -12,6 +12,8 @@
 #![forbid(unsafe_code)]
 
 mod attr;
+#[cfg(test)]
+mod captures;
 mod client;
 pub mod config;
 mod dir_layout;
@@ -26,9 +28,10 @@ mod reply;
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{
     Allocate, Appended, AttrCounts, CacheCounts, CacheTunables, Caller, Changes, Client,
-    ClientArgs, Done, FlockArgs, FlockKey, FlockMode, LimitError, LockCounts, MaxRpcs, OpenArgs,
-    OpenFile, READDIR_LEN, RpcLimits, Seek, SetTime, TargetKey, Written,
+    ClientArgs, ConfigLock, ConfigView, Done, FlockArgs, FlockKey, FlockMode, LimitError,
+    LockCounts, MaxRpcs, MgcTunables, MgcView, OpenArgs, OpenFile, READDIR_LEN, RpcLimits, Seek,
+    SetTime, TargetKey, Written,
 };
-pub use config::{FsConfig, TargetConfig};
+pub use config::{FsConfig, Parameter, Scope, TargetConfig};
 pub use error::{ClientError, Outcome};
 pub use layout::{FileComponent, FileLayout, Mirrors, ObjectPlace, Piece, Place};

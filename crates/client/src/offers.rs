@@ -18,15 +18,19 @@ const CHECKSUMS: ChecksumTypes =
 
 /// The offer to a target of a kind, as `docs/protocol` [RPC-18] describes it.
 ///
-/// A client that caches writes asks for a grant.
-pub(crate) fn of(kind: Target, caches: bool) -> ConnectData {
+/// A client that caches writes asks for a grant; one that `follows` restarts of targets asks the
+/// management server for tables of NIDs.
+pub(crate) fn of(kind: Target, caches: bool, follows: bool) -> ConnectData {
     use ConnectFlags as F;
     use ConnectFlags2 as G;
     let common = F::VERSION | F::AT | F::FULL20 | F::BULK_MBITS | F::FLAGS2;
     let grant = if caches { F::GRANT | F::GRANT_PARAM | F::GRANT_SHRINK } else { F::empty() };
     let data = ConnectData { version: RELEASE.0, ..ConnectData::default() };
     match kind {
-        Target::Mgs => ConnectData { flags: common, flags2: G::REP_MBITS, ..data },
+        Target::Mgs => {
+            let tables = if follows { F::IMP_RECOV } else { F::empty() };
+            ConnectData { flags: common | tables, flags2: G::REP_MBITS, ..data }
+        }
         Target::Mdt => ConnectData {
             flags: common
                 | F::SRVLOCK

@@ -32,10 +32,14 @@ mod walk;
 pub use error::FsError;
 pub use file::{File, WRITE_AHEAD};
 pub use identity::{IdMaps, unique_name};
-pub use lustrine_client::{Attr, CacheTunables, Changes, DirEntry, SetTime, Space};
+pub use lustrine_client::{
+    Attr, CacheTunables, Changes, DirEntry, MgcTunables, MgcView, SetTime, Space,
+};
 pub use lustrine_fswire::fid::Fid;
 pub use lustrine_ptlrpc::ImportView;
 pub use mount::{FileSystem, MountOptions};
-pub use status::{CacheRow, NamesRow, OperationRow, Status, TargetRow};
+pub use status::{
+    CacheRow, ConfigRow, ConfigurationRow, NamesRow, OperationRow, Status, TargetRow,
+};
 pub use url::{FsUrl, UrlError};
 pub use walk::{FollowLinks, umask};

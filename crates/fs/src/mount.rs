@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use lustrine_client::{CacheTunables, Caller, Client, ClientArgs, Done, Space};
+use lustrine_client::{
+    CacheTunables, Caller, Client, ClientArgs, Done, MgcTunables, MgcView, Space,
+};
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 use lustrine_node::{NodeHandle, RegisteredService};
@@ -28,6 +30,8 @@ pub struct MountOptions {
     pub subdirectory: String,
     /// How much it keeps of the data of files, their names and attributes.
     pub cache: CacheTunables,
+    /// How it follows the configuration of the file system.
+    pub mgc: MgcTunables,
 }
 
 impl Default for MountOptions {
@@ -37,6 +41,7 @@ impl Default for MountOptions {
             imports: ImportTunables::default(),
             subdirectory: String::new(),
             cache: CacheTunables::NONE,
+            mgc: MgcTunables::default(),
         }
     }
 }
@@ -89,6 +94,7 @@ impl FileSystem {
             wall_nanos: wall.subsec_nanos(),
             imports: options.imports,
             cache: options.cache,
+            mgc: options.mgc,
         };
         let service = node.register(&url.mgs[0], move |owner| Client::new(owner, args))?;
         let mut files = FileSystem {
@@ -185,6 +191,17 @@ impl FileSystem {
         self.ask(|client, turn, done| {
             let imports = client.imports();
             done(client, turn, Ok(imports));
+        })
+    }
+
+    /// What the client knows of its configuration.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn configuration(&self) -> Result<MgcView, FsError> {
+        self.ask(|client, turn, done| {
+            let view = client.mgc(turn.now);
+            done(client, turn, Ok(view));
         })
     }
 

@@ -1,6 +1,6 @@
 //! What a client does: its targets and the times of its RPCs, as plain data.
 
-use lustrine_client::{CacheCounts, Client, LockCounts, MaxRpcs};
+use lustrine_client::{CacheCounts, Client, ConfigLock, ConfigView, LockCounts, MaxRpcs, MgcView};
 use lustrine_lnet::latency::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{Import, Latencies};
@@ -41,6 +41,9 @@ pub struct Status {
     /// What it keeps of names and attributes.
     #[serde(default)]
     pub names: NamesRow,
+    /// What it knows of its configuration.
+    #[serde(default)]
+    pub configuration: ConfigurationRow,
     /// The targets.
     pub targets: Vec<TargetRow>,
     /// The operations at all targets together.
@@ -85,12 +88,49 @@ pub struct NamesRow {
     pub early_cancels: u64,
 }
 
+/// What a client knows of its configuration, and how it would learn of a change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConfigurationRow {
+    /// The configurations that it follows.
+    pub logs: Vec<ConfigRow>,
+    /// Whether the MGS tells it of targets that restart.
+    pub imperative_recovery: bool,
+    /// How often it has connected to a target again because the MGS told it so.
+    pub reconnects: u64,
+    /// Changes that were carried out since the mount.
+    pub changes: u64,
+    /// The last of them; empty if there was none.
+    pub last_change: String,
+    /// How long ago that was, in seconds.
+    pub last_change_s: f64,
+    /// Parameters that mean nothing to this client, those of the mount included.
+    pub ignored: u64,
+    /// The last of them.
+    pub last_ignored: String,
+}
+
+/// A configuration that a client follows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigRow {
+    /// Its name, such as lustre-client.
+    pub name: String,
+    /// Its lock: `held`, `asked`, `lost`, or `none`.
+    pub lock: String,
+    /// The last record that was read; of the table of NIDs (lustre-cliir), its version.
+    pub last: u64,
+    /// How often the lock was lost.
+    pub losses: u64,
+    /// Why it could not be read, if it could not.
+    pub error: String,
+}
+
 /// One target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetRow {
     /// Its name, such as lustre-OST0001.
     pub name: String,
-    /// The state of its import: FULL if all is well.
+    /// The state of its import: FULL if all is well, INACTIVE if requests fail because it is not to
+    /// be used.
     pub state: String,
     /// The NID of the server that is used, or tried.
     pub nid: String,
@@ -111,6 +151,12 @@ pub struct TargetRow {
     pub locks_waiting: usize,
     /// How often the server has evicted this client.
     pub evictions: u64,
+    /// Most reads and writes at once; 0 in the status of an earlier release.
+    #[serde(default)]
+    pub max_rpcs_in_flight: u16,
+    /// Most changes of metadata at once; 0 as above.
+    #[serde(default)]
+    pub max_mod_rpcs_in_flight: u16,
     /// The operations at this target, if they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<OperationRow>,
@@ -163,6 +209,7 @@ impl Status {
             max_mod_rpcs_in_flight: limits.max_mod_rpcs_in_flight.unwrap_or(0),
             cache: CacheRow::of(client),
             names: NamesRow::of(client),
+            configuration: ConfigurationRow::of(client, now),
             targets: client.targets().map(|(import, locks)| TargetRow::of(import, locks)).collect(),
             operations: OperationRow::all(&latencies),
         }
@@ -208,12 +255,43 @@ impl NamesRow {
     }
 }
 
+impl ConfigurationRow {
+    fn of(client: &Client, now: Time) -> ConfigurationRow {
+        let view: MgcView = client.mgc(now);
+        let row = |config: ConfigView| ConfigRow {
+            name: config.name,
+            lock: match config.lock {
+                ConfigLock::None => "none",
+                ConfigLock::Asked => "asked",
+                ConfigLock::Held => "held",
+                ConfigLock::Lost => "lost",
+            }
+            .to_owned(),
+            last: config.last,
+            losses: config.losses,
+            error: config.error.unwrap_or_default(),
+        };
+        let (last_change, ago) = view.last_change.unwrap_or_default();
+        ConfigurationRow {
+            logs: view.configs.into_iter().map(row).collect(),
+            imperative_recovery: view.imperative_recovery,
+            reconnects: view.reconnects,
+            changes: view.changes,
+            last_change,
+            last_change_s: ago.as_secs_f64(),
+            ignored: view.ignored,
+            last_ignored: view.last_ignored.unwrap_or_default(),
+        }
+    }
+}
+
 impl TargetRow {
     fn of(import: &Import, locks: LockCounts) -> TargetRow {
         let view = import.view();
+        let state = if view.deactivated { "INACTIVE" } else { view.state.name() };
         TargetRow {
             name: short(&view.target).to_owned(),
-            state: view.state.name().to_owned(),
+            state: state.to_owned(),
             nid: view.peer.nid.to_string(),
             connects: view.conn_cnt,
             in_flight: view.in_flight,
@@ -222,6 +300,8 @@ impl TargetRow {
             locks: locks.granted,
             locks_waiting: locks.waiting,
             evictions: view.evictions,
+            max_rpcs_in_flight: import.tunables().max_rpcs_in_flight,
+            max_mod_rpcs_in_flight: import.tunables().max_mod_rpcs_in_flight,
             operations: Vec::new(),
         }
     }

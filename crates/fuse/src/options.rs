@@ -33,6 +33,8 @@ pub struct Options {
     pub exec: bool,
     /// How many requests a target may have at once.
     pub limits: RpcLimits,
+    /// Whether the management server tells the client of targets that restart.
+    pub imperative_recovery: bool,
 }
 
 /// What locks of flock(2) and fcntl(2) do.
@@ -63,6 +65,7 @@ impl Default for Options {
             dev: true,
             exec: true,
             limits: RpcLimits::default(),
+            imperative_recovery: true,
         }
     }
 }
@@ -173,6 +176,8 @@ impl Options {
             "nosuid" => self.suid = false,
             "dev" => self.dev = true,
             "nodev" => self.dev = false,
+            "ir" => self.imperative_recovery = true,
+            "noir" => self.imperative_recovery = false,
             "exec" => self.exec = true,
             "noexec" => self.exec = false,
             // As mount(8) has it: what such a user mounts gives no rights.

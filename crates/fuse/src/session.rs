@@ -90,6 +90,14 @@ impl Mount {
         self.shared.files().imports()
     }
 
+    /// What the client knows of its configuration.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn configuration(&self) -> Result<lustrine_fs::MgcView, lustrine_fs::FsError> {
+        self.shared.files().configuration()
+    }
+
     /// Unmounts it. If programs use it, it disappears from the tree of directories at once, and
     /// ends when the last of them has closed its files.
     ///

@@ -208,6 +208,8 @@ impl Shared {
             assert_eq!((counts.dirty, counts.cached, counts.objects), (0, 0, 0));
         }
         let targets = self.world.server.targets();
+        // Besides the locks of configurations.
+        let targets = &targets[MDT..];
         let left = targets.iter().map(|target| (target.locks, target.evictions));
         assert!(left.clone().all(|left| left == (0, 0)), "{:?}", left.collect::<Vec<_>>());
     }

@@ -39,6 +39,7 @@ fn a_client_mounts_and_finds_the_root() {
         wall_nanos: 0,
         imports: Default::default(),
         cache: lustrine_client::CacheTunables::NONE,
+        mgc: lustrine_client::MgcTunables::default(),
     };
     world.clients[0] = lustrine_client::Client::new(lustrine_lnet::md::Owner(7), args);
     let refused = world.wait(0, |c, t, done| c.mount(t, done));
@@ -166,7 +167,11 @@ fn data_are_written_read_cut_and_sized_over_stripes() {
     world.wait(0, |c, t, done| c.close(t, CALLER, file, None, done)).unwrap();
     // Nothing is left of locks.
     world.pass(5);
-    assert!(world.server.targets().iter().all(|target| target.locks == 0 && target.opens == 0));
+    let targets = world.server.targets();
+    // Only those of its configuration.
+    assert_eq!(targets[world::MGS].locks, 2 * 4);
+    let others = &targets[world::MDT..];
+    assert!(others.iter().all(|target| target.locks == 0 && target.opens == 0));
 }
 
 #[test]

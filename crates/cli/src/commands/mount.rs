@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_fs::{CacheTunables, FileSystem, FsUrl, MountOptions};
+use lustrine_fs::{CacheTunables, FileSystem, FsUrl, MgcTunables, MountOptions};
 use lustrine_fuse::{Mount, Options, mount_point};
 use lustrine_node::Node;
 use lustrine_sys::Signals;
@@ -233,6 +233,10 @@ fn mount(node: &Node, args: &MountArgs, plan: &Plan) -> Result<Mount, Failure> {
         timeout: Duration::from_secs_f64(args.timeout),
         subdirectory: if path.is_empty() { String::new() } else { format!("/{path}") },
         cache: CacheTunables { attrs: plan.options.names, ..CacheTunables::of(plan.options.cache) },
+        mgc: MgcTunables {
+            imperative_recovery: plan.options.imperative_recovery,
+            ..MgcTunables::default()
+        },
         ..MountOptions::default()
     };
     let failed = |error: &dyn std::fmt::Display| {
@@ -257,7 +261,7 @@ fn source(url: &FsUrl) -> String {
 
 /// Returns when the mount has ended, or a signal has ended it.
 fn stay(mount: &mut Mount, signals: &Signals, url: &FsUrl) -> Result<(), Failure> {
-    let mut states = BTreeMap::new();
+    let (mut states, mut changes) = (BTreeMap::new(), 0);
     say(&format!("{} is mounted", source(url)));
     // A signal ends the wait.
     while !mount.wait(WATCH) {
@@ -272,6 +276,7 @@ fn stay(mount: &mut Mount, signals: &Signals, url: &FsUrl) -> Result<(), Failure
             break;
         }
         watch(mount, &mut states);
+        watch_configuration(mount, &mut changes);
     }
     say(&format!("{} is unmounted", source(url)));
     Ok(())
@@ -287,6 +292,19 @@ fn watch(mount: &Mount, states: &mut BTreeMap<String, String>) {
             say(&format!("{}: {state}, was {before}", import.target));
         }
     }
+}
+
+/// Logs the last change of the configuration, if there was one.
+fn watch_configuration(mount: &Mount, changes: &mut u64) {
+    let Ok(view) = mount.configuration() else { return };
+    if let Some((what, _)) = view.last_change.filter(|_| view.changes > *changes) {
+        let more = match view.changes - *changes {
+            1 => String::new(),
+            count => format!(", the last of {count} changes"),
+        };
+        say(&format!("configuration: {}{more}", what.escape_debug()));
+    }
+    *changes = view.changes;
 }
 
 /// A line of the log, with the time.

@@ -18,9 +18,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_ptlrpc::{ImportKey, ImportState, RpcError};
+use lustrine_ptlrpc::{Import, ImportKey, RpcError};
 
-use super::{Client, Done};
+use super::{Client, Done, TargetKey};
 use crate::error::ClientError;
 use crate::layout::FileLayout;
 use crate::offers;
@@ -98,6 +98,11 @@ pub struct CacheCounts {
     pub lost: u64,
 }
 
+/// Most bytes of one transfer with a target, of those that are possible at all.
+pub(super) fn brw_of(import: &Import, most: u32) -> u64 {
+    import.granted().brw_size.min(import.tunables().max_transfer).clamp(4096, most).into()
+}
+
 /// Most bytes of requests of the cache under way, at all targets: they are in the node's memory.
 const UNDER_WAY_MAX: u64 = 96 << 20;
 
@@ -113,8 +118,9 @@ pub(super) struct ObjectKey {
 struct TargetIo {
     grant: Grant,
     over_quota: OverQuota,
-    /// Bytes that are not written.
+    /// Bytes that are not written, and the most that there may be, if that was set.
     dirty: u64,
+    max_dirty: Option<u64>,
     /// Requests under way.
     reading: usize,
     writing: usize,
@@ -184,6 +190,11 @@ impl Cache {
         self.tunables.max_cached > 0
     }
 
+    /// Sets how much of an object is read before a program asks for it, if anything is kept.
+    pub(super) fn set_max_read_ahead(&mut self, most: u64) {
+        self.tunables.max_read_ahead = most.min(self.tunables.max_cached / 8);
+    }
+
     pub(super) fn counts(&self) -> CacheCounts {
         CacheCounts { objects: self.objects.len(), ..self.counts }
     }
@@ -198,9 +209,12 @@ impl Cache {
     /// room for the others.
     fn may_be_dirty(&self, import: ImportKey, len: u64) -> bool {
         let dirty = self.counts.dirty;
-        let there = self.targets.get(&import).map_or(0, |target| target.dirty);
+        let target = self.targets.get(&import);
+        let there = target.map_or(0, |target| target.dirty);
+        let max_dirty = target.and_then(|target| target.max_dirty).unwrap_or(u64::MAX);
         let fits = dirty.saturating_add(len) <= self.tunables.max_dirty;
-        let shared = there == 0 || there.saturating_add(len) <= self.tunables.max_dirty / 2;
+        let share = (self.tunables.max_dirty / 2).min(max_dirty);
+        let shared = there == 0 || there.saturating_add(len) <= share;
         dirty == 0 || fits && shared && self.counts.cached <= self.tunables.max_cached
     }
 
@@ -413,14 +427,13 @@ impl Client {
 
     /// Most bytes of one request for an object.
     fn object_brw(&self, import: ImportKey) -> u64 {
-        let granted = self.rpc.import(import).map_or(0, |import| import.granted().brw_size);
-        u64::from(granted).clamp(4096, offers::OST_BRW.into())
+        self.rpc.import(import).map_or(4096, |import| brw_of(import, offers::OST_BRW))
     }
 
-    /// Whether requests to a target would leave now. Others wait in the cache: they take no memory
+    /// Whether requests to a target would leave now, or fail at once. Others wait in the cache: they take no memory
     /// of the node there.
     fn is_full(&self, import: ImportKey) -> bool {
-        self.rpc.import(import).is_some_and(|import| import.state() == ImportState::Full)
+        self.is_connected(TargetKey(import))
     }
 
     /// Most requests for data under way at a target, for reading and for writing each.
@@ -436,6 +449,15 @@ impl Client {
             self.cache.grant(import).connected(&granted);
             self.pump(turn, import);
         }
+    }
+
+    /// Settings of a target have changed.
+    pub(super) fn tuned(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        let Some(most) = self.rpc.import(import).map(|import| import.tunables().max_dirty) else {
+            return;
+        };
+        self.cache.targets.entry(import).or_default().max_dirty = Some(most);
+        self.pump(turn, import);
     }
 
     /// The grant of a target is as large as a test wants it.

@@ -17,7 +17,7 @@ use lustrine_ptlrpc::{ImportKey, RpcError};
 use slotmap::new_key_type;
 
 use super::append::ObjectLock;
-use super::cache::{ObjectBytes, ObjectKey, Writer};
+use super::cache::{ObjectBytes, ObjectKey, Writer, brw_of};
 use super::open::intent_lock;
 use super::sizes::DataAttr;
 use super::transfer::{ObjectRange, ObjectWrite, WriteArgs};
@@ -401,8 +401,7 @@ impl Client {
                 (import, fid, offers::MDT_BRW)
             }
         };
-        let granted = self.rpc.import(import).map(|import| *import.granted()).unwrap_or_default();
-        let brw = u64::from(granted.brw_size.clamp(4096, most));
+        let brw = self.rpc.import(import).map_or(4096, |import| brw_of(import, most));
         Ok(Target { import, oi, on_ost, brw })
     }
 }

@@ -1,6 +1,7 @@
 //! How many requests a target may have at once: settings that change while the client is mounted.
 
 use lustrine_lnet::service::Turn;
+use lustrine_ptlrpc::ImportTunables;
 
 use super::Client;
 
@@ -88,28 +89,32 @@ impl Client {
         }
     }
 
-    /// Changes the limits of all targets, also of those that are added later.
+    /// Changes the limits of all targets, also of those that are added later. It replaces what the
+    /// configuration has set before; what the configuration sets later replaces it.
     pub fn set_limits(&mut self, turn: &mut Turn<'_>, limits: RpcLimits) {
         let wall = self.wall_clock();
-        let tunables = &mut self.args.imports;
         let RpcLimits { max_rpcs_in_flight, max_mod_rpcs_in_flight } = limits;
-        match max_rpcs_in_flight {
-            Some(MaxRpcs::Fixed(number)) => {
-                (tunables.max_rpcs_in_flight, tunables.window) = (number, None);
+        let change = move |tunables: &mut ImportTunables| {
+            match max_rpcs_in_flight {
+                Some(MaxRpcs::Fixed(number)) => {
+                    (tunables.max_rpcs_in_flight, tunables.window) = (number, None);
+                }
+                Some(MaxRpcs::Auto) => {
+                    (tunables.max_rpcs_in_flight, tunables.window) = (LIMIT_MAX, Some(wall));
+                }
+                None => {}
             }
-            Some(MaxRpcs::Auto) => {
-                (tunables.max_rpcs_in_flight, tunables.window) = (LIMIT_MAX, Some(wall));
-            }
-            None => {}
-        }
-        tunables.max_mod_rpcs_in_flight =
-            max_mod_rpcs_in_flight.unwrap_or(tunables.max_mod_rpcs_in_flight);
-        let tunables = *tunables;
-        let imports: Vec<_> = self.rpc.imports().map(|(key, _)| key).collect();
-        for import in imports {
-            self.rpc.with(turn, import, |import, now, xids| {
-                import.set_tunables(now, xids, tunables);
-            });
+            let most = max_mod_rpcs_in_flight.unwrap_or(tunables.max_mod_rpcs_in_flight);
+            tunables.max_mod_rpcs_in_flight = most;
+        };
+        let names = [
+            max_rpcs_in_flight.map(|_| "max_rpcs_in_flight"),
+            max_mod_rpcs_in_flight.map(|_| "max_mod_rpcs_in_flight"),
+        ];
+        self.forget_parameters(&names.into_iter().flatten().collect::<Vec<_>>());
+        change(&mut self.args.imports);
+        for import in self.rpc.imports().map(|(key, _)| key).collect::<Vec<_>>() {
+            self.tune(turn, import, change);
         }
     }
 }

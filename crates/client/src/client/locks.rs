@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use lustrine_fswire::body::PtlrpcBody;
 use lustrine_fswire::codec::Wire;
 use lustrine_fswire::fid::Handle;
-use lustrine_fswire::ldlm::{ELDLM, LdlmReply, LdlmRequest, LockDesc, LockFlags, OstLvb};
+use lustrine_fswire::ldlm::{ELDLM, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockType, OstLvb};
 use lustrine_fswire::message::{Header, Message};
 use lustrine_fswire::rpc::{Lvb, Reply as ReplyBuffers, Request, dlm};
 use lustrine_ldlm::{Completed, LockReplay, LockState, Namespace, Progress};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, Incoming, RpcError, SlotKind};
 
-use super::{Answer, CallArgs, Caller, Client, Done};
+use super::{Answer, CallArgs, Caller, Client, Done, TargetKey};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::reply::reply_of;
 
@@ -171,7 +171,8 @@ impl Client {
         let handles = [handle];
         let lock = LdlmRequest {
             flags: args.flags,
-            count: 1,
+            // Kernels count no lock of a configuration (`fs/s01_client_mount`).
+            count: u32::from(args.desc.kind != LockType::PLAIN),
             desc: args.desc,
             handles: handles.as_slice().into(),
         };
@@ -242,6 +243,7 @@ impl Client {
                 self.reply_to_callback(turn, request, status, &ReplyBuffers::Bare);
                 if let Some(handle) = blocked {
                     self.attrs_blocked(turn, handle);
+                    self.config_blocked(turn, handle);
                     self.lock_blocked(turn, handle);
                 }
             }
@@ -308,9 +310,14 @@ impl Client {
         self.locks.replays.remove(&import);
         let asked = self.locks.at(import).clear();
         self.attrs_lost(import);
+        self.configs_lost(turn, import);
         self.cache_evicted(turn, import);
         for handle in asked {
             self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Evicted)));
+        }
+        if self.is_connected(TargetKey(import)) {
+            // It is not to be used any more: what waits for the connection fails now.
+            self.pump(turn, import);
         }
     }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{ImportKey, ImportState};
+use lustrine_ptlrpc::{Import, ImportKey, ImportState};
 
 use super::Client;
 use crate::layout::FileLayout;
 
 /// A target of the file system, to be compared with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TargetKey(ImportKey);
+pub struct TargetKey(pub(super) ImportKey);
 
 /// What is called when a target is connected.
 pub(super) type Watch = Box<dyn FnMut() + Send>;
@@ -35,9 +35,11 @@ impl Client {
         self.known_mdt_of(fid).and_then(Result::ok).map(TargetKey)
     }
 
-    /// Whether a target answers: its import is FULL.
+    /// Whether requests to a target are over soon: its import is FULL, or they fail at once.
     pub fn is_connected(&self, target: TargetKey) -> bool {
-        self.rpc.import(target.0).is_some_and(|import| import.state() == ImportState::Full)
+        let at_once =
+            |import: &Import| import.state() == ImportState::Full || import.is_deactivated();
+        self.rpc.import(target.0).is_some_and(at_once)
     }
 
     /// Has `watch` called each time that a target is connected. It replaces what was given before.

@@ -4,6 +4,7 @@
 mod attributes;
 mod cache;
 mod flocks;
+mod mgc;
 mod mirrors;
 mod names;
 mod retire;
@@ -33,7 +34,7 @@ use lustrine_lnet_testing::{Net, test_nid};
 use lustrine_ptlrpc::{ImportState, ImportTunables};
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 
-use super::{CacheTunables, Caller, Client, ClientArgs, Done};
+use super::{CacheTunables, Caller, Client, ClientArgs, Done, MgcTunables};
 use crate::error::Outcome;
 use crate::layout::{FileComponent, FileLayout, ObjectPlace, Place};
 use crate::offers;
@@ -134,6 +135,7 @@ impl World {
             portal::SEQ_METADATA,
             portal::LDLM_CANCEL,
             portal::LDLM_CALLBACK_REPLY,
+            portal::MGS,
         ] {
             let span = server.memory.alloc(BUFFER).expect("memory");
             request_buffers.insert(portal, span);
@@ -159,6 +161,7 @@ impl World {
             wall_nanos: 0,
             imports: ImportTunables::default(),
             cache,
+            mgc: MgcTunables::default(),
         };
         let client = Client::new(CLIENT, args);
         let mut world = World {
@@ -190,7 +193,8 @@ impl World {
                     Kind::OstConnect => (Target::Ost, ReplyBuffers::OstConnect),
                     other => panic!("{other:?}"),
                 };
-            let granted = obd::ConnectReply { data: offers::of(target, cache.max_cached > 0) };
+            let granted =
+                obd::ConnectReply { data: offers::of(target, cache.max_cached > 0, false) };
             world.answer(&asked, 0, &reply(granted));
         }
         let states = world.client.imports().into_iter().map(|import| import.state);

@@ -6,6 +6,7 @@
 //! In the end nothing is left of locks, grants, open files and requests, and all operations are
 //! over.
 
+mod configuring;
 mod history;
 mod load;
 
@@ -13,7 +14,7 @@ use lustrine_client::CacheTunables;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_server::{CommitTunables, TargetTunables};
 
-use crate::world::{Links, MDT, OST, Rng, World};
+use crate::world::{Links, MDT, MGS, OST, Rng, World};
 use load::Load;
 
 /// What happens to the world at some time.
@@ -31,6 +32,10 @@ enum Fault {
     Loss(u64),
     /// A client is evicted from a target.
     Evict(usize, usize),
+    /// The management server crashes, or starts.
+    Mgs(bool),
+    /// A limit is set for all clients.
+    Configure(u16),
 }
 
 /// A random run.
@@ -45,6 +50,8 @@ struct Plan {
     operations: u64,
     /// What clients keep of data, attributes and names.
     cache: CacheTunables,
+    /// Whether the management server tells clients of targets that start.
+    imperative_recovery: bool,
 }
 
 const fn seconds(seconds: u64) -> Nanos {
@@ -94,6 +101,10 @@ impl Plan {
                 }
             }
         }
+        // From numbers of its own, as the caches.
+        let mut of_config = Rng::new(rng.clone().draw() ^ 0xc0f1);
+        let imperative_recovery = of_config.chance(2, 3);
+        faults.extend(configuring::faults(&mut of_config, evictions));
         faults.sort_by_key(|(at, _)| *at);
         let latency = (
             Nanos::from_micros(rng.between(10, 20_000)),
@@ -112,7 +123,16 @@ impl Plan {
         if !evictions {
             cache.attrs = [0, 2, 1000][of_cache.below(3) as usize];
         }
-        Plan { clients, faults, tunables, latency, evictions, operations, cache }
+        Plan {
+            clients,
+            faults,
+            tunables,
+            latency,
+            evictions,
+            operations,
+            cache,
+            imperative_recovery,
+        }
     }
 }
 
@@ -131,6 +151,7 @@ pub(crate) fn run(seed: u64) -> Result<String, String> {
     let mut rng = Rng::new(seed.wrapping_mul(0x1234_5678_9abc_def1) ^ 0x5eed);
     let plan = Plan::new(&mut rng);
     let mut world = World::caching(plan.clients, plan.tunables, plan.cache);
+    world.server.set_imperative_recovery(plan.imperative_recovery);
     for client in 0..plan.clients {
         let root = world.wait(client, |client, turn, done| client.mount(turn, done));
         world.root = root.map_err(|error| format!("a mount failed: {error}"))?;
@@ -159,6 +180,7 @@ pub(crate) fn run(seed: u64) -> Result<String, String> {
         step(&mut world, &mut load)?;
     }
     let operations = load.finish(&mut world)?;
+    configuring::check(&mut world, &plan.faults)?;
     unmount(&mut world, &load)?;
     let evictions: u64 = world.server.targets().iter().map(|target| target.evictions).sum();
     let time = world.now.since(begin).as_secs_f64();
@@ -211,11 +233,15 @@ fn apply(world: &mut World, fault: Fault) {
             let uuid = format!("client-{client}");
             world.at_server(|server, turn| server.evict(turn, target, uuid.as_bytes()));
         }
+        Fault::Mgs(false) => world.server.crash_target(MGS),
+        Fault::Mgs(true) => world.server.start_target(MGS),
+        Fault::Configure(limit) => configuring::configure(world, limit),
     }
 }
 
 fn heal(world: &mut World) {
     TARGETS.into_iter().for_each(|target| world.server.start_target(target));
+    world.server.start_target(MGS);
     let links = world.links.as_mut().expect("there are links");
     links.cut.clear();
     links.loss = 0;

@@ -6,7 +6,7 @@ mod links;
 
 use std::sync::{Arc, Mutex};
 
-use lustrine_client::{CacheTunables, Caller, Client, ClientArgs, ClientError, Done};
+use lustrine_client::{CacheTunables, Caller, Client, ClientArgs, ClientError, Done, MgcTunables};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::opcode::Target;
 use lustrine_lnet::md::Owner;
@@ -93,7 +93,7 @@ pub(crate) fn disks(node: usize, osts: u32, stripe_count: u16) -> Vec<Disk> {
 }
 
 /// A client that is not mounted, and the node of its server.
-fn client(number: usize, server: usize, cache: CacheTunables) -> Client {
+fn client(number: usize, server: usize, cache: CacheTunables, mgc: MgcTunables) -> Client {
     let args = ClientArgs {
         mgs: vec![test_nid(server)],
         fsname: "lustre".to_owned(),
@@ -106,11 +106,24 @@ fn client(number: usize, server: usize, cache: CacheTunables) -> Client {
         wall_nanos: 0,
         imports: ImportTunables::default(),
         cache,
+        mgc,
     };
     Client::new(CLIENT, args)
 }
 
 impl World {
+    /// So many clients, which are mounted and follow their configuration as the settings say.
+    pub(crate) fn following(clients: usize, tunables: TargetTunables, mgc: MgcTunables) -> World {
+        let mut world = World::new(clients, tunables);
+        // None of them was driven yet: nothing is theirs.
+        world.clients =
+            (0..clients).map(|number| client(number, clients, CacheTunables::NONE, mgc)).collect();
+        for client in 0..clients {
+            world.root = world.wait(client, |client, turn, done| client.mount(turn, done)).unwrap();
+        }
+        world
+    }
+
     /// So many clients, which are mounted.
     pub(crate) fn mounted(clients: usize) -> World {
         let mut world = World::new(clients, TargetTunables::default());
@@ -141,7 +154,7 @@ impl World {
             clients: caches
                 .iter()
                 .enumerate()
-                .map(|(number, cache)| client(number, clients, *cache))
+                .map(|(number, cache)| client(number, clients, *cache, MgcTunables::default()))
                 .collect(),
             server,
             now: Time(1_000_000_000),

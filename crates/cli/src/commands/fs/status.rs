@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_fs::{NamesRow, OperationRow, Status, TargetRow};
+use lustrine_fs::{ConfigurationRow, NamesRow, OperationRow, Status, TargetRow};
 use lustrine_fuse::{MountStatus, mount_points, status};
 use serde::Serialize;
 
@@ -129,7 +129,7 @@ fn text(dir: &Path, status: &MountStatus) -> String {
         "{} at {}: mounted for {}, process {pid}, release {release}\n\
          {} open, {} awaited, {} sent, {} read, {} written\n\
          cache: {} of {}, {} not written; of the reads {} were there, {} were not{}\n\
-         {}\n",
+         {}",
         shown(source.as_bytes()),
         dir.display(),
         time(client.mounted_s * 1e6),
@@ -149,6 +149,8 @@ fn text(dir: &Path, status: &MountStatus) -> String {
         },
         names(&client.names),
     );
+    out.push_str(&configuration(&client.configuration));
+    out.push('\n');
     out.push_str(&targets(&client.targets));
     if *targets_left_out > 0 {
         let _ = writeln!(out, "{targets_left_out} more; --target shows one");
@@ -176,6 +178,46 @@ fn names(row: &NamesRow) -> String {
         row.attr_misses,
         counted(row.early_cancels, "lock"),
     )
+}
+
+/// What is known of the configuration, as lines.
+fn configuration(row: &ConfigurationRow) -> String {
+    if row.logs.is_empty() {
+        // An earlier release.
+        return String::new();
+    }
+    let logs: Vec<String> = row
+        .logs
+        .iter()
+        .map(|log| format!("{} {} at {}", shown(log.name.as_bytes()), log.lock, log.last))
+        .collect();
+    let mut out = format!("configuration: {}; ", logs.join(", "));
+    let _ = match row.imperative_recovery {
+        true => writeln!(out, "imperative recovery, {}", counted(row.reconnects, "reconnect")),
+        false => writeln!(out, "no imperative recovery"),
+    };
+    for log in row.logs.iter().filter(|log| !log.error.is_empty()) {
+        let (name, error) = (shown(log.name.as_bytes()), shown(log.error.as_bytes()));
+        let _ = writeln!(out, "configuration: {name} CANNOT BE USED: {error}");
+    }
+    if row.changes > 0 {
+        let _ = writeln!(
+            out,
+            "configuration: {}, the last {} ago: {}",
+            counted(row.changes, "change"),
+            time(row.last_change_s * 1e6),
+            shown(row.last_change.as_bytes())
+        );
+    }
+    if row.ignored > 0 {
+        let _ = writeln!(
+            out,
+            "configuration: {} ignored, the last: {}",
+            counted(row.ignored, "parameter"),
+            shown(row.last_ignored.as_bytes())
+        );
+    }
+    out
 }
 
 fn targets(rows: &[TargetRow]) -> String {
@@ -300,6 +342,8 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use lustrine_fs::ConfigRow;
+
     use super::*;
 
     fn operation(name: &str, count: u64, sum_us: f64) -> OperationRow {
@@ -351,6 +395,21 @@ mod tests {
             names: NamesRow { files: 1, names: 2, name_hits: 5, ..NamesRow::default() },
             targets: vec![TargetRow { name: "MGS".to_owned(), ..TargetRow::default() }],
             operations: vec![operation("MDS_GETATTR", 7, 70.0)],
+            configuration: ConfigurationRow {
+                logs: vec![ConfigRow {
+                    name: "l-client".to_owned(),
+                    lock: "held".to_owned(),
+                    last: 23,
+                    ..ConfigRow::default()
+                }],
+                imperative_recovery: true,
+                reconnects: 2,
+                changes: 1,
+                last_change: "osc.l-*.max_rpcs_in_flight=7".to_owned(),
+                last_change_s: 12.0,
+                ignored: 1,
+                last_ignored: "jobid_var=disable".to_owned(),
+            },
             ..Status::default()
         };
         let status = MountStatus { source: "a@tcp:/l".to_owned(), client, ..Default::default() };
@@ -358,6 +417,9 @@ mod tests {
         assert!(text.starts_with("a@tcp:/l at /mnt/\u{e9}: mounted for 61.0 s"), "{text}");
         assert!(text.contains("1 file open, 0 RPCs awaited"), "{text}");
         assert!(text.contains("names: 1 file with 2 names and 0 missing; 5 found,"), "{text}");
+        assert!(text.contains("l-client held at 23; imperative recovery, 2 reconnects"), "{text}");
+        assert!(text.contains("1 change, the last 12.0 s ago: osc.l-*.max_rpcs"), "{text}");
+        assert!(text.contains("1 parameter ignored, the last: jobid_var=disable"), "{text}");
         assert!(text.contains("\nMGS ") && text.contains("\nMDS_GETATTR "), "{text}");
     }
 }

@@ -185,7 +185,7 @@ impl Client {
     }
 
     /// Sends what waits for a target, as far as there may be requests under way.
-    pub(super) fn pump(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+    pub(in crate::client) fn pump(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         self.pump_writes(turn, import);
         let most = usize::from(self.rpcs_in_flight(import));
         while self.is_full(import)

@@ -274,7 +274,7 @@ fn a_server_that_restarts_gets_the_locks_again() {
     });
     world.refuse(Kind::MdsSync, errno::ENOTCONN);
     let asked = world.next(Kind::MdsConnect);
-    let granted = obd::ConnectReply { data: offers::of(Target::Mdt, false) };
+    let granted = obd::ConnectReply { data: offers::of(Target::Mdt, false, false) };
     world.answer(&asked, 0, &ReplyBuffers::MdsConnect(granted));
     let mut replays: Vec<_> = (0..3).map(|_| world.enqueue()).collect();
     replays.sort_by_key(|(_, _, desc, _)| match desc.policy {
@@ -330,7 +330,7 @@ fn a_lock_that_is_given_back_while_it_is_replayed_is_given_back_again() {
     });
     world.refuse(Kind::MdsSync, errno::ENOTCONN);
     let asked = world.next(Kind::MdsConnect);
-    let granted = obd::ConnectReply { data: offers::of(Target::Mdt, false) };
+    let granted = obd::ConnectReply { data: offers::of(Target::Mdt, false, false) };
     world.answer(&asked, 0, &ReplyBuffers::MdsConnect(granted));
     let (asked, _, desc, _) = world.enqueue();
     let mdt = world.client.mdts[&0];

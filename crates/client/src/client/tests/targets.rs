@@ -51,7 +51,7 @@ fn a_target_that_connects_is_reported() {
     assert!(!world.client.is_connected(target));
     assert_eq!(seen.load(Ordering::Relaxed), 0);
     let asked = world.next(Kind::OstConnect);
-    let granted = obd::ConnectReply { data: offers::of(Target::Ost, false) };
+    let granted = obd::ConnectReply { data: offers::of(Target::Ost, false, false) };
     world.answer(&asked, 0, &ReplyBuffers::OstConnect(granted));
     assert!(world.client.is_connected(target), "{new:?}");
     assert_eq!(seen.load(Ordering::Relaxed), 1);

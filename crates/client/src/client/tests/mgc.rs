@@ -1,0 +1,430 @@
+//! What a client asks its management server, and what it makes of answers that break the protocol.
+
+use lustrine_fswire::codec::{Wire, Writer};
+use lustrine_fswire::ldlm::{LdlmReply, LdlmRequest, LockDesc, LockMode, LockType, Resource};
+use lustrine_fswire::llog::{
+    CHUNK_SIZE, CfgCommand, Chunk, LlogBody, LlogFlags, LlogHeader, LlogHeaderFields, LogId,
+    LustreCfg, Marker, MarkerFlags, Record, RecordKind,
+};
+use lustrine_fswire::mgs::{ConfigKind, ConfigRes, NidEntry, NidEntryHeader, NidForm, TargetKind};
+use lustrine_fswire::rpc::{Lvb, dlm};
+use lustrine_ptlrpc::RpcError;
+
+use super::*;
+use crate::client::mgc::{ConfigLock, MgcView};
+
+/// The log of a file system with the targets that the client of these tests has.
+#[derive(Clone, Default)]
+struct Log {
+    bytes: Vec<u8>,
+    index: u32,
+}
+
+impl Log {
+    fn of_targets() -> Log {
+        let mut log = Log::default();
+        for (kind, index) in [("MDT", 0), ("OST", 0), ("OST", 1)] {
+            log.target(kind, index);
+        }
+        log
+    }
+
+    fn command(&mut self, command: CfgCommand, arguments: &[&[u8]]) {
+        let mut config = LustreCfg::new(command, arguments);
+        if command == CfgCommand::ADD_UUID {
+            config.header.nid = test_nid(1).to_short().expect("a short NID");
+        }
+        let mut payload = Vec::new();
+        config.write(&mut Writer::new(&mut payload));
+        self.index += 1;
+        let record =
+            Record { index: self.index, kind: RecordKind::CONFIG, id: 0, payload: &payload };
+        record.write(&mut Writer::new(&mut self.bytes));
+    }
+
+    fn marker(&mut self, flags: MarkerFlags) {
+        let marker = Marker { flags, ..Marker::default() }.to_bytes();
+        self.command(CfgCommand::MARKER, &[&[], &marker]);
+    }
+
+    fn target(&mut self, kind: &str, index: u32) {
+        let (uuid, number) = (format!("lustre-{kind}{index:04x}_UUID"), index.to_string());
+        self.marker(MarkerFlags::START);
+        self.command(CfgCommand::ADD_UUID, &[&[], b"node"]);
+        self.command(CfgCommand::SETUP, &[uuid.as_bytes(), uuid.as_bytes(), b"node"]);
+        let add = if kind == "MDT" { CfgCommand::ADD_MDC } else { CfgCommand::LOV_ADD_OBD };
+        self.command(add, &[b"all", uuid.as_bytes(), number.as_bytes(), b"1"]);
+        self.marker(MarkerFlags::END);
+    }
+
+    fn parameter(&mut self, text: &str) {
+        self.marker(MarkerFlags::START);
+        self.command(CfgCommand::SET_PARAM, &[b"lustre", text.as_bytes(), b"lctl"]);
+        self.marker(MarkerFlags::END);
+    }
+}
+
+/// The lock that an enqueue asks for, and the client's handle.
+fn asked_lock(asked: &Asked) -> (LockDesc, Handle, u32) {
+    asked.with(|request| match request {
+        Request::Enqueue(enqueue) => {
+            let lock: &LdlmRequest<'_> = &enqueue.lock;
+            (lock.desc, lock.handle(0).expect("a handle"), lock.count)
+        }
+        other => panic!("{other:?}"),
+    })
+}
+
+impl World {
+    /// Grants the lock that is asked for, which must be of this configuration.
+    fn grant_config(&mut self, name: &str, kind: ConfigKind) -> Handle {
+        let asked = self.next(Kind::Enqueue);
+        let (desc, handle, count) = asked_lock(&asked);
+        let resource = Resource::of_config(name.as_bytes(), kind.0.into());
+        let expected = LockDesc {
+            kind: LockType::PLAIN,
+            resource,
+            req_mode: LockMode::CR,
+            ..LockDesc::default()
+        };
+        assert_eq!((desc, count), (expected, 0));
+        let desc = LockDesc { granted_mode: LockMode::CR, ..desc };
+        let reply = LdlmReply { desc, handle: Handle(handle.0 ^ 0xff), ..LdlmReply::default() };
+        let reply = dlm::EnqueueReply { reply, lvb: Some(Lvb(&[])) };
+        self.answer(&asked, 0, &ReplyBuffers::Enqueue(reply));
+        handle
+    }
+
+    fn opened(&mut self, name: &str) {
+        let asked = self.next(Kind::LlogCreate);
+        asked.with(|request| match request {
+            Request::LlogCreate(create) => {
+                assert_eq!(create.name.expect("a name").as_bytes(), name.as_bytes());
+            }
+            other => panic!("{other:?}"),
+        });
+        let body = LlogBody { log: LogId { id: 7, seq: 1, ogen: 0 }, ..LlogBody::default() };
+        self.answer(&asked, 0, &ReplyBuffers::LlogCreate(obd::Llog { body }));
+    }
+
+    /// Answers READ_HEADER: all records up to `last` are live.
+    fn header(&mut self, last: u32) {
+        let asked = self.next(Kind::LlogReadHeader);
+        let fields = LlogHeaderFields {
+            bitmap_offset: 88,
+            flags: LlogFlags::PLAIN,
+            ..LlogHeaderFields::default()
+        };
+        let header = LlogHeader { fields, bitmap: &[0xff; 8096], last_index: last };
+        let reply = obd::LlogHead { header: Some(header) };
+        self.answer(&asked, 0, &ReplyBuffers::LlogReadHeader(reply));
+    }
+
+    /// Answers NEXT_BLOCK with a chunk. The first record that was asked for.
+    fn block(&mut self, log: &Log) -> u32 {
+        let asked = self.next(Kind::LlogNextBlock);
+        let body = asked.with(|request| match request {
+            Request::LlogNextBlock(block) => block.body,
+            other => panic!("{other:?}"),
+        });
+        let mut bytes = log.bytes.clone();
+        bytes.resize(CHUNK_SIZE, 0);
+        let reply = obd::LlogBlock { body, chunk: Chunk(&bytes) };
+        self.answer(&asked, 0, &ReplyBuffers::LlogNextBlock(reply));
+        body.index
+    }
+
+    /// Answers MGS_CONFIG_READ with entries. The first version that was asked for.
+    fn table(&mut self, bytes: &[u8], (offset, size): (u64, u64)) -> u64 {
+        let asked = self.next(Kind::MgsConfigRead);
+        let body = asked.with(|request| match request {
+            Request::MgsConfigRead(read) => read.body,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!((body.name.as_bytes(), body.kind), (&b"lustre-cliir"[..], ConfigKind::RECOVER));
+        self.put((portal::MGS_BULK, asked.body.mbits, 0), bytes);
+        let reply = obd::ConfigReadReply { res: ConfigRes { offset, size } };
+        self.answer(&asked, 0, &ReplyBuffers::MgsConfigRead(reply));
+        body.offset
+    }
+
+    fn view(&self) -> MgcView {
+        self.client.mgc(self.now)
+    }
+
+    /// Lets the pause pass after which locks are asked for again.
+    fn pause(&mut self) {
+        self.now = self.now + Nanos::from_secs(11);
+        self.act(|client, turn| client.drive(turn));
+        // Pings of connections that were not used.
+        self.asked.retain(|asked| asked.kind != Kind::ObdPing);
+    }
+
+    /// The server calls a lock back; the client cancels it.
+    fn call_back(&mut self, handle: Handle) {
+        let import = self.client.mgs.and_then(|mgs| self.client.rpc.import(mgs));
+        let name = import.expect("it is mounted").client_handle();
+        let desc =
+            LockDesc { kind: LockType::PLAIN, req_mode: LockMode::EX, ..LockDesc::default() };
+        let handles = [handle, Handle(handle.0 ^ 0xff)];
+        let lock =
+            LdlmRequest { desc, handles: handles.as_slice().into(), ..LdlmRequest::default() };
+        let request = Request::LdlmBlCallback(dlm::Lock { lock });
+        let body = PtlrpcBody {
+            handle: Handle(name),
+            mbits: 640,
+            timeout: 5,
+            ..PtlrpcBody::request(request.kind().opcode())
+        };
+        let mut bytes = Vec::new();
+        let header = Header { flags: HeaderFlags::AT_SUPPORT, ..Header::default() };
+        request.encode(&header, &body, &mut bytes);
+        self.put((portal::LDLM_CALLBACK, 640, 0), &bytes);
+    }
+
+    /// The client gives a lock back.
+    fn canceled(&mut self) {
+        let cancel = self.next(Kind::LdlmCancel);
+        self.answer(&cancel, 0, &ReplyBuffers::Bare);
+    }
+
+    /// The request for the root is answered.
+    fn root(&mut self) {
+        let asked = self.next(Kind::MdsGetRoot);
+        let body = MdtBody { fid1: Fid::ROOT, valid: MdValid::ID, ..MdtBody::default() };
+        self.answer(&asked, 0, &ReplyBuffers::MdsGetRoot(mds::GetRootReply { body }));
+    }
+
+    /// The first half of a mount: up to the root.
+    fn mounting(log: &Log) -> (World, Slot<Fid>) {
+        let mut world = World::new();
+        let slot = world.start(Client::mount);
+        let asked = world.next(Kind::MgsConnect);
+        let granted = obd::ConnectReply { data: offers::of(Target::Mgs, false, true) };
+        world.answer(&asked, 0, &ReplyBuffers::MgsConnect(granted));
+        world.grant_config("lustre", ConfigKind::CONFIG);
+        world.refuse(Kind::LlogCreate, 2);
+        world.grant_config("lustre", ConfigKind::CONFIG);
+        world.opened("lustre-client");
+        world.header(log.index);
+        (world, slot)
+    }
+
+    /// A client that is mounted, and its locks of targets, table and parameters.
+    fn mounted(parameters: &Log, table: &[u8], versions: (u64, u64)) -> (World, [Handle; 3]) {
+        let log = Log::of_targets();
+        let mut world = World::new();
+        let slot = world.start(Client::mount);
+        let asked = world.next(Kind::MgsConnect);
+        let granted = obd::ConnectReply { data: offers::of(Target::Mgs, false, true) };
+        world.answer(&asked, 0, &ReplyBuffers::MgsConnect(granted));
+        world.grant_config("lustre", ConfigKind::CONFIG);
+        world.refuse(Kind::LlogCreate, 2);
+        let targets = world.grant_config("lustre", ConfigKind::CONFIG);
+        world.opened("lustre-client");
+        world.header(log.index);
+        assert_eq!(world.block(&log), 1);
+        world.root();
+        let recover = world.grant_config("lustre", ConfigKind::RECOVER);
+        assert_eq!(world.table(table, versions), 1);
+        let params = world.grant_config("params", ConfigKind::PARAMS);
+        world.opened("params");
+        world.header(parameters.index);
+        if parameters.index > 0 {
+            world.block(parameters);
+        }
+        assert_eq!(slot.outcome(), Ok(Fid::ROOT));
+        assert!(world.asked.is_empty());
+        (world, [targets, recover, params])
+    }
+}
+
+/// An entry of a table of NIDs.
+fn entry(version: u64, (kind, index): (TargetKind, u32), instance: u32) -> Vec<u8> {
+    let raw = test_nid(1).to_long();
+    let header = NidEntryHeader {
+        version,
+        instance,
+        index,
+        len: 44,
+        kind,
+        form: NidForm::LONG,
+        nid_size: 20,
+        nid_count: 1,
+    };
+    let mut bytes = Vec::new();
+    NidEntry::new(header, &raw).write(&mut Writer::new(&mut bytes));
+    bytes
+}
+
+/// The order is that of fs/s01_client_mount #7 to #40.
+#[test]
+fn a_mount_asks_as_a_kernel_does() {
+    let mut parameters = Log::default();
+    parameters.parameter("osc.*.max_rpcs_in_flight=3");
+    parameters.parameter("obdfilter.*.read_cache_enable=0");
+    let table = [entry(3, (TargetKind::MDT, 0), 0), entry(4, (TargetKind::OST, 0), 0)].concat();
+    let (world, _) = World::mounted(&parameters, &table, (4, 4));
+    let view = world.view();
+    let locks: Vec<_> = view.configs.iter().map(|config| (config.lock, config.last)).collect();
+    let last = u64::from(Log::of_targets().index);
+    let held = ConfigLock::Held;
+    assert_eq!(locks, [(held, 0), (held, last), (held, 4), (held, 6)]);
+    assert_eq!((view.ignored, view.reconnects, view.changes), (1, 0, 0));
+}
+
+#[test]
+fn a_lock_that_is_called_back_is_asked_for_after_a_pause_and_only_what_is_new_is_read() {
+    let (mut world, [targets, ..]) = World::mounted(&Log::default(), &[], (2, 2));
+    world.call_back(targets);
+    assert_eq!(world.callbacks.pop_front(), Some(0));
+    world.canceled();
+    assert!(world.asked.is_empty(), "it waits");
+    // Once more: the client does not have it.
+    world.call_back(targets);
+    assert_eq!(world.callbacks.pop_front(), Some(-22));
+    world.now = world.now + Nanos::from_secs(4);
+    world.act(|client, turn| client.drive(turn));
+    assert!(world.asked.is_empty(), "it still waits");
+    world.pause();
+    let again = world.grant_config("lustre", ConfigKind::CONFIG);
+    let mut log = Log::of_targets();
+    let known = log.index;
+    log.target("OST", 2);
+    world.opened("lustre-client");
+    world.header(log.index);
+    assert_eq!(world.block(&log), known + 1);
+    let connect = world.next(Kind::OstConnect);
+    let granted = obd::ConnectReply { data: offers::of(Target::Ost, false, false) };
+    world.answer(&connect, 0, &ReplyBuffers::OstConnect(granted));
+    let name = connect.with(|request| match request {
+        Request::OstConnect(connect) => connect.target.as_bytes().to_vec(),
+        other => panic!("{other:?}"),
+    });
+    assert!(name.starts_with(b"lustre-OST0002_UUID"), "{name:?}");
+    assert!(world.asked.is_empty(), "the others are not asked for");
+    // It is called back while it is being read: it is given up at once, and read once more.
+    world.call_back(again);
+    world.canceled();
+    world.pause();
+    let third = world.grant_config("lustre", ConfigKind::CONFIG);
+    world.call_back(third);
+    world.opened("lustre-client");
+    world.canceled();
+    world.header(log.index);
+    assert!(world.asked.is_empty());
+    assert_eq!(world.view().configs[1].lock, ConfigLock::Lost);
+    world.pause();
+    world.grant_config("lustre", ConfigKind::CONFIG);
+}
+
+#[test]
+fn a_table_that_is_malformed_says_nothing() {
+    let good = entry(5, (TargetKind::OST, 1), 9);
+    let mut bad = good.clone();
+    bad[23] = 0;
+    let cases: [(Vec<u8>, (u64, u64)); 5] = [
+        ([good.clone(), bad].concat(), (5, 5)),
+        (good[..30].to_vec(), (5, 5)),
+        // It says that there is more, and does not go on.
+        (Vec::new(), (0, 5)),
+        // It covers more than there is.
+        (good.clone(), (6, 5)),
+        (vec![0xff; 4096], (5, 5)),
+    ];
+    for (bytes, versions) in cases {
+        let (mut world, _) = World::mounted(&Log::default(), &bytes, versions);
+        let view = world.view();
+        assert!(view.configs[2].error.is_some() && view.reconnects == 0, "{view:?}");
+        assert_eq!(view.configs[2].lock, ConfigLock::Held);
+        // It is not asked for again until it changes.
+        world.pause();
+        assert!(world.asked.is_empty());
+    }
+}
+
+#[test]
+fn a_table_without_end_is_given_up() {
+    let (mut world, [_, recover, _]) = World::mounted(&Log::default(), &[], (2, 2));
+    world.call_back(recover);
+    world.canceled();
+    world.pause();
+    world.grant_config("lustre", ConfigKind::RECOVER);
+    let mut parts = 0;
+    while world.asked.front().is_some_and(|asked| asked.kind == Kind::MgsConfigRead) {
+        parts += 1;
+        let version = 2 + parts;
+        world.table(&entry(version, (TargetKind::OST, 77), 1), (version, u64::MAX));
+    }
+    assert_eq!(parts, 16);
+    assert!(world.view().configs[2].error.is_some());
+}
+
+#[test]
+fn a_table_that_begins_anew_is_read_from_the_start() {
+    let (mut world, [_, recover, _]) = World::mounted(&Log::default(), &[], (9, 9));
+    world.call_back(recover);
+    world.canceled();
+    world.pause();
+    world.grant_config("lustre", ConfigKind::RECOVER);
+    assert_eq!(world.table(&[], (3, 3)), 10);
+    assert_eq!(world.table(&entry(3, (TargetKind::OST, 0), 4), (3, 3)), 1);
+    assert_eq!(world.view().configs[2].last, 3);
+}
+
+#[test]
+fn records_that_cannot_be_carried_out_stop_a_mount_and_are_left_out_later() {
+    let mut bad = Log::of_targets();
+    bad.marker(MarkerFlags::START);
+    bad.command(CfgCommand(0xcf0ff), &[]);
+    let (mut world, slot) = World::mounting(&bad);
+    world.block(&bad);
+    let error = slot.outcome().expect_err("an unknown command");
+    assert!(error.to_string().contains("an unknown command"), "{error}");
+    assert!(world.asked.is_empty(), "nothing more is asked");
+
+    let (mut world, [targets, ..]) = World::mounted(&Log::default(), &[], (2, 2));
+    world.call_back(targets);
+    world.canceled();
+    world.pause();
+    world.grant_config("lustre", ConfigKind::CONFIG);
+    bad.marker(MarkerFlags::END);
+    bad.parameter("osc.*.max_rpcs_in_flight=3");
+    world.opened("lustre-client");
+    world.header(bad.index);
+    world.block(&bad);
+    let view = world.view();
+    assert_eq!(
+        view.last_change.map(|(what, _)| what).as_deref(),
+        Some("osc.*.max_rpcs_in_flight=3")
+    );
+    let error = view.configs[1].error.clone().expect("what was left out");
+    assert!(error.contains("an unknown command"), "{error}");
+    // The lock is held: it is told of the next change.
+    assert_eq!(view.configs[1].lock, ConfigLock::Held);
+}
+
+#[test]
+fn chunks_that_say_nothing_new_end_the_reading() {
+    for bytes in [Vec::new(), vec![0xff; CHUNK_SIZE]] {
+        let (mut world, [_, _, params]) = World::mounted(&Log::default(), &[], (2, 2));
+        world.call_back(params);
+        world.canceled();
+        world.pause();
+        world.grant_config("params", ConfigKind::PARAMS);
+        world.opened("params");
+        world.header(u32::MAX);
+        world.block(&Log { bytes, index: 0 });
+        assert!(world.asked.is_empty());
+        assert!(world.view().configs[3].error.is_some());
+    }
+}
+
+#[test]
+fn an_unmount_ends_a_mount_that_waits() {
+    let mut world = World::new();
+    let slot = world.start(Client::mount);
+    let gone = world.start(Client::unmount);
+    assert_eq!(slot.outcome(), Err(crate::error::ClientError::Rpc(RpcError::Closed)));
+    assert!(gone.is_pending());
+}
