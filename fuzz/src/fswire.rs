@@ -1,6 +1,7 @@
 //! Every parser of `lustrine-fswire` on arbitrary bytes: none panics, and what is read survives
-//! being encoded and read again.
+//! being encoded and read again. A client's reading of its configuration comes with them.
 
+use lustrine_client::config::{Command, ConfigReader};
 use lustrine_fswire::batch::{BatchHeader, Block, UpdateHeader, Updates};
 use lustrine_fswire::body::PtlrpcBody;
 use lustrine_fswire::codec::Writer;
@@ -22,7 +23,10 @@ pub fn check(data: &[u8]) {
         2 => reply(rest),
         3 => layout(rest),
         4 => pages(rest),
-        5 => log(rest),
+        5 => {
+            log(rest);
+            configuration(rest);
+        }
         6 => nids(rest),
         _ => blocks(rest),
     }
@@ -133,6 +137,29 @@ fn log(bytes: &[u8]) {
         let mut again = Vec::new();
         change.write(&mut Writer::new(&mut again));
         assert_eq!(Changelog::parse(&again), Ok(change));
+    }
+}
+
+/// A log that a client reads in two parts, as it does after a change.
+fn configuration(bytes: &[u8]) {
+    let (first, second) = bytes.split_at(bytes.len() / 16 * 8);
+    let mut reader = ConfigReader::default();
+    let _ = reader.read(Chunk(first), 9, |index| index % 7 != 6);
+    reader.be_lenient();
+    for part in [first, second, bytes] {
+        let before = reader.last();
+        let _ = reader.read(Chunk(part), u32::MAX, |_| true);
+        assert!(reader.last() >= before);
+        if let Ok(config) = reader.finish() {
+            assert!(config.osts.values().all(|target| target.nids.len() <= 64));
+        }
+        for command in reader.take_commands() {
+            if let Command::Parameter(parameter) = command {
+                let text = parameter.to_string();
+                assert!(text.len() < 2048 && !text.contains(char::is_control));
+                let _ = parameter.is_known();
+            }
+        }
     }
 }
 
