@@ -5,6 +5,7 @@ mod faults;
 mod files;
 mod identity;
 mod lst;
+mod management;
 mod mount;
 mod selftest;
 mod targets;
@@ -39,6 +40,7 @@ pub(super) fn checks() -> Vec<Check> {
         faults::CHECKS,
         files::CHECKS,
         mount::CHECKS,
+        management::CHECKS,
         targets::CHECKS,
         tune::CHECKS,
     ];
