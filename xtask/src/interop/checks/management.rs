@@ -113,10 +113,12 @@ fn inactive(testbed: &mut Testbed) -> Result<String> {
 fn added(testbed: &mut Testbed) -> Result<String> {
     let mount = Mounted::new(testbed)?;
     // A file in the memory of the machine: it is gone when the machine is.
-    let make = "mkdir -p /tmp/ost2 && truncate -s 400M /tmp/ost2.img && \
+    let make = "mkdir -p /mnt/ost2 && truncate -s 400M /tmp/ost2.img && \
+                losetup /dev/loop0 /tmp/ost2.img && \
                 mkfs.lustre --ost --index=2 --fsname=lustre --mgsnode=10.77.0.9@tcp \
-                --device-size=400000 /tmp/ost2.img >/tmp/ost2.log 2>&1 && \
-                mount -t lustre -o loop /tmp/ost2.img /tmp/ost2";
+                --backfstype=ldiskfs --reformat \
+                --mkfsoptions='-J size=8 -E assume_storage_prezeroed=1' \
+                /dev/loop0 >/tmp/ost2.log 2>&1 && mount.lustre /dev/loop0 /mnt/ost2";
     testbed.sh("server", make)?;
     let taken = becomes(&mount, "lustre-OST0002", "state", &"FULL".into())?;
     let file = format!("{KERNEL}/on2");
