@@ -176,7 +176,6 @@ impl Options {
             "nosuid" => self.suid = false,
             "dev" => self.dev = true,
             "nodev" => self.dev = false,
-            "ir" => self.imperative_recovery = true,
             "noir" => self.imperative_recovery = false,
             "exec" => self.exec = true,
             "noexec" => self.exec = false,
@@ -276,6 +275,7 @@ mod tests {
         ] {
             assert_eq!(applied(list).expect("all known").locks, locks, "{list}");
         }
+        assert!(!applied("noir").expect("all known").imperative_recovery);
         let users = applied("users,exec").expect("all known");
         assert!(!users.suid && !users.dev && users.exec);
     }

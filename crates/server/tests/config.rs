@@ -3,7 +3,7 @@
 mod world;
 
 use lustrine_client::{
-    ClientError, ConfigLock, FileOwner, MgcTunables, MgcView, OpenArgs, OpenFile,
+    CacheTunables, ClientError, ConfigLock, FileOwner, MgcTunables, MgcView, OpenArgs, OpenFile,
 };
 use lustrine_fswire::mdt::OpenFlags;
 use lustrine_fswire::opcode::{Target, portal};
@@ -177,6 +177,26 @@ fn a_target_that_is_switched_off_fails_requests_and_comes_back() {
     let read =
         world.wait(0, |c, t, done| c.read(t, CALLER, fid, &layout, (0, 200_000), done)).unwrap();
     assert!(read.iter().all(|byte| *byte == 9));
+}
+
+#[test]
+fn what_waits_for_a_target_fails_when_it_is_switched_off() {
+    let cache = CacheTunables::of(32 << 20);
+    let mut world = World::caching(1, TargetTunables::default(), cache);
+    world.root = world.wait(0, |client, turn, done| client.mount(turn, done)).unwrap();
+    let file = create(&mut world, "data");
+    let (fid, layout) = (file.attr.fid, file.layout.clone());
+    write(&mut world, &file, &[7; 200_000]).unwrap();
+    world.server.crash_target(OST + 1);
+    let synced = world.start(0, |c, t, done| c.fsync(t, CALLER, fid, &layout, done));
+    world.pass(60);
+    assert!(synced.is_pending());
+    configure(&mut world, &conf_param("lustre-OST0001-osc", "osc.active=0"));
+    world.pass(PAUSE);
+    let lost = synced.take().expect("it is over").unwrap_err();
+    assert_eq!(lost.errno(), 5);
+    let read = world.wait(0, |c, t, done| c.read(t, CALLER, fid, &layout, (65_536, 65_536), done));
+    assert_eq!(read.unwrap_err().errno(), 5);
 }
 
 #[test]

@@ -10,9 +10,9 @@ use lustrine_fswire::message::{Header, Message};
 use lustrine_fswire::rpc::{Lvb, Reply as ReplyBuffers, Request, dlm};
 use lustrine_ldlm::{Completed, LockReplay, LockState, Namespace, Progress};
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{ImportKey, Incoming, RpcError, SlotKind};
+use lustrine_ptlrpc::{Import, ImportKey, Incoming, RpcError, SlotKind};
 
-use super::{Answer, CallArgs, Caller, Client, Done, TargetKey};
+use super::{Answer, CallArgs, Caller, Client, Done};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::reply::reply_of;
 
@@ -315,7 +315,7 @@ impl Client {
         for handle in asked {
             self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Evicted)));
         }
-        if self.is_connected(TargetKey(import)) {
+        if self.rpc.import(import).is_some_and(Import::is_deactivated) {
             // It is not to be used any more: what waits for the connection fails now.
             self.pump(turn, import);
         }

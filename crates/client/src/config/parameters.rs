@@ -346,7 +346,10 @@ mod tests {
         }
 
         #[test]
-        fn a_text_matches_itself_and_any_part_of_it_with_stars(text in "[a-z0-9-]{0,30}", at in 0..30usize) {
+        fn parts_of_a_text_match_it_with_stars(
+            text in "[a-z0-9-]{0,30}",
+            at in 0..30usize,
+        ) {
             prop_assert!(matches(&text, &text));
             let (first, second) = text.split_at(at.min(text.len()));
             let patterns = [["*", second].concat(), [first, "*"].concat()];
