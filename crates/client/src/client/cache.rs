@@ -430,8 +430,8 @@ impl Client {
         self.rpc.import(import).map_or(4096, |import| brw_of(import, offers::OST_BRW))
     }
 
-    /// Whether requests to a target would leave now, or fail at once. Others wait in the cache: they
-    /// take no memory of the node there.
+    /// Whether requests to a target would leave now, or fail at once. Others wait in the cache:
+    /// they take no memory of the node there.
     fn is_full(&self, import: ImportKey) -> bool {
         self.is_connected(TargetKey(import))
     }
