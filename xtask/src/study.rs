@@ -2,9 +2,11 @@
 //!
 //! `scenarios/sc11/study.json` lists sweeps, tables and plots. Each sweep is one `lustrine sim
 //! sweep`; the relevant part of its result is stored in `docs/sc11/results`, and the tables of the
-//! page and the plots are made from there without another run.
+//! page and the plots are made from there without another run. Pairs of hosts are measured with real
+//! sockets, in a laboratory.
 
 mod drawing;
+mod laboratory;
 mod list;
 mod page;
 mod plot;
@@ -27,7 +29,8 @@ use runner::Runner;
 /// Runs the sweeps of the study, then makes its tables and plots.
 #[derive(Args)]
 pub(crate) struct StudyArgs {
-    /// Only these sweeps; may be given several times
+    /// Only these sweeps; may be given several times. Those with real sockets run only if they are
+    /// named here: they need root, and an idle machine
     #[arg(long, value_name = "SWEEP")]
     only: Vec<String>,
 
@@ -75,9 +78,9 @@ pub(crate) fn run(args: &StudyArgs) -> Result<()> {
     let list = places.list()?;
     for name in &args.only {
         ensure!(
-            list.sweeps.iter().any(|sweep| sweep.name == *name),
+            list.names().any(|known| known == name),
             "there is no sweep {name:?}; there are: {}",
-            list.sweeps.iter().map(|sweep| sweep.name.as_str()).collect::<Vec<_>>().join(", ")
+            list.names().collect::<Vec<_>>().join(", ")
         );
     }
     if !args.draw {
@@ -86,6 +89,9 @@ pub(crate) fn run(args: &StudyArgs) -> Result<()> {
             if args.only.is_empty() || args.only.contains(&sweep.name) {
                 runner.run(sweep, &places.scenarios)?.write(&places.results)?;
             }
+        }
+        for pair in list.pairs.iter().filter(|pair| args.only.contains(&pair.name)) {
+            pair.run(runner.program())?.write(&places.results)?;
         }
     }
     let results = Results::read_all(&list, &places.results)?;

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use serde::Deserialize;
+
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 430.0;
 const LEFT: f64 = 78.0;
@@ -26,14 +28,17 @@ text { fill: var(--ink); font: 14px system-ui, 'Segoe UI', Roboto, Helvetica, Ar
 .halo { paint-order: stroke; stroke: var(--paper); stroke-width: 5; }
 .axis { stroke: var(--dim); } .level { stroke: var(--dim); stroke-dasharray: 2 4; }
 .line { fill: none; stroke-width: 2.4; stroke-linejoin: round; stroke-linecap: round; }
-.dash { stroke-dasharray: 7 6; stroke-width: 1.8; } .dot { fill: var(--paper); stroke-width: 2.4; }
+.dash { stroke-dasharray: 7 6; stroke-width: 1.8; } .dots { stroke-dasharray: 1 5; }
+.dot { fill: var(--paper); stroke-width: 2.4; }
 ";
 
 /// How a curve is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Look {
     Solid,
     Dashed,
+    Dotted,
 }
 
 #[derive(Clone, Debug)]
@@ -205,6 +210,7 @@ impl Curve {
         let class = match self.look {
             Look::Solid => "line",
             Look::Dashed => "line dash",
+            Look::Dotted => "line dots",
         };
         format!("class=\"{class}\" stroke=\"var(--c{})\"", self.colour % COLOURS)
     }
@@ -213,7 +219,7 @@ impl Curve {
         let place = |point: &(f64, f64)| format!("{:.1},{:.1}", scale.x(point.0), scale.y(point.1));
         let places: Vec<String> = self.points.iter().map(place).collect();
         let _ = writeln!(out, "<polyline {} points=\"{}\"/>", self.stroke(), places.join(" "));
-        if self.look == Look::Dashed {
+        if self.look != Look::Solid {
             return;
         }
         for (x, y) in &self.points {

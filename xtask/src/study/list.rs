@@ -7,11 +7,16 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+use super::drawing::Look;
+use super::laboratory::Pair;
+
 /// All of the study.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct List {
     pub(super) sweeps: Vec<Sweep>,
+    /// Pairs of hosts with real sockets, which are measured only if they are asked for by name.
+    pub(super) pairs: Vec<Pair>,
     /// The tables besides the one of settings, which is computed.
     pub(super) tables: Vec<Table>,
     pub(super) plots: Vec<Plot>,
@@ -146,9 +151,11 @@ pub(super) struct Line {
     pub(super) sweep: String,
     #[serde(rename = "where")]
     pub(super) only: Where,
-    /// Another value than the plot's; it is drawn dashed.
+    /// Another value than the plot's; it is drawn dashed, unless it says otherwise.
     #[serde(default)]
     pub(super) metric: Option<Metric>,
+    #[serde(default)]
+    pub(super) look: Option<Look>,
     pub(super) colour: usize,
 }
 
@@ -163,6 +170,12 @@ pub(super) struct Mark {
 }
 
 impl List {
+    /// The names of all results.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let sweeps = self.sweeps.iter().map(|sweep| sweep.name.as_str());
+        sweeps.chain(self.pairs.iter().map(|pair| pair.name.as_str()))
+    }
+
     pub(super) fn read(path: &Path) -> Result<List> {
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         serde_json::from_str(&text).with_context(|| path.display().to_string())

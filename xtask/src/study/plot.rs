@@ -34,6 +34,7 @@ fn curve(plot: &Plot, line: &Line, results: &Results) -> Result<Curve> {
         points.push((x, run.metric(line.metric.unwrap_or(plot.y.0))));
     }
     ensure!(points.is_sorted_by(|a, b| a.0 < b.0), "{}: several runs at one place", line.name);
-    let look = if line.metric.is_some() { Look::Dashed } else { Look::Solid };
+    let usual = if line.metric.is_some() { Look::Dashed } else { Look::Solid };
+    let look = line.look.unwrap_or(usual);
     Ok(Curve { name: line.name.clone(), points, look, colour: line.colour })
 }

@@ -23,6 +23,9 @@ pub(super) struct Kept {
     pub(super) scenario: String,
     pub(super) version: String,
     pub(super) names: Vec<String>,
+    /// Where and with what it was measured, if it was not simulated.
+    #[serde(default)]
+    pub(super) about: Option<String>,
     pub(super) runs: Vec<Run>,
 }
 
@@ -96,14 +99,18 @@ impl Kept {
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
         let path = dir.join(format!("{}.json", self.sweep));
         let mut text = String::from("{\n");
+        let about = self.about.as_ref().map(serde_json::to_string).transpose()?;
         for (name, value) in [
-            ("sweep", serde_json::to_string(&self.sweep)?),
-            ("command", serde_json::to_string(&self.command)?),
-            ("scenario", serde_json::to_string(&self.scenario)?),
-            ("version", serde_json::to_string(&self.version)?),
-            ("names", serde_json::to_string(&self.names)?),
+            ("sweep", Some(serde_json::to_string(&self.sweep)?)),
+            ("command", Some(serde_json::to_string(&self.command)?)),
+            ("scenario", Some(serde_json::to_string(&self.scenario)?)),
+            ("version", Some(serde_json::to_string(&self.version)?)),
+            ("about", about),
+            ("names", Some(serde_json::to_string(&self.names)?)),
         ] {
-            let _ = writeln!(text, "\"{name}\": {value},");
+            if let Some(value) = value {
+                let _ = writeln!(text, "\"{name}\": {value},");
+            }
         }
         let runs: Vec<String> =
             self.runs.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
@@ -120,14 +127,13 @@ pub(super) struct Results(BTreeMap<String, Kept>);
 impl Results {
     pub(super) fn read_all(list: &List, dir: &Path) -> Result<Results> {
         let mut all = BTreeMap::new();
-        for sweep in &list.sweeps {
-            let path = dir.join(format!("{}.json", sweep.name));
+        for name in list.names() {
+            let path = dir.join(format!("{name}.json"));
             let text = fs::read_to_string(&path).with_context(|| {
-                let name = &sweep.name;
                 format!("{}: run cargo xtask study --only {name}", path.display())
             })?;
             let kept = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
-            all.insert(sweep.name.clone(), kept);
+            all.insert(name.to_owned(), kept);
         }
         Ok(Results(all))
     }

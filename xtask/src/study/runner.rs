@@ -38,6 +38,10 @@ impl Runner {
         Ok(Runner { lustrine, threads })
     }
 
+    pub(super) fn program(&self) -> &Path {
+        &self.lustrine
+    }
+
     /// Runs a sweep; its progress is shown.
     pub(super) fn run(&self, sweep: &Sweep, scenarios: &Path) -> Result<Kept> {
         let name = &sweep.name;
@@ -64,6 +68,7 @@ impl Runner {
             scenario: digest(&scenario),
             version: printed.version,
             names: printed.names,
+            about: None,
             runs: printed.runs.iter().map(PrintedRun::kept).collect(),
         })
     }

@@ -23,6 +23,11 @@ fn results_belong_to_the_list_and_the_present_scenarios() {
         assert_eq!(kept.scenario, digest, "{} has changed: {again}", sweep.file);
         assert!(kept.runs.iter().all(|run| run.values.len() == kept.names.len()), "{name}");
     }
+    for pair in &list.pairs {
+        let kept = results.of(&pair.name).expect("every pair has results");
+        let again = format!("run cargo xtask study --only {}", pair.name);
+        assert_eq!(kept.scenario, pair.digest(), "the list has changed: {again}");
+    }
 }
 
 #[test]
