@@ -56,6 +56,10 @@ impl Import {
         }
         if !is_there {
             self.prefer(peers);
+        } else if self.state == ImportState::Connecting && self.granted.instance == 0 {
+            // The first CONNECT is under way to where the target is: a second one would be refused
+            // while the server works on the first.
+            return false;
         }
         if self.deactivated.is_some() {
             return false;
@@ -101,6 +105,9 @@ impl Import {
             if self.deactivated.is_some() {
                 self.connect(now, xids);
             }
+            return;
+        }
+        if self.deactivated.is_some() {
             return;
         }
         self.going_idle = false;
