@@ -215,7 +215,8 @@ impl Controller {
         if self.phase == Phase::Probe && !ticket.is_lone {
             return;
         }
-        let latency = now.saturating_sub(ticket.sent).as_secs_f64();
+        // Clocks may stand still, or go back: a base of nothing could never grow.
+        let latency = now.saturating_sub(ticket.sent).as_secs_f64().max(1e-9);
         self.sums.add(ticket.class, latency);
         let least = match now.saturating_sub(self.began) < SHORT_ROUND {
             true => ROUND_MIN.0,

@@ -44,8 +44,9 @@
 //! - **Probe** of the base: at the end of startup, and then at all multiples of ten seconds
 //!   (twenty, forty, if a hundred rounds take longer), the window goes down to a quarter of what
 //!   the path holds as far as is known, for three rounds and 0.3 s at least, and to a quarter of
-//!   that while the latency goes on falling. The mean latency of RPCs that were sent with so little
-//!   under way is the new base. TCP keeps what it has learnt of the path: with less under way it
+//!   that while the latency goes on falling. The latency of RPCs that were sent with so little under
+//!   way is the new base: at the end of startup, in which TCP may have lost packets, 1.25 times the
+//!   one before at most. TCP keeps what it has learnt of the path: with less under way it
 //!   begins again, which takes seconds over long ways.
 //! - **Steady**: the law above.
 //!
@@ -88,8 +89,9 @@
 //! A probe takes three quarters of the path for three to four rounds, 1 to 3 % of what the path
 //! carries at round trips up to 200 ms. Controllers that share a path for the first time need up to
 //! four probes until their shares are equal. If the path holds less than an RPC, four or five are
-//! under way for each controller nevertheless: two are the minimum, and `a` is as much again. Up to
-//! 20 ms the queue is a third to a half of what the path holds, over longer ways less.
+//! under way for each controller nevertheless: two are the minimum, and `a` is as much again. The
+//! queue is `rate x t + a`: of what the path holds that is a half over 10 Gb/s and 20 ms, a sixth
+//! over 10 Gb/s and 100 ms, and more than all of it where the path holds less than three RPCs.
 //!
 //! `tests/path.rs` sweeps rates, round trips, noise, losses, changes of each, clocks and
 //! neighbours, and asserts most of this with some slack. The index of nodes without a common clock,

@@ -35,13 +35,13 @@ impl Known {
     }
 
     fn add(&mut self, weight: f64, latency: f64) {
-        if self.count % self.stride == 0 {
+        if self.count.is_multiple_of(self.stride) {
             if self.samples.len() == SAMPLES {
                 let mut at = 0..;
                 self.samples.retain(|_| at.next().is_some_and(|at| at % 2 == 0));
                 self.stride *= 2;
             }
-            if self.count % self.stride == 0 {
+            if self.count.is_multiple_of(self.stride) {
                 self.samples.push(latency);
             }
         }
@@ -197,6 +197,29 @@ mod tests {
         round.clear();
         round.add(write, 0.220);
         assert!((ratio(&mut round, 1.0) - 0.5).abs() < 1e-9, "{round:?}");
+    }
+
+    #[test]
+    fn what_a_busy_host_adds_is_no_queue() {
+        let excess = |now, base| Latency { now, base }.excess();
+        // A quarter of the base, and 5 ms at most.
+        assert_eq!((excess(0.0124, 0.010), excess(0.1049, 0.1)), (0.0, 0.0));
+        assert!((excess(0.025, 0.010) - 0.5).abs() < 1e-9);
+        assert!((excess(0.210, 0.1) - 0.5).abs() < 1e-9);
+        assert_eq!(excess(0.0, 0.0), 0.0);
+    }
+
+    #[test]
+    fn a_base_grows_no_more_than_it_may() {
+        let mut round = Round::default();
+        round.add(Class::new(0, 0), 0.1);
+        assert_eq!(ratio(&mut round, 1.0), 1.0);
+        round.clear();
+        round.add(Class::new(0, 0), 0.4);
+        round.learn_bases(1.25);
+        assert!((round.base() - 0.125).abs() < 1e-9, "{round:?}");
+        round.learn_bases(f64::MAX);
+        assert!((round.base() - 0.4).abs() < 1e-9, "{round:?}");
     }
 
     #[test]
