@@ -2,12 +2,13 @@
 //! and nodes. They need root.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
+use tempfile::TempDir;
 
 use crate::process::{self, ChildGuard, Finished};
 
@@ -18,6 +19,8 @@ pub(crate) const WEST: &str = "west";
 /// The address that a laboratory gives to the second host of its first link.
 const WEST_ADDRESS: &str = "10.99.0.2";
 
+/// Numbers of iperf3's streams of which the better counts.
+const STREAMS: [u32; 2] = [1, 4];
 /// How long a command that starts or ends a laboratory may take, and a load beyond its time.
 const COMMAND_MAX: Duration = Duration::from_secs(30);
 /// How often a client tries until its server listens.
@@ -74,18 +77,18 @@ impl Link {
 pub(crate) struct Laboratory<'p> {
     program: &'p Path,
     name: String,
+    /// For its file and the control sockets of nodes.
+    dir: TempDir,
 }
 
 impl Laboratory<'_> {
     /// Starts one; `name` should be the measurement's own.
     pub(crate) fn up<'p>(program: &'p Path, name: &str, link: &Link) -> Result<Laboratory<'p>> {
-        let pid = std::process::id();
-        let file = std::env::temp_dir().join(format!("lustrine-{name}-{pid}.yaml"));
+        let dir = tempfile::tempdir()?;
+        let file = dir.path().join("laboratory.yaml");
         fs::write(&file, link.text()).with_context(|| file.display().to_string())?;
-        let started = lab(program, &["up", "--name", name, &file.to_string_lossy()]);
-        let _ = fs::remove_file(&file);
-        started?;
-        Ok(Laboratory { program, name: name.to_owned() })
+        lab(program, &["up", "--name", name, &file.to_string_lossy()])?;
+        Ok(Laboratory { program, name: name.to_owned(), dir })
     }
 
     /// A command on a host.
@@ -118,18 +121,28 @@ impl Laboratory<'_> {
         Ok(printed.end)
     }
 
+    /// What iperf3 carries from east to west, in Gb/s of payload: the better of one and four
+    /// streams, in `seconds` that begin `before` seconds after its start.
+    pub(crate) fn iperf3_best(&self, seconds: u32, before: u32) -> Result<f64> {
+        let _server = self.iperf3_server()?;
+        let (time, omit) = (seconds.to_string(), before.to_string());
+        let mut best = 0.0_f64;
+        for streams in STREAMS {
+            let options = ["-P", &streams.to_string(), "-t", &time, "-O", &omit];
+            let end = self.iperf3(&options, seconds + before).context("iperf3")?;
+            best = best.max(end.sum_received.bits_per_second / 1e9);
+        }
+        Ok(best)
+    }
+
     /// Starts a node on the second host.
-    pub(crate) fn node(&self, options: &[&str]) -> Result<Node> {
-        let control = std::env::temp_dir().join(format!(
-            "lustrine-{}-{}.sock",
-            self.name,
-            std::process::id()
-        ));
-        let program = self.program.to_string_lossy();
-        let control_text = control.to_string_lossy().into_owned();
-        let words = [&program, "node", "--net", "tcp=eth0", "--control", &control_text];
-        let child = ChildGuard::silent(&mut self.at(WEST, &[&words[..], options].concat()))?;
-        Ok(Node { _child: child, control })
+    pub(crate) fn node(&self, options: &[&str]) -> Result<ChildGuard> {
+        let control = self.dir.path().join("node.sock");
+        // A node that was killed leaves it.
+        let _ = fs::remove_file(&control);
+        let (program, control) = (self.program.to_string_lossy(), control.to_string_lossy());
+        let words = [&*program, "node", "--net", "tcp=eth0", "--control", &control];
+        ChildGuard::silent(&mut self.at(WEST, &[&words[..], options].concat()))
     }
 
     /// Measures that node from the first host with `lustrine selftest`; `seconds` is about how long
@@ -176,19 +189,6 @@ fn lab(program: &Path, words: &[&str]) -> Result<String> {
     let finished = process::capture(Command::new(program).arg("lab").args(words), COMMAND_MAX)?;
     ensure!(finished.status.success(), "lab {words:?}: {}", finished.stderr.trim());
     Ok(finished.stdout)
-}
-
-/// A node that ends when it is dropped.
-pub(crate) struct Node {
-    _child: ChildGuard,
-    control: PathBuf,
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // A node that is killed leaves its control socket.
-        let _ = fs::remove_file(&self.control);
-    }
 }
 
 /// A row of `lustrine selftest --json`, as far as it is used.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde::Deserialize;
 
 use super::results::{Kept, Run, digest};
@@ -17,8 +17,6 @@ const NAME: &str = "study";
 const AUTO: &str = "auto";
 /// Bytes of an RPC.
 const MIB: f64 = 1_048_576.0;
-/// Numbers of iperf3's streams; the better counts.
-const STREAMS: [u32; 2] = [1, 4];
 /// Seconds of iperf3, and those before them: TCP has found the rate then.
 const IPERF3: (u32, u32) = (8, 10);
 
@@ -135,7 +133,6 @@ impl Pair {
     fn run_of(&self, row: &Measured, peer_credits: &str, credits: &str) -> Run {
         let latency = &row.latency_us;
         let mb_per_s = row.mib_per_s * MIB / 1e6;
-        let capacity = self.gigabits * 1e3 / 8.0;
         Run {
             values: [peer_credits, credits, &row.concurrency.to_string()]
                 .map(str::to_owned)
@@ -146,11 +143,7 @@ impl Pair {
             p99_ms: rounded(latency.p99 / 1e3),
             max_ms: rounded(latency.max / 1e3),
             errors: row.errors,
-            link_use: (mb_per_s / capacity * 1e4).round() / 1e4,
-            lost_mb: 0.0,
-            need_credit: 0.0,
-            hold_credit: 0.0,
-            trace: String::new(),
+            simulated: None,
         }
     }
 
@@ -163,15 +156,7 @@ impl Pair {
 
 /// What iperf3 carries, in MB/s.
 fn iperf3(lab: &Laboratory<'_>) -> Result<f64> {
-    let _server = lab.iperf3_server()?;
-    let (time, before) = (IPERF3.0.to_string(), IPERF3.1.to_string());
-    let mut best = 0.0_f64;
-    for streams in STREAMS {
-        let options = ["-P", &streams.to_string(), "-t", &time, "-O", &before];
-        let end = lab.iperf3(&options, IPERF3.0 + IPERF3.1).context("iperf3")?;
-        best = best.max(end.sum_received.bits_per_second / 8e6);
-    }
-    Ok(best)
+    Ok(lab.iperf3_best(IPERF3.0, IPERF3.1)? * 1e3 / 8.0)
 }
 
 fn rounded(value: f64) -> f64 {

@@ -39,6 +39,13 @@ pub(super) struct Run {
     pub(super) p99_ms: f64,
     pub(super) max_ms: f64,
     pub(super) errors: u64,
+    /// What only a simulation knows.
+    #[serde(flatten)]
+    pub(super) simulated: Option<Simulated>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Simulated {
     /// Part of the time that the links between sites were sending, in the busier direction.
     pub(super) link_use: f64,
     /// MB lost to full queues in the measured time.
@@ -53,20 +60,23 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// A value of the run; NaN if it is only known of simulations, and this is none.
     pub(super) fn metric(&self, metric: Metric) -> f64 {
+        let simulated =
+            |value: fn(&Simulated) -> f64| self.simulated.as_ref().map_or(f64::NAN, value);
         match metric {
             Metric::Rate => self.mb_per_s,
             Metric::RateMib => self.mb_per_s / MIB,
             Metric::Formula => self.formula_mb_per_s,
             Metric::FormulaMib => self.formula_mb_per_s / MIB,
             Metric::OfFormula => self.mb_per_s / self.formula_mb_per_s * 100.0,
-            Metric::LinkUse => self.link_use * 100.0,
+            Metric::LinkUse => simulated(|run| run.link_use * 100.0),
             Metric::P50 => self.p50_ms,
             Metric::P99 => self.p99_ms,
             Metric::Max => self.max_ms,
-            Metric::Lost => self.lost_mb,
-            Metric::NeedCredit => self.need_credit,
-            Metric::HoldCredit => self.hold_credit,
+            Metric::Lost => simulated(|run| run.lost_mb),
+            Metric::NeedCredit => simulated(|run| run.need_credit),
+            Metric::HoldCredit => simulated(|run| run.hold_credit),
             Metric::Errors => self.errors as f64,
         }
     }

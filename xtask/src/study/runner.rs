@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::list::Sweep;
-use super::results::{Kept, Run, digest};
+use super::results::{Kept, Run, Simulated, digest};
 use crate::process;
 use crate::repository::{cargo, root, target_dir};
 
@@ -140,11 +140,13 @@ impl PrintedRun {
             p99_ms: slowest(|latency| latency.p99),
             max_ms: slowest(|latency| latency.max),
             errors: self.loads.iter().map(|load| load.errors).sum(),
-            link_use: self.link_use(),
-            lost_mb: rounded(self.links.iter().map(|link| link.lost).sum::<f64>() / 1e6),
-            need_credit: self.at_clients(|waits| waits.peer_credits),
-            hold_credit: self.at_clients(|waits| waits.zero_copy),
-            trace: self.trace_hash.clone(),
+            simulated: Some(Simulated {
+                link_use: self.link_use(),
+                lost_mb: rounded(self.links.iter().map(|link| link.lost).sum::<f64>() / 1e6),
+                need_credit: self.at_clients(|waits| waits.peer_credits),
+                hold_credit: self.at_clients(|waits| waits.zero_copy),
+                trace: self.trace_hash.clone(),
+            }),
         }
     }
 
