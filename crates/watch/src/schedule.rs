@@ -56,6 +56,33 @@ impl Backoff {
     }
 }
 
+/// How often a peer that refused to be looked at is asked for it again: a refusal may pass, as
+/// while it is restarted, and each one is a line in its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Refusals in a row.
+    count: u32,
+}
+
+/// The wait after the first refusal, and the longest one, in milliseconds.
+const REFUSED_MS: (u64, u64) = (600_000, 86_400_000);
+
+impl Refusals {
+    /// Notes whether the peer refused.
+    pub fn observe(&mut self, is_refused: bool) {
+        self.count = if is_refused { self.count.saturating_add(1) } else { 0 };
+    }
+
+    /// The wait until it is asked again, in milliseconds: none without a refusal, 10 minutes after
+    /// the first one, twice as long after each further one, at most a day.
+    pub fn wait_ms(&self) -> u64 {
+        match self.count.checked_sub(1) {
+            None => 0,
+            Some(more) => REFUSED_MS.0.saturating_mul(2_u64.saturating_pow(more)).min(REFUSED_MS.1),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +120,19 @@ mod tests {
         backoff.observe(true);
         assert_eq!(backoff.intervals(), 1);
         assert_eq!(Backoff { silent: u32::MAX }.intervals(), 8);
+    }
+
+    #[test]
+    fn a_peer_that_refuses_is_asked_again_less_and_less_often() {
+        let mut refusals = Refusals::default();
+        let mut minutes = Vec::new();
+        for _ in 0..10 {
+            minutes.push(refusals.wait_ms() / 60_000);
+            refusals.observe(true);
+        }
+        assert_eq!(minutes, [0, 10, 20, 40, 80, 160, 320, 640, 1280, 1440]);
+        assert_eq!(Refusals { count: u32::MAX }.wait_ms(), 86_400_000);
+        refusals.observe(false);
+        assert_eq!(refusals.wait_ms(), 0);
     }
 }

@@ -1,6 +1,8 @@
 //! A look at the path to a peer alone, for `lustrine watch`: the longest packets that arrive both
 //! ways, and the route. It is what `lustrine doctor` does, without what judges the peer.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -56,6 +58,42 @@ pub(in crate::commands) struct PathWanted {
     pub(in crate::commands) local: Option<IpAddr>,
 }
 
+/// How a look connects to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::commands) enum Greeting {
+    /// From this kind of port.
+    From(Source),
+    /// Not at all: the peer refused it a short time ago. The route and ICMP do not need it.
+    LeftOut,
+}
+
+/// The addresses and ports of this host that looks use, taken before they begin and held until all
+/// have ended: where a node or a kernel has one, high ports are used, as in `doctor`. Looks behind
+/// one address share its claim, so that they do not take each other for a node.
+#[derive(Debug, Default)]
+pub(in crate::commands) struct Claims(BTreeMap<SocketAddr, io::Result<TcpListener>>);
+
+impl Claims {
+    /// How a look at this path connects.
+    pub(in crate::commands) fn greeting(&mut self, wanted: &PathWanted) -> Greeting {
+        let local = wanted.local.map_or_else(|| peer::local_towards(wanted.to.ip()), Ok);
+        // Where there is no route the look itself says so.
+        let is_free = local.is_ok_and(|local| self.is_free(local, wanted.to.port()));
+        Greeting::From(match privileged_ports_usable(None).unwrap_or(false) && is_free {
+            true => Source::Privileged,
+            false => Source::Any,
+        })
+    }
+
+    /// Whether no other socket listens there.
+    fn is_free(&mut self, local: IpAddr, port: u16) -> bool {
+        let at = SocketAddr::new(local, port);
+        let claim = self.0.entry(at).or_insert_with(|| TcpListener::bind(at));
+        // A port that may not be claimed, as without privileges, is no sign of a node.
+        !claim.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+    }
+}
+
 /// What was seen.
 #[derive(Clone, Debug, Default)]
 pub(in crate::commands) struct PathSeen {
@@ -67,15 +105,19 @@ pub(in crate::commands) struct PathSeen {
     pub(in crate::commands) route: Option<RouteView>,
     /// What ICMP shows.
     pub(in crate::commands) icmp: Option<IcmpView>,
-    /// Whether the peer refuses connections of this process, because of its port or its NID. It
-    /// would do so again, and a kernel writes a line to its log each time.
+    /// Whether the peer refuses connections of this process, because of its port or its NID. A
+    /// kernel writes a line to its log each time.
     pub(in crate::commands) is_refused: bool,
     /// What could not be seen, and why.
     pub(in crate::commands) unseen: Vec<String>,
 }
 
 /// Looks at the path to a peer. No node of this program may have the address meanwhile.
-pub(in crate::commands) fn look(wanted: &PathWanted, stopped: &dyn Fn() -> bool) -> PathSeen {
+pub(in crate::commands) fn look(
+    wanted: &PathWanted,
+    greeting: Greeting,
+    stopped: &dyn Fn() -> bool,
+) -> PathSeen {
     let mut seen = PathSeen::default();
     let ip = wanted.to.ip();
     let local = match wanted.local.map_or_else(|| peer::local_towards(ip), Ok) {
@@ -93,7 +135,9 @@ pub(in crate::commands) fn look(wanted: &PathWanted, stopped: &dyn Fn() -> bool)
         nid: Nid::from_ip(wanted.nid.net(), local),
         incarnation: Clock::Wall.now(),
     };
-    if let Some((source, open)) = greet(wanted, &caller, &mut budget, &mut seen, stopped) {
+    if let Greeting::From(source) = greeting
+        && let Some(open) = greet(wanted, &caller, source, &mut budget, &mut seen, stopped)
+    {
         segments(wanted, &caller, source, &mut budget, open, &mut seen);
     }
     match ip {
@@ -110,19 +154,12 @@ pub(in crate::commands) fn look(wanted: &PathWanted, stopped: &dyn Fn() -> bool)
 fn greet(
     wanted: &PathWanted,
     caller: &Caller,
+    source: Source,
     budget: &mut Budget,
     seen: &mut PathSeen,
     stopped: &dyn Fn() -> bool,
-) -> Option<(Source, Conversation)> {
+) -> Option<Conversation> {
     let mut no_mtu = |why: String| seen.unseen.push(format!("the longest packets: {why}"));
-    // As in doctor: where a node or a kernel has the address, high ports are used.
-    let claim = TcpListener::bind((caller.local, wanted.to.port()));
-    let taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
-    let is_taken = claim.as_ref().is_err_and(taken);
-    let source = match privileged_ports_usable(None).unwrap_or(false) && !is_taken {
-        true => Source::Privileged,
-        false => Source::Any,
-    };
     if source == Source::Any && wanted.to.is_ipv6() {
         no_mtu("a process with high ports never dials IPv6, some kernels crash on it".to_owned());
         seen.is_refused = true;
@@ -131,7 +168,7 @@ fn greet(
     for attempt in 1..=ATTEMPTS {
         let (outcome, open) = caller.greet(budget, wanted.to, wanted.nid, source, None);
         match (outcome, open) {
-            (_, Some(open)) => return Some((source, open)),
+            (_, Some(open)) => return Some(open),
             (DialOutcome::NotNow | DialOutcome::Closed, None)
                 if attempt < ATTEMPTS && !stopped() =>
             {
@@ -190,5 +227,27 @@ fn segments(
     seen.mtu_back = size(found.back, |stream| stream.segment_back);
     if !budget.was_exceeded() && seen.mtu_out.is_none() && found.out.is_none() {
         seen.unseen.push("the longest packets: the protocol of the peer has no keepalives".into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn looks_behind_one_address_are_no_node_to_each_other() {
+        let local = IpAddr::V4(Ipv4Addr::new(127, 0, 77, 9));
+        let node = TcpListener::bind((local, 0)).expect("the loopback");
+        let port = node.local_addr().expect("it is bound").port();
+        assert!(!Claims::default().is_free(local, port), "a node has it");
+        drop(node);
+        let mut claims = Claims::default();
+        let peers = [claims.is_free(local, port), claims.is_free(local, port)];
+        assert_eq!(peers, [true, true], "two peers, one local address");
+        assert!(!Claims::default().is_free(local, port), "it is held");
+        drop(claims);
+        assert!(Claims::default().is_free(local, port));
     }
 }

@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lustrine_sys::{Clock, ServiceManager, ServiceState, Signals};
-use lustrine_watch::{Backoff, Bandwidth, Detector, Event, PathSample, Route, Rtt, Sample, line};
+use lustrine_watch::{
+    Backoff, Bandwidth, Detector, Event, PathSample, Refusals, Route, Rtt, Sample, line,
+};
 use lustrine_wire::nid::Nid;
 
 use super::keeper::{Keeper, Taken};
@@ -17,7 +19,7 @@ use super::nodes::{WatchNode, nodes};
 use super::pings::{NoSample, Pinged, Wanted};
 use super::scrape::Scrape;
 use super::{RunArgs, ms};
-use crate::commands::doctor::path::{self, PathSeen, PathWanted};
+use crate::commands::doctor::path::{self, Claims, Greeting, PathSeen, PathWanted};
 use crate::commands::node::{LogForm, watch_stdin};
 use crate::commands::tune::{Direction, Load};
 use crate::output::Failure;
@@ -45,6 +47,9 @@ struct Watched {
     is_answered: bool,
     due: Instant,
     look_due: Option<Instant>,
+    refusals: Refusals,
+    /// When a look may connect to it.
+    greet_due: Instant,
     /// Additional looks since the last usual one.
     looked_again: u32,
     load_due: Option<Instant>,
@@ -162,7 +167,8 @@ impl<'a> Daemon<'a> {
         let day = Duration::from_secs(86_400);
         let look_every = ms(args.path_every.0.unwrap_or(day));
         let load_every = ms(args.bandwidth_every.unwrap_or(day));
-        let peers = args.to.iter().zip(indices).map(|(nid, node)| {
+        let count = args.to.len();
+        let peers = args.to.iter().zip(indices).enumerate().map(|(at, (nid, node))| {
             let name = nid.to_string();
             let every = ms(args.every);
             let detector = match keeper.take_detector(&name) {
@@ -178,8 +184,10 @@ impl<'a> Daemon<'a> {
                 is_answered: true,
                 due: now,
                 look_due: args.path_every.0.map(|_| now),
+                refusals: Refusals::default(),
+                greet_due: now,
                 looked_again: 0,
-                load_due: args.bandwidth_every.map(|_| now),
+                load_due: args.bandwidth_every.map(|every| first_load(now, every, at, count)),
                 said: BTreeSet::new(),
             }
         });
@@ -222,15 +230,14 @@ impl<'a> Daemon<'a> {
         if !stop.is_wanted() {
             self.looks(&mut begun, stop);
         }
-        if !stop.is_wanted() {
-            self.loads(&mut begun, stop);
+        // A load takes long: what is complete is stored before it, and there is one in a round.
+        let loaded = (!stop.is_wanted()).then(|| self.next_load(&begun)).flatten();
+        let loaded = loaded.map(|at| begun.remove(at));
+        self.keep(begun);
+        if let Some(mut loaded) = loaded {
+            self.load(&mut loaded, stop);
+            self.keep(vec![loaded]);
         }
-        let taken: Vec<Taken> = begun.into_iter().map(|begun| self.judge(begun)).collect();
-        for taken in &taken {
-            self.scrape.note(taken);
-        }
-        self.keeper.store(taken);
-        self.scrape.note_waiting(self.keeper.waiting());
         let now = Instant::now();
         for at in due {
             let peer = &mut self.peers[*at];
@@ -241,6 +248,16 @@ impl<'a> Daemon<'a> {
                 peer.due = now + self.args.every.min(wait) / 2;
             }
         }
+    }
+
+    /// Judges samples and stores them.
+    fn keep(&mut self, begun: Vec<Begun>) {
+        let taken: Vec<Taken> = begun.into_iter().map(|begun| self.judge(begun)).collect();
+        for taken in &taken {
+            self.scrape.note(taken);
+        }
+        self.keeper.store(taken);
+        self.scrape.note_waiting(self.keeper.waiting());
     }
 
     /// Starts nodes that could not be started before.
@@ -314,7 +331,8 @@ impl<'a> Daemon<'a> {
     }
 
     /// Looks at the paths for which it is time. A node of this process is ended for it, because
-    /// two with one NID would end each other's connections.
+    /// two with one NID would end each other's connections. A peer that refused it is not
+    /// connected to for a while; the rest of the look goes on.
     fn looks(&mut self, begun: &mut [Begun], stop: &Stop) {
         let now = Instant::now();
         let wants = |begun: &Begun| {
@@ -331,20 +349,36 @@ impl<'a> Daemon<'a> {
             Some((*at, PathWanted { nid: peer.nid, to, local }))
         };
         let wanted: Vec<(usize, PathWanted)> = due.iter().filter_map(line).collect();
-        let nodes: BTreeSet<usize> = due.iter().map(|at| self.peers[*at].node).collect();
+        let greets = |at: &usize| self.peers[*at].greet_due <= now;
+        let nodes: BTreeSet<usize> =
+            due.iter().copied().filter(greets).map(|at| self.peers[at].node).collect();
         let own: Vec<usize> = nodes.into_iter().filter(|at| self.nodes[*at].is_own()).collect();
         own.iter().for_each(|node| self.nodes[*node].stop());
         let flag = &stop.flag;
+        let mut claims = Claims::default();
         let jobs = wanted.into_iter().map(|(at, wanted)| {
             let flag = Arc::clone(flag);
-            (at, move || path::look(&wanted, &|| flag.load(Ordering::Relaxed)))
+            let greeting = match self.peers[at].greet_due <= now {
+                true => claims.greeting(&wanted),
+                false => Greeting::LeftOut,
+            };
+            let job = move || path::look(&wanted, greeting, &|| flag.load(Ordering::Relaxed));
+            (at, move || (greeting, job()))
         });
-        let seen = in_parallel(jobs.collect(), stop);
+        // All claims are made before the first look begins.
+        let jobs: Vec<_> = jobs.collect();
+        let seen = in_parallel(jobs, stop);
+        drop(claims);
         if stop.is_wanted() {
             return;
         }
         own.into_iter().for_each(|node| self.start(node, stop));
-        for (at, seen) in seen {
+        for (at, (greeting, seen)) in seen {
+            if greeting != Greeting::LeftOut {
+                let peer = &mut self.peers[at];
+                peer.refusals.observe(seen.is_refused);
+                peer.greet_due = Instant::now() + Duration::from_millis(peer.refusals.wait_ms());
+            }
             let path = self.looked(at, seen);
             if let Some(begun) = begun.iter_mut().find(|begun| begun.peer == at) {
                 begun.path = path;
@@ -364,10 +398,6 @@ impl<'a> Daemon<'a> {
                 tracing::info!("{}: not seen: {why}", peer.name);
             }
         }
-        if seen.is_refused {
-            // It would be refused again, and the peer's log says so each time.
-            peer.look_due = None;
-        }
         let mut route = Route::default();
         if let Some(view) = seen.route {
             (route.local, route.interface) = (Some(view.local), view.interface);
@@ -378,36 +408,36 @@ impl<'a> Daemon<'a> {
         Some(PathSample { mtu_out: seen.mtu_out, mtu_back: seen.mtu_back, route })
     }
 
-    /// Measures the bandwidth of paths for which it is time, one after the other.
-    fn loads(&mut self, begun: &mut [Begun], stop: &Stop) {
-        let Some(every) = self.args.bandwidth_every else { return };
-        for begun in begun {
-            let now = Instant::now();
-            let peer = &mut self.peers[begun.peer];
-            let is_due = peer.load_due.is_some_and(|due| due <= now);
-            if !is_due || begun.pinged.times.is_empty() || stop.is_wanted() {
-                continue;
-            }
-            peer.load_due = Some(now + every);
-            let (nid, node) = (peer.nid, peer.node);
-            let Some(link) = self.nodes[node].take() else { continue };
-            let mut load = Load::new(link, nid, "lustrine-watch");
-            let half = self.args.bandwidth_bytes / 2;
-            let mut carry = |way| load.carry(way, half, LOAD_TIME, &|| stop.is_wanted());
-            let outcome = carry(Direction::Read)
-                .and_then(|read| Ok(Bandwidth { read, write: carry(Direction::Write)? }));
-            self.nodes[node].put(load.into_link());
-            match outcome {
-                Ok(bandwidth) => begun.bandwidth = Some(bandwidth),
-                Err(Failure::Failed(why)) => {
-                    let peer = &mut self.peers[begun.peer];
-                    let why = format!("bandwidth: {why}");
-                    if peer.said.insert(why.clone()) {
-                        tracing::warn!("{}: not seen: {why}", peer.name);
-                    }
+    /// The sample of the peer whose bandwidth is to be measured in this round.
+    fn next_load(&self, begun: &[Begun]) -> Option<usize> {
+        let answered = |begun: &&Begun| !begun.pinged.times.is_empty();
+        let due = |begun: &Begun| self.peers[begun.peer].load_due;
+        let dues = begun.iter().map(|one| Some(one).filter(answered).and_then(due));
+        longest_due(dues, Instant::now())
+    }
+
+    /// Measures the bandwidth of a path.
+    fn load(&mut self, begun: &mut Begun, stop: &Stop) {
+        let peer = &mut self.peers[begun.peer];
+        peer.load_due = self.args.bandwidth_every.map(|every| Instant::now() + every);
+        let (nid, node) = (peer.nid, peer.node);
+        let Some(link) = self.nodes[node].take() else { return };
+        let mut load = Load::new(link, nid, "lustrine-watch");
+        let half = self.args.bandwidth_bytes / 2;
+        let mut carry = |way| load.carry(way, half, LOAD_TIME, &|| stop.is_wanted());
+        let outcome = carry(Direction::Read)
+            .and_then(|read| Ok(Bandwidth { read, write: carry(Direction::Write)? }));
+        self.nodes[node].put(load.into_link());
+        match outcome {
+            Ok(bandwidth) => begun.bandwidth = Some(bandwidth),
+            Err(Failure::Failed(why)) => {
+                let peer = &mut self.peers[begun.peer];
+                let why = format!("bandwidth: {why}");
+                if peer.said.insert(why.clone()) {
+                    tracing::warn!("{}: not seen: {why}", peer.name);
                 }
-                Err(_) => {}
             }
+            Err(_) => {}
         }
     }
 
@@ -437,6 +467,18 @@ impl<'a> Daemon<'a> {
         events.iter().for_each(|event| say(self.args.log, &peer.name, event));
         Taken { peer: peer.name.clone(), sample, events, detector: peer.detector.clone() }
     }
+}
+
+/// When the bandwidth of a peer is measured first: the peers are spread over the interval.
+fn first_load(now: Instant, every: Duration, at: usize, count: usize) -> Instant {
+    let part = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    now + every / part(count).max(1) * part(at)
+}
+
+/// Which of these has been due for the longest time; `None` if none is.
+fn longest_due(dues: impl Iterator<Item = Option<Instant>>, now: Instant) -> Option<usize> {
+    let due = dues.enumerate().filter_map(|(at, due)| Some((due.filter(|due| *due <= now)?, at)));
+    due.min().map(|(_, at)| at)
 }
 
 /// One line of the log.
@@ -498,5 +540,29 @@ fn in_parallel<T: Send + 'static>(
             Err(mpsc::RecvTimeoutError::Timeout) if stop.is_wanted() => return done,
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bandwidth_is_measured_of_one_peer_at_a_time_and_of_each() {
+        let (now, every) = (Instant::now(), Duration::from_secs(3600));
+        let mut dues: Vec<Option<Instant>> =
+            (0..64).map(|at| Some(first_load(now, every, at, 64))).collect();
+        assert_eq!(longest_due(dues.iter().copied(), now), Some(0));
+        dues[0] = Some(now + every);
+        assert_eq!(longest_due(dues.iter().copied(), now), None, "not all at the start");
+        // Late rounds: those that are due take turns.
+        let late = now + every / 2;
+        for at in 1..=32 {
+            assert_eq!(longest_due(dues.iter().copied(), late), Some(at));
+            dues[at] = Some(late + every);
+        }
+        assert_eq!(longest_due(dues.iter().copied(), late), None);
+        dues[5] = None;
+        assert!(dues.iter().flatten().all(|due| *due <= late + every));
     }
 }
