@@ -43,6 +43,15 @@ pub enum StoreError {
         /// What was found.
         why: String,
     },
+    /// It changes faster than it can be copied.
+    #[error(
+        "{} is written all the time, so that it could not be copied as a whole; try again",
+        path.display()
+    )]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
     /// It could not be written, as on a full disk. The file has what was written before; open it
     /// again to go on.
     #[error("{} cannot be written: {why}", path.display())]

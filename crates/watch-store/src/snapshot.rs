@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::check::check;
-use crate::contents::PeerHistory;
+use crate::contents::{Contents, PeerHistory};
 use crate::error::{StoreError, Wrong};
 use crate::file::{io_error, not_usable, whole};
 
@@ -24,23 +24,38 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// copied again.
 ///
 /// # Errors
-/// When it cannot be read, is no file of this program, or is damaged.
+/// When it cannot be read, is no file of this program, is damaged, or is written all the time.
 pub fn read(path: &Path) -> Result<Vec<PeerHistory>, StoreError> {
     let mut file = File::open(path).map_err(|error| io_error(path, error))?;
+    let contents = settled(path, AGAIN, || copy(path, &mut file))?;
+    Ok(contents.histories())
+}
+
+/// The contents of a copy that is sound, of at most [`ATTEMPTS`].
+pub(crate) fn settled(
+    path: &Path,
+    again: Duration,
+    mut copy: impl FnMut() -> Result<Option<Vec<u8>>, StoreError>,
+) -> Result<Contents, StoreError> {
     let mut attempt = 0;
+    let mut changes = false;
     loop {
         attempt += 1;
-        let wrong = match copy(path, &mut file)? {
-            Some(bytes) => match check(bytes) {
-                Ok(contents) => return Ok(contents.histories()),
-                Err(wrong) => wrong,
-            },
-            None => Wrong::Damaged("it changes all the time".to_owned()),
+        let wrong = match copy()?.map(check) {
+            Some(Ok(contents)) => return Ok(contents),
+            Some(Err(wrong @ Wrong::Foreign(_))) => return Err(not_usable(path, wrong)),
+            Some(Err(wrong)) => Some(wrong),
+            None => None,
         };
-        if attempt >= ATTEMPTS || matches!(wrong, Wrong::Foreign(_)) {
-            return Err(not_usable(path, wrong));
+        changes |= wrong.is_none();
+        if attempt >= ATTEMPTS {
+            return Err(match wrong {
+                // What changes meanwhile is not known to be damaged.
+                Some(wrong) if !changes => not_usable(path, wrong),
+                _ => StoreError::Busy { path: path.to_owned() },
+            });
         }
-        thread::sleep(AGAIN);
+        thread::sleep(again);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The file of a daemon.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -134,6 +134,19 @@ impl Store {
     /// The detector of a peer as its samples left it, once; `None` for a new peer.
     pub fn take_detector(&mut self, nid: &str) -> Option<Detector> {
         self.detectors.remove(nid)
+    }
+
+    /// Whether the file has room for these peers beside those that it has.
+    ///
+    /// # Errors
+    /// [`StoreError::TooManyPeers`] if it has not.
+    pub fn has_room_for(&self, nids: &[String]) -> Result<(), StoreError> {
+        let new: BTreeSet<&String> =
+            nids.iter().filter(|nid| !self.peers.contains_key(*nid)).collect();
+        match new.len() + self.peers.len() <= PEERS_MAX {
+            true => Ok(()),
+            false => Err(StoreError::TooManyPeers { path: self.path.clone() }),
+        }
     }
 
     /// Stores samples, all or none of them. They are on the disk when this returns.

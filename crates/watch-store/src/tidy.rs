@@ -10,8 +10,9 @@ use crate::tables::{ALARMS, HOURS, SAMPLES, StoredAlarm};
 
 /// Most samples of a peer that are thinned in one transaction.
 const CHUNK: usize = 40_000;
-/// Most alarms that are kept.
-const ALARMS_MAX: usize = 10_000;
+/// One alarm is kept for so many bytes of the limit: an alarm takes some hundred bytes, so that all
+/// of them together take a small part of it.
+const BYTES_PER_ALARM: u64 = 8192;
 /// A part of the limit that may be added before the size is looked at again.
 const LOOK: u64 = 32;
 
@@ -20,7 +21,7 @@ const LOOK: u64 = 32;
 pub struct Tidied {
     /// Samples that became parts of hourly rows.
     pub thinned: u64,
-    /// Hourly rows, and samples without one, that were dropped.
+    /// Hourly rows, samples without one, and alarms for their number or the size, that were dropped.
     pub dropped: u64,
     /// Whether the size was the reason for some of it.
     pub was_full: bool,
@@ -48,19 +49,20 @@ impl Store {
     fn tidied(&mut self, now_ms: Option<u64>, done: &mut Tidied) -> Result<(), redb::Error> {
         if let Some(now_ms) = now_ms {
             self.thin_until(now_ms.saturating_sub(self.limits.samples_ms), done)?;
-            let oldest = now_ms.saturating_sub(self.limits.keep_ms);
-            let transaction = self.begin()?;
-            done.dropped += drop_hours(&transaction, |_, row| row.at_ms < oldest)?;
-            let over = |alarm: &StoredAlarm| alarm.alarm.over.is_some_and(|(at, _)| at < oldest);
-            drop_alarms(&transaction, over)?;
-            transaction.commit()?;
         }
+        let oldest = now_ms.map_or(0, |now_ms| now_ms.saturating_sub(self.limits.keep_ms));
+        let transaction = self.begin()?;
+        done.dropped += drop_hours(&transaction, |_, row| row.at_ms < oldest)?;
+        let over = |alarm: &StoredAlarm| alarm.alarm.over.is_some_and(|(at, _)| at < oldest);
+        let most = usize::try_from(self.limits.bytes / BYTES_PER_ALARM).unwrap_or(usize::MAX);
+        done.dropped += drop_alarms(&transaction, most, over)?;
+        transaction.commit()?;
         self.added = 0;
         if self.is_small_enough()? {
             return Ok(());
         }
         done.was_full = true;
-        // Rows of hours first, then less and less of the oldest.
+        // Rows of hours first, then less and less of the oldest: alarms, rows, samples.
         self.thin_until(u64::MAX, done)?;
         while !self.is_small_enough()? {
             let transaction = self.begin()?;
@@ -81,8 +83,10 @@ impl Store {
     }
 
     /// Whether the pages in use leave room: redb doubles a file that is full, and a transaction
-    /// needs new pages before it frees the old ones.
+    /// needs new pages before it frees the old ones. The pages that a transaction gave up are free
+    /// after the next one, so there is an empty one first.
     fn is_small_enough(&self) -> Result<bool, redb::Error> {
+        self.begin()?.commit()?;
         let transaction = self.database.begin_write()?;
         let stats = transaction.stats()?;
         let used = stats.allocated_pages().saturating_mul(stats.page_size() as u64);
@@ -154,11 +158,13 @@ fn drop_hours(
     Ok(old.len() as u64)
 }
 
-/// Drops alarms, and the oldest that are over if there are too many.
+/// Drops old alarms, and the oldest that are over if there are more than `most`; how many for their
+/// number.
 fn drop_alarms(
     transaction: &WriteTransaction,
+    most: usize,
     is_old: impl Fn(&StoredAlarm) -> bool,
-) -> Result<(), redb::Error> {
+) -> Result<u64, redb::Error> {
     let mut table = transaction.open_table(ALARMS)?;
     let (mut old, mut over, mut count) = (Vec::new(), Vec::new(), 0);
     for row in table.iter()? {
@@ -171,17 +177,34 @@ fn drop_alarms(
             None => {}
         }
     }
-    let surplus = usize::saturating_sub(count - old.len(), ALARMS_MAX);
+    let surplus = usize::saturating_sub(count - old.len(), most);
+    let aged = old.len();
     old.extend(over.into_iter().take(surplus));
+    let surplus = old.len() - aged;
     for key in old {
         table.remove(key)?;
     }
-    Ok(())
+    Ok(surplus as u64)
 }
 
-/// Drops a quarter of the hours, the oldest; where there are none, a quarter of the samples, but
-/// never the latest ones; how many.
+/// Drops a quarter of the alarms that are over, the oldest; where there are none, of the hours, and
+/// then of the samples, but never the latest ones; how many.
 fn drop_oldest(transaction: &WriteTransaction) -> Result<u64, redb::Error> {
+    let mut alarms = transaction.open_table(ALARMS)?;
+    let mut over = Vec::new();
+    for row in alarms.iter()? {
+        let (key, value) = row?;
+        if parsed::<StoredAlarm>(value.value())?.alarm.over.is_some() {
+            over.push(key.value());
+        }
+    }
+    let count = over.len().div_ceil(4).min(over.len().saturating_sub(KEPT));
+    if count > 0 {
+        for key in &over[..count] {
+            alarms.remove(*key)?;
+        }
+        return Ok(count as u64);
+    }
     let mut hours = transaction.open_table(HOURS)?;
     let mut samples = transaction.open_table(SAMPLES)?;
     for table in [&mut hours, &mut samples] {
@@ -202,5 +225,5 @@ fn drop_oldest(transaction: &WriteTransaction) -> Result<u64, redb::Error> {
     Ok(0)
 }
 
-/// So many rows stay whatever the limit is.
-const KEPT: usize = 100;
+/// So many rows of a table stay whatever the limit is.
+pub(crate) const KEPT: usize = 100;

@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::error::Wrong;
 use crate::file::FILE_MIN;
-use crate::snapshot::read;
+use crate::snapshot::{read, settled};
+use crate::tidy::KEPT;
 use disk::{Disk, Failing, Image};
 
 const LIMITS: Limits = Limits { samples_ms: 3_600_000, keep_ms: 86_400_000, bytes: FILE_MIN };
@@ -312,6 +313,81 @@ fn the_size_has_a_limit() {
     assert_eq!(found.samples.last(), Some(&sample(number - 1)));
     let kept = found.samples.len() as u64 + found.hours.iter().map(|row| row.samples).sum::<u64>();
     assert_eq!(kept, number, "rows of hours take little: none had to be dropped");
+}
+
+/// Only as much is dropped as has to be.
+#[test]
+fn a_full_file_loses_a_quarter_of_its_oldest_rows() {
+    let (_dir, path, mut store) = new_file(0);
+    let detector = Detector::new(1, 1, 1);
+    let hourly = |number: u64| Sample { at_ms: number * 3_600_000, ..sample(number) };
+    let mut number = 0;
+    let done = loop {
+        let samples: Vec<Sample> = (number..number + 1000).map(hourly).collect();
+        number += 1000;
+        let new = |sample| NewSample { peer: PEERS[0], sample, events: &[], detector: &detector };
+        store.append(&samples.iter().map(new).collect::<Vec<_>>()).expect("it is written");
+        let done = store.tidy(None).expect("it is written");
+        if done.dropped > 0 {
+            break done;
+        }
+        assert!(number < 100_000, "it is never full");
+    };
+    let found = read(&path).expect("it is sound").remove(0);
+    let kept = (found.samples.len() + found.hours.len()) as u64;
+    assert_eq!((done.dropped, kept), (number.div_ceil(4), number - number.div_ceil(4)));
+}
+
+/// Alarms are bounded as everything is, and the latest ones stay.
+#[test]
+fn alarms_have_a_limit() {
+    let (_dir, path, mut store) = new_file(1);
+    let detector = Detector::new(1, 1, 1);
+    let before = read(&path).expect("it is sound").remove(0).samples.len();
+    let long = |over| Alarm { what: "x".repeat(2000), ..alarm(over) };
+    let events: Vec<Event> = (0..1500)
+        .flat_map(|at| [Event::Raised(long(None)), Event::Over(long(Some((at, AlarmEnd::Back))))])
+        .collect();
+    let sample = sample(1);
+    let new = NewSample { peer: PEERS[0], sample: &sample, events: &events, detector: &detector };
+    store.append(&[new]).expect("it is written");
+    let done = store.tidy(None).expect("it is written");
+    let found = read(&path).expect("it is sound").remove(0);
+    let (count, last) = (found.alarms.len(), found.alarms.last().and_then(|one| one.over));
+    assert_eq!((count as u64, last), (1500 - done.dropped, Some((1499, AlarmEnd::Back))));
+    assert!((KEPT..=1024).contains(&count), "{count}");
+    assert_eq!(found.samples.len(), before + 1, "alarms go before rows: {done:?}");
+}
+
+#[test]
+fn a_file_that_changes_all_the_time_is_not_called_damaged() {
+    let path = Path::new("watch.db");
+    let once = std::time::Duration::ZERO;
+    let busy = settled(path, once, || Ok(None)).expect_err("no copy");
+    assert!(matches!(busy, StoreError::Busy { .. }), "{busy}");
+    assert!(busy.to_string().contains("try again"), "{busy}");
+    let (_dir, file, _store) = new_file(3);
+    let bytes = fs::read(file).expect("a file");
+    let cut = bytes[..bytes.len() / 2].to_vec();
+    let damaged = settled(path, once, || Ok(Some(cut.clone()))).expect_err("it is cut");
+    assert!(matches!(damaged, StoreError::Damaged { .. }), "{damaged}");
+    let mut copies = vec![Some(bytes), None, Some(cut)];
+    let found = settled(path, once, || Ok(copies.pop().flatten())).expect("the third one");
+    assert_eq!(found.samples[&0].len(), 3);
+}
+
+#[test]
+fn a_file_has_room_for_so_many_peers() {
+    let (_dir, _path, mut store) = new_file(0);
+    let (sample, detector) = (sample(0), Detector::new(1, 1, 1));
+    let nids: Vec<String> = (0..PEERS_MAX).map(|at| format!("10.0.{at}.1@tcp")).collect();
+    store.has_room_for(&nids).expect("it is empty");
+    let new = |peer| NewSample { peer, sample: &sample, events: &[], detector: &detector };
+    store.append(&nids[1..].iter().map(|nid| new(nid)).collect::<Vec<_>>()).expect("room");
+    store.has_room_for(&nids).expect("one is new");
+    let two = [nids[0].clone(), PEERS[0].to_owned(), PEERS[0].to_owned()];
+    let full = store.has_room_for(&two).expect_err("two are new");
+    assert!(matches!(full, StoreError::TooManyPeers { .. }), "{full}");
 }
 
 /// Old samples become rows, old rows go, and a clock that is not trusted decides nothing.
