@@ -117,7 +117,8 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         return Err(Failure::Usage("--db is missing".to_owned()));
     };
     let stop = Stop::new(args)?;
-    let keeper = Keeper::open(db, args.limits()).map_err(|error| error.to_string())?;
+    let names: Vec<String> = args.to.iter().map(Nid::to_string).collect();
+    let keeper = Keeper::open(db, args.limits(), &names).map_err(|error| error.to_string())?;
     let (nodes, indices) = nodes(args)?;
     let scrape = Scrape::default();
     let server = args.metrics.as_ref().map(|address| scrape.serve(address)).transpose()?;

@@ -36,19 +36,25 @@ pub(super) struct Keeper {
     again: Instant,
     tidied: Option<Instant>,
     steadiness: Steadiness,
-    /// Whether the last attempt to write failed, which was said.
-    is_failing: bool,
+    /// Why the last attempt to write failed, which was said.
+    failing: Option<String>,
     /// Samples that are lost because the file could not be written.
     lost: u64,
 }
 
 impl Keeper {
-    /// Opens the file, or makes it.
+    /// Opens the file, or makes it, for samples of these peers.
     ///
     /// # Errors
-    /// When it cannot be used.
-    pub(super) fn open(path: PathBuf, limits: Limits) -> Result<Keeper, StoreError> {
-        let store = Some(Store::open(&path, limits)?);
+    /// When it cannot be used, or has no room for the peers.
+    pub(super) fn open(
+        path: PathBuf,
+        limits: Limits,
+        peers: &[String],
+    ) -> Result<Keeper, StoreError> {
+        let store = Store::open(&path, limits)?;
+        store.has_room_for(peers)?;
+        let store = Some(store);
         Ok(Keeper {
             path,
             limits,
@@ -57,7 +63,7 @@ impl Keeper {
             again: Instant::now(),
             tidied: None,
             steadiness: Steadiness::default(),
-            is_failing: false,
+            failing: None,
             lost: 0,
         })
     }
@@ -72,7 +78,8 @@ impl Keeper {
         self.waiting.len()
     }
 
-    /// Stores samples, and those that wait. A failure is logged once, until it is over.
+    /// Stores samples, and those that wait. A failure is logged once for each reason, until
+    /// it is over.
     pub(super) fn store(&mut self, samples: Vec<Taken>) {
         self.waiting.extend(samples);
         let surplus = self.waiting.len().saturating_sub(WAITING_MAX);
@@ -80,7 +87,7 @@ impl Keeper {
         if self.store.is_none() && Instant::now() >= self.again {
             match Store::open(&self.path, self.limits) {
                 Ok(store) => self.store = Some(store),
-                Err(_) => self.again = Instant::now() + AGAIN,
+                Err(error) => self.failed(&error),
             }
         }
         let Some(store) = &mut self.store else { return };
@@ -90,7 +97,7 @@ impl Keeper {
             Ok(()) => {
                 self.waiting.clear();
                 let lost = std::mem::take(&mut self.lost);
-                if std::mem::take(&mut self.is_failing) {
+                if self.failing.take().is_some() {
                     tracing::info!("samples are stored again: {count} now; {lost} are lost");
                 }
                 self.tidy();
@@ -102,14 +109,16 @@ impl Keeper {
     fn failed(&mut self, error: &StoreError) {
         self.store = None;
         self.again = Instant::now() + AGAIN;
-        if std::mem::replace(&mut self.is_failing, true) {
+        let why = error.to_string();
+        if self.failing.as_ref() == Some(&why) {
             return;
         }
         tracing::error!(
-            "{error}; samples wait in memory, at most {WAITING_MAX}, and it is tried again every \
+            "{why}; samples wait in memory, at most {WAITING_MAX}, and it is tried again every \
              {} s",
             AGAIN.as_secs()
         );
+        self.failing = Some(why);
     }
 
     /// Thins and drops what is old, at times.
@@ -139,5 +148,30 @@ impl Taken {
     fn as_new(&self) -> NewSample<'_> {
         let Taken { peer, sample, events, detector } = self;
         NewSample { peer, sample, events, detector }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_failed_reopening_is_said() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("watch.db");
+        let limits = Limits { samples_ms: 1, keep_ms: 1, bytes: 8 << 20 };
+        let mut keeper = Keeper::open(path.clone(), limits, &[]).expect("a new file");
+        keeper.failed(&StoreError::Write { path: path.clone(), why: "no space".to_owned() });
+        keeper.again = Instant::now();
+        fs::write(&path, "a letter").expect("a file");
+        keeper.store(Vec::new());
+        let said = keeper.failing.clone().expect("it is not usable");
+        assert!(said.contains("is no file of `lustrine watch`"), "{said}");
+        fs::remove_file(&path).expect("it is there");
+        keeper.again = Instant::now();
+        keeper.store(Vec::new());
+        assert_eq!(keeper.failing, None);
     }
 }

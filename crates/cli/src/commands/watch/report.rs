@@ -9,7 +9,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use lustrine_sys::Clock;
 use lustrine_watch::{Alarm, HEADS, HOUR_MS, Row, Series, by_period, cells, ending, page};
-use lustrine_watch_store::{PeerHistory, read};
+use lustrine_watch_store::{PeerHistory, StoreError, read};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
@@ -151,7 +151,10 @@ pub(super) fn run(args: &ReportArgs) -> Result<(), Failure> {
     }
     let html = args.html.as_deref().map(ReportFile::open).transpose()?;
     check_distinct(&args.db, &[&html])?;
-    let histories = read(&args.db).map_err(|error| Failure::Input(error.to_string()))?;
+    let histories = read(&args.db).map_err(|error| match error {
+        StoreError::Busy { .. } => Failure::Failed(error.to_string()),
+        _ => Failure::Input(error.to_string()),
+    })?;
     let wanted: Vec<String> = args.to.iter().map(Nid::to_string).collect();
     for nid in &wanted {
         if histories.iter().all(|history| history.nid != *nid) {
