@@ -182,7 +182,9 @@ fn a_dry_run_sends_and_stores_nothing() {
     let scratch = Scratch::new();
     let before = node.count("accepted");
     let args = ["watch", "--dry-run", "--to", &node.nid(), "--bandwidth-every", "1h"];
-    let said = finish(lustrine().args(args).args(["--bandwidth-bytes", "8M"])).ok().stdout;
+    let mut command = lustrine();
+    command.args(args).args(["--bandwidth-bytes", "8M", "--db"]).arg(scratch.file("watch.db"));
+    let said = finish(&mut command).ok().stdout;
     assert!(said.contains("1 peer: 10 pings every 10 s; the path every 5 min"), "{said}");
     assert!(said.contains("bandwidth every 1 h: 8.0 MiB"), "{said}");
     assert!(said.contains("\nin an hour: "), "{said}");
