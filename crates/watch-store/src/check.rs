@@ -18,6 +18,22 @@ const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
 
 /// Checks all of a file: `bytes` are its contents.
 pub(crate) fn check(bytes: Vec<u8>) -> Result<Contents, Wrong> {
+    checked(bytes, |database| {
+        let mut contents = Contents::read(database)?;
+        contents.read_states(database)?;
+        Ok(contents)
+    })
+}
+
+/// The same without the detectors, which a report does not need.
+pub(crate) fn check_history(bytes: Vec<u8>) -> Result<Contents, Wrong> {
+    checked(bytes, Contents::read)
+}
+
+fn checked(
+    bytes: Vec<u8>,
+    read: fn(&Database) -> Result<Contents, Wrong>,
+) -> Result<Contents, Wrong> {
     if bytes.is_empty() {
         return Err(Wrong::Foreign("it is empty".to_owned()));
     }
@@ -29,7 +45,7 @@ pub(crate) fn check(bytes: Vec<u8>) -> Result<Contents, Wrong> {
         drop(bytes);
         // A file that was not closed was checked when it was opened, which mends it.
         database.check_integrity().map_err(|error| error.to_string())?;
-        Ok(Contents::read(&database))
+        Ok(read(&database))
     });
     match outcome {
         Some(Ok(contents)) => contents,

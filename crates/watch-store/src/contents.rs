@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lustrine_watch::{Alarm, Detector, Row, Sample};
 use redb::{Database, ReadableTable, TableError};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Wrong;
@@ -32,6 +33,16 @@ pub(crate) struct Contents {
     pub(crate) hours: BTreeMap<u32, Vec<(u64, Row)>>,
     pub(crate) alarms: BTreeMap<u64, StoredAlarm>,
     pub(crate) states: BTreeMap<u32, StoredState>,
+    /// The largest number of a state.
+    last_state: Option<u64>,
+    /// Peers whose state cannot be read.
+    pub(crate) unread: Vec<u32>,
+}
+
+/// The part of a state that every release writes.
+#[derive(Deserialize)]
+struct StateNumber {
+    number: u64,
 }
 
 fn damaged(what: &str) -> impl Fn(redb::StorageError) -> Wrong {
@@ -52,7 +63,7 @@ fn parsed<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Wrong> {
 }
 
 impl Contents {
-    /// Reads every row.
+    /// Reads every row but the detectors.
     pub(crate) fn read(database: &Database) -> Result<Contents, Wrong> {
         let transaction =
             database.begin_read().map_err(|error| Wrong::Damaged(error.to_string()))?;
@@ -91,20 +102,35 @@ impl Contents {
             let (number, value) = row.map_err(damaged("alarms"))?;
             contents.alarms.insert(number.value(), parsed("an alarm", value.value())?);
         }
+        Ok(contents)
+    }
+
+    /// Reads the detectors. One of another release, which this one cannot read, is no damage: the
+    /// peer is learnt again.
+    pub(crate) fn read_states(&mut self, database: &Database) -> Result<(), Wrong> {
+        let transaction =
+            database.begin_read().map_err(|error| Wrong::Damaged(error.to_string()))?;
         let table = transaction.open_table(STATES).map_err(foreign)?;
         for row in table.iter().map_err(damaged("states"))? {
             let (peer, value) = row.map_err(damaged("states"))?;
-            contents.states.insert(peer.value(), parsed("a detector", value.value())?);
+            if let Ok(StateNumber { number }) = serde_json::from_slice(value.value()) {
+                self.last_state = self.last_state.max(Some(number));
+            }
+            match serde_json::from_slice(value.value()) {
+                Ok(state) => {
+                    self.states.insert(peer.value(), state);
+                }
+                Err(_) => self.unread.push(peer.value()),
+            }
         }
-        Ok(contents)
+        Ok(())
     }
 
     /// A number that no sample has had.
     pub(crate) fn next_number(&self) -> u64 {
         let samples = self.samples.values().flatten().map(|(number, _)| *number);
         let hours = self.hours.values().flatten().map(|(number, _)| *number);
-        let states = self.states.values().map(|state| state.number);
-        samples.chain(hours).chain(states).max().map_or(0, |last| last.saturating_add(1))
+        samples.chain(hours).chain(self.last_state).max().map_or(0, |last| last.saturating_add(1))
     }
 
     /// The detector of a peer, after all of its samples. It is a function of them, so that of the

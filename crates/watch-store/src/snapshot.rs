@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::check::check;
+use crate::check::check_history;
 use crate::contents::{Contents, PeerHistory};
 use crate::error::{StoreError, Wrong};
 use crate::file::{io_error, not_usable, whole};
@@ -41,7 +41,7 @@ pub(crate) fn settled(
     let mut changes = false;
     loop {
         attempt += 1;
-        let wrong = match copy()?.map(check) {
+        let wrong = match copy()?.map(check_history) {
             Some(Ok(contents)) => return Ok(contents),
             Some(Err(wrong @ Wrong::Foreign(_))) => return Err(not_usable(path, wrong)),
             Some(Err(wrong)) => Some(wrong),

@@ -59,6 +59,7 @@ pub struct Store {
     lasting: BTreeMap<(u32, AlarmKind, String), u64>,
     /// The detectors as they were when the file was opened.
     detectors: BTreeMap<String, Detector>,
+    unread: Vec<u32>,
     /// Samples of each peer since its state was written.
     since_state: BTreeMap<u32, u64>,
     /// Bytes that were added since the last look at the size.
@@ -111,8 +112,9 @@ impl Store {
 
     fn with(path: &Path, database: Database, limits: Limits, contents: &Contents) -> Store {
         let lasting = contents.alarms.iter().filter(|(_, stored)| stored.alarm.over.is_none());
-        let key =
-            |stored: &StoredAlarm| (stored.peer, stored.alarm.kind, stored.alarm.part.clone());
+        let key = |stored: &StoredAlarm| {
+            (stored.peer, stored.alarm.kind.clone(), stored.alarm.part.clone())
+        };
         let detectors = contents.peers.iter();
         Store {
             path: path.to_owned(),
@@ -125,10 +127,17 @@ impl Store {
             detectors: detectors
                 .filter_map(|(nid, peer)| Some((nid.clone(), contents.detector(*peer)?)))
                 .collect(),
+            unread: contents.unread.clone(),
             since_state: BTreeMap::new(),
             // What is there may be too much for the present limits.
             added: u64::MAX,
         }
+    }
+
+    /// Peers whose detectors are of another release and cannot be read: they are learnt again.
+    pub fn unread(&self) -> impl Iterator<Item = &str> {
+        let is = |number: &u32| self.unread.contains(number);
+        self.peers.iter().filter(move |(_, number)| is(number)).map(|(nid, _)| nid.as_str())
     }
 
     /// The detector of a peer as its samples left it, once; `None` for a new peer.
@@ -196,7 +205,7 @@ impl Store {
         let mut alarms = transaction.open_table(ALARMS)?;
         for event in new.events {
             let alarm = event.alarm().clone();
-            let key = (peer, alarm.kind, alarm.part.clone());
+            let key = (peer, alarm.kind.clone(), alarm.part.clone());
             let at = match event {
                 Event::Raised(_) => {
                     self.next_alarm += 1;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// What an alarm is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum AlarmKind {
     /// No ping is answered.
     Unreachable,
@@ -20,10 +20,25 @@ pub enum AlarmKind {
     Route,
     /// The path carries less.
     Bandwidth,
+    /// A kind of another release, in a file: its name there.
+    Other(String),
+}
+
+impl From<String> for AlarmKind {
+    fn from(name: String) -> AlarmKind {
+        let known = AlarmKind::ALL.into_iter().find(|kind| kind.name() == name);
+        known.unwrap_or(AlarmKind::Other(name))
+    }
+}
+
+impl From<AlarmKind> for String {
+    fn from(kind: AlarmKind) -> String {
+        kind.name().to_owned()
+    }
 }
 
 impl AlarmKind {
-    /// All of them, in the order of tables.
+    /// All that this release knows, in the order of tables.
     pub const ALL: [AlarmKind; 7] = [
         AlarmKind::Unreachable,
         AlarmKind::Rtt,
@@ -35,7 +50,7 @@ impl AlarmKind {
     ];
 
     /// Its name in files, labels and options; it never changes.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             AlarmKind::Unreachable => "unreachable",
             AlarmKind::Rtt => "rtt",
@@ -44,11 +59,12 @@ impl AlarmKind {
             AlarmKind::Mtu => "mtu",
             AlarmKind::Route => "route",
             AlarmKind::Bandwidth => "bandwidth",
+            AlarmKind::Other(name) => name,
         }
     }
 
     /// What to do next, beside `lustrine doctor`.
-    pub fn advice(self) -> &'static str {
+    pub fn advice(&self) -> &'static str {
         match self {
             AlarmKind::Unreachable => "see whether the peer's host and its LNet are up",
             AlarmKind::Rtt => {
@@ -62,6 +78,7 @@ impl AlarmKind {
             AlarmKind::Mtu => "compare the MTU of both interfaces and of what is between them",
             AlarmKind::Route => "compare `ip route get` and `traceroute` at both ends with before",
             AlarmKind::Bandwidth => "look for load on this path, for losses, and for a slower link",
+            AlarmKind::Other(_) => "see the documentation of the release that raised it",
         }
     }
 }
@@ -115,5 +132,22 @@ impl Event {
         match self {
             Event::Raised(alarm) | Event::Over(alarm) => alarm,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_fixed_names_and_others_are_kept() {
+        for kind in AlarmKind::ALL {
+            let json = serde_json::to_string(&kind).expect("JSON");
+            assert_eq!(json, format!("\"{}\"", kind.name()));
+            assert_eq!(serde_json::from_str::<AlarmKind>(&json).ok(), Some(kind));
+        }
+        let other: AlarmKind = serde_json::from_str("\"jitter\"").expect("a kind");
+        assert_eq!(other, AlarmKind::Other("jitter".to_owned()));
+        assert_eq!(serde_json::to_string(&other).ok().as_deref(), Some("\"jitter\""));
     }
 }

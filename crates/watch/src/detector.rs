@@ -206,7 +206,7 @@ impl Detector {
             ReachVerdict::Same => {}
             ReachVerdict::Lost { since_ms, samples, pings } => {
                 let alarm = Alarm {
-                    kind: about.kind,
+                    kind: about.kind.clone(),
                     part: about.part.to_owned(),
                     since_ms,
                     raised_ms: sample.at_ms,
@@ -232,7 +232,7 @@ impl Detector {
                 };
                 let (before_text, after) = (percent(before), percent(now));
                 let alarm = Alarm {
-                    kind: about.kind,
+                    kind: about.kind.clone(),
                     part: about.part.to_owned(),
                     since_ms,
                     raised_ms: sample.at_ms,
@@ -335,7 +335,7 @@ impl Detector {
             Chosen::Changed { before, after, since_ms, run, looks } => {
                 let (before, after) = (text(&before), text(&after));
                 let alarm = Alarm {
-                    kind: about.kind,
+                    kind: about.kind.clone(),
                     part: about.part.to_owned(),
                     since_ms,
                     raised_ms: at_ms,
@@ -414,7 +414,7 @@ impl SignalWords {
         };
         let (before, after) = (text(level.median), text(after));
         Alarm {
-            kind: about.kind,
+            kind: about.kind.clone(),
             part: about.part.to_owned(),
             since_ms,
             raised_ms,

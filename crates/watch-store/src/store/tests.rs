@@ -376,6 +376,29 @@ fn a_file_that_changes_all_the_time_is_not_called_damaged() {
     assert_eq!(found.samples[&0].len(), 3);
 }
 
+/// What another release wrote is no damage.
+#[test]
+fn a_state_that_cannot_be_read_is_learnt_again() {
+    let (_dir, path, store) = new_file(4);
+    let transaction = store.database.begin_write().expect("a transaction");
+    let state = br#"{"number":100,"detector":{"later":1}}"#.as_slice();
+    transaction.open_table(STATES).expect("a table").insert(0, state).expect("a row");
+    let alarm = json(&StoredAlarm { peer: 0, alarm: alarm(None) });
+    let other = String::from_utf8(alarm).expect("JSON").replace("mtu", "jitter");
+    let mut table = transaction.open_table(ALARMS).expect("a table");
+    table.insert(50, other.as_bytes()).expect("a row");
+    drop(table);
+    transaction.commit().expect("it is written");
+    drop(store);
+    let found = read(&path).expect("it is sound").remove(0);
+    assert_eq!(found.samples.len(), 4);
+    assert_eq!(found.alarms.last().map(|alarm| alarm.kind.name()), Some("jitter"));
+    let mut store = Store::open(&path, LIMITS).expect("it is sound");
+    assert_eq!(store.unread().collect::<Vec<_>>(), [PEERS[0]]);
+    assert_eq!((store.take_detector(PEERS[0]), store.next), (None, 101));
+    assert!(store.take_detector(PEERS[1]).is_some());
+}
+
 #[test]
 fn a_file_has_room_for_so_many_peers() {
     let (_dir, _path, mut store) = new_file(0);

@@ -54,6 +54,9 @@ impl Keeper {
     ) -> Result<Keeper, StoreError> {
         let store = Store::open(&path, limits)?;
         store.has_room_for(peers)?;
+        for nid in store.unread() {
+            tracing::warn!("{nid}: its state is of another release; it is learnt again");
+        }
         let store = Some(store);
         Ok(Keeper {
             path,

@@ -67,10 +67,10 @@ impl Scrape {
             values.bandwidth.read = bandwidth.read.or(values.bandwidth.read);
             values.bandwidth.write = bandwidth.write.or(values.bandwidth.write);
         }
-        values.active = taken.detector.active().iter().map(|alarm| alarm.kind).collect();
+        values.active = taken.detector.active().iter().map(|alarm| alarm.kind.clone()).collect();
         for event in &taken.events {
             if event.alarm().over.is_none() {
-                *values.raised.entry(event.alarm().kind).or_default() += 1;
+                *values.raised.entry(event.alarm().kind.clone()).or_default() += 1;
             }
         }
     }
