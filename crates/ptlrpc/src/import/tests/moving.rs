@@ -127,3 +127,21 @@ fn a_target_that_is_not_to_be_used_fails_requests_at_once() {
     pair.run();
     assert_eq!(pair.import.state(), ImportState::Full);
 }
+
+#[test]
+fn a_first_connect_that_is_under_way_is_not_sent_again() {
+    let mut pair = Pair::with(ImportTunables::default(), &[1]);
+    pair.server.grants.instance = 2;
+    pair.import.connect(pair.now, &mut pair.xids);
+    pair.collect();
+    assert_eq!((pair.import.state(), pair.sent.len()), (ImportState::Connecting, 1));
+    // The target is where the first attempt went to: a second one would be refused.
+    assert!(!started(&mut pair, &[1], 2));
+    assert_eq!(pair.sent.len(), 1);
+    // It is somewhere else: nobody answers the first attempt.
+    assert!(started(&mut pair, &[9], 2));
+    assert_eq!(pair.sent.last().map(|(send, _)| send.peer), Some(peer(9)));
+    pair.answered = 1;
+    pair.run();
+    assert_eq!((pair.import.state(), pair.import.peer()), (ImportState::Full, peer(9)));
+}
