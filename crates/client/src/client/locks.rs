@@ -224,7 +224,7 @@ impl Client {
     }
 
     /// Calls what waits for a lock.
-    fn wake(&mut self, turn: &mut Turn<'_>, handle: Handle, outcome: Outcome<Granted>) {
+    pub(super) fn wake(&mut self, turn: &mut Turn<'_>, handle: Handle, outcome: Outcome<Granted>) {
         if let Some((_, done)) = self.locks.waiters.remove(&handle) {
             done(self, turn, outcome);
         }
@@ -331,6 +331,7 @@ impl Client {
     /// A server has restarted: it gets its locks again [LOCK-17].
     pub(super) fn replay_locks(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         self.attrs_lost(import);
+        self.configs_not_replayed(turn, import);
         self.locks.rounds += 1;
         let (round, pending) = (self.locks.rounds, self.locks.at(import).replays().into());
         self.locks.replays.insert(import, Replays { round, pending, under_way: 0 });

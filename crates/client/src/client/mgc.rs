@@ -58,7 +58,7 @@ const REQUEUE_MAX: Nanos = Nanos::from_secs(60);
 
 /// What a client follows, as it is asked for at a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
+pub(super) enum Which {
     /// Rules of security of the file system.
     Sptlrpc,
     /// Its targets.
@@ -71,7 +71,8 @@ enum Which {
 
 impl Which {
     /// In the order of a mount (`fs/s01_client_mount`).
-    const ALL: [Which; 4] = [Which::Sptlrpc, Which::Client, Which::Recover, Which::Params];
+    pub(super) const ALL: [Which; 4] =
+        [Which::Sptlrpc, Which::Client, Which::Recover, Which::Params];
     /// In the order in which they are asked for again (`fs/s42_partition`).
     const AGAIN: [Which; 4] = [Which::Recover, Which::Client, Which::Params, Which::Sptlrpc];
 
@@ -156,6 +157,14 @@ struct Config {
     reader: ConfigReader,
 }
 
+impl Config {
+    /// Its lock is gone.
+    fn lose(&mut self) {
+        (self.lock, self.lost) = (None, true);
+        self.losses += 1;
+    }
+}
+
 /// What a client follows.
 pub(super) struct Mgc {
     tunables: MgcTunables,
@@ -165,6 +174,8 @@ pub(super) struct Mgc {
     queue: VecDeque<Which>,
     /// When configurations whose locks are lost are asked for again.
     requeue_at: Time,
+    /// Whether the MGS has refused anything in this round, or could not be asked.
+    failed: bool,
     /// Rounds that have failed, one after another.
     failures: u32,
     /// The version of the table of NIDs up to which it was read.
@@ -192,6 +203,7 @@ impl Mgc {
             busy: None,
             queue: VecDeque::new(),
             requeue_at: Time::NEVER,
+            failed: false,
             failures: 0,
             table_version: 0,
             parameters: Vec::new(),
@@ -275,12 +287,16 @@ impl Client {
                 self.mgc.busy = Some(which);
                 return self.follow(turn, which);
             }
+            // There is nothing to ask for.
+            self.mgc.config(which).lost = false;
         }
         self.mgc.busy = None;
+        self.mgc.failures = match core::mem::take(&mut self.mgc.failed) {
+            true => self.mgc.failures.saturating_add(1),
+            false => 0,
+        };
         if self.mgc.configs.iter().any(|config| config.lost) {
             self.requeue_later(turn.now);
-        } else {
-            self.mgc.failures = 0;
         }
         self.root_or_configs_known(turn);
     }
@@ -327,6 +343,7 @@ impl Client {
 
     /// The MGS has not given a lock. What a mount cannot do without is read all the same.
     fn config_refused(&mut self, turn: &mut Turn<'_>, which: Which, error: ClientError) {
+        self.mgc.failed = true;
         let config = self.mgc.config(which);
         (config.lock, config.lost) = (None, true);
         match which == Which::Client && self.mgc.mounting.is_some() && !self.unmounted {
@@ -351,7 +368,7 @@ impl Client {
             // It is asked for again, with what has changed meanwhile.
             config.lost = true;
             let lock = config.lock.take();
-            self.mgc.failures = self.mgc.failures.saturating_add(1);
+            self.mgc.failed = true;
             if let (Some(mgs), Some(lock)) = (self.mgs, lock) {
                 self.cancel_lock(turn, mgs, lock);
             }
@@ -370,8 +387,7 @@ impl Client {
         if self.locks.state(mgs, handle) != Some(LockState::Granted) {
             return;
         }
-        (config.lock, config.lost) = (None, true);
-        config.losses += 1;
+        config.lose();
         self.cancel_lock(turn, mgs, handle);
         self.requeue_later(turn.now);
     }
@@ -382,9 +398,55 @@ impl Client {
             return;
         }
         for config in &mut self.mgc.configs {
-            if config.lock.take().is_some() {
-                config.lost = true;
-                config.losses += 1;
+            if config.lock.is_some() {
+                config.lose();
+            }
+        }
+        if self.mgc.configs.iter().any(|config| config.lost) {
+            self.requeue_later(turn.now);
+        }
+    }
+
+    /// The MGS is connected, perhaps once more. Who calls a lock back may have been cut off, so all
+    /// that are held are given up, and asked for again [MGS-14].
+    pub(super) fn mgs_connected(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        if self.mgs != Some(import) || !self.mgc.tunables.follows || self.unmounted {
+            return;
+        }
+        for which in Which::ALL {
+            let Some(handle) = self.mgc.config(which).lock else { continue };
+            if self.locks.state(import, handle) == Some(LockState::Granted) {
+                self.mgc.config(which).lose();
+                self.cancel_lock(turn, import, handle);
+            }
+        }
+        if self.is_told_of_restarts() && self.mgc.config(Which::Recover).lock.is_none() {
+            // An MGS before may not have known imperative recovery.
+            self.mgc.config(Which::Recover).lost = true;
+        }
+        if self.mgc.configs.iter().any(|config| config.lost) {
+            self.requeue_later(turn.now);
+        }
+    }
+
+    /// The MGS has restarted: it does not take locks of configurations again. An enqueue that is
+    /// not answered is sent again with all requests.
+    pub(super) fn configs_not_replayed(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
+        if self.mgs != Some(import) {
+            return;
+        }
+        for which in Which::ALL {
+            let Some(handle) = self.mgc.config(which).lock else { continue };
+            match self.locks.state(import, handle) {
+                Some(LockState::Granted) => {
+                    self.mgc.config(which).lose();
+                    self.locks.forget(import, handle);
+                }
+                Some(LockState::Waiting) => {
+                    self.locks.at(import).remove(handle);
+                    self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Canceled)));
+                }
+                _ => {}
             }
         }
         if self.mgc.configs.iter().any(|config| config.lost) {
@@ -395,7 +457,8 @@ impl Client {
     /// What is lost is asked for again after a pause, which differs between clients: otherwise all
     /// of them would come at once.
     fn requeue_later(&mut self, now: Time) {
-        if self.mgc.requeue_at != Time::NEVER {
+        // A round that is under way ends with this, and with what it has failed at.
+        if self.mgc.requeue_at != Time::NEVER || self.mgc.busy.is_some() {
             return;
         }
         let least = self.mgc.tunables.requeue_timeout_min.0.max(1);

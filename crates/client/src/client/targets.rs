@@ -56,6 +56,7 @@ impl Client {
     ) {
         if to == ImportState::Full {
             self.target_connected(turn, import);
+            self.mgs_connected(turn, import);
         }
         if let (ImportState::Full, Some(watch)) = (to, &mut self.watch) {
             watch();

@@ -88,6 +88,8 @@ struct World {
     callbacks: VecDeque<i32>,
     /// Whether the server says at a connect that it has restarted.
     recovering: bool,
+    /// Whether it says at a connect that it knows the client.
+    reconnects: bool,
     /// By portal.
     request_buffers: BTreeMap<u32, Span>,
 }
@@ -171,6 +173,7 @@ impl World {
             asked: VecDeque::new(),
             callbacks: VecDeque::new(),
             recovering: false,
+            reconnects: false,
             request_buffers,
         };
         world.act(|client, turn| client.drive(turn));
@@ -284,6 +287,7 @@ impl World {
             handle: Handle(0x1234),
             op_flags: match asked.body.opcode.is_connect() {
                 true if self.recovering => OpFlags::REPLAYABLE | OpFlags::RECOVERING,
+                true if self.reconnects => OpFlags::REPLAYABLE | OpFlags::RECONNECT,
                 true => OpFlags::REPLAYABLE,
                 false => OpFlags::empty(),
             },

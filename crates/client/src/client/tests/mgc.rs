@@ -1,6 +1,7 @@
 //! What a client asks its management server, and what it makes of answers that break the protocol.
 
 use lustrine_fswire::codec::{Wire, Writer};
+use lustrine_fswire::connect::ConnectFlags;
 use lustrine_fswire::ldlm::{LdlmReply, LdlmRequest, LockDesc, LockMode, LockType, Resource};
 use lustrine_fswire::llog::{
     CHUNK_SIZE, CfgCommand, Chunk, LlogBody, LlogFlags, LlogHeader, LlogHeaderFields, LogId,
@@ -11,7 +12,7 @@ use lustrine_fswire::rpc::{Lvb, dlm};
 use lustrine_ptlrpc::RpcError;
 
 use super::*;
-use crate::client::mgc::{ConfigLock, MgcView};
+use crate::client::mgc::{ConfigLock, MgcView, Which};
 
 /// The log of a file system with the targets that the client of these tests has.
 #[derive(Clone, Default)]
@@ -188,6 +189,65 @@ impl World {
         self.answer(&cancel, 0, &ReplyBuffers::Bare);
     }
 
+    /// Nothing is answered until the client connects to the MGS once more.
+    fn cut_off(&mut self) -> Asked {
+        for _ in 0..300 {
+            self.now = self.now + Nanos::from_secs(1);
+            self.act(|client, turn| client.drive(turn));
+            self.asked.retain(|asked| asked.kind == Kind::MgsConnect);
+            if let Some(asked) = self.asked.pop_front() {
+                return asked;
+            }
+        }
+        panic!("it does not find out");
+    }
+
+    fn connected(&mut self, asked: &Asked, imperative_recovery: bool) {
+        let mut data = offers::of(Target::Mgs, false, true);
+        if !imperative_recovery {
+            data.flags -= ConnectFlags::IMP_RECOV;
+        }
+        self.answer(asked, 0, &ReplyBuffers::MgsConnect(obd::ConnectReply { data }));
+    }
+
+    /// Time passes until locks are asked for again; the servers answer pings meanwhile.
+    fn requeue_time(&mut self) {
+        let at = self.client.mgc_deadline();
+        while self.now < at {
+            self.now = at.min(self.now + Nanos::from_secs(1));
+            self.act(|client, turn| client.drive(turn));
+            let (pings, others): (VecDeque<_>, _) =
+                self.asked.drain(..).partition(|asked| asked.kind == Kind::ObdPing);
+            self.asked = others;
+            for ping in pings {
+                self.answer(&ping, 0, &ReplyBuffers::Bare);
+            }
+        }
+        self.asked.retain(|asked| asked.kind == Kind::Enqueue);
+    }
+
+    /// Grants and reads what is asked for again, which is all that there is.
+    fn read_again(&mut self) {
+        self.grant_config("lustre", ConfigKind::RECOVER);
+        self.table(&[], (2, 2));
+        self.read_logs_again();
+    }
+
+    fn read_logs_again(&mut self) {
+        self.grant_config("lustre", ConfigKind::CONFIG);
+        self.opened("lustre-client");
+        self.header(Log::of_targets().index);
+        self.grant_config("params", ConfigKind::PARAMS);
+        self.refuse(Kind::LlogCreate, 2);
+        self.grant_config("lustre", ConfigKind::CONFIG);
+        self.refuse(Kind::LlogCreate, 2);
+        assert!(self.asked.is_empty());
+    }
+
+    fn config_locks(&self) -> Vec<ConfigLock> {
+        self.view().configs.iter().map(|config| config.lock).collect()
+    }
+
     /// The request for the root is answered.
     fn root(&mut self) {
         let asked = self.next(Kind::MdsGetRoot);
@@ -316,6 +376,86 @@ fn a_lock_that_is_called_back_is_asked_for_after_a_pause_and_only_what_is_new_is
     assert_eq!(world.view().configs[1].lock, ConfigLock::Lost);
     world.pause();
     world.grant_config("lustre", ConfigKind::CONFIG);
+}
+
+/// The order is that of fs/s42_partition: the MGS knows the client, and has called nothing back.
+#[test]
+fn locks_are_asked_for_again_after_the_connection_was_cut() {
+    let (mut world, _) = World::mounted(&Log::default(), &[], (2, 2));
+    let connect = world.cut_off();
+    assert_eq!(world.config_locks(), [ConfigLock::Lost; 4]);
+    world.reconnects = true;
+    world.connected(&connect, true);
+    for _ in Which::ALL {
+        world.canceled();
+    }
+    assert!(world.asked.is_empty(), "it waits");
+    assert_eq!(world.config_locks(), [ConfigLock::Lost; 4]);
+    world.pause();
+    world.read_again();
+    assert_eq!(world.config_locks(), [ConfigLock::Held; 4]);
+    let losses: Vec<_> = world.view().configs.iter().map(|config| config.losses).collect();
+    assert_eq!(losses, [1; 4]);
+}
+
+#[test]
+fn locks_of_configurations_are_not_replayed_and_are_asked_for_again() {
+    let (mut world, _) = World::mounted(&Log::default(), &[], (2, 2));
+    let connect = world.cut_off();
+    world.recovering = true;
+    world.connected(&connect, true);
+    // The end of the recovery: no lock was replayed.
+    let ping = world.next(Kind::ObdPing);
+    world.answer(&ping, 0, &ReplyBuffers::Bare);
+    assert!(world.asked.is_empty());
+    assert_eq!(world.config_locks(), [ConfigLock::Lost; 4]);
+    world.pause();
+    world.read_again();
+    assert_eq!(world.config_locks(), [ConfigLock::Held; 4]);
+}
+
+#[test]
+fn an_mgs_that_does_not_tell_of_restarts_any_more_is_not_asked_for_ever() {
+    let (mut world, _) = World::mounted(&Log::default(), &[], (2, 2));
+    let connect = world.cut_off();
+    world.reconnects = true;
+    world.connected(&connect, false);
+    for _ in Which::ALL {
+        world.canceled();
+    }
+    world.pause();
+    world.read_logs_again();
+    let (held, none) = (ConfigLock::Held, ConfigLock::None);
+    assert_eq!(world.config_locks(), [held, held, none, held]);
+    assert_eq!(world.client.mgc_deadline(), Time::NEVER);
+}
+
+#[test]
+fn pauses_double_with_each_round_that_fails() {
+    let (mut world, [_, recover, params]) = World::mounted(&Log::default(), &[], (2, 2));
+    for handle in [recover, params] {
+        world.call_back(handle);
+        world.canceled();
+    }
+    for seconds in [5, 10, 20, 40, 60, 60] {
+        let pause = world.client.mgc_deadline().since(world.now);
+        let (least, most) = (Nanos::from_secs(seconds), Nanos::from_secs(seconds + 5));
+        assert!((least..most).contains(&pause), "{pause:?} instead of {least:?}");
+        world.requeue_time();
+        // Refused for good, and for now: one round all the same.
+        world.refuse(Kind::Enqueue, 2);
+        world.refuse(Kind::Enqueue, 12);
+    }
+    // A round that succeeds ends that.
+    world.requeue_time();
+    world.grant_config("lustre", ConfigKind::RECOVER);
+    world.table(&[], (2, 2));
+    let params = world.grant_config("params", ConfigKind::PARAMS);
+    world.refuse(Kind::LlogCreate, 2);
+    assert_eq!(world.client.mgc_deadline(), Time::NEVER);
+    world.call_back(params);
+    let pause = world.client.mgc_deadline().since(world.now);
+    assert!(pause < Nanos::from_secs(10), "{pause:?}");
 }
 
 #[test]
