@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lustrine_fswire::llog::{CfgCommand, Chunk, LlogError, LustreCfg, MarkerFlags, RecordKind};
 use lustrine_wire::nid::Nid;
 
-pub(crate) use parameters::Setting;
+pub(crate) use parameters::{DeviceName, Setting};
 pub use parameters::{Parameter, Scope};
 
 /// The targets of a file system.

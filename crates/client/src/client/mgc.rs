@@ -12,7 +12,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use lustrine_fswire::connect::ConnectFlags;
 use lustrine_fswire::fid::Handle;
@@ -152,6 +152,8 @@ struct Config {
     /// Whether it is to be asked for, and read, again.
     lost: bool,
     losses: u64,
+    /// Whether it was read to its end once.
+    was_read: bool,
     error: Option<String>,
     /// What was read of it, if it is a log.
     reader: ConfigReader,
@@ -182,6 +184,10 @@ pub(super) struct Mgc {
     table_version: u64,
     /// Parameters that count, in the order in which they came, for targets that are added later.
     parameters: Vec<Parameter>,
+    /// How often a parameter was held against a target: what the server's logs cost.
+    steps: u64,
+    /// Parameters that the user has set, by name.
+    set_by_user: BTreeSet<&'static str>,
     mounting: Option<Mounting>,
     reconnects: u64,
     changes: u64,
@@ -207,6 +213,8 @@ impl Mgc {
             failures: 0,
             table_version: 0,
             parameters: Vec::new(),
+            steps: 0,
+            set_by_user: BTreeSet::new(),
             mounting: None,
             reconnects: 0,
             changes: 0,
@@ -218,6 +226,16 @@ impl Mgc {
 
     fn config(&mut self, which: Which) -> &mut Config {
         &mut self.configs[which as usize]
+    }
+
+    #[cfg(test)]
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> &[Parameter] {
+        &self.parameters
     }
 
     fn changed(&mut self, now: Time, what: String) {
@@ -364,6 +382,7 @@ impl Client {
         let config = self.mgc.config(which);
         config.error = outcome.as_ref().err().map(ToString::to_string);
         let fails = outcome.as_ref().err().is_some_and(can_pass);
+        config.was_read |= !fails;
         if fails {
             // It is asked for again, with what has changed meanwhile.
             config.lost = true;

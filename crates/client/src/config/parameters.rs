@@ -18,7 +18,7 @@ pub struct Parameter {
 }
 
 /// The devices that a parameter is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// One device, by its name in the configuration, such as `lustre-OST0001-osc`.
     Device(String),
@@ -77,15 +77,14 @@ impl Parameter {
         }
     }
 
-    /// Whether it is for a device of this client: its name in the configuration, and the kind of
-    /// the device. `instance` is what a kernel client adds to the name.
-    pub(crate) fn is_for(&self, device: &str, subsystem: &str, instance: u64) -> bool {
-        if !matches(&self.subsystem, subsystem) {
+    /// Whether it is for a device of this client.
+    pub(crate) fn is_for(&self, device: &DeviceName) -> bool {
+        if !matches(&self.subsystem, device.subsystem) {
             return false;
         }
         match &self.scope {
-            Scope::Device(name) => name == device,
-            Scope::Pattern(pattern) => matches(pattern, &format!("{device}-{instance:016x}")),
+            Scope::Device(name) => *name == device.name,
+            Scope::Pattern(pattern) => matches(pattern, &device.full),
             Scope::Client => false,
         }
     }
@@ -95,12 +94,28 @@ impl Parameter {
         Setting::of(self).is_some()
     }
 
-    /// Whether another one sets the same for the same devices.
-    pub(crate) fn replaces(&self, other: &Parameter) -> bool {
-        let what = |parameter: &Parameter| {
-            (parameter.subsystem.clone(), parameter.scope.clone(), parameter.name.clone())
-        };
-        what(self) == what(other)
+    /// What it sets, and for which devices: of those that are equal, the last one counts.
+    pub(crate) fn place(&self) -> (&str, &Scope, &str) {
+        (&self.subsystem, &self.scope, &self.name)
+    }
+}
+
+/// A device of this client, as parameters name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceName {
+    /// The kind of the device.
+    pub(crate) subsystem: &'static str,
+    /// Its name in the configuration.
+    pub(crate) name: String,
+    /// The same with what a kernel client adds to it.
+    full: String,
+}
+
+impl DeviceName {
+    /// The name of a device. `instance` is what a kernel client adds to it.
+    pub(crate) fn new(subsystem: &'static str, name: String, instance: u64) -> DeviceName {
+        let full = format!("{name}-{instance:016x}");
+        DeviceName { subsystem, name, full }
     }
 }
 
@@ -290,16 +305,19 @@ mod tests {
     fn parameters_are_for_the_devices_that_they_name() {
         let device = Parameter::of_device(b"lab-OST0001-osc", b"osc.active=0").unwrap();
         assert_eq!(device.to_string(), "lab-OST0001-osc.osc.active=0");
-        assert!(device.is_for("lab-OST0001-osc", "osc", 1));
-        assert!(!device.is_for("lab-OST0002-osc", "osc", 1));
+        let is_for = |parameter: &Parameter, name: &str, kind| {
+            parameter.is_for(&DeviceName::new(kind, name.to_owned(), 1))
+        };
+        assert!(is_for(&device, "lab-OST0001-osc", "osc"));
+        assert!(!is_for(&device, "lab-OST0002-osc", "osc"));
         assert_eq!(Setting::of(&device), Some(Setting::Active(false)));
         let pattern = path("osc.lab-*.max_rpcs_in_flight=7");
-        assert!(pattern.is_for("lab-OST0002-osc", "osc", 1));
-        assert!(!pattern.is_for("lab-MDT0000-mdc", "mdc", 1));
+        assert!(is_for(&pattern, "lab-OST0002-osc", "osc"));
+        assert!(!is_for(&pattern, "lab-MDT0000-mdc", "mdc"));
         assert_eq!(Setting::of(&pattern), Some(Setting::MaxRpcsInFlight(7)));
         assert_eq!(pattern.to_string(), "osc.lab-*.max_rpcs_in_flight=7");
-        assert!(pattern.replaces(&path("osc.lab-*.max_rpcs_in_flight=8")));
-        assert!(!pattern.replaces(&path("mdc.lab-*.max_rpcs_in_flight=8")));
+        assert_eq!(pattern.place(), path("osc.lab-*.max_rpcs_in_flight=8").place());
+        assert_ne!(pattern.place(), path("mdc.lab-*.max_rpcs_in_flight=8").place());
     }
 
     #[test]

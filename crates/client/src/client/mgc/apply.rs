@@ -1,18 +1,26 @@
 //! What a configuration means for the client: targets, and parameters [MGS-15] [MGS-16].
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use lustrine_fswire::opcode::Target;
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::Nanos;
 use lustrine_ptlrpc::{ImportKey, ImportTunables};
 use lustrine_wire::nid::ProcessId;
 
-use super::Which;
+use super::{Mgc, Which};
 use crate::client::Client;
-use crate::config::{Command, FsConfig, Parameter, Scope, Setting, TargetConfig};
+use crate::config::{Command, DeviceName, FsConfig, Parameter, Scope, Setting, TargetConfig};
 use crate::error::Outcome;
 
-/// Most parameters that are kept for targets which are added later. The oldest ones go.
-const PARAMETERS_MAX: usize = 1024;
+/// Most parameters with a pattern that are carried out of one reading, and kept for targets which
+/// are added later. The oldest ones go.
+const PATTERNS_MAX: usize = 1024;
+/// Most parameters of one device that are kept. The oldest ones go.
+const DEVICES_MAX: usize = 1024;
+
+/// The targets, by the names of their devices.
+type Devices = BTreeMap<String, (ImportKey, DeviceName)>;
 
 impl Client {
     /// A log was read as far as it goes.
@@ -29,12 +37,7 @@ impl Client {
         if let Some(config) = config {
             self.take_config(turn, config);
         }
-        for command in commands {
-            match command {
-                Command::Parameter(parameter) => self.take_parameter(turn, parameter),
-                Command::Unused(text) => self.mgc.ignore(text),
-            }
-        }
+        self.take_commands(turn, which, commands);
         match left_out {
             Some(error) => Err(error.into()),
             None => Ok(()),
@@ -103,10 +106,12 @@ impl Client {
                 if target.inactive {
                     self.set_active(turn, import, false);
                 }
-                let device = device_of(kind, &target.uuid);
-                for parameter in self.mgc.parameters.clone() {
-                    self.set_at(turn, import, kind, &device, &parameter);
+                let device = self.device_of(kind, &target.uuid);
+                let parameters = core::mem::take(&mut self.mgc.parameters);
+                for parameter in &parameters {
+                    self.set_at(turn, import, &device, parameter);
                 }
+                self.mgc.parameters = parameters;
                 if !at_mount {
                     self.mgc.changed(turn.now, format!("{} added", short(&target.uuid)));
                 }
@@ -114,55 +119,117 @@ impl Client {
         }
     }
 
-    /// Carries a parameter out, if it means anything to this client. Whoever sets something last
-    /// wins [MGS-15].
-    fn take_parameter(&mut self, turn: &mut Turn<'_>, parameter: Parameter) {
-        let Some(setting) = Setting::of(&parameter) else {
-            return self.mgc.ignore(parameter.to_string());
-        };
-        let at_mount = self.mgc.mounting.is_some();
-        let applies = match parameter.scope {
-            Scope::Client => self.set_all(turn, setting),
-            Scope::Device(_) | Scope::Pattern(_) => match setting {
-                Setting::MaxReadAhead(most) => {
-                    let name = format!("{}-client", self.args.fsname);
-                    let of_this = |parameter: &Parameter| match &parameter.scope {
-                        Scope::Device(device) => *device == name,
-                        _ => parameter.is_for(&self.args.fsname, "llite", self.args.seed),
-                    };
-                    let is_for = of_this(&parameter);
-                    if is_for {
-                        self.cache.set_max_read_ahead(most);
-                    }
-                    is_for
-                }
-                _ => self.set_at_targets(turn, &parameter),
-            },
-        };
-        let text = parameter.to_string();
-        self.mgc.parameters.retain(|other| !parameter.replaces(other));
-        if self.mgc.parameters.len() >= PARAMETERS_MAX {
-            self.mgc.parameters.remove(0);
+    /// Carries out what means anything to this client. Of parameters that set the same for the same
+    /// devices, only the last one is carried out: what comes of it does not depend on the others.
+    ///
+    /// What a configuration says when it is first read belongs to the mount: what the user has set
+    /// meanwhile wins.
+    pub(in crate::client) fn take_commands(
+        &mut self,
+        turn: &mut Turn<'_>,
+        which: Which,
+        commands: Vec<Command>,
+    ) {
+        let first = !self.mgc.config(which).was_read;
+        let mut parameters = Vec::new();
+        for command in commands {
+            match command {
+                Command::Parameter(parameter)
+                    if first && self.mgc.set_by_user.contains(parameter.name.as_str()) => {}
+                Command::Parameter(parameter) => match Setting::of(&parameter) {
+                    Some(setting) => parameters.push((parameter, setting)),
+                    None => self.mgc.ignore(parameter.to_string()),
+                },
+                Command::Unused(text) => self.mgc.ignore(text),
+            }
         }
-        self.mgc.parameters.push(parameter);
-        if applies && !at_mount {
-            self.mgc.changed(turn.now, text);
+        if parameters.is_empty() {
+            return;
         }
+        let (mut seen, mut patterns) = (BTreeSet::new(), 0);
+        let mut counts: Vec<bool> = Vec::with_capacity(parameters.len());
+        for (parameter, _) in parameters.iter().rev() {
+            let last = seen.insert(parameter.place());
+            patterns += usize::from(last && matches!(parameter.scope, Scope::Pattern(_)));
+            let fits = !matches!(parameter.scope, Scope::Pattern(_)) || patterns <= PATTERNS_MAX;
+            counts.push(last && fits);
+        }
+        self.mgc.parameters.retain(|old| !seen.contains(&old.place()));
+        let left_out = seen.len() - counts.iter().filter(|counts| **counts).count();
+        if left_out > 0 {
+            self.mgc.ignore(format!("{left_out} patterns above {PATTERNS_MAX} at once"));
+        }
+        let devices = self.devices();
+        for ((parameter, setting), counts) in parameters.into_iter().zip(counts.iter().rev()) {
+            if *counts {
+                self.take_parameter(turn, &devices, parameter, setting);
+            }
+        }
+        let Mgc { parameters, .. } = &mut self.mgc;
+        keep_last(parameters, DEVICES_MAX, |scope| matches!(scope, Scope::Device(_)));
+        keep_last(parameters, PATTERNS_MAX, |scope| !matches!(scope, Scope::Device(_)));
     }
 
-    /// Sets a parameter at all targets that it is for. Whether there were any.
-    fn set_at_targets(&mut self, turn: &mut Turn<'_>, parameter: &Parameter) -> bool {
+    /// Carries a parameter out. Whoever sets something last wins [MGS-15].
+    fn take_parameter(
+        &mut self,
+        turn: &mut Turn<'_>,
+        devices: &Devices,
+        parameter: Parameter,
+        setting: Setting,
+    ) {
+        let applies = match (&parameter.scope, setting) {
+            (Scope::Client, _) => self.set_all(turn, setting),
+            (scope, Setting::MaxReadAhead(most)) => {
+                let name = format!("{}-client", self.args.fsname);
+                let is_for = match scope {
+                    Scope::Device(device) => *device == name,
+                    _ => {
+                        let fsname = self.args.fsname.clone();
+                        parameter.is_for(&DeviceName::new("llite", fsname, self.args.seed))
+                    }
+                };
+                if is_for {
+                    self.cache.set_max_read_ahead(most);
+                }
+                is_for
+            }
+            (Scope::Device(device), _) => match devices.get(device) {
+                Some((import, device)) => self.set_at(turn, *import, device, &parameter),
+                None => false,
+            },
+            (Scope::Pattern(_), _) => {
+                let mut applies = false;
+                for (import, device) in devices.values() {
+                    applies |= self.set_at(turn, *import, device, &parameter);
+                }
+                applies
+            }
+        };
+        if applies && self.mgc.mounting.is_none() {
+            self.mgc.changed(turn.now, parameter.to_string());
+        }
+        self.mgc.parameters.push(parameter);
+    }
+
+    /// All targets of the file system.
+    fn devices(&self) -> Devices {
         let mdts = self.mdts.iter().filter_map(|(index, import)| {
-            Some((*import, Target::Mdt, device_of(Target::Mdt, &self.config.mdts.get(index)?.uuid)))
+            let target = self.config.mdts.get(index)?;
+            Some((*import, self.device_of(Target::Mdt, &target.uuid)))
         });
         let osts = self.osts.iter().filter_map(|(index, import)| {
-            Some((*import, Target::Ost, device_of(Target::Ost, &self.config.osts.get(index)?.uuid)))
+            let target = self.config.osts.get(index)?;
+            Some((*import, self.device_of(Target::Ost, &target.uuid)))
         });
-        let mut applies = false;
-        for (import, kind, device) in mdts.chain(osts).collect::<Vec<_>>() {
-            applies |= self.set_at(turn, import, kind, &device, parameter);
-        }
-        applies
+        mdts.chain(osts).map(|(import, device)| (device.name.clone(), (import, device))).collect()
+    }
+
+    /// The device of a target.
+    fn device_of(&self, kind: Target, uuid: &str) -> DeviceName {
+        let subsystem = if kind == Target::Ost { "osc" } else { "mdc" };
+        let name = format!("{}-{subsystem}", short(uuid));
+        DeviceName::new(subsystem, name, self.args.seed)
     }
 
     /// Sets a parameter at a target, if it is for that one.
@@ -170,18 +237,17 @@ impl Client {
         &mut self,
         turn: &mut Turn<'_>,
         import: ImportKey,
-        kind: Target,
-        device: &str,
+        device: &DeviceName,
         parameter: &Parameter,
     ) -> bool {
-        let subsystem = if kind == Target::Ost { "osc" } else { "mdc" };
-        let Some(setting) = Setting::of(parameter) else { return false };
-        if !parameter.is_for(device, subsystem, self.args.seed) {
+        self.mgc.steps += 1;
+        if !parameter.is_for(device) {
             return false;
         }
-        match setting {
-            Setting::Active(active) => self.set_active(turn, import, active),
-            _ => self.tune(turn, import, |tunables| set(tunables, setting)),
+        match Setting::of(parameter) {
+            Some(Setting::Active(active)) => self.set_active(turn, import, active),
+            Some(setting) => self.tune(turn, import, |tunables| set(tunables, setting)),
+            None => return false,
         }
         true
     }
@@ -217,7 +283,8 @@ impl Client {
 
     /// The user has set limits by name: what the configuration has said of them before does not
     /// count for targets that are added later.
-    pub(in crate::client) fn forget_parameters(&mut self, names: &[&str]) {
+    pub(in crate::client) fn forget_parameters(&mut self, names: &[&'static str]) {
+        self.mgc.set_by_user.extend(names);
         self.mgc.parameters.retain(|parameter| !names.contains(&parameter.name.as_str()));
     }
 }
@@ -244,8 +311,13 @@ fn short(uuid: &str) -> &str {
     uuid.strip_suffix("_UUID").unwrap_or(uuid)
 }
 
-/// The device of a target in the configuration.
-fn device_of(kind: Target, uuid: &str) -> String {
-    let suffix = if kind == Target::Ost { "osc" } else { "mdc" };
-    format!("{}-{suffix}", short(uuid))
+/// Drops the oldest parameters of a kind, so that at most `most` of them stay.
+fn keep_last(parameters: &mut Vec<Parameter>, most: usize, is_kind: impl Fn(&Scope) -> bool) {
+    let count = parameters.iter().filter(|parameter| is_kind(&parameter.scope)).count();
+    let mut surplus = count.saturating_sub(most);
+    parameters.retain(|parameter| {
+        let goes = surplus > 0 && is_kind(&parameter.scope);
+        surplus -= usize::from(goes);
+        !goes
+    });
 }

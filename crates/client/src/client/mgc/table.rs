@@ -1,5 +1,7 @@
 //! The table of NIDs, and what follows from it: imperative recovery [MGS-12] [MGS-13] [IMP-15].
 
+use std::collections::BTreeMap;
+
 use lustrine_fswire::mgs::{ConfigBody, ConfigKind, TargetKind, nid_table};
 use lustrine_fswire::opcode::portal;
 use lustrine_fswire::rpc::{Request, obd};
@@ -84,7 +86,10 @@ impl Client {
         if part.offset > part.size || part.offset < part.size && part.offset < from {
             return Some(Err(malformed("the table of NIDs does not go on")));
         }
-        for entry in part.entries.iter().filter(|entry| entry.version > known) {
+        // A target that has started several times is where it was last.
+        let new = part.entries.iter().filter(|entry| entry.version > known);
+        let last: BTreeMap<_, _> = new.map(|entry| ((entry.kind.0, entry.index), entry)).collect();
+        for entry in last.into_values() {
             self.target_started(turn, entry);
         }
         self.mgc.table_version = part.offset;

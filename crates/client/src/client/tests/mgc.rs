@@ -12,7 +12,9 @@ use lustrine_fswire::rpc::{Lvb, dlm};
 use lustrine_ptlrpc::RpcError;
 
 use super::*;
+use crate::client::limits::{MaxRpcs, RpcLimits};
 use crate::client::mgc::{ConfigLock, MgcView, Which};
+use crate::config::{Command, Parameter, Scope};
 
 /// The log of a file system with the targets that the client of these tests has.
 #[derive(Clone, Default)]
@@ -58,6 +60,7 @@ impl Log {
         self.marker(MarkerFlags::END);
     }
 
+    /// What `lctl set_param -P` writes.
     fn parameter(&mut self, text: &str) {
         self.marker(MarkerFlags::START);
         self.command(CfgCommand::SET_PARAM, &[b"lustre", text.as_bytes(), b"lctl"]);
@@ -248,6 +251,12 @@ impl World {
         self.view().configs.iter().map(|config| config.lock).collect()
     }
 
+    /// Most reads and writes at the first object target.
+    fn ost_limit(&self) -> u16 {
+        let import = self.client.rpc.import(self.client.osts[&0]).expect("it is known");
+        import.tunables().max_rpcs_in_flight
+    }
+
     /// The request for the root is answered.
     fn root(&mut self) {
         let asked = self.next(Kind::MdsGetRoot);
@@ -300,8 +309,13 @@ impl World {
 }
 
 /// An entry of a table of NIDs.
-fn entry(version: u64, (kind, index): (TargetKind, u32), instance: u32) -> Vec<u8> {
-    let raw = test_nid(1).to_long();
+fn entry(version: u64, target: (TargetKind, u32), instance: u32) -> Vec<u8> {
+    entry_at(test_nid(1), version, target, instance)
+}
+
+/// The same, at a node.
+fn entry_at(nid: Nid, version: u64, (kind, index): (TargetKind, u32), instance: u32) -> Vec<u8> {
+    let raw = nid.to_long();
     let header = NidEntryHeader {
         version,
         instance,
@@ -567,4 +581,96 @@ fn an_unmount_ends_a_mount_that_waits() {
     let gone = world.start(Client::unmount);
     assert_eq!(slot.outcome(), Err(crate::error::ClientError::Rpc(RpcError::Closed)));
     assert!(gone.is_pending());
+}
+
+/// Parameters as a reading of `params` finds them.
+fn parameters(texts: impl Iterator<Item = String>) -> Vec<Command> {
+    let parameter = |text: String| Parameter::of_path(text.as_bytes()).expect("a parameter");
+    texts.map(|text| Command::Parameter(parameter(text))).collect()
+}
+
+/// What a log costs is counted in parameters that are held against targets.
+#[test]
+fn a_long_log_costs_little_in_one_turn() {
+    let (mut world, _) = World::mounted(&Log::default(), &[], (2, 2));
+    let take = |world: &mut World, commands: Vec<Command>| {
+        let before = world.client.mgc.steps();
+        world.act(|client, turn| client.take_commands(turn, Which::Params, commands));
+        world.client.mgc.steps() - before
+    };
+    // One parameter 60,000 times: the last one counts.
+    let same = (0..60_000).map(|at| format!("osc.*.max_rpcs_in_flight={}", 1 + at % 500));
+    assert_eq!(take(&mut world, parameters(same)), 3);
+    assert_eq!(world.ost_limit(), 1 + 59_999 % 500);
+    assert_eq!(world.view().changes, 1);
+    // Many patterns, and many devices: neither pushes the others out.
+    let patterns = (0..60_000).map(|at| format!("osc.*{at}.max_rpcs_in_flight=7"));
+    let cost = take(&mut world, parameters(patterns));
+    assert!(cost <= 3 * 1024, "{cost}");
+    let device = |at: u32| {
+        let device = format!("lustre-OST{at:04x}-osc");
+        Parameter::of_device(device.as_bytes(), b"osc.max_rpcs_in_flight=9").expect("a parameter")
+    };
+    let devices = (0..60_000).map(|at| Command::Parameter(device(at))).collect();
+    assert_eq!(take(&mut world, devices), 2);
+    let kept = world.client.mgc.kept();
+    let of_devices = kept.iter().filter(|kept| matches!(kept.scope, Scope::Device(_))).count();
+    assert_eq!((kept.len(), of_devices), (2048, 1024));
+    // A new value does not take a second place.
+    take(&mut world, vec![Command::Parameter(device(59_999))]);
+    assert_eq!(world.client.mgc.kept().len(), 2048);
+    // A value that it cannot have does not hide the one before.
+    let texts = ["osc.*.max_rpcs_in_flight=11", "osc.*.max_rpcs_in_flight=none"];
+    take(&mut world, parameters(texts.into_iter().map(str::to_owned)));
+    assert_eq!(world.ost_limit(), 11);
+}
+
+#[test]
+fn a_target_that_starts_all_the_time_is_connected_once_for_a_part_of_the_table() {
+    let (mut world, [_, recover, _]) = World::mounted(&Log::default(), &[], (2, 2));
+    world.call_back(recover);
+    world.canceled();
+    world.pause();
+    world.grant_config("lustre", ConfigKind::RECOVER);
+    let elsewhere = |at| entry_at(test_nid(5), at, (TargetKind::OST, 0), at as u32);
+    let starts: Vec<u8> = (3..1003).flat_map(elsewhere).collect();
+    assert!(starts.len() <= 64 << 10);
+    world.table(&starts, (1002, 1002));
+    assert_eq!(world.view().reconnects, 1);
+    assert_eq!(world.view().configs[2].last, 1002);
+}
+
+#[test]
+fn what_the_user_sets_wins_over_parameters_of_the_mount_that_come_late() {
+    let log = Log::of_targets();
+    let (mut world, slot) = World::mounting(&log);
+    world.block(&log);
+    world.root();
+    world.grant_config("lustre", ConfigKind::RECOVER);
+    // The table is not given in time.
+    world.now = world.now + Nanos::from_secs(6);
+    world.act(|client, turn| client.drive(turn));
+    assert_eq!(slot.outcome(), Ok(Fid::ROOT));
+    let limits = RpcLimits { max_rpcs_in_flight: Some(MaxRpcs::Fixed(32)), ..RpcLimits::default() };
+    world.act(|client, turn| client.set_limits(turn, limits));
+    world.table(&[], (2, 2));
+    let params = world.grant_config("params", ConfigKind::PARAMS);
+    let mut parameters = Log::default();
+    parameters.parameter("osc.*.max_rpcs_in_flight=3");
+    parameters.parameter("osc.*.max_mod_rpcs_in_flight=3");
+    world.opened("params");
+    world.header(parameters.index);
+    world.block(&parameters);
+    assert_eq!(world.ost_limit(), 32);
+    assert_eq!(world.view().changes, 1, "what the user has not set is carried out");
+    // A later change counts.
+    world.call_back(params);
+    world.canceled();
+    world.pause();
+    world.grant_config("params", ConfigKind::PARAMS);
+    parameters.parameter("osc.*.max_rpcs_in_flight=4");
+    world.opened("params");
+    world.header(parameters.index);
+    world.block(&parameters);
+    assert_eq!(world.ost_limit(), 4);
 }
