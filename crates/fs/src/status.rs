@@ -1,6 +1,8 @@
 //! What a client does: its targets and the times of its RPCs, as plain data.
 
-use lustrine_client::{CacheCounts, Client, ConfigLock, ConfigView, LockCounts, MaxRpcs, MgcView};
+use lustrine_client::{
+    CacheCounts, Client, ClientError, ConfigLock, ConfigView, LockCounts, MaxRpcs, MgcView,
+};
 use lustrine_lnet::latency::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{Import, Latencies};
@@ -122,6 +124,9 @@ pub struct ConfigRow {
     pub losses: u64,
     /// Why it could not be read, if it could not.
     pub error: String,
+    /// The last record that was left out since the mount, and why; empty if there was none.
+    #[serde(default)]
+    pub left_out: String,
 }
 
 /// One target.
@@ -130,7 +135,7 @@ pub struct TargetRow {
     /// Its name, such as lustre-OST0001.
     pub name: String,
     /// The state of its import: FULL if all is well, INACTIVE if requests fail because it is not to
-    /// be used.
+    /// be used, `REFUSED (reason)` if they fail because the target refuses this client.
     pub state: String,
     /// The NID of the server that is used, or tried.
     pub nid: String,
@@ -270,6 +275,7 @@ impl ConfigurationRow {
             last: config.last,
             losses: config.losses,
             error: config.error.unwrap_or_default(),
+            left_out: config.left_out.unwrap_or_default(),
         };
         let (last_change, ago) = view.last_change.unwrap_or_default();
         ConfigurationRow {
@@ -288,10 +294,14 @@ impl ConfigurationRow {
 impl TargetRow {
     fn of(import: &Import, locks: LockCounts) -> TargetRow {
         let view = import.view();
-        let state = if view.deactivated { "INACTIVE" } else { view.state.name() };
+        let state = match view.refused {
+            Some(error) => format!("REFUSED ({})", ClientError::Errno(error)),
+            None if view.deactivated => "INACTIVE".to_owned(),
+            None => view.state.name().to_owned(),
+        };
         TargetRow {
             name: short(&view.target).to_owned(),
-            state: state.to_owned(),
+            state,
             nid: view.peer.nid.to_string(),
             connects: view.conn_cnt,
             in_flight: view.in_flight,

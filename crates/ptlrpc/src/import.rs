@@ -238,6 +238,8 @@ pub struct ImportView {
     pub evictions: u64,
     /// Whether requests fail because the target is not to be used, or refuses this client.
     pub deactivated: bool,
+    /// The error, as a positive number, with which the target refuses this client.
+    pub refused: Option<i32>,
     /// How often the target had been started when it granted the connection; 0 if it did not say.
     pub instance: u32,
 }
@@ -518,6 +520,10 @@ impl Import {
             window: self.window.as_ref().map(Controller::view),
             evictions: self.evictions,
             deactivated: self.deactivated.is_some(),
+            refused: self
+                .deactivated
+                .map(|status| -status)
+                .filter(|error| *error != replies::errno::EIO),
             instance: self.granted.instance,
         }
     }

@@ -123,6 +123,8 @@ pub struct ConfigView {
     pub losses: u64,
     /// Why the last reading failed, if it did.
     pub error: Option<String>,
+    /// The last record that was left out since the mount, and why.
+    pub left_out: Option<String>,
 }
 
 /// What a client knows of its configuration, to look at.
@@ -155,6 +157,7 @@ struct Config {
     /// Whether it was read to its end once.
     was_read: bool,
     error: Option<String>,
+    left_out: Option<String>,
     /// What was read of it, if it is a log.
     reader: ConfigReader,
 }
@@ -273,6 +276,7 @@ impl Client {
                 },
                 losses: config.losses,
                 error: config.error.clone(),
+                left_out: config.left_out.clone(),
             }
         };
         let last_change = mgc.last_change.clone();

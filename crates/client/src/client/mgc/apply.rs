@@ -10,7 +10,9 @@ use lustrine_wire::nid::ProcessId;
 
 use super::{Mgc, Which};
 use crate::client::Client;
-use crate::config::{Command, DeviceName, FsConfig, Parameter, Scope, Setting, TargetConfig};
+use crate::config::{
+    Command, ConfigError, DeviceName, FsConfig, Parameter, Scope, Setting, TargetConfig,
+};
 use crate::error::Outcome;
 
 /// Most parameters with a pattern that are carried out of one reading, and kept for targets which
@@ -38,10 +40,13 @@ impl Client {
             self.take_config(turn, config);
         }
         self.take_commands(turn, which, commands);
-        match left_out {
-            Some(error) => Err(error.into()),
-            None => Ok(()),
+        if let Some(error) = left_out {
+            self.mgc.config(which).left_out = Some(match error {
+                ConfigError::Required { index, reason } => format!("record {index}: {reason}"),
+                other => other.to_string(),
+            });
         }
+        Ok(())
     }
 
     /// Adds targets that are new, and where they can be; those that are gone are not used any more.

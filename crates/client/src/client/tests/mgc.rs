@@ -541,7 +541,7 @@ fn records_that_cannot_be_carried_out_stop_a_mount_and_are_left_out_later() {
     world.call_back(targets);
     world.canceled();
     world.pause();
-    world.grant_config("lustre", ConfigKind::CONFIG);
+    let again = world.grant_config("lustre", ConfigKind::CONFIG);
     bad.marker(MarkerFlags::END);
     bad.parameter("osc.*.max_rpcs_in_flight=3");
     world.opened("lustre-client");
@@ -552,10 +552,19 @@ fn records_that_cannot_be_carried_out_stop_a_mount_and_are_left_out_later() {
         view.last_change.map(|(what, _)| what).as_deref(),
         Some("osc.*.max_rpcs_in_flight=3")
     );
-    let error = view.configs[1].error.clone().expect("what was left out");
-    assert!(error.contains("an unknown command"), "{error}");
-    // The lock is held: it is told of the next change.
+    let left_out = view.configs[1].left_out.clone().expect("what was left out");
+    let number = Log::of_targets().index + 2;
+    assert_eq!(left_out, format!("record {number}: an unknown command"));
+    assert_eq!(view.configs[1].error, None);
+    // The lock is held: it is told of the next change. What was left out is still shown then.
     assert_eq!(view.configs[1].lock, ConfigLock::Held);
+    world.call_back(again);
+    world.canceled();
+    world.pause();
+    world.grant_config("lustre", ConfigKind::CONFIG);
+    world.opened("lustre-client");
+    world.header(bad.index);
+    assert_eq!(world.view().configs[1].left_out, Some(left_out));
 }
 
 #[test]

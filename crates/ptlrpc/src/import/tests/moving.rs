@@ -110,6 +110,7 @@ fn a_target_that_is_not_to_be_used_fails_requests_at_once() {
     assert_eq!(pair.done, [(1, refused), (2, refused), (3, refused)]);
     assert_eq!((pair.import.state(), pair.evictions), (ImportState::Disconn, 1));
     assert!(pair.import.is_deactivated() && pair.import.next_deadline() == Time::NEVER);
+    assert_eq!(pair.import.view().refused, None, "the target refuses nobody");
     // A restart of the target changes nothing, and nothing is sent.
     pair.forget();
     assert!(!started(&mut pair, &[1], 8));
