@@ -198,7 +198,11 @@ fn configuration(row: &ConfigurationRow) -> String {
     };
     for log in row.logs.iter().filter(|log| !log.error.is_empty()) {
         let (name, error) = (shown(log.name.as_bytes()), shown(log.error.as_bytes()));
-        let _ = writeln!(out, "configuration: {name} CANNOT BE USED: {error}");
+        let _ = writeln!(out, "configuration: {name} CANNOT BE READ: {error}");
+    }
+    for log in row.logs.iter().filter(|log| !log.left_out.is_empty()) {
+        let (name, left_out) = (shown(log.name.as_bytes()), shown(log.left_out.as_bytes()));
+        let _ = writeln!(out, "configuration: {name}, left out: {left_out}");
     }
     if row.changes > 0 {
         let _ = writeln!(
@@ -400,6 +404,7 @@ mod tests {
                     name: "l-client".to_owned(),
                     lock: "held".to_owned(),
                     last: 23,
+                    left_out: "record 7: an unknown command".to_owned(),
                     ..ConfigRow::default()
                 }],
                 imperative_recovery: true,
@@ -418,6 +423,8 @@ mod tests {
         assert!(text.contains("1 file open, 0 RPCs awaited"), "{text}");
         assert!(text.contains("names: 1 file with 2 names and 0 missing; 5 found,"), "{text}");
         assert!(text.contains("l-client held at 23; imperative recovery, 2 reconnects"), "{text}");
+        assert!(text.contains("l-client, left out: record 7: an unknown command\n"), "{text}");
+        assert!(!text.contains("CANNOT"), "{text}");
         assert!(text.contains("1 change, the last 12.0 s ago: osc.l-*.max_rpcs"), "{text}");
         assert!(text.contains("1 parameter ignored, the last: jobid_var=disable"), "{text}");
         assert!(text.contains("\nMGS ") && text.contains("\nMDS_GETATTR "), "{text}");
