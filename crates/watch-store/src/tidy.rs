@@ -21,7 +21,8 @@ const LOOK: u64 = 32;
 pub struct Tidied {
     /// Samples that became parts of hourly rows.
     pub thinned: u64,
-    /// Hourly rows, samples without one, and alarms for their number or the size, that were dropped.
+    /// Hourly rows, samples without one, and alarms for their number or the size, that were
+    /// dropped.
     pub dropped: u64,
     /// Whether the size was the reason for some of it.
     pub was_full: bool,
