@@ -1,5 +1,5 @@
-//! Laboratories (`lustrine lab`) in which measurements run: two hosts and a link, and on them iperf3
-//! and nodes. They need root.
+//! Laboratories (`lustrine lab`) in which measurements run: two hosts and a link, and on them
+//! iperf3 and nodes. They need root.
 
 use std::fs;
 use std::path::Path;

@@ -2,8 +2,8 @@
 //!
 //! `scenarios/sc11/study.json` lists sweeps, tables and plots. Each sweep is one `lustrine sim
 //! sweep`; the relevant part of its result is stored in `docs/sc11/results`, and the tables of the
-//! page and the plots are made from there without another run. Pairs of hosts are measured with real
-//! sockets, in a laboratory.
+//! page and the plots are made from there without another run. Pairs of hosts are measured with
+//! real sockets, in a laboratory.
 
 mod drawing;
 mod laboratory;

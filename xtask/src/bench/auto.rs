@@ -1,5 +1,5 @@
-//! `cargo xtask bench auto`: two nodes with `tuning: auto` over links of many rates and round trips,
-//! real sockets, beside iperf3 over the same link (docs/auto-tuning.md).
+//! `cargo xtask bench auto`: two nodes with `tuning: auto` over links of many rates and round
+//! trips, real sockets, beside iperf3 over the same link (docs/auto-tuning.md).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
