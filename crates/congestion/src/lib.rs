@@ -44,10 +44,10 @@
 //! - **Probe** of the base: at the end of startup, and then at all multiples of ten seconds
 //!   (twenty, forty, if a hundred rounds take longer), the window goes down to a quarter of what
 //!   the path holds as far as is known, for three rounds and 0.3 s at least, and to a quarter of
-//!   that while the latency goes on falling. The latency of RPCs that were sent with so little under
-//!   way is the new base: at the end of startup, in which TCP may have lost packets, 1.25 times the
-//!   one before at most. TCP keeps what it has learnt of the path: with less under way it
-//!   begins again, which takes seconds over long ways.
+//!   that while the latency goes on falling. The latency of RPCs that were sent with so little
+//!   under way is the new base: at the end of startup, in which TCP may have lost packets, 1.25
+//!   times the one before at most. TCP keeps what it has learnt of the path: with less under way
+//!   it begins again, which takes seconds over long ways.
 //! - **Steady**: the law above.
 //!
 //! All nodes probe at the same instants, as far as their clocks agree, so that the queues that they
