@@ -57,7 +57,7 @@ fn interrupted(
 ) -> Option<(NetNs, Finished)> {
     let (here, there, node) = pair(1500, settings)?;
     let mut args = vec!["selftest", "--to", NODE, "--test", "write", "--size", "64k"];
-    args.extend(["--concurrency", "8", "--check", "full", "--time", "12", "--json", "-"]);
+    args.extend(["--concurrency", "8", "--check", "full", "--time", "20", "--json", "-"]);
     let client = Running::start(&mut here.lustrine(&[&args, settings].concat()));
     let before = node.received();
     eventually("traffic", || (node.received() > before + (1 << 20)).then_some(()));
