@@ -346,14 +346,14 @@ impl Client {
         nids: &[Nid],
     ) -> ImportKey {
         let uuid = if kind == Target::Mgs { &self.args.mgc_uuid } else { &self.args.uuid };
-        let told = self.args.mgc.follows && self.args.mgc.imperative_recovery;
+        let recovers = self.args.mgc.follows && self.args.mgc.imperative_recovery;
         let args = ImportArgs {
             kind,
             target: target.to_owned(),
             client_uuid: uuid.clone(),
             client_handle: self.next_handle().0,
             peers: nids.iter().map(|nid| ProcessId::lustre(*nid)).collect(),
-            offer: offers::of(kind, self.cache.is_on(), told),
+            offer: offers::of(kind, self.cache.is_on(), recovers),
         };
         let key = self.rpc.add_import(args, self.args.imports);
         self.rpc.connect(turn, key);

@@ -95,9 +95,9 @@ pub struct NamesRow {
 pub struct ConfigurationRow {
     /// The configurations that it follows.
     pub logs: Vec<ConfigRow>,
-    /// Whether the MGS tells it of targets that restart.
+    /// Whether the MGS notifies it of targets that restart.
     pub imperative_recovery: bool,
-    /// How often it has connected to a target again because the MGS told it so.
+    /// How often it has connected to a target again after such a notification.
     pub reconnects: u64,
     /// Changes that were carried out since the mount.
     pub changes: u64,

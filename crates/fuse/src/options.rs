@@ -33,7 +33,7 @@ pub struct Options {
     pub exec: bool,
     /// How many requests a target may have at once.
     pub limits: RpcLimits,
-    /// Whether the management server tells the client of targets that restart.
+    /// Whether the management server notifies the client of targets that restart.
     pub imperative_recovery: bool,
 }
 

@@ -132,7 +132,7 @@ pub struct Server {
     starts: u64,
     /// Locks of configurations that are to be called back, with the index of the target.
     revocations: Vec<(usize, Resource)>,
-    /// Whether clients are told that targets have started.
+    /// Whether clients are notified of targets that start.
     imperative_recovery: bool,
     retired: bool,
 }

@@ -355,8 +355,8 @@ fn a_storm_of_callbacks_costs_one_round_for_each_pause() {
 
 /// The time that a write takes which begins when an object target is down, and how often the
 /// client has connected because the MGS said so. Another client does nothing.
-fn restart(target: usize, down: u64, told: bool) -> (Nanos, u64) {
-    let mgc = MgcTunables { imperative_recovery: told, ..MgcTunables::default() };
+fn restart(target: usize, down: u64, recovers: bool) -> (Nanos, u64) {
+    let mgc = MgcTunables { imperative_recovery: recovers, ..MgcTunables::default() };
     let mut world = World::following(2, TargetTunables::default(), mgc);
     let file = create(&mut world, "data");
     world.pass(1);
@@ -382,10 +382,12 @@ fn a_restart_is_noticed_at_once_if_the_mgs_tells_of_it() {
     let mut table = Vec::new();
     for (name, target) in [("MDT", MDT), ("OST", OST)] {
         for down in [20, 45, 100, 160] {
-            let (with, told) = restart(target, down, true);
+            let (with, notified) = restart(target, down, true);
             let (without, none) = restart(target, down, false);
-            table.push(format!("{name} down {down} s: {with:?} told, {without:?} not told"));
-            assert!(told >= 1 && none == 0, "{table:?}");
+            table.push(format!(
+                "{name} down {down} s: {with:?} with imperative recovery, {without:?} without"
+            ));
+            assert!(notified >= 1 && none == 0, "{table:?}");
             assert!(with <= Nanos::from_secs(PAUSE), "{table:?}");
             assert!(with < without, "{table:?}");
         }

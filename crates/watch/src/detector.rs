@@ -83,7 +83,7 @@ struct Tempo {
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 
-/// Tells changes of the path to one peer from noise.
+/// Distinguishes changes of the path to one peer from noise.
 ///
 /// Its state is bounded, and can be stored and continued.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

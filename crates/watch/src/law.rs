@@ -1,4 +1,4 @@
-//! The law by which a change is told from noise, for one signal.
+//! The law that distinguishes a change from noise, for one signal.
 //!
 //! A signal is compared with its baseline: the values before the latest few. Nothing is assumed of
 //! the noise but that it goes on as before: a value is outside when it exceeds what 95 % of the

@@ -87,37 +87,37 @@ struct Printed {
 struct PrintedRun {
     values: Vec<String>,
     trace_hash: String,
-    loads: Vec<ToldLoad>,
-    links: Vec<ToldLink>,
-    waits: Vec<ToldWaits>,
+    loads: Vec<PrintedLoad>,
+    links: Vec<PrintedLink>,
+    waits: Vec<PrintedWaits>,
 }
 
 /// Of a group.
 #[derive(Deserialize)]
-struct ToldWaits {
+struct PrintedWaits {
     group: String,
     peer_credits: f64,
     zero_copy: f64,
 }
 
 #[derive(Deserialize)]
-struct ToldLoad {
+struct PrintedLoad {
     size: f64,
     ops_per_s: f64,
     formula_ops_per_s: Option<f64>,
-    latency_us: Option<ToldLatency>,
+    latency_us: Option<PrintedLatency>,
     errors: u64,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
-struct ToldLatency {
+struct PrintedLatency {
     p50: f64,
     p99: f64,
     max: f64,
 }
 
 #[derive(Deserialize)]
-struct ToldLink {
+struct PrintedLink {
     name: String,
     share: f64,
     lost: f64,
@@ -125,10 +125,10 @@ struct ToldLink {
 
 impl PrintedRun {
     fn kept(&self) -> Run {
-        let rate = |of: fn(&ToldLoad) -> f64| {
+        let rate = |of: fn(&PrintedLoad) -> f64| {
             rounded(self.loads.iter().map(|load| of(load) * load.size / 1e6).sum())
         };
-        let slowest = |of: fn(&ToldLatency) -> f64| {
+        let slowest = |of: fn(&PrintedLatency) -> f64| {
             let latencies = self.loads.iter().filter_map(|load| load.latency_us.as_ref());
             rounded(latencies.map(of).fold(0.0, f64::max) / 1e3)
         };
@@ -151,7 +151,7 @@ impl PrintedRun {
     }
 
     /// The study's scenarios have one group of clients with this name.
-    fn at_clients(&self, of: fn(&ToldWaits) -> f64) -> f64 {
+    fn at_clients(&self, of: fn(&PrintedWaits) -> f64) -> f64 {
         let clients = self.waits.iter().filter(|waits| waits.group == "clients");
         rounded(clients.map(of).sum())
     }

@@ -162,12 +162,12 @@ fn a_file_belongs_to_one_daemon_and_others_are_left_alone() {
     });
     let second = finish(&mut watch(&[&node], &db, &[]));
     second.expect_error(&["is in use by another process", "--db"]);
-    let letter = scratch.write("letter", "dear peer");
-    finish(&mut watch(&[&node], &letter, &[]))
-        .expect_error(&["letter is no file of `lustrine watch`", "it is left as it is"]);
-    assert_eq!(fs::read_to_string(&letter).expect("a file"), "dear peer");
-    finish(lustrine().args(["watch", "report", "--db"]).arg(&letter))
-        .expect_bad_input(&["letter is no file of `lustrine watch`"]);
+    let text = scratch.write("text", "not a database");
+    finish(&mut watch(&[&node], &text, &[]))
+        .expect_error(&["text is no file of `lustrine watch`", "it is left as it is"]);
+    assert_eq!(fs::read_to_string(&text).expect("a file"), "not a database");
+    finish(lustrine().args(["watch", "report", "--db"]).arg(&text))
+        .expect_bad_input(&["text is no file of `lustrine watch`"]);
     // A copy that was cut short.
     let whole = fs::read(&db).expect("a file");
     let cut = scratch.file("cut");

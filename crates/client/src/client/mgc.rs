@@ -35,7 +35,7 @@ pub struct MgcTunables {
     /// Whether it holds the locks of its configurations, and reads what changes. Otherwise it reads
     /// the log of its file system once, when it is mounted.
     pub follows: bool,
-    /// Whether the MGS tells it where targets are after a restart, so that it connects again at
+    /// Whether the MGS notifies it where targets are after a restart, so that it connects again at
     /// once: imperative recovery. Lustre's mount option `noir` switches it off.
     pub imperative_recovery: bool,
     /// The shortest pause before a lock that was called back is asked for again; a random part, at
@@ -96,7 +96,7 @@ impl Which {
     }
 }
 
-/// Whether the client would be told of a change.
+/// Whether the client is notified of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConfigLock {
     /// It has no lock, and will not ask for one.
@@ -115,7 +115,7 @@ pub enum ConfigLock {
 pub struct ConfigView {
     /// Its name, such as `lustre-client`.
     pub name: String,
-    /// Whether the client would be told of a change.
+    /// Whether the client is notified of a change.
     pub lock: ConfigLock,
     /// The last record that was read; of the table of NIDs, its version.
     pub last: u64,
@@ -132,9 +132,9 @@ pub struct ConfigView {
 pub struct MgcView {
     /// What it follows.
     pub configs: Vec<ConfigView>,
-    /// Whether the MGS tells it of targets that restart.
+    /// Whether the MGS notifies it of targets that restart.
     pub imperative_recovery: bool,
-    /// How often it has connected again because the MGS told it so.
+    /// How often it has connected again after such a notification.
     pub reconnects: u64,
     /// Changes that were carried out since the mount.
     pub changes: u64,
@@ -258,7 +258,7 @@ impl Client {
         let mgc = &self.mgc;
         let view = |which: Which| {
             let config = &mgc.configs[which as usize];
-            // Without a connection nobody tells of a change.
+            // Without a connection there is no notification of a change.
             let connected = self.mgs.is_some_and(|mgs| self.is_connected(TargetKey(mgs)));
             let held = config.lock.and_then(|handle| self.locks.state(self.mgs?, handle));
             ConfigView {

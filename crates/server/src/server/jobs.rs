@@ -378,13 +378,13 @@ impl Target {
             };
         }
         if let Work::Revoke(resource) = job.work {
-            let wish = LockDesc {
+            let wanted = LockDesc {
                 kind: LockType::PLAIN,
                 resource,
                 req_mode: LockMode::EX,
                 ..LockDesc::default()
             };
-            return if self.hold(now, job, vec![wish]) { Step::Over } else { Step::Wait };
+            return if self.hold(now, job, vec![wanted]) { Step::Over } else { Step::Wait };
         }
         job.with_request(|job, request| match request {
             Ok(request) => self.perform(now, job, &request),

@@ -1,4 +1,4 @@
-//! What the management server is told: changes of configurations, and targets that start.
+//! Requests to the management server: changes of configurations, and targets that start.
 
 use lustrine_fswire::ldlm::{LockDesc, Resource};
 use lustrine_fswire::opcode::{Opcode, Target as Kind};
@@ -33,7 +33,7 @@ impl Server {
         changed
     }
 
-    /// Whether the management server tells clients that targets have started: imperative recovery.
+    /// Whether the management server notifies clients of targets that start: imperative recovery.
     /// It does so from the beginning.
     pub fn set_imperative_recovery(&mut self, on: bool) {
         self.imperative_recovery = on;

@@ -35,7 +35,7 @@ pub(super) fn configure(world: &mut World, limit: u16) {
     world.at_server(|server, turn| server.configure(turn, "lustre", &change));
 }
 
-/// Whether each client has read the last change, and would be told of another one.
+/// Whether each client has read the last change, and has the locks to be notified of another one.
 ///
 /// # Errors
 /// What it does not know.

@@ -50,7 +50,7 @@ struct Plan {
     operations: u64,
     /// What clients keep of data, attributes and names.
     cache: CacheTunables,
-    /// Whether the management server tells clients of targets that start.
+    /// Whether the management server notifies clients of targets that start.
     imperative_recovery: bool,
 }
 

@@ -184,7 +184,7 @@ fn a_file_is_read_while_it_is_written_and_is_not_changed_by_that() {
     let found = read(&path).expect("it is sound");
     let over: Vec<bool> = found[0].alarms.iter().map(|alarm| alarm.over.is_some()).collect();
     assert_eq!(over, [true, true], "an alarm is one row");
-    // Nobody may write it, and only its owner may read it.
+    // No user may write it, and only its owner may read it.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).expect("it is ours");
     assert_eq!(read(&path).expect("it is sound").len(), 2);
 }
@@ -231,7 +231,7 @@ fn what_is_no_file_of_this_program_is_left_alone() {
     let path = dir.path().join("other");
     let mut others: Vec<(Vec<u8>, &str)> = vec![
         (Vec::new(), "it is empty"),
-        (b"a letter".to_vec(), "does not begin"),
+        (b"a text".to_vec(), "does not begin"),
         (vec![0; 100_000], "does not begin"),
     ];
     let database = redb::Database::create(dir.path().join("db")).expect("a database");

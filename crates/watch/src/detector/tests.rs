@@ -149,7 +149,7 @@ fn an_alarm_does_not_flap() {
             events.extend(feed(&mut detector, &mut path, 60));
         }
         assert_eq!(events.len(), 20, "{}: {:#?}", model.name, events.first());
-        // Faster than the law tells them apart: one alarm at most.
+        // Faster than the law distinguishes them: one alarm at most.
         let mut events = Vec::new();
         for _ in 0..100 {
             path.base += (path.base / 2.0).max(200e3);

@@ -30,9 +30,9 @@ pub(super) const CHECKS: &[Listed] = &[
     ),
     (
         "management",
-        "an OST and the MDT restart, and the MGS tells clients",
-        "the mount connects because it was told, and goes on",
-        told,
+        "an OST and the MDT restart, and the MGS notifies clients",
+        "the mount connects because it was notified, and goes on",
+        imperative_recovery,
     ),
 ];
 
@@ -140,7 +140,7 @@ fn added(testbed: &mut Testbed) -> Result<String> {
     Ok(format!("connected after {:.0} s; 3 MB written and read", taken.as_secs_f64()))
 }
 
-fn told(testbed: &mut Testbed) -> Result<String> {
+fn imperative_recovery(testbed: &mut Testbed) -> Result<String> {
     let mount = Mounted::new(testbed)?;
     // It would take minutes until the MGS does so by itself.
     testbed.sh("server", "lctl set_param mgs.MGS.live.lustre=state=full")?;
@@ -149,16 +149,16 @@ fn told(testbed: &mut Testbed) -> Result<String> {
         let before = reconnects(&mount)?;
         testbed.sh("server", &format!("tgt restart {target}"))?;
         let begun = Instant::now();
-        mount.sh("echo again > told; sync told; rm told")?;
+        mount.sh("echo again > after; sync after; rm after")?;
         seen.push(format!("{target}: {:.0} s", begun.elapsed().as_secs_f64()));
-        eventually(&format!("the mount was told of {target}"), SEEN, || {
+        eventually(&format!("the mount was notified of {target}"), SEEN, || {
             Ok((reconnects(&mount)? > before).then_some(()))
         })?;
     }
     Ok(seen.join(", "))
 }
 
-/// How often the mount has connected because the MGS told it so.
+/// How often the mount has connected after a notification of the MGS.
 fn reconnects(mount: &Mounted) -> Result<u64> {
     let status = status(mount)?;
     status["configuration"]["reconnects"].as_u64().context("the status has no reconnects")

@@ -32,7 +32,7 @@ const LOAD_TIME: Duration = Duration::from_secs(20);
 
 /// Most additional looks in a row, when one differs from those before.
 const LOOKS_AGAIN: u32 = 2;
-/// A round that takes longer hangs: then the service manager is not told that all is well.
+/// A round that takes longer hangs: then systemd gets no more keep-alives.
 const ROUND_MAX: Duration = Duration::from_secs(1800);
 
 /// A peer.
@@ -57,14 +57,14 @@ struct Watched {
     said: BTreeSet<String>,
 }
 
-/// Whether the program is to end; and the service manager, which is told that it is alive.
+/// Whether the program is to end; and the service manager, which gets keep-alives.
 struct Stop {
     signals: Signals,
     eof: Option<thread::JoinHandle<()>>,
     flag: Arc<AtomicBool>,
     manager: Option<ServiceManager>,
-    /// When the service manager was told last.
-    told: Cell<Instant>,
+    /// When the last keep-alive was sent.
+    notified: Cell<Instant>,
     /// When the present round began.
     round: Cell<Instant>,
 }
@@ -83,7 +83,7 @@ impl Stop {
             eof: args.until_eof.then(watch_stdin),
             flag: Arc::default(),
             manager,
-            told: Cell::new(Instant::now()),
+            notified: Cell::new(Instant::now()),
             round: Cell::new(Instant::now()),
         })
     }
@@ -96,9 +96,9 @@ impl Stop {
 
     fn is_wanted(&self) -> bool {
         let patience = self.manager.as_ref().and_then(ServiceManager::watchdog);
-        let is_due = patience.is_some_and(|patience| self.told.get().elapsed() >= patience / 4);
+        let is_due = patience.is_some_and(|patience| self.notified.get().elapsed() >= patience / 4);
         if is_due && self.round.get().elapsed() < ROUND_MAX {
-            self.told.set(Instant::now());
+            self.notified.set(Instant::now());
             self.notify(ServiceState::Alive);
         }
         let pending = self.signals.take();

@@ -168,7 +168,7 @@ mod tests {
         let mut keeper = Keeper::open(path.clone(), limits, &[]).expect("a new file");
         keeper.failed(&StoreError::Write { path: path.clone(), why: "no space".to_owned() });
         keeper.again = Instant::now();
-        fs::write(&path, "a letter").expect("a file");
+        fs::write(&path, "a text").expect("a file");
         keeper.store(Vec::new());
         let said = keeper.failing.clone().expect("it is not usable");
         assert!(said.contains("is no file of `lustrine watch`"), "{said}");

@@ -129,7 +129,7 @@ impl Wanted {
             }
             pinged.sent += 1;
         }
-        // A ping may have waited while the program was told to end.
+        // A ping may have waited while the program got a signal to end.
         if self.is_stopped() { Err(NoSample::Stopped) } else { Ok(pinged) }
     }
 

@@ -175,7 +175,7 @@ impl Client {
         keep_last(parameters, PATTERNS_MAX, |scope| !matches!(scope, Scope::Device(_)));
     }
 
-    /// Carries a parameter out. Whoever sets something last wins [MGS-15].
+    /// Carries a parameter out. The last one to set something wins [MGS-15].
     fn take_parameter(
         &mut self,
         turn: &mut Turn<'_>,

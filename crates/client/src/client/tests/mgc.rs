@@ -556,7 +556,7 @@ fn records_that_cannot_be_carried_out_stop_a_mount_and_are_left_out_later() {
     let number = Log::of_targets().index + 2;
     assert_eq!(left_out, format!("record {number}: an unknown command"));
     assert_eq!(view.configs[1].error, None);
-    // The lock is held: it is told of the next change. What was left out is still shown then.
+    // The lock is held: it is notified of the next change. What was left out is still shown then.
     assert_eq!(view.configs[1].lock, ConfigLock::Held);
     world.call_back(again);
     world.canceled();

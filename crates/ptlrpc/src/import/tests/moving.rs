@@ -51,7 +51,7 @@ fn what_is_known_already_changes_nothing() {
 #[test]
 fn a_target_that_has_moved_is_found_where_it_is() {
     let mut pair = connected(&[1]);
-    // The node is gone: nobody answers any more.
+    // The node is gone: no server answers any more.
     pair.submit(1, false);
     pair.pass(Nanos::from_secs(30));
     assert_eq!(pair.import.state(), ImportState::Connecting);
@@ -110,7 +110,7 @@ fn a_target_that_is_not_to_be_used_fails_requests_at_once() {
     assert_eq!(pair.done, [(1, refused), (2, refused), (3, refused)]);
     assert_eq!((pair.import.state(), pair.evictions), (ImportState::Disconn, 1));
     assert!(pair.import.is_deactivated() && pair.import.next_deadline() == Time::NEVER);
-    assert_eq!(pair.import.view().refused, None, "the target refuses nobody");
+    assert_eq!(pair.import.view().refused, None, "the target refuses no client");
     // A restart of the target changes nothing, and nothing is sent.
     pair.forget();
     assert!(!started(&mut pair, &[1], 8));
@@ -139,7 +139,7 @@ fn a_first_connect_that_is_under_way_is_not_sent_again() {
     // The target is where the first attempt went to: a second one would be refused.
     assert!(!started(&mut pair, &[1], 2));
     assert_eq!(pair.sent.len(), 1);
-    // It is somewhere else: nobody answers the first attempt.
+    // It is somewhere else: no server answers the first attempt.
     assert!(started(&mut pair, &[9], 2));
     assert_eq!(pair.sent.last().map(|(send, _)| send.peer), Some(peer(9)));
     pair.answered = 1;
