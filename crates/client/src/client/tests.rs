@@ -31,7 +31,7 @@ use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Net, test_nid};
-use lustrine_ptlrpc::{ImportState, ImportTunables};
+use lustrine_ptlrpc::{ImportKey, ImportState, ImportTunables};
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 
 use super::{CacheTunables, Caller, Client, ClientArgs, Done, MgcTunables};
@@ -203,6 +203,21 @@ impl World {
         let states = world.client.imports().into_iter().map(|import| import.state);
         assert_eq!(states.collect::<Vec<_>>(), [ImportState::Full; 3]);
         world
+    }
+
+    /// A server sends a callback to the client's import of it.
+    fn send_callback(&mut self, import: ImportKey, request: &Request<'_>) {
+        let import = self.client.rpc.import(import).expect("an import").client_handle();
+        let body = PtlrpcBody {
+            handle: Handle(import),
+            mbits: 640,
+            timeout: 5,
+            ..PtlrpcBody::request(request.kind().opcode())
+        };
+        let mut bytes = Vec::new();
+        let header = Header { flags: HeaderFlags::AT_SUPPORT, ..Header::default() };
+        request.encode(&header, &body, &mut bytes);
+        self.put((portal::LDLM_CALLBACK, 640, 0), &bytes);
     }
 
     /// Calls into the client, then lets everything happen that follows.

@@ -32,6 +32,8 @@ const LOAD_TIME: Duration = Duration::from_secs(20);
 
 /// Most additional looks in a row, when one differs from those before.
 const LOOKS_AGAIN: u32 = 2;
+/// Most different reasons of one peer that are said: some have words of the peer in them.
+const SAID_MAX: usize = 64;
 /// A round that takes longer hangs: then systemd gets no more keep-alives.
 const ROUND_MAX: Duration = Duration::from_secs(1800);
 
@@ -55,6 +57,13 @@ struct Watched {
     load_due: Option<Instant>,
     /// What could not be seen, and was said.
     said: BTreeSet<String>,
+}
+
+impl Watched {
+    /// Whether a reason is to be said: it was not yet, and there are not too many.
+    fn is_new(&mut self, why: &str) -> bool {
+        self.said.len() < SAID_MAX && self.said.insert(why.to_owned())
+    }
 }
 
 /// Whether the program is to end; and the service manager, which gets keep-alives.
@@ -395,7 +404,7 @@ impl<'a> Daemon<'a> {
         let is_again = peer.looked_again < LOOKS_AGAIN && peer.detector.wants_look();
         peer.looked_again = if is_again { peer.looked_again + 1 } else { 0 };
         for why in seen.unseen {
-            if peer.said.insert(why.clone()) {
+            if peer.is_new(&why) {
                 tracing::info!("{}: not seen: {why}", peer.name);
             }
         }
@@ -434,7 +443,7 @@ impl<'a> Daemon<'a> {
             Err(Failure::Failed(why)) => {
                 let peer = &mut self.peers[begun.peer];
                 let why = format!("bandwidth: {why}");
-                if peer.said.insert(why.clone()) {
+                if peer.is_new(&why) {
                     tracing::warn!("{}: not seen: {why}", peer.name);
                 }
             }

@@ -262,17 +262,7 @@ impl World {
     /// The server of a stripe calls back. The status of the answer.
     fn callback(&mut self, stripe: u32, request: &Request<'_>) -> i32 {
         let import = self.client.osts[&stripe];
-        let import = self.client.rpc.import(import).expect("an import").client_handle();
-        let body = PtlrpcBody {
-            handle: Handle(import),
-            mbits: 640,
-            timeout: 5,
-            ..PtlrpcBody::request(request.kind().opcode())
-        };
-        let mut bytes = Vec::new();
-        let header = Header { flags: HeaderFlags::AT_SUPPORT, ..Header::default() };
-        request.encode(&header, &body, &mut bytes);
-        self.put((portal::LDLM_CALLBACK, 640, 0), &bytes);
+        self.send_callback(import, request);
         self.callbacks.pop_front().expect("an answer")
     }
 

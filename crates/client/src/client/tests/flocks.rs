@@ -50,7 +50,6 @@ impl World {
     /// The server calls back: the lock is granted in a mode, or given up without one.
     fn complete(&mut self, handle: Handle, desc: LockDesc, mode: LockMode, flags: LockFlags) {
         let import = self.client.mdts[&0];
-        let import = self.client.rpc.import(import).expect("an import").client_handle();
         let handles = [handle, REMOTE];
         let lock = LdlmRequest {
             flags,
@@ -59,16 +58,7 @@ impl World {
             handles: handles.as_slice().into(),
         };
         let request = Request::LdlmCpCallback(dlm::Completion { lock, lvb: Lvb(&[]) });
-        let body = PtlrpcBody {
-            handle: Handle(import),
-            mbits: 640,
-            timeout: 5,
-            ..PtlrpcBody::request(request.kind().opcode())
-        };
-        let mut bytes = Vec::new();
-        let header = Header { flags: HeaderFlags::AT_SUPPORT, ..Header::default() };
-        request.encode(&header, &body, &mut bytes);
-        self.put((portal::LDLM_CALLBACK, 640, 0), &bytes);
+        self.send_callback(import, &request);
     }
 
     /// Ranges of the flocks that the client has, in order.

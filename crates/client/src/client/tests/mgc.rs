@@ -166,24 +166,14 @@ impl World {
 
     /// The server calls a lock back; the client cancels it.
     fn call_back(&mut self, handle: Handle) {
-        let import = self.client.mgs.and_then(|mgs| self.client.rpc.import(mgs));
-        let name = import.expect("it is mounted").client_handle();
+        let import = self.client.mgs.expect("it is mounted");
         let desc =
             LockDesc { kind: LockType::PLAIN, req_mode: LockMode::EX, ..LockDesc::default() };
         let handles = [handle, Handle(handle.0 ^ 0xff)];
         let lock =
             LdlmRequest { desc, handles: handles.as_slice().into(), ..LdlmRequest::default() };
         let request = Request::LdlmBlCallback(dlm::Lock { lock });
-        let body = PtlrpcBody {
-            handle: Handle(name),
-            mbits: 640,
-            timeout: 5,
-            ..PtlrpcBody::request(request.kind().opcode())
-        };
-        let mut bytes = Vec::new();
-        let header = Header { flags: HeaderFlags::AT_SUPPORT, ..Header::default() };
-        request.encode(&header, &body, &mut bytes);
-        self.put((portal::LDLM_CALLBACK, 640, 0), &bytes);
+        self.send_callback(import, &request);
     }
 
     /// The client gives a lock back.
@@ -264,24 +254,8 @@ impl World {
         self.answer(&asked, 0, &ReplyBuffers::MdsGetRoot(mds::GetRootReply { body }));
     }
 
-    /// The first half of a mount: up to the root.
-    fn mounting(log: &Log) -> (World, Slot<Fid>) {
-        let mut world = World::new();
-        let slot = world.start(Client::mount);
-        let asked = world.next(Kind::MgsConnect);
-        let granted = obd::ConnectReply { data: offers::of(Target::Mgs, false, true) };
-        world.answer(&asked, 0, &ReplyBuffers::MgsConnect(granted));
-        world.grant_config("lustre", ConfigKind::CONFIG);
-        world.refuse(Kind::LlogCreate, 2);
-        world.grant_config("lustre", ConfigKind::CONFIG);
-        world.opened("lustre-client");
-        world.header(log.index);
-        (world, slot)
-    }
-
-    /// A client that is mounted, and its locks of targets, table and parameters.
-    fn mounted(parameters: &Log, table: &[u8], versions: (u64, u64)) -> (World, [Handle; 3]) {
-        let log = Log::of_targets();
+    /// The first half of a mount: up to the root. The lock of the targets' log.
+    fn mounting(log: &Log) -> (World, Slot<Fid>, Handle) {
         let mut world = World::new();
         let slot = world.start(Client::mount);
         let asked = world.next(Kind::MgsConnect);
@@ -292,6 +266,13 @@ impl World {
         let targets = world.grant_config("lustre", ConfigKind::CONFIG);
         world.opened("lustre-client");
         world.header(log.index);
+        (world, slot, targets)
+    }
+
+    /// A client that is mounted, and its locks of targets, table and parameters.
+    fn mounted(parameters: &Log, table: &[u8], versions: (u64, u64)) -> (World, [Handle; 3]) {
+        let log = Log::of_targets();
+        let (mut world, slot, targets) = World::mounting(&log);
         assert_eq!(world.block(&log), 1);
         world.root();
         let recover = world.grant_config("lustre", ConfigKind::RECOVER);
@@ -531,7 +512,7 @@ fn records_that_cannot_be_carried_out_stop_a_mount_and_are_left_out_later() {
     let mut bad = Log::of_targets();
     bad.marker(MarkerFlags::START);
     bad.command(CfgCommand(0xcf0ff), &[]);
-    let (mut world, slot) = World::mounting(&bad);
+    let (mut world, slot, _) = World::mounting(&bad);
     world.block(&bad);
     let error = slot.outcome().expect_err("an unknown command");
     assert!(error.to_string().contains("an unknown command"), "{error}");
@@ -652,7 +633,7 @@ fn a_target_that_starts_all_the_time_is_connected_once_for_a_part_of_the_table()
 #[test]
 fn what_the_user_sets_wins_over_parameters_of_the_mount_that_come_late() {
     let log = Log::of_targets();
-    let (mut world, slot) = World::mounting(&log);
+    let (mut world, slot, _) = World::mounting(&log);
     world.block(&log);
     world.root();
     world.grant_config("lustre", ConfigKind::RECOVER);
