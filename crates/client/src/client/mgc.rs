@@ -17,6 +17,7 @@ use std::collections::{BTreeSet, VecDeque};
 use lustrine_fswire::connect::ConnectFlags;
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::ldlm::{LockDesc, LockFlags, LockMode, LockType, Resource};
+use lustrine_fswire::llog::LogId;
 use lustrine_fswire::mgs::ConfigKind;
 use lustrine_ldlm::LockState;
 use lustrine_lnet::service::Turn;
@@ -158,7 +159,8 @@ struct Config {
     was_read: bool,
     error: Option<String>,
     left_out: Option<String>,
-    /// What was read of it, if it is a log.
+    /// The log that was read last, if it is one, and what was read of it.
+    log: Option<LogId>,
     reader: ConfigReader,
 }
 
@@ -231,6 +233,18 @@ impl Mgc {
         &mut self.configs[which as usize]
     }
 
+    /// A log is about to be read. If it is another one than before, or has lost records, it is read
+    /// from its start.
+    fn begin_log(&mut self, which: Which, log: LogId, last: u32) {
+        let config = self.config(which);
+        if config.log.is_some_and(|before| before != log) || last < config.reader.last() {
+            config.reader = ConfigReader::default();
+            // It was read at the mount: what is wrong in it now does not end the mount.
+            config.reader.be_lenient();
+        }
+        config.log = Some(log);
+    }
+
     #[cfg(test)]
     pub(super) fn steps(&self) -> u64 {
         self.steps
@@ -282,7 +296,7 @@ impl Client {
         let last_change = mgc.last_change.clone();
         MgcView {
             configs: Which::ALL.map(view).into(),
-            imperative_recovery: self.is_told_of_restarts(),
+            imperative_recovery: self.has_imperative_recovery(),
             reconnects: mgc.reconnects,
             changes: mgc.changes,
             last_change: last_change.map(|(what, at)| (what, now.since(at))),
@@ -291,8 +305,8 @@ impl Client {
         }
     }
 
-    /// Whether the MGS has promised to tell of targets that restart.
-    fn is_told_of_restarts(&self) -> bool {
+    /// Whether the MGS has promised to notify this client of targets that restart.
+    fn has_imperative_recovery(&self) -> bool {
         let granted = self.mgs.and_then(|mgs| self.rpc.import(mgs)).map(|import| import.granted());
         self.mgc.tunables.follows
             && self.mgc.tunables.imperative_recovery
@@ -305,7 +319,7 @@ impl Client {
             return self.mount_failed(turn, ClientError::Rpc(RpcError::Closed));
         }
         while let Some(which) = self.mgc.queue.pop_front() {
-            if which != Which::Recover || self.is_told_of_restarts() {
+            if which != Which::Recover || self.has_imperative_recovery() {
                 self.mgc.busy = Some(which);
                 return self.follow(turn, which);
             }
@@ -317,9 +331,7 @@ impl Client {
             true => self.mgc.failures.saturating_add(1),
             false => 0,
         };
-        if self.mgc.configs.iter().any(|config| config.lost) {
-            self.requeue_later(turn.now);
-        }
+        self.requeue_later(turn.now);
         self.root_or_configs_known(turn);
     }
 
@@ -352,7 +364,7 @@ impl Client {
             Box::new(move |client, turn, granted| match granted {
                 Ok(_) => {
                     client.read_config(turn, which);
-                    // Somebody may want it already.
+                    // It may have been called back already.
                     let lock = client.locks.at(mgs).get(handle);
                     if lock.is_some_and(|lock| lock.blocked) {
                         client.config_blocked(turn, handle);
@@ -425,13 +437,11 @@ impl Client {
                 config.lose();
             }
         }
-        if self.mgc.configs.iter().any(|config| config.lost) {
-            self.requeue_later(turn.now);
-        }
+        self.requeue_later(turn.now);
     }
 
-    /// The MGS is connected, perhaps once more. Who calls a lock back may have been cut off, so all
-    /// that are held are given up, and asked for again [MGS-14].
+    /// The MGS is connected, perhaps once more. Callbacks may have been lost with the connection, so
+    /// all locks that are held are given up, and asked for again [MGS-14].
     pub(super) fn mgs_connected(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         if self.mgs != Some(import) || !self.mgc.tunables.follows || self.unmounted {
             return;
@@ -443,13 +453,11 @@ impl Client {
                 self.cancel_lock(turn, import, handle);
             }
         }
-        if self.is_told_of_restarts() && self.mgc.config(Which::Recover).lock.is_none() {
+        if self.has_imperative_recovery() && self.mgc.config(Which::Recover).lock.is_none() {
             // An MGS before may not have known imperative recovery.
             self.mgc.config(Which::Recover).lost = true;
         }
-        if self.mgc.configs.iter().any(|config| config.lost) {
-            self.requeue_later(turn.now);
-        }
+        self.requeue_later(turn.now);
     }
 
     /// The MGS has restarted: it does not take locks of configurations again. An enqueue that is
@@ -472,9 +480,7 @@ impl Client {
                 _ => {}
             }
         }
-        if self.mgc.configs.iter().any(|config| config.lost) {
-            self.requeue_later(turn.now);
-        }
+        self.requeue_later(turn.now);
     }
 
     /// What is lost is asked for again after a pause, which differs between clients: otherwise all
@@ -482,6 +488,9 @@ impl Client {
     fn requeue_later(&mut self, now: Time) {
         // A round that is under way ends with this, and with what it has failed at.
         if self.mgc.requeue_at != Time::NEVER || self.mgc.busy.is_some() {
+            return;
+        }
+        if !self.mgc.configs.iter().any(|config| config.lost) {
             return;
         }
         let least = self.mgc.tunables.requeue_timeout_min.0.max(1);

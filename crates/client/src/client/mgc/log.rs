@@ -71,6 +71,8 @@ impl Client {
             });
             match header {
                 Ok(header) => {
+                    let last = LlogHeader::parse(&header).map_or(0, |header| header.last_index);
+                    client.mgc.begin_log(which, log, last);
                     let offset = CHUNK_SIZE as u64;
                     let walk = LogWalk { which, log, header, offset, saved_index: 0, chunks: 0 };
                     client.read_log(turn, walk);

@@ -83,7 +83,8 @@ impl Client {
             self.mgc.table_version = 0;
             return None;
         }
-        if part.offset > part.size || part.offset < part.size && part.offset < from {
+        let goes_on = part.offset < part.size;
+        if part.offset > part.size || goes_on && (part.offset < from || part.entries.is_empty()) {
             return Some(Err(malformed("the table of NIDs does not go on")));
         }
         // A target that has started several times is where it was last.
@@ -98,14 +99,14 @@ impl Client {
 
     /// A target was started, and says where it is.
     fn target_started(&mut self, turn: &mut Turn<'_>, entry: &Entry) {
-        let (targets, letters) = match entry.kind {
+        let (targets, kind) = match entry.kind {
             TargetKind::MDT => (&self.mdts, "MDT"),
             TargetKind::OST => (&self.osts, "OST"),
             _ => return,
         };
         let Some(import) = targets.get(&entry.index).copied() else { return };
         if self.starts_anew(turn, import, entry) {
-            let name = format!("{}-{letters}{:04x}", self.args.fsname, entry.index);
+            let name = format!("{}-{kind}{:04x}", self.args.fsname, entry.index);
             let place = entry.nids.first().map(ToString::to_string).unwrap_or_default();
             self.mgc.reconnects += 1;
             self.mgc.changed(turn.now, format!("{name} started at {place}"));

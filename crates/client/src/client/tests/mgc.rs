@@ -9,7 +9,7 @@ use lustrine_fswire::llog::{
 };
 use lustrine_fswire::mgs::{ConfigKind, ConfigRes, NidEntry, NidEntryHeader, NidForm, TargetKind};
 use lustrine_fswire::rpc::{Lvb, dlm};
-use lustrine_ptlrpc::RpcError;
+use lustrine_ptlrpc::{Import, RpcError};
 
 use super::*;
 use crate::client::limits::{MaxRpcs, RpcLimits};
@@ -373,6 +373,29 @@ fn a_lock_that_is_called_back_is_asked_for_after_a_pause_and_only_what_is_new_is
     world.grant_config("lustre", ConfigKind::CONFIG);
 }
 
+/// As after a writeconf: it has fewer records, and another target is not there any more.
+#[test]
+fn a_log_that_was_written_anew_is_read_from_its_start() {
+    let (mut world, [targets, ..]) = World::mounted(&Log::default(), &[], (2, 2));
+    let (old, mut longer) = (Log::of_targets(), Log::of_targets());
+    longer.target("OST", 2);
+    let mut lock = targets;
+    for (log, first) in [(&longer, old.index + 1), (&old, 1)] {
+        world.call_back(lock);
+        world.canceled();
+        world.pause();
+        lock = world.grant_config("lustre", ConfigKind::CONFIG);
+        world.opened("lustre-client");
+        world.header(log.index);
+        assert_eq!(world.block(log), first);
+        // That of the target that is added.
+        world.asked.retain(|asked| asked.kind != Kind::OstConnect);
+    }
+    let added = world.client.osts[&2];
+    assert!(world.client.rpc.import(added).is_some_and(Import::is_deactivated));
+    assert_eq!(world.view().configs[1].last, u64::from(old.index));
+}
+
 /// The order is that of fs/s42_partition: the MGS knows the client, and has called nothing back.
 #[test]
 fn locks_are_asked_for_again_after_the_connection_was_cut() {
@@ -458,11 +481,13 @@ fn a_table_that_is_malformed_says_nothing() {
     let good = entry(5, (TargetKind::OST, 1), 9);
     let mut bad = good.clone();
     bad[23] = 0;
-    let cases: [(Vec<u8>, (u64, u64)); 5] = [
+    let cases: [(Vec<u8>, (u64, u64)); 6] = [
         ([good.clone(), bad].concat(), (5, 5)),
         (good[..30].to_vec(), (5, 5)),
         // It says that there is more, and does not go on.
         (Vec::new(), (0, 5)),
+        // It says that it covers three versions, and that there is more, but names no target.
+        (Vec::new(), (3, 5)),
         // It covers more than there is.
         (good.clone(), (6, 5)),
         (vec![0xff; 4096], (5, 5)),
