@@ -1,5 +1,7 @@
 //! What watching sends, said before it begins.
 
+use crate::thin::HOUR_MS;
+
 /// What is to be done for each peer, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -42,8 +44,6 @@ pub struct Cost {
     /// Those of them that are for bandwidth.
     pub load_bytes: u64,
 }
-
-const HOUR_MS: u64 = 3_600_000;
 
 impl Plan {
     /// What it takes in an hour, for all peers, rounded up to whole samples and looks.

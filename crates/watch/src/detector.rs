@@ -141,11 +141,6 @@ impl Detector {
         &self.active
     }
 
-    /// Whether there are enough samples for alarms about round trips.
-    pub fn has_learnt(&self) -> bool {
-        self.rtt.level(&RTT).is_some()
-    }
-
     /// Whether a look at the path differed from those before and is to be repeated soon.
     pub fn wants_look(&self) -> bool {
         self.mtu_out.is_undecided()

@@ -209,13 +209,4 @@ impl Signal {
         }
         Verdict::Same
     }
-
-    /// What its values are compared with; `None` while it learns.
-    pub(crate) fn level(&self, law: &Law) -> Option<Level> {
-        match &self.changed {
-            Some(changed) => Some(changed.before),
-            None if self.baseline.len() < law.learn => None,
-            None => Level::of(&self.baseline, law),
-        }
-    }
 }

@@ -4,7 +4,7 @@ use lustrine_report::numbers::{grouped_count, latency};
 use lustrine_report::{Axis, FinishedPage, Line, LineStyle, Page, Plot, Scale};
 
 use crate::alarm::{Alarm, AlarmEnd};
-use crate::thin::Row;
+use crate::thin::{HOUR_MS, Row};
 use crate::words::{rate_text, span_text};
 
 /// The history of a path.
@@ -109,7 +109,6 @@ fn row(alarm: &Alarm, time: &dyn Fn(u64) -> String) -> Vec<String> {
 
 /// Beyond so many hours days are shown.
 const HOURS_MAX: u64 = 72;
-const HOUR_MS: u64 = 3_600_000;
 
 fn plots(page: &mut Page, series: &Series, first_ms: u64, time: &dyn Fn(u64) -> String) {
     let last_ms = series.points.last().map_or(first_ms, |row| row.at_ms);

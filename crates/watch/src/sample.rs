@@ -118,33 +118,6 @@ pub struct Route {
     pub hops_back: Option<u8>,
 }
 
-impl Route {
-    /// Whether something was seen of both that differs.
-    pub fn differs(&self, other: &Route) -> bool {
-        fn differ<T: PartialEq>(one: Option<&T>, two: Option<&T>) -> bool {
-            matches!((one, two), (Some(one), Some(two)) if one != two)
-        }
-        differ(self.local.as_ref(), other.local.as_ref())
-            || differ(self.interface.as_ref(), other.interface.as_ref())
-            || differ(self.hops_out.as_ref(), other.hops_out.as_ref())
-            || differ(self.hops_back.as_ref(), other.hops_back.as_ref())
-    }
-
-    /// Whether nothing was seen.
-    pub fn is_unknown(&self) -> bool {
-        *self == Route::default()
-    }
-
-    /// Adds what only the other one shows.
-    pub fn complete(&mut self, other: &Route) {
-        let Route { local, interface, hops_out, hops_back } = other;
-        self.local = self.local.take().or_else(|| local.clone());
-        self.interface = self.interface.take().or_else(|| interface.clone());
-        self.hops_out = self.hops_out.or(*hops_out);
-        self.hops_back = self.hops_back.or(*hops_back);
-    }
-}
-
 /// What a short load carried, in bits per second; `None` if there was no result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bandwidth {
@@ -168,19 +141,6 @@ mod tests {
         assert_eq!(Rtt::of(Vec::new()), None);
         let hundred: Vec<u64> = (1..=200).collect();
         assert_eq!(percentile(&hundred, 99), Some(198));
-    }
-
-    #[test]
-    fn what_was_not_seen_does_not_differ() {
-        let seen =
-            Route { hops_out: Some(2), interface: Some("eth0".to_owned()), ..Route::default() };
-        let other = Route { hops_back: Some(3), ..Route::default() };
-        assert!(!seen.differs(&other) && !other.differs(&seen) && !seen.differs(&seen.clone()));
-        let mut both = seen.clone();
-        both.complete(&other);
-        assert_eq!((both.hops_out, both.hops_back), (Some(2), Some(3)));
-        assert!(both.differs(&Route { hops_out: Some(3), ..both.clone() }));
-        assert!(Route::default().is_unknown() && !seen.is_unknown());
     }
 
     /// The form in files stays the same: older files are read by later releases.

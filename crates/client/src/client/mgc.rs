@@ -440,8 +440,8 @@ impl Client {
         self.requeue_later(turn.now);
     }
 
-    /// The MGS is connected, perhaps once more. Callbacks may have been lost with the connection, so
-    /// all locks that are held are given up, and asked for again [MGS-14].
+    /// The MGS is connected, perhaps once more. Callbacks may have been lost with the connection,
+    /// so all locks that are held are given up, and asked for again [MGS-14].
     pub(super) fn mgs_connected(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         if self.mgs != Some(import) || !self.mgc.tunables.follows || self.unmounted {
             return;
