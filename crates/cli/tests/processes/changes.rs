@@ -376,7 +376,7 @@ fn networks_share_an_address_and_a_listener() {
     quietly(&node, "net del --net tcp");
     lnetctl(&other, &format!("ping --timeout 60 {second}")).ok();
     let first = node.nid();
-    lnetctl(&other, &format!("ping --timeout 60 {first}")).expect_code(255);
+    lnetctl(&other, &format!("ping --timeout 5 {first}")).expect_code(255);
     let place = SocketAddr::from((ip, port));
     TcpListener::bind(place).expect_err("it listens there");
     let elsewhere = loopback();
