@@ -23,7 +23,7 @@ const STEP_MAX: Duration = Duration::from_secs(20 * 60);
 const WHOLE_MAX: u64 = 30;
 
 /// Tests at the same time for each CPU: those of processes wait for most of their time.
-const TESTS_PER_CPU: f64 = 1.5;
+const TESTS_PER_CPU: usize = 3;
 
 /// The ordinary tests run the seeds below this one.
 const SEEDS_BEGIN: u64 = 40;
@@ -151,8 +151,7 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
             let mut command = cargo();
             command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
             let cpus = thread::available_parallelism().map_or(1, usize::from);
-            let threads = (cpus as f64 * TESTS_PER_CPU).ceil() as usize;
-            command.env("RUST_TEST_THREADS", threads.to_string());
+            command.env("RUST_TEST_THREADS", (cpus * TESTS_PER_CPU).to_string());
             let status = process::shown(&mut command, STEP_MAX, move |line| {
                 counting.lock().expect("no reader panics").read(line);
             })?;
