@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lustrine_capture::{Checksum, Content, ContentError, Direction, Event, Item, Undecoded};
+use lustrine_capture_testing::{capture, dissect, dissect_mapped, folder, name_of, read};
 use lustrine_wire::ByteOrder;
 use lustrine_wire::acceptor::AcceptorError;
 use lustrine_wire::frame::FrameError;
@@ -17,7 +18,7 @@ use lustrine_wire::header::HeaderError;
 use lustrine_wire::hello::HelloError;
 use lustrine_wire::ping::PingError;
 
-use support::{captures, dissect, encode, folder, label, name_of, read};
+use support::{encode, label};
 
 /// The malformed parts of the captures of malformed connections, and how they are reported.
 /// Everything else in all captures must decode.
@@ -131,7 +132,7 @@ fn counts(events: &[Event]) -> String {
 }
 
 fn expected_counts() -> BTreeMap<String, String> {
-    let text = std::fs::read_to_string(captures().join("counts.txt")).unwrap_or_default();
+    let text = std::fs::read_to_string(capture("counts.txt")).unwrap_or_default();
     text.lines()
         .filter(|line| !line.starts_with('#'))
         .map(|line| line.split_once(": ").unwrap())
@@ -169,7 +170,7 @@ fn counts_name_every_capture() {
             let counts = counts(&dissect(&read(&path)));
             text.push_str(&format!("{folder}/{}: {counts}\n", name_of(&path)));
         }
-        std::fs::write(captures().join("counts.txt"), text).unwrap();
+        std::fs::write(capture("counts.txt"), text).unwrap();
     }
     let keys: Vec<_> = paths().map(|(f, p)| format!("{f}/{}", name_of(&p))).collect();
     assert_eq!(expected_counts().into_keys().collect::<Vec<_>>(), keys);
@@ -179,7 +180,7 @@ fn counts_name_every_capture() {
 #[test]
 fn checksums_of_version_2() {
     let good = |name: &str| {
-        let events = dissect(&read(&captures().join("lnet").join(name)));
+        let events = dissect(&read(&capture("lnet").join(name)));
         let of = |item: &Item| match item {
             Item::Message(message) => Some(message.checksum),
             Item::Noop(noop) => Some(noop.checksum),
@@ -214,7 +215,7 @@ fn assert_midway(path: &Path, skip: usize) {
 
 #[test]
 fn streams_without_their_beginning_decode() {
-    let lnet = captures().join("lnet");
+    let lnet = capture("lnet");
     for (name, skip) in [
         ("c00_session_console_vm4_ping.pcap", 150),
         ("f23_proto_v1.pcap", 40),
@@ -230,7 +231,7 @@ fn streams_without_their_beginning_decode() {
 #[test]
 fn lost_frames_do_not_hide_the_rest() {
     for name in ["c00_session_console_vm4_ping.pcap", "f23_proto_v1.pcap", "f20_proto_v2.pcap"] {
-        let file = read(&captures().join("lnet").join(name));
+        let file = read(&capture("lnet").join(name));
         let total = dissect(&file).iter().filter(|e| encode(e).is_some()).count();
         for every in [3, 5, 11] {
             let events = support::dissect_frames(&file, |index| index % every != every - 1);
@@ -254,14 +255,14 @@ fn lost_frames_do_not_hide_the_rest() {
 /// Frames that are cut (a capture with a small snap length) or repeated.
 #[test]
 fn short_and_repeated_frames_decode() {
-    let file = read(&captures().join("lnet/c29_brw_write_1M_none_c1.pcap"));
+    let file = read(&capture("lnet/c29_brw_write_1M_none_c1.pcap"));
     let whole = dissect(&file);
     let headers = |events: &[Event]| events.iter().filter(|e| encode(e).is_some()).count();
 
-    let cut = support::dissect_mapped(&file, |frame| vec![&frame[..frame.len().min(400)]]);
+    let cut = dissect_mapped(&file, |frame| vec![&frame[..frame.len().min(400)]]);
     check_coverage("cut", &cut);
     assert!(headers(&cut) >= headers(&whole) - 2, "only the two 1 MiB messages may be lost");
 
-    let twice = support::dissect_mapped(&file, |frame| vec![frame, frame]);
+    let twice = dissect_mapped(&file, |frame| vec![frame, frame]);
     assert_eq!(counts(&twice), counts(&whole));
 }

@@ -12,8 +12,6 @@
 #![forbid(unsafe_code)]
 
 mod attr;
-#[cfg(test)]
-mod captures;
 mod client;
 pub mod config;
 mod dir_layout;

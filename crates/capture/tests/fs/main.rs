@@ -13,7 +13,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{captures, dissect, encode, folder, name_of, read};
+use lustrine_capture_testing::{capture, dissect, folder, name_of, read};
+use support::encode;
 
 const TABLE: &str = "rpc-counts.txt";
 
@@ -27,7 +28,7 @@ fn line(counts: &Counts) -> String {
 }
 
 fn expected() -> BTreeMap<String, String> {
-    let text = std::fs::read_to_string(captures().join(TABLE)).unwrap_or_default();
+    let text = std::fs::read_to_string(capture(TABLE)).unwrap_or_default();
     text.lines()
         .filter(|line| !line.starts_with('#'))
         .map(|line| line.split_once(": ").unwrap())
@@ -98,5 +99,5 @@ fn bless(folder: &str, found: BTreeMap<String, String>) {
     all.extend(found);
     let mut text = String::from("# Requests, replies and bulk of the RPC layer; see tests/fs.\n");
     all.iter().for_each(|(key, counts)| text.push_str(&format!("{key}: {counts}\n")));
-    std::fs::write(captures().join(TABLE), text).unwrap();
+    std::fs::write(capture(TABLE), text).unwrap();
 }

@@ -1,90 +1,18 @@
-//! Reads the captures under `testdata/`, and encodes events to bytes.
+//! Encodes events of captures to bytes.
 
-use std::path::{Path, PathBuf};
-
-use lustrine_capture::{
-    Content, Dissector, Event, Frame, Item, LinkType, Message, Noop, PingInfo, Undecoded,
-};
+use lustrine_capture::{Content, Event, Item, Message, Noop, PingInfo, Undecoded};
+use lustrine_capture_testing::dissect_mapped;
 use lustrine_wire::hello::Version;
 use lustrine_wire::ping;
 use lustrine_wire::srpc::{Destination, destination_at};
 
-/// The directory of all captures.
-pub(crate) fn captures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures")
-}
-
-/// All captures of one folder, sorted by name.
-pub(crate) fn folder(name: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(captures().join(name)).unwrap();
-    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty());
-    paths
-}
-
-/// The name of a capture without its extensions.
-pub(crate) fn name_of(path: &Path) -> String {
-    let name = path.file_name().unwrap().to_str().unwrap();
-    name.split_once('.').unwrap().0.to_owned()
-}
-
-/// The bytes of a capture file, unpacked if necessary.
-pub(crate) fn read(path: &Path) -> Vec<u8> {
-    let bytes = std::fs::read(path).unwrap();
-    if path.extension().is_some_and(|e| e == "xz") {
-        let mut unpacked = Vec::new();
-        lzma_rs::xz_decompress(&mut &bytes[..], &mut unpacked).unwrap();
-        return unpacked;
-    }
-    bytes
-}
-
-/// The frames of a capture file: time in nanoseconds, and bytes.
-pub(crate) fn frames(file: &[u8]) -> (LinkType, Vec<(u64, &[u8])>) {
-    let (mut rest, header) = pcap_parser::parse_pcap_header(file).unwrap();
-    let link = LinkType::from_number(header.network.0).unwrap();
-    let mut frames = Vec::new();
-    while !rest.is_empty() {
-        let (after, block) = pcap_parser::parse_pcap_frame(rest).unwrap();
-        let time = u64::from(block.ts_sec) * 1_000_000_000 + u64::from(block.ts_usec) * 1000;
-        frames.push((time, block.data));
-        rest = after;
-    }
-    (link, frames)
-}
-
-/// All events of a capture file.
-pub(crate) fn dissect(file: &[u8]) -> Vec<Event> {
-    dissect_frames(file, |_| true)
-}
-
-/// As [`dissect`], with only the frames whose index is wanted.
+/// As [`lustrine_capture_testing::dissect`], with only the frames whose index is wanted.
 pub(crate) fn dissect_frames(file: &[u8], wanted: impl Fn(usize) -> bool) -> Vec<Event> {
     let mut index = 0;
     dissect_mapped(file, |frame| {
         index += 1;
         if wanted(index - 1) { vec![frame] } else { Vec::new() }
     })
-}
-
-/// As [`dissect`], with each frame replaced by others.
-pub(crate) fn dissect_mapped<'a>(
-    file: &'a [u8],
-    mut map: impl FnMut(&'a [u8]) -> Vec<&'a [u8]>,
-) -> Vec<Event> {
-    let (link, frames) = frames(file);
-    let mut dissector = Dissector::default();
-    let mut events = Vec::new();
-    for (time_ns, bytes) in frames {
-        for bytes in map(bytes) {
-            dissector.frame(&Frame { time_ns, link, bytes });
-            events.extend(std::iter::from_fn(|| dissector.poll_event()));
-        }
-    }
-    dissector.finish();
-    events.extend(std::iter::from_fn(|| dissector.poll_event()));
-    events
 }
 
 /// Encodes an event's value to bytes without the bytes that it was made from, except for opaque

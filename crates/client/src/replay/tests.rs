@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use lustrine_capture::{Content, Item, RpcRole};
+use lustrine_capture_testing::events;
 use lustrine_fswire::body::BodyFlags;
 
 use super::*;
-use crate::captures::events;
 
 /// The buffers behind the body, which differs in what the connection determines.
 fn buffers(bytes: &[u8]) -> Vec<Vec<u8>> {

@@ -1,9 +1,9 @@
 //! Requests of kernel clients: they get replies of the form that kernel servers give.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use lustrine_capture::{Content, Dissector, Frame, Item, LinkType, RpcRole};
+use lustrine_capture::{Content, Item, RpcRole};
+use lustrine_capture_testing::events;
 use lustrine_fswire::connect::ConnectData;
 use lustrine_fswire::message::{BARE_LEN, Message};
 use lustrine_fswire::opcode::Target as Role;
@@ -21,21 +21,9 @@ type Exchange = (RpcKind, Vec<u8>, Vec<u8>);
 
 /// The answered requests of a capture, in the order of the replies.
 fn exchanges(name: &str) -> Vec<Exchange> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures").join(name);
-    let file = std::fs::read(path).expect("a capture");
-    let (mut rest, header) = pcap_parser::parse_pcap_header(&file).expect("a header");
-    let link = LinkType::from_number(header.network.0).expect("a known link");
-    let mut dissector = Dissector::default();
-    let mut events = Vec::new();
-    while !rest.is_empty() {
-        let (after, block) = pcap_parser::parse_pcap_frame(rest).expect("a frame");
-        dissector.frame(&Frame { time_ns: 0, link, bytes: block.data });
-        events.extend(std::iter::from_fn(|| dissector.poll_event()));
-        rest = after;
-    }
     let mut asked: BTreeMap<(String, u64), (RpcKind, Vec<u8>)> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in events {
+    for event in events(name) {
         let Item::Message(message) = &event.item else { continue };
         let Content::Rpc(rpc) = &message.content else { continue };
         let payload = event.raw[message.payload_at()..].to_vec();

@@ -1,55 +1,22 @@
 //! Captures of real nodes, and a decoder for streams of a simulation.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 
 use lustrine_capture::{Content, Dissector, Event, Frame, Item, LinkType};
+use lustrine_capture_testing::{dissect, name_of, read};
 use lustrine_sim::frames::Framer;
 use lustrine_wire::header::Body;
 
-/// The directory of all captures.
-pub(crate) fn captures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures")
-}
-
 /// Names of all captures of a folder, without extensions, sorted.
 pub(crate) fn names_in(folder: &str) -> Vec<String> {
-    let entries = std::fs::read_dir(captures().join(folder)).expect("the folder is there");
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name"))
-        .map(|file| file.split_once('.').expect("an ending").0.to_owned())
-        .collect();
-    names.sort();
-    assert!(!names.is_empty(), "no captures in {folder}");
-    names
+    lustrine_capture_testing::folder(folder).iter().map(|path| name_of(path)).collect()
 }
 
 /// All events that the dissector finds in a capture.
 pub(crate) fn events_of(folder: &str, name: &str) -> Vec<Event> {
-    let path = captures().join(folder).join(format!("{name}.pcap"));
-    let file = match std::fs::read(&path) {
-        Ok(file) => file,
-        Err(_) => {
-            let packed = std::fs::read(path.with_extension("pcap.xz")).expect("the capture");
-            let mut file = Vec::new();
-            lzma_rs::xz_decompress(&mut &packed[..], &mut file).expect("packed with xz");
-            file
-        }
-    };
-    let (mut rest, header) = pcap_parser::parse_pcap_header(&file).expect("a capture file");
-    let link = LinkType::from_number(header.network.0).expect("a known link type");
-    let mut dissector = Dissector::default();
-    let mut events = Vec::new();
-    while !rest.is_empty() {
-        let (after, block) = pcap_parser::parse_pcap_frame(rest).expect("a whole frame");
-        let time_ns = u64::from(block.ts_sec) * 1_000_000_000 + u64::from(block.ts_usec) * 1000;
-        dissector.frame(&Frame { time_ns, link, bytes: block.data });
-        events.extend(std::iter::from_fn(|| dissector.poll_event()));
-        rest = after;
-    }
-    dissector.finish();
-    events.extend(std::iter::from_fn(|| dissector.poll_event()));
-    events
+    let paths = lustrine_capture_testing::folder(folder);
+    let path = paths.iter().find(|path| name_of(path) == name);
+    dissect(&read(path.unwrap_or_else(|| panic!("no capture {name} in {folder}"))))
 }
 
 /// Decodes the streams of a scripted peer.

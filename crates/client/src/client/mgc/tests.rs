@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_capture::{Content, Item, RpcRole};
+use lustrine_capture_testing::events;
 use lustrine_fswire::ldlm::LdlmRequest;
 use lustrine_fswire::llog::{LlogHeader, LogId};
 use lustrine_fswire::message::Message;
@@ -11,7 +12,6 @@ use lustrine_fswire::opcode::Opcode;
 use lustrine_fswire::rpc::{Kind, Reply, Request};
 
 use super::*;
-use crate::captures::events;
 use crate::config::{Command, Setting};
 
 /// The captures in which clients follow a configuration.
