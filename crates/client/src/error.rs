@@ -46,12 +46,12 @@ impl ClientError {
             ClientError::Errno(errno) => *errno,
             ClientError::Rpc(RpcError::Evicted) => errno::EIO,
             ClientError::Rpc(RpcError::NotConnected) => errno::ENOTCONN,
-            ClientError::Rpc(RpcError::Deactivated(errno)) => errno.abs(),
+            ClientError::Rpc(RpcError::Refused(errno)) => *errno,
             ClientError::Rpc(RpcError::TimedOut | RpcError::Send(Status::TimedOut)) => {
                 errno::ETIMEDOUT
             }
             ClientError::Rpc(RpcError::Canceled) => errno::EINTR,
-            ClientError::Rpc(RpcError::Closed) => errno::ESHUTDOWN,
+            ClientError::Rpc(RpcError::Inactive | RpcError::Closed) => errno::ESHUTDOWN,
             ClientError::Malformed(_) | ClientError::Rpc(RpcError::BadReply) => errno::EPROTO,
             ClientError::NoFileSystem(_) => errno::ENOENT,
             ClientError::NoMemory => errno::ENOMEM,

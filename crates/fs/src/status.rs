@@ -5,7 +5,7 @@ use lustrine_client::{
 };
 use lustrine_lnet::latency::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_ptlrpc::{Import, Latencies};
+use lustrine_ptlrpc::{Deactivated, Import, Latencies};
 use serde::{Deserialize, Serialize};
 
 /// What a client does now, and what it has done since it was mounted.
@@ -294,9 +294,11 @@ impl ConfigurationRow {
 impl TargetRow {
     fn of(import: &Import, locks: LockCounts) -> TargetRow {
         let view = import.view();
-        let state = match view.refused {
-            Some(error) => format!("REFUSED ({})", ClientError::Errno(error)),
-            None if view.deactivated => "INACTIVE".to_owned(),
+        let state = match view.deactivated {
+            Some(Deactivated::Refused(errno)) => {
+                format!("REFUSED ({})", ClientError::Errno(errno))
+            }
+            Some(Deactivated::Inactive) => "INACTIVE".to_owned(),
             None => view.state.name().to_owned(),
         };
         TargetRow {

@@ -236,12 +236,29 @@ pub struct ImportView {
     pub window: Option<View>,
     /// The state's changes to EVICTED.
     pub evictions: u64,
-    /// Whether requests fail because the target is not to be used, or refuses this client.
-    pub deactivated: bool,
-    /// The error, as a positive number, with which the target refuses this client.
-    pub refused: Option<i32>,
+    /// Why the target is not used, if it is not.
+    pub deactivated: Option<Deactivated>,
     /// How often the target had been started when it granted the connection; 0 if it did not say.
     pub instance: u32,
+}
+
+/// Why a target is not used, and its requests fail at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deactivated {
+    /// An administrator has said so (`active=0`).
+    Inactive,
+    /// The server refuses this client for good; the errno is positive.
+    Refused(i32),
+}
+
+impl Deactivated {
+    /// The outcome of a request.
+    fn error(self) -> RpcError {
+        match self {
+            Deactivated::Inactive => RpcError::Inactive,
+            Deactivated::Refused(errno) => RpcError::Refused(errno),
+        }
+    }
 }
 
 /// A client's connection to one target.
@@ -263,9 +280,7 @@ pub struct Import {
     granted: ConnectData,
     /// Bytes of grant that the owner's data need which are dirty or under way.
     grant_claim: u32,
-    /// The error with which the server refuses this client for good, or EIO if the target is not to
-    /// be used; negative.
-    deactivated: Option<i32>,
+    deactivated: Option<Deactivated>,
     /// Whether the server grants slots for several changes at once.
     has_slots: bool,
     /// Whether a DISCONNECT that is under way is for idleness.
@@ -370,7 +385,7 @@ impl Import {
         let key = self.requests.insert(Request::new(args, Purpose::Owner));
         let refused = match self.state {
             ImportState::Closed => Some(RpcError::Closed),
-            _ if self.deactivated.is_some() => self.deactivated.map(RpcError::Deactivated),
+            _ if self.deactivated.is_some() => self.deactivated.map(Deactivated::error),
             ImportState::Full => None,
             _ if no_delay => Some(RpcError::NotConnected),
             _ => None,
@@ -519,11 +534,7 @@ impl Import {
             granted: self.granted,
             window: self.window.as_ref().map(Controller::view),
             evictions: self.evictions,
-            deactivated: self.deactivated.is_some(),
-            refused: self
-                .deactivated
-                .map(|status| -status)
-                .filter(|error| *error != replies::errno::EIO),
+            deactivated: self.deactivated,
             instance: self.granted.instance,
         }
     }

@@ -21,7 +21,8 @@ pub mod statistics;
 pub mod xid;
 
 pub use import::{
-    Action, Import, ImportArgs, ImportState, ImportTunables, ImportView, ReplyEvent, SendArgs,
+    Action, Deactivated, Import, ImportArgs, ImportState, ImportTunables, ImportView, ReplyEvent,
+    SendArgs,
 };
 pub use ptlrpc::{Bulk, BulkDirection, ImportKey, Incoming, Ptlrpc, RpcEvent};
 pub use request::{Keep, Reply, RequestArgs, RequestKey, RpcError};

@@ -84,10 +84,12 @@ pub enum RpcError {
     /// The import is not connected, and the request must not wait.
     #[error("the target is not connected")]
     NotConnected,
-    /// The target refuses this client, or is not to be used, until an administrator acts. The
-    /// errno is negative.
-    #[error("the target is not to be used, or refuses this client (error {0})")]
-    Deactivated(i32),
+    /// An administrator has deactivated the target (`active=0`).
+    #[error("the target is deactivated")]
+    Inactive,
+    /// The target refuses this client, until an administrator acts; the errno is positive.
+    #[error("the target refuses this client (error {0})")]
+    Refused(i32),
     /// No reply in time, and the request must not be sent again.
     #[error("no reply in time")]
     TimedOut,

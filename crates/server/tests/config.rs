@@ -14,6 +14,8 @@ use lustrine_server::{ConfigChange, Disk, DiskKind, FsTarget, OstArgs, TargetTun
 use lustrine_wire::header::Body;
 use world::{CALLER, MDT, MGS, OST, World};
 
+const ESHUTDOWN: i32 = 108;
+
 const READ_WRITE: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
 /// Longest pause before a lock is asked for again, and some more.
@@ -159,10 +161,10 @@ fn a_target_that_is_switched_off_fails_requests_and_comes_back() {
     world.pass(PAUSE);
     let start = world.now;
     let refused = write(&mut world, &file, &[8; 200_000]).unwrap_err();
-    assert_eq!(refused.errno(), 5);
+    assert_eq!(refused.errno(), ESHUTDOWN);
     let (fid, layout) = (file.attr.fid, file.layout.clone());
     let size = world.wait(0, |c, t, done| c.size(t, CALLER, fid, &layout, done)).unwrap_err();
-    assert_eq!(size.errno(), 5);
+    assert_eq!(size.errno(), ESHUTDOWN);
     // What is on the other one can be written.
     write(&mut world, &file, &[8; 60_000]).unwrap();
     assert_eq!(world.now, start, "nothing waits");
@@ -194,9 +196,9 @@ fn what_waits_for_a_target_fails_when_it_is_switched_off() {
     configure(&mut world, &conf_param("lustre-OST0001-osc", "osc.active=0"));
     world.pass(PAUSE);
     let lost = synced.take().expect("it is over").unwrap_err();
-    assert_eq!(lost.errno(), 5);
+    assert_eq!(lost.errno(), ESHUTDOWN);
     let read = world.wait(0, |c, t, done| c.read(t, CALLER, fid, &layout, (65_536, 65_536), done));
-    assert_eq!(read.unwrap_err().errno(), 5);
+    assert_eq!(read.unwrap_err().errno(), ESHUTDOWN);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use lustrine_fswire::opcode::{Opcode, Target, portal};
 use lustrine_lnet::time::{Nanos, Time};
 
 use super::replies::errno;
-use super::{Action, Import, ImportState};
+use super::{Action, Deactivated, Import, ImportState};
 use crate::request::{Purpose, Request, RequestArgs, RequestKey, RpcError, Stage};
 use crate::slots::SlotKind;
 use crate::xid::XidSource;
@@ -180,8 +180,8 @@ impl Import {
         let status = status.map(|status| -status);
         match status {
             Some(error @ (errno::EACCES | errno::EROFS)) => {
-                self.deactivated = Some(-error);
-                self.fail_all(RpcError::Deactivated(-error), false);
+                self.deactivated = Some(Deactivated::Refused(error));
+                self.fail_all(RpcError::Refused(error), false);
             }
             Some(errno::EBUSY | errno::EAGAIN | errno::EALREADY) => {
                 self.reconnect_at = now + self.tunables.reconnect_delay_min;

@@ -4,8 +4,7 @@
 use lustrine_lnet::time::Time;
 use lustrine_wire::nid::ProcessId;
 
-use super::replies::errno;
-use super::{Action, Import, ImportState};
+use super::{Action, Deactivated, Import, ImportState};
 use crate::request::RpcError;
 use crate::xid::XidSource;
 
@@ -95,7 +94,7 @@ impl Import {
     }
 
     /// Whether the target is used. With `false` (Lustre's parameter `active`) all requests fail
-    /// with EIO at once, those under way included, and [`Action::Evicted`] says that locks, open
+    /// at once ([`RpcError::Inactive`]), those under way included, and [`Action::Evicted`] says that locks, open
     /// files and unwritten data are void. With `true` it connects again [IMP-16].
     pub fn set_active(&mut self, now: Time, xids: &mut XidSource, active: bool) {
         if self.state == ImportState::Closed {
@@ -112,8 +111,8 @@ impl Import {
         }
         self.going_idle = false;
         self.reconnect_at = Time::NEVER;
-        self.deactivated = Some(-errno::EIO);
-        self.fail_all(RpcError::Deactivated(-errno::EIO), false);
+        self.deactivated = Some(Deactivated::Inactive);
+        self.fail_all(RpcError::Inactive, false);
         self.set_state(ImportState::Disconn);
         self.actions.push_back(Action::Evicted);
     }

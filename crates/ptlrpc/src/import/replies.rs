@@ -15,7 +15,6 @@ use crate::xid::XidSource;
 
 /// Linux's error numbers that an import acts on.
 pub(super) mod errno {
-    pub(crate) const EIO: i32 = 5;
     pub(crate) const EAGAIN: i32 = 11;
     pub(crate) const EACCES: i32 = 13;
     pub(crate) const EBUSY: i32 = 16;

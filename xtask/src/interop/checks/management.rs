@@ -19,7 +19,7 @@ pub(super) const CHECKS: &[Listed] = &[
     (
         "management",
         "an OST is switched off by `active=0`, and on again",
-        "EIO at once for what it has; then everything works",
+        "ESHUTDOWN at once for what it has, as on the kernel client; then everything works",
         inactive,
     ),
     (
@@ -97,23 +97,29 @@ fn inactive(testbed: &mut Testbed) -> Result<String> {
     )?;
     mount.sh("cat off/on1")?;
     testbed.sh("server", "lctl conf_param lustre-OST0001.osc.active=0")?;
-    let refused = switched_off(&mount);
+    let refused = switched_off(&mount, testbed);
     // The checks that follow need it, whatever was seen.
     testbed.sh("server", "lctl conf_param lustre-OST0001.osc.active=1")?;
     becomes(&mount, "lustre-OST0001", "state", &"FULL".into())?;
     refused?;
     let read = mount.sh("cat off/on1; echo b >> off/on1; cat off/on1")?;
     ensure!(read == "a\na\nb\n", "afterwards it reads {read}");
-    Ok("EIO, then read and written".to_owned())
+    Ok("ESHUTDOWN for both, then read and written".to_owned())
 }
 
-/// What a target that is switched off says.
-fn switched_off(mount: &Mounted) -> Result<()> {
+/// What programs see of a target that is switched off, here and on the kernel client.
+fn switched_off(mount: &Mounted, testbed: &mut Testbed) -> Result<()> {
+    const READ: &str = "dd if=off/on1 of=/dev/null iflag=direct 2>&1 | tail -1 || :";
+    const ESHUTDOWN: &str = "Cannot send after transport endpoint shutdown";
     becomes(mount, "lustre-OST0001", "state", &"INACTIVE".into())?;
     let begun = Instant::now();
-    let seen = mount.sh("dd if=off/on1 of=/dev/null iflag=direct 2>&1 | tail -1 || :")?;
+    let seen = mount.sh(READ)?;
     let taken = begun.elapsed();
-    ensure!(seen.contains("Input/output error"), "reading says: {seen}");
+    ensure!(seen.contains(ESHUTDOWN), "reading says: {seen}");
+    eventually("the kernel client says the same", SEEN, || {
+        let seen = testbed.sh("client1", &format!("cd {KERNEL}; {READ}"))?;
+        Ok(seen.contains(ESHUTDOWN).then_some(()))
+    })?;
     ensure!(taken < Duration::from_secs(10), "that took {taken:?}");
     Ok(())
 }

@@ -281,7 +281,7 @@ impl Client {
         self.tuned(turn, import);
     }
 
-    /// Whether a target is used: requests for one that is not fail with EIO at once [IMP-16].
+    /// Whether a target is used: requests for one that is not fail with ESHUTDOWN at once [IMP-16].
     fn set_active(&mut self, turn: &mut Turn<'_>, import: ImportKey, active: bool) {
         self.rpc.with(turn, import, |import, now, xids| import.set_active(now, xids, active));
     }

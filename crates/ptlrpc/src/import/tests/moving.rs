@@ -106,11 +106,11 @@ fn a_target_that_is_not_to_be_used_fails_requests_at_once() {
     pair.import.set_active(pair.now, &mut pair.xids, false);
     pair.collect();
     pair.submit(3, false);
-    let refused = Err(RpcError::Deactivated(-5));
+    let refused = Err(RpcError::Inactive);
     assert_eq!(pair.done, [(1, refused), (2, refused), (3, refused)]);
     assert_eq!((pair.import.state(), pair.evictions), (ImportState::Disconn, 1));
     assert!(pair.import.is_deactivated() && pair.import.next_deadline() == Time::NEVER);
-    assert_eq!(pair.import.view().refused, None, "the target refuses no client");
+    assert_eq!(pair.import.view().deactivated, Some(Deactivated::Inactive));
     // A restart of the target changes nothing, and nothing is sent.
     pair.forget();
     assert!(!started(&mut pair, &[1], 8));
