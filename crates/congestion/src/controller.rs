@@ -36,6 +36,15 @@ const STARTUP_BASES: f64 = 1.25;
 /// After this many rounds with less than this part of the best rate, the base is in doubt.
 const SLOW_ROUNDS: u32 = 8;
 const SLOW_RATE: f64 = 1.0 / 8.0;
+/// RPCs are sent at no more than this many times the rate that uses the window in one latency: in
+/// startup, in which the rate doubles, and otherwise.
+const PACE_STARTUP: f64 = 2.0;
+const PACE: f64 = 1.1;
+/// What would be sent in this time may be sent at once: no timer is worth less.
+const PACE_BURST: Duration = Duration::from_millis(1);
+/// The latency of an RPC with which less than this part of the window was under way says nothing
+/// about the window.
+const USED: f64 = 0.75;
 /// Rounds without a queue after which the window grows in proportion.
 const IDLE_QUEUE_ROUNDS: u32 = 3;
 
@@ -78,6 +87,18 @@ pub struct Ticket {
     round: u64,
     /// Whether so little was under way with it that a probe can use it.
     is_lone: bool,
+    /// Whether the window was used with it, but for [`USED`].
+    is_full: bool,
+}
+
+/// Why an RPC may not be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// The window is full: until an RPC ends.
+    Full,
+    /// The window has room, and its RPCs are spread over the round: until this time, or until an
+    /// RPC ends.
+    Until(Duration),
 }
 
 /// What a controller knows, for people.
@@ -131,6 +152,12 @@ pub struct Controller {
     /// Of the last round: the base as a part of the latency, and the rate in bytes per second.
     ratio: f64,
     rate: f64,
+    /// The latency in seconds; 0 before the first round ended.
+    latency: f64,
+    /// When the next RPC is due if all are sent at the pace.
+    paced: Duration,
+    /// When an RPC was last admitted.
+    admitted: Duration,
     /// The part of its latency that is more than is tolerated.
     excess: f64,
     /// The highest rate of startup, and its rounds that did not raise it.
@@ -167,6 +194,9 @@ impl Controller {
             is_limited: false,
             ratio: 1.0,
             rate: 0.0,
+            latency: 0.0,
+            paced: Duration::ZERO,
+            admitted: Duration::ZERO,
             excess: 0.0,
             best: 0.0,
             flat: 0,
@@ -181,17 +211,28 @@ impl Controller {
         }
     }
 
-    /// Takes an RPC into the window that is sent now. Returns `None` if it does not fit; it may be
-    /// asked for again when an RPC has ended.
+    /// Takes an RPC into the window that is sent now.
     ///
     /// `now` is the time since an origin that all nodes share as well as their clocks allow, such
     /// as the Unix epoch.
-    pub fn admit(&mut self, now: Duration, class: Class) -> Option<Ticket> {
+    ///
+    /// # Errors
+    /// If it may not be sent now: until when it has to wait.
+    pub fn admit(&mut self, now: Duration, class: Class) -> Result<Ticket, Wait> {
         let after = self.in_flight.saturating_add(class.weight());
         if after > self.window() && self.rpcs >= 2 {
             self.is_limited = true;
-            return None;
+            return Err(Wait::Full);
         }
+        if now < self.admitted {
+            // The clock was set back.
+            self.paced = now;
+        }
+        if self.rpcs >= 2 && self.paced > now.saturating_add(PACE_BURST) {
+            return Err(Wait::Until(self.paced.saturating_sub(PACE_BURST)));
+        }
+        self.admitted = now;
+        self.paced = self.paced.max(now).saturating_add(self.interval(class));
         if self.rpcs == 0 && self.phase != Phase::Probe {
             // The time in which nothing was under way belongs to no round.
             self.next_round(now);
@@ -206,7 +247,8 @@ impl Controller {
         self.rpcs += 1;
         let is_lone =
             self.phase == Phase::Probe || self.rpcs <= 2 || after as f64 <= self.smallest();
-        Some(Ticket { class, sent: now, round: self.round, is_lone })
+        let is_full = after as f64 + weight >= USED * self.window;
+        Ok(Ticket { class, sent: now, round: self.round, is_lone, is_full })
     }
 
     /// An RPC has ended with success.
@@ -223,6 +265,7 @@ impl Controller {
             false => ROUND_MIN.1,
         };
         if ticket.round == self.round && self.sums.count() >= least {
+            self.is_limited &= self.phase != Phase::Steady || ticket.is_full;
             self.end_round(now);
         }
     }
@@ -277,6 +320,13 @@ impl Controller {
         (self.limits.min as f64).max(2.0 * self.mean)
     }
 
+    /// The time from an RPC to the next one at the pace.
+    fn interval(&self, class: Class) -> Duration {
+        let gain = if self.phase == Phase::Startup { PACE_STARTUP } else { PACE };
+        let interval = self.latency * class.weight() as f64 / (gain * self.window);
+        Duration::try_from_secs_f64(interval).unwrap_or(Duration::ZERO)
+    }
+
     /// What is to be in the queue: the root of the window, counted in RPCs.
     fn allowance(&self) -> f64 {
         (self.window * self.mean).sqrt().max(self.mean)
@@ -304,6 +354,7 @@ impl Controller {
                 let took = now.saturating_sub(self.began).as_secs_f64();
                 self.rate = self.sums.weight() / took.max(1e-9);
                 let latency = self.sums.latency_and_base(self.ratio);
+                self.latency = latency.now;
                 self.ratio = latency.ratio();
                 self.excess = latency.excess();
                 match self.phase {
@@ -375,6 +426,7 @@ impl Controller {
     fn end_probe_round(&mut self, now: Duration) {
         let latency = self.sums.latency();
         let falls = latency < PROBE_FALLS * self.probe.latency;
+        self.latency = latency;
         self.probe.latency = latency;
         self.probe.rounds += 1;
         let goes_on = self.probe.rounds < PROBE_ROUNDS_MIN || now < self.probe.until || falls;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lustrine_congestion::{Class, Controller, Limits, Ticket};
+use lustrine_congestion::{Class, Controller, Limits, Ticket, Wait};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -48,15 +48,22 @@ proptest! {
                     let window = controller.window();
                     largest = largest.max(class.weight());
                     match controller.admit(now, class) {
-                        Some(ticket) => {
+                        Ok(ticket) => {
                             prop_assert!(
                                 under_way.len() < 2 || in_flight + class.weight() <= window
                             );
                             under_way.push((ticket, class.weight()));
                         }
-                        None => {
+                        Err(Wait::Full) => {
                             prop_assert!(under_way.len() >= 2);
                             prop_assert!(in_flight + class.weight() > window);
+                        }
+                        Err(Wait::Until(until)) => {
+                            prop_assert!(under_way.len() >= 2);
+                            prop_assert!(until > now, "it may be sent now");
+                            // At that time it may be sent.
+                            let mut later = controller.clone();
+                            prop_assert!(later.admit(until, class).is_ok());
                         }
                     }
                 }
@@ -93,7 +100,7 @@ fn it_is_a_function_of_what_it_was_given() {
         let mut under_way = std::collections::VecDeque::new();
         for turn in 0..10_000u64 {
             let now = Duration::from_micros(turn * 700);
-            while let Some(ticket) = controller.admit(now, Class::new(1, 1 << 20)) {
+            while let Ok(ticket) = controller.admit(now, Class::new(1, 1 << 20)) {
                 under_way.push_back(ticket);
             }
             if let Some(ticket) = under_way.pop_front() {

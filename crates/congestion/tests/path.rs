@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use lustrine_congestion::{Class, Controller, Limits, Phase, Ticket};
+use lustrine_congestion::{Class, Controller, Limits, Phase, Ticket, Wait};
 
 /// A first-in first-out queue in front of a link; what left it arrives after the delay, and its
 /// answer after the delay again. Times are in nanoseconds.
@@ -24,9 +24,14 @@ struct Flow {
     noise: u64,
     /// By how many ns its host delays each RPC while more than six are under way.
     busy: u64,
+    /// Whether RPCs that are sent at the same time end together, when the last of them has all of
+    /// its data: replies wait behind the data of all of them.
+    together: bool,
     /// It has always so many under way, as a client with a setting made by hand; 0 for a window.
     fixed: usize,
     under_way: VecDeque<Ticket>,
+    /// When it is to try again, because RPCs are sent at a pace.
+    paced: u64,
     /// Bytes that have ended.
     bytes: u64,
     /// The most RPCs that may be under way, besides the window.
@@ -45,8 +50,10 @@ impl Flow {
             begins: 0,
             noise: 0,
             busy: 0,
+            together: false,
             fixed: 0,
             under_way: VecDeque::new(),
+            paced: 0,
             bytes: 0,
             most: 4096,
             fails: 0,
@@ -110,6 +117,16 @@ impl World {
     }
 
     fn send(&mut self, index: usize) {
+        let sent = self.flows[index].under_way.len();
+        self.send_all(index);
+        if self.flows[index].together {
+            for _ in sent..self.flows[index].under_way.len() {
+                self.push(self.path.free_at + self.path.rtt, What::End(index));
+            }
+        }
+    }
+
+    fn send_all(&mut self, index: usize) {
         loop {
             let flow = &mut self.flows[index];
             if flow.under_way.len() >= flow.most {
@@ -119,7 +136,18 @@ impl World {
             if flow.fixed > 0 && flow.under_way.len() >= flow.fixed {
                 return;
             }
-            let Some(ticket) = flow.controller.admit(now, flow.class) else { return };
+            let ticket = match flow.controller.admit(now, flow.class) {
+                Ok(ticket) => ticket,
+                Err(Wait::Full) => return,
+                Err(Wait::Until(until)) => {
+                    let at = self.now + (until - now).as_nanos() as u64;
+                    if flow.paced <= self.now || at < flow.paced {
+                        flow.paced = at;
+                        self.push(at, What::Begin(index));
+                    }
+                    return;
+                }
+            };
             flow.under_way.push_back(ticket);
             let (noise, weight) = (flow.noise, flow.class.weight());
             let begin = self.path.free_at.max(self.now);
@@ -127,7 +155,9 @@ impl World {
             let busy = if flow.under_way.len() > 6 { flow.busy } else { 0 };
             let late = busy + self.random(noise);
             let ends = self.path.free_at + self.path.rtt + late;
-            self.push(ends, What::End(index));
+            if !self.flows[index].together {
+                self.push(ends, What::End(index));
+            }
         }
     }
 
@@ -156,7 +186,10 @@ impl World {
                         flow.bytes += flow.class.weight();
                         flow.controller.done(now, ticket);
                     }
-                    self.send(index);
+                    let next = self.events.peek().map(|Reverse((at, ..))| *at);
+                    if !self.flows[index].together || next != Some(at) {
+                        self.send(index);
+                    }
                 }
             }
         }
@@ -213,6 +246,17 @@ fn a_path_of_any_rate_and_length_is_full_after_twenty_round_trips() {
         }
         let share = bytes / 40.0 / (gbps * 1e9);
         assert!(share >= 0.94, "{gbps} Gb/s {rtt} ms: {share:.3} of the rate");
+    }
+}
+
+/// Without a pace they are sent in bursts for ever, and the path is idle in between.
+#[test]
+fn rpcs_whose_replies_wait_for_others_fill_the_path_too() {
+    for (gbps, rtt) in [(1.0, 50.0), (1.0, 100.0), (1.0, 200.0), (10.0, 10.0), (10.0, 100.0)] {
+        let mut world = World::new(gbps, rtt, vec![Flow { together: true, ..Flow::new(MIB) }]);
+        world.run(2.0 + 20.0 * rtt / 1e3);
+        let share = world.rates(40.0)[0] / (gbps * 1e9);
+        assert!(share >= 0.9, "{gbps} Gb/s {rtt} ms: {share:.3} of the rate");
     }
 }
 

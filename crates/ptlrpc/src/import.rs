@@ -304,6 +304,8 @@ pub struct Import {
     /// How much may be under way; once there was one it stays, also while it limits nothing.
     window: Option<Controller>,
     timers: BTreeSet<(Time, RequestKey)>,
+    /// When a request is due that waits for its time in the window.
+    paced_until: Time,
     /// Estimates by portal.
     services: BTreeMap<u32, Estimate>,
     latency: Estimate,
@@ -364,6 +366,7 @@ impl Import {
             credits_used: 0,
             window: None,
             timers: BTreeSet::new(),
+            paced_until: Time::NEVER,
             services: BTreeMap::new(),
             latency: Estimate::new(AtTunables { at_min: 0, ..tunables.at }),
             last_sent: Time::ZERO,
@@ -542,6 +545,7 @@ impl Import {
     /// When [`Import::drive`] has something to do at the earliest.
     pub fn next_deadline(&self) -> Time {
         let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
+        let timer = timer.min(self.paced_until);
         timer.min(self.reconnect_at).min(self.ping_at()).min(self.idle_at())
     }
 
@@ -557,6 +561,9 @@ impl Import {
         if self.reconnect_at <= now {
             self.reconnect_at = Time::NEVER;
             self.try_connect(now, xids);
+        }
+        if self.paced_until <= now {
+            self.pump(now, xids);
         }
         if self.idle_at() <= now {
             self.become_idle(now, xids);

@@ -454,6 +454,9 @@ impl Client {
             Phase::Running => self.run(turn),
             Phase::Draining(drain) => self.drain(turn, drain),
         }
+        while self.caller.take_due(turn.now).is_some() {
+            self.pump(turn);
+        }
         if self.is_over() {
             self.caller.release_memory(turn.memory);
             self.source.release(turn.memory);

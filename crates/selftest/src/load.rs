@@ -15,7 +15,7 @@ use crate::body::status;
 use crate::bulk::Source;
 use crate::limits::PAGE;
 use crate::pattern;
-use crate::rpc::{Bulk, Call, Completion, LnetErrorKind, RpcClient, RpcError, WindowFull};
+use crate::rpc::{Bulk, Call, Completion, LnetErrorKind, NoRoom, RpcClient, RpcError};
 use crate::turn::Turn;
 
 /// What a test does.
@@ -190,7 +190,7 @@ impl TestError {
 /// Why an RPC was not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsent {
-    /// The window to the peer is full.
+    /// The window to the peer has no room.
     NoRoom,
     /// It failed.
     Failed(RpcError),
@@ -210,7 +210,7 @@ pub(crate) fn send_test<M: Memory>(
     shot: TestRpc,
 ) -> Result<u32, Unsent> {
     let (now, peer) = (turn.now, shot.peer);
-    let ticket = caller.admit(now, peer, plan.test.class()).map_err(|WindowFull| Unsent::NoRoom)?;
+    let ticket = caller.admit(now, peer, plan.test.class()).map_err(|NoRoom| Unsent::NoRoom)?;
     let bulk = match plan.test {
         Test::Ping => Bulk::None,
         Test::Read { len, check } => {

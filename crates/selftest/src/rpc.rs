@@ -12,4 +12,4 @@ pub use caller::{LnetErrorKind, RpcError};
 pub(crate) use ids::Ids;
 pub(crate) use inbox::{Arrived, RequestBuffers};
 pub(crate) use room::RoomQueue;
-pub(crate) use windows::WindowFull;
+pub(crate) use windows::NoRoom;

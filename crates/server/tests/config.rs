@@ -15,7 +15,6 @@ use lustrine_wire::header::Body;
 use world::{CALLER, MDT, MGS, OST, World};
 
 const ESHUTDOWN: i32 = 108;
-
 const READ_WRITE: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
 /// Longest pause before a lock is asked for again, and some more.

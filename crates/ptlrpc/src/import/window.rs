@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use lustrine_congestion::{Class, Controller, Limits};
+use lustrine_congestion::{Class, Controller, Limits, Wait};
 use lustrine_fswire::opcode::Opcode;
-use lustrine_lnet::time::{Time, WallClock};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 
 use super::Import;
 use crate::request::RequestKey;
@@ -34,8 +34,17 @@ impl Import {
         };
         let class = Class::new(kind, u64::from(request.args.payload));
         let window = self.window.get_or_insert_with(|| Controller::new(LIMITS));
-        request.ticket = window.admit(since_1970(wall, now), class);
-        request.ticket.is_some()
+        let at = since_1970(wall, now);
+        match window.admit(at, class) {
+            Ok(ticket) => request.ticket = Some(ticket),
+            Err(Wait::Full) => return false,
+            Err(Wait::Until(until)) => {
+                let wait = u64::try_from(until.saturating_sub(at).as_nanos()).unwrap_or(u64::MAX);
+                self.paced_until = self.paced_until.min(now + Nanos(wait));
+                return false;
+            }
+        }
+        true
     }
 
     /// Gives back the place of a request that says nothing about the way any more.

@@ -70,7 +70,7 @@ impl Client {
     }
 
     /// Starts units that wait for room in the window, as far as there is room.
-    fn pump<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
+    pub(super) fn pump<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
         while self.phase == Phase::Running && self.link.is_usable() {
             let Some(index) = self.units.first_for_room() else { return };
             if !self.send(turn, index) {

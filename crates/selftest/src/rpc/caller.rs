@@ -18,7 +18,7 @@ use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{Body, MESSAGE_LEN, Message, REPLY_PORTAL, Service, VERSION};
 use smallvec::smallvec;
 
-use super::windows::{WindowFull, Windows};
+use super::windows::{NoRoom, Windows};
 use super::{Ids, RpcIds};
 use crate::body::status;
 use crate::counters::RpcTotals;
@@ -186,15 +186,21 @@ impl RpcClient {
     /// if there are no windows.
     ///
     /// # Errors
-    /// When it does not fit; an RPC to that peer has to end before.
+    /// When it does not fit; an RPC to that peer has to end before, or
+    /// [`RpcClient::take_due`] returns the peer.
     #[inline]
     pub(crate) fn admit(
         &mut self,
         now: Time,
         peer: ProcessId,
         class: Class,
-    ) -> Result<Option<Ticket>, WindowFull> {
+    ) -> Result<Option<Ticket>, NoRoom> {
         self.windows.as_mut().map(|windows| windows.admit(now, peer, class)).transpose()
+    }
+
+    /// A peer to which RPCs that did not fit may be sent now: windows spread them over time.
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<ProcessId> {
+        self.windows.as_mut()?.take_due(now)
     }
 
     /// An RPC that was admitted is over, or is not sent.
@@ -458,9 +464,10 @@ impl RpcClient {
         }
     }
 
-    /// When [`RpcClient::expire`] has something to do at the earliest.
+    /// When [`RpcClient::expire`] or [`RpcClient::take_due`] has something to do at the earliest.
     pub(crate) fn next_deadline(&self) -> Time {
-        self.next_scan
+        let due = self.windows.as_ref().map_or(Time::NEVER, Windows::next_due);
+        self.next_scan.min(due)
     }
 
     /// Whether it has message buffers.

@@ -1,11 +1,11 @@
 //! How much may be under way to each peer.
 
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use foldhash::fast::FixedState;
-use lustrine_congestion::{Class, Controller, Limits, Ticket, View};
-use lustrine_lnet::time::{Time, WallClock};
+use lustrine_congestion::{Class, Controller, Limits, Ticket, View, Wait};
+use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::Message;
 
@@ -16,15 +16,25 @@ const REMEMBERED_MAX: usize = 4096;
 /// Peers that are looked at for each new one, to find one that can be forgotten.
 const LOOKED_AT: usize = 4;
 
-/// The window to a peer is full. One of its RPCs has to end before another may begin.
+/// The window to a peer has no room now. One of its RPCs has to end before another may begin, or
+/// [`Windows::take_due`] returns the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WindowFull;
+pub(crate) struct NoRoom;
+
+#[derive(Debug)]
+struct Peer {
+    window: Controller,
+    /// When it is due again, if an RPC to it waits for that.
+    due: Option<Time>,
+}
 
 /// A window for each peer that was called.
 #[derive(Debug)]
 pub(crate) struct Windows {
     wall: WallClock,
-    peers: HashMap<ProcessId, Controller, FixedState>,
+    peers: HashMap<ProcessId, Peer, FixedState>,
+    /// The peers that are due at a time.
+    due: BTreeSet<(Time, ProcessId)>,
     /// The peers; at the front the one that was not looked at for longest.
     order: VecDeque<ProcessId>,
     /// The tickets of RPCs under way, by their slots.
@@ -35,7 +45,8 @@ impl Windows {
     /// No peers yet. Windows are probed together with those of other nodes, by the wall clock.
     pub(crate) fn new(wall: WallClock) -> Windows {
         let peers = HashMap::with_hasher(FixedState::default());
-        Windows { wall, peers, order: VecDeque::new(), tickets: Vec::new() }
+        let (due, order, tickets) = (BTreeSet::new(), VecDeque::new(), Vec::new());
+        Windows { wall, peers, due, order, tickets }
     }
 
     /// Takes an RPC into the window that is to be sent now.
@@ -44,14 +55,46 @@ impl Windows {
         now: Time,
         peer: ProcessId,
         class: Class,
-    ) -> Result<Ticket, WindowFull> {
+    ) -> Result<Ticket, NoRoom> {
         let at = self.at(now);
         if !self.peers.contains_key(&peer) {
             self.forget_idle();
             self.order.push_back(peer);
         }
-        let window = self.peers.entry(peer).or_insert_with(|| Controller::new(Limits::default()));
-        window.admit(at, class).ok_or(WindowFull)
+        let new = || Peer { window: Controller::new(Limits::default()), due: None };
+        let known = self.peers.entry(peer).or_insert_with(new);
+        let until = match known.window.admit(at, class) {
+            Ok(ticket) => return Ok(ticket),
+            Err(Wait::Full) => return Err(NoRoom),
+            Err(Wait::Until(until)) => until,
+        };
+        let wait = u64::try_from(until.saturating_sub(at).as_nanos()).unwrap_or(u64::MAX);
+        let due = now + Nanos(wait);
+        if known.due.is_none_or(|before| due < before) {
+            if let Some(before) = known.due.replace(due) {
+                self.due.remove(&(before, peer));
+            }
+            self.due.insert((due, peer));
+        }
+        Err(NoRoom)
+    }
+
+    /// When [`Windows::take_due`] returns a peer at the earliest.
+    pub(crate) fn next_due(&self) -> Time {
+        self.due.first().map_or(Time::NEVER, |(due, _)| *due)
+    }
+
+    /// A peer whose window may have room again because the time of an RPC has come.
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<ProcessId> {
+        let (due, peer) = *self.due.first()?;
+        if due > now {
+            return None;
+        }
+        self.due.pop_first();
+        if let Some(known) = self.peers.get_mut(&peer) {
+            known.due = None;
+        }
+        Some(peer)
     }
 
     /// Makes room for a peer: looks at a few, and forgets those to which nothing is under way. If
@@ -62,10 +105,10 @@ impl Windows {
                 return;
             }
             let Some(peer) = self.order.pop_front() else { return };
-            if self.peers.get(&peer).is_some_and(|window| window.view().in_flight > 0) {
+            if self.peers.get(&peer).is_some_and(|known| known.window.view().in_flight > 0) {
                 self.order.push_back(peer);
-            } else {
-                self.peers.remove(&peer);
+            } else if let Some(due) = self.peers.remove(&peer).and_then(|known| known.due) {
+                self.due.remove(&(due, peer));
             }
         }
     }
@@ -101,7 +144,7 @@ impl Windows {
         outcome: &Result<Message, RpcError>,
     ) {
         let at = self.at(now);
-        let Some(window) = self.peers.get_mut(&peer) else { return };
+        let Some(Peer { window, .. }) = self.peers.get_mut(&peer) else { return };
         match outcome {
             Ok(_) => window.done(at, ticket),
             Err(
@@ -119,7 +162,7 @@ impl Windows {
 
     /// What is known of the path to a peer.
     pub(crate) fn view(&self, peer: &ProcessId) -> Option<View> {
-        self.peers.get(peer).map(Controller::view)
+        self.peers.get(peer).map(|known| known.window.view())
     }
 
     fn at(&self, now: Time) -> Duration {

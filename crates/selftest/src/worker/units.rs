@@ -417,6 +417,9 @@ impl Units {
                 break;
             }
         }
+        while let Some(peer) = tools.caller.take_due(turn.now) {
+            self.pump(turn, tools, &peer);
+        }
         while let Some(Reverse((due, index))) = self.paced.peek().copied() {
             if due > turn.now {
                 break;
