@@ -11,6 +11,7 @@ mod histograms;
 mod icount;
 mod lab;
 mod ladder;
+mod library;
 pub(crate) mod machine;
 mod message_sim;
 mod neighbours;
@@ -37,6 +38,8 @@ pub(crate) enum Bench {
     Neighbours(neighbours::NeighboursArgs),
     /// Files of a Lustre server, beside the kernel's client in the same machine (needs root)
     Files(files::FilesArgs),
+    /// The library over the loopback against the model servers, beside `lustrine selftest`
+    Library(library::LibraryArgs),
     /// The simulator's TCP against Linux's over an emulated long link (needs root)
     Wan(wan::WanArgs),
     /// The links of laboratories against their configuration, by iperf3 (needs root)
@@ -60,6 +63,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
         Bench::Buffers(args) => buffers::run(args),
         Bench::Neighbours(args) => neighbours::run(args),
         Bench::Files(args) => files::run(args),
+        Bench::Library(args) => library::run(args),
         Bench::Wan(args) => wan::run(args),
         Bench::Lab(args) => lab::run(args),
         Bench::Auto(args) => auto::run(args),

@@ -2,7 +2,7 @@
 //! and the lower layers by themselves (`crates/node/examples/rungs`).
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -154,6 +154,11 @@ impl Measured {
         self.mib_per_s
     }
 
+    /// Operations per second.
+    pub(crate) fn ops_per_s(&self) -> f64 {
+        self.ops_per_s
+    }
+
     /// What plain TCP moved between two processes that waited in this way right before, where that
     /// was measured.
     pub(crate) fn raw_mib_per_s(&self, waiting: Waiting) -> Option<f64> {
@@ -198,10 +203,20 @@ pub(crate) fn measure_with(
     settings: &[&str],
     placement: &str,
 ) -> Result<Measured> {
-    let mut command = Command::new(&programs.lustrine);
+    selftest(&programs.lustrine, &arguments(load), seconds, settings, placement)
+}
+
+/// One measurement by `lustrine selftest` with these arguments; the rest as for [`measure_with`].
+pub(crate) fn selftest(
+    lustrine: &Path,
+    arguments: &[&str],
+    seconds: u32,
+    settings: &[&str],
+    placement: &str,
+) -> Result<Measured> {
+    let mut command = Command::new(lustrine);
     command.args(["selftest", "--json", "-", "--time", &seconds.to_string()]);
-    command.args(["--placement", placement]);
-    command.args(arguments(load));
+    command.args(["--placement", placement]).args(arguments);
     settings.iter().for_each(|setting| {
         command.args(["--set", setting]);
     });

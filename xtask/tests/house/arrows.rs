@@ -108,6 +108,7 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("capture", &["capture-testing"]),
     ("client", &["capture", "capture-testing", "lnet-testing"]),
     ("server", &["capture", "capture-testing", "client", "lnet-testing"]),
+    ("fs", &["config", "server", "sys"]),
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
     ("sys", &["testing"]),

@@ -1,0 +1,102 @@
+//! The model servers on a node of their own: one MGS, one MDT and two OSTs, over real sockets.
+
+use std::collections::hash_map::RandomState;
+use std::error::Error;
+use std::hash::BuildHasher;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::SystemTime;
+
+use lustrine_config::{AcceptPolicy, InterfaceChoice, NetConfig, NodeConfig};
+use lustrine_fswire::opcode::Target;
+use lustrine_node::{Node, RegisteredService};
+use lustrine_server::{
+    Disk, DiskKind, Filesystem, FsTarget, MdtArgs, OstArgs, Server, ServerArgs, TargetTunables,
+};
+use lustrine_wire::nid::{Net, Nid};
+
+/// The name of the file system.
+pub(crate) const FSNAME: &str = "lustre";
+/// Object targets.
+const OSTS: u32 = 2;
+/// Bytes of each object target.
+const CAPACITY: u64 = 8 << 30;
+/// Bytes of a stripe. Files have one stripe: both are Lustre's defaults.
+const STRIPE_SIZE: u32 = 4 << 20;
+
+/// A tunable and its value.
+pub(crate) type Setting = (String, i64);
+
+/// A node with the servers. They end when this is dropped.
+pub(crate) struct Servers {
+    _server: RegisteredService<Server>,
+    _node: Node,
+}
+
+/// The configuration of a node at an address of the loopback. All that a client or a server speaks
+/// to belongs to one event loop.
+pub(crate) fn node_config(
+    ip: Ipv4Addr,
+    port: u16,
+    settings: &[Setting],
+) -> Result<NodeConfig, Box<dyn Error>> {
+    let mut net = NetConfig::new(Net::TCP, InterfaceChoice::Address(IpAddr::V4(ip)));
+    net.port = Some(port);
+    let mut config = NodeConfig { nets: vec![net], ..NodeConfig::default() };
+    for (name, value) in settings {
+        config.tunables.set(name, *value)?;
+    }
+    config.tunables.loops.cpu_npartitions = 1;
+    config.cpu_pattern = String::new();
+    Ok(config)
+}
+
+/// The NID of a node at an address.
+pub(crate) fn nid(ip: Ipv4Addr) -> Nid {
+    Nid::from_ip(Net::TCP, IpAddr::V4(ip))
+}
+
+/// The disks of a new file system whose targets are all on the node with this NID.
+fn disks(nid: Nid, created: i64) -> Vec<Disk> {
+    let fsname = FSNAME.to_owned();
+    let target = |kind, index| FsTarget { kind, index, nids: vec![nid] };
+    let mut targets = vec![target(Target::Mdt, 0)];
+    targets.extend((0..OSTS).map(|index| target(Target::Ost, index)));
+    let mdt = MdtArgs {
+        fsname: fsname.clone(),
+        index: 0,
+        osts: (0..OSTS).collect(),
+        stripe_count: 1,
+        stripe_size: STRIPE_SIZE,
+        created,
+    };
+    let ost = |index| OstArgs { fsname: fsname.clone(), index, capacity: CAPACITY };
+    let osts: Vec<OstArgs> = (0..OSTS).map(ost).collect();
+    let mut disks = vec![
+        Disk::format(DiskKind::Mgs(vec![Filesystem { name: fsname, targets }])),
+        Disk::format(DiskKind::Mdt(mdt)),
+    ];
+    disks.extend(osts.into_iter().map(|ost| Disk::format(DiskKind::Ost(ost))));
+    disks
+}
+
+impl Servers {
+    /// Starts them at an address.
+    pub(crate) fn start(
+        ip: Ipv4Addr,
+        port: u16,
+        settings: &[Setting],
+    ) -> Result<Servers, Box<dyn Error>> {
+        let config = NodeConfig { accept: AcceptPolicy::All, ..node_config(ip, port, settings)? };
+        let node = Node::start(&config)?;
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let disks = disks(nid(ip), wall.as_secs() as i64);
+        let args = ServerArgs {
+            wall_seconds: wall.as_secs(),
+            // The standard library seeds the hashers of its maps at random.
+            seed: RandomState::new().hash_one(()),
+            tunables: TargetTunables::default(),
+        };
+        let server = node.register(&nid(ip), move |owner| Server::new(owner, args, disks))?;
+        Ok(Servers { _server: server, _node: node })
+    }
+}
