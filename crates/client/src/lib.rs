@@ -16,6 +16,7 @@ mod client;
 pub mod config;
 mod dir_layout;
 mod error;
+mod few;
 mod fids;
 mod layout;
 mod offers;

@@ -96,7 +96,8 @@ pub struct LockReplay {
 #[derive(Clone, Debug, Default)]
 pub struct Namespace {
     locks: BTreeMap<Handle, Lock>,
-    resources: BTreeMap<Resource, BTreeSet<Handle>>,
+    /// The locks of resources.
+    resources: BTreeSet<(Resource, Handle)>,
 }
 
 impl Namespace {
@@ -200,13 +201,7 @@ impl Namespace {
     /// Forgets a lock: its enqueue has failed, or its cancel is answered.
     pub fn remove(&mut self, handle: Handle) -> Option<Lock> {
         let lock = self.locks.remove(&handle)?;
-        let resource = lock.desc.resource;
-        if let Some(handles) = self.resources.get_mut(&resource) {
-            handles.remove(&handle);
-            if handles.is_empty() {
-                self.resources.remove(&resource);
-            }
-        }
+        self.resources.remove(&(lock.desc.resource, handle));
         Some(lock)
     }
 
@@ -270,8 +265,9 @@ impl Namespace {
 
     /// The locks on a resource.
     pub fn on(&self, resource: Resource) -> impl Iterator<Item = (Handle, &Lock)> {
-        let handles = self.resources.get(&resource).into_iter().flatten();
-        handles.filter_map(|handle| Some((*handle, self.locks.get(handle)?)))
+        let all = (resource, Handle(0))..=(resource, Handle(u64::MAX));
+        let own = self.resources.range(all);
+        own.filter_map(|(_, handle)| Some((*handle, self.locks.get(handle)?)))
     }
 
     /// Number of locks, in all states.
@@ -285,7 +281,7 @@ impl Namespace {
     }
 
     pub(crate) fn insert(&mut self, handle: Handle, lock: Lock) {
-        self.resources.entry(lock.desc.resource).or_default().insert(handle);
+        self.resources.insert((lock.desc.resource, handle));
         assert!(self.locks.insert(handle, lock).is_none(), "the handle is in use");
     }
 

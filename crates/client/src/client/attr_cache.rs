@@ -19,6 +19,7 @@ use std::sync::Arc;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::ImportKey;
+use smallvec::SmallVec;
 
 use super::Caller;
 use crate::attr::Attr;
@@ -72,7 +73,7 @@ pub(super) enum Named {
 
 /// Callers whom the server has answered, each with when it last did, the latest answer last.
 #[derive(Default)]
-struct Answered(Vec<(Caller, Time)>);
+struct Answered(SmallVec<[(Caller, Time); 1]>);
 
 impl Answered {
     fn add(&mut self, caller: Caller, now: Time) {
@@ -101,13 +102,26 @@ struct Entry {
     attr: Attr,
     callers: Answered,
     /// Names that lead here, each with its directory.
-    names: Vec<(Fid, Arc<[u8]>)>,
-    /// Of a directory: who may search it.
-    searchers: Answered,
-    /// Of a directory: names that it does not have, each with its number.
-    missing: BTreeMap<Arc<[u8]>, u64>,
+    names: SmallVec<[(Fid, Arc<[u8]>); 1]>,
+    /// Of a directory in which somebody may search.
+    dir: Option<Box<Searched>>,
     /// The number of the last use.
     used: u64,
+}
+
+/// What is known of a directory.
+#[derive(Default)]
+struct Searched {
+    /// Who may search it.
+    searchers: Answered,
+    /// Names that it does not have, each with its number.
+    missing: BTreeMap<Arc<[u8]>, u64>,
+}
+
+impl Entry {
+    fn searched(&mut self) -> &mut Searched {
+        self.dir.get_or_insert_default()
+    }
 }
 
 /// All attributes and names that are kept.
@@ -115,7 +129,8 @@ pub(super) struct AttrCache {
     /// Most entries, and most names that are missing; 0 keeps none.
     max: usize,
     pub(super) max_age: Nanos,
-    entries: BTreeMap<Fid, Entry>,
+    /// In boxes, since a tree has room for more than are in it.
+    entries: BTreeMap<Fid, Box<Entry>>,
     /// Files by the locks of their entries.
     locks: BTreeMap<Handle, Fid>,
     /// Files by their names in directories.
@@ -217,10 +232,11 @@ impl AttrCache {
 
     fn shown_name(&self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
         let Some(parent) = self.entries.get(&dir) else { return Named::Unknown };
-        if !parent.searchers.has(caller, now) {
+        let Some(searched) = parent.dir.as_ref().filter(|dir| dir.searchers.has(caller, now))
+        else {
             return Named::Unknown;
-        }
-        if parent.missing.contains_key(name) {
+        };
+        if searched.missing.contains_key(name) {
             return Named::Missing;
         }
         let file = self.named(dir, name).and_then(|(fid, _)| self.shown(fid, caller, now));
@@ -238,7 +254,7 @@ impl AttrCache {
     /// The server has let a caller search a directory, while this lock was held.
     pub(super) fn allow_search(&mut self, (dir, lock): (Fid, Handle), caller: Caller, now: Time) {
         if let Some(entry) = self.entries.get_mut(&dir).filter(|entry| entry.handle == lock) {
-            entry.searchers.add(caller, now);
+            entry.searched().searchers.add(caller, now);
         }
     }
 
@@ -246,7 +262,9 @@ impl AttrCache {
     pub(super) fn forbid(&mut self, fid: Fid, caller: &Caller) {
         if let Some(entry) = self.entries.get_mut(&fid) {
             entry.callers.forget(caller);
-            entry.searchers.forget(caller);
+            if let Some(dir) = &mut entry.dir {
+                dir.searchers.forget(caller);
+            }
         }
     }
 
@@ -259,12 +277,11 @@ impl AttrCache {
             handle,
             attr,
             callers: Answered::default(),
-            names: Vec::new(),
-            searchers: Answered::default(),
-            missing: BTreeMap::new(),
+            names: SmallVec::new(),
+            dir: None,
             used: 0,
         };
-        let before = self.entries.insert(fid, entry);
+        let before = self.entries.insert(fid, Box::new(entry));
         assert!(before.is_none(), "the file has an entry");
         self.touch(fid, now);
     }
@@ -338,19 +355,20 @@ impl AttrCache {
         self.last += 1;
         let name: Arc<[u8]> = name.into();
         if let Some(entry) = self.entries.get_mut(&dir) {
-            entry.missing.insert(Arc::clone(&name), self.last);
+            entry.searched().missing.insert(Arc::clone(&name), self.last);
             self.missing.insert(self.last, (dir, name));
         }
         if self.missing.len() > self.max
             && let Some((_, (dir, name))) = self.missing.pop_first()
             && let Some(entry) = self.entries.get_mut(&dir)
         {
-            entry.missing.remove(&name);
+            entry.searched().missing.remove(&name);
         }
     }
 
     fn forget_missing(&mut self, dir: Fid, name: &[u8]) {
-        let number = self.entries.get_mut(&dir).and_then(|entry| entry.missing.remove(name));
+        let searched = self.entries.get_mut(&dir).and_then(|entry| entry.dir.as_mut());
+        let number = searched.and_then(|dir| dir.missing.remove(name));
         if let Some(number) = number {
             self.missing.remove(&number);
         }
@@ -369,7 +387,7 @@ impl AttrCache {
                 }
             }
         }
-        for number in entry.missing.values() {
+        for number in entry.dir.iter().flat_map(|dir| dir.missing.values()) {
             self.missing.remove(number);
         }
         self.looked_up.retain(|dir| *dir != fid);

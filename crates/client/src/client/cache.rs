@@ -134,7 +134,8 @@ struct TargetIo {
 /// All data that the client keeps.
 pub(super) struct Cache {
     tunables: CacheTunables,
-    objects: BTreeMap<ObjectKey, CachedObject>,
+    /// In boxes, since a tree has room for more than are in it.
+    objects: BTreeMap<ObjectKey, Box<CachedObject>>,
     /// The objects of locks that are held or asked for.
     locks: BTreeMap<Handle, ObjectKey>,
     targets: BTreeMap<ImportKey, TargetIo>,
@@ -294,7 +295,7 @@ impl Cache {
 
     /// Forgets an object of which there is nothing.
     fn tidy(&mut self, key: ObjectKey) {
-        if self.objects.get(&key).is_some_and(CachedObject::is_unused) {
+        if self.objects.get(&key).is_some_and(|object| object.is_unused()) {
             self.objects.remove(&key);
         }
     }

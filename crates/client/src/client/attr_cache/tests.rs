@@ -202,16 +202,18 @@ fn check(cache: &AttrCache) {
         assert_eq!(cache.locks[&entry.handle], *fid);
         assert_eq!(cache.lru[&entry.used].0, *fid);
         assert!(entry.names.len() <= NAMES_MAX);
-        assert!(entry.callers.0.len() <= CALLERS_MAX && entry.searchers.0.len() <= CALLERS_MAX);
+        assert!(entry.callers.0.len() <= CALLERS_MAX);
         for (dir, name) in &entry.names {
             assert_eq!(cache.names[dir][name], *fid);
         }
-        for (name, number) in &entry.missing {
+        names += entry.names.len();
+        let Some(dir) = &entry.dir else { continue };
+        assert!(dir.searchers.0.len() <= CALLERS_MAX);
+        for (name, number) in &dir.missing {
             assert_eq!(cache.missing[number], (*fid, Arc::clone(name)));
             assert!(cache.named(*fid, name).is_none());
         }
-        names += entry.names.len();
-        missing += entry.missing.len();
+        missing += dir.missing.len();
     }
     assert_eq!(cache.names.values().map(BTreeMap::len).sum::<usize>(), names);
     assert_eq!((cache.missing.len(), cache.counts().names), (missing, names));

@@ -87,6 +87,7 @@ mod tests {
     use super::super::object::{Held, Mode, Writer};
     use super::*;
     use crate::attr::FileOwner;
+    use crate::few::FewMap;
 
     const ALICE: Caller = Caller { uid: 1000, gid: 100, ..Caller::ROOT };
     const ALL: Range<u64> = 0..u64::MAX;
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!((second.parts, second.caller), (vec![5..9000, 20_000..20_001], ALICE));
         object.was_sent(7, &[0..6]);
         assert_eq!(parts(&object, 1 << 20), [20_000..20_001]);
-        object.locks.clear();
+        object.locks = FewMap::default();
         let lost = object.gather(&ALL, 1 << 20).expect("something");
         assert_eq!((lost.parts, lost.lock), (vec![20_000..20_001], None));
     }

@@ -264,7 +264,8 @@ impl Client {
         caller: Caller,
         done: Done<DataAttr>,
     ) {
-        if let Some(known) = self.cache.objects.get(&key).and_then(super::CachedObject::known) {
+        let object = self.cache.objects.get(&key);
+        if let Some(known) = object.and_then(|object| object.known()) {
             return done(self, turn, Ok(known));
         }
         let handles = [self.next_handle()];

@@ -15,6 +15,7 @@ use crate::attr::FileOwner;
 use crate::client::sizes::{DataAttr, Times};
 use crate::client::{Caller, Done};
 use crate::error::ClientError;
+use crate::few::FewMap;
 use crate::pages::{CHUNK_LEN, Pages, chunks_of};
 
 /// What a lock is for.
@@ -94,7 +95,7 @@ pub(in crate::client) struct Writer {
 #[derive(Default)]
 pub(super) struct CachedObject {
     pub(super) pages: Pages,
-    pub(super) locks: BTreeMap<Handle, Held>,
+    pub(super) locks: FewMap<Handle, Held>,
     pub(super) asked: Vec<AskedLock>,
     /// Bytes, as far as the locks show, and what was written.
     pub(super) size: u64,
