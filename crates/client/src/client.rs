@@ -551,12 +551,11 @@ impl Client {
         let outcome = result.map_err(ClientError::Rpc).map(|reply| {
             let mut data = Vec::new();
             if call.sink {
-                let mut left = reply.bulk_moved as usize;
+                let mut left = reply.bulk_moved;
+                data.reserve_exact(left as usize);
                 for span in &call.spans {
-                    let len = left.min(span.len as usize);
-                    let start = data.len();
-                    data.resize(start + len, 0);
-                    turn.memory.read(*span, &mut data[start..]);
+                    let len = left.min(span.len);
+                    turn.memory.append(span.part(0, len), &mut data);
                     left -= len;
                 }
             }

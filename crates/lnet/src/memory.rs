@@ -115,6 +115,12 @@ pub trait Memory {
     fn write(&mut self, span: Span, bytes: &[u8]);
     /// Copies the start of `span` to `out`, which must not be longer than `span`.
     fn read(&self, span: Span, out: &mut [u8]);
+    /// Appends all bytes of `span` to `out`.
+    fn append(&self, span: Span, out: &mut Vec<u8>) {
+        let at = out.len();
+        out.resize(at + span.len as usize, 0);
+        self.read(span, &mut out[at..]);
+    }
     /// Copies `from` to `to`, which have the same length and do not overlap.
     fn copy(&mut self, from: Span, to: Span);
     /// Writes `word` to the chosen words of `span`, whose length must be a multiple of 8. A model
@@ -157,6 +163,11 @@ impl<L: HasMemory> Memory for L {
     #[inline]
     fn read(&self, span: Span, out: &mut [u8]) {
         self.memory().read(span, out);
+    }
+
+    #[inline]
+    fn append(&self, span: Span, out: &mut Vec<u8>) {
+        self.memory().append(span, out);
     }
 
     #[inline]

@@ -282,6 +282,12 @@ impl Memory for LoopIo {
         self.arena.read(block(span), out);
     }
 
+    #[inline]
+    fn append(&self, span: Span, out: &mut Vec<u8>) {
+        // Without zeros first.
+        out.extend_from_slice(self.arena.bytes(block(span)));
+    }
+
     fn copy(&mut self, from: Span, to: Span) {
         self.arena.copy(block(from), block(to));
     }

@@ -4,6 +4,7 @@
 mod tests;
 
 use core::ops::Range;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use lustrine_fswire::fid::Fid;
@@ -41,12 +42,33 @@ pub(crate) struct Io {
 }
 
 pub(super) enum Work {
-    Read { offset: u64, data: Vec<u8>, present: u64, done: Done<ReadData> },
-    Change { done: Done<()> },
-    Size { found: DataAttr, done: Done<DataAttr> },
-    Seek { found: Option<u64>, done: Done<Option<u64>> },
-    Pages { parts: Vec<(usize, DirPage)>, done: Done<Vec<(usize, DirPage)>> },
-    Attrs { found: Vec<Attr>, done: Done<Vec<Attr>> },
+    /// `data` is empty until there is something to put there.
+    Read {
+        offset: u64,
+        len: usize,
+        data: Vec<u8>,
+        present: u64,
+        done: Done<ReadData>,
+    },
+    Change {
+        done: Done<()>,
+    },
+    Size {
+        found: DataAttr,
+        done: Done<DataAttr>,
+    },
+    Seek {
+        found: Option<u64>,
+        done: Done<Option<u64>>,
+    },
+    Pages {
+        parts: Vec<(usize, DirPage)>,
+        done: Done<Vec<(usize, DirPage)>>,
+    },
+    Attrs {
+        found: Vec<Attr>,
+        done: Done<Vec<Attr>>,
+    },
 }
 
 /// What was read of a file.
@@ -107,7 +129,7 @@ impl Client {
             Err(error) => return done(self, turn, Err(error)),
         };
         let present = covered_from(layout, offset, u64::from(len));
-        let work = Work::Read { offset, data: vec![0; len as usize], present, done };
+        let work = Work::Read { offset, len: len as usize, data: Vec::new(), present, done };
         let Some(io) = self.start_io(turn, runs.len(), work) else { return };
         for (target, run) in runs {
             let range = run.range();
@@ -145,13 +167,20 @@ impl Client {
             Ok(read) => read,
             Err(error) => return self.io_failed(turn, io, error),
         };
-        if let Some(Io { work: Work::Read { offset, data, present, .. }, .. }) =
+        if let Some(Io { work: Work::Read { offset, len, data, present, .. }, .. }) =
             self.ios.get_mut(io)
         {
             if let Some(missing) = run.first_behind(certain) {
                 *present = (*present).min(missing - *offset);
             }
-            scatter(run, &bytes, *offset, data);
+            match run.pieces.as_slice() {
+                // All that was asked for.
+                [piece] if piece.offset == *offset && bytes.len() == *len => *data = bytes,
+                _ => {
+                    data.resize(*len, 0);
+                    scatter(run, &bytes, *offset, data);
+                }
+            }
         }
         self.io_answered(turn, io);
     }
@@ -268,6 +297,7 @@ impl Client {
                 let writer = Writer { caller, owner };
                 let part = super::objects::part_of(io);
                 let key = ObjectKey { import, oi };
+                let data = data.into_owned();
                 self.write_object(turn, (key, fid), writer, (range.start, data), part);
                 continue;
             }
@@ -334,7 +364,8 @@ impl Client {
         let Some(Io { error, work, .. }) = self.ios.remove(io) else { return };
         let failed = error.map_or(Ok(()), Err);
         match work {
-            Work::Read { data, present, done, .. } => {
+            Work::Read { len, mut data, present, done, .. } => {
+                data.resize(len, 0);
                 done(self, turn, failed.map(|()| ReadData { bytes: data, present }));
             }
             Work::Change { done } => done(self, turn, failed),
@@ -483,11 +514,15 @@ fn scatter(run: &Run, bytes: &[u8], offset: u64, data: &mut [u8]) {
 }
 
 /// The bytes of a run, in the order of its object.
-fn gather(run: &Run, bytes: &[u8], offset: u64) -> Vec<u8> {
+fn gather<'a>(run: &Run, bytes: &'a [u8], offset: u64) -> Cow<'a, [u8]> {
+    if let [piece] = run.pieces.as_slice() {
+        let at = (piece.offset - offset) as usize;
+        return Cow::Borrowed(&bytes[at..at + piece.len as usize]);
+    }
     let mut data = Vec::with_capacity(run.len as usize);
     for piece in &run.pieces {
         let at = (piece.offset - offset) as usize;
         data.extend_from_slice(&bytes[at..at + piece.len as usize]);
     }
-    data
+    Cow::Owned(data)
 }

@@ -472,8 +472,8 @@ impl RpcServer {
         let (span, usage) = (held.span, held.usage);
         let ok = event.status.is_ok();
         let bytes = |turn: &Turn<'_>, offset: u32| {
-            let mut bytes = vec![0; event.moved as usize];
-            turn.memory.0.read(span.part(offset, event.moved), &mut bytes);
+            let mut bytes = Vec::new();
+            turn.memory.append(span.part(offset, event.moved), &mut bytes);
             bytes
         };
         match usage {

@@ -39,6 +39,8 @@ pub(crate) struct Object {
     pub(crate) projid: u32,
     /// The last change of the data.
     pub(crate) version: u64,
+    /// Pieces of data that there are.
+    chunks: u64,
 }
 
 /// The objects of a target, or the data of files on a metadata target.
@@ -99,27 +101,28 @@ impl ObjectStore {
         self.quotas.check(owner, objects, end.saturating_sub(size))
     }
 
-    /// Reads a range; what nobody has written is zeros.
-    pub(crate) fn read(&self, oi: Fid, offset: u64, len: u64) -> Vec<u8> {
-        let mut data = vec![0; len as usize];
+    /// Appends a range to `data`; what was not written is zeros.
+    pub(crate) fn read(&self, oi: Fid, offset: u64, len: u64, data: &mut Vec<u8>) {
+        let base = data.len();
+        data.reserve(len as usize);
         let end = offset + len;
         let chunks = self.chunks.range((oi, offset / CHUNK)..(oi, end.div_ceil(CHUNK)));
         for ((_, chunk), bytes) in chunks {
             let start = chunk * CHUNK;
             let (from, to) = (offset.max(start), end.min(start + bytes.len() as u64));
             if from < to {
-                let part = &bytes[(from - start) as usize..(to - start) as usize];
-                data[(from - offset) as usize..(to - offset) as usize].copy_from_slice(part);
+                data.resize(base + (from - offset) as usize, 0);
+                data.extend_from_slice(&bytes[(from - start) as usize..(to - start) as usize]);
             }
         }
-        data
+        data.resize(base + len as usize, 0);
     }
 
     /// Changes an object, which is made if it is not there.
     pub(crate) fn change(&mut self, step: u64, oi: Fid, change: impl FnOnce(&mut Object)) {
         let mut object = self.objects.get(&oi).cloned().unwrap_or_default();
         change(&mut object);
-        let allocated = self.chunks.range((oi, 0)..=(oi, u64::MAX)).count() as u64 * CHUNK;
+        let allocated = object.chunks * CHUNK;
         object.blocks = object.size.min(allocated).div_ceil(PAGE) * (PAGE / 512);
         self.objects.set(step, oi, Some(object));
     }
@@ -127,17 +130,24 @@ impl ObjectStore {
     /// Writes bytes.
     pub(crate) fn write(&mut self, step: u64, oi: Fid, offset: u64, bytes: &[u8]) {
         let mut rest = bytes;
-        let mut at = offset;
+        let (mut at, mut added) = (offset, 0);
         while !rest.is_empty() {
             let (chunk, within) = (at / CHUNK, (at % CHUNK) as usize);
             let len = rest.len().min(CHUNK as usize - within);
             let (now, others) = rest.split_at(len);
-            let old = self.chunks.get(&(oi, chunk)).cloned().unwrap_or_default();
-            let mut new = Vec::clone(&old);
-            if new.len() < within + len {
-                new.resize(within + len, 0);
-            }
-            new[within..within + len].copy_from_slice(now);
+            let new = match len == CHUNK as usize {
+                true => now.to_vec(),
+                false => {
+                    let mut new = self.chunks.get(&(oi, chunk)).map(|old| Vec::clone(old));
+                    let new = new.get_or_insert_default();
+                    if new.len() < within + len {
+                        new.resize(within + len, 0);
+                    }
+                    new[within..within + len].copy_from_slice(now);
+                    core::mem::take(new)
+                }
+            };
+            added += u64::from(!self.chunks.contains(&(oi, chunk)));
             self.chunks.set(step, (oi, chunk), Some(Arc::new(new)));
             rest = others;
             at += len as u64;
@@ -146,6 +156,7 @@ impl ObjectStore {
         self.change(step, oi, |object| {
             object.size = object.size.max(end);
             object.version = step;
+            object.chunks += added;
         });
     }
 
@@ -155,6 +166,7 @@ impl ObjectStore {
         let touched = self.chunks.range((oi, start / CHUNK)..(oi, last));
         let touched: Vec<(u64, Arc<Vec<u8>>)> =
             touched.map(|((_, chunk), bytes)| (*chunk, bytes.clone())).collect();
+        let mut removed = 0;
         for (chunk, bytes) in touched {
             let first = chunk * CHUNK;
             let (from, to) = (start.max(first), end.min(first + bytes.len() as u64));
@@ -163,6 +175,7 @@ impl ObjectStore {
             }
             if from == first && to == first + bytes.len() as u64 {
                 self.chunks.set(step, (oi, chunk), None);
+                removed += 1;
                 continue;
             }
             let mut new = Vec::clone(&bytes);
@@ -173,7 +186,10 @@ impl ObjectStore {
             }
             self.chunks.set(step, (oi, chunk), Some(Arc::new(new)));
         }
-        self.change(step, oi, |object| object.version = step);
+        self.change(step, oi, |object| {
+            object.version = step;
+            object.chunks -= removed;
+        });
     }
 
     /// Cuts an object, or lets it grow by a hole.
@@ -294,7 +310,11 @@ mod tests {
                 }
                 let size = store.get(OI).map_or(0, |object| object.size);
                 prop_assert_eq!(size, model.len() as u64);
-                prop_assert!(store.read(OI, 0, size) == model);
+                let chunks = store.get(OI).map_or(0, |object| object.chunks);
+                prop_assert_eq!(chunks * CHUNK, store.used());
+                let mut data = vec![7];
+                store.read(OI, 0, size, &mut data);
+                prop_assert!(data[0] == 7 && data[1..] == model);
             }
             store.roll_back();
             prop_assert!(store.get(OI).is_none() && store.used() == 0);

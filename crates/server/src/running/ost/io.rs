@@ -93,7 +93,7 @@ impl Target {
         for (offset, len, _) in transfer.ranges() {
             let len = len.min(end_of_data.saturating_sub(offset));
             sums.push((offset, data.len(), len));
-            data.extend(self.objects().read(oi, offset, len));
+            self.objects().read(oi, offset, len, &mut data);
         }
         self.release(now, job);
         self.grant_for_read(job.export, &request.body);
@@ -116,12 +116,18 @@ impl Target {
         if transfer.short {
             return Ok(Step::Reply(reply));
         }
-        let part = |piece: &BulkPiece| {
-            let (from, to) = (piece.start as usize, (piece.start + piece.len) as usize);
-            let (from, to) = (from.min(data.len()), to.min(data.len()));
-            (piece.match_bits, data[from..to].to_vec())
-        };
-        Ok(Step::Put(portal::OST_BULK, pieces.iter().map(part).collect(), reply))
+        // From the last one to the first: what is left then is the first one's.
+        let mut parts: Vec<(u64, Vec<u8>)> = Vec::with_capacity(pieces.len());
+        for piece in pieces.iter().rev() {
+            let from = (piece.start as usize).min(data.len());
+            let part = match from {
+                0 => core::mem::take(&mut data),
+                _ => data.split_off(from),
+            };
+            parts.push((piece.match_bits, part));
+        }
+        parts.reverse();
+        Ok(Step::Put(portal::OST_BULK, parts, reply))
     }
 
     /// OST_WRITE.
@@ -140,6 +146,7 @@ impl Target {
         let how = (LockMode::PW, transfer.by_server);
         let data = match (transfer.short, job.bulk.take()) {
             (true, _) => request.data.to_vec(),
+            (false, Some(mut pieces)) if pieces.len() == 1 => pieces.remove(0),
             (false, Some(pieces)) => pieces.concat(),
             (false, None) => {
                 // Nothing is moved for who has no lock.
