@@ -120,7 +120,7 @@ pub struct Server {
     rpc: RpcServer,
     args: ServerArgs,
     slots: Vec<Slot>,
-    jobs: BTreeMap<u64, Waiting>,
+    jobs: BTreeMap<u64, Box<Waiting>>,
     next_job: u64,
     /// Transfers, by the jobs that wait for them.
     bulks: BTreeMap<BulkKey, u64>,
@@ -316,7 +316,7 @@ impl Server {
 
     /// Gives up what is worked on for a client.
     fn drop_jobs(&mut self, now: Time, index: usize, cookie: Handle) {
-        let of_client = |(_, waiting): &(&u64, &Waiting)| {
+        let of_client = |(_, waiting): &(&u64, &Box<Waiting>)| {
             waiting.target == index && waiting.job.export == cookie
         };
         let ids: Vec<u64> = self.jobs.iter().filter(of_client).map(|(id, _)| *id).collect();

@@ -149,7 +149,7 @@ impl Server {
         } else {
             Waits::RecoveryEnd
         };
-        self.jobs.insert(job.id, Waiting { target: index, waits, job });
+        self.jobs.insert(job.id, Box::new(Waiting { target: index, waits, job }));
         if let Some(id) = void {
             self.drop_job(turn.now, id);
         }
@@ -212,7 +212,7 @@ impl Server {
     }
 
     fn wait(&mut self, index: usize, job: Job, waits: Waits) {
-        self.jobs.insert(job.id, Waiting { target: index, waits, job });
+        self.jobs.insert(job.id, Box::new(Waiting { target: index, waits, job }));
     }
 
     /// Space of all object targets.
@@ -278,7 +278,7 @@ impl Server {
 
     /// Changes of a target are on its disk.
     pub(super) fn committed(&mut self, turn: &mut Turn<'_>, index: usize, upto: u64) {
-        let ready = |(_, waiting): &(&u64, &Waiting)| {
+        let ready = |(_, waiting): &(&u64, &Box<Waiting>)| {
             waiting.target == index && matches!(waiting.waits, Waits::Commit(step) if step <= upto)
         };
         let ids: Vec<u64> = self.jobs.iter().filter(ready).map(|(id, _)| *id).collect();

@@ -64,7 +64,7 @@ impl Server {
 
     fn waiting_for(&self, index: usize, which: impl Fn(&Waits) -> bool) -> Vec<u64> {
         let wanted =
-            |(_, waiting): &(&u64, &Waiting)| waiting.target == index && which(&waiting.waits);
+            |(_, waiting): &(&u64, &Box<Waiting>)| waiting.target == index && which(&waiting.waits);
         self.jobs.iter().filter(wanted).map(|(id, _)| *id).collect()
     }
 
