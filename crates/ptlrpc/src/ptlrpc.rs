@@ -50,6 +50,13 @@ pub struct Bulk {
     pub pieces: Vec<Spans>,
 }
 
+/// The memory of a bulk transfer, and how many descriptors LNet has for it, of all attempts.
+#[derive(Debug)]
+struct LentBulk {
+    bulk: Bulk,
+    descriptors: usize,
+}
+
 /// What happened to an import or a request.
 #[derive(Debug)]
 pub enum RpcEvent {
@@ -135,7 +142,7 @@ pub struct Ptlrpc {
     /// The attempt whose reply counts, of each request that was sent and is not answered.
     current: BTreeMap<(ImportKey, RequestKey), AttemptKey>,
     /// The memory of bulk transfers.
-    bulks: BTreeMap<(ImportKey, RequestKey), Bulk>,
+    bulks: BTreeMap<(ImportKey, RequestKey), LentBulk>,
     /// Events of requests that are held back until LNet has let go of their bulk memory.
     held: BTreeMap<(ImportKey, RequestKey), Vec<RpcEvent>>,
     /// What is to be sent when there is memory.
@@ -204,7 +211,7 @@ impl Ptlrpc {
         let target = &mut self.imports[import];
         let key = target.submit(turn.now, &mut self.xids, args);
         if let Some(bulk) = bulk {
-            self.bulks.insert((import, key), bulk);
+            self.bulks.insert((import, key), LentBulk { bulk, descriptors: 0 });
         }
         self.act(turn, import);
         key
@@ -345,7 +352,7 @@ impl Ptlrpc {
     /// Hands an event on, or holds it back while LNet can still touch the bulk memory.
     fn emit(&mut self, import: ImportKey, key: RequestKey, event: RpcEvent) {
         let request = (import, key);
-        if self.bulks.contains_key(&request) && self.holds_bulk(import, key) {
+        if self.holds_bulk(import, key) {
             self.held.entry(request).or_default().push(event);
             return;
         }

@@ -10,7 +10,7 @@ use lustrine_lnet::status::Status;
 use lustrine_wire::nid::ProcessId;
 use slotmap::{Key, KeyData, new_key_type};
 
-use super::{BulkDirection, ImportKey, MEMORY_PAUSE, Ptlrpc};
+use super::{BulkDirection, ImportKey, LentBulk, MEMORY_PAUSE, Ptlrpc};
 use crate::import::{ReplyEvent, SendArgs};
 use crate::request::RequestKey;
 
@@ -135,7 +135,10 @@ impl Ptlrpc {
                 return Err(NotTaken);
             }
         }
-        let Some(bulk) = self.bulks.get(&(state.import, state.request)) else { return Ok(()) };
+        let request = (state.import, state.request);
+        let Some(LentBulk { bulk, descriptors }) = self.bulks.get_mut(&request) else {
+            return Ok(());
+        };
         let options = match bulk.direction {
             BulkDirection::Sink => MdOptions::OP_PUT,
             BulkDirection::Source => MdOptions::OP_GET,
@@ -145,6 +148,7 @@ impl Ptlrpc {
             let md = md(spans.clone(), Some(1), options);
             let md = turn.shard.attach(now, bulk.portal, entry, md).map_err(|_| NotTaken)?;
             state.bulk.push(md);
+            *descriptors += 1;
         }
         Ok(())
     }
@@ -197,8 +201,7 @@ impl Ptlrpc {
 
     /// Whether LNet can still touch the bulk memory of a request.
     pub(super) fn holds_bulk(&self, import: ImportKey, key: RequestKey) -> bool {
-        let of_request = |attempt: &&Attempt| (attempt.import, attempt.request) == (import, key);
-        self.attempts.values().filter(of_request).any(|attempt| !attempt.bulk.is_empty())
+        self.bulks.get(&(import, key)).is_some_and(|lent| lent.descriptors > 0)
     }
 
     pub(super) fn on_attempt_event(
@@ -214,8 +217,8 @@ impl Ptlrpc {
         match (state.reply, state.message) {
             (Some((md, span)), _) if md == event.md => {
                 if event.kind == EventKind::Put && event.status.is_ok() && !state.withdrawn {
-                    let mut bytes = vec![0; event.moved as usize];
-                    turn.memory.read(span.part(event.offset, event.moved), &mut bytes);
+                    let mut bytes = Vec::new();
+                    turn.memory.append(span.part(event.offset, event.moved), &mut bytes);
                     arrived = Some((bytes, state.bulk_moved));
                     self.counters.replies_received += 1;
                 }
@@ -238,8 +241,11 @@ impl Ptlrpc {
                     EventKind::Get => self.counters.bulk_sent += u64::from(event.moved),
                     _ => {}
                 }
-                if event.unlinked {
+                if event.unlinked && state.bulk.contains(&event.md) {
                     state.bulk.retain(|md| *md != event.md);
+                    if let Some(lent) = self.bulks.get_mut(&(import, key)) {
+                        lent.descriptors -= 1;
+                    }
                 }
             }
         }
