@@ -10,10 +10,14 @@ use lustrine_fswire::opcode::{Target, portal};
 use lustrine_fswire::xid::{bulk_mbits, last_xid};
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::{Action, Import, ImportState, SendArgs};
+use super::{Action, CLASSES, Import, ImportState, SendArgs};
 use crate::adaptive::{Estimate, allowance};
 use crate::request::{Purpose, RequestKey, Stage};
 use crate::xid::XidSource;
+
+/// The order in which classes of waiting requests get what there is. A close comes before other
+/// changes: behind those that wait for slots too, only the slot that is kept for it would be left.
+const ORDER: [usize; CLASSES] = [0, 1, 3, 2];
 
 /// Where the header of a message has its fields [RPC-5].
 const SECFLVR_AT: usize = 4;
@@ -27,7 +31,7 @@ impl Import {
         if self.state != ImportState::Full {
             return;
         }
-        for class in 0..self.waiting.len() {
+        for class in ORDER {
             while let Some(&key) = self.waiting[class].front() {
                 if !self.take_resources(now, key) {
                     break;

@@ -146,3 +146,32 @@ fn a_first_connect_that_is_under_way_is_not_sent_again() {
     pair.run();
     assert_eq!((pair.import.state(), pair.import.peer()), (ImportState::Full, peer(9)));
 }
+
+/// Programs that make files wait for their closes: these do not wait behind all other changes.
+#[test]
+fn a_close_gets_a_slot_before_changes_that_wait() {
+    let mut pair = Pair::connected();
+    for user in 0..5 {
+        pair.submit(user, true);
+    }
+    assert_eq!(pair.sent.len(), 2);
+    for user in 10..12 {
+        let args = RequestArgs {
+            portal: portal::MDS,
+            message: bare(&PtlrpcBody::request(Opcode::MDS_CLOSE)),
+            reply_len: 512,
+            slot: SlotKind::Close,
+            user,
+            ..RequestArgs::default()
+        };
+        pair.import.submit(pair.now, &mut pair.xids, args);
+        pair.collect();
+    }
+    // The slot that is kept for a close, and then the first one that becomes free.
+    assert_eq!(pair.sent.len(), 3);
+    pair.answer_next(true);
+    let opcodes: Vec<Opcode> = (2..4).map(|index| pair.body(index).opcode).collect();
+    assert_eq!(opcodes, [Opcode::MDS_CLOSE, Opcode::MDS_CLOSE]);
+    pair.run();
+    assert_eq!(pair.done.len(), 7);
+}
