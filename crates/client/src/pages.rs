@@ -106,6 +106,20 @@ impl Pages {
         present
     }
 
+    /// The bytes of a range, if all of them are present.
+    pub(crate) fn whole(&self, range: &Range<u64>) -> Option<Vec<u8>> {
+        self.present.get(&range.start).filter(|present| range.end <= present.end)?;
+        let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
+        let mut at = range.start;
+        while at < range.end {
+            let (number, within) = (at / CHUNK_LEN, (at % CHUNK_LEN) as usize);
+            let len = (range.end - at).min(CHUNK_LEN - at % CHUNK_LEN);
+            bytes.extend_from_slice(&self.chunks.get(&number)?[within..within + len as usize]);
+            at += len;
+        }
+        Some(bytes)
+    }
+
     /// The parts of a range that are not present, in order.
     pub(crate) fn gaps(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         if range.is_empty() { Vec::new() } else { self.present.gaps(range).collect() }

@@ -59,6 +59,9 @@ fn check(pages: &Pages, model: &[Byte], memory: u64) {
     let mut seen = vec![false; LEN];
     for part in &present {
         seen[part.start as usize..part.end as usize].fill(true);
+        let known = &bytes[part.start as usize..part.end as usize];
+        assert_eq!(pages.whole(part).as_deref(), Some(known));
+        assert_eq!(pages.whole(&(part.start..part.end + 1)), None);
     }
     for at in 0..LEN {
         let found = match (seen[at], dirty[at]) {

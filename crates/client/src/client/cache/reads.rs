@@ -88,6 +88,13 @@ impl Client {
         range: Range<u64>,
         done: Done<ObjectBytes>,
     ) {
+        if let Some(bytes) = self.cache.object(key).pages.whole(&range) {
+            self.cache.counts.hits += range.end - range.start;
+            self.cache.touch(key, &range);
+            self.read_ahead(key, (handle, caller), &range);
+            self.pump(turn, key.import);
+            return self.read_over(turn, key, (handle, &range), Ok(bytes), done);
+        }
         let mut missing = RangeSet::new();
         if !range.is_empty() {
             missing.insert(range.clone());
@@ -112,16 +119,23 @@ impl Client {
         }
         self.read_ahead(key, (handle, caller), &range);
         self.pump(turn, key.import);
-        self.read_over(turn, key, op, Ok(()));
+        let ReadOp { range, bytes, handle, done, .. } = op;
+        self.read_over(turn, key, (handle, &range), Ok(bytes), done);
     }
 
-    /// A read has all its bytes, or cannot have them.
-    fn read_over(&mut self, turn: &mut Turn<'_>, key: ObjectKey, op: ReadOp, outcome: Outcome<()>) {
+    /// A read of a range has all its bytes, or cannot have them.
+    fn read_over(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        (handle, range): (Handle, &Range<u64>),
+        outcome: Outcome<Vec<u8>>,
+        done: Done<ObjectBytes>,
+    ) {
         let size = self.cache.object(key).size;
-        let present = size.saturating_sub(op.range.start).min(op.range.end - op.range.start);
-        self.unlock(turn, key, op.handle);
-        let bytes = op.bytes;
-        (op.done)(self, turn, outcome.map(|()| ObjectBytes { bytes, present }));
+        let present = size.saturating_sub(range.start).min(range.end - range.start);
+        self.unlock(turn, key, handle);
+        done(self, turn, outcome.map(|bytes| ObjectBytes { bytes, present }));
     }
 
     /// Asks for a range of an object that is not in memory, apart from what is asked for already.
@@ -283,7 +297,8 @@ impl Client {
             }
         }
         for (op, outcome) in over {
-            self.read_over(turn, key, op, outcome);
+            let ReadOp { range, bytes, handle, done, .. } = op;
+            self.read_over(turn, key, (handle, &range), outcome.map(|()| bytes), done);
         }
         self.unlock(turn, key, handle);
         self.cache.trim();
