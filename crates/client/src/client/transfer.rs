@@ -3,16 +3,17 @@
 use core::ops::Range;
 
 use lustrine_fswire::checksum::{Checksum, ChecksumKind};
+use lustrine_fswire::connect::ConnectFlags;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::message::Message;
 use lustrine_fswire::opcode::portal;
-use lustrine_fswire::ost::{IoObj, Niobuf, NiobufFlags, Obdo};
+use lustrine_fswire::ost::{BULK_FRAGMENT, IoObj, Niobuf, NiobufFlags, Obdo, ObdoFlags};
 use lustrine_fswire::rpc::{Kind, Reply as ReplyBuffers, Request, ost};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, Reply};
 
-use super::{CallArgs, Caller, Client, Data};
+use super::{Answer, CallArgs, Caller, Client, Data};
 use crate::attr::FileOwner;
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::reply::reply_of;
@@ -49,6 +50,9 @@ pub(super) struct WriteArgs {
     pub(super) version: Option<u32>,
 }
 
+/// Most bytes within a reply (`short_io_bytes`).
+const SHORT_MAX: u64 = 16 << 10;
+
 impl Client {
     /// Reads a range of an object: one request.
     pub(super) fn read_rpc(
@@ -59,6 +63,7 @@ impl Client {
     ) {
         let ObjectRange { import, oi, range, lock, caller } = read;
         let (offset, len) = (range.start, range.end - range.start);
+        let short = self.reads_short(import, &range);
         let mut body = caller.obdo(oi);
         if let Some(kind) = self.checksum_kind(import) {
             body.set_checksum(kind, 0);
@@ -71,29 +76,38 @@ impl Client {
             }
             None => flags |= NiobufFlags::SRVLOCK,
         }
+        let mut object = io_object(oi, &[range]);
+        if short {
+            body.valid |= MdValid::FLAGS;
+            body.flags |= ObdoFlags::SHORT_IO;
+            object.max_brw = IoObj::SHORT_IO;
+        }
         let niobufs = [Niobuf { offset, len: len as u32, flags }];
-        let brw = ost::Brw {
-            body,
-            object: io_object(oi, &[range]),
-            niobufs: niobufs.as_slice().into(),
-            data: &[],
-        };
+        let brw = ost::Brw { body, object, niobufs: niobufs.as_slice().into(), data: &[] };
         let mut call = CallArgs::from(Request::OstRead(brw));
         // Those that count may all wait at the server for the lock of one that does not.
         call.counted = lock.is_none();
         call.caller = Some(caller);
-        // Also for data on a metadata target [OST-9].
-        call.bulk = Some((portal::OST_BULK, Data::In { offset, len }));
+        match short {
+            true => call.reply_len += len as u32,
+            // Also for data on a metadata target [OST-9].
+            false => call.bulk = Some((portal::OST_BULK, Data::In { offset, len })),
+        }
         self.call(turn, import, call, move |client, turn, answer| {
-            let got = answer.and_then(|mut answer| {
-                let reply = reply_of!(&answer.reply, OstRead)?;
-                let sent = usize::try_from(answer.reply.status).unwrap_or_default();
-                // No more than what came; the rest is a hole.
-                let data = answer.data.get(..sent);
-                let data = data.ok_or_else(|| malformed("less data than the reply says"))?;
-                check_sum(&reply.body, offset, data)?;
-                answer.data.truncate(sent);
-                Ok(answer.data)
+            let got = answer.and_then(|answer| {
+                let Answer { reply: message, mut data, .. } = answer;
+                let reply = reply_of!(&message, OstRead)?;
+                if short {
+                    data.extend_from_slice(reply.data);
+                }
+                let sent = usize::try_from(message.status).unwrap_or_default();
+                // No more than what came, and what was asked for; the rest is a hole.
+                if data.len() < sent || sent as u64 > len {
+                    return Err(malformed("not as much data as the reply says"));
+                }
+                data.truncate(sent);
+                check_sum(&reply.body, offset, &data)?;
+                Ok(data)
             });
             then(client, turn, got);
         });
@@ -183,6 +197,16 @@ impl Client {
             });
             then(client, turn, written, body);
         });
+    }
+
+    /// Whether the data of a read are to come within the reply, which saves a message: whole pages
+    /// only, as kernels ask for them.
+    fn reads_short(&self, import: ImportKey, range: &Range<u64>) -> bool {
+        let granted = self.rpc.import(import).map(|import| import.granted().flags);
+        let pages = range.start % BULK_FRAGMENT == 0 && range.end % BULK_FRAGMENT == 0;
+        granted.is_some_and(|flags| flags.contains(ConnectFlags::SHORTIO))
+            && pages
+            && range.end - range.start <= SHORT_MAX
     }
 
     /// The kind of checksums that a target and the client use.

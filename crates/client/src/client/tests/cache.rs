@@ -153,6 +153,11 @@ impl Osts {
         let len = object.len() as u64;
         let (from, to) = (range.start.min(len) as usize, range.end.min(len) as usize);
         let bytes = object[from..to].to_vec();
+        let reply_body = Obdo { valid: MdValid::ID, ..body };
+        if body.flags.contains(ObdoFlags::SHORT_IO) {
+            let reply = ost::ReadReply { body: reply_body, data: &bytes };
+            return world.answer(asked, bytes.len() as i32, &ReplyBuffers::OstRead(reply));
+        }
         let lens = crate::client::descriptor_lens(&[range]);
         let (first, mut rest) = (asked.body.mbits + 1 - lens.len() as u64, &bytes[..]);
         for (bits, len) in (first..).zip(lens) {
@@ -162,8 +167,7 @@ impl Osts {
             }
             rest = others;
         }
-        let body = Obdo { valid: MdValid::ID, ..body };
-        let reply = ReplyBuffers::OstRead(ost::ReadReply { body, data: &[] });
+        let reply = ReplyBuffers::OstRead(ost::ReadReply { body: reply_body, data: &[] });
         world.answer(asked, bytes.len() as i32, &reply);
     }
 
