@@ -14,6 +14,7 @@ use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::Obdo;
 use lustrine_fswire::rpc::{Request, dlm};
 use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::{ImportKey, RpcError};
 use slotmap::new_key_type;
 
@@ -124,6 +125,9 @@ impl Client {
         (offset, len): (u64, u32),
         done: Done<ReadData>,
     ) {
+        if let Some(kept) = self.kept(turn.now, fid, layout, (offset, len)) {
+            return done(self, turn, Ok(kept));
+        }
         let runs = match self.runs(fid, layout, offset, u64::from(len)) {
             Ok(runs) => runs,
             Err(error) => return done(self, turn, Err(error)),
@@ -152,6 +156,29 @@ impl Client {
                 client.run_read(turn, io, &run, read);
             });
         }
+    }
+
+    /// A range of a file that is in one object and in memory, under a lock.
+    fn kept(
+        &mut self,
+        now: Time,
+        fid: Fid,
+        layout: &FileLayout,
+        (offset, len): (u64, u32),
+    ) -> Option<ReadData> {
+        if !self.caches(layout) {
+            return None;
+        }
+        let pieces = layout.pieces(offset, len.into());
+        let [piece] = pieces.as_slice() else { return None };
+        if (piece.offset, piece.len) != (offset, len.into()) {
+            return None;
+        }
+        let target = self.target_of(fid, layout, (piece.component, piece.stripe)).ok()?;
+        let key = ObjectKey { import: target.import, oi: target.oi };
+        let range = piece.object_offset..piece.object_offset + piece.len;
+        let read = self.read_kept(now, key, &range)?;
+        Some(ReadData { bytes: read.bytes, present: read.present })
     }
 
     /// A run of an operation was read, so many bytes of it for certain before the end of its

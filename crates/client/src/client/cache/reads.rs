@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use lustrine_fswire::fid::Handle;
 use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::{ImportKey, RpcError};
 use rangemap::RangeSet;
 
@@ -78,6 +79,44 @@ impl Client {
             Err(error) => done(client, turn, Err(error)),
         });
         self.with_lock(turn, key, wanted, caller, then);
+    }
+
+    /// A range of an object, if there is a lock on it, all of it is in memory, and nothing is to be
+    /// read ahead: no server is asked, and nothing waits.
+    pub(in crate::client) fn read_kept(
+        &mut self,
+        now: Time,
+        key: ObjectKey,
+        range: &Range<u64>,
+    ) -> Option<ObjectBytes> {
+        if self.unmounted {
+            return None;
+        }
+        let cache = &mut self.cache;
+        let object = cache.objects.get_mut(&key)?;
+        let sequential = range.start == object.next_read;
+        if sequential && range.end < object.stored {
+            return None;
+        }
+        let handle = object.usable(Mode::Read, range)?;
+        let bytes = object.pages.whole(range)?;
+        object.next_read = range.end;
+        if !sequential {
+            (object.window, object.ahead) = (0, 0);
+        }
+        let len = range.end - range.start;
+        let present = object.size.saturating_sub(range.start).min(len);
+        let held = object.locks.get_mut(&handle)?;
+        if held.users == 0 {
+            cache.last_use += 1;
+            if let Some(before) = held.idle.replace(cache.last_use) {
+                cache.idle.remove(&before);
+            }
+            cache.idle.insert(cache.last_use, (key, handle, now));
+        }
+        cache.counts.hits += len;
+        cache.touch(key, range);
+        Some(ObjectBytes { bytes, present })
     }
 
     fn read_under(
