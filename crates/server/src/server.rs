@@ -316,10 +316,9 @@ impl Server {
 
     /// Gives up what is worked on for a client.
     fn drop_jobs(&mut self, now: Time, index: usize, cookie: Handle) {
-        let of_client = |(_, waiting): &(&u64, &Box<Waiting>)| {
-            waiting.target == index && waiting.job.export == cookie
-        };
-        let ids: Vec<u64> = self.jobs.iter().filter(of_client).map(|(id, _)| *id).collect();
+        let of_client = |waiting: &Waiting| waiting.target == index && waiting.job.export == cookie;
+        let ids = self.jobs.iter().filter(|(_, waiting)| of_client(waiting)).map(|(id, _)| *id);
+        let ids: Vec<u64> = ids.collect();
         for id in ids {
             self.drop_job(now, id);
         }

@@ -203,7 +203,7 @@ impl Client {
     /// only, as kernels ask for them.
     fn reads_short(&self, import: ImportKey, range: &Range<u64>) -> bool {
         let granted = self.rpc.import(import).map(|import| import.granted().flags);
-        let pages = range.start % BULK_FRAGMENT == 0 && range.end % BULK_FRAGMENT == 0;
+        let pages = [range.start, range.end].iter().all(|at| at.is_multiple_of(BULK_FRAGMENT));
         granted.is_some_and(|flags| flags.contains(ConnectFlags::SHORTIO))
             && pages
             && range.end - range.start <= SHORT_MAX

@@ -10,7 +10,7 @@ use lustrine_fs::{Attr, Fid, FileSystem};
 use lustrine_lnet::service::Turn;
 use serde_json::{Value, json};
 
-use super::load::{self, Bound, LoadArgs, Operation};
+use super::load::{self, Bound, LoadArgs, Operation, Start};
 use super::names::{CREATE, ended, looked_up, name};
 use super::{CALLER, PATIENCE, mixed};
 
@@ -120,7 +120,7 @@ fn timed(
     files: &FileSystem,
     name: &str,
     args: &KeptArgs,
-    operation: Arc<dyn Fn(&mut Client, &mut Turn<'_>, u64, Done<()>) + Send + Sync>,
+    operation: Arc<Start>,
 ) -> Result<Value, Box<dyn Error>> {
     let batch = args.batch;
     let mut times = Vec::new();

@@ -23,8 +23,9 @@ const DIGITS: u8 = 3;
 const STUCK: Duration = Duration::from_secs(60);
 
 /// Starts the operation of a number, and calls what goes on when it is over.
-pub(crate) type Operation =
-    Box<dyn Fn(&mut Client, &mut Turn<'_>, u64, Done<()>) + Send + Sync + 'static>;
+pub(crate) type Start = dyn Fn(&mut Client, &mut Turn<'_>, u64, Done<()>) + Send + Sync;
+/// The same in a box.
+pub(crate) type Operation = Box<Start>;
 
 /// How long a load runs.
 #[derive(Clone, Copy, Debug)]

@@ -278,10 +278,11 @@ impl Server {
 
     /// Changes of a target are on its disk.
     pub(super) fn committed(&mut self, turn: &mut Turn<'_>, index: usize, upto: u64) {
-        let ready = |(_, waiting): &(&u64, &Box<Waiting>)| {
+        let ready = |waiting: &Waiting| {
             waiting.target == index && matches!(waiting.waits, Waits::Commit(step) if step <= upto)
         };
-        let ids: Vec<u64> = self.jobs.iter().filter(ready).map(|(id, _)| *id).collect();
+        let ids = self.jobs.iter().filter(|(_, waiting)| ready(waiting)).map(|(id, _)| *id);
+        let ids: Vec<u64> = ids.collect();
         for id in ids {
             let Some(mut waiting) = self.jobs.remove(&id) else { continue };
             let reply = waiting.job.reply.take().unwrap_or_default();

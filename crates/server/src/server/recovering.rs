@@ -63,9 +63,8 @@ impl Server {
     }
 
     fn waiting_for(&self, index: usize, which: impl Fn(&Waits) -> bool) -> Vec<u64> {
-        let wanted =
-            |(_, waiting): &(&u64, &Box<Waiting>)| waiting.target == index && which(&waiting.waits);
-        self.jobs.iter().filter(wanted).map(|(id, _)| *id).collect()
+        let wanted = |waiting: &Waiting| waiting.target == index && which(&waiting.waits);
+        self.jobs.iter().filter(|(_, waiting)| wanted(waiting)).map(|(id, _)| *id).collect()
     }
 
     /// All clients are done, or given up.
