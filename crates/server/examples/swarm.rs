@@ -18,7 +18,7 @@ fn main() {
     let (first, count) = (next(0), next(100));
     let mut failed = 0;
     for seed in first..first + count {
-        match std::panic::catch_unwind(|| faults::run(seed)) {
+        match std::panic::catch_unwind(|| faults::run(seed, faults::Caches::Any)) {
             Ok(Ok(summary)) => println!("{seed}: {summary}"),
             Ok(Err(what)) => {
                 failed += 1;

@@ -49,6 +49,11 @@ impl Clients {
         self.forget(step, uuid, |_, _| true);
     }
 
+    /// Whether a client is connected, or was before a restart.
+    pub(crate) fn knows(&self, uuid: &[u8]) -> bool {
+        self.known.contains(uuid)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.known.iter()
     }

@@ -252,6 +252,16 @@ impl Server {
         target.locks.iter().map(view).collect()
     }
 
+    /// Whether a target knows a client: it is connected, or was before a restart and may come back.
+    pub fn knows(&self, index: usize, uuid: &[u8]) -> bool {
+        let disk = match self.slots.get(index) {
+            Some(Slot::Running(target)) => &target.disk,
+            Some(Slot::Stopped(disk)) => disk.as_ref(),
+            None => return false,
+        };
+        disk.clients.knows(uuid)
+    }
+
     /// Evicts a client from a target, as an administrator can. Whether it was connected.
     pub fn evict(&mut self, turn: &mut Turn<'_>, index: usize, uuid: &[u8]) -> bool {
         let cookie = self.running(index).and_then(|target| Some(target.exports.find(uuid)?.cookie));

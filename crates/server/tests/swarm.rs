@@ -4,6 +4,8 @@
 mod faults;
 mod world;
 
+use faults::Caches;
+
 /// Seeds that once failed.
 const FAILED: [u64; 16] =
     [78, 103, 106, 113, 161, 199, 222, 241, 335, 865, 1565, 1648, 3014, 6191, 6880, 19150];
@@ -11,8 +13,9 @@ const FAILED: [u64; 16] =
 /// A bounded number of seeds.
 #[test]
 fn clients_survive_what_happens_to_servers_and_networks() {
-    for seed in (0..24).chain(FAILED) {
-        if let Err(what) = faults::run(seed) {
+    let seeds = (0..24).map(|seed| (seed, Caches::Any));
+    for (seed, caches) in seeds.chain(FAILED.map(|seed| (seed, Caches::WithoutEvictions))) {
+        if let Err(what) = faults::run(seed, caches) {
             panic!("seed {seed}: {what}");
         }
     }

@@ -1,16 +1,19 @@
 //! What clients do, and what they must see.
 
+mod checks;
+mod ending;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_client::{
-    Appended, Attr, ClientError, FileLayout, FileOwner, FlockArgs, FlockMode, OpenArgs, OpenFile,
+    Appended, Attr, FileLayout, FileOwner, FlockArgs, FlockMode, OpenArgs, OpenFile,
 };
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::history::{ANY, Effect, Event, has_room, is_explained};
-use crate::world::{CALLER, Rng, Slot, World};
+use super::history::{Event, has_room};
+use crate::world::{CALLER, OST, Rng, Slot, World};
 
 const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
 /// Bytes of a register, and the distance from one to the next: over all objects in turn.
@@ -35,7 +38,8 @@ enum Op {
     Append { record: u64, slot: Slot<Appended> },
     Rename { to: usize, slot: Slot<()> },
     Find { at: usize, there: bool, slot: Slot<Attr> },
-    Sync { slot: Slot<()> },
+    Sync { file: File, slot: Slot<()> },
+    Size { slot: Slot<(u64, u64)> },
     Lock { slot: Slot<()> },
     Hold { until: Time },
     Unlock { slot: Slot<()> },
@@ -44,12 +48,51 @@ enum Op {
     Delete { slot: Slot<()> },
 }
 
+/// The files whose data clients write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum File {
+    Registers,
+    Log,
+}
+
+/// A client was asked whether what it wrote is there.
+struct Report {
+    client: usize,
+    file: File,
+    start: Time,
+    end: Time,
+    /// Whether that was an fsync; or else it was a close that said that something is lost.
+    is_sync: bool,
+    failed: bool,
+}
+
+/// A record that was appended.
+struct Record {
+    client: usize,
+    offset: u64,
+    start: Time,
+    end: Time,
+}
+
+/// What a load is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LoadArgs {
+    /// Whether servers evict clients.
+    pub(crate) evictions: bool,
+    /// Whether clients keep data, and names.
+    pub(crate) keeps: (bool, bool),
+    /// Operations of each worker.
+    pub(crate) operations: u64,
+}
+
 /// One thing after the other that a client does.
 struct Worker {
     client: usize,
     left: u64,
     started: Time,
     op: Option<Op>,
+    /// When it does something again.
+    idle_until: Time,
     /// Where its own file is; none once that is not known.
     token: Option<usize>,
 }
@@ -57,15 +100,20 @@ struct Worker {
 /// The work of all clients.
 pub(crate) struct Load {
     rng: Rng,
-    evictions: bool,
+    /// For what only clients do that keep data and can be evicted.
+    more: Rng,
+    args: LoadArgs,
     workers: Vec<Worker>,
     dir: Fid,
     registers: (Fid, FileLayout),
     log: (Fid, FileLayout),
     of_registers: BTreeMap<usize, Vec<Event>>,
     of_names: BTreeMap<usize, Vec<Event>>,
-    appended: BTreeMap<u64, u64>,
+    appended: BTreeMap<u64, Record>,
     maybe_appended: BTreeSet<u64>,
+    reports: Vec<Report>,
+    /// What was found to be wrong.
+    wrong: Option<String>,
     next_value: u64,
     /// Registers and names whose servers crashed while they were changed: others may have seen a
     /// change that was not on the disk, was not acknowledged, and is made again later.
@@ -94,7 +142,7 @@ fn range(worker: usize, mode: FlockMode) -> FlockArgs {
 
 impl Load {
     /// Prepares the files.
-    pub(crate) fn new(world: &mut World, seed: u64, evictions: bool, operations: u64) -> Load {
+    pub(crate) fn new(world: &mut World, seed: u64, args: LoadArgs) -> Load {
         let root = world.root;
         let mode = (0o755, 0);
         let dir = world
@@ -125,14 +173,16 @@ impl Load {
         world.wait(0, |c, t, done| c.sync(t, CALLER, root, done)).expect("nothing is in the way");
         let worker = |number: usize| Worker {
             client: number % world.clients.len(),
-            left: operations,
+            left: args.operations,
             started: world.now,
             op: None,
+            idle_until: world.now,
             token: Some(0),
         };
         Load {
             rng: Rng::new(seed),
-            evictions,
+            more: Rng::new(seed ^ 0x0f5c),
+            args,
             workers: (0..count).map(worker).collect(),
             dir,
             registers,
@@ -141,6 +191,8 @@ impl Load {
             of_names: BTreeMap::new(),
             appended: BTreeMap::new(),
             maybe_appended: BTreeSet::new(),
+            reports: Vec::new(),
+            wrong: None,
             next_value: 1,
             unsure: BTreeSet::new(),
             holder: None,
@@ -158,8 +210,32 @@ impl Load {
         self.files
     }
 
-    /// Targets crash.
+    /// Whether clients can lose what they keep.
+    fn loses(&self) -> bool {
+        self.args.evictions && self.args.keeps.0
+    }
+
+    /// A file with data, and its layout.
+    fn file(&self, file: File) -> (Fid, FileLayout) {
+        match file {
+            File::Registers => self.registers.clone(),
+            File::Log => self.log.clone(),
+        }
+    }
+
+    /// The target that has a byte of a file.
+    fn target_of(&self, file: File, offset: u64) -> usize {
+        let (_, layout) = self.file(file);
+        let piece = layout.pieces(offset, 1)[0];
+        let object = layout.object(piece.component, piece.stripe);
+        OST + object.expect("it has objects").ost as usize
+    }
+
+    /// Targets crash. Where clients can be evicted, everything is on the disk at once.
     pub(crate) fn crashed(&mut self, mdt: bool, osts: bool) {
+        if self.args.evictions {
+            return;
+        }
         for worker in &self.workers {
             match worker.op {
                 Some(Op::Write { register, .. }) if osts => {
@@ -187,6 +263,7 @@ impl Load {
                 Op::Rename { .. } => "rename",
                 Op::Find { .. } => "find",
                 Op::Sync { .. } => "fsync",
+                Op::Size { .. } => "size",
                 Op::Lock { .. } => "flock",
                 Op::Hold { .. } => "hold",
                 Op::Unlock { .. } => "unlock",
@@ -204,11 +281,16 @@ impl Load {
         let mut busy = false;
         for number in 0..self.workers.len() {
             let Some(op) = self.workers[number].op.take() else {
-                if self.workers[number].left > 0 {
+                let worker = &self.workers[number];
+                if worker.left > 0 && worker.idle_until <= world.now {
                     busy = true;
+                    self.pause(world, number);
                     self.workers[number].left -= 1;
                     self.operations += 1;
                     self.start_any(world, number);
+                    if let Some(wrong) = self.wrong.take() {
+                        return Err(wrong);
+                    }
                 }
                 continue;
             };
@@ -218,6 +300,22 @@ impl Load {
             }
         }
         Ok(busy)
+    }
+
+    /// Operations of clients that keep data take no time: without pauses they would be over before
+    /// anything happens to servers and networks.
+    fn pause(&mut self, world: &World, number: usize) {
+        if self.loses() && self.more.chance(1, 3) {
+            let pause = Nanos::from_millis(self.more.below(6000));
+            self.workers[number].idle_until = world.now + pause;
+        }
+    }
+
+    /// When a worker does something again that does nothing now.
+    pub(crate) fn next_time(&self) -> Time {
+        let idle = |worker: &&Worker| worker.left > 0 && worker.op.is_none();
+        let idle = self.workers.iter().filter(idle).map(|worker| worker.idle_until);
+        idle.min().filter(|_| self.loses()).unwrap_or(Time::NEVER)
     }
 
     fn begin(&mut self, world: &World, number: usize, op: Op) {
@@ -263,7 +361,7 @@ impl Load {
             }
             8 => self.start_append(world, client),
             9 | 10 if self.workers[number].token.is_some() => self.start_token(world, number),
-            11 if !self.evictions => {
+            11 if !self.args.evictions => {
                 let (fid, args) = (self.registers.0, range(number, FlockMode::Write));
                 let slot = world.start(client, |c, t, done: Done<()>| {
                     c.flock(t, CALLER, fid, args, true, done);
@@ -279,13 +377,33 @@ impl Load {
                     world.start(client, |c, t, done| c.create(t, CALLER, dir, &name, args, done));
                 Op::Open { name, slot }
             }
+            _ if self.loses() => return self.start_more(world, number),
+            _ => self.start_sync(world, client, File::Registers),
+        };
+        self.begin(world, number, op);
+    }
+
+    /// What clients do besides that can lose what they keep.
+    fn start_more(&mut self, world: &mut World, number: usize) {
+        let client = self.workers[number].client;
+        let op = match self.more.below(8) {
+            0..=2 => self.start_sync(world, client, File::Registers),
+            3 | 4 => self.start_sync(world, client, File::Log),
+            5 => return self.close(world, client, File::Registers),
+            6 => return self.close(world, client, File::Log),
             _ => {
                 let (fid, layout) = self.registers.clone();
-                let slot = world.start(client, |c, t, done| c.fsync(t, CALLER, fid, &layout, done));
-                Op::Sync { slot }
+                let slot = world.start(client, |c, t, done| c.size(t, CALLER, fid, &layout, done));
+                Op::Size { slot }
             }
         };
         self.begin(world, number, op);
+    }
+
+    fn start_sync(&mut self, world: &mut World, client: usize, file: File) -> Op {
+        let (fid, layout) = self.file(file);
+        let slot = world.start(client, |c, t, done| c.fsync(t, CALLER, fid, &layout, done));
+        Op::Sync { file, slot }
     }
 
     fn start_write(&mut self, world: &mut World, client: usize, register: usize) -> Op {
@@ -327,323 +445,5 @@ impl Load {
             c.rename(t, CALLER, (dir, &old), (dir, &new), 0o100_644, done);
         });
         Op::Rename { to: 1 - at, slot }
-    }
-
-    /// Notes what a register or a name did.
-    fn note(&mut self, world: &World, number: usize, register: bool, at: usize, effect: Effect) {
-        self.note_until(number, register, at, effect, Some(world.now));
-    }
-
-    fn note_until(
-        &mut self,
-        number: usize,
-        register: bool,
-        at: usize,
-        effect: Effect,
-        end: Option<Time>,
-    ) {
-        let event = Event { start: self.workers[number].started, end, effect };
-        let histories = if register { &mut self.of_registers } else { &mut self.of_names };
-        histories.entry(at).or_default().push(event);
-    }
-
-    /// Whether an operation may fail so: only if a client is evicted.
-    fn lost(&self, error: &ClientError, what: &str) -> Result<(), String> {
-        match error {
-            ClientError::Rpc(_) if self.evictions => Ok(()),
-            _ => Err(format!("{what} failed: {error} ({})", error.errno())),
-        }
-    }
-
-    /// Looks whether an operation is over. It is given back if it is not, or if another one follows
-    /// it.
-    fn end(&mut self, world: &mut World, number: usize, op: Op) -> Result<Option<Op>, String> {
-        match op {
-            Op::Write { register, value, slot } => {
-                let Some(outcome) = slot.take() else {
-                    return Ok(Some(Op::Write { register, value, slot }));
-                };
-                let effect = Effect::Set(Some(value));
-                match outcome {
-                    Ok(()) => self.note(world, number, true, register, effect),
-                    Err(error) => {
-                        self.lost(&error, "a write")?;
-                        self.note_until(number, true, register, effect, None);
-                    }
-                }
-            }
-            Op::Read { register, slot } => {
-                let Some(outcome) = slot.take() else {
-                    return Ok(Some(Op::Read { register, slot }));
-                };
-                match outcome {
-                    Ok(bytes) => {
-                        let value = value_of(&bytes)?;
-                        self.note(world, number, true, register, Effect::Saw(value));
-                    }
-                    Err(error) => self.lost(&error, "a read")?,
-                }
-            }
-            Op::Make { name, slot } => {
-                let Some(outcome) = slot.take() else { return Ok(Some(Op::Make { name, slot })) };
-                match outcome {
-                    Ok(attr) => {
-                        self.note(world, number, false, name, Effect::Made(id_of(attr.fid)));
-                    }
-                    Err(ClientError::Errno(17)) => {
-                        self.note(world, number, false, name, Effect::NotMade);
-                    }
-                    Err(error) => {
-                        self.lost(&error, "a mkdir")?;
-                        self.note_until(number, false, name, Effect::Made(ANY), None);
-                    }
-                }
-            }
-            Op::Remove { name, slot } => {
-                let Some(outcome) = slot.take() else {
-                    return Ok(Some(Op::Remove { name, slot }));
-                };
-                match outcome {
-                    Ok(()) => self.note(world, number, false, name, Effect::Removed),
-                    Err(ClientError::Errno(2)) => {
-                        self.note(world, number, false, name, Effect::Saw(None));
-                    }
-                    Err(error) => {
-                        self.lost(&error, "a rmdir")?;
-                        self.note_until(number, false, name, Effect::Removed, None);
-                    }
-                }
-            }
-            Op::Look { name, slot } => {
-                let Some(outcome) = slot.take() else { return Ok(Some(Op::Look { name, slot })) };
-                let seen = match outcome {
-                    Ok(attr) => Some(Some(id_of(attr.fid))),
-                    Err(ClientError::Errno(2)) => Some(None),
-                    Err(error) => {
-                        self.lost(&error, "a lookup")?;
-                        None
-                    }
-                };
-                if let Some(seen) = seen {
-                    self.note(world, number, false, name, Effect::Saw(seen));
-                }
-            }
-            Op::Append { record, slot } => {
-                let Some(outcome) = slot.take() else {
-                    return Ok(Some(Op::Append { record, slot }));
-                };
-                match outcome {
-                    Ok(appended) => {
-                        self.appended.insert(record, appended.offset);
-                    }
-                    Err(error) => {
-                        self.lost(&error, "an append")?;
-                        self.maybe_appended.insert(record);
-                    }
-                }
-            }
-            other => return self.end_other(world, number, other),
-        }
-        Ok(None)
-    }
-
-    fn end_other(
-        &mut self,
-        world: &mut World,
-        number: usize,
-        op: Op,
-    ) -> Result<Option<Op>, String> {
-        let (client, dir) = (self.workers[number].client, self.dir);
-        match op {
-            Op::Rename { to, slot } => {
-                let Some(outcome) = slot.take() else { return Ok(Some(Op::Rename { to, slot })) };
-                self.workers[number].token = match outcome {
-                    Ok(()) => Some(to),
-                    Err(error) => {
-                        self.lost(&error, "a rename")?;
-                        None
-                    }
-                };
-            }
-            Op::Find { at, there, slot } => {
-                let Some(outcome) = slot.take() else {
-                    return Ok(Some(Op::Find { at, there, slot }));
-                };
-                match outcome {
-                    Ok(_) if there => {}
-                    Err(ClientError::Errno(2)) if !there => {}
-                    Ok(_) => return Err(format!("worker {number}: its file has two names")),
-                    Err(error) => self.lost(&error, "a look at a file that was renamed")?,
-                }
-            }
-            Op::Sync { slot } => {
-                let Some(outcome) = slot.take() else { return Ok(Some(Op::Sync { slot })) };
-                outcome.or_else(|error| self.lost(&error, "an fsync"))?;
-            }
-            Op::Lock { slot } => {
-                let Some(outcome) = slot.take() else { return Ok(Some(Op::Lock { slot })) };
-                outcome.or_else(|error| self.lost(&error, "a flock"))?;
-                if let Some(other) = self.holder.replace(number) {
-                    return Err(format!("workers {other} and {number} have the flock"));
-                }
-                let until = world.now + Nanos::from_millis(self.rng.below(3000));
-                return Ok(Some(Op::Hold { until }));
-            }
-            Op::Hold { until } if world.now < until => return Ok(Some(Op::Hold { until })),
-            Op::Hold { .. } => {
-                self.holder = None;
-                let (fid, args) = (self.registers.0, range(number, FlockMode::Unlock));
-                let slot = world.start(client, |c, t, done: Done<()>| {
-                    c.flock(t, CALLER, fid, args, true, done);
-                });
-                return Ok(Some(Op::Unlock { slot }));
-            }
-            Op::Unlock { slot } => {
-                let Some(outcome) = slot.take() else { return Ok(Some(Op::Unlock { slot })) };
-                outcome.or_else(|error| self.lost(&error, "an unlock"))?;
-            }
-            Op::Open { name, slot } => {
-                let Some(outcome) = slot.take() else { return Ok(Some(Op::Open { name, slot })) };
-                match outcome {
-                    Ok(file) => {
-                        let slot =
-                            world.start(client, |c, t, done| c.close(t, CALLER, file, None, done));
-                        return Ok(Some(Op::Close { name, slot }));
-                    }
-                    Err(error) => self.lost(&error, "a create")?,
-                }
-            }
-            Op::Close { name, slot } => {
-                let Some(outcome) = slot.take() else { return Ok(Some(Op::Close { name, slot })) };
-                match outcome {
-                    Ok(()) => {
-                        let slot = world.start(client, |c, t, done| {
-                            c.unlink(t, CALLER, dir, &name, false, done);
-                        });
-                        return Ok(Some(Op::Delete { slot }));
-                    }
-                    Err(error) => self.lost(&error, "a close")?,
-                }
-            }
-            Op::Delete { slot } => {
-                let Some(outcome) = slot.take() else { return Ok(Some(Op::Delete { slot })) };
-                outcome.or_else(|error| self.lost(&error, "an unlink"))?;
-            }
-            _ => unreachable!("it is handled elsewhere"),
-        }
-        Ok(None)
-    }
-
-    /// Everything is over: what is there now must be explained by what was done. Returns the number
-    /// of operations.
-    pub(crate) fn finish(&mut self, world: &mut World) -> Result<u64, String> {
-        let now = |world: &World| Some(world.now);
-        // An eviction that a client has not noticed yet takes its first operation.
-        for _ in 0..2 {
-            for client in 0..world.clients.len() {
-                for fid in [self.dir, self.registers.0] {
-                    let _ = world.wait(client, |c, t, done| c.getattr(t, CALLER, fid, done));
-                }
-                let (fid, layout) = self.registers.clone();
-                let _ = world.wait(client, |c, t, done| c.size(t, CALLER, fid, &layout, done));
-            }
-        }
-        for register in 0..REGISTERS {
-            let start = world.now;
-            let (fid, layout) = self.registers.clone();
-            let place = (register as u64 * DISTANCE, REGISTER as u32);
-            let bytes = world.wait(0, |c, t, done| c.read(t, CALLER, fid, &layout, place, done));
-            let bytes = bytes.map_err(|error| format!("the last read failed: {error}"))?;
-            let effect = Effect::Saw(value_of(&bytes)?);
-            let event = Event { start, end: now(world), effect };
-            let history = self.of_registers.entry(register).or_default();
-            history.push(event);
-            let unsure = self.unsure.contains(&(true, register));
-            if !unsure && !is_explained(history, None) {
-                return Err(format!("register {register} is not linearizable: {history:?}"));
-            }
-        }
-        for name in 0..NAMES {
-            let (start, text, dir) = (world.now, name_of(name), self.dir);
-            let found = world.wait(0, |c, t, done| c.lookup(t, CALLER, dir, &text, done));
-            let seen = match found {
-                Ok(attr) => Some(id_of(attr.fid)),
-                Err(ClientError::Errno(2)) => None,
-                Err(error) => return Err(format!("the last lookup failed: {error}")),
-            };
-            let event = Event { start, end: now(world), effect: Effect::Saw(seen) };
-            let history = self.of_names.entry(name).or_default();
-            history.push(event);
-            let unsure = self.unsure.contains(&(false, name));
-            if !unsure && !is_explained(history, None) {
-                return Err(format!("name {name} is not linearizable: {history:?}"));
-            }
-        }
-        self.check_log(world)?;
-        self.count_files(world)?;
-        Ok(self.operations)
-    }
-
-    /// Each record is in the log once, where its append has put it.
-    fn check_log(&mut self, world: &mut World) -> Result<(), String> {
-        let (fid, layout) = self.log.clone();
-        let len = (self.operations as u32 + 1) * RECORD as u32;
-        let read =
-            world.wait(1, |c, t, done| c.read_to_end(t, CALLER, fid, &layout, (0, len), done));
-        let (bytes, _) = read.map_err(|error| format!("the log cannot be read: {error}"))?;
-        if bytes.len() % RECORD != 0 {
-            return Err(format!("the log has {} bytes", bytes.len()));
-        }
-        let mut seen = BTreeMap::new();
-        for (at, record) in bytes.chunks(RECORD).enumerate() {
-            let value = value_of(record)?.ok_or("the log has a hole")?;
-            let offset = (at * RECORD) as u64;
-            if let Some(before) = seen.insert(value, offset) {
-                return Err(format!("record {value} is at {before} and at {offset}"));
-            }
-            match self.appended.get(&value) {
-                Some(expected) if *expected == offset => {}
-                None if self.maybe_appended.contains(&value) => {}
-                other => return Err(format!("record {value} is at {offset}, not at {other:?}")),
-            }
-        }
-        match self.appended.keys().find(|record| !seen.contains_key(record)) {
-            Some(lost) => Err(format!("record {lost} was appended, and is lost")),
-            None => Ok(()),
-        }
-    }
-
-    fn count_files(&mut self, world: &mut World) -> Result<(), String> {
-        let mut files = 1;
-        for dir in [world.root, self.dir] {
-            let mut from = 0;
-            loop {
-                let page = world.wait(0, |c, t, done| c.readdir(t, CALLER, dir, from, done));
-                let page = page.map_err(|error| format!("a directory cannot be read: {error}"))?;
-                let names = page.entries.iter().map(|entry| entry.name.as_slice());
-                files += names.filter(|name| ![&b"."[..], b".."].contains(name)).count() as u64;
-                match page.next {
-                    Some(next) => from = next,
-                    None => break,
-                }
-            }
-        }
-        self.files = files;
-        Ok(())
-    }
-}
-
-/// The value of a register or a record: the same in all of it. None if nothing was ever written.
-fn value_of(bytes: &[u8]) -> Result<Option<u64>, String> {
-    let words = bytes.chunks(8).map(|word| {
-        let mut whole = [0; 8];
-        whole[..word.len()].copy_from_slice(word);
-        u64::from_le_bytes(whole)
-    });
-    let values: BTreeSet<u64> = words.collect();
-    match values.len() {
-        0 => Ok(None),
-        1 => Ok(values.first().copied().filter(|value| *value != 0)),
-        _ => Err(format!("a write was done in part: {values:?}")),
     }
 }

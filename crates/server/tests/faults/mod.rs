@@ -14,8 +14,8 @@ use lustrine_client::CacheTunables;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_server::{CommitTunables, TargetTunables};
 
-use crate::world::{Links, MDT, MGS, OST, Rng, World};
-use load::Load;
+use crate::world::{Evictions, Links, MDT, MGS, OST, Rng, World};
+use load::{Load, LoadArgs};
 
 /// What happens to the world at some time.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,16 @@ enum Fault {
     Mgs(bool),
     /// A limit is set for all clients.
     Configure(u16),
+}
+
+/// Which runs have clients that keep something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caches {
+    /// Any.
+    Any,
+    /// Only those without evictions, as when there were no others.
+    #[allow(dead_code, reason = "not all programs use it")]
+    WithoutEvictions,
 }
 
 /// A random run.
@@ -59,7 +69,7 @@ const fn seconds(seconds: u64) -> Nanos {
 }
 
 impl Plan {
-    fn new(rng: &mut Rng) -> Plan {
+    fn new(rng: &mut Rng, caches: Caches) -> Plan {
         let clients = rng.between(2, 5) as usize;
         let evictions = rng.chance(1, 2);
         // A client that is evicted does not replay: what it was answered has to be on the disk.
@@ -113,15 +123,22 @@ impl Plan {
         let operations = rng.between(30, 120);
         // From numbers of its own: the seeds that are listed were found without.
         let mut of_cache = Rng::new(operations ^ faults.len() as u64);
-        let mut cache = match of_cache.below(if evictions { 1 } else { 3 }) {
+        let mut cache = match of_cache.below(3) {
             0 => CacheTunables::NONE,
             1 => CacheTunables::of(32 << 20),
             // So little that data have to go all the time.
             _ => CacheTunables { max_cached: 200_000, max_dirty: 50_000, ..CacheTunables::of(1) },
         };
-        // A client that is evicted shows what it has until it learns of that.
-        if !evictions {
-            cache.attrs = [0, 2, 1000][of_cache.below(3) as usize];
+        cache.attrs = [0, 2, 1000][of_cache.below(3) as usize];
+        if evictions && caches == Caches::WithoutEvictions {
+            cache = CacheTunables::NONE;
+        } else if evictions && cache != CacheTunables::NONE {
+            for _ in 0..of_cache.below(4) {
+                let at = Nanos::from_millis(of_cache.below(200_000));
+                let client = of_cache.below(clients as u64) as usize;
+                faults.push((at, Fault::Evict(client, MDT + of_cache.below(3) as usize)));
+            }
+            faults.sort_by_key(|(at, _)| *at);
         }
         Plan {
             clients,
@@ -147,9 +164,9 @@ const PATIENCE: Nanos = seconds(3000);
 ///
 /// # Errors
 /// What went wrong.
-pub(crate) fn run(seed: u64) -> Result<String, String> {
+pub(crate) fn run(seed: u64, caches: Caches) -> Result<String, String> {
     let mut rng = Rng::new(seed.wrapping_mul(0x1234_5678_9abc_def1) ^ 0x5eed);
-    let plan = Plan::new(&mut rng);
+    let plan = Plan::new(&mut rng, caches);
     let mut world = World::caching(plan.clients, plan.tunables, plan.cache);
     world.server.set_imperative_recovery(plan.imperative_recovery);
     for client in 0..plan.clients {
@@ -160,7 +177,11 @@ pub(crate) fn run(seed: u64) -> Result<String, String> {
     if plan.cache.max_cached > 0 {
         world.pass(15);
     }
-    let mut load = Load::new(&mut world, rng.draw(), plan.evictions, plan.operations);
+    let (evictions, operations) = (plan.evictions, plan.operations);
+    let keeps = (plan.cache.max_cached > 0, plan.cache.attrs > 0);
+    let args = LoadArgs { evictions, keeps, operations };
+    let mut load = Load::new(&mut world, rng.draw(), args);
+    world.evictions = Some(Evictions::default());
     world.links = Some(Links::new(rng.draw(), plan.latency));
     let begin = world.now;
     for (at, fault) in &plan.faults {
@@ -203,7 +224,9 @@ fn step(world: &mut World, load: &mut Load) -> Result<(), String> {
     while load.go_on(world)? {
         world.settle();
     }
+    world.alarm = load.next_time();
     world.advance();
+    world.alarm = Time::NEVER;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
 
+mod evictions;
 mod links;
 
 use std::sync::{Arc, Mutex};
@@ -19,6 +20,7 @@ use lustrine_server::{
     Disk, DiskKind, Filesystem, FsTarget, MdtArgs, OstArgs, Server, ServerArgs, TargetTunables,
 };
 
+pub(crate) use evictions::{Evictions, Place};
 pub(crate) use links::{Links, Rng};
 
 pub(crate) const CALLER: Caller = Caller::ROOT;
@@ -43,6 +45,10 @@ pub(crate) struct World {
     pub(crate) root: Fid,
     /// How long messages take, and which are lost; without it they arrive at once.
     pub(crate) links: Option<Links>,
+    /// When clients were evicted, once that is noted.
+    pub(crate) evictions: Option<Evictions>,
+    /// When a test has something to do next.
+    pub(crate) alarm: Time,
     args: ServerArgs,
 }
 
@@ -161,6 +167,8 @@ impl World {
             fate: Box::new(|_| Delivery::Deliver),
             root: Fid::ROOT,
             links: None,
+            evictions: None,
+            alarm: Time::NEVER,
             args,
         }
     }
@@ -217,7 +225,11 @@ impl World {
         let node = &mut self.net.nodes[self.clients.len()];
         let memory = AnyMemory(&mut node.memory);
         let mut turn = Turn { now: self.now, shard: &mut node.shard, memory };
-        act(&mut self.server, &mut turn)
+        let outcome = act(&mut self.server, &mut turn);
+        if let Some(evictions) = &mut self.evictions {
+            evictions.look_at_server(self.now, &self.server, self.clients.len());
+        }
+        outcome
     }
 
     /// Lets everything happen that happens at this time.
@@ -241,8 +253,11 @@ impl World {
                 }
             }
             if !busy {
-                return;
+                break;
             }
+        }
+        if let Some(evictions) = &mut self.evictions {
+            evictions.look_at_clients(self.now, &self.clients);
         }
     }
 
@@ -272,7 +287,7 @@ impl World {
     }
 
     fn next_time(&self) -> Time {
-        let mut next = self.server.next_deadline();
+        let mut next = self.server.next_deadline().min(self.alarm);
         for client in &self.clients {
             next = next.min(client.next_deadline());
         }
