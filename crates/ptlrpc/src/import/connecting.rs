@@ -277,9 +277,10 @@ impl Import {
     fn evicted(&mut self, now: Time, xids: &mut XidSource) {
         self.evictions += 1;
         self.set_state(ImportState::Evicted);
+        // The owner knows that its locks are void before it goes on with what fails.
+        self.actions.push_back(Action::Evicted);
         self.fail_all(RpcError::Evicted, true);
         self.last_committed = 0;
-        self.actions.push_back(Action::Evicted);
         self.recover(now, xids);
     }
 }

@@ -112,9 +112,9 @@ impl Import {
         self.going_idle = false;
         self.reconnect_at = Time::NEVER;
         self.deactivated = Some(Deactivated::Inactive);
+        self.actions.push_back(Action::Evicted);
         self.fail_all(RpcError::Inactive, false);
         self.set_state(ImportState::Disconn);
-        self.actions.push_back(Action::Evicted);
     }
 
     /// Whether requests fail because the target is not to be used, or refuses this client.
