@@ -125,6 +125,8 @@ pub struct Server {
     /// Transfers, by the jobs that wait for them.
     bulks: BTreeMap<BulkKey, u64>,
     calls: BTreeMap<CallKey, Callback>,
+    /// Jobs that wait for the answer to a glimpse of a client that is gone.
+    lost_glimpses: Vec<u64>,
     /// Objects that are being destroyed.
     destroying: BTreeSet<Fid>,
     /// The replay of each target that is worked on.
@@ -156,6 +158,7 @@ impl Server {
             next_job: 0,
             bulks: BTreeMap::new(),
             calls: BTreeMap::new(),
+            lost_glimpses: Vec::new(),
             destroying: BTreeSet::new(),
             replaying: BTreeMap::new(),
             starts: 0,
@@ -321,7 +324,7 @@ impl Server {
             recovery.remove(&export.uuid);
         }
         self.drop_jobs(now, index, cookie);
-        self.calls.retain(|_, call| call.target != index || call.client != cookie);
+        self.drop_calls(index, cookie);
     }
 
     /// Gives up what is worked on for a client.
@@ -359,6 +362,7 @@ impl Server {
                 }
             }
             busy |= self.revoke(turn);
+            busy |= self.lose_glimpses(turn);
             for index in self.running_indexes() {
                 busy |= self.drive_target(turn, index);
             }
@@ -478,7 +482,7 @@ impl Service for Server {
         if self.retired {
             return next;
         }
-        if !self.revocations.is_empty() {
+        if !self.revocations.is_empty() || !self.lost_glimpses.is_empty() {
             return Time::ZERO;
         }
         let silence_max = self.args.tunables.silence_max;

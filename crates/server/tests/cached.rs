@@ -279,6 +279,25 @@ fn an_eviction_is_told_to_the_program_and_counted() {
     }
 }
 
+/// The server asks who has a lock for what he knows of the object, and does not go on asking one
+/// that it has evicted.
+#[test]
+fn who_asks_for_a_size_does_not_wait_for_an_evicted_client() {
+    let mut shared = Shared::new(CACHE);
+    shared.act(0, &Op::Write { at: 0, len: 1000, byte: 1 });
+    let gone = lustrine_lnet_testing::test_nid(0);
+    shared.world.fate = Box::new(move |net| match net.packets[0].header.dst.nid == gone {
+        true => lustrine_lnet_testing::Delivery::Lose,
+        false => lustrine_lnet_testing::Delivery::Deliver,
+    });
+    let (fid, layout) = (shared.file.attr.fid, shared.layout.clone());
+    let size = shared.world.start(1, |c, t, done| c.size(t, CALLER, fid, &layout, done));
+    shared.world.settle();
+    assert!(size.is_pending(), "the first client is asked");
+    shared.world.at_server(|server, turn| server.evict(turn, OST, b"client-0"));
+    assert_eq!(shared.world.outcome(&size).map(|(size, _)| size), Ok(0));
+}
+
 /// What clients have of the promises of the first object target, in MiB.
 fn granted(shared: &Shared) -> u64 {
     shared.world.server.targets()[OST].granted >> 20

@@ -113,6 +113,26 @@ impl Server {
         }
     }
 
+    /// A client is gone: it does not answer any more. Who waits for what it knows goes on without.
+    pub(super) fn drop_calls(&mut self, index: usize, client: Handle) {
+        let lost = &mut self.lost_glimpses;
+        self.calls.retain(|_, call| {
+            let gone = call.target == index && call.client == client;
+            if let (true, Ask::Glimpse { job }) = (gone, call.ask) {
+                lost.push(job);
+            }
+            !gone
+        });
+    }
+
+    /// Goes on with jobs that wait for clients that are gone. Whether there was anything.
+    pub(super) fn lose_glimpses(&mut self, turn: &mut Turn<'_>) -> bool {
+        let lost = core::mem::take(&mut self.lost_glimpses);
+        let busy = !lost.is_empty();
+        lost.into_iter().for_each(|job| self.glimpsed(turn, job, None));
+        busy
+    }
+
     fn call_back(
         &mut self,
         turn: &mut Turn<'_>,
