@@ -38,7 +38,7 @@ pub(crate) struct Clients {
 type Name = Arc<[u8]>;
 
 impl Clients {
-    /// A client connects for the first time.
+    /// A client connects for the first time, or comes back after it was removed.
     pub(crate) fn add(&mut self, uuid: &[u8]) {
         self.known.insert(uuid.to_vec());
     }
@@ -49,7 +49,7 @@ impl Clients {
         self.forget(step, uuid, |_, _| true);
     }
 
-    /// Whether a client is connected, or was before a restart.
+    /// Whether a client may come back after a restart with what it had.
     pub(crate) fn knows(&self, uuid: &[u8]) -> bool {
         self.known.contains(uuid)
     }

@@ -255,7 +255,7 @@ impl Server {
         target.locks.iter().map(view).collect()
     }
 
-    /// Whether a target knows a client: it is connected, or was before a restart and may come back.
+    /// Whether a target knows a client: it has what it got there, also after a restart.
     pub fn knows(&self, index: usize, uuid: &[u8]) -> bool {
         let disk = match self.slots.get(index) {
             Some(Slot::Running(target)) => &target.disk,

@@ -279,6 +279,34 @@ fn an_eviction_is_told_to_the_program_and_counted() {
     }
 }
 
+/// The answer to its connect is lost, and then the server restarts: it has nothing to bring back.
+#[test]
+fn a_client_that_does_not_know_of_its_eviction_does_not_get_its_locks_again() {
+    let mut shared = Shared::new(CACHE);
+    shared.act(0, &Op::Write { at: 0, len: 1000, byte: 1 });
+    shared.world.at_server(|server, turn| server.evict(turn, OST, b"client-0"));
+    let deaf = lustrine_lnet_testing::test_nid(0);
+    shared.world.fate = Box::new(move |net| match net.packets[0].header.dst.nid == deaf {
+        true => lustrine_lnet_testing::Delivery::Lose,
+        false => lustrine_lnet_testing::Delivery::Deliver,
+    });
+    let (fid, layout) = (shared.file.attr.fid, shared.layout.clone());
+    let synced = shared.world.start(0, |c, t, done| c.fsync(t, CALLER, fid, &layout, done));
+    while shared.world.server.targets()[OST].clients < CLIENTS {
+        shared.world.advance();
+        shared.world.settle();
+    }
+    shared.act(1, &Op::Write { at: 0, len: 2000, byte: 2 });
+    shared.act(1, &Op::Fsync);
+    shared.world.server.crash_target(OST);
+    shared.world.server.start_target(OST);
+    shared.world.fate = Box::new(|_| lustrine_lnet_testing::Delivery::Deliver);
+    assert_eq!(shared.world.outcome(&synced).map_err(|error| error.errno()), Err(5));
+    for client in 0..CLIENTS {
+        shared.act(client, &Op::Read { at: 0, len: 3000 });
+    }
+}
+
 /// The server asks who has a lock for what he knows of the object, and does not go on asking one
 /// that it has evicted.
 #[test]

@@ -84,7 +84,7 @@ impl Server {
         let mut void = Vec::new();
         if let Some(recovery) = &mut target.recovery {
             void = recovery.connected(now, &uuid);
-        } else if !known {
+        } else if !known && args.initial {
             target.disk.clients.add(&uuid);
         }
         target.grant_at_connect(cookie, known || recovering, &asked.data, &mut granted);

@@ -55,6 +55,11 @@ impl Server {
         };
         let step = target.disk.journal.last_step();
         target.disk.clients.received(step, &uuid, body.last_xid);
+        // Who was evicted has learnt it now. If it was known earlier, and the answer to its connect
+        // was lost, it would replay void locks after a restart.
+        if !target.disk.clients.knows(&uuid) {
+            target.disk.clients.add(&uuid);
+        }
         if body.opcode.is_disconnect() {
             return self.on_disconnect(turn, index, &received, bits);
         }
