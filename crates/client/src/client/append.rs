@@ -7,7 +7,7 @@ use lustrine_fswire::ldlm::{
     Extent, Ibits, IbitsPolicy, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
 };
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{ImportKey, SlotKind};
+use lustrine_ptlrpc::{ImportKey, RpcError, SlotKind};
 
 use super::cache::{Mode, ObjectKey};
 use super::locks::{Granted, LockArgs};
@@ -189,6 +189,11 @@ impl Append {
 
     /// The end of the file stays where it is now.
     fn write(mut self, client: &mut Client, turn: &mut Turn<'_>) {
+        // Without one of its locks the end of the file is not known.
+        let void = |lock: &ObjectLock| client.locks.remote(lock.import, lock.handle).is_none();
+        if self.locks.iter().any(void) {
+            return self.end(client, turn, Err(ClientError::Rpc(RpcError::Evicted)));
+        }
         // Locks that the client keeps are shared by all that it does: until now others may have
         // written under them.
         for lock in &self.locks {

@@ -476,8 +476,8 @@ impl Client {
         let keys: Vec<ObjectKey> =
             self.cache.objects.keys().filter(|key| key.import == import).copied().collect();
         for key in keys {
-            let object = self.cache.object(key);
-            for handle in object.locks.keys().copied().collect::<Vec<_>>() {
+            let locks = self.cache.objects.get(&key).map(|object| object.locks.keys().copied());
+            for handle in locks.into_iter().flatten().collect::<Vec<_>>() {
                 self.lock_gone(turn, key, handle);
             }
         }
@@ -501,6 +501,7 @@ impl Client {
         for part in self.cache.object(key).uncovered(&held.extent) {
             self.cache.forget(key, part);
         }
+        self.reads_gone(turn, key, handle);
         self.check_flushes(turn, key);
         self.cache.tidy(key);
     }

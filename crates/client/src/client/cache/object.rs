@@ -58,6 +58,8 @@ pub(super) type Behind = (Mode, Range<u64>, Caller, Done<Handle>);
 /// A read that is under way.
 #[derive(Debug)]
 pub(super) struct Reading {
+    /// The lock under which it was asked for.
+    pub(super) handle: Handle,
     pub(super) range: Range<u64>,
     /// What its answer is good for: without what was written meanwhile.
     pub(super) valid: RangeSet<u64>,
@@ -218,9 +220,11 @@ impl CachedObject {
         }
     }
 
-    /// A write has failed, and nobody knows of it yet.
+    /// A write has failed, and nobody knows of it yet, also if somebody knows of an earlier one.
     pub(super) fn fails(&mut self, error: ClientError) {
-        self.error.get_or_insert(WriteError { error, told: false });
+        if self.error.as_ref().is_none_or(|known| known.told) {
+            self.error = Some(WriteError { error, told: false });
+        }
     }
 
     /// Whether the server lacks something that was written.

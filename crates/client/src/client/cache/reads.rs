@@ -200,7 +200,7 @@ impl Client {
                 let number = self.cache.next_io();
                 let mut valid = RangeSet::new();
                 valid.insert(at..end);
-                let reading = Reading { range: at..end, valid };
+                let reading = Reading { handle, range: at..end, valid };
                 self.cache.object(key).reading.insert(number, reading);
                 self.use_lock(key, handle, 1);
                 let queued = QueuedRead { key, number, handle, caller };
@@ -283,6 +283,45 @@ impl Client {
         self.cache.starve(turn.now);
     }
 
+    /// Asks for what reads lack, apart from what is asked for already.
+    fn fetch_missing(&mut self, key: ObjectKey) {
+        let gaps = |op: &ReadOp| {
+            let lock = (op.handle, op.caller);
+            op.missing.iter().map(move |gap| (lock, gap.clone())).collect::<Vec<_>>()
+        };
+        let readers = self.cache.object(key).readers.iter();
+        for (lock, gap) in readers.flat_map(gaps).collect::<Vec<_>>() {
+            self.fetch(key, lock, gap);
+        }
+    }
+
+    /// A lock is void: who reads under it fails, and what was asked for under it is good for
+    /// nothing, also for those who have other locks.
+    pub(super) fn reads_gone(&mut self, turn: &mut Turn<'_>, key: ObjectKey, handle: Handle) {
+        let Some(object) = self.cache.objects.get_mut(&key) else { return };
+        if let Some(target) = self.cache.targets.get_mut(&key.import) {
+            target.reads.retain(|queued| {
+                let stays = queued.handle != handle;
+                if !stays {
+                    object.reading.remove(&queued.number);
+                }
+                stays
+            });
+        }
+        for reading in object.reading.values_mut().filter(|reading| reading.handle == handle) {
+            reading.valid = RangeSet::new();
+        }
+        let readers = core::mem::take(&mut object.readers).into_iter();
+        let (void, others) = readers.partition(|op| op.handle == handle);
+        object.readers = others;
+        self.fetch_missing(key);
+        let void: Vec<ReadOp> = void;
+        for op in void {
+            self.read_over(turn, key, op, Err(ClientError::Rpc(RpcError::Evicted)));
+        }
+        self.pump(turn, key.import);
+    }
+
     fn read_answered(
         &mut self,
         turn: &mut Turn<'_>,
@@ -318,7 +357,9 @@ impl Client {
                 continue;
             }
             op.advance(object);
-            let failed = error.clone().filter(|_| op.missing.overlaps(&range));
+            // An error is that of who has asked; others ask under their own locks.
+            let own = op.handle == handle && op.missing.overlaps(&range);
+            let failed = error.clone().filter(|_| own);
             match (op.missing.is_empty(), failed) {
                 (true, _) => over.push((op, Ok(()))),
                 (false, Some(error)) => over.push((op, Err(error))),
@@ -326,14 +367,8 @@ impl Client {
             }
         }
         // What was written meanwhile and given up again has to be asked for once more.
-        let gaps = |op: &ReadOp| {
-            let lock = (op.handle, op.caller);
-            op.missing.iter().map(move |gap| (lock, gap.clone())).collect::<Vec<_>>()
-        };
-        if partial {
-            for (lock, gap) in object.readers.iter().flat_map(gaps).collect::<Vec<_>>() {
-                self.fetch(key, lock, gap);
-            }
+        if partial || error.is_some() {
+            self.fetch_missing(key);
         }
         for (op, outcome) in over {
             let ReadOp { range, bytes, handle, done, .. } = op;

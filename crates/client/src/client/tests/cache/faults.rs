@@ -288,3 +288,73 @@ fn a_close_of_another_program_does_not_take_the_error_of_a_write() {
     println!("the other one got {other:?}");
     assert_eq!(synced.outcome(), Err(ClientError::Errno(ENOSPC)));
 }
+
+impl World {
+    /// The server of the first object evicts the client.
+    fn evict(&mut self, osts: &mut Osts) {
+        osts.locks.retain(|(_, _, stripe, _)| *stripe != 0);
+        self.act(|client, turn| {
+            let import = client.osts[&0];
+            client.locks_evicted(turn, import);
+            client.settle(turn);
+        });
+    }
+}
+
+/// Whoever reads afterwards has a lock of its own, and must get what the server has then.
+#[test]
+fn what_was_asked_for_before_an_eviction_is_not_waited_for() {
+    let (mut world, mut osts) = scene();
+    osts.objects.insert(0, vec![7; 40 << 20]);
+    let read = world.read(0, 10);
+    osts.serve(&mut world);
+    assert_eq!(read.outcome().unwrap().0.len(), 10);
+    // Backwards, so that nothing is read ahead. Eight are asked for, the others wait for those.
+    let slots: Vec<_> = (200..210).rev().map(|at| world.read(131_072 * at, 10)).collect();
+    let asked: Vec<Asked> = (0..8).map(|_| world.next(Kind::OstRead)).collect();
+    world.evict(&mut osts);
+    for slot in slots {
+        assert_eq!(slot.outcome().unwrap_err(), ClientError::Rpc(RpcError::Evicted));
+    }
+    osts.objects.insert(0, vec![8; 40 << 20]);
+    let again: Vec<_> = (200..210).map(|at| world.read(131_072 * at, 10)).collect();
+    let enqueue = world.next(Kind::Enqueue);
+    osts.answer(&mut world, &enqueue);
+    for asked in &asked {
+        world.answer(asked, -5, &ReplyBuffers::Bare);
+    }
+    osts.serve(&mut world);
+    for slot in again {
+        assert_eq!(slot.outcome().unwrap().0, [8; 10]);
+    }
+}
+
+#[test]
+fn a_close_is_told_of_each_write_that_is_lost() {
+    let (mut world, mut osts) = dirty();
+    for _ in 0..2 {
+        osts.fails = Some(-ENOSPC);
+        start_flush(&mut world);
+        osts.serve(&mut world);
+        for error in [Some(ClientError::Errno(ENOSPC)), None] {
+            assert_eq!(world.act(|client, _| client.write_error(FILE, &striped())), error);
+        }
+        assert_eq!(world.write(10, b"again").outcome(), Ok(()));
+    }
+}
+
+/// The first object ends behind the second one, and its lock is gone.
+#[test]
+fn an_append_that_has_lost_a_lock_does_not_know_the_end() {
+    let (mut world, mut osts) = scene();
+    osts.objects.insert(0, vec![1; 65_536 + 100]);
+    osts.objects.insert(1, vec![2; 100]);
+    let appended = world.append(b"x");
+    let first = world.next(Kind::Enqueue);
+    osts.answer(&mut world, &first);
+    let second = world.next(Kind::Enqueue);
+    world.evict(&mut osts);
+    osts.answer(&mut world, &second);
+    assert_eq!(appended.outcome().unwrap_err(), ClientError::Rpc(RpcError::Evicted));
+    assert_eq!(world.client.cache_counts().dirty, 0);
+}
