@@ -10,9 +10,9 @@ mod configuring;
 mod history;
 mod load;
 
-use lustrine_client::CacheTunables;
+use lustrine_client::{AttrCounts, CacheCounts, CacheTunables, LockCounts};
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_server::{CommitTunables, TargetTunables};
+use lustrine_server::{CommitTunables, TargetTunables, TargetView};
 
 use crate::world::{Evictions, Links, MDT, MGS, OST, Rng, World};
 use load::{Load, LoadArgs};
@@ -202,8 +202,11 @@ pub(crate) fn run(seed: u64, caches: Caches) -> Result<String, String> {
     }
     let operations = load.finish(&mut world)?;
     configuring::check(&mut world, &plan.faults)?;
+    if keeps != (false, false) {
+        age(&mut world)?;
+    }
+    let evictions = world.evictions.take().map_or(0, |evictions| evictions.forgotten.len());
     unmount(&mut world, &load)?;
-    let evictions: u64 = world.server.targets().iter().map(|target| target.evictions).sum();
     let time = world.now.since(begin).as_secs_f64();
     let (clients, faults) = (plan.clients, plan.faults.len());
     let caches = match (plan.cache.max_cached > 0, plan.cache.attrs > 0) {
@@ -268,6 +271,33 @@ fn heal(world: &mut World) {
     let links = world.links.as_mut().expect("there are links");
     links.cut.clear();
     links.loss = 0;
+}
+
+/// Clients that do nothing keep nothing once it is old, and servers have no locks for them.
+fn age(world: &mut World) -> Result<(), String> {
+    world.pass(1300);
+    for (number, client) in world.clients.iter().enumerate() {
+        let CacheCounts { cached, dirty, objects, .. } = client.cache_counts();
+        let AttrCounts { entries, names, missing, .. } = client.attr_counts();
+        let kept = (cached, dirty, objects, (entries, names, missing));
+        if kept != (0, 0, 0, (0, 0, 0)) || client.in_use() != (0, 0) {
+            let in_use = client.in_use();
+            return Err(format!("client {number} keeps {kept:?}, and uses {in_use:?}"));
+        }
+        for (import, locks) in client.targets() {
+            let name = import.view().target;
+            if !name.contains("MGS") && locks != LockCounts::default() {
+                return Err(format!("client {number} has {locks:?} at {name}"));
+            }
+        }
+    }
+    for target in world.server.targets().into_iter().skip(MDT) {
+        if target.locks != 0 || target.clients != world.clients.len() {
+            let TargetView { name, locks, clients, .. } = target;
+            return Err(format!("{name} has {locks} locks of {clients} clients"));
+        }
+    }
+    Ok(())
 }
 
 /// All clients go, and leave nothing.
