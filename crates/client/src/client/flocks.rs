@@ -52,6 +52,8 @@ pub(super) struct AskedFlock {
     caller: Caller,
     /// Whether its owner has given it up.
     given_up: bool,
+    /// Whether its enqueue is not answered.
+    unanswered: bool,
     done: Done<()>,
 }
 
@@ -92,14 +94,16 @@ impl Client {
         done: Done<()>,
     ) -> FlockKey {
         let handle = self.next_handle();
-        let asked = AskedFlock { fid, args, wait, caller, given_up: false, done };
+        let (given_up, unanswered) = (false, true);
+        let asked = AskedFlock { fid, args, wait, caller, given_up, unanswered, done };
         self.flocks.insert(handle, asked);
         self.start_flock(turn, handle);
         FlockKey(handle)
     }
 
     fn start_flock(&mut self, turn: &mut Turn<'_>, handle: Handle) {
-        let Some(asked) = self.flocks.get(&handle) else { return };
+        let Some(asked) = self.flocks.get_mut(&handle) else { return };
+        asked.unanswered = true;
         let (fid, args, wait, caller) = (asked.fid, asked.args, asked.wait, asked.caller);
         let failed: Done<()> =
             Box::new(move |client, turn, outcome| client.flock_over(turn, handle, outcome));
@@ -115,6 +119,27 @@ impl Client {
             });
             client.enqueue(turn, import, handle, lock, then);
         });
+    }
+
+    /// Whether a flock that a callback has granted is not over yet: the server can get its enqueue
+    /// once more, after a restart also long after it was granted, and takes it then for another
+    /// one, which replaces what its owner has.
+    pub(super) fn is_unanswered_flock(&self, handle: Handle) -> bool {
+        self.flocks.get(&handle).is_some_and(|asked| asked.unanswered)
+    }
+
+    /// The enqueue of a lock is answered. A callback can have granted it before.
+    pub(super) fn flock_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        handle: Handle,
+    ) {
+        let Some(asked) = self.flocks.get_mut(&handle) else { return };
+        let before = core::mem::replace(&mut asked.unanswered, false);
+        if before && self.locks.state(import, handle) == Some(LockState::Granted) {
+            self.wake(turn, handle, Ok(Granted::default()));
+        }
     }
 
     /// A flock was granted, or will not be.

@@ -189,6 +189,7 @@ impl Client {
                         return client.cancel_remote(turn, import, reply.handle, |_, _| {});
                     }
                     client.lock_moved(turn, import, handle, progress, lvb);
+                    client.flock_answered(turn, import, handle);
                 }
                 Err(error) => {
                     client.locks.at(import).remove(handle);
@@ -294,6 +295,7 @@ impl Client {
 
     fn lock_completed(&mut self, turn: &mut Turn<'_>, completed: Completed, lvb: Option<OstLvb>) {
         match completed {
+            Completed::Granted(handle) if self.is_unanswered_flock(handle) => {}
             Completed::Granted(handle) => self.wake(turn, handle, Ok(Granted { lvb })),
             Completed::Failed { handle, deadlock: true } => {
                 self.wake(turn, handle, Err(ClientError::Errno(errno::EDEADLK)));
