@@ -11,7 +11,7 @@ const FAILED: [u64; 17] =
     [78, 103, 106, 113, 161, 199, 222, 241, 335, 865, 1565, 1648, 3014, 6191, 6880, 11639, 19150];
 
 /// Seeds that failed when clients that can be evicted had caches.
-const FAILED_WITH_CACHES: [u64; 3] = [1881, 2250, 4073];
+const FAILED_WITH_CACHES: [u64; 4] = [1881, 2250, 4073, 22851];
 
 /// A bounded number of seeds.
 #[test]

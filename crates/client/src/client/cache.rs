@@ -473,18 +473,29 @@ impl Client {
     /// A server has evicted this client, which loses what it had not written there. The locks are
     /// void.
     pub(super) fn cache_evicted(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
-        let keys: Vec<ObjectKey> =
-            self.cache.objects.keys().filter(|key| key.import == import).copied().collect();
+        let keys = self.cache.objects.keys().filter(|key| key.import == import);
+        let keys: Vec<ObjectKey> = keys.copied().collect();
+        // All are void before anything goes on.
+        let mut void = Vec::new();
         for key in keys {
             let locks = self.cache.objects.get(&key).map(|object| object.locks.keys().copied());
             for handle in locks.into_iter().flatten().collect::<Vec<_>>() {
-                self.lock_gone(turn, key, handle);
+                self.forget_void(turn, key, handle);
+                void.push((key, handle));
             }
+        }
+        for (key, handle) in void {
+            self.after_void(turn, key, handle);
         }
     }
 
     /// A lock is void: what was not written under it is lost.
     pub(super) fn lock_gone(&mut self, turn: &mut Turn<'_>, key: ObjectKey, handle: Handle) {
+        self.forget_void(turn, key, handle);
+        self.after_void(turn, key, handle);
+    }
+
+    fn forget_void(&mut self, turn: &mut Turn<'_>, key: ObjectKey, handle: Handle) {
         self.cache.locks.remove(&handle);
         let Some(object) = self.cache.objects.get_mut(&key) else { return };
         let Some(held) = object.locks.remove(&handle) else { return };
@@ -501,6 +512,10 @@ impl Client {
         for part in self.cache.object(key).uncovered(&held.extent) {
             self.cache.forget(key, part);
         }
+    }
+
+    /// What used a lock that is void fails, and others go on.
+    fn after_void(&mut self, turn: &mut Turn<'_>, key: ObjectKey, handle: Handle) {
         self.reads_gone(turn, key, handle);
         self.check_flushes(turn, key);
         self.cache.tidy(key);

@@ -264,8 +264,12 @@ impl Client {
         let Some(range) = reading.map(|reading| reading.range.clone()) else { return };
         self.cache.under_way += range.end - range.start;
         self.cache.uses_grant(key.import, turn.now);
-        let remote = self.locks.remote(key.import, handle);
-        let read = ObjectRange { import: key.import, oi: key.oi, range, lock: remote, caller };
+        let lock = self.locks.remote(key.import, handle);
+        if lock.is_none() {
+            let error = Err(ClientError::Rpc(RpcError::Evicted));
+            return self.read_answered(turn, (key, number, handle), error);
+        }
+        let read = ObjectRange { import: key.import, oi: key.oi, range, lock, caller };
         self.read_rpc(turn, read, move |client, turn, got| match got {
             Err(ClientError::NoMemory) => client.read_later(turn, queued),
             got => client.read_answered(turn, (key, number, handle), got),

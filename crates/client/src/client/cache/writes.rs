@@ -230,7 +230,8 @@ impl Client {
             return false;
         };
         let Some(owner) = object.writer.map(|writer| writer.owner) else { return false };
-        let Some(handle) = lock else {
+        // Without a lock of the client, the server would take one, and what is there may be newer.
+        let Some(lock) = lock.and_then(|handle| self.locks.remote(key.import, handle)) else {
             // Nothing is dirty without a lock.
             for part in parts {
                 self.lose(turn, key, part, ClientError::Rpc(RpcError::Evicted));
@@ -245,7 +246,6 @@ impl Client {
             at = end;
         }
         let time = object.written;
-        let lock = self.locks.remote(key.import, handle);
         let number = self.cache.next_io();
         for part in &parts {
             self.take_dirty(key, part, turn.now);
@@ -259,7 +259,7 @@ impl Client {
         self.cache.under_way += total(&parts);
         self.cache.object(key).was_sent(number, &parts);
         let (import, oi) = (key.import, key.oi);
-        let write = ObjectWrite { import, oi, parts: parts.clone(), lock, caller };
+        let write = ObjectWrite { import, oi, parts: parts.clone(), lock: Some(lock), caller };
         let args = WriteArgs { owner, time, paid: paid.is_some(), version: None };
         let sent = Sent { number, parts, writer: Writer { caller, owner }, paid };
         self.write_rpc(turn, write, args, report, &bytes, move |client, turn, outcome, body| {

@@ -358,3 +358,14 @@ fn an_append_that_has_lost_a_lock_does_not_know_the_end() {
     assert_eq!(appended.outcome().unwrap_err(), ClientError::Rpc(RpcError::Evicted));
     assert_eq!(world.client.cache_counts().dirty, 0);
 }
+
+/// Somebody else may have written there since.
+#[test]
+fn data_are_not_written_when_their_lock_is_gone() {
+    let (mut world, _) = dirty();
+    let import = world.client.osts[&0];
+    world.act(|client, _| drop(client.locks.at(import).clear()));
+    start_flush(&mut world);
+    assert!(world.asked.is_empty());
+    assert_eq!(world.client.cache_counts().lost, 5);
+}
