@@ -326,7 +326,7 @@ mod tests {
         assert!(holds(&removed, Some(5)) && !holds(&removed, None));
     }
 
-    /// What clients 0 and 1 do and see; the server forgets client 0 at 10, and it learns that at 20.
+    /// What clients 0 and 1 do and see; the server forgets client 0 at 10, which learns it at 20.
     fn evicted(events: &[Event]) -> bool {
         let mut all = vec![of(0, 10, 10, Effect::Evicted), of(0, 20, 20, Effect::Learned)];
         all.extend(events);

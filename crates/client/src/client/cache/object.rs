@@ -220,7 +220,7 @@ impl CachedObject {
         }
     }
 
-    /// A write has failed, and nobody knows of it yet, also if somebody knows of an earlier one.
+    /// A write has failed, which is not reported yet, also if an earlier one was.
     pub(super) fn fails(&mut self, error: ClientError) {
         if self.error.as_ref().is_none_or(|known| known.told) {
             self.error = Some(WriteError { error, told: false });

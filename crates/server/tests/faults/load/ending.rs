@@ -129,7 +129,7 @@ impl Load {
         }
     }
 
-    /// A program closes a file, and is told whether something was lost.
+    /// A program closes a file, which reports whether something was lost.
     pub(super) fn close(&mut self, world: &mut World, client: usize, file: File) {
         let (fid, layout) = self.file(file);
         let Some(error) = world.at_client(client, |c, _| c.write_error(fid, &layout)) else {
@@ -137,7 +137,7 @@ impl Load {
         };
         let now = world.now;
         let expected = self.has_lost(world, (client, file), now, |report, learned| {
-            // It is told by each only once.
+            // A close reports it once, and none after an fsync.
             if report.is_sync { report.start >= learned } else { report.end >= learned }
         });
         if !was_evicted(&error) || !expected {

@@ -301,7 +301,7 @@ impl World {
     }
 }
 
-/// Whoever reads afterwards has a lock of its own, and must get what the server has then.
+/// A read that begins afterwards has a lock of its own, and must get what the server has then.
 #[test]
 fn what_was_asked_for_before_an_eviction_is_not_waited_for() {
     let (mut world, mut osts) = scene();
@@ -330,7 +330,7 @@ fn what_was_asked_for_before_an_eviction_is_not_waited_for() {
 }
 
 #[test]
-fn a_close_is_told_of_each_write_that_is_lost() {
+fn a_close_reports_each_write_that_is_lost() {
     let (mut world, mut osts) = dirty();
     for _ in 0..2 {
         osts.fails = Some(-ENOSPC);
