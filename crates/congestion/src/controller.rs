@@ -42,8 +42,10 @@ const PACE_STARTUP: f64 = 2.0;
 const PACE: f64 = 1.1;
 /// What would be sent in this time may be sent at once: no timer is worth less.
 const PACE_BURST: Duration = Duration::from_millis(1);
-/// The latency of an RPC with which less than this part of the window was under way says nothing
-/// about the window.
+/// Time that was not used, because a host was late, is made up for: this part of a latency at most.
+const PACE_LATE: f64 = 1.0 / 8.0;
+/// An RPC says nothing about the window if less than this part of it was under way, or would have
+/// been with one more.
 const USED: f64 = 0.75;
 /// Rounds without a queue after which the window grows in proportion.
 const IDLE_QUEUE_ROUNDS: u32 = 3;
@@ -156,8 +158,8 @@ pub struct Controller {
     latency: f64,
     /// When the next RPC is due if all are sent at the pace.
     paced: Duration,
-    /// When an RPC was last admitted.
-    admitted: Duration,
+    /// When an RPC was last admitted, and its bytes.
+    admitted: (Duration, f64),
     /// The part of its latency that is more than is tolerated.
     excess: f64,
     /// The highest rate of startup, and its rounds that did not raise it.
@@ -196,7 +198,7 @@ impl Controller {
             rate: 0.0,
             latency: 0.0,
             paced: Duration::ZERO,
-            admitted: Duration::ZERO,
+            admitted: (Duration::ZERO, 0.0),
             excess: 0.0,
             best: 0.0,
             flat: 0,
@@ -224,15 +226,18 @@ impl Controller {
             self.is_limited = true;
             return Err(Wait::Full);
         }
-        if now < self.admitted {
-            // The clock was set back.
-            self.paced = now;
-        }
+        let (admitted, before) = self.admitted;
+        // What was sent at a pace that holds no more, or was not sent after all, delays nothing. If
+        // the clock was set back, nothing does.
+        let most = admitted.saturating_add(self.interval(before)).saturating_add(PACE_BURST);
+        self.paced = self.paced.min(if now < admitted { now } else { most });
         if self.rpcs >= 2 && self.paced > now.saturating_add(PACE_BURST) {
             return Err(Wait::Until(self.paced.saturating_sub(PACE_BURST)));
         }
-        self.admitted = now;
-        self.paced = self.paced.max(now).saturating_add(self.interval(class));
+        let weight = class.weight() as f64;
+        let late = Duration::try_from_secs_f64(self.latency * PACE_LATE).unwrap_or(PACE_BURST);
+        self.paced = self.paced.max(now.saturating_sub(late)).saturating_add(self.interval(weight));
+        self.admitted = (now, weight);
         if self.rpcs == 0 && self.phase != Phase::Probe {
             // The time in which nothing was under way belongs to no round.
             self.next_round(now);
@@ -241,7 +246,6 @@ impl Controller {
                 self.probe_due = next_multiple(now, self.every);
             }
         }
-        let weight = class.weight() as f64;
         self.mean += (weight - self.mean) / if self.mean > 0.0 { 16.0 } else { 1.0 };
         self.in_flight = after;
         self.rpcs += 1;
@@ -320,11 +324,11 @@ impl Controller {
         (self.limits.min as f64).max(2.0 * self.mean)
     }
 
-    /// The time from an RPC to the next one at the pace.
-    fn interval(&self, class: Class) -> Duration {
+    /// The time from an RPC of so many bytes to the next one at the pace: a latency at most.
+    fn interval(&self, weight: f64) -> Duration {
         let gain = if self.phase == Phase::Startup { PACE_STARTUP } else { PACE };
-        let interval = self.latency * class.weight() as f64 / (gain * self.window);
-        Duration::try_from_secs_f64(interval).unwrap_or(Duration::ZERO)
+        let part = (weight / (gain * self.window)).min(1.0);
+        Duration::try_from_secs_f64(self.latency * part).unwrap_or(Duration::ZERO)
     }
 
     /// What is to be in the queue: the root of the window, counted in RPCs.

@@ -38,13 +38,15 @@ proptest! {
         let limits = Limits { min, initial, max };
         let mut controller = Controller::new(limits);
         let mut now = Duration::from_secs(1_700_000_000);
-        let mut under_way: Vec<(Ticket, u64)> = Vec::new();
+        let mut under_way: Vec<(Ticket, u64, Duration)> = Vec::new();
         let mut largest = 0;
+        // The longest latency so far.
+        let mut slowest = Duration::ZERO;
         for step in steps {
             match step {
                 Step::Admit(kind, len) => {
                     let class = Class::new(kind, u64::from(len));
-                    let in_flight: u64 = under_way.iter().map(|(_, weight)| weight).sum();
+                    let in_flight: u64 = under_way.iter().map(|(_, weight, _)| weight).sum();
                     let window = controller.window();
                     largest = largest.max(class.weight());
                     match controller.admit(now, class) {
@@ -52,7 +54,7 @@ proptest! {
                             prop_assert!(
                                 under_way.len() < 2 || in_flight + class.weight() <= window
                             );
-                            under_way.push((ticket, class.weight()));
+                            under_way.push((ticket, class.weight(), now));
                         }
                         Err(Wait::Full) => {
                             prop_assert!(under_way.len() >= 2);
@@ -61,6 +63,7 @@ proptest! {
                         Err(Wait::Until(until)) => {
                             prop_assert!(under_way.len() >= 2);
                             prop_assert!(until > now, "it may be sent now");
+                            prop_assert!(until - now <= slowest + Duration::from_millis(2));
                             // At that time it may be sent.
                             let mut later = controller.clone();
                             prop_assert!(later.admit(until, class).is_ok());
@@ -71,7 +74,8 @@ proptest! {
                     if under_way.is_empty() {
                         continue;
                     }
-                    let (ticket, _) = under_way.swap_remove(at % under_way.len());
+                    let (ticket, _, sent) = under_way.swap_remove(at % under_way.len());
+                    slowest = slowest.max(now.saturating_sub(sent));
                     match step {
                         Step::Done(_) => controller.done(now, ticket),
                         Step::Failed(_) => controller.failed(now, ticket),
@@ -81,7 +85,7 @@ proptest! {
                 Step::Wait(nanos) => now += Duration::from_nanos(u64::from(nanos)),
                 Step::Back(nanos) => now -= Duration::from_nanos(u64::from(nanos)),
             }
-            let in_flight: u64 = under_way.iter().map(|(_, weight)| weight).sum();
+            let in_flight: u64 = under_way.iter().map(|(_, weight, _)| weight).sum();
             let view = controller.view();
             prop_assert_eq!(view.in_flight, in_flight);
             prop_assert!(view.window >= min);

@@ -454,7 +454,7 @@ impl Client {
             Phase::Running => self.run(turn),
             Phase::Draining(drain) => self.drain(turn, drain),
         }
-        while self.caller.take_due(turn.now).is_some() {
+        while self.caller.take_due_peer(turn.now).is_some() {
             self.pump(turn);
         }
         if self.is_over() {

@@ -25,7 +25,7 @@ const REPSIZE_AT: usize = 12;
 const FLAGS_AT: usize = 20;
 
 impl Import {
-    /// Sends what waits, in its order, as far as credits and slots permit.
+    /// Sends what waits, in its order, as far as credits, slots and the window permit.
     pub(super) fn pump(&mut self, now: Time, xids: &mut XidSource) {
         self.paced_until = Time::NEVER;
         if self.state != ImportState::Full {

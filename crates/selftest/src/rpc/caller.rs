@@ -187,7 +187,7 @@ impl RpcClient {
     ///
     /// # Errors
     /// When it does not fit; an RPC to that peer has to end before, or
-    /// [`RpcClient::take_due`] returns the peer.
+    /// [`RpcClient::take_due_peer`] returns the peer.
     #[inline]
     pub(crate) fn admit(
         &mut self,
@@ -199,8 +199,8 @@ impl RpcClient {
     }
 
     /// A peer to which RPCs that did not fit may be sent now: windows spread them over time.
-    pub(crate) fn take_due(&mut self, now: Time) -> Option<ProcessId> {
-        self.windows.as_mut()?.take_due(now)
+    pub(crate) fn take_due_peer(&mut self, now: Time) -> Option<ProcessId> {
+        self.windows.as_mut()?.take_due_peer(now)
     }
 
     /// An RPC that was admitted is over, or is not sent.
@@ -464,7 +464,7 @@ impl RpcClient {
         }
     }
 
-    /// When [`RpcClient::expire`] or [`RpcClient::take_due`] has something to do at the earliest.
+    /// When [`RpcClient::expire`] or [`RpcClient::take_due_peer`] has something to do at the earliest.
     pub(crate) fn next_deadline(&self) -> Time {
         let due = self.windows.as_ref().map_or(Time::NEVER, Windows::next_due);
         self.next_scan.min(due)

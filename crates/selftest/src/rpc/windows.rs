@@ -17,7 +17,7 @@ const REMEMBERED_MAX: usize = 4096;
 const LOOKED_AT: usize = 4;
 
 /// The window to a peer has no room now. One of its RPCs has to end before another may begin, or
-/// [`Windows::take_due`] returns the peer.
+/// [`Windows::take_due_peer`] returns the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom;
 
@@ -79,13 +79,13 @@ impl Windows {
         Err(NoRoom)
     }
 
-    /// When [`Windows::take_due`] returns a peer at the earliest.
+    /// When [`Windows::take_due_peer`] returns a peer at the earliest.
     pub(crate) fn next_due(&self) -> Time {
         self.due.first().map_or(Time::NEVER, |(due, _)| *due)
     }
 
     /// A peer whose window may have room again because the time of an RPC has come.
-    pub(crate) fn take_due(&mut self, now: Time) -> Option<ProcessId> {
+    pub(crate) fn take_due_peer(&mut self, now: Time) -> Option<ProcessId> {
         let (due, peer) = *self.due.first()?;
         if due > now {
             return None;
@@ -180,6 +180,41 @@ mod tests {
         let nid =
             Nid::from_ip(lustrine_wire::nid::Net::TCP, core::net::Ipv4Addr::from(number).into());
         ProcessId::lustre(nid)
+    }
+
+    #[test]
+    fn a_peer_is_due_when_its_rpc_may_be_sent() {
+        let mut windows = Windows::new(WallClock::from_secs(1));
+        let class = Class::new(0, 1 << 20);
+        let (mut now, reply) = (Time(1), Err(RpcError::Aborted));
+        // A round of 50 ms: then the pace is known.
+        let ticket = windows.admit(now, peer(1), class).expect("the first one");
+        let second = windows.admit(now, peer(1), class).expect("the second one");
+        now = now + Nanos::from_millis(50);
+        for ticket in [ticket, second] {
+            let window = &mut windows.peers.get_mut(&peer(1)).expect("it is known").window;
+            window.done(Duration::from_nanos(windows.wall.at(now).0), ticket);
+        }
+        let mut held = Vec::new();
+        while let Ok(ticket) = windows.admit(now, peer(1), class) {
+            held.push(ticket);
+        }
+        let due = windows.next_due();
+        assert!(due > now && due < now + Nanos::from_millis(50), "{due:?}");
+        assert_eq!(windows.take_due_peer(now), None);
+        assert_eq!(windows.take_due_peer(due), Some(peer(1)));
+        assert_eq!(windows.next_due(), Time::NEVER);
+        held.push(windows.admit(due, peer(1), class).expect("its time has come"));
+        // A peer that is forgotten is not due.
+        assert_eq!(windows.admit(due, peer(1), class), Err(NoRoom));
+        for ticket in held {
+            windows.end(due, peer(1), ticket, &reply);
+        }
+        for number in 2..2 * REMEMBERED_MAX as u32 {
+            let ticket = windows.admit(due, peer(number), class).expect("the first one");
+            windows.end(due, peer(number), ticket, &reply);
+        }
+        assert_eq!(windows.next_due(), Time::NEVER);
     }
 
     #[test]

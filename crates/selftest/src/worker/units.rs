@@ -49,7 +49,7 @@ enum State {
 enum Room {
     /// It had, or the RPC waits for something else.
     Enough,
-    /// It is full.
+    /// It is full, or its RPCs are spread over time.
     None,
 }
 
@@ -417,7 +417,8 @@ impl Units {
                 break;
             }
         }
-        while let Some(peer) = tools.caller.take_due(turn.now) {
+        // While others wait for memory, a busy peer gets nothing: its next completion pumps it.
+        while let Some(peer) = tools.caller.take_due_peer(turn.now) {
             self.pump(turn, tools, &peer);
         }
         while let Some(Reverse((due, index))) = self.paced.peek().copied() {

@@ -321,7 +321,9 @@ impl Client {
         self.fetch_missing(key);
         let void: Vec<ReadOp> = void;
         for op in void {
-            self.read_over(turn, key, op, Err(ClientError::Rpc(RpcError::Evicted)));
+            let ReadOp { range, handle, done, .. } = op;
+            let error = Err(ClientError::Rpc(RpcError::Evicted));
+            self.read_over(turn, key, (handle, &range), error, done);
         }
         self.pump(turn, key.import);
     }

@@ -44,19 +44,50 @@ fn eight_requests_of_4_mib_begin_and_the_others_follow() {
     // Their answers come after 50 ms each time: the window opens.
     while pair.answered < pair.sent.len() {
         pair.now = pair.now + Nanos::from_millis(50);
-        let under_way = pair.sent.len() - pair.answered;
-        for _ in 0..under_way {
-            let (send, message) = pair.sent[pair.answered].clone();
-            pair.answered += 1;
-            let reply = pair.server.answer(send.xid, &message).expect("an answer");
-            pair.reply(&send, &message, &reply);
-            pair.collect();
-        }
+        answer_all(&mut pair);
     }
     assert_eq!(pair.done.len(), 40);
     let window = pair.import.view().window.expect("there is one");
     assert_eq!(window.in_flight, 0);
     assert!(window.window > 33 << 20, "{window:?}");
+}
+
+/// Answers all requests that are under way.
+fn answer_all(pair: &mut Pair) {
+    for _ in pair.answered..pair.sent.len() {
+        let (send, message) = pair.sent[pair.answered].clone();
+        pair.answered += 1;
+        let reply = pair.server.answer(send.xid, &message).expect("an answer");
+        pair.reply(&send, &message, &reply);
+        pair.collect();
+    }
+}
+
+#[test]
+fn requests_are_spread_over_the_round() {
+    let mut pair = connected();
+    for user in 0..8 {
+        submit(&mut pair, user);
+    }
+    pair.now = pair.now + Nanos::from_millis(50);
+    answer_all(&mut pair);
+    assert_eq!(pair.done.len(), 8);
+    for user in 8..16 {
+        submit(&mut pair, user);
+    }
+    // The window has room for all of them, and no reply comes.
+    let mut sent = pair.sent.len();
+    assert!(sent < 16, "{sent} at once");
+    while sent < 16 {
+        let due = pair.import.next_deadline();
+        let wait = due.since(pair.now);
+        assert!(wait > Nanos::ZERO && wait < Nanos::from_millis(50), "{wait:?}");
+        pair.now = due;
+        pair.import.drive(pair.now, &mut pair.xids);
+        pair.collect();
+        assert_eq!(pair.sent.len(), sent + 1);
+        sent += 1;
+    }
 }
 
 #[test]
