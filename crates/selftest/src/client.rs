@@ -132,7 +132,11 @@ pub enum ClientError {
         status: u32,
     },
     /// The step's buffers do not fit into `selftest_memory`.
-    #[error("the step needs {needed} bytes of memory for bulk data; raise selftest_memory")]
+    #[error(
+        "the step needs {} MiB of memory for bulk data at this node: set selftest_memory to that, \
+         or use less concurrency",
+        .needed.div_ceil(1 << 20)
+    )]
     Memory {
         /// The bytes that the step needs.
         needed: u64,

@@ -93,8 +93,8 @@ impl Import {
         self.current = 0;
     }
 
-    /// Whether the target is used. With `false` (Lustre's parameter `active`) all requests fail
-    /// at once ([`RpcError::Inactive`]), those under way included, and [`Action::Evicted`] says that
+    /// Whether the target is used. With `false` (Lustre's parameter `active`) all requests fail at
+    /// once ([`RpcError::Inactive`]), those under way included, and [`Action::Evicted`] says that
     /// locks, open files and unwritten data are void. With `true` it connects again [IMP-16].
     pub fn set_active(&mut self, now: Time, xids: &mut XidSource, active: bool) {
         if self.state == ImportState::Closed {

@@ -464,7 +464,8 @@ impl RpcClient {
         }
     }
 
-    /// When [`RpcClient::expire`] or [`RpcClient::take_due_peer`] has something to do at the earliest.
+    /// When [`RpcClient::expire`] or [`RpcClient::take_due_peer`] has something to do at the
+    /// earliest.
     pub(crate) fn next_deadline(&self) -> Time {
         let due = self.windows.as_ref().map_or(Time::NEVER, Windows::next_due);
         self.next_scan.min(due)

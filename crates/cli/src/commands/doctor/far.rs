@@ -83,7 +83,8 @@ pub(super) fn ask(
     let at = if text.starts_with('{') { 0 } else { text.find("\n{").map_or(0, |at| at + 1) };
     let parsed = serde_json::Deserializer::from_str(&text[at..]).into_iter::<FarReport>().next();
     let Some(parsed) = parsed else {
-        return Ok(Err("the command of --both-ends gave no report".to_owned()));
+        let how = child.wait().map_or(String::new(), |status| format!(" ({status})"));
+        return Ok(Err(format!("the command of --both-ends gave no report{how}")));
     };
     Ok(match parsed {
         Ok(report) => Ok(view(report.observed, [before, after])),
