@@ -109,7 +109,7 @@ fn inactive(testbed: &mut Testbed) -> Result<String> {
 
 /// What programs see of a target that is switched off, here and on the kernel client.
 fn switched_off(mount: &Mounted, testbed: &mut Testbed) -> Result<()> {
-    const READ: &str = "dd if=off/on1 of=/dev/null iflag=direct 2>&1 | tail -1 || :";
+    const READ: &str = "cat off/on1 2>&1 || :";
     const ESHUTDOWN: &str = "Cannot send after transport endpoint shutdown";
     becomes(mount, "lustre-OST0001", "state", &"INACTIVE".into())?;
     let begun = Instant::now();
@@ -128,6 +128,7 @@ fn added(testbed: &mut Testbed) -> Result<String> {
     let mount = Mounted::new(testbed)?;
     // A file in the memory of the machine: it is gone when the machine is.
     let make = "mkdir -p /mnt/ost2 && truncate -s 400M /tmp/ost2.img && \
+                { [ -b /dev/loop0 ] || mknod /dev/loop0 b 7 0; } && \
                 losetup /dev/loop0 /tmp/ost2.img && \
                 mkfs.lustre --ost --index=2 --fsname=lustre --mgsnode=10.77.0.9@tcp \
                 --backfstype=ldiskfs --reformat \
