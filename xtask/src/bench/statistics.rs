@@ -33,6 +33,18 @@ impl Summary {
     }
 }
 
+/// The middle value and the spread as text, with numbers as `number` writes them.
+pub(crate) fn shown(summary: Option<&Summary>, number: fn(f64) -> String) -> String {
+    summary.map_or("-".to_owned(), |s| {
+        format!("{} ({}..{})", number(s.median), number(s.min), number(s.max))
+    })
+}
+
+/// A ratio with two digits.
+pub(crate) fn ratio(value: f64) -> String {
+    format!("{value:.2}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -375,13 +375,13 @@ impl Client {
         }
     }
 
-    /// The error of a write of which neither a close nor an fsync has been told. An fsync reports
-    /// it once more: whoever closes the file may be another program than the one that wrote.
+    /// The error of a write that neither a close nor an fsync has reported. An fsync reports it
+    /// once more: the program that closes the file may be another one than the one that wrote.
     pub fn write_error(&mut self, fid: Fid, layout: &FileLayout) -> Option<ClientError> {
         let mut found = None;
         for key in self.cached_objects(fid, layout) {
             if let Some(error) = &mut self.cache.object(key).error
-                && !core::mem::replace(&mut error.told, true)
+                && !core::mem::replace(&mut error.reported, true)
             {
                 found.get_or_insert(error.error.clone());
             }

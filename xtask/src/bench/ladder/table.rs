@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Goal, Ladder, Row};
-use crate::bench::statistics::Summary;
+use crate::bench::statistics::{ratio, shown};
 
 pub(super) fn render(ladder: &Ladder) -> String {
     let run = format!("{} rounds of {} s", ladder.rounds, ladder.seconds);
@@ -46,10 +46,10 @@ fn render_row(out: &mut String, row: &Row) {
         row.name,
         row.waiting.to_string(),
         row.unit,
-        spread(row.ours.as_ref()),
+        shown(row.ours.as_ref(), number),
         row.against,
-        spread(row.theirs.as_ref()),
-        ratio(row.ratio.as_ref()),
+        shown(row.theirs.as_ref(), number),
+        shown(row.ratio.as_ref(), ratio),
     );
 }
 
@@ -58,19 +58,10 @@ fn number(value: f64) -> String {
     if value >= 1000.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-fn spread(summary: Option<&Summary>) -> String {
-    summary.map_or("-".to_owned(), |s| {
-        format!("{} ({}..{})", number(s.median), number(s.min), number(s.max))
-    })
-}
-
-fn ratio(summary: Option<&Summary>) -> String {
-    summary.map_or("-".to_owned(), |s| format!("{:.2} ({:.2}..{:.2})", s.median, s.min, s.max))
-}
-
 #[test]
 fn numbers_are_short() {
-    let summary = Summary::of(&[121_607.0, 122_000.4, 99.96]).expect("values");
-    assert_eq!(spread(Some(&summary)), "121607 (100.0..122000)");
-    assert_eq!(ratio(None), "-");
+    let summary =
+        crate::bench::statistics::Summary::of(&[121_607.0, 122_000.4, 99.96]).expect("values");
+    assert_eq!(shown(Some(&summary), number), "121607 (100.0..122000)");
+    assert_eq!(shown(None, ratio), "-");
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Library, Row};
 use crate::bench::ladder::Goal;
-use crate::bench::statistics::Summary;
+use crate::bench::statistics::{ratio, shown};
 
 pub(super) fn render(library: &Library) -> String {
     let Library { rounds, seconds, files, kept, .. } = library;
@@ -40,9 +40,9 @@ fn render_row(out: &mut String, row: &Row) {
         "{:24} {:6} {:>26} {:>26}  {:>17} {goal:>8} {cpu:>14}{verdict}{absent}",
         row.name,
         row.unit,
-        spread(row.ours.as_ref()),
-        spread(row.selftest.as_ref()),
-        ratio(row.ratio.as_ref()),
+        shown(row.ours.as_ref(), number),
+        shown(row.selftest.as_ref(), number),
+        shown(row.ratio.as_ref(), ratio),
     );
 }
 
@@ -51,19 +51,10 @@ fn number(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.3}") }
 }
 
-fn spread(summary: Option<&Summary>) -> String {
-    summary.map_or("-".to_owned(), |s| {
-        format!("{} ({}..{})", number(s.median), number(s.min), number(s.max))
-    })
-}
-
-fn ratio(summary: Option<&Summary>) -> String {
-    summary.map_or("-".to_owned(), |s| format!("{:.2} ({:.2}..{:.2})", s.median, s.min, s.max))
-}
-
 #[test]
 fn numbers_are_short() {
-    let summary = Summary::of(&[121_607.2, 122_000.4, 0.4567]).expect("values");
-    assert_eq!(spread(Some(&summary)), "121607 (0.457..122000)");
-    assert_eq!(ratio(None), "-");
+    let summary =
+        crate::bench::statistics::Summary::of(&[121_607.2, 122_000.4, 0.4567]).expect("values");
+    assert_eq!(shown(Some(&summary), number), "121607 (0.457..122000)");
+    assert_eq!(shown(None, ratio), "-");
 }

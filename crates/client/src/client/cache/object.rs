@@ -83,7 +83,7 @@ pub(super) struct Flush {
 pub(super) struct WriteError {
     pub(super) error: ClientError,
     /// Whether a close has reported it.
-    pub(super) told: bool,
+    pub(super) reported: bool,
 }
 
 /// In whose name data are written, and to whom they belong.
@@ -222,8 +222,8 @@ impl CachedObject {
 
     /// A write has failed, which is not reported yet, also if an earlier one was.
     pub(super) fn fails(&mut self, error: ClientError) {
-        if self.error.as_ref().is_none_or(|known| known.told) {
-            self.error = Some(WriteError { error, told: false });
+        if self.error.as_ref().is_none_or(|known| known.reported) {
+            self.error = Some(WriteError { error, reported: false });
         }
     }
 
@@ -340,7 +340,7 @@ impl CachedObject {
             && self.writing.is_empty()
             && self.readers.is_empty()
             && self.flushes.is_empty()
-            && self.error.as_ref().is_none_or(|error| error.told)
+            && self.error.as_ref().is_none_or(|error| error.reported)
             && self.pages.is_clean()
     }
 }
