@@ -106,8 +106,9 @@
 //! over 10 Gb/s and 100 ms, and more than all of it where the path holds less than three RPCs.
 //!
 //! `tests/path.rs` sweeps rates, round trips, noise, losses, changes of each, clocks and
-//! neighbours, and asserts most of this with some slack. The index of nodes without a common clock,
-//! and how much those have under way, is what was measured there.
+//! neighbours, and asserts most of this with some slack. The indices, how much nodes without a
+//! common clock have under way, and what a probe costs are what was measured there before RPCs were
+//! spread over the round.
 #![forbid(unsafe_code)]
 
 mod class;
