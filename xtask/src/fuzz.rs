@@ -82,7 +82,7 @@ impl FuzzArgs {
 
 pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
     let chosen = choose(&args.target)?;
-    let programs = build(args.locked)?;
+    let programs = build(args)?;
     if let Some(input) = &args.replay {
         return replay(&programs, &chosen, input);
     }
@@ -139,8 +139,10 @@ fn choose(names: &[String]) -> Result<Vec<Target>> {
 }
 
 /// Builds all targets. Returns the directory with the programs.
-fn build(locked: bool) -> Result<PathBuf> {
+fn build(args: &FuzzArgs) -> Result<PathBuf> {
     let triple = host_triple()?;
+    // A repeatable run is short: optimising for it takes longer than it saves.
+    let profile = if args.seed.is_some() { "quick" } else { "release" };
     let out = target_dir().join("fuzz");
     let passes = [
         "-Cpasses=sancov-module",
@@ -155,14 +157,15 @@ fn build(locked: bool) -> Result<PathBuf> {
     // If the target triple is named, the flags do not apply to build scripts and procedural macros,
     // which would not link with coverage.
     command
-        .args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &triple])
-        .args(locked.then_some("--locked"))
+        .args(["build", "--manifest-path", "fuzz/Cargo.toml"])
+        .args(["--profile", profile, "--target", &triple])
+        .args(args.locked.then_some("--locked"))
         .env("CARGO_TARGET_DIR", &out)
         .env("RUSTFLAGS", passes.join(" "))
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
     ensure!(status.success(), "the fuzz targets do not build");
-    Ok(out.join(triple).join("release"))
+    Ok(out.join(triple).join(profile))
 }
 
 fn fuzz_one(programs: &Path, target: &Target, args: &FuzzArgs) -> Result<()> {

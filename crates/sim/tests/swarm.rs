@@ -3,6 +3,7 @@
 //! `LUSTRINE_SEEDS=1000` runs this number of seeds, `LUSTRINE_SEEDS=17..18` only these.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 
 use lustrine_sim::swarm::{SwarmPlan, generate, run};
 
@@ -20,17 +21,28 @@ fn seeds() -> core::ops::Range<u64> {
 
 #[test]
 fn the_first_seeds_run_without_failure() {
-    let mut failed = Vec::new();
-    for seed in seeds() {
-        match catch_unwind(AssertUnwindSafe(|| run(&generate(seed)))) {
-            Ok(Ok(_)) => {}
-            Ok(Err(failure)) => {
-                eprintln!("seed {seed} after {} s: {}", failure.at.as_secs_f64(), failure.what);
-                failed.push(seed);
-            }
-            Err(_) => failed.push(seed),
+    let next = Mutex::new(seeds());
+    let failed = Mutex::new(Vec::new());
+    let worker = || {
+        loop {
+            let Some(seed) = next.lock().expect("no worker panics").next() else { return };
+            let what = match catch_unwind(AssertUnwindSafe(|| run(&generate(seed)))) {
+                Ok(Ok(_)) => continue,
+                Ok(Err(failure)) => {
+                    format!("after {} s: {}", failure.at.as_secs_f64(), failure.what)
+                }
+                Err(_) => "it panicked".to_owned(),
+            };
+            eprintln!("seed {seed} {what}");
+            failed.lock().expect("no worker panics").push(seed);
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(worker);
+        }
+    });
+    let failed = failed.into_inner().expect("no worker panics");
     assert!(failed.is_empty(), "seeds {failed:?}");
 }
 
