@@ -12,7 +12,7 @@ const ROUND_MIN: (u32, u32) = (8, 2);
 const SHORT_ROUND: Duration = Duration::from_millis(1);
 /// Probes begin at multiples of this, of twice or of four times this.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
-/// Rounds between two probes at least. A probe costs three or four.
+/// Rounds between two probes at least. A probe costs two or three.
 const PROBE_ROUNDS: u32 = 100;
 /// A probe that all nodes begin together lasts this long at least, as clocks differ.
 const PROBE_MIN: Duration = Duration::from_millis(300);
@@ -21,9 +21,9 @@ const PROBE_MIN: Duration = Duration::from_millis(300);
 const PROBE_FALLS: f64 = 0.9;
 /// The part of what the path holds that is under way in a probe: more than this keeps queues that
 /// several nodes make together. While latency goes on falling the part of this part, and so on.
-const PROBE_SHARE: f64 = 0.25;
+const PROBE_SHARE: f64 = 0.5;
 /// Rounds of a probe at least, and at most.
-const PROBE_ROUNDS_MIN: u32 = 3;
+const PROBE_ROUNDS_MIN: u32 = 2;
 const PROBE_ROUNDS_MAX: u32 = 16;
 /// Startup ends when the rate has not grown by this factor for some rounds,
 const STARTUP_GROWTH: f64 = 1.25;
@@ -31,6 +31,8 @@ const STARTUP_FLAT: u32 = 2;
 /// or for one round in which the base is less than this part of the latency. If that is so while
 /// the rate grows, a TCP is still slow, and has to have data to become faster: the window stays.
 const STARTUP_RATIO: f64 = 2.0 / 3.0;
+/// The window of startup does not grow beyond this many times what the path holds by the best rate.
+const STARTUP_HOLDS: f64 = 3.0;
 /// The base at the end of startup is at most this many times what it was at its beginning.
 const STARTUP_BASES: f64 = 1.25;
 /// After this many rounds with less than this part of the best rate, the base is in doubt.
@@ -382,8 +384,9 @@ impl Controller {
         let queues = self.ratio < STARTUP_RATIO;
         if self.flat >= STARTUP_FLAT || self.flat > 0 && queues {
             self.begin_probe(now, true);
-        } else if !queues {
-            self.set_window(self.window * 2.0);
+        } else if !queues && self.flat == 0 {
+            let most = STARTUP_HOLDS * self.best * self.sums.base();
+            self.set_window((self.window * 2.0).min(most.max(self.window)));
         }
     }
 
@@ -450,7 +453,8 @@ impl Controller {
         let before = self.probe.window;
         self.set_window(before);
         // What startup has lost is perhaps being sent again, and takes longer.
-        self.sums.learn_bases(if self.probe.ends_startup { STARTUP_BASES } else { f64::MAX });
+        let most = if self.probe.ends_startup { STARTUP_BASES } else { f64::MAX };
+        let is_doubtful = self.sums.learn_bases(most);
         if self.probe.ends_startup {
             self.set_window(self.best * self.sums.base());
             self.set_window((self.window + self.allowance()).min(before));
@@ -462,8 +466,7 @@ impl Controller {
         let rounds = took.saturating_mul(PROBE_ROUNDS);
         let every = [1, 2, 4].map(|factor| PROBE_EVERY * factor);
         let every = every.into_iter().find(|every| *every >= rounds).unwrap_or(every[2]);
-        // What startup has found is doubtful.
-        self.every = if self.probe.ends_startup { PROBE_EVERY } else { every };
+        self.every = if is_doubtful { PROBE_EVERY } else { every };
         self.probe_due = next_multiple(now.saturating_add(self.every / 8), self.every);
     }
 }

@@ -145,13 +145,15 @@ impl Round {
     }
 
     /// Takes the latencies of this round as bases, each at most `most` times what it was. Classes
-    /// that had no RPC in it have the same path, so they get the same change.
-    pub(crate) fn learn_bases(&mut self, most: f64) {
-        let (mut sum, mut count) = (0.0, 0u32);
+    /// that had no RPC in it have the same path, so they get the same change. Returns whether a
+    /// latency was above its most.
+    pub(crate) fn learn_bases(&mut self, most: f64) -> bool {
+        let (mut sum, mut count, mut is_above) = (0.0, 0u32, false);
         for known in &mut self.classes {
             let Some(latency) = known.latency() else { continue };
             if let Some(base) = known.base {
                 let learnt = latency.min(base * most);
+                is_above |= learnt < latency;
                 (sum, count) = (sum + learnt - base, count + 1);
                 known.base = Some(learnt);
             } else {
@@ -164,6 +166,7 @@ impl Round {
                 *base = (*base + change).max(*base / 8.0);
             }
         }
+        is_above
     }
 
     /// The bases of the RPCs of this round, in seconds; each byte of them counts as much.
@@ -216,9 +219,9 @@ mod tests {
         assert_eq!(ratio(&mut round, 1.0), 1.0);
         round.clear();
         round.add(Class::new(0, 0), 0.4);
-        round.learn_bases(1.25);
+        assert!(round.learn_bases(1.25));
         assert!((round.base() - 0.125).abs() < 1e-9, "{round:?}");
-        round.learn_bases(f64::MAX);
+        assert!(!round.learn_bases(f64::MAX));
         assert!((round.base() - 0.4).abs() < 1e-9, "{round:?}");
     }
 

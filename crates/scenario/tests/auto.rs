@@ -39,12 +39,29 @@ fn the_rate_is_full_without_a_setting_made_by_hand() {
         ("100 Mb/s", "45 us"),
         ("100 Mb/s", "100 ms"),
         ("1 Gb/s", "5 ms"),
-        ("1 Gb/s", "50 ms"),
+        ("1 Gb/s", "100 ms"),
         ("10 Gb/s", "495 us"),
         ("10 Gb/s", "25 ms"),
     ] {
         let share = share(&outcome(&path(rate, delay)));
         assert!(share >= 0.9, "{rate}, {delay}: {share:.3}");
+    }
+}
+
+/// On a path where startup takes longest: what is under way at its end is the queue for seconds.
+/// Once it was 128 MiB, for 10 s of latency; and probes, of which one is in these 12 s, took a
+/// sixth of the path.
+#[test]
+fn startup_on_a_slow_and_long_path_leaves_no_long_queue() {
+    for (rate, least) in [("100 Mb/s", 0.88), ("1 Gb/s", 0.9)] {
+        for test in ["write", "read"] {
+            let more = ["time=12 s".to_owned(), format!("test={test}")];
+            let outcome = outcome(&[&path(rate, "100 ms")[..], &more].concat());
+            let share = share(&outcome);
+            assert!(share >= least, "{rate}, {test}: {share:.3}");
+            let median = outcome.loads[0].latency_us.p50;
+            assert!(median <= 1e6, "{rate}, {test}: {median} us");
+        }
     }
 }
 
