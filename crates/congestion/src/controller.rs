@@ -100,9 +100,8 @@ pub struct Ticket {
 pub enum Wait {
     /// The window is full: until an RPC ends.
     Full,
-    /// The window has room, and its RPCs are spread over the round: until this time, or until an
-    /// RPC ends.
-    Until(Duration),
+    /// The window has room, and its RPCs are spread over the round: so long, or until an RPC ends.
+    For(Duration),
 }
 
 /// What a controller knows, for people.
@@ -221,7 +220,7 @@ impl Controller {
     /// as the Unix epoch.
     ///
     /// # Errors
-    /// If it may not be sent now: until when it has to wait.
+    /// If it may not be sent now: what it has to wait for.
     pub fn admit(&mut self, now: Duration, class: Class) -> Result<Ticket, Wait> {
         let after = self.in_flight.saturating_add(class.weight());
         if after > self.window() && self.rpcs >= 2 {
@@ -233,8 +232,9 @@ impl Controller {
         // the clock was set back, nothing does.
         let most = admitted.saturating_add(self.interval(before)).saturating_add(PACE_BURST);
         self.paced = self.paced.min(if now < admitted { now } else { most });
-        if self.rpcs >= 2 && self.paced > now.saturating_add(PACE_BURST) {
-            return Err(Wait::Until(self.paced.saturating_sub(PACE_BURST)));
+        let wait = self.paced.saturating_sub(now).saturating_sub(PACE_BURST);
+        if self.rpcs >= 2 && wait > Duration::ZERO {
+            return Err(Wait::For(wait));
         }
         let weight = class.weight() as f64;
         let late = Duration::try_from_secs_f64(self.latency * PACE_LATE).unwrap_or(PACE_BURST);

@@ -142,8 +142,8 @@ impl World {
             let ticket = match flow.controller.admit(now, flow.class) {
                 Ok(ticket) => ticket,
                 Err(Wait::Full) => return,
-                Err(Wait::Until(until)) => {
-                    let at = self.now + (until - now).as_nanos() as u64 + flow.late;
+                Err(Wait::For(wait)) => {
+                    let at = self.now + wait.as_nanos() as u64 + flow.late;
                     if flow.paced <= self.now || at < flow.paced {
                         flow.paced = at;
                         self.push(at, What::Begin(index));

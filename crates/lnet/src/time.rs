@@ -43,6 +43,11 @@ impl Nanos {
         Nanos(micros.saturating_mul(1_000))
     }
 
+    /// The same length; 584 years at most.
+    pub fn saturating_from(length: core::time::Duration) -> Nanos {
+        Nanos(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// In seconds, as a fraction.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9

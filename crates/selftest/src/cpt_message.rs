@@ -110,7 +110,7 @@ pub(crate) struct Work {
     pub(crate) concurrency: u32,
     pub(crate) on_error: OnError,
     /// Least time between two RPCs of the instance on one partition; zero for none.
-    pub(crate) pace: Nanos,
+    pub(crate) interval: Nanos,
 }
 
 /// What a failed RPC means to its unit.

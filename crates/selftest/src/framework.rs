@@ -402,7 +402,7 @@ impl Framework {
             plan,
             loops: u32::try_from(wanted.loops).ok(),
             concurrency: wanted.concurrency,
-            pace: pace_of(wanted.rate),
+            interval: interval_of(wanted.rate),
             on_error: if wanted.stop_on_error == 0 { OnError::GoOn } else { OnError::Stop },
         };
         Ok(Some((session.epoch, work)))
@@ -455,8 +455,8 @@ impl Framework {
         for (cpt, destinations) in (0..self.cpts).zip(by_home) {
             if !destinations.is_empty() {
                 // Partitions share the rate by what they have to do.
-                let pace = Nanos(fetch.work.pace.0 * all / destinations.len() as u64);
-                let work = Work { pace, ..fetch.work };
+                let interval = Nanos(fetch.work.interval.0 * all / destinations.len() as u64);
+                let work = Work { interval, ..fetch.work };
                 let add = ToWorker::Add { instance, work, destinations };
                 self.orders.push_back((cpt, add));
                 cpts.push(cpt);
@@ -573,7 +573,7 @@ fn order_clients(
 }
 
 /// The time from one RPC to the next at so many per second; zero for no limit.
-fn pace_of(rate: u32) -> Nanos {
+fn interval_of(rate: u32) -> Nanos {
     Nanos(1_000_000_000_u64.checked_div(u64::from(rate)).unwrap_or(0))
 }
 

@@ -38,9 +38,8 @@ impl Import {
         match window.admit(at, class) {
             Ok(ticket) => request.ticket = Some(ticket),
             Err(Wait::Full) => return false,
-            Err(Wait::Until(until)) => {
-                let wait = u64::try_from(until.saturating_sub(at).as_nanos()).unwrap_or(u64::MAX);
-                self.paced_until = self.paced_until.min(now + Nanos(wait));
+            Err(Wait::For(wait)) => {
+                self.paced_until = self.paced_until.min(now + Nanos::saturating_from(wait));
                 return false;
             }
         }

@@ -63,13 +63,12 @@ impl Windows {
         }
         let new = || Peer { window: Controller::new(Limits::default()), due: None };
         let known = self.peers.entry(peer).or_insert_with(new);
-        let until = match known.window.admit(at, class) {
+        let wait = match known.window.admit(at, class) {
             Ok(ticket) => return Ok(ticket),
             Err(Wait::Full) => return Err(NoRoom),
-            Err(Wait::Until(until)) => until,
+            Err(Wait::For(wait)) => wait,
         };
-        let wait = u64::try_from(until.saturating_sub(at).as_nanos()).unwrap_or(u64::MAX);
-        let due = now + Nanos(wait);
+        let due = now + Nanos::saturating_from(wait);
         if known.due.is_none_or(|before| due < before) {
             if let Some(before) = known.due.replace(due) {
                 self.due.remove(&(before, peer));

@@ -39,7 +39,7 @@ enum State {
     /// On the list of those that pause.
     Paused,
     /// Waits until its RPC is due at this time, so that the instance keeps to its rate.
-    Paced(Time),
+    NotDue(Time),
     /// In the RPC of this slot.
     Calling(u32),
 }
@@ -87,21 +87,21 @@ struct Group {
 
 impl Group {
     /// When an RPC is due that a unit can send now.
-    fn take_due(&mut self, now: Time) -> Time {
+    fn take_next_due(&mut self, now: Time) -> Time {
         self.skip_overdue(now);
         let due = self.next_due;
-        self.next_due = due + self.work.pace;
+        self.next_due = due + self.work.interval;
         due
     }
 
     /// Counts the RPCs that are due for too long to be sent.
     fn skip_overdue(&mut self, now: Time) {
-        let pace = self.work.pace.0.max(1);
+        let interval = self.work.interval.0.max(1);
         let late = now.since(self.next_due).0.saturating_sub(LATE_MAX.0);
-        let never_sent = late.div_ceil(pace);
+        let never_sent = late.div_ceil(interval);
         if never_sent > 0 {
             self.measured.never_sent(never_sent);
-            self.next_due = self.next_due + Nanos(never_sent * pace);
+            self.next_due = self.next_due + Nanos(never_sent * interval);
         }
     }
 
@@ -110,7 +110,7 @@ impl Group {
         self.skip_overdue(now);
         if self.next_due <= now {
             let age = now.since(self.next_due);
-            self.measured.unsent(age.0 / self.work.pace.0.max(1) + 1, age);
+            self.measured.unsent(age.0 / self.work.interval.0.max(1) + 1, age);
         }
         self.next_due = Time::NEVER;
     }
@@ -155,7 +155,7 @@ pub(super) struct Units {
     /// All pauses are equally long, so the first one ends first.
     paused: VecDeque<(Time, u32)>,
     /// Those that wait until an RPC is due.
-    paced: BinaryHeap<Reverse<(Time, u32)>>,
+    not_due: BinaryHeap<Reverse<(Time, u32)>>,
     /// Whether statistics are kept.
     measures: bool,
     changed: Vec<u32>,
@@ -174,7 +174,7 @@ impl Units {
             hungry: VecDeque::new(),
             windowed: HashMap::with_hasher(FixedState::default()),
             paused: VecDeque::new(),
-            paced: BinaryHeap::new(),
+            not_due: BinaryHeap::new(),
             measures,
             changed: Vec::new(),
             errors: SessionErrors::default(),
@@ -269,8 +269,8 @@ impl Units {
             group.mode = Mode::Stop;
         }
         let running = group.started.is_some();
-        let paced = group.work.pace != Nanos::ZERO;
-        if paced && running && self.measures {
+        let has_rate = group.work.interval != Nanos::ZERO;
+        if has_rate && running && self.measures {
             for index in &group.units {
                 let Some(unit) = self.units.get_mut(*index) else { continue };
                 let waits = matches!(unit.state, State::Hungry | State::Windowed | State::Paused);
@@ -282,18 +282,18 @@ impl Units {
         }
         group.stop_clock(turn.now);
         let members = group.units.clone();
-        if group.work.pace != Nanos::ZERO {
+        if group.work.interval != Nanos::ZERO {
             // Times can be hours away; an entry of this run must not start an RPC of a later one.
             let units = &self.units;
             let other = |index: u32| units.get(index).is_some_and(|unit| unit.group != of);
-            self.paced.retain(|Reverse((_, index))| other(*index));
+            self.not_due.retain(|Reverse((_, index))| other(*index));
         }
         for index in members {
             match self.units.get(index).map(|unit| unit.state) {
                 Some(State::Calling(rpc)) if how == Stop::AtOnce => {
                     tools.caller.abort(turn, rpc, RpcError::Aborted);
                 }
-                Some(State::Hungry | State::Windowed | State::Paused | State::Paced(_)) => {
+                Some(State::Hungry | State::Windowed | State::Paused | State::NotDue(_)) => {
                     // Its entry on a list of those that wait for memory, or pause, is skipped when
                     // its turn comes.
                     self.end_unit(turn, tools, index);
@@ -421,13 +421,13 @@ impl Units {
         while let Some(peer) = tools.caller.take_due_peer(turn.now) {
             self.pump(turn, tools, &peer);
         }
-        while let Some(Reverse((due, index))) = self.paced.peek().copied() {
+        while let Some(Reverse((due, index))) = self.not_due.peek().copied() {
             if due > turn.now {
                 break;
             }
-            self.paced.pop();
+            self.not_due.pop();
             if let Some(unit) = self.units.get_mut(index)
-                && unit.state == State::Paced(due)
+                && unit.state == State::NotDue(due)
             {
                 unit.state = State::Idle;
                 self.go(turn, tools, index);
@@ -450,7 +450,7 @@ impl Units {
     /// When the first pause is over, or a unit's turn comes.
     pub(super) fn next_deadline(&self) -> Time {
         let paused = self.paused.front().map_or(Time::NEVER, |(until, _)| *until);
-        self.paced.peek().map_or(paused, |Reverse((due, _))| paused.min(*due))
+        self.not_due.peek().map_or(paused, |Reverse((due, _))| paused.min(*due))
     }
 
     /// What the units of an instance measured here.
@@ -479,16 +479,16 @@ impl Units {
             self.end_unit(turn, tools, index);
             return;
         }
-        if group.work.pace != Nanos::ZERO && unit.due.is_none() {
-            let due = group.take_due(turn.now);
+        if group.work.interval != Nanos::ZERO && unit.due.is_none() {
+            let due = group.take_next_due(turn.now);
             unit.due = Some(due);
             if due > turn.now {
                 // Others may have its memory until then.
                 if let Some(grant) = unit.sink.take() {
                     tools.budget.give(turn.memory, grant);
                 }
-                unit.state = State::Paced(due);
-                self.paced.push(Reverse((due, index)));
+                unit.state = State::NotDue(due);
+                self.not_due.push(Reverse((due, index)));
                 return;
             }
         }
