@@ -140,7 +140,7 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
     let rate = path.rate.min(host.interface_rate.unwrap_or(u64::MAX));
     let bdp = bandwidth_delay_product(rate, rtt);
     let mut all = Vec::new();
-    let rpcs = rpcs(&mut all, rate, rtt, purpose);
+    let rpcs = rpcs(&mut all, rate, path, purpose);
     let rpc = bytes_text(purpose.rpc_bytes);
 
     let dirty = rpcs.saturating_mul(purpose.rpc_bytes).saturating_mul(2).div_ceil(1 << 20);
@@ -205,12 +205,15 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
     (settings, all)
 }
 
-fn rpcs(all: &mut Vec<Advice>, rate: u64, rtt: u64, purpose: &Purpose) -> u64 {
+fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64 {
     let size = purpose.rpc_bytes.max(1);
-    let bdp = bandwidth_delay_product(rate, rtt);
+    let rtt = path.rtt_idle_ns;
+    let round_trips = rtt.saturating_mul(2);
+    let latency = path.rpc_latency_ns.unwrap_or(0).max(round_trips);
+    let held = bandwidth_delay_product(rate, latency);
     let targets = u64::from(purpose.targets.max(1));
-    // More than 2 x BDP / size in all, divided among the targets.
-    let total = (bdp.saturating_mul(2) / size).saturating_add(1);
+    // More than what the path holds in all, divided among the targets.
+    let total = (held / size).saturating_add(1);
     let needed = total.div_ceil(targets).max(RPCS);
     let mut value = needed.min(RPCS_MAX);
     let mut what = (needed > RPCS_MAX)
@@ -240,17 +243,21 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, rtt: u64, purpose: &Purpose) -> u64 {
         }
     }
     let under_way = value.saturating_mul(targets).saturating_mul(size);
-    let carried = rate_of(under_way, rtt.saturating_mul(2)).min(rate);
+    let carried = rate_of(under_way, latency).min(rate);
+    let (name, numbers) = match latency > round_trips {
+        false => ("2 x rate x RTT", format!("2 x {} x {}", rate_text(rate), time_text(rtt))),
+        true => {
+            ("rate x latency of an RPC", format!("{} x {}", rate_text(rate), time_text(latency)))
+        }
+    };
     all.push(Advice {
         setting: Setting::MaxRpcsInFlight,
         value,
         why: format!(
-            "more than 2 x rate x RTT / RPC size / targets = 2 x {} x {} / {} / {targets} = {:.1}, \
-             and at least the default {RPCS}",
-            rate_text(rate),
-            time_text(rtt),
+            "more than {name} / RPC size / targets = {numbers} / {} / {targets} = {:.1}, and at \
+             least the default {RPCS}",
             bytes_text(size),
-            2.0 * bdp as f64 / size as f64 / targets as f64,
+            held as f64 / size as f64 / targets as f64,
         ),
         limit: what.map(|what| Limit { what, rate: carried }),
     });

@@ -11,6 +11,9 @@ pub struct Path {
     pub rate: u64,
     /// Whether one TCP stream carries all of it.
     pub streams: Streams,
+    /// How long a bulk RPC took in a run with the settings that two round trips need, in
+    /// nanoseconds, if that run did not reach the rate: hosts take time as well.
+    pub rpc_latency_ns: Option<u64>,
 }
 
 /// What one TCP stream carries of a path.

@@ -6,7 +6,7 @@ use crate::write::{lnetctl_yaml, module_options, set_param, sysctl};
 const MS: u64 = 1_000_000;
 
 fn path(rate: u64, rtt_idle_ns: u64) -> Path {
-    Path { rtt_idle_ns, rate, streams: Streams::OneIsEnough }
+    Path { rtt_idle_ns, rate, streams: Streams::OneIsEnough, rpc_latency_ns: None }
 }
 
 fn settings(path: &Path, purpose: &Purpose) -> Settings {
@@ -36,6 +36,22 @@ fn eight_rpcs_are_enough_nearby() {
     let purpose = Purpose { rpc_bytes: 1_000_000, ..Purpose::default() };
     let at = |rtt| settings(&path(10_000_000_000, rtt), &purpose).max_rpcs_in_flight;
     assert_eq!((at(100_000), at(3_199_999), at(3_200_000)), (8, 8, 9));
+}
+
+/// What was measured over this path: with 120 under way an RPC took 123 ms.
+#[test]
+fn rpcs_that_take_longer_than_two_round_trips_need_more_of_them() {
+    let sc11 = path(9_910_000_000, 50_628_000);
+    let slow = Path { rpc_latency_ns: Some(123 * MS), ..sc11 };
+    let purpose = Purpose { rpc_bytes: 1 << 20, ..Purpose::default() };
+    let (more, all) = advise(&slow, &Host::default(), &purpose);
+    assert_eq!(settings(&sc11, &purpose).max_rpcs_in_flight, 120);
+    assert_eq!((more.max_rpcs_in_flight, more.peer_credits), (146, 146));
+    let expected = "rate x latency of an RPC / RPC size / targets = 9.91 Gb/s x 123.000 ms / 1.0 \
+                    MiB / 1 = 145.3, and at least the default 8";
+    assert!(all[0].why.ends_with(expected), "{}", all[0].why);
+    let quick = Path { rpc_latency_ns: Some(51 * MS), ..sc11 };
+    assert_eq!(settings(&quick, &purpose), settings(&sc11, &purpose));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lustrine_config::NodeConfig;
 use lustrine_control::{Answer, LoadOrder, LoadRow, Request};
-use lustrine_tune::{Path, Point, Purpose, Ramp, Settings, Streams, share};
+use lustrine_tune::{Point, Purpose, Ramp, Settings, Streams, share};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
@@ -66,8 +66,8 @@ const WEIGHT_BEFORE: u32 = 1;
 const WEIGHT_RAMP: u32 = 6;
 const WEIGHT_CONNS: u32 = 1;
 const WEIGHT_AFTER: u32 = 2;
-/// All of them, in two directions.
-const WEIGHTS: u32 = 2 * (WEIGHT_BEFORE + WEIGHT_RAMP + WEIGHT_CONNS + WEIGHT_AFTER);
+/// All of them, in two directions; it may run twice with new values.
+const WEIGHTS: u32 = 2 * (WEIGHT_BEFORE + WEIGHT_RAMP + WEIGHT_CONNS + 2 * WEIGHT_AFTER);
 
 /// What may be used, or was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -177,8 +177,7 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
     let mut report = outcome?;
     if !wanted.args.loads() {
         let streams = wanted.args.stream_rate.map_or(Streams::Unknown, Streams::One);
-        let path = |rate| Path { rtt_idle_ns: report.rtt.idle_min_ns, rate, streams };
-        report.path = wanted.args.rate.map(path);
+        report.path = wanted.args.rate.map(|rate| report.new_path(rate, streams));
         return Ok(report);
     }
     let sent_again = segments_sent_again();
@@ -216,7 +215,7 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
         Some(several) if several > best.rate + best.rate / 10 => (several, Streams::One(best.rate)),
         Some(_) => (best.rate, Streams::OneIsEnough),
     };
-    report.path = Some(Path { rtt_idle_ns: report.rtt.idle_min_ns, rate, streams });
+    report.path = Some(report.new_path(rate, streams));
     report.rtt.loaded_ns = report.ramp.iter().max_by_key(|row| row.rate).and_then(|row| row.rtt_ns);
     note(&format!("{}: before", wanted.nid));
     let count = under_way(RPCS_BEFORE, purpose);

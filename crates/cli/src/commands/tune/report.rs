@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use lustrine_tune::{Advice, Path, Purpose, Setting, Settings};
+use lustrine_tune::{Advice, Path, Purpose, Setting, Settings, Streams};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
 use super::apply::Applied;
 use super::measure::{Budget, Purse};
 use crate::host_limits::HostLimits;
+
+/// The part of the ramp's rate, in hundredths, that counts as reached.
+const REACHED: u128 = 95;
 
 /// All results.
 #[derive(Debug, Serialize)]
@@ -61,6 +64,9 @@ pub(super) struct PeerReport {
     /// The settings for this node alone.
     pub(super) settings: Option<Settings>,
     pub(super) advice: Vec<Advice>,
+    /// The RPCs that two round trips need, with the values for them, if they did not reach the rate
+    /// of the ramp: then more are advised.
+    pub(super) by_round_trips: Option<Compared>,
     /// The advised RPCs, with the advised values.
     pub(super) after: Option<Compared>,
     pub(super) notes: Vec<String>,
@@ -109,6 +115,12 @@ pub(in crate::commands) enum Direction {
     Read,
     /// To the peer.
     Write,
+}
+
+impl Compared {
+    fn rows(&self) -> impl Iterator<Item = &StepRow> {
+        [&self.read, &self.write].into_iter().flatten()
+    }
 }
 
 impl Direction {
@@ -189,6 +201,7 @@ impl PeerReport {
             path: None,
             settings: None,
             advice: Vec::new(),
+            by_round_trips: None,
             after: None,
             notes: Vec::new(),
             purse,
@@ -197,9 +210,28 @@ impl PeerReport {
 
     /// Every step of load.
     fn steps(&self) -> impl Iterator<Item = &StepRow> {
-        let compared = [&self.before, &self.several_connections, &self.after].into_iter().flatten();
-        let rows = compared.flat_map(|both| [&both.read, &both.write]).flatten();
+        let compared = [&self.before, &self.several_connections, &self.by_round_trips, &self.after];
+        let rows = compared.into_iter().flatten().flat_map(Compared::rows);
         rows.chain(&self.ramp)
+    }
+
+    /// A path of which no RPC was seen to take longer than two round trips.
+    pub(super) fn new_path(&self, rate: u64, streams: Streams) -> Path {
+        Path { rtt_idle_ns: self.rtt.idle_min_ns, rate, streams, rpc_latency_ns: None }
+    }
+
+    /// How long RPCs took in the run with the new values, if that did not reach the rate that the
+    /// ramp had in this direction and they took longer than two round trips, in nanoseconds. The
+    /// longer one of both directions.
+    pub(super) fn longer_latency(&self) -> Option<u64> {
+        let round_trips = self.path?.rtt_idle_ns.saturating_mul(2);
+        let is_short = |row: &&StepRow| {
+            let ramp = self.ramp.iter().filter(|step| step.test == row.test);
+            let best = ramp.map(|step| step.rate).max().unwrap_or(0);
+            u128::from(row.rate) * 100 < u128::from(best) * REACHED
+        };
+        let slow = self.after.as_ref()?.rows().filter(is_short).map(|row| row.p50_ns);
+        slow.max().filter(|latency| *latency > round_trips)
     }
 
     /// The value of a setting before, where it is known.

@@ -180,9 +180,14 @@ fn of_peer(peer: &PeerReport) -> String {
             text += &format!("    limited to {}: {}\n", rate_text(limit.rate), limit.what);
         }
     }
-    for (name, both) in [("before", &peer.before), ("after", &peer.after)] {
+    let runs = [
+        ("before", &peer.before),
+        ("by round trips", &peer.by_round_trips),
+        ("after", &peer.after),
+    ];
+    for (name, both) in runs {
         if let Some(both) = both {
-            text += &format!("  {name:6}  {}\n", compared(both));
+            text += &format!("  {name:14}  {}\n", compared(both));
         }
     }
     for note in &peer.notes {
