@@ -349,6 +349,14 @@ mod tests {
         assert_eq!(peer.path.expect("a path").rpc_latency_ns, Some(125 * MS));
     }
 
+    /// 8 RPCs are the least, and more than this path holds.
+    #[test]
+    fn what_is_under_way_anyway_is_no_reason_for_more() {
+        let mut report = measured(8 * GBPS, 5 * GBPS);
+        report.peers[0].path.as_mut().expect("a path").rtt_idle_ns = MS;
+        assert_eq!(report.peers[0].longer_latency(), None);
+    }
+
     /// Reads took less than two round trips: more of them would not help.
     #[test]
     fn rpcs_that_were_quick_need_no_more() {

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use lustrine_tune::{Advice, Path, Purpose, Setting, Settings, Streams};
+use lustrine_tune::{Advice, Path, Purpose, Setting, Settings, Streams, bandwidth_delay_product};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
 use super::apply::Applied;
-use super::measure::{Budget, Purse};
+use super::measure::{Budget, MESSAGE, Purse};
 use crate::host_limits::HostLimits;
 
 /// The part of the ramp's rate, in hundredths, that counts as reached.
@@ -222,9 +222,16 @@ impl PeerReport {
 
     /// How long RPCs took in the run with the new values, if that did not reach the rate that the
     /// ramp had in this direction and they took longer than two round trips, in nanoseconds. The
-    /// longer one of both directions.
+    /// longer one of both directions. `None` as well if much more was under way than two round
+    /// trips hold, as with the least number of RPCs or those smaller than the load's: then RPCs took
+    /// longer because of that.
     pub(super) fn longer_latency(&self) -> Option<u64> {
-        let round_trips = self.path?.rtt_idle_ns.saturating_mul(2);
+        let Path { rate, rtt_idle_ns, .. } = self.path?;
+        let round_trips = rtt_idle_ns.saturating_mul(2);
+        let held = bandwidth_delay_product(rate, round_trips);
+        if u64::from(self.after.as_ref()?.under_way) * MESSAGE > held.saturating_add(held / 2) {
+            return None;
+        }
         let is_short = |row: &&StepRow| {
             let ramp = self.ramp.iter().filter(|step| step.test == row.test);
             let best = ramp.map(|step| step.rate).max().unwrap_or(0);
