@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::mount::{KERNEL, Mounted};
@@ -30,9 +30,15 @@ pub(super) const CHECKS: &[Listed] = &[
     ),
     (
         "management",
-        "an OST and the MDT restart, and the MGS notifies clients",
-        "the mount connects because it was notified, and goes on",
+        "an OST and the MDT are away for a minute, and the MGS notifies clients of the start",
+        "the mount connects because it was notified, and what waits goes on",
         imperative_recovery,
+    ),
+    (
+        "management",
+        "an OST and the MDT restart, and a program writes at once",
+        "it goes on; the mount does not connect once more when it is notified later",
+        noticed,
     ),
 ];
 
@@ -147,26 +153,194 @@ fn added(testbed: &mut Testbed) -> Result<String> {
     Ok(format!("connected after {:.0} s; 3 MB written and read", taken.as_secs_f64()))
 }
 
-fn imperative_recovery(testbed: &mut Testbed) -> Result<String> {
+/// What the mount says of a target, and of the notifications of the MGS, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    state: String,
+    /// Attempts to connect.
+    connects: u64,
+    /// How often it has connected because it was notified, to any target.
+    reconnects: u64,
+    /// The version of the table of NIDs up to which it was read.
+    table: u64,
+}
+
+fn look(mount: &Mounted, name: &str) -> Result<Seen> {
+    let status = status(mount)?;
+    let named = |rows: &Value, name: &str| {
+        let mut rows = rows.as_array().into_iter().flatten();
+        rows.find(|row| row["name"] == name).cloned().unwrap_or_default()
+    };
+    let configuration = &status["configuration"];
+    let (row, table) =
+        (named(&status["targets"], name), named(&configuration["logs"], "lustre-cliir"));
+    let number = |value: &Value| value.as_u64().context("the status lacks a number");
+    Ok(Seen {
+        state: row["state"].as_str().unwrap_or_default().to_owned(),
+        connects: number(&row["connects"])?,
+        reconnects: number(&configuration["reconnects"])?,
+        table: number(&table["last"])?,
+    })
+}
+
+/// Why a mount is connected, or is not, when a target has started again.
+#[derive(Debug, PartialEq, Eq)]
+enum Way {
+    /// It was not notified up to now.
+    Unknown,
+    /// It was notified, and has connected because of that.
+    Notified,
+    /// It was notified; before that it had tried by itself.
+    ByItself,
+    /// It was notified, and does nothing.
+    Ignored,
+}
+
+/// What has happened between two moments.
+fn way(before: &Seen, now: &Seen) -> Way {
+    if now.table <= before.table {
+        Way::Unknown
+    } else if now.reconnects > before.reconnects {
+        Way::Notified
+    } else if now.connects > before.connects {
+        Way::ByItself
+    } else {
+        Way::Ignored
+    }
+}
+
+/// Waits until the mount was notified.
+fn notified(mount: &Mounted, name: &str, before: &Seen) -> Result<Way> {
+    eventually(&format!("{name}: the MGS notifies the mount"), NOTIFIED, || {
+        let way = way(before, &look(mount, name)?);
+        Ok((way != Way::Unknown).then_some(way))
+    })
+}
+
+/// The targets that restart, as the server's `tgt` and as the status have them.
+const RESTARTED: [(&str, &str); 2] = [("ost0", "lustre-OST0000"), ("mdt0", "lustre-MDT0000")];
+/// The MGS notifies when a target starts; the mount reads the table 5 to 10 s later.
+const NOTIFIED: Duration = Duration::from_secs(120);
+/// The pauses between attempts to connect are 5, 10, 20, 40 s; an attempt takes 5 s if the node has
+/// no other target, and a request before that has to time out.
+const ATTEMPTS: u64 = 4;
+const ATTEMPTED: Duration = Duration::from_secs(300);
+/// How often it may happen that the mount connects by itself first.
+const TRIES: usize = 3;
+
+/// Mounts, and makes a file with an object at the first OST.
+fn recovering(testbed: &mut Testbed) -> Result<Mounted> {
     let mount = Mounted::new(testbed)?;
     // It would take minutes until the MGS does so by itself.
     testbed.sh("server", "lctl set_param mgs.MGS.live.lustre=state=full")?;
+    let file = format!("cd {KERNEL}; rm -f waits; lfs setstripe -i 0 -c 1 waits");
+    testbed.sh("client1", &file)?;
+    Ok(mount)
+}
+
+fn imperative_recovery(testbed: &mut Testbed) -> Result<String> {
+    let mount = recovering(testbed)?;
     let mut seen = Vec::new();
-    for target in ["ost0", "mdt0"] {
-        let before = reconnects(&mount)?;
-        testbed.sh("server", &format!("tgt restart {target}"))?;
-        let begun = Instant::now();
-        mount.sh("echo again > after; sync after; rm after")?;
-        seen.push(format!("{target}: {:.0} s", begun.elapsed().as_secs_f64()));
-        eventually(&format!("the mount was notified of {target}"), SEEN, || {
-            Ok((reconnects(&mount)? > before).then_some(()))
-        })?;
+    for (target, name) in RESTARTED {
+        let mut tries = 0..TRIES;
+        loop {
+            ensure!(tries.next().is_some(), "{name}: {TRIES} times it connected by itself first");
+            let (way, after) = waits_for(&mount, testbed, target, name)?;
+            match way {
+                Way::Notified => {
+                    let [connects, done] = after.map(|after| after.as_secs());
+                    seen.push(format!(
+                        "{target}: connects after {connects} s, done after {done} s"
+                    ));
+                    break;
+                }
+                Way::Ignored => bail!("{name}: it was notified, and does not connect"),
+                Way::ByItself | Way::Unknown => {}
+            }
+        }
     }
     Ok(seen.join(", "))
 }
 
-/// How often the mount has connected after a notification of the MGS.
-fn reconnects(mount: &Mounted) -> Result<u64> {
-    let status = status(mount)?;
-    status["configuration"]["reconnects"].as_u64().context("the status has no reconnects")
+/// A target is stopped, and a program waits for it. The mount tries to connect, less and less often.
+/// The target is started when an attempt has just failed and the next one is far away, so that the
+/// notification comes before that. How it went, and when, after the start, the mount was notified
+/// and the program was done: a recovery also waits for the kernel client, up to two minutes.
+fn waits_for(
+    mount: &Mounted,
+    testbed: &mut Testbed,
+    target: &str,
+    name: &str,
+) -> Result<(Way, [Duration; 2])> {
+    let full = look(mount, name)?;
+    testbed.sh("server", &format!("tgt stop {target}"))?;
+    let log = mount.dir.with_extension("waits");
+    let (dir, file) = (mount.dir.display(), log.display());
+    // Even cd waits for the MDT.
+    let program = "echo again > waits && sync waits && echo done";
+    mount.host(&format!("(cd {dir} && {program}) > {file} 2>&1 &"))?;
+    let before = eventually(&format!("{name}: {ATTEMPTS} attempts to connect"), ATTEMPTED, || {
+        let now = look(mount, name)?;
+        let failed = now.connects >= full.connects + ATTEMPTS && now.state == "DISCONN";
+        Ok(failed.then_some(now))
+    })?;
+    testbed.sh("server", &format!("tgt start {target}"))?;
+    let begun = Instant::now();
+    let way = notified(mount, name, &before)?;
+    let connects = begun.elapsed();
+    eventually(&format!("{name}: the program goes on"), ATTEMPTED, || {
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        ensure!(said.is_empty() || said == "done\n", "{name}: the program says {said}");
+        Ok((!said.is_empty()).then_some(()))
+    })?;
+    let done = begun.elapsed();
+    std::fs::remove_file(&log)?;
+    Ok((way, [connects, done]))
+}
+
+fn noticed(testbed: &mut Testbed) -> Result<String> {
+    let mount = recovering(testbed)?;
+    let mut seen = Vec::new();
+    for (target, name) in RESTARTED {
+        let before = look(&mount, name)?;
+        testbed.sh("server", &format!("tgt restart {target}"))?;
+        let begun = Instant::now();
+        mount.sh("echo again > waits; sync waits")?;
+        let taken = begun.elapsed().as_secs_f64();
+        let written = look(&mount, name)?;
+        // A busy host may be so slow that it was notified before.
+        let how = match way(&before, &written) {
+            Way::Unknown => {
+                let way = notified(&mount, name, &written)?;
+                ensure!(way != Way::Notified, "{name}: it connected again when it was notified");
+                "by itself"
+            }
+            Way::Notified => "notified",
+            Way::ByItself => "by itself",
+            Way::Ignored => bail!("{name}: it was notified, and does not connect"),
+        };
+        seen.push(format!("{target}: {how}, {taken:.0} s"));
+    }
+    Ok(seen.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_connects_by_itself_is_not_taken_for_one_who_was_notified() {
+        let seen = |connects, reconnects, table| Seen {
+            state: "FULL".to_owned(),
+            connects,
+            reconnects,
+            table,
+        };
+        let before = seen(4, 1, 7);
+        assert_eq!(way(&before, &before), Way::Unknown);
+        assert_eq!(way(&before, &seen(5, 1, 7)), Way::Unknown, "the notification is still to come");
+        assert_eq!(way(&before, &seen(5, 1, 8)), Way::ByItself);
+        assert_eq!(way(&before, &seen(5, 2, 8)), Way::Notified);
+        assert_eq!(way(&before, &seen(4, 1, 8)), Way::Ignored);
+    }
 }
