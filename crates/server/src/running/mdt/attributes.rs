@@ -53,8 +53,9 @@ impl Target {
             false => None,
         };
         let access = AttrFlags::MODE | AttrFlags::UID | AttrFlags::GID;
+        // [LOCK-20]
         let bits = match record.valid.intersects(access) {
-            true => Ibits::UPDATE | Ibits::LOOKUP | Ibits::PERM,
+            true => Ibits::UPDATE | Ibits::PERM,
             false => Ibits::UPDATE,
         };
         if !self.hold_all(now, job, &[(fid, bits)]) {

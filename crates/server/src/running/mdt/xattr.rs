@@ -154,8 +154,8 @@ impl Target {
         if !removes && (full || request.value.len() > EASIZE_MAX as usize) {
             return Err(errno::ENOSPC);
         }
-        let mut bits = Ibits::XATTR | Ibits::UPDATE;
-        bits.set(Ibits::PERM | Ibits::LOOKUP, name == ACL);
+        // [LOCK-20]
+        let bits = Ibits::UPDATE | if name == ACL { Ibits::PERM } else { Ibits::XATTR };
         if !self.hold_all(now, job, &[(fid, bits)]) {
             return Ok(Step::Wait);
         }
