@@ -268,10 +268,10 @@ fn imperative_recovery(testbed: &mut Testbed) -> Result<String> {
     Ok(seen.join(", "))
 }
 
-/// A target is stopped, and a program waits for it. The mount tries to connect, less and less often.
-/// The target is started when an attempt has just failed and the next one is far away, so that the
-/// notification comes before that. How it went, and when, after the start, the mount was notified
-/// and the program was done.
+/// A target is stopped, and a program waits for it. The mount tries to connect, less and less
+/// often. The target is started when an attempt has just failed and the next one is far away, so
+/// that the notification comes before that. How it went, and when, after the start, the mount was
+/// notified and the program was done.
 fn waits_for(
     mount: &Mounted,
     testbed: &mut Testbed,
