@@ -129,9 +129,24 @@ pub(crate) fn utc(seconds: i64) -> String {
         .map_or_else(|_| seconds.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
+/// A time in milliseconds since 1970 as text for programs, in UTC (RFC 3339).
+pub(crate) fn utc_millis(millis: u64) -> String {
+    let time = i64::try_from(millis).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+    time.map_or_else(
+        || millis.to_string(),
+        |time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_has_three_digits_of_a_second() {
+        assert_eq!(utc_millis(1_795_651_200_050), "2026-11-26T00:00:00.050Z");
+        assert_eq!(utc_millis(u64::MAX), u64::MAX.to_string());
+    }
 
     #[test]
     fn settings_are_checked_before_they_are_used() {

@@ -19,11 +19,11 @@ pub struct MountView {
     /// RPCs whose outcome is awaited.
     pub rpcs: u64,
     /// RPCs sent per second.
-    pub rpcs_s: Option<f64>,
+    pub rpcs_per_s: Option<f64>,
     /// Bytes read from servers, per second.
-    pub read_bytes_s: Option<f64>,
+    pub read_bytes_per_s: Option<f64>,
     /// Bytes written to servers, per second.
-    pub written_bytes_s: Option<f64>,
+    pub written_bytes_per_s: Option<f64>,
     /// Bytes that programs have written and the servers do not have.
     pub dirty: u64,
     /// Bytes of memory for data of files.
@@ -52,7 +52,7 @@ pub struct TargetView {
     /// RPCs that wait to be sent.
     pub waiting: u64,
     /// Replies per second.
-    pub replies_s: Option<f64>,
+    pub replies_per_s: Option<f64>,
     /// The mean time of an RPC since the sample before, in microseconds; `None` without any.
     pub mean_us: Option<f64>,
     /// How often the server has evicted the client.
@@ -65,7 +65,7 @@ pub struct OperationView {
     /// Its name.
     pub name: String,
     /// Replies per second.
-    pub replies_s: f64,
+    pub replies_per_s: f64,
     /// The mean time since the sample before, in microseconds.
     pub mean_us: f64,
     /// The median of all times so far, in microseconds.
@@ -88,7 +88,7 @@ impl MountView {
             let Sum { count, sum_us } = since(old, operation)?;
             Some(OperationView {
                 name: operation.name.clone(),
-                replies_s: (seconds > 0.0).then(|| count as f64 / seconds)?,
+                replies_per_s: (seconds > 0.0).then(|| count as f64 / seconds)?,
                 mean_us: (count > 0).then(|| sum_us / count as f64)?,
                 p50_us: operation.p50_us,
                 p99_us: operation.p99_us,
@@ -100,9 +100,9 @@ impl MountView {
             max_rpcs_in_flight: now.max_rpcs_in_flight,
             max_rpcs_in_flight_auto: now.max_rpcs_in_flight_auto,
             rpcs: now.rpcs,
-            rpcs_s: rate(|sample| sample.rpcs_sent),
-            read_bytes_s: rate(|sample| sample.bulk_received),
-            written_bytes_s: rate(|sample| sample.bulk_sent),
+            rpcs_per_s: rate(|sample| sample.rpcs_sent),
+            read_bytes_per_s: rate(|sample| sample.bulk_received),
+            written_bytes_per_s: rate(|sample| sample.bulk_sent),
             dirty: now.dirty,
             cached: now.cached,
             open_files: now.open_files,
@@ -131,7 +131,7 @@ impl TargetView {
             nid: now.nid.clone(),
             in_flight: now.in_flight,
             waiting: now.waiting,
-            replies_s: sum.filter(|_| seconds > 0.0).map(|sum| sum.count as f64 / seconds),
+            replies_per_s: sum.filter(|_| seconds > 0.0).map(|sum| sum.count as f64 / seconds),
             mean_us: sum.filter(|sum| sum.count > 0).map(|sum| sum.sum_us / sum.count as f64),
             evictions: now.evictions,
         }

@@ -39,13 +39,13 @@ pub struct NodeView {
     /// Memory mapped for messages, in bytes.
     pub memory_mapped: u64,
     /// Bytes of payload received per second.
-    pub received_bytes_s: Option<f64>,
+    pub received_bytes_per_s: Option<f64>,
     /// Bytes of payload sent per second.
-    pub sent_bytes_s: Option<f64>,
+    pub sent_bytes_per_s: Option<f64>,
     /// Messages received per second.
-    pub received_s: Option<f64>,
+    pub received_per_s: Option<f64>,
     /// Messages sent per second.
-    pub sent_s: Option<f64>,
+    pub sent_per_s: Option<f64>,
     /// Counters of errors that have grown, and by how much.
     pub new_errors: BTreeMap<String, u64>,
     /// Counters of errors that are not 0.
@@ -61,24 +61,28 @@ pub struct NodeView {
 pub struct Line {
     /// Its NID.
     pub nid: Nid,
-    /// The network device of an interface, the state of discovery of a peer.
-    pub what: String,
+    /// The network device of an interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// The state of discovery of a peer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
     /// Open connections of a peer.
     pub connections: Option<u32>,
     /// Messages received per second.
-    pub received_s: Option<f64>,
+    pub received_per_s: Option<f64>,
     /// Messages sent per second.
-    pub sent_s: Option<f64>,
+    pub sent_per_s: Option<f64>,
     /// Messages received and dropped, per second.
-    pub dropped_s: Option<f64>,
+    pub dropped_per_s: Option<f64>,
     /// Messages received and dropped so far.
     pub dropped: u64,
     /// Send credits.
     pub credits: u32,
     /// Free send credits, or minus the messages that wait for one.
-    pub available: i64,
-    /// The lowest value of `available` so far.
-    pub min: i64,
+    pub credits_available: i64,
+    /// The lowest value of `credits_available` so far.
+    pub credits_min: i64,
     /// Messages that wait for a credit.
     pub queued: u64,
     /// How long round trips take, if that is measured.
@@ -119,10 +123,10 @@ impl NodeView {
             cpu_percent: used.filter(|_| seconds > 0.0).map(|used| used * 100.0 / seconds),
             connections: now.stats.connections,
             memory_mapped: now.stats.memory_mapped,
-            received_bytes_s: rate("recv_length"),
-            sent_bytes_s: rate("send_length"),
-            received_s: rate("recv_count"),
-            sent_s: rate("send_count"),
+            received_bytes_per_s: rate("recv_length"),
+            sent_bytes_per_s: rate("send_length"),
+            received_per_s: rate("recv_count"),
+            sent_per_s: rate("send_count"),
             new_errors: errors
                 .clone()
                 .filter_map(|(name, value)| Some((name.to_owned(), new(name, value)?)))
@@ -144,11 +148,11 @@ fn nets(then: Option<&NodeSample>, now: &NodeSample, seconds: f64) -> Vec<Line> 
         let old = then.and_then(|then| then.net.nets.iter().find(|old| old.nid == row.nid));
         let rates = Rates::between(old.map(|old| &old.messages), &row.messages, seconds);
         Line {
-            what: row.interface.clone().unwrap_or_default(),
+            interface: row.interface.clone(),
             connections: None,
             credits: row.credits,
-            available: row.credits_available,
-            min: row.credits_min,
+            credits_available: row.credits_available,
+            credits_min: row.credits_min,
             ..rates.line(row.nid, row.credits_available, latencies.of(&row.nid))
         }
     };
@@ -162,11 +166,11 @@ fn peers(then: Option<&NodeSample>, now: &NodeSample, seconds: f64) -> Vec<Line>
     let line = |row: &lustrine_control::PeerRow| {
         let rates = Rates::between(old.get(&row.nid).copied(), &row.messages, seconds);
         Line {
-            what: row.state.name().to_owned(),
+            state: Some(row.state.name().to_owned()),
             connections: Some(row.connections_total()),
             credits: row.credits,
-            available: row.credits_available,
-            min: row.credits_min,
+            credits_available: row.credits_available,
+            credits_min: row.credits_min,
             ..rates.line(row.nid, row.credits_available, latencies.of(&row.nid))
         }
     };
@@ -176,9 +180,9 @@ fn peers(then: Option<&NodeSample>, now: &NodeSample, seconds: f64) -> Vec<Line>
 /// Messages per second.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
-    received_s: Option<f64>,
-    sent_s: Option<f64>,
-    dropped_s: Option<f64>,
+    received_per_s: Option<f64>,
+    sent_per_s: Option<f64>,
+    dropped_per_s: Option<f64>,
     dropped: u64,
 }
 
@@ -186,26 +190,27 @@ impl Rates {
     fn between(then: Option<&Messages>, now: &Messages, seconds: f64) -> Rates {
         let rate = |of: fn(&Messages) -> u64| per_second(of(then?), of(now), seconds);
         Rates {
-            received_s: rate(|messages| messages.received),
-            sent_s: rate(|messages| messages.sent),
-            dropped_s: rate(|messages| messages.dropped),
+            received_per_s: rate(|messages| messages.received),
+            sent_per_s: rate(|messages| messages.sent),
+            dropped_per_s: rate(|messages| messages.dropped),
             dropped: now.dropped,
         }
     }
 
     fn line(self, nid: Nid, available: i64, round_trip: Option<RoundTrip>) -> Line {
-        let Rates { received_s, sent_s, dropped_s, dropped } = self;
+        let Rates { received_per_s, sent_per_s, dropped_per_s, dropped } = self;
         Line {
             nid,
-            what: String::new(),
+            interface: None,
+            state: None,
             connections: None,
-            received_s,
-            sent_s,
-            dropped_s,
+            received_per_s,
+            sent_per_s,
+            dropped_per_s,
             dropped,
             credits: 0,
-            available,
-            min: 0,
+            credits_available: available,
+            credits_min: 0,
             queued: available.min(0).unsigned_abs(),
             round_trip,
         }

@@ -5,6 +5,8 @@ use lustrine_control::{LatencyRow, NetInfo, PeerRow, StatsRow};
 /// All that was asked at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
+    /// When, in UTC.
+    pub date: String,
     /// When, in nanoseconds of a clock that never goes back.
     pub at_ns: u64,
     /// The running node; `None` if none answers.

@@ -93,8 +93,8 @@ impl SortBy {
         let median = |line: &Line| line.round_trip.as_ref().map(|trip| trip.p50_us);
         match self {
             SortBy::Name => {}
-            SortBy::Received => lines.sort_by(|a, b| falling(a.received_s, b.received_s)),
-            SortBy::Sent => lines.sort_by(|a, b| falling(a.sent_s, b.sent_s)),
+            SortBy::Received => lines.sort_by(|a, b| falling(a.received_per_s, b.received_per_s)),
+            SortBy::Sent => lines.sort_by(|a, b| falling(a.sent_per_s, b.sent_per_s)),
             SortBy::Queued => lines.sort_by_key(|line| std::cmp::Reverse(line.queued)),
             SortBy::Time => lines.sort_by(|a, b| falling(median(a), median(b))),
             SortBy::Errors => lines.sort_by_key(|line| std::cmp::Reverse(line.dropped)),
@@ -108,7 +108,7 @@ impl SortBy {
         match self {
             SortBy::Name => {}
             SortBy::Received | SortBy::Sent => {
-                targets.sort_by(|a, b| falling(a.replies_s, b.replies_s));
+                targets.sort_by(|a, b| falling(a.replies_per_s, b.replies_per_s));
             }
             SortBy::Queued => targets.sort_by_key(|target| std::cmp::Reverse(under_way(target))),
             SortBy::Time => targets.sort_by(|a, b| falling(a.mean_us, b.mean_us)),

@@ -75,13 +75,13 @@ pub(crate) fn line(line: &Line) -> [String; 12] {
     };
     [
         line.nid.to_string(),
-        plain(&line.what),
+        plain(line.interface.as_deref().or(line.state.as_deref()).unwrap_or_default()),
         known(line.connections, |conns| conns.to_string()),
-        known(line.received_s, count),
-        known(line.sent_s, count),
-        line.available.to_string(),
+        known(line.received_per_s, count),
+        known(line.sent_per_s, count),
+        line.credits_available.to_string(),
         line.credits.to_string(),
-        line.min.to_string(),
+        line.credits_min.to_string(),
         line.queued.to_string(),
         shown(|trip| trip.p50_us),
         shown(|trip| trip.p99_us),
@@ -96,7 +96,7 @@ pub(crate) fn target(target: &TargetView) -> [String; 8] {
         plain(&target.nid),
         target.in_flight.to_string(),
         target.waiting.to_string(),
-        known(target.replies_s, count),
+        known(target.replies_per_s, count),
         known(target.mean_us, time),
         target.evictions.to_string(),
     ]
@@ -105,7 +105,7 @@ pub(crate) fn target(target: &TargetView) -> [String; 8] {
 fn operation(operation: &OperationView) -> [String; 5] {
     [
         plain(&operation.name),
-        count(operation.replies_s),
+        count(operation.replies_per_s),
         time(operation.mean_us),
         time(operation.p50_us),
         time(operation.p99_us),
@@ -128,15 +128,16 @@ pub(crate) fn node_head(node: &NodeView) -> [String; 3] {
     [
         format!(
             "in {} ({} messages/s)  out {} ({} messages/s){started}",
-            rate(node.received_bytes_s),
-            known(node.received_s, count),
-            rate(node.sent_bytes_s),
-            known(node.sent_s, count),
+            rate(node.received_bytes_per_s),
+            known(node.received_per_s, count),
+            rate(node.sent_bytes_per_s),
+            known(node.sent_per_s, count),
         ),
         format!(
-            "{} identity, {} connections, {} mapped, CPU {}",
+            "{} identity, {} connection{}, {} mapped, CPU {}",
             plain(&node.identity),
             node.connections,
+            if node.connections == 1 { "" } else { "s" },
             bytes(node.memory_mapped as f64),
             known(node.cpu_percent, |percent| format!("{percent:.0} %")),
         ),
@@ -156,9 +157,9 @@ pub(crate) fn mount_head(mount: &MountView) -> [String; 2] {
         format!("{} at {}", plain(&mount.source), plain(&mount.dir)),
         format!(
             "read {}, written {}, {} RPCs/s, {} awaited{limit}; {} open, {} cached, {} not written",
-            rate(mount.read_bytes_s),
-            rate(mount.written_bytes_s),
-            known(mount.rpcs_s, count),
+            rate(mount.read_bytes_per_s),
+            rate(mount.written_bytes_per_s),
+            known(mount.rpcs_per_s, count),
             mount.rpcs,
             mount.open_files,
             bytes(mount.cached as f64),
@@ -194,9 +195,10 @@ pub fn text(view: &View, sort: SortBy) -> String {
     let mut out = String::new();
     if let Some(node) = &view.node {
         let _ = writeln!(out, "{}", node_head(node).join("\n"));
-        for (lines, title) in [(&node.nets, "interfaces"), (&node.peers, "peers")] {
+        for (lines, title) in [(&node.nets, "interface"), (&node.peers, "peer")] {
             let mut lines = lines.clone();
             sort.lines(&mut lines);
+            let title = if lines.len() == 1 { title } else { &format!("{title}s") };
             let _ = writeln!(out, "\n{} {title}", lines.len());
             table(&mut out, &LINES, lines.iter().map(line));
         }

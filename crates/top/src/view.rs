@@ -9,6 +9,8 @@ use crate::sample::{MountSample, Sample};
 /// What happened between two samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct View {
+    /// When the later sample was taken, in UTC.
+    pub date: String,
     /// The time between them, in seconds.
     pub interval_s: f64,
     /// The running node; `None` if none answers.
@@ -29,6 +31,7 @@ impl View {
             then.mounts.iter().find(|old| old.dir == mount.dir && old.pid == mount.pid)
         };
         View {
+            date: now.date.clone(),
             interval_s,
             node: node.map(|node| NodeView::between(then.node.as_ref(), node, interval_s)),
             mounts: now

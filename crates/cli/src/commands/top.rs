@@ -82,6 +82,15 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
                      control socket of a node with --control";
         return Err(words.to_owned().into());
     }
+    let missing = sampler::not_mounted(&args.mount)?;
+    if !missing.is_empty() {
+        let each: Vec<String> = missing.iter().map(|dir| dir.display().to_string()).collect();
+        let words = format!(
+            "no mount of `lustrine mount` at {}; `lustrine fs status` lists all mounts",
+            each.join(", ")
+        );
+        return Err(words.into());
+    }
     let interrupt = Interrupt::catch()?;
     let interval = Duration::from_secs_f64(args.interval);
     let mut sampler = Sampler::begin(place, args.mount.clone(), interval)?;

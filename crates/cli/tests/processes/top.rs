@@ -109,15 +109,16 @@ fn one_interval_as_text_and_as_json() {
     let node = Node::open();
     finish(&mut node.client("ping")).ok();
     let text = finish(&mut top(&node, &["--once"])).ok().stdout;
-    assert!(text.contains("identity") && text.contains("\n1 interfaces\nNID "), "{text}");
+    assert!(text.contains("identity") && text.contains("\n1 interface\nNID "), "{text}");
     assert!(text.contains(&format!("{} ", node.nid())), "{text}");
-    assert!(text.contains("\n1 peers\n"), "{text}");
+    assert!(text.contains("\n1 peer\n"), "{text}");
     let view = finish(&mut top(&node, &["--once", "--json"])).ok().json();
     let line = &view["node"]["nets"][0];
     assert_eq!(line["nid"].as_str(), Some(node.nid().as_str()));
-    assert_eq!(line["available"], line["credits"], "{view:#}");
+    assert_eq!(line["credits_available"], line["credits"], "{view:#}");
+    assert!(view["date"].as_str().is_some_and(|date| date.ends_with('Z')), "{view:#}");
     // No node sends anything, and that is known.
-    assert_eq!(view["node"]["sent_s"].as_f64(), Some(0.0), "{view:#}");
+    assert_eq!(view["node"]["sent_per_s"].as_f64(), Some(0.0), "{view:#}");
     assert_eq!(view["node"]["restarted"], false);
     assert!(view["interval_s"].as_f64() >= Some(0.1), "{view:#}");
 }
@@ -131,8 +132,8 @@ fn what_a_load_does_is_seen() {
     eventually("a rate", || {
         let view = finish(&mut top(&node, &["--once", "--json"])).ok().json();
         let peers = view["node"]["peers"].as_array().expect("peers");
-        let busy = peers.iter().any(|peer| peer["received_s"].as_f64() > Some(1.0));
-        let bytes = view["node"]["received_bytes_s"].as_f64() > Some(1.0);
+        let busy = peers.iter().any(|peer| peer["received_per_s"].as_f64() > Some(1.0));
+        let bytes = view["node"]["received_bytes_per_s"].as_f64() > Some(1.0);
         (busy && bytes).then_some(())
     });
     load.signal(Signal::INT);
@@ -247,6 +248,10 @@ fn without_a_terminal_or_a_node_it_says_what_to_do() {
     let mut without_node = lustrine();
     without_node.args(["top", "--once", "--control", "/nonexistent/x.sock"]);
     finish(&mut without_node).expect_error(&["no node answers at /nonexistent/x.sock"]);
+    for how in [&["--once"][..], &["--json"]] {
+        finish(top(&node, how).args(["--mount", "/nonexistent"]))
+            .expect_error(&["no mount of `lustrine mount` at /nonexistent", "fs status"]);
+    }
     let mut wrong = lustrine();
     finish(wrong.args(["top", "--once", "--sort", "size"])).expect_code(2);
 }

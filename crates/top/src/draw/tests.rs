@@ -14,15 +14,16 @@ use crate::view::View;
 fn view(peers: usize) -> View {
     let line = |index: usize| Line {
         nid: format!("10.0.{}.{}@tcp", index / 200, 1 + index % 200).parse().unwrap(),
-        what: "ready".to_owned(),
+        interface: None,
+        state: Some("ready".to_owned()),
         connections: Some(3),
-        received_s: Some(index as f64 * 10.0),
-        sent_s: None,
-        dropped_s: Some(0.0),
+        received_per_s: Some(index as f64 * 10.0),
+        sent_per_s: None,
+        dropped_per_s: Some(0.0),
         dropped: 0,
         credits: 8,
-        available: -2,
-        min: -5,
+        credits_available: -2,
+        credits_min: -5,
         queued: 2,
         round_trip: Some(RoundTrip {
             operation: "get_rtt".to_owned(),
@@ -32,10 +33,11 @@ fn view(peers: usize) -> View {
             p99_us: 4567.0,
         }),
     };
-    let net = Line { what: "eth0".to_owned(), connections: None, ..line(0) };
+    let net =
+        Line { interface: Some("eth0".to_owned()), state: None, connections: None, ..line(0) };
     let node = NodeView {
         identity: "node".to_owned(),
-        received_bytes_s: Some(3.0 * 1048576.0),
+        received_bytes_per_s: Some(3.0 * 1048576.0),
         new_errors: [("network_timeout_count".to_owned(), 2)].into(),
         nets: vec![net],
         peers: (1..=peers).map(line).collect(),
@@ -46,7 +48,7 @@ fn view(peers: usize) -> View {
         state: "FULL".to_owned(),
         nid: "10.0.0.9@tcp".to_owned(),
         in_flight: index as u64,
-        replies_s: Some(7.0),
+        replies_per_s: Some(7.0),
         ..TargetView::default()
     };
     let mount = MountView {
@@ -56,7 +58,8 @@ fn view(peers: usize) -> View {
         targets: (0..3).map(target).collect(),
         ..MountView::default()
     };
-    View { interval_s: 1.0, node: Some(node), mounts: vec![mount], notes: Vec::new() }
+    let date = "2026-11-25T12:00:00.250Z".to_owned();
+    View { date, interval_s: 1.0, node: Some(node), mounts: vec![mount], notes: Vec::new() }
 }
 
 fn screen(peers: usize) -> Screen {
@@ -180,7 +183,10 @@ fn as_text_everything_is_there() {
 #[test]
 fn a_view_is_json() {
     let json = serde_json::to_value(view(1)).unwrap();
+    assert_eq!(json["date"], "2026-11-25T12:00:00.250Z");
     assert_eq!(json["node"]["peers"][0]["nid"], "10.0.0.2@tcp");
+    assert_eq!(json["node"]["peers"][0]["state"], "ready");
+    assert_eq!(json["node"]["nets"][0]["interface"], "eth0");
     assert_eq!(json["mounts"][0]["targets"][2]["in_flight"], 2);
-    assert_eq!(json["node"]["peers"][0]["sent_s"], serde_json::Value::Null);
+    assert_eq!(json["node"]["peers"][0]["sent_per_s"], serde_json::Value::Null);
 }

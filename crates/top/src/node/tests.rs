@@ -54,16 +54,20 @@ fn between(then: Option<NodeSample>, now: NodeSample) -> NodeView {
 fn rates_are_growth_per_second() {
     let view = between(Some(node(100, 1.0)), node(300, 1.5));
     assert_eq!(view.cpu_percent, Some(25.0));
-    assert_eq!((view.sent_s, view.received_bytes_s), (Some(100.0), Some(100.0)));
+    assert_eq!((view.sent_per_s, view.received_bytes_per_s), (Some(100.0), Some(100.0)));
     assert_eq!(view.new_errors, [("drop_count".to_owned(), 200)].into());
     assert_eq!(view.errors, [("drop_count".to_owned(), 300)].into());
     let peer = &view.peers[0];
-    assert_eq!((peer.sent_s, peer.received_s), (Some(100.0), Some(200.0)));
-    assert_eq!((peer.dropped_s, peer.dropped), (Some(10.0), 30));
-    assert_eq!((peer.credits, peer.available, peer.min, peer.queued), (8, -3, -7, 3));
+    assert_eq!((peer.sent_per_s, peer.received_per_s), (Some(100.0), Some(200.0)));
+    assert_eq!((peer.dropped_per_s, peer.dropped), (Some(10.0), 30));
+    assert_eq!(
+        (peer.credits, peer.credits_available, peer.credits_min, peer.queued),
+        (8, -3, -7, 3)
+    );
     let net = &view.nets[0];
-    assert_eq!((net.what.as_str(), net.available, net.min, net.queued), ("eth0", 250, 12, 0));
-    assert_eq!(net.sent_s, Some(100.0));
+    assert_eq!((net.credits_available, net.credits_min, net.queued), (250, 12, 0));
+    assert_eq!((net.sent_per_s, net.interface.as_deref()), (Some(100.0), Some("eth0")));
+    assert_eq!((net.state.as_deref(), peer.interface.as_deref()), (None, None));
 }
 
 #[test]
@@ -71,7 +75,7 @@ fn a_node_that_was_started_again_has_no_rates() {
     // Its counters may already be higher; its CPU time is lower.
     let view = between(Some(node(100, 9.0)), node(300, 0.5));
     assert!(view.restarted);
-    assert_eq!((view.cpu_percent, view.sent_s, view.peers[0].sent_s), (None, None, None));
+    assert_eq!((view.cpu_percent, view.sent_per_s, view.peers[0].sent_per_s), (None, None, None));
     assert_eq!((view.new_errors.len(), view.peers[0].queued), (0, 3));
 }
 
@@ -80,7 +84,7 @@ fn a_new_start_is_seen_though_all_counters_are_higher() {
     let now = NodeSample { start: "b".to_owned(), ..node(300, 1.5) };
     let view = between(Some(node(100, 1.0)), now);
     assert!(view.restarted);
-    assert_eq!((view.cpu_percent, view.sent_s, view.peers[0].sent_s), (None, None, None));
+    assert_eq!((view.cpu_percent, view.sent_per_s, view.peers[0].sent_per_s), (None, None, None));
     assert!(view.new_errors.is_empty());
 }
 
@@ -88,18 +92,21 @@ fn a_new_start_is_seen_though_all_counters_are_higher() {
 fn counters_that_were_reset_have_no_rates() {
     let view = between(Some(node(300, 1.0)), node(100, 1.5));
     assert!(!view.restarted);
-    assert_eq!((view.cpu_percent, view.sent_s), (Some(25.0), None));
-    assert_eq!(view.nets[0].received_s, None);
+    assert_eq!((view.cpu_percent, view.sent_per_s), (Some(25.0), None));
+    assert_eq!(view.nets[0].received_per_s, None);
 }
 
 #[test]
 fn what_was_not_there_before_has_no_rates() {
     let view = between(None, node(300, 1.0));
-    assert_eq!((view.sent_s, view.cpu_percent, view.peers[0].received_s), (None, None, None));
+    assert_eq!(
+        (view.sent_per_s, view.cpu_percent, view.peers[0].received_per_s),
+        (None, None, None)
+    );
     let mut before = node(100, 1.0);
     before.peers.clear();
     let view = between(Some(before), node(300, 1.0));
-    assert_eq!((view.sent_s, view.peers[0].received_s), (Some(100.0), None));
+    assert_eq!((view.sent_per_s, view.peers[0].received_per_s), (Some(100.0), None));
 }
 
 /// A histogram with so many samples in the buckets that begin at these nanoseconds.
@@ -187,6 +194,6 @@ proptest! {
         };
         let view = between(Some(made(then, &old)), made(now, &new));
         prop_assert_eq!(view.peers.len(), 1);
-        prop_assert!(view.sent_s.is_none_or(|rate| rate >= 0.0));
+        prop_assert!(view.sent_per_s.is_none_or(|rate| rate >= 0.0));
     }
 }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
+use lustrine_sys::Clock;
 use lustrine_top::{MountSample, NodeSample, Sample, View};
 
 use crate::output::Failure;
+use crate::values::utc_millis;
 
 mod asked;
 mod feed;
@@ -127,14 +129,18 @@ impl Sampler {
         let mut pairs =
             feeds.values().filter_map(|feed| Some((feed.then()?.at_ns, feed.now()?.at_ns)));
         let pair = node.and_then(|feed| Some((feed.then()?.at_ns, feed.now()?.at_ns)));
-        let (then_ns, now_ns) = pair.or_else(|| pairs.next()).unwrap_or_default();
+        let pair = pair.or_else(|| pairs.next());
+        let (then_ns, now_ns) = pair.unwrap_or_default();
+        let age_ns = pair.map_or(0, |(_, now_ns)| since(self.begun).saturating_sub(now_ns));
         let then = Sample {
+            date: String::new(),
             at_ns: then_ns,
             node: node.and_then(|feed| feed.then()?.value.clone()),
             mounts: feeds.values().filter_map(|feed| feed.then()?.value.clone()).collect(),
             notes: Vec::new(),
         };
         let now = Sample {
+            date: utc_millis(Clock::Wall.now().saturating_sub(age_ns) / 1_000_000),
             at_ns: now_ns,
             node: node.and_then(|feed| feed.now()?.value.clone()),
             mounts: feeds.values().filter_map(|feed| feed.now()?.value.clone()).collect(),
@@ -221,6 +227,18 @@ impl Mounts {
 /// Nanoseconds since then.
 fn since(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The directories of these at which `lustrine mount` has mounted nothing.
+///
+/// # Errors
+/// As [`mounts`].
+pub(super) fn not_mounted(dirs: &[PathBuf]) -> Result<Vec<&PathBuf>, String> {
+    let mounts = mounts()?;
+    // A mount that hangs is found by its name: looking at its directory would hang as well.
+    let is_there = |dir: &Path| mounts.iter().any(|mount| mount == dir);
+    let resolved = |dir: &Path| dir.canonicalize().is_ok_and(|real| is_there(&real));
+    Ok(dirs.iter().filter(|dir| !is_there(dir) && !resolved(dir)).collect())
 }
 
 /// The mount points of `lustrine mount`.
