@@ -178,9 +178,9 @@ impl NodeOptions {
     /// # Errors
     /// When the file is invalid, or values contradict each other.
     pub(crate) fn node_config(&self, warn: fn(&str)) -> Result<NodeConfig, Failure> {
-        let mut config = match &self.basic.config {
-            Some(path) => self.read_config(path, warn)?,
-            None => NodeConfig::default(),
+        let mut config = match (&self.basic.config, self.config_text()?) {
+            (Some(path), Some(text)) => self.parsed(path, &text, warn)?,
+            _ => NodeConfig::default(),
         };
         if !self.basic.net.is_empty() {
             config.nets = self.basic.net.clone();
@@ -227,12 +227,22 @@ impl NodeOptions {
         Ok(config)
     }
 
-    fn read_config(&self, path: &Path, warn: fn(&str)) -> Result<NodeConfig, Failure> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;
+    /// The text of the file of `--config`, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn config_text(&self) -> Result<Option<String>, Failure> {
+        let read = |path: &PathBuf| {
+            let read = std::fs::read_to_string(path);
+            read.map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))
+        };
+        self.basic.config.as_ref().map(read).transpose()
+    }
+
+    fn parsed(&self, path: &Path, text: &str, warn: fn(&str)) -> Result<NodeConfig, Failure> {
         let strictness = if self.basic.lenient { Strictness::Lenient } else { Strictness::Strict };
         let name = path.display().to_string();
-        let (config, warnings) = NodeConfig::from_yaml(&text, &name, strictness)
+        let (config, warnings) = NodeConfig::from_yaml(text, &name, strictness)
             .map_err(|error| Failure::Input(error.to_string()))?;
         warnings.iter().for_each(|warning| warn(&warning.to_string()));
         Ok(config)

@@ -38,8 +38,8 @@ const ERROR: u8 = 4;
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit status: 0: nothing worse than a notice; 1: it could not look; 2: usage \
-                  error; 3: the worst finding is a warning; 4: it is an error; 130: interrupted. \
-                  Settings of this host and of others are never changed."
+                  error, or the file of --config cannot be read; 3: the worst finding is a \
+                  warning; 4: it is an error; 130: interrupted. Settings of this host and of others are never changed."
 )]
 pub(crate) struct DoctorArgs {
     /// Peers to look at, one after the other [default: this host alone]
@@ -119,6 +119,9 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if args.both_ends.is_some() && args.to.len() > 1 {
         return Err(Failure::Usage("--both-ends needs a single peer in --to".to_owned()));
     }
+    let options = NodeOptions::from(&args.node);
+    // Its content may be what is wrong; a file that cannot be read is an error of the command line.
+    options.config_text()?;
     let bundle = args.bundle.as_deref().map(bundle::Bundle::create).transpose()?;
     let interrupt = Interrupt::catch()?;
     if !args.to.is_empty() {
@@ -126,7 +129,6 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     }
     let (mut unseen, mut budget) = (Vec::new(), Budget::new(args.budget_bytes));
     let mut observed = Observed { host: host::look(), ..Observed::default() };
-    let options = NodeOptions::from(&args.node);
     let running = match ask_running(&args.control, &Request::ShowNet) {
         Ok(Answer::Net(info)) => Some(info),
         Ok(_) => None,
@@ -145,8 +147,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let (config, tunables) = node::config(&options, net_info, &observed.host);
     observed.config = config;
     observed.host.port_holder = host::port_holder(&tunables, running.is_some());
-    if !args.dry_run {
-        for nid in &args.to {
+    for nid in &args.to {
+        if args.dry_run {
+            unseen.push(format!("{nid}: anything: --dry-run sends nothing"));
+        } else {
             interrupt.check()?;
             budget.begin(args.budget_time);
             let context = peer::Context {

@@ -129,6 +129,7 @@ const CASES: [(&str, &[&str]); 14] = [
             "doctor --bundle DIR/bundle.zip",
             "doctor --bundle DIR/key.yaml --dry-run",
             "doctor --control DIR/none.sock",
+            "doctor --config DIR/missing.yaml",
         ],
     ),
     (

@@ -36,7 +36,11 @@ pub(super) fn report(report: &Report) -> String {
         text += &of_finding(finding);
     }
     if report.findings.is_empty() && report.unreached().is_empty() {
-        text += "no problem found\n";
+        // Nothing is known of peers that were not looked at.
+        text += match report.observed.peers.is_empty() {
+            true => "no problem found at this host\n",
+            false => "no problem found\n",
+        };
     }
     if let Some(bundle) = &report.bundle {
         text += &format!("written: {}\n", bundle.display());
@@ -84,6 +88,9 @@ fn of_peer(peer: &PeerView) -> String {
     if let Some(route) = &peer.route {
         let interface = route.interface.as_deref().unwrap_or("unknown interface");
         facts.push(format!("from {} ({interface})", route.local));
+    }
+    if facts.is_empty() {
+        facts.push("nothing was seen of it".to_owned());
     }
     format!("{}: {}\n", peer.nid, facts.join(", "))
 }
