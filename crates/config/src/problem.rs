@@ -39,7 +39,8 @@ impl fmt::Display for Warning {
 pub(super) fn warnings(source_name: &str, mut problems: Vec<Problem>, more: usize) -> Vec<Warning> {
     if more > 0 {
         let at = problems.last().map_or(Location::START, |last| last.at.clone());
-        problems.push(Problem::new(&at, format!("{more} more warnings are not listed")));
+        let noun = if more == 1 { "warning is" } else { "warnings are" };
+        problems.push(Problem::new(&at, format!("{more} more {noun} not listed")));
     }
     let warning = |problem| Warning { source_name: source_name.to_owned(), problem };
     problems.into_iter().map(warning).collect()

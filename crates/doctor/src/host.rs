@@ -79,12 +79,12 @@ fn of_node(node: &NodeView) -> Vec<Finding> {
     let mut waited: Vec<String> = Vec::new();
     for ni in node.nis.iter().filter(|ni| ni.credits_min < 0) {
         let most = ni.credits_min.unsigned_abs();
-        waited.push(format!("{most} at once for the {} credits of {}", ni.credits, ni.nid));
+        waited.push(format!("{most} at once for the credits of {} ({})", ni.nid, ni.credits));
     }
     for peer in node.peers.iter().filter(|peer| peer.min < 0) {
         let (most, now) = (peer.min.unsigned_abs(), peer.available.min(0).unsigned_abs());
         waited.push(format!(
-            "{most} at once for the {} peer_credits of {} ({now} now)",
+            "{most} at once for the peer_credits of {} ({}); {now} now",
             peer.credits, peer.nid
         ));
     }

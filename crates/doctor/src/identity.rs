@@ -85,7 +85,7 @@ fn down(peer: &PeerView) -> Option<Finding> {
         Words {
             what: format!("the peer announces {} as down", down.join(", ")),
             evidence: format!(
-                "its ping information lists {} interfaces, {} of them down",
+                "interfaces in its ping information: {}; of them down: {}",
                 peer.nis.len(),
                 down.len()
             ),

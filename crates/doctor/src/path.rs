@@ -119,7 +119,7 @@ fn asymmetry(peer: &PeerView) -> Option<Finding> {
     if let Some((out, back, how)) = hops(icmp, peer.far.as_ref())
         && out != back
     {
-        seen.push(format!("{out} hops to the peer, {back} back ({how})"));
+        seen.push(format!("hops to the peer: {out}, back: {back} ({how})"));
     }
     if seen.is_empty() {
         return None;

@@ -35,7 +35,7 @@ pub(crate) fn findings(host: &HostView, peer: &PeerView) -> Vec<Finding> {
             nid,
             Words {
                 what: "the peer greets and then does not answer".to_owned(),
-                evidence: format!("HELLO exchanged; {lost} pings of 96 bytes without an answer"),
+                evidence: format!("HELLO exchanged; pings of 96 bytes without an answer: {lost}"),
                 consequence: "every message to it times out".to_owned(),
                 remedy: "the peer's LNet is overloaded or stuck: see its log, `lustrine show \
                          stats` or `lnetctl stats show` there"

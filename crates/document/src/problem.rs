@@ -133,6 +133,7 @@ impl fmt::Display for Problems {
         }
         match self.problems.len().saturating_sub(LISTED_MAX) + self.more {
             0 => {}
+            1 => f.write_str("\nand 1 more error")?,
             more => write!(f, "\nand {more} more errors")?,
         }
         match self.lenient {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use lustrine_report::Page;
+use lustrine_report::numbers::counted;
 use serde::Serialize;
 
 use crate::lines::{Metric, Range, lines};
@@ -184,8 +185,9 @@ impl Comparison {
         }
         if single > 0 {
             words.push(format!(
-                "{single} values have one sample in a run: their noise is unknown, and a change \
-                 may be noise."
+                "{} {} one sample in a run: the noise is unknown, and a change may be noise.",
+                counted(single as u64, "value"),
+                if single == 1 { "has" } else { "have" },
             ));
             words.push("A plan with repeat: 3 or more gives a spread.".to_owned());
         }

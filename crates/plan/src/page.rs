@@ -8,7 +8,7 @@ mod verdict;
 
 use std::collections::BTreeSet;
 
-use lustrine_report::numbers::{grouped, grouped_count, latency_text, percent, size};
+use lustrine_report::numbers::{counted, grouped, grouped_count, latency_text, percent, size};
 use lustrine_report::{Axis, FinishedPage, Line, LineStyle, Page, Plot, Scale, coinciding};
 use lustrine_wire::nid::Nid;
 
@@ -179,7 +179,8 @@ fn notes(page: &mut Page, combination: &Combination<'_>, cell: &Cell<'_>) {
     if lost > 0 {
         let age = cell.rows.iter().map(|row| row.all.lost_age_max_s).fold(0.0, f64::max);
         page.paragraph(&format!(
-            "{name}: {lost} operations never ended; the oldest was given up after {age:.1} s."
+            "{name}: {} never ended; the oldest was given up after {age:.1} s.",
+            counted(lost, "operation")
         ));
     }
 }
@@ -290,7 +291,7 @@ fn plots_over(
         }
         if lines.len() > 2 * LINES_MAX {
             let left_out = lines.len() - 2 * LINES_MAX;
-            page.paragraph(&format!("{what}: {left_out} lines are in the table only."));
+            page.paragraph(&format!("{what}; in the table only: {left_out} more."));
         }
         let lines: Vec<Line> = lines.into_iter().take(2 * LINES_MAX).collect();
         let repeated = lines.iter().any(|line| !line.bars.is_empty());
@@ -421,7 +422,7 @@ fn counters(page: &mut Page, results: &Results) {
     page.table(&heads, &rows);
     if point.nodes.len() > NODES_MAX {
         let left_out = point.nodes.len() - NODES_MAX;
-        page.paragraph(&format!("{left_out} more nodes are in the JSON only."));
+        page.paragraph(&format!("In the JSON only: {left_out} more."));
     }
 }
 

@@ -133,7 +133,7 @@ pub(crate) fn show(page: &mut Page, provenance: Option<&Provenance>, others: usi
     }
     if nodes.len() > NODES_MAX {
         let more = nodes.len() - NODES_MAX;
-        page.paragraph(&format!("And {more} more nodes, which the JSON lists."));
+        page.paragraph(&format!("In the JSON only: {more} more."));
     }
     match others {
         0 => {}

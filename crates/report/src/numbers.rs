@@ -74,6 +74,12 @@ pub fn grouped(value: f64) -> String {
     out
 }
 
+/// A number of things with their noun, whose plural ends in `s`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{end}", grouped_count(count))
+}
+
 /// A part of a whole in percent; four columns up to 999 %.
 pub fn percent(part: f64) -> String {
     let value = part * 100.0;
@@ -93,6 +99,8 @@ mod tests {
         assert_eq!([0, 8, 4096, 1 << 20].map(size), ["-", "8", "4k", "1M"]);
         assert_eq!([0.0, 0.001, 0.0996, 1.03].map(percent), ["0%", "0.1%", "10%", "103%"]);
         assert_eq!([999, 12_345].map(count), ["999", "12k"]);
+        let things = [0, 1, 2, 1000].map(|count| counted(count, "node"));
+        assert_eq!(things, ["0 nodes", "1 node", "2 nodes", "1,000 nodes"]);
         let texts = [0.5, 999.4, 999.6, 12_345.6, 1e6].map(grouped);
         assert_eq!(texts, ["0.50", "999", "1,000", "12,346", "1,000,000"]);
         assert_eq!(

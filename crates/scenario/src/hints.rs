@@ -5,7 +5,7 @@ use lustrine_selftest::Test;
 use crate::model::Scenario;
 use crate::outcome::{GroupWaits, LinkOutcome, LoadOutcome};
 use lustrine_document::format_bytes;
-use lustrine_report::numbers::{latency_text, percent, three_digits};
+use lustrine_report::numbers::{counted, latency_text, percent, three_digits};
 
 use crate::words::format_duration;
 
@@ -30,9 +30,8 @@ pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut V
             ));
         } else if outcome.ops < OPS_FEW {
             hints.push(format!(
-                "{name}: only {} operations were measured; a longer \"time\" makes the \
-                 results steadier",
-                outcome.ops
+                "{name}: only {} measured; a longer \"time\" makes the results steadier",
+                counted(outcome.ops, "operation")
             ));
         }
         let measured_us = outcome.seconds * 1e6;

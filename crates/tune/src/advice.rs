@@ -120,6 +120,12 @@ fn bytes_text(bytes: u64) -> String {
     }
 }
 
+/// A number of things with their noun.
+fn counted(count: u64, noun: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{end}")
+}
+
 /// The bandwidth-delay product: bytes under way on a path of this rate, in bits per second, and
 /// round trip, in nanoseconds.
 pub fn bandwidth_delay_product(rate: u64, rtt_ns: u64) -> u64 {
@@ -225,9 +231,11 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64
         if share < value {
             value = share;
             what = Some(format!(
-                "{} of server memory for {clients} clients x {targets} targets are {share} RPCs \
-                 of {} each",
+                "{} of server memory for {} x {} are {} of {} each",
                 bytes_text(memory),
+                counted(clients, "client"),
+                counted(targets, "target"),
+                counted(share, "RPC"),
                 bytes_text(size)
             ));
         }
@@ -237,8 +245,11 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64
         if share < value {
             value = share;
             what = Some(format!(
-                "{threads} service threads for {clients} clients x {targets} targets are {share} \
-                 RPCs each; more would wait and make everybody slower"
+                "{} for {} x {} are {} each; more would wait and make everybody slower",
+                counted(threads.into(), "service thread"),
+                counted(clients, "client"),
+                counted(targets, "target"),
+                counted(share, "RPC"),
             ));
         }
     }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand, ValueEnum};
 use lustrine_lnet::time::Nanos;
 use lustrine_report::FinishedPage;
+use lustrine_report::numbers::counted;
 use lustrine_scenario::{Outcome, Override, Problems, Scenario, ScenarioFile, parse_duration};
 use lustrine_trace::{TraceHeader, VERSION};
 
@@ -238,11 +239,13 @@ fn verdict(outcomes: &[&Outcome], interrupt: &Interrupt) -> Result<(), Failure> 
     interrupt.check()?;
     let errors: u64 = outcomes.iter().map(|outcome| outcome.errors()).sum();
     if errors > 0 {
-        return Err(format!("{errors} operations failed; see the table").into());
+        let failed = counted(errors, "operation");
+        return Err(format!("{failed} failed; see the table").into());
     }
     let unquiet: usize = outcomes.iter().map(|outcome| outcome.unquiet.len()).sum();
     if unquiet > 0 {
-        return Err(format!("{unquiet} checks failed at the end, see above").into());
+        let failed = counted(unquiet as u64, "check");
+        return Err(format!("{failed} failed at the end, see above").into());
     }
     if outcomes.iter().any(|outcome| outcome.loads.iter().any(|load| load.ops == 0)) {
         return Err("a load measured nothing, see above".to_owned().into());

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lustrine_report::numbers::counted;
 use lustrine_tune::{Host, Path, Purpose, Settings, Streams, advise};
 use lustrine_wire::nid::Nid;
 
@@ -188,7 +189,8 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         (0, None) => Ok(()),
         (0, Some(applied)) => applied.whole(),
         (failed, _) => {
-            Err(format!("{failed} RPCs of the load failed; the results say when{kept}").into())
+            let failed = counted(failed, "RPC");
+            Err(format!("{failed} of the load failed; the results say when{kept}").into())
         }
     }
 }

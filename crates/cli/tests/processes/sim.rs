@@ -284,7 +284,7 @@ fn an_error_in_a_trace_is_reported_with_its_line() {
     let replay = |file: &Path| finish(lustrine().args(["sim", "replay"]).arg(file));
     let done = replay(&trace).ok();
     assert!(done.stdout.contains(" 50 steps, "), "{done:#?}");
-    assert!(done.stdout.contains(" older steps are not in it (--trace-limit)"), "{done:#?}");
+    assert!(done.stdout.contains(" older steps left out (--trace-limit)"), "{done:#?}");
 
     let part = scratch.file("part.trace");
     let window = ["run", "--trace-since", "5 ms", "--trace-until", "6 ms", "--trace"];

@@ -100,7 +100,7 @@ fn a_change_is_judged_by_the_ranges_of_the_repetitions() {
     let text = comparison.text();
     for there in [
         "1 of 6 values are beyond the spread; about 1.3 would be if nothing differed.",
-        "3 values have one sample in a run",
+        "3 values have one sample in a run: the noise",
         "read 4k c8",
         "-99.0% one sample, noise unknown",
     ] {

@@ -1,6 +1,6 @@
 //! The most important result of a run, in one sentence.
 
-use lustrine_report::numbers::percent;
+use lustrine_report::numbers::{counted, percent};
 
 use super::slow::Pairs;
 use super::{longest_axis, name_of, value_on};
@@ -25,7 +25,7 @@ struct Series {
 pub(super) fn verdict(results: &Results) -> Option<String> {
     let mut sentence = String::new();
     if results.errors() > 0 {
-        sentence = format!("{} operations failed; ", results.errors());
+        sentence = format!("{} failed; ", counted(results.errors(), "operation"));
     }
     if results.end != End::Complete {
         sentence += "the run is not complete; ";

@@ -4,7 +4,9 @@ use super::footer;
 use crate::outcome::{LoadOutcome, Outcome};
 use lustrine_document::format_bytes;
 use lustrine_report::Scale;
-use lustrine_report::numbers::{grouped, grouped_count, latency_text, percent, size, three_digits};
+use lustrine_report::numbers::{
+    counted, grouped, grouped_count, latency_text, percent, size, three_digits,
+};
 use lustrine_report::{Axis, Line, LineStyle, Plot};
 use lustrine_report::{FinishedPage, Page};
 
@@ -30,8 +32,8 @@ pub struct RunReport<'a> {
 pub fn run_page(single: &RunReport<'_>) -> FinishedPage {
     let RunReport { source_name, outcome, .. } = *single;
     let mut under = format!(
-        "{} nodes at fidelity {}, {} s of virtual time, seed {}, trace {}",
-        outcome.nodes,
+        "{} at fidelity {}, {} s of virtual time, seed {}, trace {}",
+        counted(outcome.nodes.into(), "node"),
         outcome.fidelity.name(),
         three_digits(outcome.virtual_s),
         outcome.seed,
@@ -70,7 +72,7 @@ fn verdict(outcome: &Outcome) -> String {
         words += &format!(", {share} of what the formula allows");
     }
     if outcome.errors() > 0 {
-        words += &format!("; {} operations failed", grouped_count(outcome.errors()));
+        words += &format!("; {} failed", counted(outcome.errors(), "operation"));
     }
     if let Some(hint) = outcome.hints.first() {
         words += &format!("; {hint}");

@@ -4,7 +4,7 @@ use super::footer;
 use crate::outcome::{LoadOutcome, Outcome};
 use crate::sweep::Sweep;
 use lustrine_report::Scale;
-use lustrine_report::numbers::{grouped, grouped_count, latency_text, percent};
+use lustrine_report::numbers::{counted, grouped, grouped_count, latency_text, percent};
 use lustrine_report::{Axis, Line, LineStyle, Plot, coinciding};
 use lustrine_report::{FinishedPage, Page};
 
@@ -52,8 +52,8 @@ pub fn sweep_page(sweeping: &SweepReport<'_>) -> FinishedPage {
     let axes =
         sweep.axes.iter().map(|axis| format!("{} {}", axis.steps.len(), axis.names.join(",")));
     let mut under = format!(
-        "{} runs: {} values; fidelity {}",
-        rows.len(),
+        "{}: {} values; fidelity {}",
+        counted(rows.len() as u64, "run"),
         axes.collect::<Vec<_>>().join(" x "),
         rows.first().map_or("", |row| row.outcome.fidelity.name())
     );

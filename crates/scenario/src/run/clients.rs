@@ -96,7 +96,7 @@ impl Clients {
             let late = state.running.len();
             if late > 0 {
                 let from = &scenario.groups[load.from].name;
-                hints.push(format!("{late} clients of {from} had not ended: they were ended"));
+                hints.push(format!("clients of {from} that were ended by force: {late}"));
             }
             for client in core::mem::take(&mut state.running) {
                 state.take(client, sim);

@@ -56,9 +56,10 @@ impl<O: Env> Lctl<'_, O> {
         }
         self.env.out(if text.is_empty() { "<no connections>\n" } else { &text });
         if more > 0 {
+            let noun = if more == 1 { "connection is" } else { "connections are" };
             self.env.err(&format!(
-                "{more} more connections are not listed: {LINES_MAX} lines are the limit; \
-                 peer_list shows the number for each peer\n"
+                "{more} more {noun} not listed: {LINES_MAX} lines are the limit; peer_list shows \
+                 the number for each peer\n"
             ));
         }
         Ok(())

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lustrine_fs::{ConfigurationRow, NamesRow, OperationRow, Status, TargetRow};
 use lustrine_fuse::{MountStatus, mount_points, status};
+use lustrine_report::numbers::counted;
 use serde::Serialize;
 
 use super::list::shown;
@@ -311,14 +312,6 @@ fn since(dir: &Path, before: &Status, now: &Status) -> String {
         }
     }
     out
-}
-
-/// A number with its noun.
-fn counted(count: u64, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
-    }
 }
 
 /// A time with a unit.

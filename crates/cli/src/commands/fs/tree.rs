@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{ArgAction, Args, ValueEnum};
 use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
+use lustrine_report::numbers::counted;
 use serde::Serialize;
 
 use super::attributes::bytes;
@@ -378,9 +379,10 @@ pub(super) fn tree(args: &TreeArgs) -> Result<(), Failure> {
         }
         let files_seen = match args.directories {
             true => String::new(),
-            false => format!(", {} other files", drawing.files_seen),
+            false => format!(", {}", counted(drawing.files_seen, "other file")),
         };
-        print(&format!("\n{} directories{files_seen}\n", drawing.dirs))?;
+        let noun = if drawing.dirs == 1 { "directory" } else { "directories" };
+        print(&format!("\n{} {noun}{files_seen}\n", drawing.dirs))?;
         if drawing.failed { Err(Failure::Reported(1)) } else { Ok(()) }
     })
 }

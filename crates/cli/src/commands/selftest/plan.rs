@@ -17,6 +17,7 @@ use lustrine_plan::{
     duration, outline, page, points, table,
 };
 use lustrine_report::FinishedPage;
+use lustrine_report::numbers::counted;
 use lustrine_tools::nids;
 use lustrine_wire::nid::Nid;
 
@@ -125,10 +126,8 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     written.into_iter().collect::<Result<(), Failure>>()?;
     match &results.end {
         End::Failed { error } => {
-            let measured = results.points.len();
-            return Err(
-                format!("{}; {measured} points were measured before", with_advice(error)).into()
-            );
+            let measured = counted(results.points.len() as u64, "point");
+            return Err(format!("{}; measured before: {measured}", with_advice(error)).into());
         }
         End::Interrupted { .. } => return Err(Failure::Interrupted),
         End::Complete => {}
@@ -136,9 +135,13 @@ pub(super) fn run(args: &super::SelftestArgs, file: &PathBuf) -> Result<(), Fail
     match (results.errors(), results.lost()) {
         (0, 0) => printed,
         (0, lost) => {
-            Err(format!("{lost} clients did not answer to the end; the table says where").into())
+            let clients = counted(lost, "client");
+            Err(format!("{clients} did not answer to the end; the table says where").into())
         }
-        (errors, _) => Err(format!("{errors} operations failed; the table says which").into()),
+        (errors, _) => {
+            let failed = counted(errors, "operation");
+            Err(format!("{failed} failed; the table says which").into())
+        }
     }
 }
 

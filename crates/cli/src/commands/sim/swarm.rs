@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use lustrine_report::numbers::counted;
 use lustrine_sim::swarm::{
     Expectation, Failure as Wrong, RunSummary, SwarmPlan, generate, run as run_plan, run_recorded,
     run_with_log, shrink,
@@ -241,8 +242,8 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
     ))?;
     for (kind, Tally { runs, time, well, failed, longest, .. }) in KINDS.iter().zip(&tally) {
         print(&format!(
-            "  {kind}: {runs} scenarios, {:.0} s of all threads, {well} operations succeeded, \
-             {failed} failed\n",
+            "  {kind}: {}, {:.0} s of all threads; operations: {well} succeeded, {failed} failed\n",
+            counted(*runs, "scenario"),
             time.as_secs_f64()
         ))?;
         let (events, seed) = longest;
@@ -276,10 +277,10 @@ fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failur
     lustrine_sys::files::write(&path, &(text + "\n"))
         .map_err(|error| format!("{}: {error}", path.display()))?;
     print(&format!(
-        "  reduced to {} nodes and {} faults; to run it again with its events:\n  \
+        "  reduced to {} and {}; to run it again with its events:\n  \
          lustrine sim swarm --plan {}\n",
-        small.nodes.len(),
-        small.faults.len(),
+        counted(small.nodes.len() as u64, "node"),
+        counted(small.faults.len() as u64, "fault"),
         path.display()
     ))?;
     Ok(())

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use lustrine_report::numbers::counted;
 use lustrine_scenario::report::{Row, SweepReport, sweep_page};
 use lustrine_scenario::{Dimension, Outcome, Scenario, Sweep, run as run_scenario, simulation};
 use serde::Serialize;
@@ -78,7 +79,8 @@ pub(super) fn run(args: &SweepArgs) -> Result<(), Failure> {
         Some(threads) => usize::from(threads),
         None => thread::available_parallelism().map_or(1, usize::from),
     };
-    let what = format!("simulating {} {} times", prepared.source_name, scenarios.len());
+    let times = counted(scenarios.len() as u64, "time");
+    let what = format!("simulating {} {times}", prepared.source_name);
     let bar = Bar::new(&what, scenarios.len() as u64);
     let outcomes = run_all(&scenarios, threads, &interrupt, bar);
     let rows = outcomes.into_iter().enumerate().filter_map(|(index, outcome)| {

@@ -1,7 +1,9 @@
 //! Tables for people: 80 columns for loads as `lustrine selftest` prints them, then links, then
 //! what messages waited for.
 
-use lustrine_report::numbers::{count, latency, operations, percent, rate, size, three_digits};
+use lustrine_report::numbers::{
+    count, counted, latency, operations, percent, rate, size, three_digits,
+};
 use lustrine_scenario::report::Row;
 use lustrine_scenario::{
     GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, Sweep, format_bytes,
@@ -22,8 +24,8 @@ formula: RPCs x size / (2 x round trip), 1 x for ping, at most what links carry
 /// The tables of one run.
 pub(super) fn single(source_name: &str, outcome: &Outcome, real_s: f64) -> String {
     let mut out = format!(
-        "{source_name}: {} nodes, fidelity {}, seed {}",
-        outcome.nodes,
+        "{source_name}: {}, fidelity {}, seed {}",
+        counted(outcome.nodes.into(), "node"),
         outcome.fidelity.name(),
         outcome.seed
     );
@@ -49,9 +51,9 @@ pub(super) fn single(source_name: &str, outcome: &Outcome, real_s: f64) -> Strin
         out += &waits(&outcome.waits);
     }
     out += &format!(
-        "\n{} s of virtual time in {real_s:.2} s: {} messages, {} a second; trace {}\n",
+        "\n{} s of virtual time in {real_s:.2} s: {}, {} a second; trace {}\n",
         three_digits(outcome.virtual_s),
-        outcome.messages,
+        counted(outcome.messages, "message"),
         operations(outcome.messages as f64 / real_s.max(1e-9)),
         outcome.trace_hash
     );
@@ -149,7 +151,8 @@ pub(super) fn sweep(source_name: &str, sweep: &Sweep, rows: &[Row]) -> String {
         cells
     };
     let nodes = rows.first().map_or(0, |row| row.outcome.nodes);
-    let mut out = format!("{source_name}: {} runs, {nodes} nodes in the first\n", rows.len());
+    let (runs, nodes) = (counted(rows.len() as u64, "run"), counted(nodes.into(), "node"));
+    let mut out = format!("{source_name}: {runs}, {nodes} in the first\n");
     out += columns(&heads, &rows.iter().map(cells).collect::<Vec<_>>()).trim_start();
     out += "all loads together; latencies of the slowest load; formula: see sim run\n";
     let mut shown: Vec<&String> = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lustrine_report::numbers::grouped_count;
+use lustrine_report::numbers::{counted, grouped_count};
 use lustrine_watch::{Plan, span_text};
 
 use super::{RunArgs, ms};
@@ -10,10 +10,7 @@ use super::{RunArgs, ms};
 /// What will be sent, and what is kept.
 pub(super) fn announcement(args: &RunArgs, plan: &Plan) -> String {
     let cost = plan.per_hour();
-    let peers = match plan.peers {
-        1 => "1 peer".to_owned(),
-        count => format!("{count} peers"),
-    };
+    let peers = counted(plan.peers, "peer");
     let path = match args.path_every.0 {
         Some(every) => {
             format!("the path every {}: full segments both ways and 36 ICMP messages", time(every))
@@ -33,9 +30,9 @@ pub(super) fn announcement(args: &RunArgs, plan: &Plan) -> String {
         false => String::new(),
     };
     format!(
-        "{peers}: {} pings every {}; {path}; {bandwidth}\nin an hour: {} messages{}, {} sent and \
+        "{peers}: {} every {}; {path}; {bandwidth}\nin an hour: {} messages{}, {} sent and \
          received{most}\n",
-        plan.pings,
+        counted(plan.pings.into(), "ping"),
         time(args.every),
         grouped_count(cost.messages),
         match cost.load_bytes {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lustrine_report::numbers::{latency, latency_text, percent};
+use lustrine_report::numbers::{counted, latency, latency_text, percent};
 use lustrine_trace::{Outcome, Phase, PhaseKind, Rpc, Trace, printable};
 use lustrine_wire::nid::Nid;
 
@@ -22,12 +22,12 @@ const NODES_MAX: usize = 8;
 pub(super) fn about(trace: &Trace, rpcs: &[Rpc]) -> String {
     let head = &trace.head;
     let mut about = format!(
-        "trace of {}, fidelity {}, seed {}: {} steps, {} RPCs",
+        "trace of {}, fidelity {}, seed {}: {}, {}",
         head.scenario,
         head.fidelity,
         head.seed,
-        head.steps,
-        rpcs.len()
+        counted(head.steps, "step"),
+        counted(rpcs.len() as u64, "RPC")
     );
     if !head.changes.is_empty() {
         about += &format!("; with {}", head.changes.join(" "));
@@ -36,13 +36,14 @@ pub(super) fn about(trace: &Trace, rpcs: &[Rpc]) -> String {
     let [Some(first), Some(last)] = [trace.lines.first(), trace.lines.last()] else { return out };
     let mut covers = format!("it covers {} to {}", seconds(first.t), seconds(last.t));
     if head.dropped > 0 {
-        covers += &format!("; {} older steps are not in it (--trace-limit)", head.dropped);
+        let older = counted(head.dropped, "older step");
+        covers += &format!("; {older} left out (--trace-limit)");
     }
     let incomplete = rpcs.iter().filter(|rpc| rpc.outcome == Outcome::Incomplete).count();
     if incomplete > 0 {
-        covers += &format!(
-            "; {incomplete} RPCs began before and are incomplete: their times are not known"
-        );
+        let incomplete = counted(incomplete as u64, "RPC");
+        covers +=
+            &format!("; {incomplete} incomplete: begun before, with times that are not known");
     }
     out += &wrapped("", &covers);
     out
