@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lustrine_report::FinishedPage;
+use lustrine_report::{FinishedPage, numbers};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
 
@@ -245,7 +245,7 @@ impl TestWord {
 fn describe(test: &str, size: u32, concurrency: u32) -> String {
     match size {
         0 => format!("{test}, concurrency {concurrency}"),
-        size => format!("{test} of {size} bytes, concurrency {concurrency}"),
+        size => format!("{test} of {}, concurrency {concurrency}", numbers::size(size)),
     }
 }
 
@@ -362,7 +362,10 @@ fn finish(file: Option<ReportFile>, report: &Report) -> Result<(), Failure> {
     }
     match report.errors() {
         0 => printed,
-        errors => Err(format!("{errors} operations failed; the table says which").into()),
+        errors => {
+            let failed = numbers::counted(errors, "operation");
+            Err(format!("{failed} failed; the table says which").into())
+        }
     }
 }
 

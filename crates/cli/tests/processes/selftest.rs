@@ -111,7 +111,7 @@ fn all_rows_are_written_as_json() {
         assert!(number(row, "/cpu_s/server") >= 0.0, "{row:#}");
     }
     // Progress for people, on standard error.
-    assert!(done.stderr.contains("[15/15] write of 1048576 bytes, concurrency 64"), "{done:#?}");
+    assert!(done.stderr.contains("[15/15] write of 1M, concurrency 64"), "{done:#?}");
     let left: Vec<_> = fs::read_dir(scratch.path()).expect("it is ours").collect();
     assert!(left.is_empty(), "left behind: {left:?}");
 }

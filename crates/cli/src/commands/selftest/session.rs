@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_control::{Answer, LoadFailure, LoadFailureKind, LoadOrder, LoadRow, Request};
 use lustrine_plan::Provenance;
+use lustrine_report::numbers::{latency_text, operations, rate};
 use lustrine_selftest::Test;
 use lustrine_sys::Clock;
 
@@ -385,10 +386,8 @@ impl Progress {
 
     /// Prints the result of a row, which stays above the line.
     fn finished(&self, row: &RowResult) {
-        let mut text = format!("{:.0} ops/s  p99 {:.1} us", row.ops_per_s, row.latency_us.p99);
-        if row.size > 0 {
-            text = format!("{:.1} MiB/s  {text}", row.mib_per_s);
-        }
+        let mib = (row.size > 0).then_some(row.mib_per_s);
+        let mut text = figures(mib, row.ops_per_s, row.latency_us.p99);
         if let Some(bytes) = row.window_bytes {
             text = format!("{text}  window {:.1} MiB", bytes as f64 / f64::from(1 << 20));
         }
@@ -418,10 +417,7 @@ impl Progress {
             let mib = load.bytes as f64 / seconds / f64::from(1 << 20);
             let p99 = load.latency.p99_ns as f64 / 1e3;
             let failed: u64 = load.errors.iter().map(|(_, count)| count).sum();
-            let mut text = format!("{rate:.0} ops/s  p99 {p99:.1} us");
-            if load.bytes > 0 {
-                text = format!("{mib:.1} MiB/s  {text}");
-            }
+            let mut text = figures((load.bytes > 0).then_some(mib), rate, p99);
             if failed > 0 {
                 text = format!("{text}  {failed} failed");
             }
@@ -432,4 +428,10 @@ impl Progress {
     fn clear(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Rates and a latency, as the table has them.
+fn figures(mib_per_s: Option<f64>, ops_per_s: f64, p99_us: f64) -> String {
+    let mib = mib_per_s.map_or_else(String::new, |mib| format!("{} MiB/s  ", rate(mib)));
+    format!("{mib}{} ops/s  p99 {}", operations(ops_per_s), latency_text(p99_us))
 }

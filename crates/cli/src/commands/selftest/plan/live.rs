@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_plan::{OpCounts, PlanProgress, Stage};
-use lustrine_report::numbers::{count, latency, operations, rate};
+use lustrine_report::numbers::{count, latency, latency_text, operations, rate};
 
 use crate::output::{note, print_error};
 
@@ -138,7 +138,8 @@ fn in_words(counted: &OpCounts) -> String {
     }
     words.push(format!("{} ops/s", operations(counted.ops_per_s)));
     if let Some(latencies) = counted.latency_us {
-        words.push(format!("p50 {} p99 {}", latency(latencies.p50), latency(latencies.p99)));
+        words.push(format!("p50 {}", latency_text(latencies.p50)));
+        words.push(format!("p99 {}", latency_text(latencies.p99)));
     }
     if counted.errors > 0 {
         words.push(format!("{} failed", count(counted.errors)));
@@ -183,6 +184,6 @@ mod tests {
         let said = finished("[1/2] mixed", &done, false);
         assert!(said.starts_with("[1/2] mixed\n  ping: 12.5 MiB/s"), "{said}");
         assert!(said.ends_with("\n  read: its clients report no figures"), "{said}");
-        assert_eq!(in_words(&counted(10.0)), "12.5 MiB/s  10.0 ops/s  p50 8.00u p99 12.0u");
+        assert_eq!(in_words(&counted(10.0)), "12.5 MiB/s  10.0 ops/s  p50 8.00 us  p99 12.0 us");
     }
 }
