@@ -14,6 +14,21 @@ pub enum StoreError {
         /// The system's error.
         error: io::Error,
     },
+    /// It cannot be made.
+    #[error(
+        "{} cannot be made: {}: {why}; make that directory, or let this user write to it, or give \
+         another file with --db",
+        path.display(),
+        directory.display()
+    )]
+    Make {
+        /// The file.
+        path: PathBuf,
+        /// Its directory.
+        directory: PathBuf,
+        /// What the system said.
+        why: String,
+    },
     /// Another process has it open.
     #[error(
         "{} is in use by another process, which writes samples to it; two cannot share a file: \

@@ -255,10 +255,16 @@ fn lock(path: &Path, file: &File) -> Result<(), StoreError> {
 fn create(path: &Path) -> Result<(), StoreError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
+    let not_made = |why: String| {
+        let (path, directory) = (path.to_owned(), directory.to_owned());
+        StoreError::Make { path, directory, why }
+    };
+    directory.metadata().map_err(|error| not_made(error.to_string()))?;
+    // The error of the other name's file has that name, which says nothing to the user.
     let new = tempfile::Builder::new()
         .prefix(".lustrine-watch-")
         .tempfile_in(directory)
-        .map_err(|error| io_error(path, error))?;
+        .map_err(|error| not_made(error.kind().to_string()))?;
     let file = new.as_file().try_clone().map_err(|error| io_error(path, error))?;
     let backend = FileBackend::new(file);
     let backend = backend.map_err(|error| write_error(path, error))?;

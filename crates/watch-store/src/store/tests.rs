@@ -30,6 +30,15 @@ fn sample(number: u64) -> Sample {
     }
 }
 
+#[test]
+fn a_file_that_cannot_be_made_is_named_as_the_user_named_it() {
+    let scratch = TempDir::new().expect("a directory");
+    let path = scratch.path().join("missing/watch.db");
+    let said = Store::open(&path, LIMITS).expect_err("it cannot be made").to_string();
+    assert!(said.starts_with(&format!("{} cannot be made: ", path.display())), "{said}");
+    assert!(said.contains("make that directory") && !said.contains(".lustrine-watch-"), "{said}");
+}
+
 fn alarm(over: Option<(u64, AlarmEnd)>) -> Alarm {
     Alarm {
         kind: AlarmKind::Mtu,

@@ -174,7 +174,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<(), Failure> {
     }
     match args.json {
         true => print_json(&document(all)),
-        false => print(&text(&all)),
+        false => print(&text(&args.db, &all)),
     }
 }
 
@@ -214,9 +214,13 @@ fn document(all: Vec<(u64, Series)>) -> Document {
     Document { peers: peers.collect() }
 }
 
-fn text(all: &[(u64, Series)]) -> String {
+fn text(db: &Path, all: &[(u64, Series)]) -> String {
     let mut text = String::new();
     for (row_ms, series) in all {
+        if series.rows.is_empty() && series.alarms.is_empty() {
+            text += &format!("{}: no samples and no alarms in this time\n\n", series.peer);
+            continue;
+        }
         let of = if *row_ms > HOUR_MS { "days" } else { "hours" };
         text += &format!("{}, {of}\n", series.peer);
         let heads = HEADS.iter().map(|head| head.trim_start_matches('<').to_owned()).collect();
@@ -238,7 +242,8 @@ fn text(all: &[(u64, Series)]) -> String {
         text.push('\n');
     }
     if all.is_empty() {
-        text += "no samples\n";
+        let db = db.display();
+        text += &format!("{db} has no samples: `lustrine watch` has not stored any in it yet\n");
     }
     text
 }
@@ -277,6 +282,16 @@ mod tests {
         for wrong in ["", "yesterday", "25.11.2026", "1969-01-01"] {
             assert!(time(wrong).is_err_and(|why| why.contains("UTC")), "{wrong}");
         }
+    }
+
+    #[test]
+    fn it_says_that_there_are_no_samples() {
+        let empty = text(Path::new("x.db"), &[]);
+        assert_eq!(empty, "x.db has no samples: `lustrine watch` has not stored any in it yet\n");
+        let peer = "10.0.0.1@tcp".to_owned();
+        let none = Series { peer, rows: Vec::new(), points: Vec::new(), alarms: Vec::new() };
+        let text = text(Path::new("x.db"), &[(HOUR_MS, none)]);
+        assert_eq!(text, "10.0.0.1@tcp: no samples and no alarms in this time\n\n");
     }
 
     #[test]
