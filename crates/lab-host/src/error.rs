@@ -65,6 +65,18 @@ pub enum LabError {
         /// What to do, after "; ".
         hint: &'static str,
     },
+    /// A program cannot be started.
+    #[error("cannot start {program} on host {host}: {error}{hint}")]
+    Program {
+        /// The host.
+        host: String,
+        /// Its name.
+        program: String,
+        /// What the system said.
+        error: io::Error,
+        /// What to do, after "; ".
+        hint: &'static str,
+    },
     /// The daemon ended before the laboratory was up; its messages.
     #[error("{0}")]
     Daemon(String),
@@ -77,6 +89,28 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// The exit status for this error: those of a shell for a program that is not found or cannot
+    /// be executed, otherwise 1.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            LabError::Program { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
+            LabError::Program { .. } => 126,
+            _ => 1,
+        }
+    }
+
+    /// About the start of a program.
+    pub(crate) fn program(host: &str, program: String, error: io::Error) -> LabError {
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => {
+                "; hosts see this machine's files: give its path, or a name that is in PATH"
+            }
+            io::ErrorKind::PermissionDenied => "; is it a program, and may this user execute it?",
+            _ => "",
+        };
+        LabError::Program { host: host.to_owned(), program, error, hint }
+    }
+
     /// About a file.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> LabError {
         let path = path.into();

@@ -14,7 +14,9 @@ use crate::control::Status;
 
 /// This process, inside a host of a laboratory: what it starts runs there.
 #[derive(Debug)]
-pub struct Inside(());
+pub struct Inside {
+    host: String,
+}
 
 impl Inside {
     /// Enters a host. The process must have a single thread.
@@ -47,7 +49,7 @@ impl Inside {
             let step = format!("enter the namespace {:?} of {host}", kind.file_name());
             namespaces::enter(&file, kind).map_err(LabError::step(step))?;
         }
-        Ok(Inside(()))
+        Ok(Inside { host: host.to_owned() })
     }
 
     /// Runs a program to its end, and returns its exit status; that of a program that a signal
@@ -63,7 +65,8 @@ impl Inside {
                 .map_err(LabError::step("catch signals"))?;
         }
         let started = namespaces::kill_with_parent(command).spawn();
-        let mut child = started.map_err(LabError::step(format!("start {name}")))?;
+        let mut child =
+            started.map_err(|error| LabError::program(&self.host, name.clone(), error))?;
         let status = child.wait().map_err(LabError::step(format!("wait for {name}")))?;
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))

@@ -10,9 +10,12 @@ use clap::{Args, Subcommand};
 use lustrine_lab::{FILE_MAX, Lab, Layout, is_name, parse};
 use lustrine_lab_host::{Inside, LabError, Place, Program, State, Status};
 
-use crate::output::{Failure, note, print, print_json};
+use crate::output::{Failure, note, print, print_error, print_json};
 
 mod text;
+
+/// What is set for programs on a host: its name.
+const HOST_VARIABLE: &str = "LUSTRINE_LAB_HOST";
 
 /// The name of a laboratory whose file neither has a name nor is called by one.
 const NAME: &str = "lab";
@@ -115,6 +118,19 @@ impl From<LabError> for Failure {
 
 /// Runs the command.
 pub(crate) fn run(args: &LabArgs) -> Result<(), Failure> {
+    let is_look = match &args.command {
+        LabCommand::Status(_) => true,
+        LabCommand::Up(args) => args.dry_run,
+        LabCommand::Exec(_) | LabCommand::Down(_) => false,
+    };
+    if !is_look && let Some(host) = std::env::var_os(HOST_VARIABLE) {
+        let host = host.display();
+        return Err(format!(
+            "this runs on host {host} of a laboratory ({HOST_VARIABLE} is set), where processes of \
+             other hosts are not seen; laboratories are started, entered and ended outside of them"
+        )
+        .into());
+    }
     match &args.command {
         LabCommand::Up(args) => up(args),
         LabCommand::Exec(args) => exec(args),
@@ -216,13 +232,17 @@ fn exec(args: &ExecArgs) -> Result<(), Failure> {
     let inside = Inside::enter(&status, &args.host)?;
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
-    command.env("LUSTRINE_LAB", &name).env("LUSTRINE_LAB_HOST", &args.host);
+    command.env("LUSTRINE_LAB", &name).env(HOST_VARIABLE, &args.host);
     if let Ok(here) = here {
         command.current_dir(here);
     }
-    match inside.run(&mut command)? {
-        0 => Ok(()),
-        status => Err(Failure::Reported(status)),
+    match inside.run(&mut command) {
+        Ok(0) => Ok(()),
+        Ok(status) => Err(Failure::Reported(status)),
+        Err(error) => {
+            print_error(&error.to_string());
+            Err(Failure::Reported(error.exit_status()))
+        }
     }
 }
 

@@ -153,8 +153,20 @@ fn programs_run_on_hosts() {
         assert!(hosts.stdout.contains(words), "{words:?} is not in {}", hosts.stdout);
     }
     finish(&mut lab.command(&["exec", "north", "--", "true"])).expect_error(&["no host north"]);
-    finish(&mut lab.command(&["exec", "east", "--", "no-such-program"]))
-        .expect_error(&["cannot start no-such-program"]);
+    // As in a shell: not found, and not executable.
+    for (program, status) in [("no-such-program", 127), ("/etc/passwd", 126)] {
+        let done = finish(&mut lab.command(&["exec", "east", "--", program])).expect_code(status);
+        let words = format!("cannot start {program} on host east: ");
+        assert!(done.stderr.contains(&words), "{done:#?}");
+    }
+    let program = env!("CARGO_BIN_EXE_lustrine");
+    let inside = |words: &[&str]| {
+        finish(&mut lab.command(&[&["exec", "east", "--", program, "lab"], words].concat()))
+    };
+    for words in [&["exec", "west", "--", "true"][..], &["down"], &["up", &lab.file()]] {
+        inside(words).expect_error(&["this runs on host east of a laboratory"]);
+    }
+    inside(&["status"]).ok();
     finish(&mut lab.command(&["up", &lab.file()])).expect_error(&["one is up already"]);
 }
 
