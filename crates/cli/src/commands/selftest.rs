@@ -269,9 +269,10 @@ pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
     if args.to.is_none()
         && (node.basic.config.is_some() || !node.basic.net.is_empty() || node.accept.is_some())
     {
-        let words = "--net, --accept and --config describe our node when it measures another: \
-                     name that one with --to NID. Without --to both nodes are on this machine's \
-                     loopback; --set and --identity hold for both";
+        let words = "--net, --accept and --config describe this command's own node while it \
+                     measures another one, and no other is given: name it with --to NID, or leave \
+                     them out. Without --to both nodes are on this machine's loopback; --set and \
+                     --identity hold for both";
         return Err(Failure::Usage(words.to_owned()));
     }
     // A path that cannot be written is reported before the measurement.

@@ -138,6 +138,7 @@ const CASES: [(&str, &[&str]); 14] = [
             "selftest --size 7",
             "selftest --size big",
             "selftest --concurrency 0",
+            "selftest --net tcp=10.0.0.1",
             "selftest --test erase",
             "selftest --plan DIR/missing.yaml",
             "selftest --plan DIR/plan.yaml --dry-run",
