@@ -344,7 +344,8 @@ fn started(result: Result<Node, StartError>) -> Result<Node, Failure> {
     if info.identity_reason == NID_IN_USE {
         print_error(&format!(
             "{NID_IN_USE}, {}: this command appears as userland, which a kernel takes only with \
-             accept=all; give it an address of its own with --net, or use that node with --control",
+             accept=all; give it an address of its own with --net, use that node with --control, \
+             or stop it",
             info.nids[0]
         ));
     }

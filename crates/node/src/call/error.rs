@@ -8,6 +8,7 @@ use lustrine_wire::nid::Nid;
 
 use crate::error::CallError;
 use crate::handle::NodeHandle;
+use crate::node::NID_IN_USE;
 use crate::snapshot::LoopReport;
 
 /// The call that needs more than the answer to a ping.
@@ -38,6 +39,8 @@ struct Call {
     /// This node's identity, and its NID on the target's net.
     identity: Identity,
     ours: Option<Nid>,
+    /// Whether it is userland because another node of this machine has its address.
+    address_taken: bool,
 }
 
 impl NodeHandle {
@@ -73,7 +76,8 @@ impl NodeHandle {
     fn attempt(&self, what: &'static str, nid: Nid) -> Call {
         let info = self.info();
         let ours = info.nids.iter().find(|ours| ours.net() == nid.net()).copied();
-        Call { what, nid, identity: info.identity, ours }
+        let address_taken = info.identity_reason == NID_IN_USE;
+        Call { what, nid, identity: info.identity, ours, address_taken }
     }
 
     /// The TCP port at which a NID is dialled; `None` if no interface is on its net.
@@ -122,6 +126,12 @@ fn reached(nid: &Nid, reports: &[LoopReport]) -> Reached {
     })
 }
 
+/// Why a command of root is userland, and what to do.
+const BESIDE_ANOTHER: &str = ". This command is userland because another node of this \
+    machine (`lustrine node`, `lustrine watch` or a kernel's LNet) has its address: ask a \
+    `lustrine node` with --control and its socket, give this command another address with --net, \
+    or stop that node";
+
 /// What to do next.
 fn hint(call: &Call, port: Option<u16>, status: Status, reached: Reached) -> String {
     let userland = call.identity == Identity::Userland;
@@ -131,11 +141,14 @@ fn hint(call: &Call, port: Option<u16>, status: Status, reached: Reached) -> Str
             "; nothing listens on {port} there: is LNet up on that host, and is the port right?"
         ),
         Status::Unreachable if userland && call.nid.ip().is_some_and(|ip| ip.is_ipv6()) => {
-            "; a userland node never dials IPv6, since some kernels crash on it: run as root"
-                .to_owned()
+            let remedy = if call.address_taken { BESIDE_ANOTHER } else { ": run as root" };
+            format!("; a userland node never dials IPv6, since some kernels crash on it{remedy}")
         }
         Status::Unreachable => {
             "; no interface of this node is on that net, or the host has no route to it".to_owned()
+        }
+        Status::Rejected if userland && call.address_taken => {
+            format!("; the node at {port} accepts only source ports below 1024{BESIDE_ANOTHER}")
         }
         Status::Rejected if userland => format!(
             "; the node at {port} accepts only source ports below 1024: run as root, or set \
@@ -215,7 +228,8 @@ mod tests {
     const IDENTITIES: [Identity; 2] = [Identity::Node, Identity::Userland];
 
     fn call(what: &'static str, nid: Nid, identity: Identity) -> Call {
-        Call { what, nid, identity, ours: Some(OURS.parse().unwrap()) }
+        let ours = Some(OURS.parse().unwrap());
+        Call { what, nid, identity, ours, address_taken: false }
     }
 
     /// A ping is answered whatever a kernel has stored, and a node is not marked.
@@ -259,6 +273,17 @@ mod tests {
              port 9988 accepts only source ports below 1024: run as root, or set accept=all \
              there. If it does, too many others are opening connections: see its log"
         );
+        // Root, beside a node that has the address: root would not help.
+        let beside = Call { address_taken: true, ..call("ping", nid, Identity::Userland) };
+        for status in [Status::Rejected, Status::Unreachable] {
+            let nid = match status {
+                Status::Rejected => nid,
+                _ => "2001:db8::1@tcp".parse().unwrap(),
+            };
+            let said = hint(&Call { nid, ..beside }, Some(9988), status, Reached::Unknown);
+            assert!(said.contains("another node of this machine"), "{said}");
+            assert!(said.contains("--control") && !said.contains("run as root"), "{said}");
+        }
         for identity in [Identity::Node, Identity::Userland] {
             assert_eq!(
                 shown(Status::Busy, identity),
@@ -294,8 +319,12 @@ mod tests {
                 ["ping", DISCOVER].into_iter().flat_map(|what| IDENTITIES.map(|one| (what, one)))
             {
                 use Reached::{Node, Nothing, Refusal, Tcp, Unknown};
-                for reached in [Unknown, Nothing, Tcp, Refusal, Node] {
-                    let hint = hint(&call(what, nid, identity), Some(9988), status, reached);
+                for (reached, address_taken) in [Unknown, Nothing, Tcp, Refusal, Node]
+                    .into_iter()
+                    .flat_map(|reached| [false, true].map(|taken| (reached, taken)))
+                {
+                    let call = Call { address_taken, ..call(what, nid, identity) };
+                    let hint = hint(&call, Some(9988), status, reached);
                     let hint = hint.replace("9988", "PORT").replace(OURS, "YOUR_NID");
                     printed.push(format!("{status}{hint}"));
                 }

@@ -233,7 +233,8 @@ impl Look<'_> {
             self.search_nets();
         } else if self.context.host.privileged {
             let why = "what needs a connection of this command's own: an LNet node of this host \
-                       has the address, and the peer takes privileged ports only";
+                       has the address, and the peer takes privileged ports only; to see it, stop \
+                       that node";
             self.unseen.push(format!("{}: {why}", self.nid));
             self.view.dials.clear();
         }
