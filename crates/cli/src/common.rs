@@ -258,7 +258,19 @@ impl NodeOptions {
         target: &Nid,
         port: Option<u16>,
     ) -> Result<NodeConfig, Failure> {
-        let mut config = self.node_config(print_error)?;
+        self.towards(self.node_config(print_error)?, target, port)
+    }
+
+    /// The same of what [`NodeOptions::node_config`] has given.
+    ///
+    /// # Errors
+    /// When no local address reaches the target.
+    pub(crate) fn towards(
+        &self,
+        mut config: NodeConfig,
+        target: &Nid,
+        port: Option<u16>,
+    ) -> Result<NodeConfig, Failure> {
         if config.nets.is_empty() {
             let (ip, made_up) = local_address_towards(target)?;
             if made_up {

@@ -235,6 +235,7 @@ impl<'a> Daemon<'a> {
 
     /// Takes a sample of each of these peers.
     fn round(&mut self, due: &[usize], stop: &Stop) {
+        self.find_routes();
         self.restart_nodes(stop);
         let mut begun = self.pings(due, stop);
         if !stop.is_wanted() {
@@ -268,6 +269,20 @@ impl<'a> Daemon<'a> {
         }
         self.keeper.store(taken);
         self.scrape.note_waiting(self.keeper.waiting());
+    }
+
+    /// Looks for routes to peers that had none. A peer that is reached from the address of another
+    /// node has that node: two of this process with one NID would disturb each other.
+    fn find_routes(&mut self) {
+        for peer in &mut self.peers {
+            let Some(config) = self.nodes[peer.node].find_route() else { continue };
+            tracing::info!("{}: there is a route now", peer.name);
+            let same = |node: &WatchNode| node.nets() == Some(&config.nets);
+            match self.nodes.iter().position(same) {
+                Some(node) => peer.node = node,
+                None => self.nodes[peer.node].become_own(config),
+            }
+        }
     }
 
     /// Starts nodes that could not be started before.
@@ -325,6 +340,12 @@ impl<'a> Daemon<'a> {
         let jobs = due.iter().filter_map(|at| Some((*at, self.wanted(*at, stop)?)));
         let jobs = jobs.map(|(at, wanted)| (at, move || (wall_ms(), wanted.pings())));
         let mut begun = Vec::new();
+        for at in due {
+            if let Some(why) = self.nodes[self.peers[*at].node].no_route() {
+                let (peer, pinged) = (*at, Pinged::unsent(self.args.pings, why));
+                begun.push(Begun { peer, at_ms: wall_ms(), pinged, path: None, bandwidth: None });
+            }
+        }
         for (peer, (at_ms, pinged)) in in_parallel(jobs.collect(), stop) {
             let node = self.peers[peer].node;
             match pinged {

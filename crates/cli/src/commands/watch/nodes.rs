@@ -10,7 +10,7 @@ use super::pings::Asker;
 use super::{RunArgs, address};
 use crate::access::{Link, RunningNode, running_node};
 use crate::common::NodeOptions;
-use crate::output::Failure;
+use crate::output::{Failure, print_error};
 
 /// A node.
 pub(super) struct WatchNode {
@@ -21,6 +21,19 @@ pub(super) struct WatchNode {
 enum Kind {
     Running(Box<RunningNode>),
     Own(Box<NodeConfig>),
+    /// None so far: no address of this host leads to the peer.
+    NoRoute(Box<Unrouted>),
+}
+
+/// A peer to which no address of this host leads.
+struct Unrouted {
+    nid: Nid,
+    options: NodeOptions,
+    /// The configuration without a network.
+    config: NodeConfig,
+    port: Option<u16>,
+    /// What the system said.
+    why: String,
 }
 
 /// The longest wait of a node of this process before it dials a peer again, in milliseconds: a peer
@@ -31,37 +44,80 @@ const RECONNECT: &str = "max_reconnectms";
 /// The nodes, and for each peer the index of its own. None is started yet.
 ///
 /// # Errors
-/// When no address of this host reaches a peer, and when options contradict each other.
+/// When options contradict each other, and when a peer is not on a network that can be watched.
 pub(super) fn nodes(args: &RunArgs) -> Result<(Vec<WatchNode>, Vec<usize>), Failure> {
     let options = NodeOptions::from(&args.node);
     if let Some(node) = running_node(&options, &args.choice, args.port)? {
         let node = WatchNode { kind: Kind::Running(Box::new(node)), link: None };
         return Ok((vec![node], vec![0; args.to.len()]));
     }
+    let mut base = options.node_config(print_error)?;
+    if args.node.set.iter().all(|setting| setting.name != RECONNECT) {
+        base.tunables.set(RECONNECT, RECONNECT_MS).map_err(|error| error.to_string())?;
+    }
     let mut nodes: Vec<WatchNode> = Vec::new();
     let mut indices = Vec::new();
     for nid in &args.to {
         address(nid)?;
-        let mut config = options.short_lived(nid, args.port)?;
-        if args.node.set.iter().all(|setting| setting.name != RECONNECT) {
-            config.tunables.set(RECONNECT, RECONNECT_MS).map_err(|error| error.to_string())?;
+        let (config, port, why) = (base.clone(), args.port, String::new());
+        let mut unrouted = Unrouted { nid: *nid, options: options.clone(), config, port, why };
+        let kind = match unrouted.find() {
+            Some(config) => Kind::Own(Box::new(config)),
+            None => Kind::NoRoute(Box::new(unrouted)),
+        };
+        let node = WatchNode { kind, link: None };
+        let same = |other: &WatchNode| node.nets().is_some() && node.nets() == other.nets();
+        let index = nodes.iter().position(same).unwrap_or(nodes.len());
+        if index == nodes.len() {
+            nodes.push(node);
         }
-        let same = |node: &WatchNode| node.nets() == Some(&config.nets);
-        let index = nodes.iter().position(same).unwrap_or_else(|| {
-            nodes.push(WatchNode { kind: Kind::Own(Box::new(config)), link: None });
-            nodes.len() - 1
-        });
         indices.push(index);
     }
     Ok((nodes, indices))
 }
 
+impl Unrouted {
+    /// The configuration of a node that reaches the peer, if there is a route now.
+    fn find(&mut self) -> Option<NodeConfig> {
+        match self.options.towards(self.config.clone(), &self.nid, self.port) {
+            Ok(config) => Some(config),
+            Err(Failure::Failed(why)) => {
+                self.why = why;
+                None
+            }
+            Err(_) => None,
+        }
+    }
+}
+
 impl WatchNode {
-    fn nets(&self) -> Option<&Vec<NetConfig>> {
+    /// Its networks, if it is one of this process.
+    pub(super) fn nets(&self) -> Option<&Vec<NetConfig>> {
         match &self.kind {
-            Kind::Running(_) => None,
+            Kind::Running(_) | Kind::NoRoute(_) => None,
             Kind::Own(config) => Some(&config.nets),
         }
+    }
+
+    /// Why there is no route to its peer.
+    pub(super) fn no_route(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::NoRoute(unrouted) => Some(&unrouted.why),
+            Kind::Running(_) | Kind::Own(_) => None,
+        }
+    }
+
+    /// The configuration of a node that reaches its peer, if there was no route and is one now.
+    pub(super) fn find_route(&mut self) -> Option<NodeConfig> {
+        match &mut self.kind {
+            Kind::NoRoute(unrouted) => unrouted.find(),
+            Kind::Running(_) | Kind::Own(_) => None,
+        }
+    }
+
+    /// Is a node of this process from now on, which is to be started.
+    pub(super) fn become_own(&mut self, config: NodeConfig) {
+        self.kind = Kind::Own(Box::new(config));
     }
 
     /// Whether it is one of this process, which may be ended and started again.
@@ -80,6 +136,7 @@ impl WatchNode {
         self.link = Some(match &self.kind {
             Kind::Running(node) => Link::to((**node).clone()),
             Kind::Own(config) => Link::own(config)?,
+            Kind::NoRoute(_) => return Ok(false),
         });
         Ok(self.is_own())
     }
@@ -132,7 +189,7 @@ impl WatchNode {
                 net.and_then(|net| net.port)
                     .or_else(|| u16::try_from(config.tunables.socklnd.accept_port).ok())
             }
-            Kind::Running(_) => None,
+            Kind::Running(_) | Kind::NoRoute(_) => None,
         };
         let local = own.iter().find(|own| own.net() == nid.net()).and_then(Nid::ip);
         let port = port.or(configured).unwrap_or(LNET_PORT);

@@ -71,6 +71,7 @@ pub(super) struct Wanted {
 pub(super) struct Pinged {
     /// Round trips in nanoseconds.
     pub(super) times: Vec<u64>,
+    /// Those that were tried, and those of them without an answer.
     pub(super) sent: u32,
     pub(super) lost: u32,
     /// Why the last one was lost.
@@ -84,6 +85,14 @@ pub(super) enum NoSample {
     Stopped,
     /// The node does not answer.
     Node(String),
+}
+
+impl Pinged {
+    /// Pings that could not be sent, for this reason.
+    pub(super) fn unsent(count: u32, why: &str) -> Pinged {
+        let lost = count.min(LOST_MAX);
+        Pinged { times: Vec::new(), sent: lost, lost, why: why.to_owned() }
+    }
 }
 
 impl Wanted {

@@ -20,8 +20,8 @@ fn watch(lab: &Laboratory, args: &[&str]) -> (Running, String) {
     let running = Running::start(&mut lustrine(lab, "east", &[&words, args].concat()));
     eventually("it has learnt", || {
         let report = std::path::Path::new(&db).exists().then(|| report(&db))?;
-        let rows = report["peers"][0]["rows"].as_array()?;
-        let samples: u64 = rows.iter().filter_map(|row| row["answered"].as_u64()).sum();
+        let rows = report["peers"].as_array()?.iter().filter_map(|peer| peer["rows"].as_array());
+        let samples: u64 = rows.flatten().filter_map(|row| row["answered"].as_u64()).sum();
         (samples >= 40).then_some(())
     });
     (running, db)
@@ -44,6 +44,21 @@ fn another_way_is_an_alarm_until_packets_take_the_first_again() {
     let of_rtt = alarms.as_array().expect("alarms").iter().filter(|one| one["kind"] == "rtt");
     let over: Vec<bool> = of_rtt.map(|alarm| alarm["over"][1] == "back").collect();
     assert_eq!(over, [true], "{alarms:#}");
+}
+
+#[test]
+fn a_peer_without_a_route_holds_up_no_other() {
+    let Some(lab) = Laboratory::up(TWO_WAYS) else { return };
+    let _node = node(&lab, "west", &TCP);
+    let (mut daemon, db) = watch(&lab, &["--to", "10.77.0.2@tcp", "--path-every", "off"]);
+    daemon.wait_for("10.77.0.2@tcp: no answer: no route from this machine to 10.77.0.2: ");
+    daemon.wait_for("10.77.0.2@tcp: unreachable: ");
+    let report = report(&db);
+    let peers = report["peers"].as_array().expect("peers");
+    let lost = peers.iter().find(|peer| peer["nid"] == "10.77.0.2@tcp").expect("the peer");
+    assert_eq!(lost["rows"][0]["answered"], 0, "{report:#}");
+    run(&lab, "east", "ip route add 10.77.0.0/24 via 10.99.0.2");
+    daemon.wait_for("10.77.0.2@tcp: there is a route now");
 }
 
 #[test]
