@@ -3,10 +3,14 @@
 use clap::Args;
 use lustrine_control::{Answer, PeerIdentity, Request};
 
-use crate::access::{Link, PeerArgs, WithNode};
+use crate::access::{Link, PeerArgs, UsedKind, WithNode};
 use crate::output::{Failure, print, print_json};
 
-/// Ping a NID through the running node, or with a temporary node for this command.
+/// Ping a NID through the running node, or with a temporary node for this command
+///
+/// The time is from the request to the answer. The first ping of a node that has no connection to
+/// the peer also waits for the connection (TCP and HELLO), which a temporary node always has to
+/// make; `-c 2` shows a round trip without that.
 #[derive(Args, Debug)]
 pub(crate) struct PingArgs {
     /// Number of pings
@@ -29,12 +33,19 @@ pub(crate) fn run(args: &PingArgs) -> Result<(), Failure> {
 
 fn pings(args: &PingArgs, request: &Request, link: &mut Link) -> Result<(), Failure> {
     let mut outcome = Ok(());
+    let mut connects = match link.used().kind {
+        UsedKind::Temporary => Connects::First,
+        UsedKind::Running => Connects::No,
+    };
     for _ in 0..args.count {
         match link.ask(request) {
             Ok(answer) if args.peer.json => {
                 print_json(&WithNode { result: &answer, node: link.used() })?;
             }
-            Ok(answer) => print(&text(&answer))?,
+            Ok(answer) => {
+                print(&text(&answer, connects))?;
+                connects = Connects::No;
+            }
             Err(failure @ Failure::Failed(_)) => {
                 failure.report();
                 outcome = Err(Failure::Reported(failure.status()));
@@ -45,14 +56,28 @@ fn pings(args: &PingArgs, request: &Request, link: &mut Link) -> Result<(), Fail
     outcome
 }
 
-fn text(answer: &Answer) -> String {
+/// Whether the time of a ping has that of the connection in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Connects {
+    /// It has: the node was just started.
+    First,
+    /// It has not, as far as is known.
+    No,
+}
+
+/// An answer as text; whether the connection was made for it is said.
+fn text(answer: &Answer, connects: Connects) -> String {
     let Answer::Ping { identity, features, sequence, rtt_us } = answer else {
         return String::new();
     };
     let PeerIdentity { primary_nid, multi_rail, peer_ni } = identity;
     let mut text = format!(
-        "{primary_nid}  {:.3} ms  features {features:#04x}  sequence {sequence}{}\n",
+        "{primary_nid}  {:.3} ms{}  features {features:#04x}  sequence {sequence}{}\n",
         rtt_us / 1e3,
+        match connects {
+            Connects::First => " with connecting",
+            Connects::No => "",
+        },
         if *multi_rail { "  multi-rail" } else { "" }
     );
     for ni in peer_ni {
