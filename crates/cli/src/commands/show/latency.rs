@@ -3,15 +3,17 @@
 use std::fmt::Write as _;
 
 use lustrine_control::{Answer, LatencyRow, OperationLatency};
+use lustrine_report::numbers::counted;
 
 use super::STRING;
 
 const HEAD: &str = "    operation      samples       p50       p90       p99     p99.9       max\n";
 
 const NOTES: &str = "\
-in us; put_egress: a PUT until its memory is free, get_rtt: a GET until its REPLY is stored,
-put_ack: a PUT until its ACK; all from when the driver had it. Percentiles are at most 12.5 %
-too long. What is sent by a copy is over in the turn it was begun in: 0, shown as 0.13
+Times in microseconds, from when a message is handed to the driver: put_egress: until the driver
+no longer needs the memory of a PUT; get_rtt: until the REPLY to a GET is stored; put_ack: until
+the ACK of a PUT is there. A percentile is at most 12.5 % above the true value. 0 and 0.13: it
+ended in the turn of the event loop in which it began, as a PUT that is sent by a copy does.
 ";
 
 /// The answer as text; empty for another kind of answer.
@@ -28,14 +30,14 @@ pub(super) fn text(answer: &Answer) -> String {
     }
     text += NOTES;
     if *peers_left_out > 0 {
-        writeln!(text, "{peers_left_out} peers with fewer messages are left out; use --nid")
-            .expect(STRING);
+        let peers = counted(*peers_left_out, "peer");
+        writeln!(text, "Left out: {peers} with fewer messages; --nid shows one").expect(STRING);
     }
     if *samples_left_out > 0 {
         writeln!(
             text,
-            "{samples_left_out} operations count for their interface only: more peers than \
-             latency_peers"
+            "Counted for the interface alone: {}, because there are more peers than latency_peers",
+            counted(*samples_left_out, "operation")
         )
         .expect(STRING);
     }
@@ -104,7 +106,7 @@ mod tests {
         let line = "    get_rtt             12         0     10.00      81.9      1235      1235";
         assert_eq!(lines[5], line);
         assert_eq!(lines[1].len(), line.len());
-        assert!(text.ends_with("3 peers with fewer messages are left out; use --nid\n"));
+        assert!(text.ends_with("\nLeft out: 3 peers with fewer messages; --nid shows one\n"));
         assert!(lines.iter().all(|line| line.len() <= 100), "{text}");
     }
 
