@@ -6,7 +6,8 @@ lustrine_lnet::declare_tunables! {
     session_timeout "session_timeout" "s" 100 0..=100_000 Start
         "Selftest: silence of the console after which a node drops its session; 0 never."
     selftest_memory "" "MiB" 256 2..=65_536 Start
-        "Selftest: most memory for bulk buffers; further requests wait."
+        "Selftest: most memory for bulk buffers. Requests at a server, and RPCs of a batch, wait \
+         for it; `lustrine selftest` refuses a test that needs more at its own node."
     selftest_auto "" "0/1" 0 0..=1 Start
         "Selftest: RPCs under way to a peer are limited to what its path carries, and by the test."
     selftest_client_stats "" "0/1" 1 0..=1 Start
