@@ -263,7 +263,7 @@ fn what_is_no_file_of_this_program_is_left_alone() {
         assert_eq!(fs::read(&path).expect("a file"), bytes);
     }
     let nowhere = Store::open(&dir.path().join("no/such"), LIMITS).expect_err("no directory");
-    assert!(matches!(nowhere, StoreError::Io { .. }), "{nowhere}");
+    assert!(matches!(nowhere, StoreError::Make { .. }), "{nowhere}");
     assert!(matches!(read(&dir.path().join("none")), Err(StoreError::Io { .. })));
 }
 
