@@ -77,7 +77,7 @@ pub fn grouped(value: f64) -> String {
 /// A number of things with their noun, whose plural ends in `s`.
 pub fn counted(count: u64, noun: &str) -> String {
     let end = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{end}", grouped_count(count))
+    format!("{count} {noun}{end}")
 }
 
 /// A part of a whole in percent; four columns up to 999 %.
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!([0.0, 0.001, 0.0996, 1.03].map(percent), ["0%", "0.1%", "10%", "103%"]);
         assert_eq!([999, 12_345].map(count), ["999", "12k"]);
         let things = [0, 1, 2, 1000].map(|count| counted(count, "node"));
-        assert_eq!(things, ["0 nodes", "1 node", "2 nodes", "1,000 nodes"]);
+        assert_eq!(things, ["0 nodes", "1 node", "2 nodes", "1000 nodes"]);
         let texts = [0.5, 999.4, 999.6, 12_345.6, 1e6].map(grouped);
         assert_eq!(texts, ["0.50", "999", "1,000", "12,346", "1,000,000"]);
         assert_eq!(

@@ -10,7 +10,7 @@ use crate::output::{Failure, print, print_json};
 ///
 /// The time is from the request to the answer. The first ping of a node that has no connection to
 /// the peer also waits for the connection (TCP and HELLO), which a temporary node always has to
-/// make; `-c 2` shows a round trip without that.
+/// make; with `-c 3` the later ones are round trips alone.
 #[derive(Args, Debug)]
 pub(crate) struct PingArgs {
     /// Number of pings

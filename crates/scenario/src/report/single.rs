@@ -72,7 +72,8 @@ fn verdict(outcome: &Outcome) -> String {
         words += &format!(", {share} of what the formula allows");
     }
     if outcome.errors() > 0 {
-        words += &format!("; {} failed", counted(outcome.errors(), "operation"));
+        let noun = if outcome.errors() == 1 { "operation" } else { "operations" };
+        words += &format!("; {} {noun} failed", grouped_count(outcome.errors()));
     }
     if let Some(hint) = outcome.hints.first() {
         words += &format!("; {hint}");
