@@ -216,8 +216,8 @@ fn bad_options_are_explained() {
         (&["--port", "988"], "--to <NID>"),
         (&["--time", "-1"], "a number of seconds above 0"),
         (&["--to", "10.0.0.1@tcp", "--port", "0"], "0 is not in 1..=65535"),
-        (&["--net", "tcp=127.0.0.9"], "name that one with --to NID"),
-        (&["--accept", "all"], "name that one with --to NID"),
+        (&["--net", "tcp=127.0.0.9"], "name it with --to NID"),
+        (&["--accept", "all"], "name it with --to NID"),
     ];
     for (args, words) in cases {
         let done = finish(lustrine().arg("selftest").args(args)).expect_code(2);
