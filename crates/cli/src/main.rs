@@ -33,7 +33,8 @@ mod values;
                   measures the path between them. Every command has --help.\n\nExit status: 0: \
                   success; 1: the operation failed; 2: usage error, or an input file that cannot \
                   be read or is invalid; 130: interrupted. doctor also has 3 for warnings and \
-                  4 for errors. lst, lnetctl and lctl have the statuses of Lustre's tools.",
+                  4 for errors, lab exec has that of its program. lst, lnetctl and lctl have the \
+                  statuses of Lustre's tools.",
     max_term_width = 100
 )]
 struct Cli {

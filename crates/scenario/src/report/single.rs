@@ -33,7 +33,7 @@ pub fn run_page(single: &RunReport<'_>) -> FinishedPage {
     let RunReport { source_name, outcome, .. } = *single;
     let mut under = format!(
         "{} at fidelity {}, {} s of virtual time, seed {}, trace {}",
-        counted(outcome.nodes.into(), "node"),
+        counted(outcome.nodes, "node"),
         outcome.fidelity.name(),
         three_digits(outcome.virtual_s),
         outcome.seed,

@@ -25,7 +25,7 @@ formula: RPCs x size / (2 x round trip), 1 x for ping, at most what links carry
 pub(super) fn single(source_name: &str, outcome: &Outcome, real_s: f64) -> String {
     let mut out = format!(
         "{source_name}: {}, fidelity {}, seed {}",
-        counted(outcome.nodes.into(), "node"),
+        counted(outcome.nodes, "node"),
         outcome.fidelity.name(),
         outcome.seed
     );
@@ -151,7 +151,7 @@ pub(super) fn sweep(source_name: &str, sweep: &Sweep, rows: &[Row]) -> String {
         cells
     };
     let nodes = rows.first().map_or(0, |row| row.outcome.nodes);
-    let (runs, nodes) = (counted(rows.len() as u64, "run"), counted(nodes.into(), "node"));
+    let (runs, nodes) = (counted(rows.len() as u64, "run"), counted(nodes, "node"));
     let mut out = format!("{source_name}: {runs}, {nodes} in the first\n");
     out += columns(&heads, &rows.iter().map(cells).collect::<Vec<_>>()).trim_start();
     out += "all loads together; latencies of the slowest load; formula: see sim run\n";

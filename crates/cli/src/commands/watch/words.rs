@@ -32,7 +32,7 @@ pub(super) fn announcement(args: &RunArgs, plan: &Plan) -> String {
     format!(
         "{peers}: {} every {}; {path}; {bandwidth}\nin an hour: {} messages{}, {} sent and \
          received{most}\n",
-        counted(plan.pings.into(), "ping"),
+        counted(plan.pings, "ping"),
         time(args.every),
         grouped_count(cost.messages),
         match cost.load_bytes {
