@@ -70,8 +70,8 @@ impl Terminal {
         });
     }
 
-    /// Waits until this word is on the screen. Only cells that differ are written, so that neither a
-    /// word over another one nor a space need be there; a new size is drawn whole, word by word,
+    /// Waits until this word is on the screen. Only cells that differ are written, so that neither
+    /// a word over another one nor a space need be there; a new size is drawn whole, word by word,
     /// so there is one from time to time.
     fn wait_for_drawn(&self, running: &Top, word: &str) {
         let (from, mut looks) = (self.text().len(), 0);
