@@ -38,10 +38,10 @@
 //! half of the rate (`cargo xtask bench auto`).
 //!
 //! - **Startup**: the window doubles each round, but not beyond three times what the path holds by
-//!   the best rate, until the rate has not grown by a quarter in two rounds, or in one whose latency
-//!   was half as long again as at first. In the first such round, and while such a latency comes
-//!   together with a rate that grows, the window stays: then a TCP has still to find the rate, and
-//!   needs data to do so.
+//!   the best rate, until the rate has not grown by a quarter in two rounds, or in one whose
+//!   latency was half as long again as at first. In the first such round, and while such a latency
+//!   comes together with a rate that grows, the window stays: then a TCP has still to find the
+//!   rate, and needs data to do so.
 //! - **Probe** of the base: at the end of startup, and then at all multiples of ten seconds
 //!   (twenty, forty, if a hundred rounds take longer), the window goes down to a half of what
 //!   the path holds as far as is known, for two rounds and 0.3 s at least, and to a half of
@@ -100,10 +100,10 @@
 //! # What it costs
 //!
 //! A probe takes a half of the path for two to three rounds: of 12 s with one probe in them,
-//! scenarios/auto.yaml carried 91 to 99 % at all rates up to 10 Gb/s and round trips up to 200 ms. Controllers that share a path for the first time need up to
-//! four probes until their shares are equal. If the path holds less than an RPC, four or five are
-//! under way for each controller nevertheless: two are the minimum, and `a` is as much again. The
-//! queue is `rate x t + a`: of what the path holds that is a half over 10 Gb/s and 20 ms, a sixth
+//! scenarios/auto.yaml carried 91 to 99 % at all rates up to 10 Gb/s and round trips up to 200 ms.
+//! Controllers that share a path for the first time need up to four probes until their shares are
+//! equal. If the path holds less than an RPC, four or five are under way for each controller
+//! nevertheless: two are the minimum, and `a` is as much again. The queue is `rate x t + a`: of what the path holds that is a half over 10 Gb/s and 20 ms, a sixth
 //! over 10 Gb/s and 100 ms, and more than all of it where the path holds less than three RPCs.
 //!
 //! `tests/path.rs` sweeps rates, round trips, noise, losses, changes of each, clocks and

@@ -234,8 +234,8 @@ fn run_with(
     Ok(())
 }
 
-/// Computes again with the latency of RPCs where the run with the new values did not reach the rate.
-/// Returns the settings for all if they are others.
+/// Computes again with the latency of RPCs where the run with the new values did not reach the
+/// rate. Returns the settings for all if they are others.
 fn correct(report: &mut Report) -> Option<Settings> {
     let before = report.settings;
     for peer in &mut report.peers {

@@ -223,8 +223,8 @@ impl PeerReport {
     /// How long RPCs took in the run with the new values, if that did not reach the rate that the
     /// ramp had in this direction and they took longer than two round trips, in nanoseconds. The
     /// longer one of both directions. `None` as well if much more was under way than two round
-    /// trips hold, as with the least number of RPCs or those smaller than the load's: then RPCs took
-    /// longer because of that.
+    /// trips hold, as with the least number of RPCs or those smaller than the load's: then RPCs
+    /// took longer because of that.
     pub(super) fn longer_latency(&self) -> Option<u64> {
         let Path { rate, rtt_idle_ns, .. } = self.path?;
         let round_trips = rtt_idle_ns.saturating_mul(2);
