@@ -103,8 +103,9 @@
 //! scenarios/auto.yaml carried 91 to 99 % at all rates up to 10 Gb/s and round trips up to 200 ms.
 //! Controllers that share a path for the first time need up to four probes until their shares are
 //! equal. If the path holds less than an RPC, four or five are under way for each controller
-//! nevertheless: two are the minimum, and `a` is as much again. The queue is `rate x t + a`: of what the path holds that is a half over 10 Gb/s and 20 ms, a sixth
-//! over 10 Gb/s and 100 ms, and more than all of it where the path holds less than three RPCs.
+//! nevertheless: two are the minimum, and `a` is as much again. The queue is `rate x t + a`: of
+//! what the path holds that is a half over 10 Gb/s and 20 ms, a sixth over 10 Gb/s and 100 ms, and
+//! more than all of it where the path holds less than three RPCs.
 //!
 //! `tests/path.rs` sweeps rates, round trips, noise, losses, changes of each, clocks and
 //! neighbours, and asserts most of this with some slack. The indices, how much nodes without a
