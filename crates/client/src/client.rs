@@ -308,6 +308,7 @@ impl Client {
         self.unmounted = true;
         self.closing = Some(done);
         self.close_locks(turn);
+        self.cancel_useless(turn);
         let imports = self.osts.values().chain(self.mdts.values()).chain(&self.mgs);
         for import in imports.copied().collect::<Vec<_>>() {
             self.rpc.disconnect(turn, import);
@@ -581,10 +582,14 @@ impl Service for Client {
         self.drive_cache(turn);
         self.drive_attrs(turn);
         self.drive_mgc(turn);
+        self.cancel_useless(turn);
         self.settle(turn);
     }
 
     fn next_deadline(&self) -> Time {
+        if self.has_cancels() {
+            return Time::ZERO;
+        }
         let caches = self.cache_deadline().min(self.attrs_deadline());
         self.rpc.next_deadline().min(caches).min(self.mgc_deadline())
     }

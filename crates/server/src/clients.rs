@@ -1,6 +1,6 @@
 //! What a target has on its disk of its clients: who they are, and the replies to their changes.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lustrine_fswire::fid::Fid;
@@ -28,73 +28,99 @@ pub(crate) struct SavedReply {
 /// The clients of a target, as its disk has them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
-    /// On the disk at once.
-    known: BTreeSet<Vec<u8>>,
-    /// By client and xid.
-    replies: Table<(Name, u64), SavedReply>,
+    /// By the names that they give themselves; on the disk at once.
+    known: BTreeMap<Vec<u8>, Known>,
+    last_number: u32,
+    /// By the number of the client and the xid.
+    replies: Table<(u32, u64), SavedReply>,
 }
 
-/// How a client names itself.
-type Name = Arc<[u8]>;
+/// A client, and what follows from the replies that are kept for it.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    number: u32,
+    /// How many there are.
+    replies: usize,
+    /// The xid of the last one of each slot. It may be gone.
+    slots: BTreeMap<u16, u64>,
+}
+
+impl Known {
+    /// Forgets a reply. What a client has received it does not ask for again, whatever is lost.
+    fn forget(&mut self, replies: &mut Table<(u32, u64), SavedReply>, xid: u64) {
+        replies.forget(&(self.number, xid));
+        self.replies -= 1;
+    }
+
+    /// Forgets all replies up to an xid.
+    fn received(&mut self, replies: &mut Table<(u32, u64), SavedReply>, upto: u64) {
+        while let Some(xid) = self.oldest(replies).filter(|xid| *xid <= upto) {
+            self.forget(replies, xid);
+        }
+    }
+
+    fn oldest(&self, replies: &Table<(u32, u64), SavedReply>) -> Option<u64> {
+        let mut own = replies.range((self.number, 0)..=(self.number, u64::MAX));
+        own.next().map(|((_, xid), _)| *xid)
+    }
+}
 
 impl Clients {
     /// A client connects for the first time, or comes back after it was removed.
     pub(crate) fn add(&mut self, uuid: &[u8]) {
-        self.known.insert(uuid.to_vec());
+        if !self.knows(uuid) {
+            self.last_number += 1;
+            let known = Known { number: self.last_number, ..Known::default() };
+            self.known.insert(uuid.to_vec(), known);
+        }
     }
 
     /// A client is gone.
-    pub(crate) fn remove(&mut self, step: u64, uuid: &[u8]) {
-        self.known.remove(uuid);
-        self.forget(step, uuid, |_, _| true);
+    pub(crate) fn remove(&mut self, uuid: &[u8]) {
+        if let Some(mut known) = self.known.remove(uuid) {
+            known.received(&mut self.replies, u64::MAX);
+        }
     }
 
     /// Whether a client may come back after a restart with what it had.
     pub(crate) fn knows(&self, uuid: &[u8]) -> bool {
-        self.known.contains(uuid)
+        self.known.contains_key(uuid)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Vec<u8>> {
-        self.known.iter()
+        self.known.keys()
     }
 
     /// The reply to a request.
     pub(crate) fn reply(&self, uuid: &[u8], xid: u64) -> Option<&SavedReply> {
-        self.replies.get(&(uuid.into(), xid))
+        self.replies.get(&(self.known.get(uuid)?.number, xid))
     }
 
-    /// Keeps the reply to a change. The one of the same slot before it has arrived.
+    /// Keeps the reply to a change of a client that is known. The one of the same slot before it
+    /// has arrived.
     pub(crate) fn save(&mut self, step: u64, uuid: &[u8], xid: u64, reply: SavedReply) {
-        let tag = reply.tag;
-        if tag != 0 {
-            self.forget(step, uuid, |_, saved| saved.tag == tag);
+        let Some(known) = self.known.get_mut(uuid) else { return };
+        let (number, tag) = (known.number, reply.tag);
+        if tag != 0
+            && let Some(before) = known.slots.insert(tag, xid)
+            && before != xid
+            && self.replies.get(&(number, before)).is_some_and(|saved| saved.tag == tag)
+        {
+            known.forget(&mut self.replies, before);
         }
-        let key: (Name, u64) = (uuid.into(), xid);
-        let first = (key.0.clone(), 0);
-        let count = self.replies.range(first.clone()..=(key.0.clone(), u64::MAX)).count();
-        if count >= REPLIES_MAX {
-            let oldest = self.replies.range(first..).next().map(|(key, _)| key.clone());
-            if let Some(oldest) = oldest {
-                self.replies.set(step, oldest, None);
+        if known.replies >= REPLIES_MAX {
+            if let Some(oldest) = known.oldest(&self.replies) {
+                known.forget(&mut self.replies, oldest);
             }
         }
-        self.replies.set(step, key, Some(reply));
+        known.replies += usize::from(!self.replies.contains(&(number, xid)));
+        self.replies.set(step, (number, xid), Some(reply));
     }
 
     /// The client has the replies to all requests up to an xid.
-    pub(crate) fn received(&mut self, step: u64, uuid: &[u8], upto: u64) {
-        self.forget(step, uuid, |xid, _| xid <= upto);
-    }
-
-    fn forget(&mut self, step: u64, uuid: &[u8], which: impl Fn(u64, &SavedReply) -> bool) {
-        let uuid: Name = uuid.into();
-        let own = self.replies.range((uuid.clone(), 0)..=(uuid, u64::MAX));
-        let gone: Vec<(Name, u64)> = own
-            .filter(|((_, xid), saved)| which(*xid, saved))
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in gone {
-            self.replies.set(step, key, None);
+    pub(crate) fn received(&mut self, uuid: &[u8], upto: u64) {
+        if let Some(known) = self.known.get_mut(uuid) {
+            known.received(&mut self.replies, upto);
         }
     }
 
@@ -102,12 +128,92 @@ impl Clients {
         self.replies.commit(upto);
     }
 
+    /// What is not committed is lost, except that clients have come and gone.
     pub(crate) fn roll_back(&mut self) {
         self.replies.roll_back();
+        let mut rows: BTreeMap<u32, Vec<(u64, u16)>> = BTreeMap::new();
+        for ((number, xid), saved) in self.replies.iter() {
+            rows.entry(*number).or_default().push((*xid, saved.tag));
+        }
+        for known in self.known.values_mut() {
+            let own = rows.remove(&known.number).unwrap_or_default();
+            known.replies = own.len();
+            // The later ones of a slot come last.
+            known.slots = own.iter().filter(|row| row.1 != 0).map(|row| (row.1, row.0)).collect();
+        }
+        // The others are of clients that are gone.
+        for (number, own) in rows {
+            own.iter().for_each(|row| self.replies.forget(&(number, row.0)));
+        }
     }
 
     /// Number of replies that are kept.
     pub(crate) fn replies(&self) -> usize {
         self.replies.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(tag: u16) -> SavedReply {
+        SavedReply { tag, message: Arc::from([0u8]), life: 1, of_locks: false, opened: None }
+    }
+
+    fn xids(clients: &Clients, uuid: &[u8]) -> Vec<u64> {
+        (0..5000).filter(|xid| clients.reply(uuid, *xid).is_some()).collect()
+    }
+
+    #[test]
+    fn a_reply_is_kept_until_the_client_has_it() {
+        let mut clients = Clients::default();
+        clients.add(b"a");
+        clients.add(b"b");
+        clients.save(1, b"a", 10, reply(1));
+        clients.save(2, b"a", 11, reply(2));
+        clients.save(3, b"b", 10, reply(1));
+        // The next one of a slot says that the one before has arrived.
+        clients.save(4, b"a", 12, reply(1));
+        assert_eq!(xids(&clients, b"a"), [11, 12]);
+        clients.received(b"a", 11);
+        assert_eq!(xids(&clients, b"a"), [12]);
+        assert_eq!(xids(&clients, b"b"), [10]);
+        // Nothing of a client that is not known is kept.
+        clients.remove(b"b");
+        clients.save(5, b"b", 13, reply(1));
+        clients.add(b"b");
+        assert_eq!((xids(&clients, b"b"), clients.replies()), (vec![], 1));
+    }
+
+    #[test]
+    fn a_client_that_never_says_what_it_has_loses_the_oldest() {
+        let mut clients = Clients::default();
+        clients.add(b"a");
+        for xid in 0..2 * REPLIES_MAX as u64 {
+            clients.save(xid, b"a", xid, reply(0));
+            clients.save(xid, b"a", xid, reply(0));
+        }
+        let last = REPLIES_MAX as u64..2 * REPLIES_MAX as u64;
+        assert_eq!(xids(&clients, b"a"), last.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_crash_undoes_what_is_not_committed() {
+        let mut clients = Clients::default();
+        clients.add(b"a");
+        clients.add(b"b");
+        clients.save(1, b"a", 10, reply(1));
+        clients.save(2, b"b", 20, reply(1));
+        clients.commit(2);
+        clients.save(3, b"a", 11, reply(2));
+        clients.save(4, b"b", 21, reply(2));
+        clients.remove(b"b");
+        clients.roll_back();
+        assert_eq!((xids(&clients, b"a"), clients.replies()), (vec![10], 1));
+        // The slots are those of what is left.
+        clients.save(3, b"a", 12, reply(2));
+        clients.save(4, b"a", 13, reply(1));
+        assert_eq!(xids(&clients, b"a"), [12, 13]);
     }
 }

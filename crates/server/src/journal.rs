@@ -47,6 +47,8 @@ pub(crate) struct Journal {
     wanted: u64,
 }
 
+/// So many changes are committed without waiting for more: a transaction of a disk has an end.
+const OPEN_MAX: usize = 4096;
 /// How many bits the numbers of one life of a target have.
 const EPOCH_SHIFT: u32 = 32;
 
@@ -149,6 +151,7 @@ impl Journal {
         match self.open.front() {
             None => Time::NEVER,
             Some(_) if self.wanted > self.committed_step => Time::ZERO,
+            Some(_) if self.open.len() >= OPEN_MAX => Time::ZERO,
             Some((_, _, since)) => *since + self.tunables.interval,
         }
     }
@@ -180,6 +183,16 @@ mod tests {
         assert_eq!(journal.last_committed(), second.transno);
         assert!(second.transno > first.transno);
         assert_eq!(journal.next_deadline(), Time::NEVER);
+    }
+
+    #[test]
+    fn many_changes_are_committed_at_once() {
+        let mut journal = Journal::new(CommitTunables::default());
+        let now = Time(1_000_000_000);
+        let last = (0..OPEN_MAX).map(|_| journal.begin(now, None).transno).last();
+        assert_eq!(journal.next_deadline(), Time::ZERO);
+        assert!(journal.drive(now));
+        assert_eq!((Some(journal.last_committed()), journal.drive(now)), (last, false));
     }
 
     #[test]

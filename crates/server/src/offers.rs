@@ -15,8 +15,6 @@ pub(crate) const MDT_BRW: u32 = 1 << 20;
 pub(crate) const OST_BRW: u32 = 4 << 20;
 /// Largest value of an attribute, and largest layout, in bytes.
 pub(crate) const EASIZE_MAX: u32 = 65536;
-/// Changes of metadata of a client at a time.
-const MOD_RPCS: u16 = 8;
 /// Largest object in bytes.
 pub(crate) const OBJECT_MAX: u64 = i64::MAX as u64;
 
@@ -73,12 +71,16 @@ fn known(kind: Target) -> (ConnectFlags, ConnectFlags2) {
     }
 }
 
-/// What a target of a kind and index grants of an offer [RPC-20]. The grant of space is not
-/// decided here.
+/// What a target of a kind and index grants of an offer [RPC-20], with so many changes of metadata
+/// at a time. The grant of space is not decided here.
 ///
 /// # Errors
 /// The errno of Linux with which the connect is refused, positive.
-pub(crate) fn grant(kind: Target, index: u32, offer: &ConnectData) -> Result<ConnectData, i32> {
+pub(crate) fn grant(
+    (kind, index): (Target, u32),
+    max_mod_rpcs: u16,
+    offer: &ConnectData,
+) -> Result<ConnectData, i32> {
     use ConnectFlags as F;
     let offer = offer.valid();
     if !offer.flags.contains(F::FULL20) {
@@ -124,7 +126,7 @@ pub(crate) fn grant(kind: Target, index: u32, offer: &ConnectData) -> Result<Con
         data.maxbytes = OBJECT_MAX;
     }
     if has(F::MULTIMODRPCS) {
-        data.maxmodrpcs = MOD_RPCS;
+        data.maxmodrpcs = max_mod_rpcs;
     }
     Ok(data)
 }

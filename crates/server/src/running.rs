@@ -37,6 +37,8 @@ pub struct TargetTunables {
     pub lock_callback_timeout: Nanos,
     /// After so long without a word a client is evicted.
     pub silence_max: Nanos,
+    /// Most changes of metadata of a client at a time (`max_mod_rpcs_per_client`), at least 1.
+    pub max_mod_rpcs: u16,
 }
 
 impl Default for TargetTunables {
@@ -46,6 +48,7 @@ impl Default for TargetTunables {
             recovery: RecoveryTunables::default(),
             lock_callback_timeout: Nanos::from_secs(100),
             silence_max: Nanos::from_secs(150),
+            max_mod_rpcs: 8,
         }
     }
 }
@@ -62,6 +65,8 @@ pub(crate) struct Target {
     pub(crate) recovery: Option<Recovery>,
     pub(crate) mdt: Mdt,
     pub(crate) ost: Ost,
+    /// Before this no client has been silent for too long.
+    pub(crate) silent_at: Time,
     pub(crate) evictions: u64,
     pub(crate) callbacks: u64,
 }
@@ -92,6 +97,7 @@ impl Target {
             recovery,
             mdt: Mdt::new(seed ^ 0x09e4),
             ost: Ost::default(),
+            silent_at: Time::ZERO,
             evictions: 0,
             callbacks: 0,
         }

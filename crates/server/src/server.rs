@@ -233,7 +233,7 @@ impl Server {
             running: target.is_some(),
             clients: target.map_or(0, |target| target.exports.len()),
             locks: target.map_or(0, of_clients),
-            opens: target.map_or(0, |target| target.mdt.opens.len()),
+            opens: target.map_or(0, |target| target.mdt.count()),
             granted: target.map_or(0, |target| target.ost.grants.values().sum()),
             files,
             requests: self.jobs.values().filter(|waiting| waiting.target == index).count(),
@@ -313,8 +313,7 @@ impl Server {
     fn remove_client(&mut self, now: Time, index: usize, cookie: Handle) {
         let Some(target) = self.running(index) else { return };
         let Some(export) = target.exports.remove(cookie) else { return };
-        let step = target.disk.journal.last_step();
-        target.disk.clients.remove(step, &export.uuid);
+        target.disk.clients.remove(&export.uuid);
         target.locks.remove_client(now.0, cookie);
         target.drop_grant(cookie);
         if target.kind == Kind::Mdt {
@@ -363,7 +362,7 @@ impl Server {
             }
             busy |= self.revoke(turn);
             busy |= self.lose_glimpses(turn);
-            for index in self.running_indexes() {
+            for index in 0..self.slots.len() {
                 busy |= self.drive_target(turn, index);
             }
             if !busy {
@@ -397,11 +396,14 @@ impl Server {
     /// Clients of which nothing is heard are gone.
     fn evict_silent(&mut self, now: Time, index: usize) {
         let silence_max = self.args.tunables.silence_max;
-        let Some(target) = self.running(index).filter(|target| target.recovery.is_none()) else {
-            return;
-        };
+        let due = |target: &&mut Target| target.recovery.is_none() && target.silent_at <= now;
+        let Some(target) = self.running(index).filter(due) else { return };
         let silent = target.exports.iter().filter(|export| export.last_heard + silence_max <= now);
-        for cookie in silent.map(|export| export.cookie).collect::<Vec<_>>() {
+        let silent: Vec<Handle> = silent.map(|export| export.cookie).collect();
+        let others = target.exports.iter().map(|export| export.last_heard);
+        let oldest = others.filter(|heard| *heard + silence_max > now).min().unwrap_or(now);
+        target.silent_at = oldest + silence_max;
+        for cookie in silent {
             self.evict_client(now, index, cookie);
         }
     }
@@ -460,7 +462,8 @@ fn early_at(job: &Job) -> Time {
 impl Service for Server {
     fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
         self.rpc.on_event(turn, event);
-        if !self.retired {
+        // Most events only say that a reply was sent.
+        if !self.retired && self.rpc.has_events() {
             self.settle(turn);
         }
     }
@@ -485,17 +488,14 @@ impl Service for Server {
         if !self.revocations.is_empty() || !self.lost_glimpses.is_empty() {
             return Time::ZERO;
         }
-        let silence_max = self.args.tunables.silence_max;
         for slot in &self.slots {
             let Slot::Running(target) = slot else { continue };
             next = next.min(target.disk.journal.next_deadline());
             next = next.min(target.locks.next_deadline().map_or(Time::NEVER, Time));
             match &target.recovery {
                 Some(recovery) => next = next.min(recovery.next_deadline()),
-                None => {
-                    let heard = target.exports.iter().map(|export| export.last_heard).min();
-                    next = next.min(heard.map_or(Time::NEVER, |heard| heard + silence_max));
-                }
+                None if target.exports.is_empty() => {}
+                None => next = next.min(target.silent_at),
             }
         }
         let early = self.jobs.values().filter(|waiting| is_early(&waiting.job));

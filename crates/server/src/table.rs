@@ -54,6 +54,11 @@ impl<K: Ord + Clone, V> Table<K, V> {
         self.undo.push_back(Undo { step, key, before });
     }
 
+    /// Removes a row for good: what removes it is not undone. What was set before may be.
+    pub(crate) fn forget(&mut self, key: &K) {
+        self.rows.remove(key);
+    }
+
     /// The changes up to a step cannot be undone any more.
     pub(crate) fn commit(&mut self, upto: u64) {
         while self.undo.front().is_some_and(|undo| undo.step <= upto) {

@@ -16,6 +16,7 @@ use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::ImportKey;
 
 use super::attr_cache::{AttrCounts, Named};
+use super::locks::{CANCELS_MAX, cancels};
 use super::metadata::{checked, wanted};
 use super::open::intent_lock;
 use super::{Answer, CallArgs, Caller, Client, Done};
@@ -23,8 +24,6 @@ use crate::attr::Attr;
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::reply::reply_of;
 
-/// Most locks that one request gives back: kernel clients have sent 111.
-const CANCELS_MAX: usize = 64;
 /// Most locks of what is kept too long, or is too much, that an enqueue gives back.
 const SURPLUS_MAX: usize = 4;
 
@@ -208,7 +207,7 @@ impl Client {
                     client.attrs.add_name(*dir, name, attr.fid);
                 }
             } else {
-                client.give_back(turn, import, handle, reply.as_ref());
+                client.give_back(import, handle, reply.as_ref());
             }
             match found {
                 Ok(Described::Here(attr)) => done(client, turn, Ok(attr)),
@@ -256,12 +255,12 @@ impl Client {
         // last program closes it, for which no server takes a lock.
         let lasts = attr.nlink > 0 && !attr.is_striped_dir();
         if !covers || !lasts || !self.attrs.is_on() || self.unmounted {
-            self.cancel_lock(turn, import, handle);
+            self.cancel_soon(import, handle);
             return false;
         }
         // Both locks are held now: one is enough.
         if self.attrs.allow(attr.fid, caller, turn.now) {
-            self.cancel_lock(turn, import, handle);
+            self.cancel_soon(import, handle);
             return true;
         }
         self.attrs.insert((import, handle), attr.clone(), turn.now);
@@ -365,10 +364,6 @@ impl Client {
 /// Locks that a request gives back; none if there are none.
 pub(super) fn early(handles: &[Handle]) -> Option<LdlmRequest<'_>> {
     (!handles.is_empty()).then(|| cancels(handles))
-}
-
-fn cancels(handles: &[Handle]) -> LdlmRequest<'_> {
-    LdlmRequest { count: handles.len() as u32, handles: handles.into(), ..LdlmRequest::default() }
 }
 
 /// The lock that came with an answer, and what was asked for.

@@ -261,7 +261,7 @@ impl Client {
                     Ok((reply.reply, layout))
                 });
                 let reply = found.as_ref().ok().map(|(reply, _)| reply);
-                client.give_back(turn, import, handle, reply);
+                client.give_back(import, handle, reply);
                 done(client, turn, found.and_then(|(_, layout)| layout));
             });
         });

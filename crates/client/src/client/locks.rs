@@ -16,6 +16,8 @@ use super::{Answer, CallArgs, Caller, Client, Done};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::reply::reply_of;
 
+/// Most locks that one request gives back: kernel clients have sent 111.
+pub(super) const CANCELS_MAX: usize = 64;
 /// Most replays of locks under way at a target [LOCK-17].
 const REPLAYS_MAX: usize = 8;
 
@@ -26,6 +28,8 @@ pub(super) struct Locks {
     /// What goes on when a lock is granted, by the client's handle.
     waiters: BTreeMap<Handle, (ImportKey, Done<Granted>)>,
     replays: BTreeMap<ImportKey, Replays>,
+    /// Locks that came with answers and are of no use: they are given back together.
+    useless: BTreeMap<ImportKey, Vec<Handle>>,
     /// Replays of a target's locks so far: each restart of a target begins a new one.
     rounds: u64,
 }
@@ -109,7 +113,6 @@ impl Client {
     /// Gives back what the answer to an enqueue granted; none for an enqueue that failed.
     pub(super) fn give_back(
         &mut self,
-        turn: &mut Turn<'_>,
         import: ImportKey,
         handle: Handle,
         reply: Option<&LdlmReply>,
@@ -123,21 +126,74 @@ impl Client {
                 namespace.remove(handle);
             }
         }
-        self.cancel_lock(turn, import, handle);
+        self.cancel_soon(import, handle);
+    }
+
+    /// Cancels a lock that nothing was done under, at the end of the turn: with one request for all
+    /// such locks at the target.
+    pub(super) fn cancel_soon(&mut self, import: ImportKey, handle: Handle) {
+        if self.locks.at(import).cancel(handle).is_some() {
+            self.locks.useless.entry(import).or_default().push(handle);
+        }
+    }
+
+    /// Whether locks are to be cancelled together.
+    pub(super) fn has_cancels(&self) -> bool {
+        !self.locks.useless.is_empty()
+    }
+
+    /// Cancels the locks that are of no use.
+    pub(super) fn cancel_useless(&mut self, turn: &mut Turn<'_>) {
+        while let Some((import, handles)) = self.locks.useless.pop_first() {
+            for part in handles.chunks(CANCELS_MAX) {
+                let namespace = self.locks.at(import);
+                let remote = |handle: &Handle| Some((*handle, namespace.get(*handle)?.remote));
+                let locks: Vec<(Handle, Handle)> = part.iter().filter_map(remote).collect();
+                if !locks.is_empty() {
+                    self.cancel_remotes(turn, import, locks);
+                }
+            }
+        }
+    }
+
+    /// Cancels locks by the client's handles and those of the server.
+    fn cancel_remotes(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        locks: Vec<(Handle, Handle)>,
+    ) {
+        let remotes: Vec<Handle> = locks.iter().map(|(_, remote)| *remote).collect();
+        let request = Request::LdlmCancel(dlm::Lock { lock: cancels(&remotes) });
+        self.call(turn, import, request, move |client, turn, _| {
+            for (handle, remote) in locks {
+                client.cancel_answered(turn, import, (handle, remote));
+            }
+        });
+    }
+
+    /// The server has answered the cancel of a lock by this handle of the server.
+    fn cancel_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        (handle, remote): (Handle, Handle),
+    ) {
+        // A server that restarted meanwhile got the lock again, and has another handle for it.
+        let now = self.locks.at(import).get(handle).map(|lock| lock.remote);
+        match now.is_some_and(|now| now != remote) && !self.unmounted {
+            true => self.cancel_lock(turn, import, handle),
+            false => {
+                self.locks.at(import).remove(handle);
+            }
+        }
     }
 
     /// Cancels a lock, if the server has one. It is forgotten when the server has answered.
     pub(super) fn cancel_lock(&mut self, turn: &mut Turn<'_>, import: ImportKey, handle: Handle) {
         let Some(remote) = self.locks.at(import).cancel(handle) else { return };
         self.cancel_remote(turn, import, remote, move |client, turn| {
-            // A server that restarted meanwhile got the lock again, and has another handle for it.
-            let now = client.locks.at(import).get(handle).map(|lock| lock.remote);
-            match now.is_some_and(|now| now != remote) && !client.unmounted {
-                true => client.cancel_lock(turn, import, handle),
-                false => {
-                    client.locks.at(import).remove(handle);
-                }
-            }
+            client.cancel_answered(turn, import, (handle, remote));
         });
     }
 
@@ -149,10 +205,8 @@ impl Client {
         remote: Handle,
         then: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static,
     ) {
-        let handles = [remote];
-        let lock =
-            LdlmRequest { count: 1, handles: handles.as_slice().into(), ..LdlmRequest::default() };
-        let request = Request::LdlmCancel(dlm::Lock { lock });
+        let remotes = [remote];
+        let request = Request::LdlmCancel(dlm::Lock { lock: cancels(&remotes) });
         self.call(turn, import, request, move |client, turn, _| then(client, turn));
     }
 
@@ -408,6 +462,11 @@ impl Client {
         }
         self.wake(turn, handle, Err(error));
     }
+}
+
+/// A request that gives locks back, by the server's handles.
+pub(super) fn cancels(handles: &[Handle]) -> LdlmRequest<'_> {
+    LdlmRequest { count: handles.len() as u32, handles: handles.into(), ..LdlmRequest::default() }
 }
 
 /// The answer to an enqueue without an intent: the lock, and the value of an object's lock.

@@ -190,7 +190,7 @@ impl Client {
                 }
                 other => {
                     let reply = other.as_ref().ok().map(|(reply, _)| reply);
-                    client.give_back(turn, import, handle, reply);
+                    client.give_back(import, handle, reply);
                 }
             }
             match opened.and_then(|(_, file)| file) {
@@ -277,7 +277,7 @@ impl Client {
         let Ok(answer) = reply_of!(reply, EnqueueLayout) else { return };
         let handle = self.next_handle();
         self.locks.at(import).enqueue(handle, answer.reply.desc);
-        self.give_back(turn, import, handle, Some(&answer.reply));
+        self.give_back(import, handle, Some(&answer.reply));
     }
 
     /// Closes a file.

@@ -178,7 +178,7 @@ impl Client {
                     Ok((reply.reply, reply.lvb.and_then(|lvb| lvb.object())))
                 });
                 let reply = found.as_ref().ok().map(|(reply, _)| reply);
-                client.give_back(turn, import, handle, reply);
+                client.give_back(import, handle, reply);
                 let lvb = found
                     .and_then(|(_, lvb)| lvb.ok_or_else(|| malformed("a glimpse without a size")));
                 let found = lvb.and_then(|lvb| match lvb.error() {

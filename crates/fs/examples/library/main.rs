@@ -138,7 +138,8 @@ fn serve(args: &Args) -> Result<(), Box<dyn Error>> {
     if let Some(cpu) = args.cpu {
         pin(&[cpu])?;
     }
-    let _servers = Servers::start(SERVER, args.port.ok_or("a port is missing")?, &args.settings)?;
+    let port = args.port.ok_or("a port is missing")?;
+    let _servers = Servers::start(SERVER, port, &args.settings, rpcs_at_once(args)?)?;
     println!("ready");
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
@@ -162,7 +163,7 @@ impl ServerProcess {
         }
         let settings = args.settings.iter().map(|(name, value)| format!("{name}={value}"));
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["serve", "--port", &port.to_string()])
+            .args(["serve", "--port", &port.to_string(), "--slots", &args.slots.to_string()])
             .args(theirs.iter().flat_map(|cpu| ["--cpu".to_owned(), cpu.to_string()]))
             .args(settings.flat_map(|setting| ["--set".to_owned(), setting]))
             .stdin(Stdio::piped())
@@ -184,6 +185,12 @@ impl Drop for ServerProcess {
     }
 }
 
+/// Requests of each kind under way at once at a target: all that there are, and Lustre's default at
+/// least. The metadata server grants as many changes.
+fn rpcs_at_once(args: &Args) -> Result<u16, Box<dyn Error>> {
+    Ok(u16::try_from(args.slots)?.clamp(8, 512))
+}
+
 /// A node at an address, with the file system of the servers.
 fn mount(
     (ip, port): (Ipv4Addr, u16),
@@ -192,7 +199,7 @@ fn mount(
 ) -> Result<(FileSystem, Node), Box<dyn Error>> {
     let node = Node::start_for_command(&node_config(ip, port, &args.settings)?)?;
     let url = FsUrl { mgs: vec![nid(SERVER)], fsname: FSNAME.to_owned(), path: String::new() };
-    let slots = u16::try_from(args.slots)?.max(8);
+    let slots = rpcs_at_once(args)?;
     let imports = ImportTunables {
         max_rpcs_in_flight: slots,
         max_mod_rpcs_in_flight: slots,

@@ -85,6 +85,7 @@ impl Servers {
         ip: Ipv4Addr,
         port: u16,
         settings: &[Setting],
+        max_mod_rpcs: u16,
     ) -> Result<Servers, Box<dyn Error>> {
         let config = NodeConfig { accept: AcceptPolicy::All, ..node_config(ip, port, settings)? };
         let node = Node::start(&config)?;
@@ -94,7 +95,7 @@ impl Servers {
             wall_seconds: wall.as_secs(),
             // The standard library seeds the hashers of its maps at random.
             seed: RandomState::new().hash_one(()),
-            tunables: TargetTunables::default(),
+            tunables: TargetTunables { max_mod_rpcs, ..TargetTunables::default() },
         };
         let server = node.register(&nid(ip), move |owner| Server::new(owner, args, disks))?;
         Ok(Servers { _server: server, _node: node })

@@ -3,6 +3,9 @@
 use super::{BUFFERS_MAX, HEADER_LEN, Header, header_len, write_header};
 use crate::codec::{Wire, Writer};
 
+/// Most messages are not longer, in bytes.
+const LEN_USUAL: usize = 512;
+
 /// Writes a message buffer by buffer, with its padding.
 ///
 /// ```
@@ -35,6 +38,7 @@ impl<'v> MessageBuilder<'v> {
     pub fn new(out: &'v mut Vec<u8>, header: &Header, count: usize) -> MessageBuilder<'v> {
         assert!((1..=BUFFERS_MAX).contains(&count), "a message of {count} buffers");
         let start = out.len();
+        out.reserve(LEN_USUAL);
         write_header(header, count, out);
         out.resize(start + header_len(count), 0);
         MessageBuilder { out, start, count, written: 0 }

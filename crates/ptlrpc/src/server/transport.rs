@@ -166,6 +166,11 @@ impl RpcServer {
         self.events.pop_front()
     }
 
+    /// Whether there is one.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// Attaches buffers for requests, and ends callbacks that are not answered.
     pub fn drive(&mut self, turn: &mut Turn<'_>) {
         if self.retry_at <= turn.now {

@@ -34,13 +34,15 @@ pub(crate) struct Open {
 /// What a metadata target has in memory only.
 #[derive(Debug)]
 pub(crate) struct Mdt {
-    pub(crate) opens: BTreeMap<Handle, Open>,
+    opens: BTreeMap<Handle, Open>,
+    /// How often files are open.
+    files: BTreeMap<Fid, usize>,
     handles: u64,
 }
 
 impl Mdt {
     pub(crate) fn new(seed: u64) -> Mdt {
-        Mdt { opens: BTreeMap::new(), handles: seed }
+        Mdt { opens: BTreeMap::new(), files: BTreeMap::new(), handles: seed }
     }
 
     fn next_handle(&mut self) -> Handle {
@@ -52,13 +54,33 @@ impl Mdt {
         Handle((mixed ^ (mixed >> 31)).max(1))
     }
 
-    /// A handle for a file that a client had opened before a restart.
-    pub(crate) fn new_handle(&mut self) -> Handle {
-        self.next_handle()
+    /// A file is open. Its handle.
+    pub(crate) fn opened(&mut self, open: Open) -> Handle {
+        let handle = self.next_handle();
+        self.opens.insert(handle, open);
+        *self.files.entry(open.fid).or_default() += 1;
+        handle
+    }
+
+    /// A handle is closed. What it was.
+    pub(crate) fn closed(&mut self, handle: Handle) -> Option<Open> {
+        let open = self.opens.remove(&handle)?;
+        if let Some(times) = self.files.get_mut(&open.fid) {
+            *times -= 1;
+            if *times == 0 {
+                self.files.remove(&open.fid);
+            }
+        }
+        Some(open)
     }
 
     pub(crate) fn is_open(&self, fid: Fid) -> bool {
-        self.opens.values().any(|open| open.fid == fid)
+        self.files.contains_key(&fid)
+    }
+
+    /// Number of files that clients have open; each as often as it is.
+    pub(crate) fn count(&self) -> usize {
+        self.opens.len()
     }
 }
 
@@ -151,7 +173,7 @@ impl Target {
 
     /// Closes a handle: a file without a name goes with the last one.
     fn close_handle(&mut self, now: Time, handle: Handle, step: Option<u64>) {
-        let Some(open) = self.mdt.opens.remove(&handle) else { return };
+        let Some(open) = self.mdt.closed(handle) else { return };
         let nameless = self.files().get(open.fid).is_some_and(|inode| inode.nlink == 0);
         // Before recovery is over, somebody else may open it again.
         if nameless && !self.mdt.is_open(open.fid) && self.recovery.is_none() {

@@ -42,6 +42,7 @@ impl Server {
         };
         let index = self.target_named(asked.target.as_bytes()).ok_or(errno::ENODEV)?;
         let now = turn.now;
+        let max_mod_rpcs = self.args.tunables.max_mod_rpcs;
         let target = self.running(index).ok_or(errno::ENODEV)?;
         if target.kind.connect() != received.body.opcode {
             return Err(errno::ENODEV);
@@ -53,7 +54,7 @@ impl Server {
         if target.recovery.as_ref().is_some_and(|recovery| !recovery.knows(&uuid)) {
             return Err(errno::EBUSY);
         }
-        let mut granted = offers::grant(target.kind, target.index, &asked.data)?;
+        let mut granted = offers::grant((target.kind, target.index), max_mod_rpcs, &asked.data)?;
         if target.kind != Kind::Mgs {
             // It needs no flag [RPC-18].
             granted.instance = target.disk.lives as u32;

@@ -53,8 +53,7 @@ impl Server {
                 (bits, export.uuid.clone())
             }
         };
-        let step = target.disk.journal.last_step();
-        target.disk.clients.received(step, &uuid, body.last_xid);
+        target.disk.clients.received(&uuid, body.last_xid);
         // Who was evicted has learnt it now. If it was known earlier, and the answer to its connect
         // was lost, it would replay void locks after a restart.
         if !target.disk.clients.knows(&uuid) {
@@ -329,7 +328,7 @@ impl Server {
                 continue;
             };
             let committed = target.disk.journal.committed_step();
-            if target.files().dead(committed).any(|(dead, _)| dead == oi) {
+            if target.files().is_dead(oi, committed) {
                 let step = target.disk.journal.begin_local(now);
                 target.files_mut().destroyed(step, oi);
             }
@@ -444,10 +443,12 @@ impl Target {
     /// another handle. None if the file is gone.
     fn open_again(&mut self, client: Handle, fid: Fid, message: &[u8]) -> Option<Vec<u8>> {
         self.files().get(fid)?;
-        let handle = self.mdt.new_handle();
-        let reply = with_handle(message, handle)?;
         let flags = lustrine_fswire::mdt::OpenFlags::WRITE;
-        self.mdt.opens.insert(handle, Open { client, fid, flags });
-        Some(reply)
+        let handle = self.mdt.opened(Open { client, fid, flags });
+        let reply = with_handle(message, handle);
+        if reply.is_none() {
+            self.mdt.closed(handle);
+        }
+        reply
     }
 }

@@ -19,8 +19,7 @@ impl Server {
             match target.exports.find(&uuid).map(|export| export.cookie) {
                 Some(cookie) => self.evict_client(now, index, cookie),
                 None => {
-                    let step = target.disk.journal.last_step();
-                    target.disk.clients.remove(step, &uuid);
+                    target.disk.clients.remove(&uuid);
                     target.evictions += 1;
                     if let Some(recovery) = &mut target.recovery {
                         recovery.remove(&uuid);

@@ -289,6 +289,11 @@ impl MdtStore {
         gone.map(|(fid, (ost, _))| (*fid, *ost))
     }
 
+    /// Whether an object is one of these.
+    pub(crate) fn is_dead(&self, oi: Fid, committed: u64) -> bool {
+        self.dead.get(&oi).is_some_and(|(_, step)| *step <= committed)
+    }
+
     /// An object was destroyed.
     pub(crate) fn destroyed(&mut self, step: u64, oi: Fid) {
         self.dead.set(step, oi, None);

@@ -308,7 +308,7 @@ impl Client {
                 }
                 _ => {
                     client.cache.locks.remove(&handle);
-                    client.give_back(turn, key.import, handle, reply.as_ref());
+                    client.give_back(key.import, handle, reply.as_ref());
                 }
             }
             let found = lvb.map(|lvb| {

@@ -220,9 +220,8 @@ impl Target {
         }
         job.opened = Some(fid);
         done |= Disposition::OPEN_OPEN;
-        let handle = self.mdt.next_handle();
         let open = Open { client: job.export, fid, flags: record.flags };
-        self.mdt.opens.insert(handle, open);
+        let handle = self.mdt.opened(open);
         let mut reply = LdlmReply::default();
         let mut status = ELDLM::LOCK_ABORTED;
         if let Some((lock, opens)) = self.lock_for_open(job, request, record, fid) {
