@@ -13,6 +13,7 @@ mod reads;
 mod writes;
 
 use core::ops::Range;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lustrine_fswire::fid::{Fid, Handle};
@@ -24,8 +25,9 @@ use super::{Client, Done, TargetKey};
 use crate::error::ClientError;
 use crate::layout::FileLayout;
 use crate::offers;
+use crate::pages::chunks_of;
 use grants::Grant;
-use object::CachedObject;
+use object::{CachedObject, Used};
 pub(super) use object::{Mode, Writer};
 use quota::OverQuota;
 pub(super) use reads::ObjectBytes;
@@ -143,7 +145,8 @@ pub(super) struct Cache {
     dirty_objects: BTreeSet<ObjectKey>,
     /// Writes that wait until less is dirty.
     throttled: VecDeque<ThrottledWrite>,
-    /// Chunks of objects, and locks that are not in use, the least recently used first.
+    /// Chunks of objects, and locks that are not in use, in the order of their use. One that was
+    /// used again takes its new place when it is its turn to go.
     chunks: BTreeMap<u64, (ObjectKey, u64)>,
     idle: BTreeMap<u64, (ObjectKey, Handle, Time)>,
     /// The number of the last use, and of the last request.
@@ -256,12 +259,16 @@ impl Cache {
     /// The chunks of a range are used now. Ones that are not in memory are forgotten.
     fn touch(&mut self, key: ObjectKey, range: &Range<u64>) {
         let Some(object) = self.objects.get_mut(&key) else { return };
-        for number in object.chunks_in(range) {
+        for number in object.pages.chunks_within(chunks_of(range)) {
             self.last_use += 1;
-            if let Some(before) = object.used.insert(number, self.last_use) {
-                self.chunks.remove(&before);
+            let last = self.last_use;
+            match object.used.entry(number) {
+                Entry::Occupied(mut used) => used.get_mut().last = last,
+                Entry::Vacant(new) => {
+                    new.insert(Used { place: last, last });
+                    self.chunks.insert(last, (key, number));
+                }
             }
-            self.chunks.insert(self.last_use, (key, number));
         }
     }
 
@@ -269,8 +276,8 @@ impl Cache {
     fn forget(&mut self, key: ObjectKey, range: Range<u64>) {
         let Some(object) = self.objects.get_mut(&key) else { return };
         self.counts.cached -= object.pages.forget(range);
-        for used in object.drop_unused_chunks() {
-            self.chunks.remove(&used);
+        for place in object.drop_unused_chunks() {
+            self.chunks.remove(&place);
         }
     }
 
@@ -279,16 +286,20 @@ impl Cache {
     fn trim(&mut self) {
         let mut from = 0;
         while self.counts.cached > self.tunables.max_cached {
-            let Some((used, (key, number))) =
-                self.chunks.range(from..).next().map(|(used, chunk)| (*used, *chunk))
+            let Some((place, (key, number))) =
+                self.chunks.range(from..).next().map(|(place, chunk)| (*place, *chunk))
             else {
                 return;
             };
-            from = used + 1;
+            from = place + 1;
             let Some(object) = self.objects.get_mut(&key) else { continue };
-            if let Some(given) = object.evict(number) {
+            if let Some(used) = object.used.get_mut(&number).filter(|used| used.last != place) {
+                used.place = used.last;
+                self.chunks.insert(used.place, (key, number));
+                self.chunks.remove(&place);
+            } else if let Some(given) = object.evict(number) {
                 self.counts.cached -= given;
-                self.chunks.remove(&used);
+                self.chunks.remove(&place);
             }
         }
     }

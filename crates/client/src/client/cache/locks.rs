@@ -9,6 +9,7 @@ use lustrine_fswire::ldlm::{
 };
 use lustrine_fswire::rpc::{Request, dlm};
 use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::{RpcError, SlotKind};
 
 use super::ObjectKey;
@@ -87,6 +88,10 @@ impl Client {
         let object = self.cache.object(key);
         let Some(at) = object.asked.iter().position(|asked| asked.handle == handle) else { return };
         let asked = object.asked.swap_remove(at);
+        if object.asked.is_empty() {
+            // Most objects ask for one lock, and there are many objects.
+            object.asked = Vec::new();
+        }
         if matches!(granted, Ok(Granted { lvb: None })) {
             // It was granted while the server got its locks again, which does not say the size.
             self.cache.locks.remove(&handle);
@@ -154,7 +159,8 @@ impl Client {
         if extent.is_empty() {
             return Err(malformed("a lock that ends before it begins"));
         }
-        Ok(Held { mode, extent, users: 0, blocked: lock.blocked, idle: None })
+        let (blocked, used) = (lock.blocked, (0, Time::ZERO));
+        Ok(Held { mode, extent, users: 0, blocked, idle: None, used })
     }
 
     fn keep_lock(&mut self, key: ObjectKey, handle: Handle, held: Held, lvb: &OstLvb) {
@@ -185,6 +191,7 @@ impl Client {
         if held.users == 0 {
             self.cache.last_use += 1;
             held.idle = Some(self.cache.last_use);
+            held.used = (self.cache.last_use, turn.now);
             self.cache.idle.insert(self.cache.last_use, (key, handle, turn.now));
         }
         self.release(turn, key, handle);
@@ -239,15 +246,21 @@ impl Client {
     /// Gives locks back that were not used for long, and those that are too many.
     pub(super) fn cancel_idle_locks(&mut self, turn: &mut Turn<'_>) {
         let (most, age) = (self.cache.tunables.lru_size, self.cache.tunables.lru_max_age);
-        while let Some((used, (key, handle, since))) =
-            self.cache.idle.first_key_value().map(|(used, idle)| (*used, *idle))
+        while let Some((place, (key, handle, since))) =
+            self.cache.idle.first_key_value().map(|(place, idle)| (*place, *idle))
         {
             let old = since + age <= turn.now;
             if !old && self.cache.idle.len() <= most {
                 return;
             }
-            self.cache.idle.remove(&used);
+            self.cache.idle.remove(&place);
             if let Some(held) = self.cache.object(key).locks.get_mut(&handle) {
+                let (last, at) = held.used;
+                if last != place {
+                    held.idle = Some(last);
+                    self.cache.idle.insert(last, (key, handle, at));
+                    continue;
+                }
                 held.idle = None;
                 held.blocked = true;
                 self.release(turn, key, handle);

@@ -16,7 +16,7 @@ use crate::client::sizes::{DataAttr, Times};
 use crate::client::{Caller, Done};
 use crate::error::ClientError;
 use crate::few::FewMap;
-use crate::pages::{CHUNK_LEN, Pages, chunks_of};
+use crate::pages::{CHUNK_LEN, Pages};
 
 /// What a lock is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,8 +37,19 @@ pub(super) struct Held {
     pub(super) users: u32,
     /// Whether somebody else wants it: nothing new begins under it.
     pub(super) blocked: bool,
-    /// When it was last used, as a number, if it is not in use.
+    /// Its place among the locks that are not in use, if it is one of them.
     pub(super) idle: Option<u64>,
+    /// When it was last used, as a number, which may be later than that of its place, and the time.
+    pub(super) used: (u64, Time),
+}
+
+/// When a chunk was used, as numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Used {
+    /// Its place in the order of all chunks.
+    pub(super) place: u64,
+    /// The last time, which may be later.
+    pub(super) last: u64,
 }
 
 /// A lock that is asked for, and what waits for it.
@@ -125,8 +136,8 @@ pub(super) struct CachedObject {
     /// When data were last written, in seconds since 1970.
     pub(super) written: i64,
     pub(super) dirty_since: Option<Time>,
-    /// When chunks were last used, as numbers.
-    pub(super) used: BTreeMap<u64, u64>,
+    /// When chunks were last used.
+    pub(super) used: BTreeMap<u64, Used>,
     /// Where the next read starts if the object is read from its start to its end, how far was read
     /// ahead, and by how much to read ahead.
     pub(super) next_read: u64,
@@ -300,20 +311,14 @@ impl CachedObject {
         }
     }
 
-    /// The numbers of the chunks of a range that are in memory.
-    pub(super) fn chunks_in(&self, range: &Range<u64>) -> Vec<u64> {
-        let wanted = chunks_of(range);
-        self.pages.chunks_within(wanted).collect()
-    }
-
-    /// Forgets when chunks were used that are gone. Returns those numbers.
+    /// Forgets when chunks were used that are gone. Returns their places.
     pub(super) fn drop_unused_chunks(&mut self) -> Vec<u64> {
         let pages = &self.pages;
         let mut dropped = Vec::new();
         self.used.retain(|number, used| {
             let there = pages.has_chunk(*number);
             if !there {
-                dropped.push(*used);
+                dropped.push(used.place);
             }
             there
         });

@@ -109,10 +109,11 @@ impl Client {
         let held = object.locks.get_mut(&handle)?;
         if held.users == 0 {
             cache.last_use += 1;
-            if let Some(before) = held.idle.replace(cache.last_use) {
-                cache.idle.remove(&before);
+            held.used = (cache.last_use, now);
+            if held.idle.is_none() {
+                held.idle = Some(cache.last_use);
+                cache.idle.insert(cache.last_use, (key, handle, now));
             }
-            cache.idle.insert(cache.last_use, (key, handle, now));
         }
         cache.counts.hits += len;
         cache.touch(key, range);
