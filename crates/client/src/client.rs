@@ -190,8 +190,11 @@ impl<'a> CallArgs<'a> {
     }
 }
 
+/// Length of the layout of a file with up to 72 stripes, in bytes. With all else that a reply may
+/// have there is less than 4096.
+const LAYOUT_USUAL: u32 = 1792;
 /// Room for the reply to a change, which may have a layout.
-const CHANGE_REPLY_LEN: u32 = 4096;
+const CHANGE_REPLY_LEN: u32 = 2048 + LAYOUT_USUAL;
 
 /// A Lustre client. Names, attributes and data of files are kept under locks if the settings say
 /// so; otherwise each operation asks the servers, under their locks.
@@ -210,6 +213,8 @@ pub struct Client {
     fids: Fids,
     /// The striped directories that were seen.
     dirs: Dirs,
+    /// Room for the longest layout that was seen, in bytes.
+    layouts_seen: u32,
     /// Open files, by the calls that opened them, until they are closed and committed.
     opens: BTreeMap<u64, Open>,
     /// Operations on several objects.
@@ -254,6 +259,7 @@ impl Client {
             osts: BTreeMap::new(),
             fids: Fids::default(),
             dirs: Dirs::default(),
+            layouts_seen: LAYOUT_USUAL,
             opens: BTreeMap::new(),
             ios: SlotMap::with_key(),
             started: Time::ZERO,

@@ -217,7 +217,7 @@ pub(crate) fn in_order(wishes: Vec<LockDesc>) -> Vec<LockDesc> {
 pub(crate) struct Job {
     pub(crate) id: u64,
     pub(crate) work: Work,
-    pub(crate) received: Received,
+    pub(crate) received: Box<Received>,
     /// Where its reply goes: the match bits of its last attempt.
     pub(crate) reply_bits: u64,
     /// The client.
@@ -274,7 +274,7 @@ pub(crate) enum Step {
 }
 
 impl Job {
-    pub(crate) fn new(id: u64, work: Work, received: Received, reply_bits: u64) -> Job {
+    pub(crate) fn new(id: u64, work: Work, received: Box<Received>, reply_bits: u64) -> Job {
         let timeout = Nanos::from_secs(u64::from(received.body.timeout));
         let deadline = received.arrived + timeout;
         let export = received.body.handle;

@@ -355,7 +355,7 @@ impl Server {
             while let Some(event) = self.rpc.next_event() {
                 busy = true;
                 match event {
-                    ServerEvent::Request(received) => self.on_request(turn, *received),
+                    ServerEvent::Request(received) => self.on_request(turn, received),
                     ServerEvent::Bulk(key, result) => self.on_bulk(turn, key, result),
                     ServerEvent::Answer(key, answer) => self.on_answer(turn, key, answer),
                 }

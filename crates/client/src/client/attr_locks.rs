@@ -183,7 +183,7 @@ impl Client {
         let (intent, name) = (IntentOp::GETATTR, Text::new(&name));
         let request = dlm::GetattrIntent { lock, intent, body, name, ..Default::default() };
         let mut call = CallArgs::from(Request::EnqueueGetattr(request));
-        call.reply_len = 2048 + body.eadatasize;
+        call.reply_len = 2048 + self.layout_room(import);
         call.caller = Some(caller);
         self.lock_asked(import, &lock);
         let dir_lock = self.attrs.lock_of(asked);
@@ -197,7 +197,7 @@ impl Client {
                 client.note_search(turn, (*dir, dir_lock), caller, &found);
             }
             if let (Ok(Described::Here(attr)), Some(reply)) = (&mut found, &reply) {
-                client.dirs.seen(attr);
+                client.saw(attr);
                 let covered = client.keep_attr(turn, (import, handle), reply, attr, caller);
                 if covered && let Some(lock) = client.attrs.lock_of(attr.fid) {
                     // The entry may have been there before, with later times.

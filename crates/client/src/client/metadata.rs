@@ -77,13 +77,13 @@ impl Client {
                 ..MdtBody::default()
             });
             let mut call = CallArgs::from(Request::MdsGetattr(mds::Getattr { body }));
-            call.reply_len = 1024 + body.eadatasize;
+            call.reply_len = 1024 + client.layout_room(import);
             call.caller = Some(caller);
             client.call(turn, import, call, move |client, turn, answer| {
                 let found = answer.and_then(|answer| {
                     let reply = reply_of!(&answer.reply, MdsGetattr)?;
                     let attr = checked(Attr::of(&reply.body, reply.ea))?;
-                    client.dirs.seen(&attr);
+                    client.saw(&attr);
                     read(attr, reply.acl)
                 });
                 done(client, turn, found);
@@ -131,7 +131,7 @@ impl Client {
             });
             let request = mds::GetattrName { body, name: Text::new(&name) };
             let mut call = CallArgs::from(Request::MdsGetattrName(request));
-            call.reply_len = 1024 + body.eadatasize;
+            call.reply_len = 1024 + client.layout_room(import);
             call.caller = Some(caller);
             client.call(turn, import, call, move |client, turn, answer| {
                 let found = answer.and_then(|answer| {
@@ -144,7 +144,7 @@ impl Client {
                         client.getattr(turn, caller, attr.fid, done);
                     }
                     Ok((attr, _)) => {
-                        let attr = checked(attr).inspect(|attr| client.dirs.seen(attr));
+                        let attr = checked(attr).inspect(|attr| client.saw(attr));
                         done(client, turn, attr);
                     }
                     Err(error) => done(client, turn, Err(error)),
@@ -298,7 +298,21 @@ impl Client {
             });
         });
     }
-    /// Room for a layout in a reply of a target.
+    /// The attributes of a file were seen.
+    pub(super) fn saw(&mut self, attr: &Attr) {
+        if attr.layout.len() as u64 > u64::from(self.layouts_seen) {
+            self.layouts_seen = (attr.layout.len() as u32).next_power_of_two();
+        }
+        self.dirs.seen(attr);
+    }
+
+    /// Room for a layout in the reply of a target: for one as long as those that were seen. If it
+    /// is longer, the reply is asked for again.
+    pub(super) fn layout_room(&self, import: ImportKey) -> u32 {
+        self.layouts_seen.min(self.ea_room(import))
+    }
+
+    /// The longest layout that a target may send.
     pub(crate) fn ea_room(&self, import: ImportKey) -> u32 {
         let granted = self.rpc.import(import).map_or(0, |import| import.granted().max_easize);
         granted.clamp(EA_ROOM_MIN, EA_ROOM_MAX)

@@ -165,7 +165,7 @@ impl Client {
             name: Text::new(&text),
             ..dlm::OpenIntent::default()
         };
-        let room = self.ea_room(import);
+        let room = self.layout_room(import);
         let request = match creates {
             true => Request::EnqueueOpenCreat(intent),
             false => Request::EnqueueOpen(intent),
@@ -195,7 +195,7 @@ impl Client {
             }
             match opened.and_then(|(_, file)| file) {
                 Ok(Opened::Here(file, Ok(layout))) => {
-                    client.dirs.seen(&file.attr);
+                    client.saw(&file.attr);
                     done(client, turn, Ok(OpenFile { layout, ..*file }));
                 }
                 // It exists, and is on another metadata target [MDT-26].

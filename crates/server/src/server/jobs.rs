@@ -19,7 +19,7 @@ use crate::running::{Job, Open, Space, Step, Target, Work, with_handle};
 use crate::{answer, errno};
 
 impl Server {
-    pub(super) fn on_request(&mut self, turn: &mut Turn<'_>, received: Received) {
+    pub(super) fn on_request(&mut self, turn: &mut Turn<'_>, received: Box<Received>) {
         let body = received.body;
         if body.opcode.is_connect() {
             return self.on_connect(turn, &received);
@@ -337,8 +337,8 @@ impl Server {
 }
 
 /// What a job has in place of a request, if no client asked for it.
-pub(super) fn of_no_client(turn: &Turn<'_>, opcode: Opcode) -> Received {
-    Received {
+pub(super) fn of_no_client(turn: &Turn<'_>, opcode: Opcode) -> Box<Received> {
+    Box::new(Received {
         peer: ProcessId::lustre(Nid::ANY),
         local: Nid::ANY,
         portal: 0,
@@ -347,7 +347,7 @@ pub(super) fn of_no_client(turn: &Turn<'_>, opcode: Opcode) -> Received {
         body: PtlrpcBody::request(opcode),
         arrived: turn.now,
         early_replies: false,
-    }
+    })
 }
 
 impl Target {

@@ -101,7 +101,7 @@ mod tests {
             let owner = FileOwner { uid: 0, gid: 0, projid: 0 };
             object.was_written_by(range, Writer { caller: *caller, owner });
         }
-        let held = Held { mode: Mode::Write, extent: ALL, users: 0, blocked: false, idle: None };
+        let held = Held::new(Mode::Write, ALL, false);
         object.locks.insert(Handle(1), held);
         object
     }

@@ -9,7 +9,6 @@ use lustrine_fswire::ldlm::{
 };
 use lustrine_fswire::rpc::{Request, dlm};
 use lustrine_lnet::service::Turn;
-use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::{RpcError, SlotKind};
 
 use super::ObjectKey;
@@ -159,8 +158,7 @@ impl Client {
         if extent.is_empty() {
             return Err(malformed("a lock that ends before it begins"));
         }
-        let (blocked, used) = (lock.blocked, (0, Time::ZERO));
-        Ok(Held { mode, extent, users: 0, blocked, idle: None, used })
+        Ok(Held::new(mode, extent, lock.blocked))
     }
 
     fn keep_lock(&mut self, key: ObjectKey, handle: Handle, held: Held, lvb: &OstLvb) {

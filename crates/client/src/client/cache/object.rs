@@ -43,6 +43,13 @@ pub(super) struct Held {
     pub(super) used: (u64, Time),
 }
 
+impl Held {
+    /// A lock that is not in use yet.
+    pub(super) fn new(mode: Mode, extent: Range<u64>, blocked: bool) -> Held {
+        Held { mode, extent, users: 0, blocked, idle: None, used: (0, Time::ZERO) }
+    }
+}
+
 /// When a chunk was used, as numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
