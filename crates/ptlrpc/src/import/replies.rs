@@ -26,12 +26,12 @@ pub(super) mod errno {
 }
 
 /// What arrived in the reply descriptor of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct ReplyEvent<'a> {
+#[derive(Clone, Debug)]
+pub struct ReplyEvent {
     /// Where the sender put it: 0 for an early reply.
     pub offset: u32,
     /// Its bytes, as many as there was room for.
-    pub bytes: &'a [u8],
+    pub bytes: Vec<u8>,
     /// How many the sender sent.
     pub sent: u32,
     /// Bytes that the bulk transfer has moved.
@@ -46,15 +46,15 @@ impl Import {
         now: Time,
         xids: &mut XidSource,
         key: RequestKey,
-        arrived: ReplyEvent<'_>,
+        arrived: ReplyEvent,
     ) {
         let Some(request) = self.requests.get(key) else { return };
         let Stage::Sent { .. } = request.stage else { return };
         let at = request.asks_early_replies();
         if arrived.sent as usize > arrived.bytes.len() {
-            return self.too_long(now, xids, key, arrived);
+            return self.too_long(now, xids, key, arrived.sent);
         }
-        let parsed = Message::parse_reply(arrived.bytes);
+        let parsed = Message::parse_reply(&arrived.bytes);
         let Ok((message, body)) = parsed else { return self.bad_reply(now, xids, key) };
         if at && arrived.offset == 0 {
             if message.early_reply_is_intact() && body.status == 0 {
@@ -74,15 +74,18 @@ impl Import {
             let xid = self.requests[key].xid;
             self.unanswered.remove(&xid);
         }
+        let data = match self.requests[key].purpose {
+            Purpose::Connect => message.buffer(1).and_then(|data| ConnectData::parse(data).ok()),
+            _ => None,
+        };
         let reply = Reply {
-            message: arrived.bytes.to_vec(),
+            message: arrived.bytes,
             status: body.status,
             transno: body.transno,
             bulk_moved: arrived.bulk_moved,
         };
         match self.requests[key].purpose {
             Purpose::Connect => {
-                let data = message.buffer(1).and_then(|bytes| ConnectData::parse(bytes).ok());
                 self.finish(key, Err(RpcError::Closed));
                 self.connect = None;
                 self.on_connect_reply(now, xids, &body, data);
@@ -253,15 +256,9 @@ impl Import {
     }
 
     /// A reply that is longer than the room for it: the request is sent again with more room.
-    fn too_long(
-        &mut self,
-        now: Time,
-        xids: &mut XidSource,
-        key: RequestKey,
-        arrived: ReplyEvent<'_>,
-    ) {
+    fn too_long(&mut self, now: Time, xids: &mut XidSource, key: RequestKey, sent: u32) {
         let Some(request) = self.requests.get_mut(key) else { return };
-        let room = arrived.sent.saturating_add(BARE_LEN as u32);
+        let room = sent.saturating_add(BARE_LEN as u32);
         if request.purpose != Purpose::Owner
             || request.args.no_resend
             || room > REPLY_MAX
@@ -271,7 +268,7 @@ impl Import {
                 return self.connect_over(now, xids, key, None);
             }
             self.actions.push_back(Action::Withdraw { key });
-            return self.finish(key, Err(RpcError::TooLong(arrived.sent)));
+            return self.finish(key, Err(RpcError::TooLong(sent)));
         }
         request.reply_room = room;
         request.resent = true;

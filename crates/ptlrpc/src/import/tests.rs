@@ -247,8 +247,8 @@ impl Pair {
     fn reply(&mut self, send: &SendArgs, message: &[u8], reply: &[u8]) {
         let header = *Message::parse(message).expect("a request").header();
         let at = header.flags.contains(HeaderFlags::AT_SUPPORT);
-        let offset = if at { BARE_LEN as u32 } else { 0 };
-        let arrived = ReplyEvent { offset, bytes: reply, sent: reply.len() as u32, bulk_moved: 0 };
+        let (offset, bytes) = (if at { BARE_LEN as u32 } else { 0 }, reply.to_vec());
+        let arrived = ReplyEvent { offset, sent: bytes.len() as u32, bytes, bulk_moved: 0 };
         self.import.on_reply(self.now, &mut self.xids, send.key, arrived);
     }
 
@@ -487,7 +487,7 @@ fn early_replies_move_the_deadline() {
         let mut message = MessageBuilder::new(&mut out, &header, 1);
         message.value(body);
         message.finish();
-        let arrived = ReplyEvent { offset: 0, bytes: &out, sent: out.len() as u32, bulk_moved: 0 };
+        let arrived = ReplyEvent { offset: 0, sent: out.len() as u32, bytes: out, bulk_moved: 0 };
         pair.import.on_reply(pair.now, &mut pair.xids, send.key, arrived);
     };
     deliver(&mut pair, &body, true);

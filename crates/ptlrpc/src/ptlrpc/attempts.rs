@@ -252,12 +252,7 @@ impl Ptlrpc {
         if let Some((bytes, bulk_moved)) = arrived {
             self.with(turn, import, |import, now, xids| {
                 let (offset, sent) = (event.offset, event.requested);
-                import.on_reply(
-                    now,
-                    xids,
-                    key,
-                    ReplyEvent { offset, bytes: &bytes, sent, bulk_moved },
-                );
+                import.on_reply(now, xids, key, ReplyEvent { offset, bytes, sent, bulk_moved });
             });
             // The import has taken the reply, and says nothing of its own requests.
             let is_current = self.current.get(&(import, key)) == Some(&attempt);
