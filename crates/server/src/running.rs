@@ -229,7 +229,7 @@ pub(crate) struct Job {
     pub(crate) held: Vec<Handle>,
     /// Whether holders of locks in its way need not write what they have.
     pub(crate) discards: bool,
-    /// What a transfer has brought.
+    /// What a transfer has brought, in blocks that follow each other.
     pub(crate) bulk: Option<Vec<Vec<u8>>>,
     /// What holders of locks know of an object; none before they were asked.
     pub(crate) glimpsed: Option<Vec<OstLvb>>,

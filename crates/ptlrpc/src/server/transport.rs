@@ -35,6 +35,8 @@ const BUFFER_LEN: u32 = 1 << 20;
 const REQUEST_LEN_MAX: u32 = 258 << 10;
 /// Room for the answer to a callback: a body and the value of a lock.
 const ANSWER_ROOM: u32 = 1024;
+/// What a GET brings is handed over in blocks of so many bytes, which a store can keep as they are.
+const BLOCK_LEN: u32 = 64 << 10;
 /// How long to wait for memory.
 const MEMORY_PAUSE: Nanos = Nanos::from_millis(10);
 
@@ -64,7 +66,8 @@ pub struct Received {
 pub enum ServerEvent {
     /// A request.
     Request(Box<Received>),
-    /// A bulk transfer is over. What a GET brought, for each piece; none if it failed.
+    /// A bulk transfer is over. What a GET brought, in blocks of up to 64 KiB that follow each
+    /// other; none if it failed.
     Bulk(BulkKey, Option<Vec<Vec<u8>>>),
     /// A client has answered a callback; none if it did not, or the callback did not reach it.
     Answer(CallKey, Option<Vec<u8>>),
@@ -94,7 +97,8 @@ struct Held {
 struct Bulk {
     left: usize,
     failed: bool,
-    pieces: Vec<Vec<u8>>,
+    /// The blocks of each piece.
+    pieces: Vec<Vec<Vec<u8>>>,
 }
 
 #[derive(Debug)]
@@ -407,7 +411,7 @@ impl RpcServer {
     }
 
     /// A piece of a transfer is over: the bytes that it brought, or none if it failed.
-    fn piece_over(&mut self, key: BulkKey, brought: Option<(usize, Vec<u8>)>) {
+    fn piece_over(&mut self, key: BulkKey, brought: Option<(usize, Vec<Vec<u8>>)>) {
         let Some(bulk) = self.bulks.get_mut(key) else { return };
         bulk.left -= 1;
         match brought {
@@ -420,7 +424,8 @@ impl RpcServer {
         }
         if bulk.left == 0 {
             let bulk = self.bulks.remove(key).expect("it was just there");
-            let result = (!bulk.failed).then_some(bulk.pieces);
+            let blocks = || bulk.pieces.into_iter().flatten().collect();
+            let result = (!bulk.failed).then(blocks);
             self.events.push_back(ServerEvent::Bulk(key, result));
         }
     }
@@ -476,11 +481,12 @@ impl RpcServer {
         let Some(held) = self.held.get(key) else { return };
         let (span, usage) = (held.span, held.usage);
         let ok = event.status.is_ok();
-        let bytes = |turn: &Turn<'_>, offset: u32| {
+        let part = |turn: &Turn<'_>, offset: u32, len: u32| {
             let mut bytes = Vec::new();
-            turn.memory.append(span.part(offset, event.moved), &mut bytes);
+            turn.memory.append(span.part(offset, len), &mut bytes);
             bytes
         };
+        let bytes = |turn: &Turn<'_>, offset: u32| part(turn, offset, event.moved);
         match usage {
             Use::Requests(portal) => {
                 if event.kind == EventKind::Put && ok {
@@ -492,7 +498,9 @@ impl RpcServer {
             Use::Bulk(bulk, index) if event.unlinked => {
                 let brought = match event.kind {
                     EventKind::Reply if ok && event.moved == span.len => {
-                        Some((index, bytes(turn, 0)))
+                        let starts = (0..span.len).step_by(BLOCK_LEN as usize);
+                        let block = |at| part(turn, at, (span.len - at).min(BLOCK_LEN));
+                        Some((index, starts.map(block).collect()))
                     }
                     EventKind::Ack if ok => Some((index, Vec::new())),
                     _ => None,

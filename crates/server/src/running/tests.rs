@@ -112,7 +112,7 @@ fn replies_to_kernel_clients_have_the_buffers_of_kernel_servers() {
             continue;
         }
         for (target, cookie) in &mut targets {
-            let received = Received {
+            let received = Box::new(Received {
                 peer: ProcessId::lustre(Nid::ANY),
                 local: Nid::ANY,
                 portal: 0,
@@ -121,7 +121,7 @@ fn replies_to_kernel_clients_have_the_buffers_of_kernel_servers() {
                 body: PtlrpcBody { handle: *cookie, ..body },
                 arrived: Time::ZERO,
                 early_replies: false,
-            };
+            });
             let mut job = Job::new(1, Work::Rpc, received, 0);
             let step = target.execute(Time::ZERO, &mut job);
             target.release(Time::ZERO, &mut job);

@@ -127,6 +127,36 @@ impl ObjectStore {
         self.objects.set(step, oi, Some(object));
     }
 
+    /// Writes bytes in blocks. One that is a whole chunk is kept as it is.
+    pub(crate) fn write_blocks(&mut self, step: u64, oi: Fid, offset: u64, blocks: Vec<Vec<u8>>) {
+        let (mut at, mut added) = (offset, 0);
+        for block in blocks {
+            let end = at + block.len() as u64;
+            match at.is_multiple_of(CHUNK) && block.len() as u64 == CHUNK {
+                true => added += self.put_chunk(step, (oi, at / CHUNK), block),
+                false => self.write(step, oi, at, &block),
+            }
+            at = end;
+        }
+        self.written(step, oi, (at, added));
+    }
+
+    /// Keeps a chunk. How many more there are.
+    fn put_chunk(&mut self, step: u64, key: (Fid, u64), bytes: Vec<u8>) -> u64 {
+        let added = u64::from(!self.chunks.contains(&key));
+        self.chunks.set(step, key, Some(Arc::new(bytes)));
+        added
+    }
+
+    /// An object has bytes up to an end, and so many more chunks.
+    fn written(&mut self, step: u64, oi: Fid, (end, added): (u64, u64)) {
+        self.change(step, oi, |object| {
+            object.size = object.size.max(end);
+            object.version = step;
+            object.chunks += added;
+        });
+    }
+
     /// Writes bytes.
     pub(crate) fn write(&mut self, step: u64, oi: Fid, offset: u64, bytes: &[u8]) {
         let mut rest = bytes;
@@ -147,17 +177,11 @@ impl ObjectStore {
                     core::mem::take(new)
                 }
             };
-            added += u64::from(!self.chunks.contains(&(oi, chunk)));
-            self.chunks.set(step, (oi, chunk), Some(Arc::new(new)));
+            added += self.put_chunk(step, (oi, chunk), new);
             rest = others;
             at += len as u64;
         }
-        let end = offset + bytes.len() as u64;
-        self.change(step, oi, |object| {
-            object.size = object.size.max(end);
-            object.version = step;
-            object.chunks += added;
-        });
+        self.written(step, oi, (offset + bytes.len() as u64, added));
     }
 
     /// Frees a range: it reads as zeros.
@@ -266,6 +290,8 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Op {
         Write(u64, Vec<u8>),
+        /// Where it starts, the length of its first block, and how many whole chunks follow.
+        Blocks(u64, usize, usize),
         Truncate(u64),
         Clear(u64, u64),
     }
@@ -275,6 +301,10 @@ mod tests {
         prop_oneof![
             (offset(), prop::collection::vec(any::<u8>(), 1..200))
                 .prop_map(|(at, bytes)| Op::Write(at, bytes)),
+            (0u64..3, 0u64..2, 0usize..2).prop_map(|(chunk, within, more)| {
+                let first = CHUNK as usize - within as usize * 100;
+                Op::Blocks(chunk * CHUNK + within * 100, first, more)
+            }),
             offset().prop_map(Op::Truncate),
             (offset(), 1..2 * CHUNK).prop_map(|(at, len)| Op::Clear(at, len)),
         ]
@@ -295,6 +325,17 @@ mod tests {
                         }
                         model[at as usize..end].copy_from_slice(&bytes);
                         store.write(step, OI, at, &bytes);
+                    }
+                    Op::Blocks(at, first, more) => {
+                        let mut blocks = vec![vec![step as u8; first]];
+                        blocks.extend((0..more).map(|_| vec![step as u8 + 1; CHUNK as usize]));
+                        let bytes = blocks.concat();
+                        let end = at as usize + bytes.len();
+                        if model.len() < end {
+                            model.resize(end, 0);
+                        }
+                        model[at as usize..end].copy_from_slice(&bytes);
+                        store.write_blocks(step, OI, at, blocks);
                     }
                     Op::Truncate(size) => {
                         model.resize(size as usize, 0);

@@ -1,6 +1,6 @@
 //! Reading and writing.
 
-use lustrine_fswire::checksum::Checksum;
+use lustrine_fswire::checksum::{Checksum, ChecksumKind};
 use lustrine_fswire::codec::Array;
 use lustrine_fswire::ldlm::LockMode;
 use lustrine_fswire::mdt::MdValid;
@@ -55,6 +55,26 @@ impl Transfer {
         let step = request.object.bulk_step().ok_or(errno::EPROTO)?;
         let niobufs: Array<'_, Niobuf> = self.niobufs.as_slice().into();
         bulk_pieces(job.body().mbits, step, &niobufs).map_err(|_| errno::EPROTO)
+    }
+
+    /// The checksum of its data: blocks of one niobuf, or one block of several.
+    fn sum(&self, kind: ChecksumKind, data: &[Vec<u8>]) -> u32 {
+        let mut sum = Checksum::new(kind);
+        match (self.niobufs.as_slice(), data) {
+            ([niobuf], blocks) => {
+                let blocks: Vec<&[u8]> = blocks.iter().map(Vec::as_slice).collect();
+                sum.range(niobuf.offset, &blocks);
+            }
+            (_, all) => {
+                let mut rest = all.first().map(Vec::as_slice).unwrap_or_default();
+                for (offset, len, _) in self.ranges() {
+                    let (now, others) = rest.split_at(len as usize);
+                    sum.range(offset, &[now]);
+                    rest = others;
+                }
+            }
+        }
+        sum.value()
     }
 
     fn ranges(&self) -> impl Iterator<Item = (u64, u64, NiobufFlags)> + '_ {
@@ -145,9 +165,9 @@ impl Target {
         let transfer = Transfer::parse(request)?;
         let how = (LockMode::PW, transfer.by_server);
         let data = match (transfer.short, job.bulk.take()) {
-            (true, _) => request.data.to_vec(),
-            (false, Some(mut pieces)) if pieces.len() == 1 => pieces.remove(0),
-            (false, Some(pieces)) => pieces.concat(),
+            (true, _) => vec![request.data.to_vec()],
+            (false, Some(blocks)) if transfer.niobufs.len() == 1 => blocks,
+            (false, Some(blocks)) => vec![blocks.concat()],
             (false, None) => {
                 // Nothing is moved for who has no lock.
                 if !transfer.by_server {
@@ -158,12 +178,12 @@ impl Target {
                 return Ok(Step::Get(portal::OST_BULK, pieces.collect()));
             }
         };
-        if data.len() as u64 != transfer.total {
+        if data.iter().map(|block| block.len() as u64).sum::<u64>() != transfer.total {
             return Err(errno::EPROTO);
         }
         if self.lock_range(now, job, &request.body, how, transfer.range())?.is_none() {
             // It is needed again when the lock is there.
-            job.bulk = Some(vec![data]);
+            job.bulk = Some(data);
             return Ok(Step::Wait);
         }
         let oi = request.body.oi;
@@ -175,6 +195,7 @@ impl Target {
         let quota = self.objects().check_quota(oi, &request.body, last + 1);
         let refused = quota.refused && !may_exceed && job.replayed().is_none();
         let mut results = vec![0; transfer.niobufs.len()];
+        let sum = request.body.checksum().map(|(kind, _)| (kind, transfer.sum(kind, &data)));
         let mut body = request.body;
         if refused {
             // The status says so [OST-21].
@@ -182,11 +203,16 @@ impl Target {
             results[0] = -errno::ENOSPC;
         } else {
             let step = self.begin(now, job).step;
-            let mut at = 0;
-            for (offset, len, _) in transfer.ranges() {
-                let bytes = &data[at..at + len as usize];
-                self.objects_mut().write(step, oi, offset, bytes);
-                at += len as usize;
+            match (transfer.niobufs.as_slice(), data.as_slice()) {
+                ([niobuf], _) => self.objects_mut().write_blocks(step, oi, niobuf.offset, data),
+                (_, all) => {
+                    let mut rest = all.first().map(Vec::as_slice).unwrap_or_default();
+                    for (offset, len, _) in transfer.ranges() {
+                        let (now, others) = rest.split_at(len as usize);
+                        self.objects_mut().write(step, oi, offset, now);
+                        rest = others;
+                    }
+                }
             }
             let asked = &request.body;
             self.objects_mut().change(step, oi, |object| {
@@ -199,7 +225,7 @@ impl Target {
         }
         self.release(now, job);
         let grant = self.grant_for_write(job.export, &request.body, transfer.ranges());
-        self.describe_written(&mut body, &transfer, &data, grant);
+        self.describe_written(&mut body, sum, grant);
         body.flags |= quota.over;
         let reply = ost::WriteReply { body, results: results.as_slice().into() };
         let status = if refused { -errno::EDQUOT } else { 0 };
@@ -212,7 +238,7 @@ impl Target {
     }
 
     /// What the reply to a write says.
-    fn describe_written(&self, body: &mut Obdo, transfer: &Transfer, data: &[u8], grant: u64) {
+    fn describe_written(&self, body: &mut Obdo, sum: Option<(ChecksumKind, u32)>, grant: u64) {
         let asked = *body;
         let object = self.objects().get(asked.oi).cloned().unwrap_or_default();
         body.valid &= MdValid::ID | MdValid::GROUP;
@@ -222,14 +248,8 @@ impl Target {
         body.valid |= MdValid::USRQUOTA | MdValid::GRPQUOTA | MdValid::PRJQUOTA | MdValid::FLAGS;
         body.grant = grant;
         body.valid.set(MdValid::GRANT, asked.valid.contains(MdValid::GRANT));
-        if let Some((kind, _)) = asked.checksum() {
-            let mut sum = Checksum::new(kind);
-            let mut at = 0;
-            for (offset, len, _) in transfer.ranges() {
-                sum.range(offset, &[&data[at..at + len as usize]]);
-                at += len as usize;
-            }
-            body.set_checksum(kind, sum.value());
+        if let Some((kind, sum)) = sum {
+            body.set_checksum(kind, sum);
         }
     }
 }
