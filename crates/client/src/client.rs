@@ -223,6 +223,8 @@ pub struct Client {
     started: Time,
     calls: BTreeMap<u64, Call>,
     next_call: u64,
+    /// Where messages are written.
+    scratch: Vec<u8>,
     handles: u64,
     /// The locks at all targets.
     locks: Locks,
@@ -265,6 +267,7 @@ impl Client {
             started: Time::ZERO,
             calls: BTreeMap::new(),
             next_call: 0,
+            scratch: Vec::new(),
             handles: args.seed,
             locks: Locks::default(),
             cache: Cache::new(args.cache),
@@ -475,8 +478,10 @@ impl Client {
             body.gid = caller.gid;
             body.flags |= BodyFlags::UID_GID;
         }
-        let mut message = Vec::new();
-        args.request.encode(&Header::default(), &body, &mut message);
+        self.scratch.clear();
+        args.request.encode(&Header::default(), &body, &mut self.scratch);
+        // It may be kept for long: its memory is as long as it is.
+        let message = self.scratch.clone();
         let names_open_file = args.names_open_file.then_some(()).and_then(|()| {
             let start = Message::parse(&message).ok()?.buffer_range(1)?.start;
             u32::try_from(start).ok()

@@ -22,6 +22,7 @@ pub(crate) fn with_choices(sent: &[u8], reply: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let header: &Header = message.header();
         request.encode(header, &body, &mut bytes);
+        bytes.shrink_to_fit();
         bytes
     };
     match (request, Reply::parse(request.kind(), &reply).ok()?) {

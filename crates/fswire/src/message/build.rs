@@ -4,7 +4,7 @@ use super::{BUFFERS_MAX, HEADER_LEN, Header, header_len, write_header};
 use crate::codec::{Wire, Writer};
 
 /// Most messages are not longer, in bytes.
-const LEN_USUAL: usize = 512;
+const LEN_USUAL: usize = 1024;
 
 /// Writes a message buffer by buffer, with its padding.
 ///

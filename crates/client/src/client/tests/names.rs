@@ -214,7 +214,32 @@ fn an_answer_whose_lock_is_called_back_first_says_nothing_of_the_name() {
     assert_eq!(slow.outcome().map(|attr| attr.fid), Ok(FILE));
     let counts = world.client.attr_counts();
     assert_eq!((counts.entries, counts.names), (1, 0));
-    assert_eq!(world.next(Kind::LdlmCancel).kind, Kind::LdlmCancel);
+    world.act(Client::cancel_useless);
+    world.next(Kind::LdlmCancel);
+}
+
+/// Two more names of a file that is kept bring locks of which there is no need.
+#[test]
+fn locks_of_no_use_are_given_back_together() {
+    let mut world = keeping();
+    look_up(&mut world, Handle(0x77));
+    for (dir, remote) in [(9, 0x98), (10, 0x99)] {
+        let dir = Fid { oid: dir, ..DIR };
+        world.start(|client, turn, done| client.lookup(turn, Caller::ROOT, dir, b"b", done));
+        let asked = world.next(Kind::EnqueueGetattr);
+        found(&mut world, &asked, Handle(remote));
+    }
+    world.act(Client::cancel_useless);
+    let asked = world.next(Kind::LdlmCancel);
+    let message = Message::parse(&asked.bytes).expect("a message");
+    let Ok(Request::LdlmCancel(cancel)) = Request::parse(&message, &asked.body) else {
+        panic!("a cancel")
+    };
+    let handles: Vec<Handle> = cancel.lock.counted(0).collect();
+    assert_eq!(handles, [Handle(0x98), Handle(0x99)]);
+    world.answer(&asked, 0, &ReplyBuffers::Bare);
+    world.act(Client::cancel_useless);
+    assert!(world.asked.is_empty());
 }
 
 #[test]
@@ -280,6 +305,7 @@ fn the_answer_to_another_user_takes_no_time_back() {
     let asked = world.next(Kind::EnqueueGetattr);
     found(&mut world, &asked, Handle(0x99));
     assert_eq!(slot.outcome().map(times), Ok([sent[0], sent[1], NOW + 60]));
+    world.act(Client::cancel_useless);
     world.next(Kind::LdlmCancel);
     let slot = world.start(|client, turn, done| client.getattr(turn, Caller::ROOT, FILE, done));
     assert_eq!(slot.outcome().map(times), Ok([sent[0], sent[1], NOW + 60]));
