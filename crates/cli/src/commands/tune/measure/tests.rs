@@ -13,7 +13,8 @@ fn parts_that_use_nothing_leave_it_to_the_later_ones() {
         purse.take(weight);
     }
     let after = [WEIGHT_AFTER; 4].map(|weight| purse.take(weight));
-    let same = after.iter().all(|one| one.bytes == after[0].bytes);
+    // What does not divide is in the later ones.
+    let same = after.iter().all(|one| one.bytes - after[0].bytes <= 1);
     assert!(after[0].bytes > 2 * GIB && same, "{after:?}");
     assert_eq!(purse.left, Budget::default());
 }
