@@ -290,7 +290,8 @@ fn a_killed_console_and_an_unused_console_leave_no_obstacle() {
     let busy = finish(&mut user.lst(&["add_group", "servers", &node.nid()])).expect_code(253);
     busy.expect_stderr(&["create session failed on", "Device or resource busy (session test of"]);
     user.console_is_gone();
-    user.prints(&["new_session", "--force", "--timeout", "1", "taken"]);
+    // Long enough for the next command on a busy machine.
+    user.prints(&["new_session", "--force", "--timeout", "4", "taken"]);
     user.prints(&["add_group", "servers", &node.nid()]);
     user.console_is_gone();
     finish(&mut user.lst(&["list_group"])).expect_code(255).expect_stderr(&["No session exists"]);

@@ -46,7 +46,7 @@ fn the_settings_follow_from_the_path_and_are_written() {
     let _node = node(&lab);
     let (to, directory) = ("10.99.0.2@tcp", lab.scratch("tuned"));
     let mut args = vec!["tune", "--to", to, "--json", "--rpc-size", "64k", "--write", &directory];
-    args.extend(["--budget-bytes", "512M", "--peers", "40"]);
+    args.extend(["--budget-bytes", "512M", "--budget-time", "25", "--peers", "40"]);
     let done = finish(&mut lustrine(&lab, "east", &args)).ok();
     assert!(done.stderr.contains("at most 512 MiB in all"), "{}", done.stderr);
     let report = done.json();
