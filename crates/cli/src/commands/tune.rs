@@ -162,8 +162,10 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         && let Some(settings) = report.settings
     {
         run_with(args, &settings, &mut report, &interrupt)?;
+        let first = report.peers.clone();
         if let Some(more) = correct(&mut report) {
             run_with(args, &more, &mut report, &interrupt)?;
+            keep_better(&mut report, first);
         }
         for peer in &mut report.peers {
             peer.notes.extend(shortfall_note(peer));
@@ -250,6 +252,25 @@ fn correct(report: &mut Report) -> Option<Settings> {
         peer.by_round_trips = peer.after.take();
     }
     Some(corrected)
+}
+
+/// Takes the settings of the first run back if the second one, with more RPCs, carried no more of
+/// what any of the nodes lacked.
+fn keep_better(report: &mut Report, first: Vec<PeerReport>) {
+    if report.peers.iter().all(PeerReport::is_better) {
+        return;
+    }
+    for (peer, first) in report.peers.iter_mut().zip(first) {
+        let tried = peer.after.take();
+        if let Some(tried) = &tried {
+            peer.notes.push(words::no_better(tried));
+        }
+        let PeerReport { path, settings, advice, after, .. } = first;
+        (peer.path, peer.settings, peer.advice, peer.after) = (path, settings, advice, after);
+        peer.by_round_trips = None;
+        peer.more_tried = tried;
+    }
+    report.combine();
 }
 
 /// What the new values left of the rate that they were computed for, if it is much.
@@ -349,6 +370,44 @@ mod tests {
         let peer = &report.peers[0];
         assert!(peer.after.is_none() && peer.by_round_trips.is_some());
         assert_eq!(peer.path.expect("a path").rpc_latency_ns, Some(125 * MS));
+    }
+
+    /// The second run, of what the first one lacked.
+    fn again(mut report: Report, write: u64, failed: u64) -> Report {
+        let first = report.peers.clone();
+        let more = correct(&mut report).expect("other settings").max_rpcs_in_flight as u32;
+        report.peers[0].after = Some(Compared {
+            under_way: more,
+            read: Some(row(Direction::Read, more, 9_600_000_000, 110 * MS)),
+            write: Some(StepRow { failed, ..row(Direction::Write, more, write, 130 * MS) }),
+        });
+        keep_better(&mut report, first);
+        report
+    }
+
+    #[test]
+    fn more_are_advised_only_if_they_carry_more() {
+        let measured = || measured(9_600_000_000, 8_000_000_000);
+        let better = again(measured(), 8_800_000_000, 0);
+        assert_eq!(better.settings.expect("settings").max_rpcs_in_flight, 150);
+        assert!(better.peers[0].more_tried.is_none());
+        for report in [again(measured(), 7_900_000_000, 0), again(measured(), 8_800_000_000, 1)] {
+            assert_eq!(report.settings.expect("settings").max_rpcs_in_flight, 120);
+            let peer = &report.peers[0];
+            assert_eq!(peer.path.expect("a path").rpc_latency_ns, None);
+            assert_eq!(peer.after.as_ref().expect("the first run").under_way, 120);
+            assert!(peer.by_round_trips.is_none() && peer.more_tried.is_some());
+            assert!(peer.notes[0].starts_with("150 x 1 MiB under way carried no more"));
+        }
+    }
+
+    /// RPCs that failed say nothing about how many are needed.
+    #[test]
+    fn failures_are_no_reason_for_more() {
+        let mut report = measured(9_600_000_000, 8_000_000_000);
+        let after = report.peers[0].after.as_mut().expect("a run");
+        after.write.as_mut().expect("a row").failed = 1;
+        assert_eq!(correct(&mut report), None);
     }
 
     /// 8 RPCs are the least, and more than this path holds.

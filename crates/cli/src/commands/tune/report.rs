@@ -11,7 +11,7 @@ use super::measure::{Budget, MESSAGE, Purse};
 use crate::host_limits::HostLimits;
 
 /// The part of the ramp's rate, in hundredths, that counts as reached.
-const REACHED: u128 = 95;
+const REACHED: u64 = 95;
 
 /// All results.
 #[derive(Debug, Serialize)]
@@ -41,7 +41,7 @@ const UNSEEN: [&str; 5] = [
 ];
 
 /// What is known of the path to a node.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct PeerReport {
     #[serde(serialize_with = "text")]
     pub(super) nid: Nid,
@@ -69,6 +69,8 @@ pub(super) struct PeerReport {
     pub(super) by_round_trips: Option<Compared>,
     /// The advised RPCs, with the advised values.
     pub(super) after: Option<Compared>,
+    /// More RPCs, as their latency asked for, which carried no more and are not advised.
+    pub(super) more_tried: Option<Compared>,
     pub(super) notes: Vec<String>,
     #[serde(skip)]
     pub(super) purse: Purse,
@@ -203,6 +205,7 @@ impl PeerReport {
             advice: Vec::new(),
             by_round_trips: None,
             after: None,
+            more_tried: None,
             notes: Vec::new(),
             purse,
         }
@@ -210,7 +213,13 @@ impl PeerReport {
 
     /// Every step of load.
     fn steps(&self) -> impl Iterator<Item = &StepRow> {
-        let compared = [&self.before, &self.several_connections, &self.by_round_trips, &self.after];
+        let compared = [
+            &self.before,
+            &self.several_connections,
+            &self.by_round_trips,
+            &self.after,
+            &self.more_tried,
+        ];
         let rows = compared.into_iter().flatten().flat_map(Compared::rows);
         rows.chain(&self.ramp)
     }
@@ -232,13 +241,29 @@ impl PeerReport {
         if u64::from(self.after.as_ref()?.under_way) * MESSAGE > held.saturating_add(held / 2) {
             return None;
         }
-        let is_short = |row: &&StepRow| {
-            let ramp = self.ramp.iter().filter(|step| step.test == row.test);
-            let best = ramp.map(|step| step.rate).max().unwrap_or(0);
-            u128::from(row.rate) * 100 < u128::from(best) * REACHED
-        };
+        let is_short = |row: &&StepRow| row.failed == 0 && self.reached(row) < REACHED;
         let slow = self.after.as_ref()?.rows().filter(is_short).map(|row| row.p50_ns);
         slow.max().filter(|latency| *latency > round_trips)
+    }
+
+    /// The part, in hundredths, of the ramp's rate in the same direction.
+    fn reached(&self, row: &StepRow) -> u64 {
+        let ramp = self.ramp.iter().filter(|step| step.test == row.test);
+        let best = ramp.map(|step| step.rate).max().unwrap_or(0).max(1);
+        u64::try_from(u128::from(row.rate) * 100 / u128::from(best)).unwrap_or(u64::MAX)
+    }
+
+    /// The same of the worse direction; `None` unless both were measured and no RPC failed.
+    fn worst(&self, both: &Compared) -> Option<u64> {
+        let rows = [both.read.as_ref()?, both.write.as_ref()?];
+        let is_clean = rows.iter().all(|row| row.failed == 0);
+        is_clean.then(|| rows.into_iter().map(|row| self.reached(row)).min()).flatten()
+    }
+
+    /// Whether the second run with new values carried more than the first in its worse direction.
+    pub(super) fn is_better(&self) -> bool {
+        let worst = |both: &Option<Compared>| both.as_ref().and_then(|both| self.worst(both));
+        worst(&self.after).is_some_and(|second| worst(&self.by_round_trips) < Some(second))
     }
 
     /// The value of a setting before, where it is known.

@@ -196,13 +196,23 @@ fn of_peer(peer: &PeerReport) -> String {
     text
 }
 
+/// That more RPCs carried no more.
+pub(super) fn no_better(tried: &Compared) -> String {
+    let Compared { under_way, read, write } = tried;
+    format!(
+        "{under_way} x 1 MiB under way carried no more (read {}, write {}), and are not advised",
+        measured(read),
+        measured(write)
+    )
+}
+
 fn compared(both: &Compared) -> String {
-    let part = |row: &Option<StepRow>| match row {
-        Some(row) => rate_text(row.rate),
-        None => "not measured (budget)".to_owned(),
-    };
     let Compared { under_way, read, write } = both;
-    format!("{under_way} x 1 MiB under way: read {}, write {}", part(read), part(write))
+    format!("{under_way} x 1 MiB under way: read {}, write {}", measured(read), measured(write))
+}
+
+fn measured(row: &Option<StepRow>) -> String {
+    row.as_ref().map_or_else(|| "not measured (budget)".to_owned(), |row| rate_text(row.rate))
 }
 
 #[cfg(test)]
