@@ -219,14 +219,19 @@ impl Flow {
         };
         let Some((index, len)) = sending else { return Next::Nothing };
         self.number += 1;
+        if self.under_way == 0 {
+            // Idle time does not count for the rate of what is sent from now on (the same draft,
+            // 3.3): only the first burst knew that.
+            self.acked_at = now;
+        }
+        self.mind_what_is_left(len);
         let (acked_then, acked_at_then) = (self.acked, self.acked_at.max(Time(1)));
         let burst = &mut self.bursts[index];
         burst.state = State::UnderWay;
         burst.number = self.number;
         burst.sent_at = now;
         burst.app_limited = self.app_limited != 0;
-        (burst.acked_then, burst.acked_at_then) =
-            (acked_then, if self.under_way == 0 { now } else { acked_at_then });
+        (burst.acked_then, burst.acked_at_then) = (acked_then, acked_at_then);
         let sending = Sending { start: burst.start, number: self.number };
         self.under_way += len;
         self.in_interface += self.on_link(len);
@@ -247,6 +252,16 @@ impl Flow {
         let timeouts = now.since(self.last_sent).0 / self.round_trip.timeout().0;
         if timeouts != 0 && self.spec.idle_restart == IdleRestart::Shrink {
             self.congestion.idled(timeouts);
+        }
+    }
+
+    /// If a burst of so many bytes is the last one that there is to send, and finds nothing in front
+    /// of it, its rate is that of its owner. Linux counts packets: there a single byte that waited
+    /// for a repetition is one packet, and here it would be a rate of next to nothing.
+    fn mind_what_is_left(&mut self, len: u64) {
+        let is_last = self.queue.is_empty() && self.lost == 0 && self.in_interface == 0;
+        if is_last && self.under_way + len < self.congestion.window() {
+            self.app_limited = (self.acked + self.under_way + len).max(1);
         }
     }
 
