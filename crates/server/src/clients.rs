@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use lustrine_fswire::fid::Fid;
 
+use crate::offers::MOD_RPCS_MAX;
 use crate::table::Table;
 
-/// Most replies that are kept for a client which never says what it has received.
+/// Most replies that are kept for a client which never says what it has received: more than there
+/// are slots.
 const REPLIES_MAX: usize = 1024;
 
 /// The reply to a change: a request that is sent again gets it once more [RPC-13].
@@ -41,7 +43,7 @@ struct Known {
     number: u32,
     /// How many there are.
     replies: usize,
-    /// The xid of the last one of each slot. It may be gone.
+    /// The xid of the last one of each slot that there can be. It may be gone.
     slots: BTreeMap<u16, u64>,
 }
 
@@ -60,8 +62,21 @@ impl Known {
     }
 
     fn oldest(&self, replies: &Table<(u32, u64), SavedReply>) -> Option<u64> {
-        let mut own = replies.range((self.number, 0)..=(self.number, u64::MAX));
-        own.next().map(|((_, xid), _)| *xid)
+        self.own(replies).next().map(|(xid, _)| xid)
+    }
+
+    /// The oldest one of no slot.
+    fn oldest_without_slot(&self, replies: &Table<(u32, u64), SavedReply>) -> Option<u64> {
+        self.own(replies).find(|(_, saved)| saved.tag == 0).map(|(xid, _)| xid)
+    }
+
+    /// All that are kept, the oldest first.
+    fn own<'a>(
+        &self,
+        replies: &'a Table<(u32, u64), SavedReply>,
+    ) -> impl Iterator<Item = (u64, &'a SavedReply)> + use<'a> {
+        let own = replies.range((self.number, 0)..=(self.number, u64::MAX));
+        own.map(|((_, xid), saved)| (*xid, saved))
     }
 }
 
@@ -97,9 +112,14 @@ impl Clients {
     }
 
     /// Keeps the reply to a change of a client that is known. The one of the same slot before it
-    /// has arrived.
-    pub(crate) fn save(&mut self, step: u64, uuid: &[u8], xid: u64, reply: SavedReply) {
+    /// has arrived. Where there are too many, the oldest one of no slot goes: the reply to a change
+    /// that is lost holds up what the client says that it has, and is the oldest then.
+    pub(crate) fn save(&mut self, step: u64, uuid: &[u8], xid: u64, mut reply: SavedReply) {
         let Some(known) = self.known.get_mut(uuid) else { return };
+        if reply.tag > MOD_RPCS_MAX {
+            // No client was granted such a slot.
+            reply.tag = 0;
+        }
         let (number, tag) = (known.number, reply.tag);
         if tag != 0
             && let Some(before) = known.slots.insert(tag, xid)
@@ -111,7 +131,7 @@ impl Clients {
         let is_new = !self.replies.contains(&(number, xid));
         if is_new
             && known.replies >= REPLIES_MAX
-            && let Some(oldest) = known.oldest(&self.replies)
+            && let Some(oldest) = known.oldest_without_slot(&self.replies)
         {
             known.forget(&mut self.replies, oldest);
         }
@@ -198,6 +218,34 @@ mod tests {
         }
         let kept = xids(&clients, b"a");
         assert_eq!((kept.len(), kept[0]), (REPLIES_MAX, REPLIES_MAX as u64));
+    }
+
+    #[test]
+    fn the_reply_to_a_change_outlives_those_that_only_speak_of_locks() {
+        let mut clients = Clients::default();
+        clients.add(b"a");
+        clients.save(1, b"a", 10, reply(1));
+        // The reply of 10 is lost: the client cannot say that it has those of later requests.
+        for xid in 11..=10 + REPLIES_MAX as u64 {
+            clients.save(xid, b"a", xid, reply(0));
+            clients.received(b"a", 9);
+        }
+        let kept = xids(&clients, b"a");
+        assert_eq!((kept.len(), kept[0], kept[1]), (REPLIES_MAX, 10, 12));
+        // Its slot is used again: it has arrived.
+        clients.save(2000, b"a", 2000, reply(1));
+        assert_eq!(xids(&clients, b"a")[0], 12);
+    }
+
+    #[test]
+    fn a_client_that_makes_slots_up_keeps_no_more() {
+        let mut clients = Clients::default();
+        clients.add(b"a");
+        for tag in 1..=u16::MAX {
+            clients.save(u64::from(tag), b"a", u64::from(tag), reply(tag));
+        }
+        assert_eq!(clients.replies(), REPLIES_MAX);
+        assert_eq!(clients.known[&b"a"[..]].slots.len(), usize::from(MOD_RPCS_MAX));
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(crate) const OST_BRW: u32 = 4 << 20;
 pub(crate) const EASIZE_MAX: u32 = 65536;
 /// Largest object in bytes.
 pub(crate) const OBJECT_MAX: u64 = i64::MAX as u64;
+/// Most changes of metadata of a client at a time that are granted.
+pub(crate) const MOD_RPCS_MAX: u16 = 512;
 
 /// The kinds of checksums of data.
 const CHECKSUMS: ChecksumTypes = ChecksumTypes::from_bits_retain(0xf7);
@@ -72,7 +74,7 @@ fn known(kind: Target) -> (ConnectFlags, ConnectFlags2) {
 }
 
 /// What a target of a kind and index grants of an offer [RPC-20], with so many changes of metadata
-/// at a time. The grant of space is not decided here.
+/// at a time, within what there can be. The grant of space is not decided here.
 ///
 /// # Errors
 /// The errno of Linux with which the connect is refused, positive.
@@ -126,7 +128,22 @@ pub(crate) fn grant(
         data.maxbytes = OBJECT_MAX;
     }
     if has(F::MULTIMODRPCS) {
-        data.maxmodrpcs = max_mod_rpcs;
+        data.maxmodrpcs = max_mod_rpcs.clamp(1, MOD_RPCS_MAX);
     }
     Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_gets_at_least_one_slot_and_no_more_than_there_can_be() {
+        let flags = ConnectFlags::FULL20 | ConnectFlags::FID | ConnectFlags::MULTIMODRPCS;
+        let offer = ConnectData { flags, ..ConnectData::default() };
+        for (set, granted) in [(0, 1), (1, 1), (8, 8), (512, 512), (513, 512), (u16::MAX, 512)] {
+            let data = grant((Target::Mdt, 0), set, &offer).expect("it is granted");
+            assert_eq!(data.maxmodrpcs, granted, "{set}");
+        }
+    }
 }

@@ -37,7 +37,8 @@ pub struct TargetTunables {
     pub lock_callback_timeout: Nanos,
     /// After so long without a word a client is evicted.
     pub silence_max: Nanos,
-    /// Most changes of metadata of a client at a time (`max_mod_rpcs_per_client`), at least 1.
+    /// Most changes of metadata of a client at a time (`max_mod_rpcs_per_client`): 1 to 512.
+    /// What is less or more is taken as 1 or 512.
     pub max_mod_rpcs: u16,
 }
 
