@@ -389,23 +389,25 @@ impl Server {
             self.on_lock_event(turn, index, event);
         }
         busy |= self.drive_recovery(turn, index);
-        self.evict_silent(now, index);
+        busy |= self.evict_silent(now, index);
         busy
     }
 
-    /// Clients of which nothing is heard are gone.
-    fn evict_silent(&mut self, now: Time, index: usize) {
+    /// Clients of which nothing is heard are gone. Whether there were any: others may wait for
+    /// their locks.
+    fn evict_silent(&mut self, now: Time, index: usize) -> bool {
         let silence_max = self.args.tunables.silence_max;
         let due = |target: &&mut Target| target.recovery.is_none() && target.silent_at <= now;
-        let Some(target) = self.running(index).filter(due) else { return };
+        let Some(target) = self.running(index).filter(due) else { return false };
         let silent = target.exports.iter().filter(|export| export.last_heard + silence_max <= now);
         let silent: Vec<Handle> = silent.map(|export| export.cookie).collect();
         let others = target.exports.iter().map(|export| export.last_heard);
         let oldest = others.filter(|heard| *heard + silence_max > now).min().unwrap_or(now);
         target.silent_at = oldest + silence_max;
-        for cookie in silent {
-            self.evict_client(now, index, cookie);
+        for cookie in &silent {
+            self.evict_client(now, index, *cookie);
         }
+        !silent.is_empty()
     }
 
     /// Tells clients whose requests take long that they shall wait longer.

@@ -7,7 +7,7 @@ use lustrine_client::{
     OpenFile,
 };
 use lustrine_fswire::mdt::OpenFlags;
-use lustrine_lnet::service::Turn;
+use lustrine_lnet::service::{Service, Turn};
 use lustrine_lnet::time::Nanos;
 use lustrine_server::{CommitTunables, QuotaHolder, QuotaLimits, TargetTunables};
 use proptest::prelude::*;
@@ -75,8 +75,13 @@ fn step() -> impl Strategy<Value = Step> {
 
 impl Shared {
     fn new(cache: CacheTunables) -> Shared {
+        Shared::at(TargetTunables::default(), cache)
+    }
+
+    /// At targets with these settings, which commit rarely.
+    fn at(tunables: TargetTunables, cache: CacheTunables) -> Shared {
         let commit = CommitTunables { interval: Nanos::from_secs(1000), latency: Nanos(0) };
-        let tunables = TargetTunables { commit, ..TargetTunables::default() };
+        let tunables = TargetTunables { commit, ..tunables };
         let mut world = World::caching(CLIENTS, tunables, cache);
         for client in 0..CLIENTS {
             world.root = world.wait(client, |client, turn, done| client.mount(turn, done)).unwrap();
@@ -248,6 +253,43 @@ fn a_client_that_is_gone_does_not_keep_its_locks_for_ever() {
     });
     // What it had not written is not there.
     assert_eq!(shared.read(1, 0, 1000), b"");
+}
+
+/// The server has nothing else to do then that would let it look at its locks again.
+#[test]
+fn a_lock_of_a_silent_client_goes_to_who_waits_for_it_at_once() {
+    let tunables = TargetTunables {
+        silence_max: Nanos::from_secs(50),
+        // The eviction is not for a callback that is not answered.
+        lock_callback_timeout: Nanos::from_secs(500),
+        ..TargetTunables::default()
+    };
+    let mut shared = Shared::at(tunables, CACHE);
+    shared.act(0, &Op::Write { at: 0, len: 1000, byte: 1 });
+    let gone = lustrine_lnet_testing::test_nid(0);
+    shared.world.fate = Box::new(move |net| {
+        let header = &net.packets[0].header;
+        match header.dst.nid == gone || header.src.nid == gone {
+            true => lustrine_lnet_testing::Delivery::Lose,
+            false => lustrine_lnet_testing::Delivery::Deliver,
+        }
+    });
+    let (fid, layout) = (shared.file.attr.fid, shared.layout.clone());
+    let read = shared.world.start(1, |c, t, done| {
+        c.read_to_end(t, CALLER, fid, &layout, (0, 1000), done);
+    });
+    shared.world.settle();
+    assert!(read.is_pending(), "the first client does not give its lock back");
+    let mut callbacks = 0;
+    while shared.world.server.knows(OST, b"client-0") {
+        shared.world.settle();
+        shared.world.advance();
+        callbacks = shared.world.server.targets()[OST].callbacks;
+        shared.world.at_server(|server, turn| server.drive(turn));
+    }
+    // The one that says that the lock is granted.
+    assert_eq!(shared.world.server.targets()[OST].callbacks, callbacks + 1);
+    assert_eq!(shared.world.outcome(&read).map(|(bytes, _)| bytes), Ok(Vec::new()));
 }
 
 /// What was under way when the client was evicted may have reached the server or not; what it had
