@@ -2,6 +2,7 @@
 
 mod faults;
 mod gathered;
+mod least_used;
 mod model;
 
 use core::ops::Range;

@@ -242,6 +242,37 @@ fn locks_of_no_use_are_given_back_together() {
     assert!(world.asked.is_empty());
 }
 
+/// The service is driven for it, with as many requests as it takes.
+#[test]
+fn locks_of_no_use_are_given_back_at_the_end_of_the_turn() {
+    let mut world = keeping();
+    look_up(&mut world, Handle(0x77));
+    assert!(world.client.next_deadline() > world.now);
+    let remotes: Vec<Handle> = (0..70).map(|number| Handle(0x1000 + number)).collect();
+    for (oid, remote) in (9..).zip(&remotes) {
+        let dir = Fid { oid, ..DIR };
+        world.start(|client, turn, done| client.lookup(turn, Caller::ROOT, dir, b"b", done));
+        let asked = world.next(Kind::EnqueueGetattr);
+        found(&mut world, &asked, *remote);
+    }
+    assert!(world.asked.is_empty());
+    assert_eq!(world.client.next_deadline(), Time::ZERO);
+    world.act(|client, turn| client.drive(turn));
+    let (mut given, mut requests) = (Vec::new(), Vec::new());
+    while let Some(asked) = world.asked.pop_front() {
+        assert_eq!(asked.kind, Kind::LdlmCancel);
+        let handles: Vec<Handle> = asked.with(|request| match request {
+            Request::LdlmCancel(cancel) => cancel.lock.counted(0).collect(),
+            other => panic!("{other:?}"),
+        });
+        requests.push(handles.len());
+        given.extend(handles);
+        world.answer(&asked, 0, &ReplyBuffers::Bare);
+    }
+    assert_eq!((given, requests), (remotes, vec![64, 6]));
+    assert!(world.client.next_deadline() > world.now);
+}
+
 #[test]
 fn an_answer_counts_only_under_the_lock_that_there_was_before() {
     let user = Caller { uid: 7, gid: 7, capabilities: 0, ..Caller::ROOT };
