@@ -2,10 +2,11 @@
 
 mod world;
 
-use lustrine_client::{Changes, ClientError, FileOwner, OpenArgs};
+use lustrine_client::{CacheTunables, Changes, ClientError, FileOwner, OpenArgs};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::{OpenFlags, XattrFlags};
-use world::{CALLER, World};
+use lustrine_server::TargetTunables;
+use world::{CALLER, MDT, World};
 
 const READ_WRITE: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
@@ -214,5 +215,56 @@ fn a_client_unmounts_and_leaves_nothing() {
     world.wait(0, |c, t, done| c.unmount(t, done)).unwrap();
     for target in world.server.targets() {
         assert_eq!((target.clients, target.locks, target.opens), (0, 0, 0), "{}", target.name);
+    }
+}
+
+/// Requests that a client has sent.
+fn sent(world: &World, client: usize) -> u64 {
+    world.clients[client].counters().requests_sent
+}
+
+/// Locks of clients, and open files, at the metadata target.
+fn held(world: &World) -> (usize, usize) {
+    let view = &world.server.targets()[MDT];
+    (view.locks, view.opens)
+}
+
+/// Replies have room for layouts as long as those that were seen. What was done is not done again
+/// when the reply is asked for again: with O_EXCL that would fail, and its lock would stay.
+#[test]
+fn a_layout_that_is_longer_than_the_room_is_asked_for_again_once() {
+    // 100 are too many for the reply to a getattr, and not for that to an open.
+    const STRIPES: u16 = 160;
+    let keeps = CacheTunables { attrs: 100, ..CacheTunables::NONE };
+    let caches = [keeps, keeps, CacheTunables::NONE];
+    let mut world = World::with_objects(TargetTunables::default(), &caches, STRIPES);
+    for client in 0..caches.len() {
+        world.root = world.wait(client, |client, turn, done| client.mount(turn, done)).unwrap();
+    }
+    let root = world.root;
+    // A client asks for a sequence before it makes its first file.
+    world.wait(0, |c, t, done| c.mkdir(t, CALLER, root, b"d", (0o755, 0), done)).unwrap();
+    let args = OpenArgs { flags: create_args().flags | OpenFlags::EXCL, ..create_args() };
+    let mut files = Vec::new();
+    for (name, requests, held_then) in [(b"a", 2, (1, 1)), (b"b", 1, (2, 2))] {
+        let before = sent(&world, 0);
+        let file = world.wait(0, |c, t, done| c.create(t, CALLER, root, name, args, done)).unwrap();
+        world.settle();
+        assert!(file.created);
+        assert_eq!(file.layout.objects().count(), usize::from(STRIPES));
+        assert_eq!((sent(&world, 0) - before, held(&world)), (requests, held_then));
+        files.push(file.attr);
+    }
+    // The first client has the locks of both; the last one keeps none.
+    for (client, requests, locks) in [(0, [0, 0], [2, 2]), (1, [2, 1], [3, 4]), (2, [2, 1], [4, 4])]
+    {
+        for (index, file) in files.iter().enumerate() {
+            let (before, fid) = (sent(&world, client), file.fid);
+            let attr = world.wait(client, |c, t, done| c.getattr(t, CALLER, fid, done)).unwrap();
+            world.settle();
+            assert_eq!(attr.layout, file.layout);
+            assert_eq!(sent(&world, client) - before, requests[index], "client {client}");
+            assert_eq!(held(&world), (locks[index], 2), "client {client}");
+        }
     }
 }

@@ -151,10 +151,19 @@ impl World {
 
     /// One client for each cache.
     pub(crate) fn with_caches(tunables: TargetTunables, caches: &[CacheTunables]) -> World {
+        World::with_objects(tunables, caches, 2)
+    }
+
+    /// The same with so many object targets, over all of which each file is striped.
+    pub(crate) fn with_objects(
+        tunables: TargetTunables,
+        caches: &[CacheTunables],
+        osts: u16,
+    ) -> World {
         let clients = caches.len();
         let net = Net::new(clients + 1, &Tunables::default());
         let args = ServerArgs { wall_seconds: WALL, seed: 99, tunables };
-        let server = Server::new(SERVER, args.clone(), disks(clients, 2, 2));
+        let server = Server::new(SERVER, args.clone(), disks(clients, u32::from(osts), osts));
         World {
             net,
             clients: caches
