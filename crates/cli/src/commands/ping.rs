@@ -2,6 +2,7 @@
 
 use clap::Args;
 use lustrine_control::{Answer, PeerIdentity, Request};
+use serde::Serialize;
 
 use crate::access::{Link, PeerArgs, UsedKind, WithNode};
 use crate::output::{Failure, print, print_json};
@@ -40,7 +41,9 @@ fn pings(args: &PingArgs, request: &Request, link: &mut Link) -> Result<(), Fail
     for _ in 0..args.count {
         match link.ask(request) {
             Ok(answer) if args.peer.json => {
-                print_json(&WithNode { result: &answer, node: link.used() })?;
+                let answer = WithNode { result: &answer, node: link.used() };
+                print_json(&Pinged { answer, with_connecting: connects == Connects::First })?;
+                connects = Connects::No;
             }
             Ok(answer) => {
                 print(&text(&answer, connects))?;
@@ -54,6 +57,16 @@ fn pings(args: &PingArgs, request: &Request, link: &mut Link) -> Result<(), Fail
         }
     }
     outcome
+}
+
+/// An answer in JSON.
+#[derive(Serialize)]
+struct Pinged<'a> {
+    #[serde(flatten)]
+    answer: WithNode<'a, Answer>,
+    /// Whether the time has that of the connection in it; left out unless that is known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    with_connecting: bool,
 }
 
 /// Whether the time of a ping has that of the connection in it.

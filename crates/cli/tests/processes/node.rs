@@ -197,6 +197,7 @@ fn pings_go_through_the_running_node() {
     assert_eq!(ping["primary_nid"], far.nid());
     assert_eq!(ping["peer_ni"][0], serde_json::json!({"nid": far.nid(), "up": true}));
     assert!(ping["rtt_us"].as_f64() > Some(0.0), "{ping:#}");
+    assert_eq!(ping.get("with_connecting"), None, "the node may have been connected");
 
     let found = finish(&mut near.controlled(&["discover", &far.nid(), "--json"])).ok().json();
     assert_eq!(found["peer"]["state"], "ready");
@@ -368,8 +369,9 @@ fn a_file_with_a_control_socket_selects_the_running_node() {
     // Options in addition to the file describe another node, which the command starts.
     let port = node.port().to_string();
     let own = ["ping", &node.nid(), "--json", "--set", "peer_credits=9", "--port", &port];
-    let ping = finish(&mut with_file(&own));
-    assert_eq!(ping.ok().json()["node"]["nid"], format!("{ours}@tcp"));
+    let ping = finish(&mut with_file(&own)).ok().json();
+    assert_eq!(ping["node"]["nid"], format!("{ours}@tcp"));
+    assert_eq!(ping["with_connecting"], true, "{ping:#}");
 
     let absent = scratch.file("absent.sock");
     let file = scratch.write("absent.yaml", &yaml(&absent));
