@@ -79,6 +79,25 @@ impl Signals {
     }
 }
 
+/// Blocks SIGWINCH, which says that the terminal has a new size, in this thread and in those that
+/// it starts from now on.
+///
+/// # Errors
+/// When the system refuses it.
+pub fn block_window_changes() -> io::Result<()> {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the calls write a set of signals to memory of that size.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGWINCH);
+    }
+    // SAFETY: the set was written above, and the previous one is not asked for.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
 /// Whether the process ignores a signal.
 fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();

@@ -92,6 +92,10 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
         return Err(words.into());
     }
     let interrupt = Interrupt::catch()?;
+    if !plain {
+        // No thread has started yet.
+        terminal::prepare()?;
+    }
     let interval = Duration::from_secs_f64(args.interval);
     let mut sampler = Sampler::begin(place, args.mount.clone(), interval)?;
     match plain {

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
@@ -73,12 +74,11 @@ impl Terminal {
     /// Waits until this word is on the screen. Only cells that differ are written, so that neither
     /// a word over another one nor a space need be there; a new size is drawn whole, word by word,
     /// so there is one from time to time.
-    fn wait_for_drawn(&self, running: &Top, word: &str) {
+    fn wait_for_drawn(&self, word: &str) {
         let (from, mut looks) = (self.text().len(), 0);
         eventually(&format!("{word:?} on the terminal"), || {
             if looks % 50 == 0 {
                 self.resize(30 + looks / 50 % 2, 120);
-                running.signal(Signal::WINCH);
             }
             looks += 1;
             self.text().get(from..)?.contains(word).then_some(())
@@ -193,7 +193,6 @@ fn a_terminal_is_drawn_on_and_given_back() {
     // A new size is drawn whole.
     let drawn = terminal.text().len();
     terminal.resize(12, 50);
-    running.signal(Signal::WINCH);
     terminal.wait_for("lustrine top", drawn);
     terminal.type_in("q");
     assert_eq!(running.end(), Some(0));
@@ -248,12 +247,36 @@ fn a_node_that_is_started_again_is_shown_again() {
     terminal.wait_for("identity", 0);
     let home = node.kill();
     // "no node answers; Tab shows mounts"
-    terminal.wait_for_drawn(&running, "answers;");
+    terminal.wait_for_drawn("answers;");
     node = home.start();
-    terminal.wait_for_drawn(&running, "identity");
-    terminal.wait_for_drawn(&running, &node.nid());
-    running.signal(Signal::TERM);
-    assert_eq!(running.end(), Some(130));
+    terminal.wait_for_drawn("identity");
+    terminal.wait_for_drawn(&node.nid());
+    terminal.type_in("q");
+    assert_eq!(running.end(), Some(0));
+}
+
+/// A terminal that is drawn larger sends many signals.
+#[test]
+fn a_key_is_not_lost_between_new_sizes() {
+    let node = Node::open();
+    let terminal = Terminal::new();
+    let running = terminal.start(&mut top(&node, &[]));
+    terminal.wait_for(&node.nid(), 0);
+    let process = Pid::from_child(&running.0);
+    let (stop, stopped) = mpsc::channel::<()>();
+    let signals = thread::spawn(move || {
+        let wait = Duration::from_micros(100);
+        while stopped.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
+            kill_process(process, Signal::WINCH).expect("it runs");
+        }
+    });
+    let drawn = terminal.text().len();
+    terminal.type_in("p");
+    terminal.wait_for("PAUSED", drawn);
+    drop(stop);
+    signals.join().expect("it ends");
+    terminal.type_in("q");
+    assert_eq!(running.end(), Some(0));
 }
 
 #[test]

@@ -4,6 +4,21 @@ use super::*;
 use crate::poller::{Interest, Poller};
 use crate::testing::wait_for;
 
+#[test]
+fn a_thread_that_blocks_new_sizes_of_the_terminal_gets_none() {
+    let came = Arc::new(AtomicBool::new(false));
+    let handler = flag::register(libc::SIGWINCH, Arc::clone(&came)).unwrap();
+    let blocked = std::thread::spawn(|| {
+        block_window_changes().unwrap();
+        raise(libc::SIGWINCH).unwrap();
+    });
+    blocked.join().unwrap();
+    assert!(!came.load(Ordering::SeqCst), "raise() is of one thread, which had blocked it");
+    raise(libc::SIGWINCH).unwrap();
+    assert!(came.load(Ordering::SeqCst), "other threads get it");
+    low_level::unregister(handler);
+}
+
 /// One test for all, because signals belong to the process, and tests run in parallel.
 #[test]
 fn signals_are_reported_and_taken_once() {

@@ -55,7 +55,18 @@ fn watch(interrupt: Interrupt) -> Result<Arc<AtomicBool>, Failure> {
     Ok(ended)
 }
 
-/// Draws until the user ends it.
+/// Blocks SIGWINCH before any thread starts. With that signal crossterm 0.29 loses keys: if it
+/// finds the signal and a key at once, it reports the new size, and the key stays where it is until
+/// the next one comes. The size is looked at instead.
+///
+/// # Errors
+/// When the system refuses it.
+pub(super) fn prepare() -> Result<(), Failure> {
+    let blocked = lustrine_sys::signals::block_window_changes();
+    blocked.map_err(|error| Failure::Failed(format!("cannot block SIGWINCH: {error}")))
+}
+
+/// Draws until the user ends it; [`prepare`] comes first.
 ///
 /// # Errors
 /// When the terminal cannot be used, and after a signal.
@@ -70,6 +81,7 @@ pub(super) fn run(
     let mut terminal = ratatui::try_init().map_err(failed)?;
     let _restore = Restore;
     terminal.draw(|frame| draw(frame, &mut screen)).map_err(failed)?;
+    let mut size = terminal.size().map_err(failed)?;
     loop {
         if ended.load(Ordering::Relaxed) {
             return Err(Failure::Interrupted);
@@ -82,6 +94,9 @@ pub(super) fn run(
                 Err(error) => return Err(failed(error)),
             }
         }
+        let before = std::mem::replace(&mut size, terminal.size().map_err(failed)?);
+        // Drawing takes the new size.
+        changed |= size != before;
         if sampler.pull() {
             screen.take(sampler.view());
             changed = true;
@@ -103,7 +118,6 @@ fn on_event(
             None if is_control(key, 'l') => terminal.clear().map(|()| ControlFlow::Continue(())),
             None => Ok(ControlFlow::Continue(())),
         },
-        // Drawing takes the new size.
         _ => Ok(ControlFlow::Continue(())),
     }
 }
