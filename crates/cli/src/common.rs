@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use clap::{Args, ValueEnum};
 use lustrine_config::{
@@ -40,6 +41,10 @@ pub(crate) struct TemporaryNodeOptions {
     /// Ignore parts of the configuration file that this release does not implement
     #[arg(long, requires = "config")]
     pub(crate) lenient: bool,
+
+    /// What the file contains, once it was read, also for copies: a pipe gives it once.
+    #[arg(skip)]
+    pub(crate) text: Arc<OnceLock<String>>,
 }
 
 /// Options that describe a node which other nodes use.
@@ -179,7 +184,7 @@ impl NodeOptions {
     /// When the file is invalid, or values contradict each other.
     pub(crate) fn node_config(&self, warn: fn(&str)) -> Result<NodeConfig, Failure> {
         let mut config = match (&self.basic.config, self.config_text()?) {
-            (Some(path), Some(text)) => self.parsed(path, &text, warn)?,
+            (Some(path), Some(text)) => self.parsed(path, text, warn)?,
             _ => NodeConfig::default(),
         };
         if !self.basic.net.is_empty() {
@@ -227,16 +232,18 @@ impl NodeOptions {
         Ok(config)
     }
 
-    /// The text of the file of `--config`, if there is one.
+    /// The text of the file of `--config`, if there is one. It is read once.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(crate) fn config_text(&self) -> Result<Option<String>, Failure> {
-        let read = |path: &PathBuf| {
-            let read = std::fs::read_to_string(path);
-            read.map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))
-        };
-        self.basic.config.as_ref().map(read).transpose()
+    pub(crate) fn config_text(&self) -> Result<Option<&str>, Failure> {
+        let Some(path) = &self.basic.config else { return Ok(None) };
+        if let Some(text) = self.basic.text.get() {
+            return Ok(Some(text));
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;
+        Ok(Some(self.basic.text.get_or_init(|| text)))
     }
 
     fn parsed(&self, path: &Path, text: &str, warn: fn(&str)) -> Result<NodeConfig, Failure> {
@@ -258,19 +265,19 @@ impl NodeOptions {
         target: &Nid,
         port: Option<u16>,
     ) -> Result<NodeConfig, Failure> {
-        self.towards(self.node_config(print_error)?, target, port)
+        Ok(self.towards(self.node_config(print_error)?, target, port)?)
     }
 
     /// The same of what [`NodeOptions::node_config`] has given.
     ///
     /// # Errors
-    /// When no local address reaches the target.
+    /// The reason, when no local address reaches the target.
     pub(crate) fn towards(
         &self,
         mut config: NodeConfig,
         target: &Nid,
         port: Option<u16>,
-    ) -> Result<NodeConfig, Failure> {
+    ) -> Result<NodeConfig, String> {
         if config.nets.is_empty() {
             let (ip, made_up) = local_address_towards(target)?;
             if made_up {
@@ -298,7 +305,7 @@ impl NodeOptions {
 /// The address of this machine from which packets to `target` leave. Two nodes cannot share a NID,
 /// so for a target on this machine another loopback address is taken; the second value is true
 /// then.
-fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), Failure> {
+fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), String> {
     let ip = match NetDriver::of(target.net().kind) {
         Some(NetDriver::Socklnd) => target.ip(),
         None => None,
@@ -356,8 +363,8 @@ fn started(result: Result<Node, StartError>) -> Result<Node, Failure> {
     if info.identity_reason == NID_IN_USE {
         print_error(&format!(
             "{NID_IN_USE}, {}: this command appears as userland, which a kernel takes only with \
-             accept=all; give it an address of its own with --net, use that node with --control, \
-             or stop it",
+             accept=all; give it an address of its own with --net, or stop that node; if that is \
+             a `lustrine node`, this command can use it with --control and its socket",
             info.nids[0]
         ));
     }
@@ -453,7 +460,28 @@ fn environment(name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
     use super::*;
+
+    /// As of `--config <(command)` and of /dev/stdin.
+    #[test]
+    fn a_configuration_that_can_be_read_once_is_read_once() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        writer.write_all(b"net: [{net type: tcp3}]\n").expect("it has room");
+        drop(writer);
+        let config = Some(format!("/proc/self/fd/{}", reader.as_raw_fd()).into());
+        let basic = TemporaryNodeOptions { config, ..TemporaryNodeOptions::default() };
+        let options = NodeOptions::from(&basic);
+        let nets = |options: &NodeOptions| {
+            let config = options.node_config(|_| {}).expect("it is valid");
+            config.nets.iter().map(|net| net.net.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(nets(&options), ["tcp3"]);
+        assert_eq!(nets(&options), ["tcp3"]);
+        assert_eq!(nets(&NodeOptions::from(&basic)), ["tcp3"]);
+    }
 
     #[test]
     fn a_network_as_an_argument_is_parsed_to_the_same_network() {

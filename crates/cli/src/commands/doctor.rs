@@ -122,7 +122,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     }
     let options = NodeOptions::from(&args.node);
     // Its content may be what is wrong; a file that cannot be read is an error of the command line.
-    options.config_text()?;
+    let config_text = options.config_text()?;
     let bundle = args.bundle.as_deref().map(bundle::Bundle::create).transpose()?;
     let interrupt = Interrupt::catch()?;
     if !args.to.is_empty() {
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     observed.host.port_holder = host::port_holder(&tunables, running.is_some());
     for nid in &args.to {
         if args.dry_run {
-            unseen.push(format!("{nid}: anything: --dry-run sends nothing"));
+            unseen.push(format!("{nid}: not looked at (--dry-run)"));
         } else {
             interrupt.check()?;
             budget.begin(args.budget_time);
@@ -176,7 +176,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     };
     report.unseen.dedup();
     if let Some(bundle) = bundle {
-        bundle.write(&report, args, running.is_some())?;
+        bundle.write(&report, args, config_text, running.is_some())?;
     }
     match args.json {
         true => print_json(&report)?,

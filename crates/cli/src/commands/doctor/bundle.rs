@@ -78,6 +78,7 @@ impl Bundle {
         mut self,
         report: &Report,
         args: &DoctorArgs,
+        config_text: Option<&str>,
         node_runs: bool,
     ) -> Result<(), Failure> {
         let mut parts = vec![
@@ -91,8 +92,8 @@ impl Bundle {
                 parts.push(Part::new(&format!("net/{name}"), "the kernel's /proc/net", text));
             }
         }
-        if let Some(text) = args.node.config.as_deref().and_then(short) {
-            parts.push(Part::new("config.yaml", "the file of --config", redacted(&text)));
+        if let Some(text) = config_text {
+            parts.push(Part::new("config.yaml", "the file of --config", redacted(text)));
         }
         if node_runs {
             parts.extend(of_node(args)?);

@@ -81,11 +81,10 @@ impl Unrouted {
     fn find(&mut self) -> Option<NodeConfig> {
         match self.options.towards(self.config.clone(), &self.nid, self.port) {
             Ok(config) => Some(config),
-            Err(Failure::Failed(why)) => {
+            Err(why) => {
                 self.why = why;
                 None
             }
-            Err(_) => None,
         }
     }
 }
