@@ -255,9 +255,9 @@ impl Flow {
         }
     }
 
-    /// If a burst of so many bytes is the last one that there is to send, and finds nothing in front
-    /// of it, its rate is that of its owner. Linux counts packets: there a single byte that waited
-    /// for a repetition is one packet, and here it would be a rate of next to nothing.
+    /// If a burst of so many bytes is the last one that there is to send, and finds nothing in
+    /// front of it, its rate is that of its owner. Linux counts packets: there a single byte that
+    /// waited for a repetition is one packet, and here it would be a rate of next to nothing.
     fn mind_what_is_left(&mut self, len: u64) {
         let is_last = self.queue.is_empty() && self.lost == 0 && self.in_interface == 0;
         if is_last && self.under_way + len < self.congestion.window() {
