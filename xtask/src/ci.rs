@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use crate::fuzz::{self, FuzzArgs};
 use crate::package::{self, PackageArgs};
 use crate::process;
-use crate::repository::{cargo, target_dir};
+use crate::repository::cargo;
 use tally::Tally;
 
 /// The time limit of one program that a step runs.
@@ -140,12 +140,8 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
             let lints = ["--", "-D", "warnings"];
             let workspace = ["clippy", "--workspace", "--all-targets", "--locked"];
             run_cargo(&[&workspace[..], &lints].concat())?;
-            // Next to the others, so that what both use is checked once.
-            let target = target_dir();
-            let target =
-                target.to_str().ok_or_else(|| anyhow!("{}: not UTF-8", target.display()))?;
             let fuzz = ["clippy", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
-            run_cargo(&[&fuzz[..], &["--target-dir", target], &lints].concat())?;
+            run_cargo(&[&fuzz[..], &lints].concat())?;
             Ok(String::new())
         }
         Step::Test => {
