@@ -254,8 +254,8 @@ fn correct(report: &mut Report) -> Option<Settings> {
     Some(corrected)
 }
 
-/// Takes the settings of the first run back if the second one, with more RPCs, carried no more of
-/// what any of the nodes lacked.
+/// Takes the settings of the first run back if the second one, with more RPCs, left a node below
+/// the rate and carried no more to it.
 fn keep_better(report: &mut Report, first: Vec<PeerReport>) {
     if report.peers.iter().all(PeerReport::is_better) {
         return;
@@ -399,6 +399,23 @@ mod tests {
             assert!(peer.by_round_trips.is_none() && peer.more_tried.is_some());
             assert!(peer.notes[0].starts_with("150 x 1 MiB under way carried no more"));
         }
+    }
+
+    /// The second of two nodes lacked nothing, and lacks nothing with more RPCs.
+    #[test]
+    fn a_node_that_lacks_nothing_is_no_reason_against_more() {
+        let mut report = measured(9_600_000_000, 8_000_000_000);
+        report.peers.extend(measured(9_900_000_000, 9_000_000_000).peers);
+        report.combine();
+        let first = report.peers.clone();
+        let more = correct(&mut report).expect("other settings").max_rpcs_in_flight as u32;
+        for (peer, write) in report.peers.iter_mut().zip([8_800_000_000, 8_900_000_000]) {
+            let row = |test, rate| Some(row(test, more, rate, 130 * MS));
+            let (read, write) = (row(Direction::Read, 9_800_000_000), row(Direction::Write, write));
+            peer.after = Some(Compared { under_way: more, read, write });
+        }
+        keep_better(&mut report, first);
+        assert_eq!(report.settings.expect("settings").max_rpcs_in_flight, 150);
     }
 
     /// RPCs that failed say nothing about how many are needed.

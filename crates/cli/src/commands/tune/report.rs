@@ -260,10 +260,12 @@ impl PeerReport {
         is_clean.then(|| rows.into_iter().map(|row| self.reached(row)).min()).flatten()
     }
 
-    /// Whether the second run with new values carried more than the first in its worse direction.
+    /// Whether the second run with new values reached the rate, or carried more than the first in
+    /// its worse direction.
     pub(super) fn is_better(&self) -> bool {
         let worst = |both: &Option<Compared>| both.as_ref().and_then(|both| self.worst(both));
-        worst(&self.after).is_some_and(|second| worst(&self.by_round_trips) < Some(second))
+        worst(&self.after)
+            .is_some_and(|second| second >= REACHED || worst(&self.by_round_trips) < Some(second))
     }
 
     /// The value of a setting before, where it is known.
