@@ -224,7 +224,7 @@ impl Flow {
             // 3.3): only the first burst knew that.
             self.acked_at = now;
         }
-        self.mind_what_is_left(len);
+        self.check_app_limited(len);
         let (acked_then, acked_at_then) = (self.acked, self.acked_at.max(Time(1)));
         let burst = &mut self.bursts[index];
         burst.state = State::UnderWay;
@@ -258,7 +258,7 @@ impl Flow {
     /// If a burst of so many bytes is the last one that there is to send, and finds nothing in
     /// front of it, its rate is that of its owner. Linux counts packets: there a single byte that
     /// waited for a repetition is one packet, and here it would be a rate of next to nothing.
-    fn mind_what_is_left(&mut self, len: u64) {
+    fn check_app_limited(&mut self, len: u64) {
         let is_last = self.queue.is_empty() && self.lost == 0 && self.in_interface == 0;
         if is_last && self.under_way + len < self.congestion.window() {
             self.app_limited = (self.acked + self.under_way + len).max(1);
