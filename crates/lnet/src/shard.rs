@@ -161,7 +161,7 @@ impl Shard {
         answers.min(self.msgs.next_expiry()).min(self.discovery.next_deadline())
     }
 
-    #[inline]
+    #[inline(always)]
     fn new_msg(&mut self, msg: Msg) -> OpKey {
         if let Some(peer_ni) = msg.peer_ni {
             let ni = &mut self.peers.nis[peer_ni];
@@ -178,14 +178,12 @@ impl Shard {
 
     /// Ends a message: gives its credits back and raises the event. Every message ends here.
     fn retire(&mut self, now: Time, op: OpKey, status: Status) {
-        // By reference: moving it out of the option would copy it once more.
-        let removed = self.msgs.remove(op);
-        let Some(msg) = &removed else {
+        let Some(boxed) = self.msgs.take(op) else {
             panic!("a driver finished {op:?} twice, or one it never had");
         };
+        let msg = &*boxed;
         self.note_completed(now, op, status);
         self.telemetry.stats.msgs_alloc = self.msgs.len() as u64;
-        self.msgs.removed(msg);
         self.count_outcome(msg, status);
         if let (Some(operation), Some(peer_ni), Status::Ok) = (msg.completes(), msg.peer_ni, status)
         {
@@ -224,6 +222,7 @@ impl Shard {
             }
             Stage::Receiving | Stage::ReplyInPlace | Stage::Loopback | Stage::Refused => {}
         }
+        self.msgs.recycle(boxed);
         if self.msgs.begin_continuing() {
             self.continue_granted(now);
         }

@@ -66,7 +66,7 @@ impl Shard {
 
     #[cold]
     fn tx_created(&mut self, now: Time, op: OpKey) {
-        let Msg { header, md, .. } = &self.msgs[op];
+        let Msg { header, md, .. } = &*self.msgs[op];
         let created = TxCreated { msg: number(op), header: *header, md: md.map(number) };
         self.note(now, Step::TxCreated(Box::new(created)));
     }
@@ -179,7 +179,7 @@ impl Shard {
         let reason = self.telemetry.journal.as_mut().and_then(|journal| journal.drop_reason.take());
         match verdict {
             Verdict::Into { op, .. } => {
-                let Msg { md, offset, .. } = &self.msgs[*op];
+                let Msg { md, offset, .. } = &*self.msgs[*op];
                 let md = number(md.expect("what is stored has a descriptor"));
                 HeaderOutcome::Into { msg: number(*op), md, offset: *offset }
             }

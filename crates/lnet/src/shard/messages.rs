@@ -107,7 +107,11 @@ pub(super) enum CreditGrant {
 /// All messages of a shard, and the queues that they wait in.
 #[derive(Debug)]
 pub(super) struct Messages {
-    slots: SlotMap<OpKey, Msg>,
+    /// In boxes, which are used again: a message is not copied when it comes and goes.
+    slots: SlotMap<OpKey, Box<Msg>>,
+    /// Boxes of messages that have ended; what those have on the heap is dropped with the next use.
+    #[expect(clippy::vec_box, reason = "the boxes go into `slots` as they are")]
+    spare: Vec<Box<Msg>>,
     /// Number of responses among them.
     responses: usize,
     /// Queues of messages that wait for discovery or for a credit.
@@ -127,6 +131,7 @@ impl Messages {
     pub(super) fn new(timeout: Nanos) -> Messages {
         Messages {
             slots: SlotMap::with_key(),
+            spare: Vec::new(),
             responses: 0,
             queues: WaitQueues::new(),
             granted: VecDeque::new(),
@@ -137,16 +142,32 @@ impl Messages {
         }
     }
 
-    #[inline]
+    // Always inlined, so that the message is made where it stays.
+    #[inline(always)]
     pub(super) fn add(&mut self, msg: Msg) -> OpKey {
         self.responses += usize::from(msg.purpose.is_response());
-        self.slots.insert(msg)
+        let boxed = match self.spare.pop() {
+            Some(mut boxed) => {
+                *boxed = msg;
+                boxed
+            }
+            None => Box::new(msg),
+        };
+        self.slots.insert(boxed)
     }
 
-    /// Counts a message that was removed.
+    /// Takes a message out; its box comes back with [`Messages::recycle`].
     #[inline]
-    pub(super) fn removed(&mut self, msg: &Msg) {
+    pub(super) fn take(&mut self, op: OpKey) -> Option<Box<Msg>> {
+        let msg = self.slots.remove(op)?;
         self.responses -= usize::from(msg.purpose.is_response());
+        Some(msg)
+    }
+
+    /// Keeps the box of a message that has ended, for another one.
+    #[inline]
+    pub(super) fn recycle(&mut self, msg: Box<Msg>) {
+        self.spare.push(msg);
     }
 
     /// Changes how long messages may wait, from now on.
@@ -227,17 +248,17 @@ impl Messages {
 }
 
 impl Deref for Messages {
-    type Target = SlotMap<OpKey, Msg>;
+    type Target = SlotMap<OpKey, Box<Msg>>;
 
     #[inline]
-    fn deref(&self) -> &SlotMap<OpKey, Msg> {
+    fn deref(&self) -> &SlotMap<OpKey, Box<Msg>> {
         &self.slots
     }
 }
 
 impl DerefMut for Messages {
     #[inline]
-    fn deref_mut(&mut self) -> &mut SlotMap<OpKey, Msg> {
+    fn deref_mut(&mut self) -> &mut SlotMap<OpKey, Box<Msg>> {
         &mut self.slots
     }
 }

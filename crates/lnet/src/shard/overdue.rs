@@ -39,7 +39,8 @@ impl Shard {
         let is_late = |deadline: Time| deadline != Time::NEVER && deadline + SCAN_INTERVAL < now;
         let late = |deadline: Time| format!("{:?} after its deadline", now.since(deadline));
         let waiting = self.msgs.values().filter(|msg| msg.stage.waits() && is_late(msg.time));
-        let waiting = waiting.map(|Msg { stage, purpose, hop, time: deadline, .. }| {
+        let waiting = waiting.map(|msg| {
+            let Msg { stage, purpose, hop, time: deadline, .. } = &**msg;
             format!("a {purpose:?} of {} is in {stage:?} {}", hop.nid, late(*deadline))
         });
         let awaited = self.mds.values().filter(|state| is_late(state.answer_by));
@@ -51,13 +52,12 @@ impl Shard {
 
     /// Number of messages in the driver: those that it sends, and those whose payload it stores.
     pub fn in_driver(&self) -> usize {
-        let with_driver = |msg: &&Msg| msg.stage.is_in_driver();
         let on_the_way = |action: &&Action| match action {
             Action::Send(_) => true,
             Action::Resume { verdict, .. } => matches!(verdict, Verdict::Into { .. }),
             Action::Close { .. } => false,
         };
-        let all = self.msgs.values().filter(with_driver).count();
+        let all = self.msgs.values().filter(|msg| msg.stage.is_in_driver()).count();
         all - self.reports.actions().filter(on_the_way).count()
     }
 }
