@@ -205,7 +205,7 @@ impl Detector {
                     part: about.part.to_owned(),
                     since_ms,
                     raised_ms: sample.at_ms,
-                    what: "no ping is answered".to_owned(),
+                    what: "no ping was answered".to_owned(),
                     before: "answers".to_owned(),
                     after: "none".to_owned(),
                     evidence: format!("{samples} samples in a row, {pings} pings"),
