@@ -8,7 +8,7 @@ use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_partition::tunables::Tunables;
-use lustrine_partition::{Driver, DriverOn, ROUNDS_MAX};
+use lustrine_partition::{Driver, DriverOn, PASSES_MAX};
 use lustrine_wire::nid::{Net, Nid};
 
 use crate::model::ModelCore;
@@ -223,7 +223,7 @@ pub fn turn<D: DriverOn<O>, O: Memory>(
         driver.tick(now, core, io);
         core.settle(io);
     }
-    for _ in 0..ROUNDS_MAX {
+    for _ in 0..PASSES_MAX {
         driver.flush(now, core, io);
         core.settle(io);
         if submit_all(now, driver, core, io) {

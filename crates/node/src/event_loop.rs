@@ -13,7 +13,7 @@ use lustrine_lnet::lnd::PollOutcome;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_partition::{
-    ClientBusy, Driver, NodePartition, ProbeId, ProbeResult, ROUNDS_MAX, StreamReport,
+    ClientBusy, Driver, NodePartition, PASSES_MAX, ProbeId, ProbeResult, StreamReport,
 };
 use lustrine_selftest::Client;
 use lustrine_socklnd::Handoff;
@@ -177,12 +177,12 @@ impl EventLoop {
         }
         self.read_mailbox(now);
         self.resume_accepting(now);
-        let mut round_at = now;
-        for _ in 0..ROUNDS_MAX {
-            if !self.partition.round(round_at, &mut self.io) {
+        let mut pass_at = now;
+        for _ in 0..PASSES_MAX {
+            if !self.partition.pass(pass_at, &mut self.io) {
                 break;
             }
-            round_at = Time(Clock::Monotonic.now());
+            pass_at = Time(Clock::Monotonic.now());
         }
         while let Some((sock, readiness)) = self.io.next_copied() {
             self.partition.report(now, &mut self.io, StreamReport::Ready { sock, readiness });

@@ -22,7 +22,7 @@ use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
 /// The slot of the one load that an event loop has at once.
 pub(crate) const LOAD_SLOT: ClientSlot = ClientSlot(1);
 
-/// Something that an event loop does between two rounds.
+/// Something that an event loop does between two turns.
 pub(crate) type Work = Box<dyn FnOnce(Time, &mut NodePartition, &mut LoopIo) + Send>;
 
 /// The messages to an event loop.

@@ -19,7 +19,7 @@ pub mod tunables;
 pub use driver::{Driver, DriverOn};
 pub use node::{ClientBusy, NodePartition, PartitionConfig};
 pub use pair::{DriverPair, Either};
-pub use partition::{Change, Partition, ROUNDS_MAX};
+pub use partition::{Change, PASSES_MAX, Partition};
 pub use probes::{PingAnswer, ProbeId, ProbeResult};
 pub use services::ServiceHandle;
 pub use socklnd::StreamReport;

@@ -40,7 +40,7 @@ pub struct ClientBusy;
 
 /// A [`Partition`] with the services of a node: LNet selftest with its clients and the console's
 /// RPCs, ping and discovery. Event loops and simulators run this same composition; it has no part
-/// in their rounds.
+/// in their passes.
 pub struct NodePartition<D = Socklnd> {
     partition: Partition<D>,
     selftest: ServiceHandle<Service>,

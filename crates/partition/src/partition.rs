@@ -1,4 +1,4 @@
-//! How core, driver and services work together in one round of a loop.
+//! How core, driver and services work together in one pass of a loop.
 
 use lustrine_lnet::driver_report::{DriverNotice, DriverOffender};
 use lustrine_lnet::journal::Entry;
@@ -18,8 +18,8 @@ mod changes;
 
 pub use changes::Change;
 
-/// Most rounds of work in a row before the loop looks at its streams again.
-pub const ROUNDS_MAX: usize = 32;
+/// Most passes in a row before the loop looks at its streams again.
+pub const PASSES_MAX: usize = 32;
 
 /// One CPU partition: core, driver and registered services. Production's driver is
 /// [`Socklnd`](lustrine_socklnd::Socklnd); a simulator may bring another one.
@@ -99,7 +99,7 @@ impl<D: Driver> Partition<D> {
         self.services.get(handle)
     }
 
-    /// A registered service, to be given something to do in the next round.
+    /// A registered service, to be given something to do in the next pass.
     pub fn service_mut<S: Service>(&mut self, handle: ServiceHandle<S>) -> Option<&mut S> {
         self.services.get_mut(handle)
     }
@@ -168,25 +168,25 @@ impl<D: Driver> Partition<D> {
 
     /// Works at one moment until nothing is left to do without a new report, or for as long as is
     /// fair. For loops whose time stands still while they work; others call
-    /// [`round`](Partition::round) with a new time until nothing is left.
+    /// [`pass`](Partition::pass) with a new time until nothing is left.
     pub fn turn<O: Memory>(&mut self, now: Time, io: &mut O)
     where
         D: DriverOn<O>,
     {
-        for _ in 0..ROUNDS_MAX {
-            if !self.round(now, io) {
+        for _ in 0..PASSES_MAX {
+            if !self.pass(now, io) {
                 break;
             }
         }
     }
 
-    /// One round of work: reads, has core and services act, writes. Returns whether there is more
+    /// One pass: reads, has core and services act, writes. Returns whether there is more
     /// to do at once.
     ///
-    /// The time of each round is its own: under load a turn of many rounds is long, and latencies
+    /// The time of each pass is its own: under load a turn of many passes is long, and latencies
     /// are measured by it. What the events lead to is handed to the driver before the services are
-    /// driven: what becomes of it is mostly known then, which saves them another round.
-    pub fn round<O: Memory>(&mut self, now: Time, io: &mut O) -> bool
+    /// driven: what becomes of it is mostly known then, which saves them another pass.
+    pub fn pass<O: Memory>(&mut self, now: Time, io: &mut O) -> bool
     where
         D: DriverOn<O>,
     {
@@ -200,7 +200,7 @@ impl<D: Driver> Partition<D> {
         let mut staged = false;
         // One message leads to another, but not without end, as others wait; what is left is
         // staged below.
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..PASSES_MAX {
             if !self.stage(now, io) {
                 break;
             }
@@ -224,7 +224,7 @@ impl<D: Driver> Partition<D> {
     where
         D: DriverOn<O>,
     {
-        // Before the call: there is nothing in half of the rounds.
+        // Before the call: there is nothing in half of the passes.
         let any = self.shard.has_actions();
         if any {
             self.submit_all(now, io);
@@ -279,12 +279,12 @@ impl<D: Driver> Partition<D> {
         }
     }
 
-    /// Whether [`Partition::round`] has something to do at once.
+    /// Whether [`Partition::pass`] has something to do at once.
     pub fn has_work(&self) -> bool {
         self.driver.has_work() || self.shard.has_work()
     }
 
-    /// When [`Partition::round`] must be called again at the latest, if nothing else happens.
+    /// When [`Partition::pass`] must be called again at the latest, if nothing else happens.
     pub fn next_deadline(&self) -> Time {
         self.driver
             .next_deadline()
