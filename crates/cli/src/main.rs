@@ -75,6 +75,8 @@ enum Command {
     #[command(hide = true)]
     MountHelper(commands::mount::MountHelperArgs),
     #[command(hide = true)]
+    UmountHelper(commands::mount::UmountHelperArgs),
+    #[command(hide = true)]
     LstConsole(commands::lst::console_daemon::LstConsoleArgs),
     #[command(hide = true)]
     PlanNode(commands::plan_node::PlanNodeArgs),
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Command::Mount(args) => commands::mount::run(&args),
         Command::Umount(args) => commands::mount::umount(&args),
         Command::MountHelper(args) => commands::mount::help_mount(&args),
+        Command::UmountHelper(args) => commands::mount::help_umount(&args),
         Command::Pcap(args) => commands::pcap::run(&args),
         Command::Lab(args) => commands::lab::run(&args),
         Command::LabDaemon(args) => commands::lab::daemon(&args),
@@ -119,8 +122,10 @@ fn main() -> ExitCode {
 /// A tool without further subcommands of clap.
 const ROUTERSTAT: &str = "routerstat";
 
-/// The name by which mount(8) calls the program, and the command that it stands for.
-const MOUNT_HELPER: (&str, &str) = ("mount.lustrine", "mount-helper");
+/// The names by which mount(8) and umount(8) call the program, and the commands that they stand
+/// for.
+const MOUNT_HELPERS: [(&str, &str); 2] =
+    [("mount.lustrine", "mount-helper"), ("umount.fuse.lustrine", "umount-helper")];
 
 /// The command line. When the program is called by the name of a tool, as through a symbolic link,
 /// the name becomes the command.
@@ -129,7 +134,8 @@ fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let name = arguments.first().and_then(|program| Path::new(program).file_name());
     let name = name.and_then(OsStr::to_str);
     let tool = name.filter(|name| *name == ROUTERSTAT || lustrine_tools::tool(name).is_some());
-    let helper = name.filter(|name| *name == MOUNT_HELPER.0).map(|_| MOUNT_HELPER.1);
+    let helper = MOUNT_HELPERS.iter().find(|(helper, _)| name == Some(*helper));
+    let helper = helper.map(|(_, command)| *command);
     if let Some(tool) = tool.or(helper).map(OsString::from) {
         // The help text shows the first word as the program and the second as its command.
         arguments[0] = "lustrine".into();

@@ -24,9 +24,9 @@ pub(crate) const SUBTYPE: &str = "lustrine";
 const THREADS_MAX: usize = 4;
 /// How long operations that are under way may take when the mount ends.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long it may take until the servers have what programs have written: a target that is down
-/// comes back within that, or does not.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long it may take after the end of a mount until the servers have what programs have written:
+/// a target that is down comes back within that, or does not.
+pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A mounted file system. Dropping it leaves the mount to the session, which ends with the process.
 #[derive(Debug)]

@@ -26,6 +26,8 @@ pub enum Need {
     OrdinaryUser,
     /// Network namespaces.
     Namespaces,
+    /// File systems of programs: `/dev/fuse`, and the right to mount.
+    Fuse,
     /// Links that are slow or far away: `netem` and `tbf` of the kernel's traffic control.
     Netem,
     /// IPv6.
@@ -44,11 +46,12 @@ pub enum Need {
 
 impl Need {
     /// Every kind, in the order in which they are reported.
-    pub const ALL: [Need; 11] = [
+    pub const ALL: [Need; 12] = [
         Need::Root,
         Need::PrivilegedPorts,
         Need::OrdinaryUser,
         Need::Namespaces,
+        Need::Fuse,
         Need::Netem,
         Need::Ipv6,
         Need::ZeroCopy,
@@ -65,6 +68,7 @@ impl Need {
             Need::PrivilegedPorts => "privileged-ports",
             Need::OrdinaryUser => "ordinary-user",
             Need::Namespaces => "namespaces",
+            Need::Fuse => "fuse",
             Need::Netem => "netem",
             Need::Ipv6 => "ipv6",
             Need::ZeroCopy => "zero-copy",
@@ -82,6 +86,7 @@ impl Need {
             Need::PrivilegedPorts => "run the tests as root, or give the user such ports",
             Need::OrdinaryUser => "run the tests as root, with setpriv installed",
             Need::Namespaces => "run the tests as root on a kernel with network namespaces",
+            Need::Fuse => "run the tests as root on a machine with /dev/fuse",
             Need::Netem => "load the kernel modules sch_netem and sch_tbf",
             Need::Ipv6 => "enable IPv6",
             Need::ZeroCopy => "use a kernel with MSG_ZEROCOPY for TCP",

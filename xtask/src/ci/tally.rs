@@ -21,11 +21,12 @@ pub(crate) struct Tally {
 /// How many tests may not run, by what they need, when the user is root. If another test cannot
 /// run, CI fails until it is counted here. A machine that lacks something lacks it for all tests of
 /// that kind, so each number is 0 or the number of all these tests.
-const MAY_NOT_RUN: [(Need, u64); 11] = [
+const MAY_NOT_RUN: [(Need, u64); 12] = [
     (Need::Root, 0),
     (Need::PrivilegedPorts, 0),
     (Need::OrdinaryUser, 0),
     (Need::Namespaces, 0),
+    (Need::Fuse, 5),
     (Need::Netem, 2),
     (Need::Ipv6, 3),
     (Need::ZeroCopy, 2),

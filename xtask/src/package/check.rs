@@ -194,6 +194,10 @@ fn tools(root: &CleanRoot) -> Result<()> {
     )?;
     let said = said.stdout + &said.stderr;
     ensure!(said.contains("routerstat"), "routerstat says {said}");
+    for (helper, word) in [("mount.lustrine", "SPEC"), ("umount.fuse.lustrine", "mount point")] {
+        let said = run(&mut root.command(&[&format!("/usr/sbin/{helper}"), "--help"]))?;
+        ensure!(said.contains(word), "{helper} says {said}");
+    }
     Ok(())
 }
 

@@ -22,6 +22,9 @@ pub(super) const TOOLS: [&str; 4] = ["lst", "lnetctl", "lctl", "routerstat"];
 /// The directory of the tools' names, so that they can stand beside Lustre's own.
 pub(super) const TOOLS_DIR: &str = "/usr/lib/lustrine/bin";
 
+/// The names by which mount(8) and umount(8) call the program.
+const MOUNT_HELPERS: [&str; 2] = ["mount.lustrine", "umount.fuse.lustrine"];
+
 /// The file that an administrator changes, and that an upgrade keeps.
 pub(super) const CONFIGURATION: &str = "/etc/lustrine/node.yaml";
 
@@ -54,6 +57,9 @@ pub(super) fn layout(program: &Program, scratch: &Path) -> Result<Layout> {
     add("/usr/bin/lustrine".into(), Content::Copy(program.path.clone()));
     for tool in TOOLS {
         add(format!("{TOOLS_DIR}/{tool}"), Content::Link("../../../bin/lustrine"));
+    }
+    for helper in MOUNT_HELPERS {
+        add(format!("/usr/sbin/{helper}"), Content::Link("../bin/lustrine"));
     }
     add(UNIT.into(), file("packaging/lustrine-node.service"));
     add(CONFIGURATION.into(), file("packaging/node.yaml"));

@@ -112,7 +112,7 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
     ("sys", &["testing"]),
-    ("cli", &["testing"]),
+    ("cli", &["server", "testing"]),
     ("sim", &["capture", "capture-testing", "lnd-testing"]),
     ("tools", &["lnet", "partition"]),
     ("scenario", &["trace"]),

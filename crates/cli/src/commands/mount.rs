@@ -1,4 +1,5 @@
-//! `lustrine mount` and `mount.lustrine`: a file system at a directory, through FUSE.
+//! `lustrine mount`, `lustrine umount`, and the helpers of mount(8) and umount(8): a file system at
+//! a directory, through FUSE.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lustrine_fs::{CacheTunables, FileSystem, FsUrl, MgcTunables, MountOptions};
-use lustrine_fuse::{Mount, Options, mount_point};
+use lustrine_fuse::{FLUSH_TIMEOUT, Mount, MountProgram, Options, mount_point};
 use lustrine_node::Node;
 use lustrine_sys::Signals;
 
@@ -21,6 +22,8 @@ use crate::values::seconds;
 const WATCH: Duration = Duration::from_secs(1);
 /// How long programs that still use the mount may take to close their files after a signal.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the end of the program of a mount is waited for in silence.
+const SILENCE: Duration = Duration::from_secs(1);
 /// What the detached program says when the mount works.
 const READY: &[u8] = b"mounted\n";
 
@@ -329,17 +332,85 @@ pub(crate) struct UmountArgs {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// Detach the file system now; it is unmounted once no program uses it
+    /// Detach the file system now, and return; it is unmounted once no program uses it
     #[arg(short, long)]
     lazy: bool,
+
+    /// Return when the file system is unmounted, even if the servers do not have everything yet
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Unmount a file system as umount(8) asks for it; called as umount.fuse.lustrine
+#[derive(Args, Debug)]
+pub(crate) struct UmountHelperArgs {
+    /// The mount point
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+
+    /// Detach the file system now, and return
+    #[arg(short)]
+    lazy: bool,
+
+    /// No effect: a file system without its servers can be unmounted as well
+    #[arg(short)]
+    force: bool,
+
+    /// No effect: there is no /etc/mtab to write
+    #[arg(short)]
+    no_mtab: bool,
+
+    /// No effect: a file system that is used stays as it is
+    #[arg(short)]
+    read_only: bool,
+
+    /// Print what is done
+    #[arg(short)]
+    verbose: bool,
+
+    /// The type of the file system
+    #[arg(short = 't', value_name = "TYPE", hide = true)]
+    kind: Option<String>,
+}
+
+/// Runs `umount.fuse.lustrine`.
+pub(crate) fn help_umount(args: &UmountHelperArgs) -> Result<(), Failure> {
+    if args.verbose {
+        print(&format!("umount.fuse.lustrine: {}\n", args.dir.display()))?;
+    }
+    umount(&UmountArgs { dir: args.dir.clone(), lazy: args.lazy, no_wait: false })
 }
 
 /// Runs `lustrine umount`.
 pub(crate) fn umount(args: &UmountArgs) -> Result<(), Failure> {
+    let waits = !args.lazy && !args.no_wait;
+    let program = if waits { MountProgram::of(&args.dir) } else { None };
     lustrine_fuse::unmount(&args.dir, args.lazy).map_err(|error| {
         print_error(&format!("cannot unmount {error}"));
         Failure::Reported(1)
-    })
+    })?;
+    program.map_or(Ok(()), |program| wait_for(&program))
+}
+
+/// Waits until the program of a mount has ended: the servers have everything then.
+fn wait_for(program: &MountProgram) -> Result<(), Failure> {
+    if program.wait(SILENCE) {
+        return Ok(());
+    }
+    note(&format!(
+        "unmounted; process {} gives the servers what was written (Ctrl-C ends the wait, and not \
+         that process)",
+        program.pid()
+    ));
+    // It gives up after this time itself, and disconnects from servers that may be silent.
+    if program.wait(FLUSH_TIMEOUT + Duration::from_secs(60)) {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!(
+        "it is unmounted, but process {} has not ended: what was written may not be at the \
+         servers; its log (`lustrine mount --log`) has the reason",
+        program.pid()
+    )))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod identities;
 mod lnetctl;
 mod lst;
 mod metrics;
+mod mounts;
 mod namespaces;
 mod node;
 mod plans;

@@ -370,7 +370,7 @@ fn again(testbed: &mut Testbed) -> Result<String> {
     let mount = Mounted::new(testbed)?;
     let (program, dir) = (mount.program.display(), mount.dir.display());
     for round in 1..=5 {
-        mount.host(&format!("{program} umount {dir}"))?;
+        mount.host(&format!("{program} umount --no-wait {dir}"))?;
         mount.mount().with_context(|| format!("round {round}"))?;
         mount.sh("rm -rf again; mkdir again; echo here > again/a; cat again/a")?;
     }

@@ -1,0 +1,283 @@
+//! `lustrine mount` and `lustrine umount`, over the model servers, which run in this process.
+
+#[path = "../../../fs/examples/library/servers.rs"]
+#[allow(dead_code, reason = "the example uses the rest")]
+mod servers;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lustrine_testing::{Need, not_run};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::{
+    Finished, Running, Scratch, eventually, finish, free_port, loopback, lustrine,
+};
+use servers::{FSNAME, Servers, nid};
+
+/// Whether a file system of a program can be mounted here; if not, that is recorded.
+#[track_caller]
+fn can_mount() -> bool {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let rights = rights.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    let why = if rights.is_none_or(|rights| rights & CAP_SYS_ADMIN == 0) {
+        "this process may not mount"
+    } else if OpenOptions::new().read(true).write(true).open("/dev/fuse").is_err() {
+        "/dev/fuse cannot be opened"
+    } else {
+        return true;
+    };
+    not_run(Need::Fuse, why);
+    false
+}
+
+/// A file system of the model servers.
+struct Lustre {
+    ip: Ipv4Addr,
+    port: u16,
+    servers: Option<Servers>,
+    scratch: Scratch,
+}
+
+impl Lustre {
+    fn start() -> Lustre {
+        let ip = loopback();
+        let port = free_port(ip);
+        let servers = Servers::start(ip, port, &[], 8).expect("the servers start");
+        Lustre { ip, port, servers: Some(servers), scratch: Scratch::new() }
+    }
+
+    /// A command of a client with an address of its own.
+    fn client(&self, words: &[&str]) -> Command {
+        let mut command = lustrine();
+        command.args(words).args(["--net", &format!("tcp={}:{}", loopback(), self.port)]);
+        command
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("lustre://{}/{FSNAME}/{path}", nid(self.ip))
+    }
+
+    /// Mounts it at a directory of this name.
+    fn mount(&self, name: &str) -> Mounted {
+        self.mount_with(name, "rw")
+    }
+
+    fn mount_with(&self, name: &str, options: &str) -> Mounted {
+        let dir = self.scratch.file(name);
+        if !dir.exists() {
+            fs::create_dir(&dir).expect("a directory of this test");
+        }
+        let source = format!("{}:/{FSNAME}", nid(self.ip));
+        let mut command = self.client(&["mount", &source]);
+        command.arg(&dir).args(["-o", options, "--log"]).arg(self.scratch.file("log"));
+        finish(&mut command).ok();
+        let status = finish(lustrine().args(["fs", "status", "--json"]).arg(&dir)).ok().json();
+        let pid = find_pid(&status).expect("the status names the process");
+        Mounted { dir, pid }
+    }
+}
+
+/// The process ID in what `fs status --json` prints.
+fn find_pid(value: &serde_json::Value) -> Option<i32> {
+    match value {
+        serde_json::Value::Object(map) => match map.get("pid").and_then(|pid| pid.as_i64()) {
+            Some(pid) => i32::try_from(pid).ok(),
+            None => map.values().find_map(find_pid),
+        },
+        serde_json::Value::Array(all) => all.iter().find_map(find_pid),
+        _ => None,
+    }
+}
+
+/// A mount, which ends with this value if it has not before.
+struct Mounted {
+    dir: PathBuf,
+    pid: i32,
+}
+
+impl Mounted {
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.pid).expect("it is not 0")
+    }
+
+    fn is_running(&self) -> bool {
+        // One that has ended stays in the table until its parent has asked.
+        let state = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    }
+
+    fn umount(&self) -> Finished {
+        finish(lustrine().arg("umount").arg(&self.dir))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Most have been unmounted by their test.
+        let _ = finish(lustrine().args(["umount", "--lazy"]).arg(&self.dir));
+        let _ = kill_process(self.pid(), Signal::KILL);
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("the directory is listed");
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let mut names: Vec<String> =
+        entries.map(|entry| name(entry.expect("an entry is read"))).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_written_is_at_the_servers_when_umount_returns() {
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::start();
+    let mount = lustre.mount("m");
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at / 7) as u8).collect();
+    fs::create_dir_all(mount.path("a/b")).unwrap();
+    fs::write(mount.path("a/b/data"), &bytes).unwrap();
+    fs::rename(mount.path("a/b/data"), mount.path("a/moved")).unwrap();
+    fs::hard_link(mount.path("a/moved"), mount.path("a/linked")).unwrap();
+    symlink("moved", mount.path("a/symbolic")).unwrap();
+    fs::set_permissions(mount.path("a/moved"), fs::Permissions::from_mode(0o640)).unwrap();
+    let mut file = OpenOptions::new().append(true).open(mount.path("a/symbolic")).unwrap();
+    file.write_all(b"appended").unwrap();
+    drop(file);
+    fs::write(mount.path("gone"), b"x").unwrap();
+    fs::remove_file(mount.path("gone")).unwrap();
+    fs::remove_dir(mount.path("a/b")).unwrap();
+    mount.umount().ok();
+    assert!(!mount.is_running(), "umount has waited for the program");
+    assert_eq!(names(&mount.dir), Vec::<String>::new(), "nothing is mounted any more");
+
+    let expected = [&bytes[..], b"appended"].concat();
+    let copy = lustre.scratch.file("copy");
+    let mut get = lustre.client(&["fs", "get", &lustre.url("a/linked")]);
+    finish(get.arg(&copy)).ok();
+    assert!(fs::read(copy).unwrap() == expected, "another client reads the same");
+    let again = lustre.mount("again");
+    assert_eq!(names(&again.dir), ["a"]);
+    assert_eq!(names(&again.path("a")), ["linked", "moved", "symbolic"]);
+    assert!(fs::read(again.path("a/symbolic")).unwrap() == expected);
+    let about = fs::metadata(again.path("a/moved")).unwrap();
+    assert_eq!((about.len(), about.nlink(), about.mode() & 0o7777), (3_000_008, 2, 0o640));
+    again.umount().ok();
+}
+
+#[test]
+fn two_mounts_see_what_the_other_changes() {
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::start();
+    let (one, other) = (lustre.mount("one"), lustre.mount("other"));
+    let mut file = File::create(one.path("file")).unwrap();
+    for turn in 0..10_u8 {
+        // The file stays open, and the data of neither side are written by a close.
+        file.write_all(&[turn; 1000]).unwrap();
+        let seen = fs::read(other.path("file")).unwrap();
+        assert_eq!(seen.len(), (usize::from(turn) + 1) * 1000);
+        assert!(seen.ends_with(&[turn; 1000]));
+        let mut there = OpenOptions::new().write(true).open(other.path("file")).unwrap();
+        there.seek(SeekFrom::Start(u64::from(turn))).unwrap();
+        there.write_all(b"!").unwrap();
+        drop(there);
+        let mut start = vec![0; usize::from(turn) + 1];
+        File::open(one.path("file")).unwrap().read_exact(&mut start).unwrap();
+        assert!(start.iter().all(|byte| *byte == b'!'), "turn {turn}: {start:?}");
+    }
+    assert_eq!(names(&other.dir), ["file"]);
+    fs::rename(one.path("file"), one.path("renamed")).unwrap();
+    assert_eq!(names(&other.dir), ["renamed"]);
+    assert!(fs::metadata(other.path("file")).is_err());
+    OpenOptions::new().write(true).open(other.path("renamed")).unwrap().set_len(17).unwrap();
+    assert_eq!(fs::metadata(one.path("renamed")).unwrap().len(), 17);
+    drop(file);
+    one.umount().ok();
+    other.umount().ok();
+}
+
+#[test]
+fn a_mount_whose_program_was_killed_is_unmounted() {
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::start();
+    // The servers would wait for an answer of the dead client before they gave away its locks.
+    let mount = lustre.mount_with("m", "cache=none");
+    fs::write(mount.path("file"), b"synced").unwrap();
+    File::open(mount.path("file")).unwrap().sync_all().unwrap();
+    kill_process(mount.pid(), Signal::KILL).unwrap();
+    eventually("the mount point is dead", || {
+        let error = fs::metadata(&mount.dir).err()?;
+        (error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())).then_some(())
+    });
+    mount.umount().ok();
+    let again = lustre.mount("m");
+    assert_eq!(fs::read(again.path("file")).unwrap(), b"synced");
+    again.umount().ok();
+}
+
+#[test]
+fn umount_says_why_it_waits_and_not_for_lazy_ones() {
+    if !can_mount() {
+        return;
+    }
+    let mut lustre = Lustre::start();
+    let mount = lustre.mount("m");
+    let mut file = File::create(mount.path("file")).unwrap();
+    file.write_all(b"only in this client").unwrap();
+    mount.umount().expect_error(&["cannot unmount", "programs use it"]);
+    assert!(mount.is_running());
+    drop(file);
+    lustre.servers = None;
+    let mut waiting = Running::start(lustrine().arg("umount").arg(&mount.dir));
+    waiting
+        .wait_for(&format!("unmounted; process {} gives the servers what was written", mount.pid));
+    assert_eq!(names(&mount.dir), Vec::<String>::new());
+    assert!(mount.is_running());
+    kill_process(mount.pid(), Signal::KILL).unwrap();
+    waiting.end().ok();
+}
+
+#[test]
+fn mount_and_umount_of_the_system_call_it_by_its_other_names() {
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::start();
+    let program = lustrine().get_program().to_owned();
+    for name in ["mount.lustrine", "umount.fuse.lustrine"] {
+        symlink(&program, lustre.scratch.file(name)).unwrap();
+    }
+    let called = |name: &str| {
+        let mut command = Command::new(lustre.scratch.file(name));
+        crate::common::clean(&mut command);
+        command
+    };
+    let mount = lustre.mount("m");
+    fs::write(mount.path("file"), b"by name").unwrap();
+    let words = ["-v", "-n", "-t", "fuse.lustrine"];
+    let said = finish(called("umount.fuse.lustrine").arg(&mount.dir).args(words)).ok();
+    assert!(said.stdout.starts_with("umount.fuse.lustrine: "), "{}", said.stdout);
+    assert!(!mount.is_running());
+    let source = format!("{}:/{FSNAME}", nid(lustre.ip));
+    // Nothing is mounted, as the port of these servers cannot be named in this way.
+    let words = ["-f", "-v", "-o", "rw,noatime"];
+    finish(called("mount.lustrine").arg(&source).arg(&mount.dir).args(words)).ok();
+    assert_eq!(names(&mount.dir), Vec::<String>::new());
+}
