@@ -88,7 +88,7 @@ impl EventLoop {
             let now = self.wait(&mut ready);
             self.turn(now, &ready);
         }
-        self.log_events();
+        self.log_events(None);
         let now = Time(Clock::Monotonic.now());
         self.partition.close(now, &mut self.io, Status::Shutdown);
     }
@@ -204,14 +204,15 @@ impl EventLoop {
             }
         }
         if self.watch.is_due(now) {
-            self.log_events();
+            self.log_events(Some(now));
         }
     }
 
-    fn log_events(&mut self) {
+    /// Logs what is due; everything, if there is no time, as the loop ends.
+    fn log_events(&mut self, now: Option<Time>) {
         let counters = self.partition.driver().counter_rows();
         let offenders = self.partition.take_offenders();
-        self.watch.log_changes(self.cpt, &counters, &offenders);
+        self.watch.log_changes(now, self.cpt, &counters, &offenders);
         Watch::report_strangers(self.cpt, &self.partition.take_notices());
     }
 
