@@ -19,6 +19,7 @@ mod error;
 mod few;
 mod fids;
 mod layout;
+mod lru;
 mod offers;
 mod pages;
 mod replay;

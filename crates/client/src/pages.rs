@@ -36,6 +36,15 @@ pub(crate) fn chunks_of(range: &Range<u64>) -> Range<u64> {
 }
 
 impl Pages {
+    pub(crate) const fn new() -> Pages {
+        Pages { chunks: BTreeMap::new(), present: RangeSet::new(), dirty: RangeSet::new() }
+    }
+
+    /// Whether nothing is in memory.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty() && self.present.is_empty() && self.dirty.is_empty()
+    }
+
     /// Takes bytes that a program writes: they are present and dirty. Returns the memory that was
     /// taken for them, in bytes.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> u64 {

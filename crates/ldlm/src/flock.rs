@@ -7,21 +7,22 @@
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::ldlm::{Flock, LockMode, LockType, Policy, Resource};
 
-use crate::namespace::{Lock, LockState, Namespace};
+use crate::lock::{Lock, LockState};
+use crate::namespace::Namespace;
 
 impl Namespace {
     /// A flock was granted: the owner's other ones give way. One of the mode NL unlocks its range,
     /// and is forgotten. `spare` is a handle that is not in use, for a lock that is divided: there
     /// is one at most, since an owner has one lock on each byte.
     pub fn settle_flock(&mut self, handle: Handle, spare: Handle) {
-        let Some((mode, mut range)) = self.get(handle).and_then(flock_of) else { return };
+        let Some((mode, mut range)) = self.get(handle).as_ref().and_then(flock_of) else { return };
         let resource = self.get(handle).map(|lock| lock.desc.resource).unwrap_or_default();
         let asked = range;
         let mut spare = Some(spare);
         let others: Vec<(Handle, LockMode, Flock)> = self
-            .on(resource)
+            .flocks_on(resource)
             .filter(|(other, lock)| *other != handle && lock.state == LockState::Granted)
-            .filter_map(|(other, lock)| flock_of(lock).map(|(mode, flock)| (other, mode, flock)))
+            .filter_map(|(other, lock)| flock_of(&lock).map(|(mode, flock)| (other, mode, flock)))
             .filter(|(_, _, flock)| flock.owner == range.owner)
             .collect();
         for (other, other_mode, flock) in others {
@@ -66,15 +67,9 @@ impl Namespace {
     /// Whether an owner has a flock on a file, or has asked for one.
     pub fn has_flocks(&self, resource: Resource, owner: Handle) -> bool {
         let asked = |lock: &Lock| lock.desc.req_mode != LockMode::NL;
-        self.on(resource).any(|(_, lock)| {
-            asked(lock) && matches!(lock.desc.policy, Policy::Flock(flock) if flock.owner == owner)
+        self.flocks_on(resource).any(|(_, lock)| {
+            asked(&lock) && matches!(lock.desc.policy, Policy::Flock(flock) if flock.owner == owner)
         })
-    }
-
-    fn set_range(&mut self, handle: Handle, range: Flock) {
-        if let Some(policy) = self.policy_mut(handle) {
-            *policy = Policy::Flock(range);
-        }
     }
 }
 

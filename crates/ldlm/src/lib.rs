@@ -30,9 +30,11 @@
 #![forbid(unsafe_code)]
 
 mod flock;
+mod lock;
 mod namespace;
 pub mod server;
 #[cfg(test)]
 mod tests;
 
-pub use namespace::{Completed, Lock, LockReplay, LockState, Namespace, Progress};
+pub use lock::{Lock, LockState};
+pub use namespace::{Completed, LockReplay, Namespace, Progress};

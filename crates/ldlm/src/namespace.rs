@@ -4,47 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::ldlm::{
-    LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, Policy, Resource,
+    Flock, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
 };
 
-/// Where a lock is [LOCK-14].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LockState {
-    /// The enqueue is not answered.
-    Enqueued,
-    /// The server will grant it when others have given way.
-    Waiting,
-    /// The client has it.
-    Granted,
-    /// The client is giving it back.
-    Canceling,
-}
-
-/// A lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lock {
-    /// What it covers and in which mode, as it was asked for, and then as it was granted.
-    pub desc: LockDesc,
-    /// The server's handle; none before the first answer, and for a part of a flock that the client
-    /// itself has divided.
-    pub remote: Handle,
-    /// Where it is.
-    pub state: LockState,
-    /// Whether somebody else wants what it covers: nothing new begins under it, and it is given
-    /// back when what uses it is over.
-    pub blocked: bool,
-    /// Whether the object is being destroyed: what was not written under it is not needed.
-    pub discard: bool,
-    /// Whether it may have been enqueued again after a restart without an answer: the server may
-    /// have it by a handle that is not known.
-    uncertain: bool,
-}
-
-impl Lock {
-    pub(crate) fn new(desc: LockDesc, remote: Handle, state: LockState) -> Lock {
-        Lock { desc, remote, state, blocked: false, discard: false, uncertain: false }
-    }
-}
+use crate::lock::{KeptLock, Lock, LockState};
 
 /// What an answer to an enqueue means for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +58,9 @@ pub struct LockReplay {
 /// The locks that a client has at one target, or has asked for, by their handles of the client.
 #[derive(Clone, Debug, Default)]
 pub struct Namespace {
-    locks: BTreeMap<Handle, Lock>,
-    /// The locks of resources.
-    resources: BTreeSet<(Resource, Handle)>,
+    locks: BTreeMap<Handle, KeptLock>,
+    /// The flocks of resources.
+    flocks: BTreeSet<(Resource, Handle)>,
 }
 
 impl Namespace {
@@ -141,7 +104,7 @@ impl Namespace {
         }
         let Some(lock) = self.locks.get_mut(&handle) else { return Progress::None };
         if granted {
-            lock.desc.granted_mode = reply.desc.granted_mode;
+            lock.granted_mode = reply.desc.granted_mode;
             lock.state = LockState::Granted;
             return Progress::Granted;
         }
@@ -154,7 +117,7 @@ impl Namespace {
     pub fn completed(&mut self, callback: &LdlmRequest<'_>) -> Completed {
         let Some(handle) = callback.handle(0) else { return Completed::Unknown };
         let Some(lock) = self.locks.get_mut(&handle) else { return Completed::Unknown };
-        if callback.desc.kind != lock.desc.kind {
+        if callback.desc.kind != lock.kind() {
             return Completed::Unknown;
         }
         if matches!(lock.state, LockState::Granted | LockState::Canceling) {
@@ -170,7 +133,7 @@ impl Namespace {
         }
         lock.state = LockState::Granted;
         lock.blocked |= callback.flags.contains(LockFlags::AST_SENT);
-        lock.desc.granted_mode = callback.desc.granted_mode;
+        lock.granted_mode = callback.desc.granted_mode;
         self.adopt(handle, &callback.desc);
         Completed::Granted(handle)
     }
@@ -201,16 +164,18 @@ impl Namespace {
     /// Forgets a lock: its enqueue has failed, or its cancel is answered.
     pub fn remove(&mut self, handle: Handle) -> Option<Lock> {
         let lock = self.locks.remove(&handle)?;
-        self.resources.remove(&(lock.desc.resource, handle));
-        Some(lock)
+        if lock.kind() == LockType::FLOCK {
+            self.flocks.remove(&(lock.resource(), handle));
+        }
+        Some(lock.lock())
     }
 
     /// The server has evicted this client: it has no lock any more. Returns those that were not
     /// granted.
     pub fn clear(&mut self) -> Vec<Handle> {
-        self.resources.clear();
+        self.flocks.clear();
         let locks = core::mem::take(&mut self.locks).into_iter();
-        let open = |lock: &Lock| matches!(lock.state, LockState::Enqueued | LockState::Waiting);
+        let open = |lock: &KeptLock| matches!(lock.state, LockState::Enqueued | LockState::Waiting);
         locks.filter(|(_, lock)| open(lock)).map(|(handle, _)| handle).collect()
     }
 
@@ -218,11 +183,11 @@ impl Namespace {
     /// not answered are sent again by the import; what is being cancelled is gone, unless the
     /// server may have got it again without an answer: then its handle is to be learnt.
     pub fn replays(&mut self) -> Vec<LockReplay> {
-        let replay = |(handle, lock): (&Handle, &mut Lock)| {
+        let replay = |(handle, lock): (&Handle, &mut KeptLock)| {
             let state = match lock.state {
                 LockState::Granted => LockFlags::BLOCK_GRANTED,
                 LockState::Waiting => LockFlags::BLOCK_WAIT,
-                LockState::Canceling if lock.uncertain => match lock.desc.granted_mode {
+                LockState::Canceling if lock.uncertain => match lock.granted_mode {
                     LockMode::NONE => LockFlags::BLOCK_WAIT,
                     _ => LockFlags::BLOCK_GRANTED,
                 },
@@ -230,7 +195,7 @@ impl Namespace {
             };
             lock.uncertain = true;
             let flags = LockFlags::REPLAY | state;
-            Some(LockReplay { handle: *handle, desc: lock.desc, flags })
+            Some(LockReplay { handle: *handle, desc: lock.desc(), flags })
         };
         self.locks.iter_mut().filter_map(replay).collect()
     }
@@ -247,27 +212,26 @@ impl Namespace {
         lock.blocked |= reply.flags.contains(LockFlags::AST_SENT);
         if lock.state == LockState::Waiting && reply.desc.granted_mode != LockMode::NONE {
             lock.state = LockState::Granted;
-            lock.desc.granted_mode = reply.desc.granted_mode;
+            lock.granted_mode = reply.desc.granted_mode;
             return Progress::Granted;
         }
         Progress::Unchanged
     }
 
     /// A lock.
-    pub fn get(&self, handle: Handle) -> Option<&Lock> {
-        self.locks.get(&handle)
+    pub fn get(&self, handle: Handle) -> Option<Lock> {
+        self.locks.get(&handle).map(KeptLock::lock)
     }
 
     /// All locks.
-    pub fn iter(&self) -> impl Iterator<Item = (Handle, &Lock)> {
-        self.locks.iter().map(|(handle, lock)| (*handle, lock))
+    pub fn iter(&self) -> impl Iterator<Item = (Handle, Lock)> {
+        self.locks.iter().map(|(handle, lock)| (*handle, lock.lock()))
     }
 
-    /// The locks on a resource.
-    pub fn on(&self, resource: Resource) -> impl Iterator<Item = (Handle, &Lock)> {
+    /// The flocks on a resource.
+    pub(crate) fn flocks_on(&self, resource: Resource) -> impl Iterator<Item = (Handle, Lock)> {
         let all = (resource, Handle(0))..=(resource, Handle(u64::MAX));
-        let own = self.resources.range(all);
-        own.filter_map(|(_, handle)| Some((*handle, self.locks.get(handle)?)))
+        self.flocks.range(all).filter_map(|(_, handle)| Some((*handle, self.get(*handle)?)))
     }
 
     /// Number of locks, in all states.
@@ -281,30 +245,40 @@ impl Namespace {
     }
 
     pub(crate) fn insert(&mut self, handle: Handle, lock: Lock) {
-        self.resources.insert((lock.desc.resource, handle));
-        assert!(self.locks.insert(handle, lock).is_none(), "the handle is in use");
+        if lock.desc.kind == LockType::FLOCK {
+            self.flocks.insert((lock.desc.resource, handle));
+        }
+        assert!(self.locks.insert(handle, lock.into()).is_none(), "the handle is in use");
     }
 
-    pub(crate) fn policy_mut(&mut self, handle: Handle) -> Option<&mut Policy> {
-        self.locks.get_mut(&handle).map(|lock| &mut lock.desc.policy)
+    /// A flock covers another range now.
+    pub(crate) fn set_range(&mut self, handle: Handle, range: Flock) {
+        if let Some(lock) = self.locks.get_mut(&handle) {
+            lock.cover(lock.resource(), Policy::Flock(range));
+        }
     }
 
     /// Takes over what the server has made of a lock. The owner of a flock is the client's affair.
     fn adopt(&mut self, handle: Handle, desc: &LockDesc) {
-        let Some(mut lock) = self.remove(handle) else { return };
-        if desc.kind == lock.desc.kind {
-            lock.desc.resource = desc.resource;
-            lock.desc.policy = match (lock.desc.policy, desc.policy) {
-                (Policy::Flock(own), Policy::Flock(given)) => {
-                    let (start, end) = (given.start, given.end.max(given.start));
-                    Policy::Flock(lustrine_fswire::ldlm::Flock { start, end, ..own })
-                }
-                (_, given) => given,
-            };
-            if desc.req_mode != LockMode::NONE {
-                lock.desc.req_mode = desc.req_mode;
-            }
+        let Some(lock) = self.locks.get_mut(&handle) else { return };
+        if desc.kind != lock.kind() {
+            return;
         }
-        self.insert(handle, lock);
+        let (before, after) = (lock.resource(), desc.resource);
+        let policy = match (lock.policy(), desc.policy) {
+            (Policy::Flock(own), Policy::Flock(given)) => {
+                let (start, end) = (given.start, given.end.max(given.start));
+                Policy::Flock(Flock { start, end, ..own })
+            }
+            (_, given) => given,
+        };
+        lock.cover(after, policy);
+        if desc.req_mode != LockMode::NONE {
+            lock.req_mode = desc.req_mode;
+        }
+        if desc.kind == LockType::FLOCK && before != after {
+            self.flocks.remove(&(before, handle));
+            self.flocks.insert((after, handle));
+        }
     }
 }

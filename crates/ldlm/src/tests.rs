@@ -65,8 +65,19 @@ fn a_lock_that_moves_to_another_resource_is_found_there() {
     let mut granted = reply(LockMode::PW, LockFlags::LOCK_CHANGED);
     granted.desc.resource = Resource::of_fid(Fid { oid: 4, ..FILE });
     namespace.answered(OURS, &granted);
-    assert_eq!(namespace.on(extent().resource).count(), 0);
-    assert_eq!(namespace.on(granted.desc.resource).count(), 1);
+    assert_eq!(namespace.get(OURS).unwrap().desc.resource, granted.desc.resource);
+    // Flocks are looked for by their resource.
+    let mut namespace = Namespace::default();
+    let (here, there) = (Resource::of_flock(FILE), Resource::of_flock(Fid { oid: 4, ..FILE }));
+    let policy = Policy::Flock(flock(1, 0, 9));
+    let desc = LockDesc { kind: LockType::FLOCK, resource: here, policy, ..extent() };
+    namespace.enqueue(OURS, desc);
+    assert!(namespace.has_flocks(here, Handle(1)));
+    granted.desc = LockDesc { resource: there, granted_mode: LockMode::PW, ..desc };
+    assert_eq!(namespace.answered(OURS, &granted), Progress::Granted);
+    assert!(!namespace.has_flocks(here, Handle(1)) && namespace.has_flocks(there, Handle(1)));
+    namespace.remove(OURS);
+    assert!(!namespace.has_flocks(there, Handle(1)));
 }
 
 #[test]
@@ -127,7 +138,6 @@ fn an_answer_without_a_lock_leaves_none() {
         let none = LdlmReply { handle, ..LdlmReply::default() };
         assert_eq!(namespace.answered(OURS, &none), Progress::None);
         assert!(namespace.is_empty());
-        assert_eq!(namespace.on(extent().resource).count(), 0);
     }
 }
 
@@ -223,7 +233,6 @@ fn an_eviction_takes_all_locks() {
     namespace.enqueue(Handle(0x12), extent());
     assert_eq!(namespace.clear(), [Handle(0x12)]);
     assert!(namespace.is_empty());
-    assert_eq!(namespace.on(extent().resource).count(), 0);
 }
 
 fn flock(owner: u64, start: u64, end: u64) -> Flock {
@@ -255,7 +264,7 @@ fn flocks(namespace: &Namespace) -> Vec<(u64, u64, u64, LockMode)> {
         Policy::Flock(flock) => (flock.owner.0, flock.start, flock.end, lock.desc.granted_mode),
         other => panic!("{other:?}"),
     };
-    let mut all: Vec<_> = namespace.iter().map(|(_, lock)| of(lock)).collect();
+    let mut all: Vec<_> = namespace.iter().map(|(_, lock)| of(&lock)).collect();
     all.sort_by_key(|(owner, start, ..)| (*owner, *start));
     all
 }

@@ -197,7 +197,7 @@ impl Append {
         // Locks that the client keeps are shared by all that it does: until now others may have
         // written under them.
         for lock in &self.locks {
-            let key = client.cache.object_of(lock.handle);
+            let key = client.object_of(lock.import, lock.handle);
             if let Some(size) = key.and_then(|key| client.locked_size(key)) {
                 let end = self.layout.file_size(lock.place.0, lock.place.1, size);
                 self.size = self.size.max(end);
@@ -247,7 +247,7 @@ impl Append {
 
     fn unlock(&mut self, client: &mut Client, turn: &mut Turn<'_>) {
         for lock in self.locks.drain(..) {
-            match client.cache.object_of(lock.handle) {
+            match client.object_of(lock.import, lock.handle) {
                 Some(key) => client.unlock(turn, key, lock.handle),
                 None => client.cancel_lock(turn, lock.import, lock.handle),
             }

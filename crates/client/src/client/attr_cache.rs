@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 
 use super::Caller;
 use crate::attr::Attr;
+use crate::lru::{Lru, LruKey};
 
 #[cfg(test)]
 mod tests;
@@ -102,11 +103,9 @@ struct Entry {
     attr: Attr,
     callers: Answered,
     /// Names that lead here, each with its directory.
-    names: SmallVec<[(Fid, Arc<[u8]>); 1]>,
+    names: SmallVec<[(Fid, Box<[u8]>); 1]>,
     /// Of a directory in which somebody may search.
     dir: Option<Box<Searched>>,
-    /// The number of the last use.
-    used: u64,
 }
 
 /// What is known of a directory.
@@ -122,6 +121,26 @@ impl Entry {
     fn searched(&mut self) -> &mut Searched {
         self.dir.get_or_insert_default()
     }
+
+    fn has_name(&self, dir: Fid, name: &[u8]) -> bool {
+        self.names.iter().any(|(of, other)| *of == dir && **other == *name)
+    }
+}
+
+/// A name in a directory as a number. Of two names with the same number only one is kept: then a
+/// server is asked for the other one.
+fn number_of(dir: Fid, name: &[u8]) -> u64 {
+    let fid = [dir.seq, u64::from(dir.ver) << 32 | u64::from(dir.oid)];
+    let (words, rest) = name.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain([&last]).map(|word| u64::from_le_bytes(*word));
+    // Each step is a bijection of the number so far; the length keeps zeros at the end apart.
+    let mix = |number: u64, word: u64| {
+        let mixed = (number ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 32
+    };
+    fid.into_iter().chain(words).fold(name.len() as u64, mix)
 }
 
 /// All attributes and names that are kept.
@@ -129,17 +148,14 @@ pub(super) struct AttrCache {
     /// Most entries, and most names that are missing; 0 keeps none.
     max: usize,
     pub(super) max_age: Nanos,
-    /// In boxes, since a tree has room for more than are in it.
-    entries: BTreeMap<Fid, Box<Entry>>,
-    /// Files by the locks of their entries.
-    locks: BTreeMap<Handle, Fid>,
-    /// Files by their names in directories.
-    names: BTreeMap<Fid, BTreeMap<Arc<[u8]>, Fid>>,
+    entries: Lru<Entry>,
+    /// Where the entries of files are.
+    files: BTreeMap<Fid, LruKey>,
+    /// Files by their names, whose numbers stand for them.
+    names: BTreeMap<u64, Fid>,
     /// Names that directories do not have, the oldest one first.
     missing: BTreeMap<u64, (Fid, Arc<[u8]>)>,
-    /// Files by their last use, the least recently used first, and when that was.
-    lru: BTreeMap<u64, (Fid, Time)>,
-    /// The number of the last use, and of the last name that was found missing.
+    /// The number of the last name that was found missing.
     last: u64,
     /// Directories of the latest names that a server was asked for, the oldest one first.
     looked_up: VecDeque<Fid>,
@@ -153,11 +169,10 @@ impl AttrCache {
         AttrCache {
             max,
             max_age,
-            entries: BTreeMap::new(),
-            locks: BTreeMap::new(),
+            entries: Lru::default(),
+            files: BTreeMap::new(),
             names: BTreeMap::new(),
             missing: BTreeMap::new(),
-            lru: BTreeMap::new(),
             last: 0,
             looked_up: VecDeque::new(),
             asked: BTreeSet::new(),
@@ -179,24 +194,31 @@ impl AttrCache {
         }
     }
 
+    fn entry(&self, fid: Fid) -> Option<&Entry> {
+        self.entries.get(*self.files.get(&fid)?)
+    }
+
+    fn entry_mut(&mut self, fid: Fid) -> Option<&mut Entry> {
+        self.entries.get_mut(*self.files.get(&fid)?)
+    }
+
     /// The lock of a file's entry. If it is the same before a request and after the answer, it was
     /// held when the server did what it was asked for.
     pub(super) fn lock_of(&self, fid: Fid) -> Option<Handle> {
-        self.entries.get(&fid).map(|entry| entry.handle)
+        self.entry(fid).map(|entry| entry.handle)
     }
 
     /// The file that a name leads to, and the lock of its entry.
     pub(super) fn named(&self, dir: Fid, name: &[u8]) -> Option<(Fid, Handle)> {
-        let fid = *self.names.get(&dir)?.get(name)?;
-        Some((fid, self.lock_of(fid)?))
+        let fid = *self.names.get(&number_of(dir, name))?;
+        let entry = self.entry(fid).filter(|entry| entry.has_name(dir, name))?;
+        Some((fid, entry.handle))
     }
 
     fn touch(&mut self, fid: Fid, now: Time) {
-        let Some(entry) = self.entries.get_mut(&fid) else { return };
-        self.last += 1;
-        self.lru.remove(&entry.used);
-        entry.used = self.last;
-        self.lru.insert(entry.used, (fid, now));
+        if let Some(key) = self.files.get(&fid) {
+            self.entries.touch(*key, now);
+        }
     }
 
     /// Attributes that a caller may be given.
@@ -211,7 +233,7 @@ impl AttrCache {
     }
 
     fn shown(&self, fid: Fid, caller: &Caller, now: Time) -> Option<Attr> {
-        let entry = self.entries.get(&fid)?;
+        let entry = self.entry(fid)?;
         entry.callers.has(caller, now).then(|| entry.attr.clone())
     }
 
@@ -231,7 +253,7 @@ impl AttrCache {
     }
 
     fn shown_name(&self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
-        let Some(parent) = self.entries.get(&dir) else { return Named::Unknown };
+        let Some(parent) = self.entry(dir) else { return Named::Unknown };
         let Some(searched) = parent.dir.as_ref().filter(|dir| dir.searchers.has(caller, now))
         else {
             return Named::Unknown;
@@ -245,7 +267,7 @@ impl AttrCache {
 
     /// The server has answered a caller. Whether there is an entry.
     pub(super) fn allow(&mut self, fid: Fid, caller: Caller, now: Time) -> bool {
-        let Some(entry) = self.entries.get_mut(&fid) else { return false };
+        let Some(entry) = self.entry_mut(fid) else { return false };
         entry.callers.add(caller, now);
         self.touch(fid, now);
         true
@@ -253,14 +275,14 @@ impl AttrCache {
 
     /// The server has let a caller search a directory, while this lock was held.
     pub(super) fn allow_search(&mut self, (dir, lock): (Fid, Handle), caller: Caller, now: Time) {
-        if let Some(entry) = self.entries.get_mut(&dir).filter(|entry| entry.handle == lock) {
+        if let Some(entry) = self.entry_mut(dir).filter(|entry| entry.handle == lock) {
             entry.searched().searchers.add(caller, now);
         }
     }
 
     /// The server has refused a caller: it is asked again each time.
     pub(super) fn forbid(&mut self, fid: Fid, caller: &Caller) {
-        if let Some(entry) = self.entries.get_mut(&fid) {
+        if let Some(entry) = self.entry_mut(fid) {
             entry.callers.forget(caller);
             if let Some(dir) = &mut entry.dir {
                 dir.searchers.forget(caller);
@@ -271,7 +293,6 @@ impl AttrCache {
     /// Keeps attributes under a lock. There is no entry of this file.
     pub(super) fn insert(&mut self, (import, handle): (ImportKey, Handle), attr: Attr, now: Time) {
         let fid = attr.fid;
-        self.locks.insert(handle, fid);
         let entry = Entry {
             import,
             handle,
@@ -279,11 +300,9 @@ impl AttrCache {
             callers: Answered::default(),
             names: SmallVec::new(),
             dir: None,
-            used: 0,
         };
-        let before = self.entries.insert(fid, Box::new(entry));
+        let before = self.files.insert(fid, self.entries.insert(entry, now));
         assert!(before.is_none(), "the file has an entry");
-        self.touch(fid, now);
     }
 
     /// The server has said more of a file under the lock of its entry, such as times that call no
@@ -291,7 +310,7 @@ impl AttrCache {
     /// since who sets them back takes it away. An answer can be older than a close, and the server
     /// may keep a time of access that is older than the one a close has sent.
     pub(super) fn refresh(&mut self, lock: Handle, mut attr: Attr) -> Attr {
-        if let Some(entry) = self.entries.get_mut(&attr.fid).filter(|entry| entry.handle == lock) {
+        if let Some(entry) = self.entry_mut(attr.fid).filter(|entry| entry.handle == lock) {
             attr.atime = attr.atime.max(entry.attr.atime);
             attr.mtime = attr.mtime.max(entry.attr.mtime);
             attr.ctime = attr.ctime.max(entry.attr.ctime);
@@ -308,7 +327,7 @@ impl AttrCache {
         atime: i64,
         changed: Option<(i64, i64)>,
     ) {
-        if let Some(entry) = self.entries.get_mut(&fid).filter(|entry| entry.handle == lock) {
+        if let Some(entry) = self.entry_mut(fid).filter(|entry| entry.handle == lock) {
             entry.attr.atime = entry.attr.atime.max(atime);
             if let Some((mtime, ctime)) = changed {
                 entry.attr.mtime = entry.attr.mtime.max(mtime);
@@ -324,24 +343,21 @@ impl AttrCache {
             return;
         }
         self.forget_name(dir, name);
-        let name: Arc<[u8]> = name.into();
-        let Some(entry) = self.entries.get_mut(&fid) else { return };
-        entry.names.push((dir, Arc::clone(&name)));
-        let surplus = (entry.names.len() > NAMES_MAX).then(|| entry.names[0].clone());
-        self.names.entry(dir).or_default().insert(name, fid);
+        let Some(entry) = self.entry_mut(fid) else { return };
+        entry.names.push((dir, name.into()));
+        let surplus = (entry.names.len() > NAMES_MAX).then(|| entry.names.remove(0));
+        self.names.insert(number_of(dir, name), fid);
         if let Some((dir, name)) = surplus {
-            self.forget_name(dir, &name);
+            self.names.remove(&number_of(dir, &name));
         }
     }
 
+    /// Forgets a name, or the one that has its number.
     fn forget_name(&mut self, dir: Fid, name: &[u8]) {
-        let Some(names) = self.names.get_mut(&dir) else { return };
-        let Some(fid) = names.remove(name) else { return };
-        if names.is_empty() {
-            self.names.remove(&dir);
-        }
-        if let Some(entry) = self.entries.get_mut(&fid) {
-            entry.names.retain(|(of, other)| *of != dir || **other != *name);
+        let number = number_of(dir, name);
+        let Some(fid) = self.names.remove(&number) else { return };
+        if let Some(entry) = self.entry_mut(fid) {
+            entry.names.retain(|(dir, name)| number_of(*dir, name) != number);
         }
     }
 
@@ -353,39 +369,36 @@ impl AttrCache {
         self.forget_name(dir, name);
         self.forget_missing(dir, name);
         self.last += 1;
-        let name: Arc<[u8]> = name.into();
-        if let Some(entry) = self.entries.get_mut(&dir) {
-            entry.searched().missing.insert(Arc::clone(&name), self.last);
-            self.missing.insert(self.last, (dir, name));
+        let (name, number): (Arc<[u8]>, u64) = (name.into(), self.last);
+        if let Some(entry) = self.entry_mut(dir) {
+            entry.searched().missing.insert(Arc::clone(&name), number);
+            self.missing.insert(number, (dir, name));
         }
         if self.missing.len() > self.max
             && let Some((_, (dir, name))) = self.missing.pop_first()
-            && let Some(entry) = self.entries.get_mut(&dir)
+            && let Some(entry) = self.entry_mut(dir)
         {
             entry.searched().missing.remove(&name);
         }
     }
 
     fn forget_missing(&mut self, dir: Fid, name: &[u8]) {
-        let searched = self.entries.get_mut(&dir).and_then(|entry| entry.dir.as_mut());
+        let searched = self.entry_mut(dir).and_then(|entry| entry.dir.as_mut());
         let number = searched.and_then(|dir| dir.missing.remove(name));
         if let Some(number) = number {
             self.missing.remove(&number);
         }
     }
 
-    /// Forgets the entry of a lock with all that is known under it, and says where the lock is.
-    pub(super) fn remove(&mut self, handle: Handle) -> Option<ImportKey> {
-        let fid = self.locks.remove(&handle)?;
-        let entry = self.entries.remove(&fid)?;
-        self.lru.remove(&entry.used);
+    /// Forgets the entry that a file has under a lock, with all that is known under it, and says
+    /// where the lock is.
+    pub(super) fn remove(&mut self, fid: Fid, lock: Handle) -> Option<ImportKey> {
+        let key = *self.files.get(&fid)?;
+        self.entries.get(key).filter(|entry| entry.handle == lock)?;
+        self.files.remove(&fid);
+        let entry = self.entries.remove(key)?;
         for (dir, name) in &entry.names {
-            if let Some(names) = self.names.get_mut(dir) {
-                names.remove(name);
-                if names.is_empty() {
-                    self.names.remove(dir);
-                }
-            }
+            self.names.remove(&number_of(*dir, name));
         }
         for number in entry.dir.iter().flat_map(|dir| dir.missing.values()) {
             self.missing.remove(number);
@@ -394,23 +407,23 @@ impl AttrCache {
         Some(entry.import)
     }
 
-    /// The lock of the least recently used entry and where it is, if it is too old, or with `more`
-    /// entries it would be one too many.
-    pub(super) fn surplus(&self, more: usize, now: Time) -> Option<(ImportKey, Handle)> {
-        let (fid, used) = self.lru.values().next()?;
-        let goes = self.entries.len() + more > self.max || *used + self.max_age <= now;
-        self.entries.get(fid).filter(|_| goes).map(|entry| (entry.import, entry.handle))
+    /// The least recently used entry: its file, its lock, and where that is; if it is too old, or
+    /// with `more` entries it would be one too many.
+    pub(super) fn surplus(&self, more: usize, now: Time) -> Option<(ImportKey, Fid, Handle)> {
+        let (entry, used) = self.entries.oldest()?;
+        let goes = self.entries.len() + more > self.max || used + self.max_age <= now;
+        goes.then_some((entry.import, entry.attr.fid, entry.handle))
     }
 
     /// When the least recently used entry is too old.
     pub(super) fn deadline(&self) -> Time {
-        let oldest = self.lru.values().next();
-        oldest.map_or(Time::NEVER, |(_, used)| *used + self.max_age)
+        self.entries.oldest().map_or(Time::NEVER, |(_, used)| used + self.max_age)
     }
 
-    pub(super) fn at(&self, import: ImportKey) -> Vec<Handle> {
+    /// The files of the entries whose locks are at a target, and the locks.
+    pub(super) fn at(&self, import: ImportKey) -> Vec<(Fid, Handle)> {
         let entries = self.entries.values().filter(|entry| entry.import == import);
-        entries.map(|entry| entry.handle).collect()
+        entries.map(|entry| (entry.attr.fid, entry.handle)).collect()
     }
 
     /// A server is asked for a name. Whether one was asked for a name of this directory lately, and

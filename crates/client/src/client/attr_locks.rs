@@ -270,8 +270,13 @@ impl Client {
     }
 
     /// A server wants a lock back: what is kept under it goes, and then the lock.
-    pub(super) fn attrs_blocked(&mut self, turn: &mut Turn<'_>, handle: Handle) {
-        if let Some(import) = self.attrs.remove(handle) {
+    pub(super) fn attrs_blocked(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (import, handle): (ImportKey, Handle),
+    ) {
+        let Some(lock) = self.locks.at(import).get(handle) else { return };
+        if self.attrs.remove(lock.desc.resource.fid(), handle).is_some() {
             self.cancel_lock(turn, import, handle);
         }
     }
@@ -279,8 +284,8 @@ impl Client {
     /// A server has lost its locks. Those of attributes are not asked for again: a client that does
     /// not come back may have made the changes that were seen, and these are lost with it.
     pub(super) fn attrs_lost(&mut self, import: ImportKey) {
-        for handle in self.attrs.at(import) {
-            self.attrs.remove(handle);
+        for (fid, handle) in self.attrs.at(import) {
+            self.attrs.remove(fid, handle);
             self.locks.at(import).remove(handle);
         }
     }
@@ -293,8 +298,8 @@ impl Client {
     /// Gives back the locks of entries that are too many or too old, many with one request.
     pub(super) fn drive_attrs(&mut self, turn: &mut Turn<'_>) {
         let mut surplus: BTreeMap<ImportKey, Vec<Handle>> = BTreeMap::new();
-        while let Some((import, handle)) = self.attrs.surplus(0, turn.now) {
-            surplus.entry(import).or_default().extend(self.forget_lock(import, handle));
+        while let Some((import, fid, handle)) = self.attrs.surplus(0, turn.now) {
+            surplus.entry(import).or_default().extend(self.forget_lock(import, fid, handle));
         }
         for (import, locks) in surplus {
             for handles in locks.chunks(CANCELS_MAX) {
@@ -305,11 +310,11 @@ impl Client {
         }
     }
 
-    /// Forgets a lock, and what is kept under it, before a request gives it back. The server's
-    /// handle of it, for that request. If the server calls the lock back before the request
-    /// arrives, it learns that the lock is not there [LOCK-15].
-    fn forget_lock(&mut self, import: ImportKey, handle: Handle) -> Option<Handle> {
-        self.attrs.remove(handle);
+    /// Forgets the lock of a file, and what is kept under it, before a request gives it back. The
+    /// server's handle of it, for that request. If the server calls the lock back before the
+    /// request arrives, it learns that the lock is not there [LOCK-15].
+    fn forget_lock(&mut self, import: ImportKey, fid: Fid, handle: Handle) -> Option<Handle> {
+        self.attrs.remove(fid, handle);
         let lock = self.locks.at(import).remove(handle)?;
         (lock.remote != Handle::NONE).then_some(lock.remote)
     }
@@ -325,10 +330,10 @@ impl Client {
         let mut handles = Vec::new();
         while handles.len() < SURPLUS_MAX
             && self.cancels_early(import)
-            && let Some((at, handle)) = self.attrs.surplus(1, now)
+            && let Some((at, fid, handle)) = self.attrs.surplus(1, now)
             && at == import
         {
-            handles.extend(self.forget_lock(import, handle));
+            handles.extend(self.forget_lock(import, fid, handle));
             self.attrs.count_early_cancel();
         }
         handles
@@ -349,7 +354,7 @@ impl Client {
             if !here || !self.cancels_early(import) {
                 continue;
             }
-            handles.extend(self.forget_lock(import, handle));
+            handles.extend(self.forget_lock(import, fid, handle));
             self.attrs.count_early_cancel();
         }
         handles

@@ -24,10 +24,11 @@ use lustrine_ptlrpc::{Import, ImportKey, RpcError};
 use super::{Client, Done, TargetKey};
 use crate::error::ClientError;
 use crate::layout::FileLayout;
+use crate::lru::Lru;
 use crate::offers;
 use crate::pages::chunks_of;
 use grants::Grant;
-use object::{CachedObject, Used};
+use object::{CachedObject, ObjectData, Used};
 pub(super) use object::{Mode, Writer};
 use quota::OverQuota;
 pub(super) use reads::ObjectBytes;
@@ -138,18 +139,17 @@ pub(super) struct Cache {
     tunables: CacheTunables,
     /// In boxes, since a tree has room for more than are in it.
     objects: BTreeMap<ObjectKey, Box<CachedObject>>,
-    /// The objects of locks that are held or asked for.
-    locks: BTreeMap<Handle, ObjectKey>,
     targets: BTreeMap<ImportKey, TargetIo>,
     /// Objects with dirty data.
     dirty_objects: BTreeSet<ObjectKey>,
     /// Writes that wait until less is dirty.
     throttled: VecDeque<ThrottledWrite>,
-    /// Chunks of objects, and locks that are not in use, in the order of their use. One that was
-    /// used again takes its new place when it is its turn to go.
+    /// Chunks of objects in the order of their use. One that was used again takes its new place when
+    /// it is its turn to go.
     chunks: BTreeMap<u64, (ObjectKey, u64)>,
-    idle: BTreeMap<u64, (ObjectKey, Handle, Time)>,
-    /// The number of the last use, and of the last request.
+    /// Locks that are not in use, and where they are.
+    idle: Lru<(ImportKey, Handle)>,
+    /// The number of the last use of a chunk, and of the last request.
     last_use: u64,
     last_io: u64,
     /// When dirty data are looked at again.
@@ -171,12 +171,11 @@ impl Cache {
         Cache {
             tunables,
             objects: BTreeMap::new(),
-            locks: BTreeMap::new(),
             targets: BTreeMap::new(),
             dirty_objects: BTreeSet::new(),
             throttled: VecDeque::new(),
             chunks: BTreeMap::new(),
-            idle: BTreeMap::new(),
+            idle: Lru::default(),
             last_use: 0,
             last_io: 0,
             flush_at: None,
@@ -201,11 +200,6 @@ impl Cache {
 
     pub(super) fn counts(&self) -> CacheCounts {
         CacheCounts { objects: self.objects.len(), ..self.counts }
-    }
-
-    /// Whether a lock is one of the cache's.
-    pub(super) fn object_of(&self, handle: Handle) -> Option<ObjectKey> {
-        self.locks.get(&handle).copied()
     }
 
     /// Whether so many more bytes for a target may be dirty. If nothing is, any number. Few dirty
@@ -259,10 +253,11 @@ impl Cache {
     /// The chunks of a range are used now. Ones that are not in memory are forgotten.
     fn touch(&mut self, key: ObjectKey, range: &Range<u64>) {
         let Some(object) = self.objects.get_mut(&key) else { return };
-        for number in object.pages.chunks_within(chunks_of(range)) {
+        let ObjectData { pages, used, .. } = &mut *object.data;
+        for number in pages.chunks_within(chunks_of(range)) {
             self.last_use += 1;
             let last = self.last_use;
-            match object.used.entry(number) {
+            match used.entry(number) {
                 Entry::Occupied(mut used) => used.get_mut().last = last,
                 Entry::Vacant(new) => {
                     new.insert(Used { place: last, last });
@@ -275,7 +270,7 @@ impl Cache {
     /// Bytes of an object are not in memory any more: its chunks that are gone are not counted.
     fn forget(&mut self, key: ObjectKey, range: Range<u64>) {
         let Some(object) = self.objects.get_mut(&key) else { return };
-        self.counts.cached -= object.pages.forget(range);
+        self.counts.cached -= object.data.pages.forget(range);
         for place in object.drop_unused_chunks() {
             self.chunks.remove(&place);
         }
@@ -293,7 +288,8 @@ impl Cache {
             };
             from = place + 1;
             let Some(object) = self.objects.get_mut(&key) else { continue };
-            if let Some(used) = object.used.get_mut(&number).filter(|used| used.last != place) {
+            if let Some(used) = object.data.used.get_mut(&number).filter(|used| used.last != place)
+            {
                 used.place = used.last;
                 self.chunks.insert(used.place, (key, number));
                 self.chunks.remove(&place);
@@ -304,9 +300,9 @@ impl Cache {
         }
     }
 
-    /// Forgets an object of which there is nothing.
+    /// Gives memory back that an object does not need, and forgets one of which there is nothing.
     fn tidy(&mut self, key: ObjectKey) {
-        if self.objects.get(&key).is_some_and(|object| object.is_unused()) {
+        if self.objects.get_mut(&key).is_some_and(|object| object.tidy()) {
             self.objects.remove(&key);
         }
     }
@@ -315,13 +311,13 @@ impl Cache {
     fn note_dirty(&mut self, key: ObjectKey, now: Time) {
         let age = self.tunables.max_dirty_age;
         let Some(object) = self.objects.get_mut(&key) else { return };
-        match object.pages.is_clean() {
+        match object.data.pages.is_clean() {
             true => {
-                object.dirty_since = None;
+                object.data.dirty_since = None;
                 self.dirty_objects.remove(&key);
             }
             false => {
-                object.dirty_since.get_or_insert(now);
+                object.data.dirty_since.get_or_insert(now);
                 self.dirty_objects.insert(key);
                 self.flush_at.get_or_insert(now + age);
             }
@@ -366,7 +362,7 @@ impl Client {
     fn written_objects(&self, fid: Fid, layout: &FileLayout) -> Vec<ObjectKey> {
         let mut keys: BTreeSet<ObjectKey> = self.cached_objects(fid, layout).into_iter().collect();
         let others = self.cache.dirty_objects.iter().filter(|key| {
-            self.cache.objects.get(key).is_some_and(|object| object.fid == Some(fid))
+            self.cache.objects.get(key).is_some_and(|object| object.data.fid == Some(fid))
         });
         keys.extend(others);
         keys.into_iter().collect()
@@ -391,7 +387,7 @@ impl Client {
     pub fn write_error(&mut self, fid: Fid, layout: &FileLayout) -> Option<ClientError> {
         let mut found = None;
         for key in self.cached_objects(fid, layout) {
-            if let Some(error) = &mut self.cache.object(key).error
+            if let Some(error) = &mut self.cache.object(key).data.error
                 && !core::mem::replace(&mut error.reported, true)
             {
                 found.get_or_insert(error.error.clone());
@@ -403,8 +399,7 @@ impl Client {
     /// When the cache has something to do.
     pub(super) fn cache_deadline(&self) -> Time {
         let age = self.cache.tunables.lru_max_age;
-        let idle = self.cache.idle.values().next();
-        let idle = idle.map_or(Time::NEVER, |(_, _, since)| *since + age);
+        let idle = self.cache.idle.oldest().map_or(Time::NEVER, |(_, since)| since + age);
         let shrink = self.cache.shrink_at.unwrap_or(Time::NEVER);
         self.cache.flush_at.unwrap_or(Time::NEVER).min(idle).min(shrink)
     }
@@ -507,13 +502,12 @@ impl Client {
     }
 
     fn forget_void(&mut self, turn: &mut Turn<'_>, key: ObjectKey, handle: Handle) {
-        self.cache.locks.remove(&handle);
         let Some(object) = self.cache.objects.get_mut(&key) else { return };
         let Some(held) = object.locks.remove(&handle) else { return };
         if let Some(idle) = held.idle {
-            self.cache.idle.remove(&idle);
+            self.cache.idle.remove(idle);
         }
-        let dirty = object.pages.dirty(&held.extent);
+        let dirty = object.data.pages.dirty(&held.extent);
         let lost: u64 = dirty.iter().map(|part| part.end - part.start).sum();
         if lost > 0 {
             object.fails(ClientError::Rpc(RpcError::Evicted));

@@ -328,7 +328,7 @@ impl Client {
                 self.write_object(turn, (key, fid), writer, (range.start, data), part);
                 continue;
             }
-            if let Some(key) = lock.and_then(|lock| self.cache.object_of(lock.handle)) {
+            if let Some(key) = lock.and_then(|lock| self.object_of(lock.import, lock.handle)) {
                 let part = super::objects::part_of(io);
                 let writer = Writer { caller, owner };
                 self.write_under(turn, (key, fid), writer, (range, &data), part);

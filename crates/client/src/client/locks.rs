@@ -8,7 +8,7 @@ use lustrine_fswire::fid::Handle;
 use lustrine_fswire::ldlm::{ELDLM, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockType, OstLvb};
 use lustrine_fswire::message::{Header, Message};
 use lustrine_fswire::rpc::{Lvb, Reply as ReplyBuffers, Request, dlm};
-use lustrine_ldlm::{Completed, LockReplay, LockState, Namespace, Progress};
+use lustrine_ldlm::{Completed, Lock, LockReplay, LockState, Namespace, Progress};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{Import, ImportKey, Incoming, RpcError, SlotKind};
 
@@ -77,14 +77,18 @@ impl Locks {
         self.waiters.remove(&handle);
     }
 
+    pub(super) fn get(&self, import: ImportKey, handle: Handle) -> Option<Lock> {
+        self.namespaces.get(&import)?.get(handle)
+    }
+
     /// Where a lock is; none if it is not known.
     pub(super) fn state(&self, import: ImportKey, handle: Handle) -> Option<LockState> {
-        Some(self.namespaces.get(&import)?.get(handle)?.state)
+        Some(self.get(import, handle)?.state)
     }
 
     /// The server's handle of a lock that is granted.
     pub(super) fn remote(&self, import: ImportKey, handle: Handle) -> Option<Handle> {
-        let lock = self.namespaces.get(&import)?.get(handle)?;
+        let lock = self.get(import, handle)?;
         (lock.state == LockState::Granted).then_some(lock.remote)
     }
 
@@ -274,7 +278,7 @@ impl Client {
         // The answer can say that somebody wants a lock that a callback has granted before.
         let lock = self.locks.at(import).get(handle);
         if lock.is_some_and(|lock| lock.blocked && lock.state == LockState::Granted) {
-            self.lock_blocked(turn, handle);
+            self.lock_blocked(turn, (import, handle));
         }
     }
 
@@ -297,15 +301,15 @@ impl Client {
                 let status = if blocked.is_some() { 0 } else { -errno::EINVAL };
                 self.reply_to_callback(turn, request, status, &ReplyBuffers::Bare);
                 if let Some(handle) = blocked {
-                    self.attrs_blocked(turn, handle);
+                    self.attrs_blocked(turn, (import, handle));
                     self.config_blocked(turn, handle);
-                    self.lock_blocked(turn, handle);
+                    self.lock_blocked(turn, (import, handle));
                 }
             }
             Some(Request::LdlmGlCallback(callback)) => {
                 let handle = callback.lock.handle(0);
                 let known = handle.filter(|handle| namespace.get(*handle).is_some());
-                match known.map(|handle| self.glimpsed(handle)) {
+                match known.map(|handle| self.glimpsed(import, handle)) {
                     Some(Some(lvb)) => {
                         let lvb = lvb.to_bytes();
                         let reply = dlm::GlimpseReply { lvb: Lvb(&lvb) };
@@ -437,6 +441,10 @@ impl Client {
                 }
                 Err(error) => client.lock_lost(turn, import, handle, error),
                 Ok(answer) => match enqueued(&answer) {
+                    Ok((reply, _)) if reply.handle == Handle::NONE => {
+                        let error = malformed("the answer to the replay of a lock has none");
+                        client.lock_lost(turn, import, handle, error);
+                    }
                     Ok((reply, lvb)) => {
                         let progress = client.locks.at(import).replayed(handle, &reply);
                         client.lock_moved(turn, import, handle, progress, lvb);
@@ -456,8 +464,9 @@ impl Client {
         handle: Handle,
         error: ClientError,
     ) {
+        let key = self.object_of(import, handle);
         self.locks.at(import).remove(handle);
-        if let Some(key) = self.cache.object_of(handle) {
+        if let Some(key) = key {
             self.lock_gone(turn, key, handle);
         }
         self.wake(turn, handle, Err(error));

@@ -33,12 +33,13 @@ fn filled(max: usize, entries: u32) -> AttrCache {
 fn the_least_recently_used_goes_first_and_the_old_in_any_case() {
     let mut cache = filled(2, 3);
     assert!(cache.find(fid(1), &caller(5), Time(4)).is_some());
-    assert_eq!(cache.surplus(0, Time(5)), Some((AT(), Handle(2))));
-    assert_eq!(cache.remove(Handle(2)), Some(AT()));
-    assert_eq!(cache.remove(Handle(2)), None);
+    assert_eq!(cache.surplus(0, Time(5)), Some((AT(), fid(2), Handle(2))));
+    assert_eq!(cache.remove(fid(2), Handle(3)), None);
+    assert_eq!(cache.remove(fid(2), Handle(2)), Some(AT()));
+    assert_eq!(cache.remove(fid(2), Handle(2)), None);
     assert_eq!(cache.surplus(0, Time(102)), None);
-    assert_eq!(cache.surplus(1, Time(5)), Some((AT(), Handle(3))));
-    assert_eq!(cache.surplus(0, Time(103)), Some((AT(), Handle(3))));
+    assert_eq!(cache.surplus(1, Time(5)), Some((AT(), fid(3), Handle(3))));
+    assert_eq!(cache.surplus(0, Time(103)), Some((AT(), fid(3), Handle(3))));
     check(&cache);
 }
 
@@ -77,10 +78,10 @@ fn a_name_is_given_to_those_who_may_search_the_directory() {
     assert_eq!(found(&mut cache, 6), Named::Unknown);
     assert_eq!((cache.counts.name_hits, cache.counts.name_misses), (1, 3));
     // Each lock that is lost takes it away.
-    cache.remove(Handle(1));
+    cache.remove(fid(1), Handle(1));
     assert_eq!(found(&mut cache, 5), Named::Unknown);
     assert_eq!(cache.named(fid(1), b"a"), Some((fid(2), Handle(2))));
-    cache.remove(Handle(2));
+    cache.remove(fid(2), Handle(2));
     assert_eq!(cache.named(fid(1), b"a"), None);
     check(&cache);
 }
@@ -98,7 +99,7 @@ fn a_missing_name_goes_with_the_lock_of_its_directory() {
     assert_eq!(found(&mut cache, b"a"), Named::Unknown, "there is room for two");
     assert_eq!(found(&mut cache, b"c"), Named::Missing);
     assert_eq!(cache.find_name(fid(1), b"c", &caller(6), Time(1)), Named::Unknown);
-    cache.remove(Handle(1));
+    cache.remove(fid(1), Handle(1));
     assert_eq!(found(&mut cache, b"c"), Named::Unknown);
     assert_eq!(cache.counts().missing, 0);
 }
@@ -111,7 +112,7 @@ fn a_directory_is_worth_a_request_at_the_second_name() {
     cache.forget_lookups(fid(1));
     assert!(!cache.note_lookup(fid(1)));
     // So it is when somebody has changed it.
-    cache.remove(Handle(1));
+    cache.remove(fid(1), Handle(1));
     assert!(!cache.note_lookup(fid(1)));
     // Programs in several directories do not hide each other, unless they are many.
     (2..10).for_each(|oid| assert!(!cache.note_lookup(fid(oid))));
@@ -187,7 +188,7 @@ fn an_answer_takes_no_time_back_under_the_same_lock() {
     assert_eq!((seen.uid, times(seen)), (3, (50, 60, 80)));
     // Under another lock somebody may have set them back.
     assert_eq!(times(cache.refresh(Handle(2), older.clone())), (10, 20, 80));
-    cache.remove(Handle(1));
+    cache.remove(fid(1), Handle(1));
     cache.insert((AT(), Handle(2)), older, Time(9));
     cache.allow(fid(1), caller(5), Time(9));
     assert_eq!(times(cache.find(fid(1), &caller(5), Time(9)).unwrap()), (10, 20, 80));
@@ -195,16 +196,15 @@ fn an_answer_takes_no_time_back_under_the_same_lock() {
 
 /// All parts say the same, and have their limits.
 fn check(cache: &AttrCache) {
-    assert_eq!(cache.locks.len(), cache.entries.len());
-    assert_eq!(cache.lru.len(), cache.entries.len());
+    assert_eq!(cache.files.len(), cache.entries.len());
     let (mut names, mut missing) = (0, 0);
-    for (fid, entry) in &cache.entries {
-        assert_eq!(cache.locks[&entry.handle], *fid);
-        assert_eq!(cache.lru[&entry.used].0, *fid);
+    for (fid, key) in &cache.files {
+        let entry = cache.entries.get(*key).expect("an entry");
+        assert_eq!(entry.attr.fid, *fid);
         assert!(entry.names.len() <= NAMES_MAX);
         assert!(entry.callers.0.len() <= CALLERS_MAX);
         for (dir, name) in &entry.names {
-            assert_eq!(cache.names[dir][name], *fid);
+            assert_eq!(cache.names[&number_of(*dir, name)], *fid);
         }
         names += entry.names.len();
         let Some(dir) = &entry.dir else { continue };
@@ -215,11 +215,9 @@ fn check(cache: &AttrCache) {
         }
         missing += dir.missing.len();
     }
-    assert_eq!(cache.names.values().map(BTreeMap::len).sum::<usize>(), names);
-    assert_eq!((cache.missing.len(), cache.counts().names), (missing, names));
-    assert!(
-        cache.missing.len() <= cache.max && cache.names.values().all(|names| !names.is_empty())
-    );
+    assert_eq!((cache.names.len(), cache.counts().names), (names, names));
+    assert_eq!(cache.missing.len(), missing);
+    assert!(cache.missing.len() <= cache.max);
 }
 
 /// What the server has said, and the locks under which it is true. What it has said of users is old
@@ -293,7 +291,7 @@ proptest! {
                 }
                 Op::Lose(file) => {
                     if let Some(lock) = locks.remove(&file) {
-                        prop_assert_eq!(cache.remove(lock), Some(AT()));
+                        prop_assert_eq!(cache.remove(fid(file), lock), Some(AT()));
                         facts.retain(|fact| fact.lock() != lock);
                     }
                 }

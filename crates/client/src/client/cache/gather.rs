@@ -34,7 +34,7 @@ impl CachedObject {
     pub(super) fn gather(&self, range: &Range<u64>, brw: u64) -> Option<Gathered> {
         let mut found: Option<Gathered> = None;
         let (mut bytes, mut fragments) = (0, 0);
-        for part in self.pages.dirty(range) {
+        for part in self.data.pages.dirty(range) {
             if self.is_writing(&part) {
                 continue;
             }
@@ -74,10 +74,10 @@ impl CachedObject {
 
     /// Who has written the first byte of a range that is dirty, and how far that goes within it.
     fn writer_at(&self, range: &Range<u64>) -> Option<(Caller, u64)> {
-        if let Some((run, caller)) = self.writers.get_key_value(&range.start) {
+        if let Some((run, caller)) = self.data.writers.get_key_value(&range.start) {
             return Some((*caller, run.end.min(range.end)));
         }
-        Some((self.writer?.caller, range.end))
+        Some((self.data.writer?.caller, range.end))
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
         let mut object = CachedObject::default();
         for (range, caller) in ranges {
             let bytes = vec![1; (range.end - range.start) as usize];
-            object.pages.write(range.start, &bytes);
+            object.data.pages.write(range.start, &bytes);
             let owner = FileOwner { uid: 0, gid: 0, projid: 0 };
             object.was_written_by(range, Writer { caller: *caller, owner });
         }
@@ -142,7 +142,7 @@ mod tests {
         let mut object = dirty(&[(0..10, Caller::ROOT), (5..9000, ALICE), (20_000..20_001, ALICE)]);
         let first = object.gather(&ALL, 1 << 20).expect("something");
         assert_eq!((first.parts, first.caller), (vec![0..5], Caller::ROOT));
-        object.pages.clean(0..5);
+        object.data.pages.clean(0..5);
         let second = object.gather(&ALL, 1 << 20).expect("something");
         assert_eq!((second.parts, second.caller), (vec![5..9000, 20_000..20_001], ALICE));
         object.was_sent(7, &[0..6]);

@@ -9,7 +9,7 @@ use lustrine_fswire::ldlm::{
 };
 use lustrine_fswire::rpc::{Request, dlm};
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{RpcError, SlotKind};
+use lustrine_ptlrpc::{ImportKey, RpcError, SlotKind};
 
 use super::ObjectKey;
 use super::object::{AskedLock, Behind, Held, Mode, covers};
@@ -42,14 +42,14 @@ impl Client {
             return then(self, turn, Ok(handle));
         }
         let fits = |asked: &&mut AskedLock| asked.mode >= mode && covers(&asked.range, &range);
-        if let Some(asked) = object.asked.iter_mut().find(fits) {
+        if let Some(asked) = object.data.asked.iter_mut().find(fits) {
             return asked.waiters.push(then);
         }
         // A server may grant more than is asked for, also the range of this one: to ask for both
         // would have it call the first one back, which the client itself would be in the way of.
         // If it does not, the second one is asked for then. Locks of objects are asked for in one
         // order, so nothing waits for itself.
-        if let Some(asked) = object.asked.iter_mut().find(|asked| asked.mode >= mode) {
+        if let Some(asked) = object.data.asked.iter_mut().find(|asked| asked.mode >= mode) {
             asked.behind.push((mode, range, caller, then));
             return;
         }
@@ -64,10 +64,9 @@ impl Client {
             }),
             if mode == Mode::Write { LockMode::PW } else { LockMode::PR },
         );
-        self.cache.locks.insert(handle, key);
         let (waiters, behind) = (vec![then], Vec::new());
         let asked = AskedLock { handle, mode, range, caller, waiters, behind };
-        self.cache.object(key).asked.push(asked);
+        self.cache.object(key).data.asked.push(asked);
         let desc = LockDesc { req_mode, policy, ..object_lock(key) };
         let args = LockArgs { desc, flags: LockFlags::empty(), slot: SlotKind::None, caller };
         let then: Done<Granted> = Box::new(move |client, turn, granted| {
@@ -85,15 +84,16 @@ impl Client {
         granted: Outcome<Granted>,
     ) {
         let object = self.cache.object(key);
-        let Some(at) = object.asked.iter().position(|asked| asked.handle == handle) else { return };
-        let asked = object.asked.swap_remove(at);
-        if object.asked.is_empty() {
+        let Some(at) = object.data.asked.iter().position(|asked| asked.handle == handle) else {
+            return;
+        };
+        let asked = object.data.asked.swap_remove(at);
+        if object.data.asked.is_empty() {
             // Most objects ask for one lock, and there are many objects.
-            object.asked = Vec::new();
+            object.data.asked = Vec::new();
         }
         if matches!(granted, Ok(Granted { lvb: None })) {
             // It was granted while the server got its locks again, which does not say the size.
-            self.cache.locks.remove(&handle);
             self.cancel_lock(turn, key.import, handle);
             for then in asked.waiters {
                 let wanted = (asked.mode, asked.range.clone());
@@ -123,7 +123,6 @@ impl Client {
                 self.ask_behind(turn, key, asked.behind);
             }
             Err(error) => {
-                self.cache.locks.remove(&handle);
                 // The server may have granted it all the same.
                 self.cancel_lock(turn, key.import, handle);
                 for then in asked.waiters {
@@ -154,6 +153,9 @@ impl Client {
             LockMode::PR => Mode::Read,
             _ => return Err(malformed("a lock of a mode that nobody asked for")),
         };
+        if lock.desc.resource != Resource::of_object(key.oi) {
+            return Err(malformed("a lock of another object than was asked for"));
+        }
         let extent = start..end.saturating_add(1);
         if extent.is_empty() {
             return Err(malformed("a lock that ends before it begins"));
@@ -171,7 +173,7 @@ impl Client {
         let Some(held) = self.cache.object(key).locks.get_mut(&handle) else { return };
         held.users += users;
         if let Some(idle) = held.idle.take() {
-            self.cache.idle.remove(&idle);
+            self.cache.idle.remove(idle);
         }
     }
 
@@ -187,17 +189,31 @@ impl Client {
         let Some(held) = object.locks.get_mut(&handle) else { return };
         held.users -= 1;
         if held.users == 0 {
-            self.cache.last_use += 1;
-            held.idle = Some(self.cache.last_use);
-            held.used = (self.cache.last_use, turn.now);
-            self.cache.idle.insert(self.cache.last_use, (key, handle, turn.now));
+            held.idle = Some(self.cache.idle.insert((key.import, handle), turn.now));
+            self.cache.tidy(key);
         }
         self.release(turn, key, handle);
     }
 
+    /// The object of a lock that the cache has.
+    pub(in crate::client) fn object_of(
+        &self,
+        import: ImportKey,
+        handle: Handle,
+    ) -> Option<ObjectKey> {
+        let oi = self.locks.get(import, handle)?.desc.resource.fid();
+        let key = ObjectKey { import, oi };
+        self.cache.objects.get(&key).filter(|object| object.locks.contains_key(&handle))?;
+        Some(key)
+    }
+
     /// A server wants a lock back, or has said so before.
-    pub(in crate::client) fn lock_blocked(&mut self, turn: &mut Turn<'_>, handle: Handle) {
-        let Some(key) = self.cache.object_of(handle) else { return };
+    pub(in crate::client) fn lock_blocked(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (import, handle): (ImportKey, Handle),
+    ) {
+        let Some(key) = self.object_of(import, handle) else { return };
         if let Some(held) = self.cache.object(key).locks.get_mut(&handle) {
             held.blocked = true;
             self.release(turn, key, handle);
@@ -219,7 +235,7 @@ impl Client {
                 self.drop_dirty(turn, key, extent.clone());
             }
             let object = self.cache.object(key);
-            if !object.pages.dirty(&extent).is_empty() || object.is_writing(&extent) {
+            if !object.data.pages.dirty(&extent).is_empty() || object.is_writing(&extent) {
                 return self.write_out(turn, key, extent, true);
             }
         }
@@ -228,10 +244,9 @@ impl Client {
 
     /// Gives a lock back whose data are at the server.
     fn drop_lock(&mut self, turn: &mut Turn<'_>, key: ObjectKey, handle: Handle) {
-        self.cache.locks.remove(&handle);
         let Some(held) = self.cache.object(key).locks.remove(&handle) else { return };
         if let Some(idle) = held.idle {
-            self.cache.idle.remove(&idle);
+            self.cache.idle.remove(idle);
         }
         for part in self.cache.object(key).uncovered(&held.extent) {
             self.cache.forget(key, part);
@@ -244,21 +259,14 @@ impl Client {
     /// Gives locks back that were not used for long, and those that are too many.
     pub(super) fn cancel_idle_locks(&mut self, turn: &mut Turn<'_>) {
         let (most, age) = (self.cache.tunables.lru_size, self.cache.tunables.lru_max_age);
-        while let Some((place, (key, handle, since))) =
-            self.cache.idle.first_key_value().map(|(place, idle)| (*place, *idle))
-        {
+        while let Some((_, since)) = self.cache.idle.oldest() {
             let old = since + age <= turn.now;
             if !old && self.cache.idle.len() <= most {
                 return;
             }
-            self.cache.idle.remove(&place);
+            let Some((import, handle)) = self.cache.idle.remove_oldest() else { return };
+            let Some(key) = self.object_of(import, handle) else { continue };
             if let Some(held) = self.cache.object(key).locks.get_mut(&handle) {
-                let (last, at) = held.used;
-                if last != place {
-                    held.idle = Some(last);
-                    self.cache.idle.insert(last, (key, handle, at));
-                    continue;
-                }
                 held.idle = None;
                 held.blocked = true;
                 self.release(turn, key, handle);
@@ -286,7 +294,6 @@ impl Client {
         let lock = LdlmRequest { flags, count: 1, desc, handles: handles.as_slice().into() };
         self.lock_asked(key.import, &lock);
         let [handle] = handles;
-        self.cache.locks.insert(handle, key);
         let mut call = crate::client::CallArgs::from(Request::Enqueue(dlm::Lock { lock }));
         call.caller = Some(caller);
         self.call(turn, key.import, call, move |client, turn, answer| {
@@ -318,7 +325,6 @@ impl Client {
                     client.unlock(turn, key, handle);
                 }
                 _ => {
-                    client.cache.locks.remove(&handle);
                     client.give_back(key.import, handle, reply.as_ref());
                 }
             }
@@ -338,10 +344,9 @@ impl Client {
     }
 
     /// The answer to a glimpse of another client: what this one knows of the object.
-    pub(in crate::client) fn glimpsed(&self, handle: Handle) -> Option<OstLvb> {
-        let key = self.cache.object_of(handle)?;
-        let object = self.cache.objects.get(&key)?;
-        object.locks.contains_key(&handle).then(|| object.lvb())
+    pub(in crate::client) fn glimpsed(&self, import: ImportKey, handle: Handle) -> Option<OstLvb> {
+        let key = self.object_of(import, handle)?;
+        self.cache.objects.get(&key).map(|object| object.lvb())
     }
 }
 

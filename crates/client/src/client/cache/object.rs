@@ -1,6 +1,6 @@
 //! One object: its locks, its bytes, and what is known of it.
 
-use core::ops::Range;
+use core::ops::{Deref, DerefMut, Range};
 use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_fswire::fid::{Fid, Handle};
@@ -16,6 +16,7 @@ use crate::client::sizes::{DataAttr, Times};
 use crate::client::{Caller, Done};
 use crate::error::ClientError;
 use crate::few::FewMap;
+use crate::lru::LruKey;
 use crate::pages::{CHUNK_LEN, Pages};
 
 /// What a lock is for.
@@ -38,15 +39,13 @@ pub(super) struct Held {
     /// Whether somebody else wants it: nothing new begins under it.
     pub(super) blocked: bool,
     /// Its place among the locks that are not in use, if it is one of them.
-    pub(super) idle: Option<u64>,
-    /// When it was last used, as a number, which may be later than that of its place, and the time.
-    pub(super) used: (u64, Time),
+    pub(super) idle: Option<LruKey>,
 }
 
 impl Held {
     /// A lock that is not in use yet.
     pub(super) fn new(mode: Mode, extent: Range<u64>, blocked: bool) -> Held {
-        Held { mode, extent, users: 0, blocked, idle: None, used: (0, Time::ZERO) }
+        Held { mode, extent, users: 0, blocked, idle: None }
     }
 }
 
@@ -111,12 +110,10 @@ pub(in crate::client) struct Writer {
     pub(in crate::client) owner: FileOwner,
 }
 
-/// One object.
+/// One object. Clients keep many of which they know only the attributes.
 #[derive(Default)]
 pub(super) struct CachedObject {
-    pub(super) pages: Pages,
     pub(super) locks: FewMap<Handle, Held>,
-    pub(super) asked: Vec<AskedLock>,
     /// Bytes, as far as the locks show, and what was written.
     pub(super) size: u64,
     /// Bytes that the server has: what is behind them and was not written is zeros.
@@ -124,6 +121,13 @@ pub(super) struct CachedObject {
     /// Units of 512 bytes at the server.
     pub(super) blocks: u64,
     pub(super) times: Option<Times>,
+    pub(super) data: ObjectDataBox,
+}
+
+/// The data of an object, and what is under way or waits.
+pub(super) struct ObjectData {
+    pub(super) pages: Pages,
+    pub(super) asked: Vec<AskedLock>,
     pub(super) reading: BTreeMap<u64, Reading>,
     pub(super) writing: BTreeMap<u64, Vec<Range<u64>>>,
     pub(super) readers: Vec<ReadOp>,
@@ -150,6 +154,75 @@ pub(super) struct CachedObject {
     pub(super) next_read: u64,
     pub(super) ahead: u64,
     pub(super) window: u64,
+}
+
+impl ObjectData {
+    const fn new() -> ObjectData {
+        ObjectData {
+            pages: Pages::new(),
+            asked: Vec::new(),
+            reading: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            readers: Vec::new(),
+            flushes: Vec::new(),
+            error: None,
+            failures: 0,
+            pause: None,
+            fid: None,
+            writer: None,
+            writers: RangeMap::new(),
+            written: 0,
+            dirty_since: None,
+            used: BTreeMap::new(),
+            next_read: 0,
+            ahead: 0,
+            window: 0,
+        }
+    }
+
+    /// Whether nothing is under way or waits, and no error is left to be reported. What is dirty is
+    /// under way.
+    fn is_idle(&self) -> bool {
+        self.asked.is_empty()
+            && self.reading.is_empty()
+            && self.writing.is_empty()
+            && self.readers.is_empty()
+            && self.flushes.is_empty()
+            && self.error.as_ref().is_none_or(|error| error.reported)
+            && self.pages.is_clean()
+    }
+}
+
+/// [`ObjectData`] that take memory only if they were changed since the last time that there was
+/// nothing of them.
+#[derive(Default)]
+pub(super) struct ObjectDataBox(Option<Box<ObjectData>>);
+
+impl Deref for ObjectDataBox {
+    type Target = ObjectData;
+
+    fn deref(&self) -> &ObjectData {
+        const NOTHING: &ObjectData = &ObjectData::new();
+        self.0.as_deref().unwrap_or(NOTHING)
+    }
+}
+
+impl DerefMut for ObjectDataBox {
+    fn deref_mut(&mut self) -> &mut ObjectData {
+        self.0.get_or_insert_with(|| Box::new(ObjectData::new()))
+    }
+}
+
+impl ObjectDataBox {
+    /// Gives the memory back if there is nothing to remember. Who reads on without data in memory
+    /// is taken for one who reads somewhere.
+    fn tidy(&mut self) {
+        let unused =
+            |data: &ObjectData| data.is_idle() && data.pages.is_empty() && data.error.is_none();
+        if self.0.as_deref().is_some_and(unused) {
+            self.0 = None;
+        }
+    }
 }
 
 impl CachedObject {
@@ -182,26 +255,26 @@ impl CachedObject {
 
     /// Whether a write of a part of a range is under way.
     pub(super) fn is_writing(&self, range: &Range<u64>) -> bool {
-        let mut writing = self.writing.values().flatten();
+        let mut writing = self.data.writing.values().flatten();
         writing.any(|writing| writing.start < range.end && range.start < writing.end)
     }
 
     /// Waits for what the server lacks of a range now. What is written later is not waited for.
     pub(super) fn wait_for(&mut self, range: &Range<u64>, own: bool, done: Done<()>) {
-        let dirty = self.pages.dirty(range).into_iter().collect();
+        let dirty = self.data.pages.dirty(range).into_iter().collect();
         let touches = |writing: &Vec<Range<u64>>| {
             writing.iter().any(|part| part.start < range.end && range.start < part.end)
         };
-        let under_way = self.writing.iter().filter(|(_, writing)| touches(writing));
+        let under_way = self.data.writing.iter().filter(|(_, writing)| touches(writing));
         let under_way = under_way.map(|(number, _)| *number).collect();
-        self.flushes.push(Flush { dirty, under_way, own, error: None, done });
+        self.data.flushes.push(Flush { dirty, under_way, own, error: None, done });
     }
 
     /// A request for ranges is on its way.
     pub(super) fn was_sent(&mut self, number: u64, ranges: &[Range<u64>]) {
-        self.writing.insert(number, ranges.to_vec());
+        self.data.writing.insert(number, ranges.to_vec());
         for range in ranges {
-            for flush in self.flushes.iter_mut().filter(|flush| flush.dirty.overlaps(range)) {
+            for flush in self.data.flushes.iter_mut().filter(|flush| flush.dirty.overlaps(range)) {
                 flush.dirty.remove(range.clone());
                 flush.under_way.insert(number);
             }
@@ -210,9 +283,9 @@ impl CachedObject {
 
     /// A request is over, with an error or without. Whether a program learns of the error.
     pub(super) fn was_answered(&mut self, number: u64, error: Option<&ClientError>) -> bool {
-        self.writing.remove(&number);
+        self.data.writing.remove(&number);
         let mut learns = false;
-        for flush in &mut self.flushes {
+        for flush in &mut self.data.flushes {
             if flush.under_way.remove(&number) {
                 flush.error = flush.error.take().or(error.cloned());
                 learns |= flush.own;
@@ -223,8 +296,8 @@ impl CachedObject {
 
     /// A request has to be made again.
     pub(super) fn was_not_sent(&mut self, number: u64, ranges: &[Range<u64>]) {
-        self.writing.remove(&number);
-        for flush in &mut self.flushes {
+        self.data.writing.remove(&number);
+        for flush in &mut self.data.flushes {
             if flush.under_way.remove(&number) {
                 flush.dirty.extend(ranges.iter().cloned());
             }
@@ -234,32 +307,33 @@ impl CachedObject {
     /// A range is not going to be written.
     pub(super) fn was_dropped(&mut self, range: &Range<u64>) {
         if !range.is_empty() {
-            self.flushes.iter_mut().for_each(|flush| flush.dirty.remove(range.clone()));
+            self.data.flushes.iter_mut().for_each(|flush| flush.dirty.remove(range.clone()));
         }
     }
 
     /// A write has failed, which is not reported yet, also if an earlier one was.
     pub(super) fn fails(&mut self, error: ClientError) {
-        if self.error.as_ref().is_none_or(|known| known.reported) {
-            self.error = Some(WriteError { error, reported: false });
+        if self.data.error.as_ref().is_none_or(|known| known.reported) {
+            self.data.error = Some(WriteError { error, reported: false });
         }
     }
 
     /// Whether the server lacks something that was written.
     pub(super) fn has_unwritten(&self) -> bool {
-        !self.pages.is_clean() || !self.writing.is_empty() || self.error.is_some()
+        !self.data.pages.is_clean() || !self.data.writing.is_empty() || self.data.error.is_some()
     }
 
     /// Takes what the server said of the object with a lock. What was written and has not reached
     /// it is newer.
     pub(super) fn take_lvb(&mut self, lvb: &OstLvb) {
-        let writing = self.writing.values().flatten().map(|range| range.end).max().unwrap_or(0);
+        let writing =
+            self.data.writing.values().flatten().map(|range| range.end).max().unwrap_or(0);
         // It may be older than what is known by other locks, which cover so much.
         let covered = self.locks.values().map(|held| held.extent.end).max().unwrap_or(0);
         self.stored = lvb.size.max(writing).max(self.stored.min(covered));
-        self.size = lvb.size.max(self.pages.dirty_end()).max(self.stored);
+        self.size = lvb.size.max(self.data.pages.dirty_end()).max(self.stored);
         self.blocks = lvb.blocks;
-        let written = if self.has_unwritten() { self.written } else { i64::MIN };
+        let written = if self.has_unwritten() { self.data.written } else { i64::MIN };
         let (mtime, ctime) = (lvb.mtime.max(written), lvb.ctime.max(written));
         self.times = Some(Times { atime: lvb.atime, mtime, ctime });
     }
@@ -272,8 +346,8 @@ impl CachedObject {
 
     /// What is known of the object.
     pub(super) fn attributes(&self) -> DataAttr {
-        let writing = self.writing.values().flatten().map(|range| range.end - range.start);
-        let unwritten = self.pages.dirty_len().saturating_add(writing.sum()).div_ceil(512);
+        let writing = self.data.writing.values().flatten().map(|range| range.end - range.start);
+        let unwritten = self.data.pages.dirty_len().saturating_add(writing.sum()).div_ceil(512);
         let blocks = self.blocks.saturating_add(unwritten);
         DataAttr { size: self.size, blocks, times: self.times }
     }
@@ -287,20 +361,20 @@ impl CachedObject {
 
     /// A program has written a range.
     pub(super) fn was_written_by(&mut self, range: &Range<u64>, writer: Writer) {
-        self.writer = Some(writer);
+        self.data.writer = Some(writer);
         if !range.is_empty() {
-            self.writers.insert(range.clone(), writer.caller);
+            self.data.writers.insert(range.clone(), writer.caller);
         }
     }
 
     /// Bytes were written by a program.
     pub(super) fn was_written(&mut self, range: &Range<u64>, now: i64) {
         self.size = self.size.max(range.end);
-        self.written = now;
+        self.data.written = now;
         let times = self.times.get_or_insert(Times { atime: 0, mtime: 0, ctime: 0 });
         times.mtime = times.mtime.max(now);
         times.ctime = times.ctime.max(now);
-        for reading in self.reading.values_mut() {
+        for reading in self.data.reading.values_mut() {
             reading.valid.remove(range.clone());
         }
     }
@@ -320,9 +394,9 @@ impl CachedObject {
 
     /// Forgets when chunks were used that are gone. Returns their places.
     pub(super) fn drop_unused_chunks(&mut self) -> Vec<u64> {
-        let pages = &self.pages;
+        let ObjectData { pages, used, .. } = &mut *self.data;
         let mut dropped = Vec::new();
-        self.used.retain(|number, used| {
+        used.retain(|number, used| {
             let there = pages.has_chunk(*number);
             if !there {
                 dropped.push(used.place);
@@ -339,21 +413,15 @@ impl CachedObject {
         if self.is_writing(&chunk) {
             return None;
         }
-        let given = self.pages.evict(number)?;
-        self.used.remove(&number);
+        let given = self.data.pages.evict(number)?;
+        self.data.used.remove(&number);
         Some(given)
     }
 
-    /// Whether there is nothing to remember of it.
-    pub(super) fn is_unused(&self) -> bool {
-        self.locks.is_empty()
-            && self.asked.is_empty()
-            && self.reading.is_empty()
-            && self.writing.is_empty()
-            && self.readers.is_empty()
-            && self.flushes.is_empty()
-            && self.error.as_ref().is_none_or(|error| error.reported)
-            && self.pages.is_clean()
+    /// Whether there is nothing to remember of it. Gives memory back that it does not need.
+    pub(super) fn tidy(&mut self) -> bool {
+        self.data.tidy();
+        self.locks.is_empty() && self.data.is_idle()
     }
 }
 

@@ -53,7 +53,7 @@ impl ReadOp {
         for gap in self.missing.iter().cloned().collect::<Vec<_>>() {
             let at = |position: u64| (position - self.range.start) as usize;
             let bytes = &mut self.bytes[at(gap.start)..at(gap.end)];
-            for part in object.pages.read(&gap, bytes) {
+            for part in object.data.pages.read(&gap, bytes) {
                 self.missing.remove(part);
             }
         }
@@ -94,26 +94,21 @@ impl Client {
         }
         let cache = &mut self.cache;
         let object = cache.objects.get_mut(&key)?;
-        let sequential = range.start == object.next_read;
+        let sequential = range.start == object.data.next_read;
         if sequential && range.end < object.stored {
             return None;
         }
         let handle = object.usable(Mode::Read, range)?;
-        let bytes = object.pages.whole(range)?;
-        object.next_read = range.end;
+        let bytes = object.data.pages.whole(range)?;
+        object.data.next_read = range.end;
         if !sequential {
-            (object.window, object.ahead) = (0, 0);
+            (object.data.window, object.data.ahead) = (0, 0);
         }
         let len = range.end - range.start;
         let present = object.size.saturating_sub(range.start).min(len);
         let held = object.locks.get_mut(&handle)?;
-        if held.users == 0 {
-            cache.last_use += 1;
-            held.used = (cache.last_use, now);
-            if held.idle.is_none() {
-                held.idle = Some(cache.last_use);
-                cache.idle.insert(cache.last_use, (key, handle, now));
-            }
+        if let Some(idle) = held.idle {
+            cache.idle.touch(idle, now);
         }
         cache.counts.hits += len;
         cache.touch(key, range);
@@ -128,7 +123,7 @@ impl Client {
         range: Range<u64>,
         done: Done<ObjectBytes>,
     ) {
-        if let Some(bytes) = self.cache.object(key).pages.whole(&range) {
+        if let Some(bytes) = self.cache.object(key).data.pages.whole(&range) {
             self.cache.counts.hits += range.end - range.start;
             self.cache.touch(key, &range);
             self.read_ahead(key, (handle, caller), &range);
@@ -150,7 +145,7 @@ impl Client {
         let gaps: Vec<Range<u64>> = op.missing.iter().cloned().collect();
         let finished = gaps.is_empty();
         if !finished {
-            self.cache.object(key).readers.push(op);
+            self.cache.object(key).data.readers.push(op);
             for gap in gaps {
                 self.fetch(key, (handle, caller), gap);
             }
@@ -186,10 +181,10 @@ impl Client {
         let mut wanted = RangeSet::new();
         let start = (range.start / PAGE * PAGE).max(held.extent.start);
         let end = range.end.next_multiple_of(PAGE).min(held.extent.end);
-        for gap in object.pages.gaps(&(start..end)) {
+        for gap in object.data.pages.gaps(&(start..end)) {
             wanted.insert(gap);
         }
-        for reading in object.reading.values() {
+        for reading in object.data.reading.values() {
             for part in reading.valid.iter() {
                 wanted.remove(part.clone());
             }
@@ -202,7 +197,7 @@ impl Client {
                 let mut valid = RangeSet::new();
                 valid.insert(at..end);
                 let reading = Reading { handle, range: at..end, valid };
-                self.cache.object(key).reading.insert(number, reading);
+                self.cache.object(key).data.reading.insert(number, reading);
                 self.use_lock(key, handle, 1);
                 let queued = QueuedRead { key, number, handle, caller };
                 self.cache.targets.entry(key.import).or_default().reads.push_back(queued);
@@ -215,25 +210,26 @@ impl Client {
     fn read_ahead(&mut self, key: ObjectKey, lock: (Handle, Caller), range: &Range<u64>) {
         let most = self.cache.tunables.max_read_ahead;
         let object = self.cache.object(key);
-        let sequential = range.start == object.next_read;
-        object.next_read = range.end;
+        let sequential = range.start == object.data.next_read;
+        object.data.next_read = range.end;
         if !sequential {
-            (object.window, object.ahead) = (0, 0);
+            (object.data.window, object.data.ahead) = (0, 0);
             return;
         }
-        if object.window == 0 {
-            (object.window, object.ahead) = (WINDOW_MIN.min(most), range.end);
+        if object.data.window == 0 {
+            (object.data.window, object.data.ahead) = (WINDOW_MIN.min(most), range.end);
         }
         // More is asked for when half of it is used up.
-        if object.ahead.saturating_sub(range.end) > object.window / 2 {
+        if object.data.ahead.saturating_sub(range.end) > object.data.window / 2 {
             return;
         }
         let Some(held) = object.locks.get(&lock.0) else { return };
-        let (from, to) = (object.ahead.max(range.end), range.end.saturating_add(object.window));
+        let (from, to) =
+            (object.data.ahead.max(range.end), range.end.saturating_add(object.data.window));
         let to = to.min(object.stored).min(held.extent.end);
-        object.window = object.window.saturating_mul(2).min(most);
+        object.data.window = object.data.window.saturating_mul(2).min(most);
         if !held.blocked && from < to {
-            object.ahead = to;
+            object.data.ahead = to;
             self.fetch(key, lock, from..to);
         }
     }
@@ -261,7 +257,7 @@ impl Client {
 
     fn send_read(&mut self, turn: &mut Turn<'_>, queued: QueuedRead) {
         let QueuedRead { key, number, handle, caller } = queued;
-        let reading = self.cache.object(key).reading.get(&number);
+        let reading = self.cache.object(key).data.reading.get(&number);
         let Some(range) = reading.map(|reading| reading.range.clone()) else { return };
         self.cache.under_way += range.end - range.start;
         self.cache.uses_grant(key.import, turn.now);
@@ -279,7 +275,7 @@ impl Client {
 
     /// There was no memory for a read: it is tried again soon.
     fn read_later(&mut self, turn: &mut Turn<'_>, queued: QueuedRead) {
-        let reading = self.cache.object(queued.key).reading.get(&queued.number);
+        let reading = self.cache.object(queued.key).data.reading.get(&queued.number);
         let len = reading.map_or(0, |reading| reading.range.end - reading.range.start);
         self.cache.under_way = self.cache.under_way.saturating_sub(len);
         let target: &mut TargetIo = self.cache.targets.entry(queued.key.import).or_default();
@@ -294,7 +290,7 @@ impl Client {
             let lock = (op.handle, op.caller);
             op.missing.iter().map(move |gap| (lock, gap.clone())).collect::<Vec<_>>()
         };
-        let readers = self.cache.object(key).readers.iter();
+        let readers = self.cache.object(key).data.readers.iter();
         for (lock, gap) in readers.flat_map(gaps).collect::<Vec<_>>() {
             self.fetch(key, lock, gap);
         }
@@ -308,17 +304,17 @@ impl Client {
             target.reads.retain(|queued| {
                 let stays = queued.handle != handle;
                 if !stays {
-                    object.reading.remove(&queued.number);
+                    object.data.reading.remove(&queued.number);
                 }
                 stays
             });
         }
-        for reading in object.reading.values_mut().filter(|reading| reading.handle == handle) {
+        for reading in object.data.reading.values_mut().filter(|reading| reading.handle == handle) {
             reading.valid = RangeSet::new();
         }
-        let readers = core::mem::take(&mut object.readers).into_iter();
+        let readers = core::mem::take(&mut object.data.readers).into_iter();
         let (void, others) = readers.partition(|op| op.handle == handle);
-        object.readers = others;
+        object.data.readers = others;
         self.fetch_missing(key);
         let void: Vec<ReadOp> = void;
         for op in void {
@@ -338,7 +334,7 @@ impl Client {
         let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
         target.reading = target.reading.saturating_sub(1);
         let object = self.cache.object(key);
-        let Some(reading) = object.reading.remove(&number) else { return };
+        let Some(reading) = object.data.reading.remove(&number) else { return };
         let range = reading.range;
         let partial = !reading.valid.gaps(&range).collect::<Vec<_>>().is_empty();
         let error: Option<ClientError> = match got {
@@ -347,7 +343,7 @@ impl Client {
                 let mut taken = 0;
                 for part in reading.valid {
                     let at = |place: u64| ((place - range.start) as usize).min(bytes.len());
-                    taken += object.pages.fill(&part, &bytes[at(part.start)..at(part.end)]);
+                    taken += object.data.pages.fill(&part, &bytes[at(part.start)..at(part.end)]);
                 }
                 self.cache.counts.cached += taken;
                 self.cache.touch(key, &range);
@@ -358,9 +354,9 @@ impl Client {
         };
         let mut over = Vec::new();
         let object = self.cache.object(key);
-        for mut op in core::mem::take(&mut object.readers) {
+        for mut op in core::mem::take(&mut object.data.readers) {
             if !op.missing.overlaps(&range) {
-                object.readers.push(op);
+                object.data.readers.push(op);
                 continue;
             }
             op.advance(object);
@@ -370,7 +366,7 @@ impl Client {
             match (op.missing.is_empty(), failed) {
                 (true, _) => over.push((op, Ok(()))),
                 (false, Some(error)) => over.push((op, Err(error))),
-                (false, None) => object.readers.push(op),
+                (false, None) => object.data.readers.push(op),
             }
         }
         // What was written meanwhile and given up again has to be asked for once more.

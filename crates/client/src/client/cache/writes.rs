@@ -121,13 +121,14 @@ impl Client {
     ) {
         let now = self.wall(turn);
         let object = self.cache.object(key);
-        let before = object.pages.dirty_around(&range);
-        let dirty = object.pages.dirty_len();
-        let taken = object.pages.write(range.start, bytes);
-        let (after, added) = (object.pages.dirty_around(&range), object.pages.dirty_len() - dirty);
+        let before = object.data.pages.dirty_around(&range);
+        let dirty = object.data.pages.dirty_len();
+        let taken = object.data.pages.write(range.start, bytes);
+        let (after, added) =
+            (object.data.pages.dirty_around(&range), object.data.pages.dirty_len() - dirty);
         object.was_written(&range, now);
         object.was_written_by(&range, writer);
-        object.fid = Some(fid);
+        object.data.fid = Some(fid);
         self.cache.counts.cached += taken;
         self.cache.count_dirty(key.import, added);
         self.cache.touch(key, &range);
@@ -176,7 +177,7 @@ impl Client {
         range: Range<u64>,
         at_once: bool,
     ) {
-        if self.cache.object(key).pages.dirty(&range).is_empty() {
+        if self.cache.object(key).data.pages.dirty(&range).is_empty() {
             return;
         }
         if at_once {
@@ -220,7 +221,7 @@ impl Client {
         range: &Range<u64>,
         may_pay: bool,
     ) -> bool {
-        let pause = self.cache.objects.get(&key).and_then(|object| object.pause);
+        let pause = self.cache.objects.get(&key).and_then(|object| object.data.pause);
         if self.cache.starved || pause.is_some_and(|until| turn.now < until) {
             return false;
         }
@@ -229,7 +230,7 @@ impl Client {
         let Some(Gathered { parts, lock, caller }) = object.gather(range, brw) else {
             return false;
         };
-        let Some(owner) = object.writer.map(|writer| writer.owner) else { return false };
+        let Some(owner) = object.data.writer.map(|writer| writer.owner) else { return false };
         // Without a lock of the client, the server would take one, and what is there may be newer.
         let Some(lock) = lock.and_then(|handle| self.locks.remote(key.import, handle)) else {
             // Nothing is dirty without a lock.
@@ -242,10 +243,10 @@ impl Client {
         let mut at = 0;
         for part in &parts {
             let end = at + (part.end - part.start) as usize;
-            object.pages.read(part, &mut bytes[at..end]);
+            object.data.pages.read(part, &mut bytes[at..end]);
             at = end;
         }
-        let time = object.written;
+        let time = object.data.written;
         let number = self.cache.next_io();
         for part in &parts {
             self.take_dirty(key, part, turn.now);
@@ -272,11 +273,12 @@ impl Client {
     /// A range is not dirty any more: it is on its way, or lost.
     fn take_dirty(&mut self, key: ObjectKey, range: &Range<u64>, now: Time) {
         let object = self.cache.object(key);
-        let before = object.pages.dirty_around(range);
-        let len: u64 = object.pages.dirty(range).iter().map(|part| part.end - part.start).sum();
-        object.pages.clean(range.clone());
+        let before = object.data.pages.dirty_around(range);
+        let len: u64 =
+            object.data.pages.dirty(range).iter().map(|part| part.end - part.start).sum();
+        object.data.pages.clean(range.clone());
         if !range.is_empty() {
-            object.writers.remove(range.clone());
+            object.data.writers.remove(range.clone());
         }
         let after: Vec<Range<u64>> = before
             .iter()
@@ -292,7 +294,7 @@ impl Client {
 
     /// Forgets what is dirty in a range: it is not going to be written.
     pub(super) fn drop_dirty(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: Range<u64>) {
-        for part in self.cache.object(key).pages.dirty(&range) {
+        for part in self.cache.object(key).data.pages.dirty(&range) {
             self.take_dirty(key, &part, turn.now);
             self.cache.object(key).was_dropped(&part);
             self.cache.forget(key, part);
@@ -331,7 +333,7 @@ impl Client {
         match outcome {
             Ok(body) => {
                 object.was_answered(number, None);
-                (object.failures, object.pause) = (0, None);
+                (object.data.failures, object.data.pause) = (0, None);
                 let body = body.unwrap_or_default();
                 for part in &parts {
                     object.was_stored(part, &body);
@@ -345,8 +347,8 @@ impl Client {
                 if no_memory {
                     self.cache.starve(turn.now);
                 } else {
-                    object.failures += 1;
-                    object.pause = Some(turn.now + wait);
+                    object.data.failures += 1;
+                    object.data.pause = Some(turn.now + wait);
                 }
                 self.cache.grant(key.import).refund(paid.unwrap_or(0), no_memory);
                 for part in &parts {
@@ -379,7 +381,7 @@ impl Client {
     fn lose_sent(&mut self, key: ObjectKey, range: &Range<u64>) {
         self.cache.counts.lost += range.end - range.start;
         let mut at = range.start;
-        for part in self.cache.object(key).pages.dirty(range) {
+        for part in self.cache.object(key).data.pages.dirty(range) {
             self.cache.forget(key, at..part.start);
             at = part.end;
         }
@@ -389,15 +391,16 @@ impl Client {
     fn redirty(&mut self, key: ObjectKey, range: &Range<u64>, caller: Caller, now: Time) {
         let object = self.cache.object(key);
         let mut bytes = vec![0; (range.end - range.start) as usize];
-        let before = object.pages.dirty_around(range);
-        let dirty = object.pages.dirty_len();
-        object.pages.read(range, &mut bytes);
-        let taken = object.pages.write(range.start, &bytes);
+        let before = object.data.pages.dirty_around(range);
+        let dirty = object.data.pages.dirty_len();
+        object.data.pages.read(range, &mut bytes);
+        let taken = object.data.pages.write(range.start, &bytes);
         // Others may have written there since.
-        for gap in object.writers.gaps(range).collect::<Vec<_>>() {
-            object.writers.insert(gap, caller);
+        for gap in object.data.writers.gaps(range).collect::<Vec<_>>() {
+            object.data.writers.insert(gap, caller);
         }
-        let (after, added) = (object.pages.dirty_around(range), object.pages.dirty_len() - dirty);
+        let (after, added) =
+            (object.data.pages.dirty_around(range), object.data.pages.dirty_len() - dirty);
         self.cache.counts.cached += taken;
         self.cache.count_dirty(key.import, added);
         self.cache.grant(key.import).release(&before, &after);
@@ -420,16 +423,16 @@ impl Client {
         let Some(object) = self.cache.objects.get_mut(&key) else { return };
         let mut over = Vec::new();
         let mut wanted = Vec::new();
-        for flush in core::mem::take(&mut object.flushes) {
+        for flush in core::mem::take(&mut object.data.flushes) {
             wanted.extend(flush.dirty.iter().cloned());
             match flush.dirty.is_empty() && flush.under_way.is_empty() {
                 true => over.push(flush),
-                false => object.flushes.push(flush),
+                false => object.data.flushes.push(flush),
             }
         }
         // An fsync reports all that has failed; who waits for one write only that.
         let reports = over.iter().any(|flush| !flush.own);
-        let earlier = if reports { object.error.take() } else { None };
+        let earlier = if reports { object.data.error.take() } else { None };
         // What was behind a write that was under way.
         for range in wanted {
             self.write_out(turn, key, range, false);
@@ -454,7 +457,7 @@ impl Client {
             ClientError::Malformed(_) => true,
             _ => false,
         };
-        temporary && is_locked && object.failures < TRIES_MAX
+        temporary && is_locked && object.data.failures < TRIES_MAX
     }
 
     pub(super) fn wake_throttled(&mut self, turn: &mut Turn<'_>) {
@@ -478,17 +481,17 @@ impl Client {
         let age = self.cache.tunables.max_dirty_age;
         let mut next: Option<Time> = None;
         for key in self.cache.dirty_objects.iter().copied().collect::<Vec<_>>() {
-            let since = self.cache.object(key).dirty_since.unwrap_or(turn.now);
+            let since = self.cache.object(key).data.dirty_since.unwrap_or(turn.now);
             let object = self.cache.object(key);
             let wanted =
-                !object.flushes.is_empty() || object.locks.values().any(|held| held.blocked);
+                !object.data.flushes.is_empty() || object.locks.values().any(|held| held.blocked);
             if since + age <= turn.now || wanted {
                 self.write_out(turn, key, 0..u64::MAX, false);
                 self.continue_releases(turn, key);
             }
         }
         for key in &self.cache.dirty_objects {
-            let since = self.cache.objects.get(key).and_then(|object| object.dirty_since);
+            let since = self.cache.objects.get(key).and_then(|object| object.data.dirty_since);
             let due = (since.unwrap_or(turn.now) + age).max(turn.now + RETRY);
             next = Some(next.map_or(due, |next| next.min(due)));
         }

@@ -427,9 +427,10 @@ fn a_glimpse_is_answered_with_the_size_of_what_is_not_written() {
     };
     let request = Request::LdlmGlCallback(dlm::Glimpse { lock, desc: Some(&[]) });
     assert_eq!(world.callback(0, &request), 0);
-    let lvb = world.client.glimpsed(handle).expect("it knows");
+    let import = world.client.osts[&0];
+    let lvb = world.client.glimpsed(import, handle).expect("it knows");
     assert_eq!((lvb.size, lvb.mtime, lvb.blocks), (15, NOW, 1));
-    assert_eq!(world.client.glimpsed(Handle(1)), None);
+    assert_eq!(world.client.glimpsed(import, Handle(1)), None);
 }
 
 #[test]

@@ -187,7 +187,8 @@ fn a_lock_that_is_called_back_takes_the_name_away() {
     let mut world = keeping();
     look_up(&mut world, Handle(0x77));
     let handle = world.client.attrs.lock_of(FILE).expect("it is kept");
-    world.act(|client, turn| client.attrs_blocked(turn, handle));
+    let mdt = world.client.mdts[&0];
+    world.act(|client, turn| client.attrs_blocked(turn, (mdt, handle)));
     let asked = world.next(Kind::LdlmCancel);
     asked.with(|request| match request {
         Request::LdlmCancel(cancel) => assert_eq!(cancel.lock.handle(0), Some(Handle(0x77))),
@@ -281,7 +282,8 @@ fn an_answer_counts_only_under_the_lock_that_there_was_before() {
     let slot = world.start(|client, turn, done| client.getattr(turn, user, FILE, done));
     let asked = world.next(Kind::MdsGetattr);
     let first = world.client.attrs.lock_of(FILE).expect("it is kept");
-    world.act(|client, turn| client.attrs_blocked(turn, first));
+    let mdt = world.client.mdts[&0];
+    world.act(|client, turn| client.attrs_blocked(turn, (mdt, first)));
     world.next(Kind::LdlmCancel);
     world.start(|client, turn, done| client.getattr(turn, Caller::ROOT, FILE, done));
     let later = world.next(Kind::EnqueueGetattr);
