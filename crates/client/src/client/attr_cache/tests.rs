@@ -378,3 +378,22 @@ proptest! {
 fn all() -> impl Iterator<Item = (u32, u8, u32)> {
     (1..5).flat_map(|dir| (0..3).flat_map(move |name| (1..4).map(move |uid| (dir, name, uid))))
 }
+
+/// There is one for each file that is kept. `cargo xtask bench library` measures all of it.
+#[test]
+fn an_entry_is_small() {
+    assert!(size_of::<Entry>() <= 248, "{}", size_of::<Entry>());
+}
+
+/// A number stands for a name; if two names had the same one, one of them would not be kept.
+#[test]
+fn names_have_numbers_of_their_own() {
+    let dirs = [fid(1), fid(2), Fid { ver: 1, ..fid(1) }, Fid { oid: 0, ..fid(1) }];
+    let texts: [&[u8]; 5] =
+        [b"a", b"a\x01", b"a\x01\x01\x01\x01\x01\x01\x01", b"12345678", b"123456789"];
+    let numbered = (0..10_000).map(|number| format!("file{number}").into_bytes());
+    let names: Vec<Vec<u8>> = numbered.chain(texts.map(<[u8]>::to_vec)).collect();
+    let numbers = dirs.iter().flat_map(|dir| names.iter().map(|name| number_of(*dir, name)));
+    let all: BTreeSet<u64> = numbers.collect();
+    assert_eq!(all.len(), dirs.len() * names.len());
+}

@@ -429,3 +429,28 @@ impl CachedObject {
 pub(super) fn covers(range: &Range<u64>, other: &Range<u64>) -> bool {
     range.start <= other.start && other.end <= range.end
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There is one for each object that is kept. `cargo xtask bench library` measures all of it.
+    #[test]
+    fn an_object_without_data_is_small() {
+        assert!(size_of::<CachedObject>() <= 120, "{}", size_of::<CachedObject>());
+        let mut object = CachedObject::default();
+        assert!(object.data.pages.is_empty() && object.data.0.is_none());
+        object.data.next_read = 4096;
+        assert!(object.data.0.is_some() && object.tidy() && object.data.0.is_none());
+        let pause = Some(Time(1));
+        object.data.error = Some(WriteError { error: ClientError::NoMemory, reported: false });
+        object.data.pause = pause;
+        assert!(!object.tidy() && object.data.pause == pause);
+        object.data.pages.write(0, &[1]);
+        object.data.pages.clean(0..1);
+        object.data.error = None;
+        assert!(object.tidy(), "it is to be forgotten without a lock");
+        object.locks.insert(Handle(1), Held::new(Mode::Read, 0..1, false));
+        assert!(!object.tidy() && object.data.pages.has_chunk(0));
+    }
+}
