@@ -48,7 +48,7 @@ use lustrine_ptlrpc::{
     Keep, Ptlrpc, Reply, RequestArgs, RequestKey, RpcError, RpcEvent, SlotKind,
 };
 use lustrine_wire::nid::{Nid, ProcessId};
-use slotmap::SlotMap;
+use slotmap::{Key as _, KeyData, SlotMap, new_key_type};
 
 use crate::config::FsConfig;
 use crate::error::{ClientError, Outcome};
@@ -113,11 +113,26 @@ pub struct ClientArgs {
 /// What an operation calls when it is over, exactly once.
 pub type Done<T> = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Outcome<T>) + Send>;
 
+new_key_type! {
+    /// A call. Its number is the `user` value of its request.
+    struct CallKey;
+}
+
+impl CallKey {
+    fn user(self) -> u64 {
+        self.data().as_ffi()
+    }
+
+    fn of_user(user: u64) -> CallKey {
+        CallKey::from(KeyData::from_ffi(user))
+    }
+}
+
 /// An answered RPC.
 #[derive(Debug)]
 struct Answer {
-    /// The number of its call.
-    call: u64,
+    /// Its call.
+    call: CallKey,
     /// The request.
     request: RequestKey,
     /// The reply.
@@ -129,12 +144,14 @@ struct Answer {
 /// What goes on when a call is answered.
 type Then = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Outcome<Answer>) + Send>;
 
-/// A call that is not answered yet.
+/// A call whose request is under way, or kept.
 struct Call {
-    /// What goes on. None once it is answered and the memory is still in use.
+    /// What goes on. None once it is answered.
     then: Option<Then>,
     spans: Vec<Span>,
     sink: bool,
+    /// What it has opened, until that is closed and committed.
+    open: Option<Open>,
 }
 
 /// The data of a call.
@@ -215,14 +232,11 @@ pub struct Client {
     dirs: Dirs,
     /// Room for the longest layout that was seen, in bytes.
     layouts_seen: u32,
-    /// Open files, by the calls that opened them, until they are closed and committed.
-    opens: BTreeMap<u64, Open>,
     /// Operations on several objects.
     ios: SlotMap<IoKey, Io>,
     /// When the client was mounted.
     started: Time,
-    calls: BTreeMap<u64, Call>,
-    next_call: u64,
+    calls: SlotMap<CallKey, Call>,
     /// Where messages are written.
     scratch: Vec<u8>,
     handles: u64,
@@ -262,11 +276,9 @@ impl Client {
             fids: Fids::default(),
             dirs: Dirs::default(),
             layouts_seen: LAYOUT_USUAL,
-            opens: BTreeMap::new(),
             ios: SlotMap::with_key(),
             started: Time::ZERO,
-            calls: BTreeMap::new(),
-            next_call: 0,
+            calls: SlotMap::with_key(),
             scratch: Vec::new(),
             handles: args.seed,
             locks: Locks::default(),
@@ -297,8 +309,9 @@ impl Client {
 
     /// Number of files and directories that are open, and of RPCs whose outcome is awaited.
     pub fn in_use(&self) -> (usize, usize) {
+        let open = self.calls.values().filter(|call| call.open.is_some()).count();
         let awaited = self.calls.values().filter(|call| call.then.is_some()).count();
-        (self.opens.len(), awaited)
+        (open, awaited)
     }
 
     /// How long the file system has been mounted.
@@ -450,7 +463,8 @@ impl Client {
         let mut request = self.request(import, &args);
         request.bulk_descriptors = spans.len() as u16;
         request.payload += spans.iter().map(|span| span.len).sum::<u32>();
-        self.calls.insert(request.user, Call { then: Some(Box::new(then)), spans, sink });
+        let call = Call { then: Some(Box::new(then)), spans, sink, open: None };
+        request.user = self.calls.insert(call).user();
         self.rpc.submit(turn, import, request, bulk);
     }
 
@@ -462,13 +476,14 @@ impl Client {
         request: Request<'_>,
         then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Answer>) + Send + 'static,
     ) {
-        let request = self.request(import, &CallArgs::from(request));
-        let call = Call { then: Some(Box::new(then)), spans: Vec::new(), sink: false };
-        self.calls.insert(request.user, call);
+        let mut request = self.request(import, &CallArgs::from(request));
+        let then: Then = Box::new(then);
+        let call = Call { then: Some(then), spans: Vec::new(), sink: false, open: None };
+        request.user = self.calls.insert(call).user();
         self.rpc.with(turn, import, |import, now, xids| import.replay_lock(now, xids, request));
     }
 
-    /// The request of a call, with a number of its own.
+    /// The request of a call.
     fn request(&mut self, import: ImportKey, args: &CallArgs<'_>) -> RequestArgs {
         let opcode = args.request.kind().opcode();
         let target = self.rpc.import(import).map_or(Target::Mdt, |import| import.kind());
@@ -486,7 +501,6 @@ impl Client {
             let start = Message::parse(&message).ok()?.buffer_range(1)?.start;
             u32::try_from(start).ok()
         });
-        self.next_call += 1;
         RequestArgs {
             portal: opcode.request_portal(target).unwrap_or(target.main_portal()),
             payload: message.len() as u32 + args.reply_len,
@@ -496,7 +510,6 @@ impl Client {
             counted: args.counted,
             keep: args.keep,
             open_handle_at: names_open_file,
-            user: self.next_call,
             ..RequestArgs::default()
         }
     }
@@ -521,15 +534,14 @@ impl Client {
         while let Some(event) = self.rpc.next_event() {
             match event {
                 RpcEvent::Done { key, user, result, .. } => {
-                    self.answered(turn, (user, key), result);
+                    self.answered(turn, (CallKey::of_user(user), key), result);
                 }
                 RpcEvent::Release { user, .. } => {
-                    self.opens.remove(&user);
-                    let spans = self.calls.remove(&user).map(|call| call.spans);
+                    let spans = self.calls.remove(CallKey::of_user(user)).map(|call| call.spans);
                     spans.into_iter().flatten().for_each(|span| turn.memory.free(span));
                 }
                 RpcEvent::Replayed { import, key, user, reply } => {
-                    self.replayed(turn, import, key, user, &reply);
+                    self.replayed(turn, import, key, CallKey::of_user(user), &reply);
                 }
                 // Open files are released by the import.
                 RpcEvent::Evicted(import) => self.locks_evicted(turn, import),
@@ -555,10 +567,10 @@ impl Client {
     fn answered(
         &mut self,
         turn: &mut Turn<'_>,
-        (number, request): (u64, RequestKey),
+        (key, request): (CallKey, RequestKey),
         result: Result<Reply, RpcError>,
     ) {
-        let Some(call) = self.calls.get_mut(&number) else { return };
+        let Some(call) = self.calls.get_mut(key) else { return };
         let Some(then) = call.then.take() else { return };
         let outcome = result.map_err(ClientError::Rpc).map(|reply| {
             let mut data = Vec::new();
@@ -571,7 +583,7 @@ impl Client {
                     left -= len;
                 }
             }
-            Answer { call: number, request, reply, data }
+            Answer { call: key, request, reply, data }
         });
         then(self, turn, outcome);
     }

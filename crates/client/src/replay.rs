@@ -1,23 +1,37 @@
 //! What a client sends again, with the server's choices, when a metadata server has restarted
 //! [MDT-21].
 
+use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::layout::{Ea, Layout};
 use lustrine_fswire::ldlm::LockFlags;
 use lustrine_fswire::mdt::Reint;
 use lustrine_fswire::message::{Header, Message};
-use lustrine_fswire::rpc::dlm::{LayoutIntentRequest, OpenIntent, OpenReply};
-use lustrine_fswire::rpc::{Kind, Reply, Request};
+use lustrine_fswire::rpc::dlm::{LayoutIntentRequest, OpenIntent};
+use lustrine_fswire::rpc::{Kind, Request};
+
+/// What a server has chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Choices {
+    /// For an open.
+    Open {
+        /// The file.
+        fid: Fid,
+        /// Its handle.
+        handle: Handle,
+        /// The layout of the answer; empty if it has none. It has none if what was sent was a
+        /// replay: the layout that was sent stays.
+        layout: Vec<u8>,
+    },
+    /// For a layout intent: the layout.
+    Layout(Vec<u8>),
+}
 
 /// The request that replays `sent`, an open or a layout intent: with the object and the layout that
 /// the server chose and the handle that it gave, and without a lock. None if it is anything else,
 /// or a message that is not what it should be.
-///
-/// `reply` is the message that answers `sent`. If `sent` is such a request itself, the reply has no
-/// layout, and that of `sent` stays.
-pub(crate) fn with_choices(sent: &[u8], reply: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn with_choices(sent: &[u8], choices: &Choices) -> Option<Vec<u8>> {
     let (message, body) = Message::parse_with_body(sent).ok()?;
     let request = Request::parse(&message, &body).ok()?;
-    let reply = Message::parse(reply).ok()?;
     let encode = |request: Request<'_>| {
         let mut bytes = Vec::new();
         let header: &Header = message.header();
@@ -25,19 +39,19 @@ pub(crate) fn with_choices(sent: &[u8], reply: &[u8]) -> Option<Vec<u8>> {
         bytes.shrink_to_fit();
         bytes
     };
-    match (request, Reply::parse(request.kind(), &reply).ok()?) {
-        (Request::EnqueueOpen(intent), Reply::EnqueueOpen(reply)) => {
-            let layout = with_free_generation(reply.ea);
-            let intent = opened(intent, &reply, layout.as_deref())?;
+    match (request, choices) {
+        (Request::EnqueueOpen(intent), Choices::Open { fid, handle, layout }) => {
+            let layout = with_free_generation(Ea(layout));
+            let intent = opened(intent, (*fid, *handle), layout.as_deref())?;
             Some(encode(Request::EnqueueOpen(intent)))
         }
-        (Request::EnqueueOpenCreat(intent), Reply::EnqueueOpenCreat(reply)) => {
-            let layout = with_free_generation(reply.ea);
-            let intent = opened(intent, &reply, layout.as_deref())?;
+        (Request::EnqueueOpenCreat(intent), Choices::Open { fid, handle, layout }) => {
+            let layout = with_free_generation(Ea(layout));
+            let intent = opened(intent, (*fid, *handle), layout.as_deref())?;
             Some(encode(Request::EnqueueOpenCreat(intent)))
         }
-        (Request::EnqueueLayout(intent), Reply::EnqueueLayout(reply)) => {
-            let layout = with_free_generation(Ea(reply.lvb?.0))?;
+        (Request::EnqueueLayout(intent), Choices::Layout(layout)) => {
+            let layout = with_free_generation(Ea(layout))?;
             let mut lock = intent.lock;
             lock.flags |= LockFlags::INTENT_ONLY;
             let intent = LayoutIntentRequest { lock, ea: Ea(&layout), ..intent };
@@ -56,12 +70,12 @@ pub(crate) fn is_layout_intent(sent: &[u8]) -> bool {
 /// An open with what the server chose.
 fn opened<'a>(
     intent: OpenIntent<'a>,
-    reply: &OpenReply<'_>,
+    (fid, handle): (Fid, Handle),
     layout: Option<&'a [u8]>,
 ) -> Option<OpenIntent<'a>> {
     let Reint::Create(mut record) = intent.record else { return None };
-    record.fid = reply.body.fid1;
-    record.old_handle = reply.body.open_handle;
+    record.fid = fid;
+    record.old_handle = handle;
     let mut lock = intent.lock;
     lock.flags |= LockFlags::INTENT_ONLY;
     let ea = layout.map_or(intent.ea, Ea);

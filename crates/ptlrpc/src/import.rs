@@ -9,7 +9,7 @@ mod sending;
 mod tests;
 mod window;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use lustrine_congestion::{Controller, View};
 use lustrine_fswire::connect::ConnectData;
@@ -19,8 +19,11 @@ use lustrine_wire::nid::ProcessId;
 use slotmap::SlotMap;
 
 use crate::adaptive::{AtTunables, Estimate};
-use crate::request::{Keep, Purpose, Reply, Request, RequestArgs, RequestKey, RpcError, Stage};
+use crate::request::{
+    Keep, Purpose, Replay, Reply, Request, RequestArgs, RequestKey, RpcError, Stage,
+};
 use crate::slots::{SlotKind, Slots};
+use crate::sorted::SortedQueue;
 use crate::statistics::Latencies;
 use crate::xid::XidSource;
 
@@ -293,7 +296,7 @@ pub struct Import {
     /// Requests that were sent and are to be sent again once the connection stands, by xid.
     unsent: BTreeMap<u64, RequestKey>,
     /// xids that were sent and not answered [IMP-3].
-    unanswered: BTreeSet<u64>,
+    unanswered: SortedQueue<u64>,
     /// Kept requests by transaction.
     kept: BTreeMap<u64, RequestKey>,
     /// The last transaction that was replayed in this recovery.
@@ -303,7 +306,7 @@ pub struct Import {
     credits_used: u16,
     /// How much may be under way; once there was one it stays, also while it limits nothing.
     window: Option<Controller>,
-    timers: BTreeSet<(Time, RequestKey)>,
+    timers: SortedQueue<(Time, RequestKey)>,
     /// When a request is due that waits for its time in the window.
     paced_until: Time,
     /// Estimates by portal.
@@ -318,6 +321,8 @@ pub struct Import {
     evictions: u64,
     latencies: Latencies,
     actions: VecDeque<Action>,
+    /// Where the bodies of messages are written.
+    body: Vec<u8>,
 }
 
 /// The classes of waiting requests: what one waits for must not hold up another.
@@ -358,14 +363,14 @@ impl Import {
             requests: SlotMap::with_key(),
             waiting: Default::default(),
             unsent: BTreeMap::new(),
-            unanswered: BTreeSet::new(),
+            unanswered: SortedQueue::default(),
             kept: BTreeMap::new(),
             replayed: 0,
             last_committed: 0,
             slots: Slots::new(0),
             credits_used: 0,
             window: None,
-            timers: BTreeSet::new(),
+            timers: SortedQueue::default(),
             paced_until: Time::NEVER,
             services: BTreeMap::new(),
             latency: Estimate::new(AtTunables { at_min: 0, ..tunables.at }),
@@ -376,6 +381,7 @@ impl Import {
             evictions: 0,
             latencies: Latencies::default(),
             actions: VecDeque::new(),
+            body: Vec::new(),
             args,
             tunables,
         }
@@ -432,11 +438,11 @@ impl Import {
         }
     }
 
-    /// Replaces the message of a kept request by the one that is to be replayed: an open is
-    /// replayed with the layout that the server chose.
-    pub fn set_replay_message(&mut self, key: RequestKey, message: Vec<u8>) {
+    /// Sets what makes the message of a replay from the one that was sent: an open is replayed with
+    /// the layout that the server chose. It is called once, and most often never.
+    pub fn set_replay(&mut self, key: RequestKey, replay: Replay) {
         if let Some(request) = self.requests.get_mut(key) {
-            request.args.message = message;
+            request.replay = Some(replay);
         }
     }
 

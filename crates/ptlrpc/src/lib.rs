@@ -17,6 +17,7 @@ pub mod ptlrpc;
 pub mod request;
 pub mod server;
 pub mod slots;
+mod sorted;
 pub mod statistics;
 pub mod xid;
 
@@ -25,7 +26,7 @@ pub use import::{
     SendArgs,
 };
 pub use ptlrpc::{Bulk, BulkDirection, ImportKey, Incoming, Ptlrpc, RpcEvent};
-pub use request::{Keep, Reply, RequestArgs, RequestKey, RpcError};
+pub use request::{Keep, Replay, Reply, RequestArgs, RequestKey, RpcError};
 pub use slots::SlotKind;
 pub use statistics::Latencies;
 pub use xid::XidSource;

@@ -15,7 +15,7 @@ use lustrine_lnet::service::Turn;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::ProcessId;
-use slotmap::{SlotMap, new_key_type};
+use slotmap::{SecondaryMap, SlotMap, new_key_type};
 
 use crate::import::{Action, Import, ImportArgs, ImportState, ImportTunables, ImportView};
 use crate::request::{Reply, RequestArgs, RequestKey, RpcError};
@@ -140,7 +140,7 @@ pub struct Ptlrpc {
     imports: SlotMap<ImportKey, Import>,
     attempts: SlotMap<AttemptKey, Attempt>,
     /// The attempt whose reply counts, of each request that was sent and is not answered.
-    current: BTreeMap<(ImportKey, RequestKey), AttemptKey>,
+    current: SecondaryMap<ImportKey, SecondaryMap<RequestKey, AttemptKey>>,
     /// The memory of bulk transfers.
     bulks: BTreeMap<(ImportKey, RequestKey), LentBulk>,
     /// Events of requests that are held back until LNet has let go of their bulk memory.
@@ -166,7 +166,7 @@ impl Ptlrpc {
             xids: XidSource::new(wall_seconds, number),
             imports: SlotMap::with_key(),
             attempts: SlotMap::with_key(),
-            current: BTreeMap::new(),
+            current: SecondaryMap::new(),
             bulks: BTreeMap::new(),
             held: BTreeMap::new(),
             short_of_memory: VecDeque::new(),
@@ -182,7 +182,9 @@ impl Ptlrpc {
     /// # Panics
     /// As [`Import::new`].
     pub fn add_import(&mut self, args: ImportArgs, tunables: ImportTunables) -> ImportKey {
-        self.imports.insert(Import::new(args, tunables))
+        let key = self.imports.insert(Import::new(args, tunables));
+        self.current.insert(key, SecondaryMap::new());
+        key
     }
 
     /// Connects an import.
@@ -285,8 +287,9 @@ impl Ptlrpc {
         let lost: Vec<(ImportKey, RequestKey)> = self
             .current
             .iter()
-            .filter(|(_, attempt)| self.attempts[**attempt].peer.nid == peer.nid)
-            .map(|(request, _)| *request)
+            .flat_map(|(import, current)| current.iter().map(move |at| (import, at)))
+            .filter(|(_, (_, attempt))| self.attempts[**attempt].peer.nid == peer.nid)
+            .map(|(import, (request, _))| (import, request))
             .collect();
         for (import, key) in lost {
             self.with(turn, import, |import, now, xids| {

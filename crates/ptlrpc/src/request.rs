@@ -1,7 +1,7 @@
 //! A request, from its submission to its last answer.
 
 use lustrine_congestion::Ticket;
-use lustrine_fswire::message::{HeaderFlags, Message};
+use lustrine_fswire::message::Message;
 use lustrine_fswire::opcode::Opcode;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
@@ -180,11 +180,40 @@ pub(crate) struct Request {
     pub(crate) released: bool,
     /// The room for a reply longer than expected; 0 at first.
     pub(crate) reply_room: u32,
+    /// The opcode of its message, as it was sent.
+    pub(crate) opcode: Opcode,
+    /// Whether its message, as it was sent, has the flag of early replies.
+    pub(crate) asks_early_replies: bool,
+    /// What makes its message when it is replayed, if it is not the one that was sent.
+    pub(crate) replay: Option<Replay>,
+}
+
+/// What makes the message of a replay from the one that was sent.
+pub struct Replay(Box<dyn FnOnce(&[u8]) -> Option<Vec<u8>> + Send>);
+
+impl Replay {
+    /// `make` takes the message that was sent. If it returns none, that one is sent again.
+    pub fn new(make: impl FnOnce(&[u8]) -> Option<Vec<u8>> + Send + 'static) -> Replay {
+        Replay(Box::new(make))
+    }
+
+    pub(crate) fn make(self, sent: &[u8]) -> Option<Vec<u8>> {
+        (self.0)(sent)
+    }
+}
+
+impl core::fmt::Debug for Replay {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Replay")
+    }
 }
 
 impl Request {
     pub(crate) fn new(args: RequestArgs, purpose: Purpose) -> Request {
         Request {
+            opcode: Opcode(0),
+            asks_early_replies: false,
+            replay: None,
             args,
             purpose,
             stage: Stage::Waiting,
@@ -206,14 +235,8 @@ impl Request {
     }
 
     /// The opcode in its message.
-    pub(crate) fn opcode(&self) -> Opcode {
+    pub(crate) fn opcode_to_send(&self) -> Opcode {
         Message::parse_with_body(&self.args.message).map_or(Opcode(0), |(_, body)| body.opcode)
-    }
-
-    /// Whether its message, as it was sent, has the flag of early replies.
-    pub(crate) fn asks_early_replies(&self) -> bool {
-        Message::parse(&self.args.message)
-            .is_ok_and(|message| message.header().flags.contains(HeaderFlags::AT_SUPPORT))
     }
 
     /// How long the server has taken since the request was last sent.

@@ -28,6 +28,7 @@ use crate::attr::{Attr, DirPage, FileOwner};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::{FileLayout, Piece};
 use crate::offers;
+use crate::replay::Choices;
 use crate::reply::reply_of;
 
 new_key_type! {
@@ -250,8 +251,11 @@ impl Client {
             call.reply_len = 1024 + client.ea_room(import);
             client.call(turn, import, call, move |client, turn, answer| {
                 let found = answer.and_then(|answer| {
-                    client.keep_choices(turn, import, answer.request, &answer.reply);
                     let reply = reply_of!(&answer.reply, EnqueueLayout)?;
+                    if let Some(lvb) = reply.lvb {
+                        let choices = Choices::Layout(lvb.0.to_vec());
+                        client.keep_choices(turn, import, answer.request, choices);
+                    }
                     let errno = i32::try_from(reply.reply.policy_res2).unwrap_or(-errno::EPROTO);
                     let layout = match (errno < 0, reply.lvb) {
                         (true, _) => Err(ClientError::Errno(errno.saturating_neg())),

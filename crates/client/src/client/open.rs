@@ -11,15 +11,15 @@ use lustrine_fswire::mdt::{
 use lustrine_fswire::rpc::{Request, dlm, mds};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{ImportKey, Keep, Reply, RequestKey, SlotKind};
+use lustrine_ptlrpc::{ImportKey, Keep, Replay, Reply, RequestKey, SlotKind};
 
 use super::metadata::{check_name, checked};
 use super::striped::NameUse;
-use super::{Answer, CallArgs, Caller, Client, Done};
+use super::{Answer, CallArgs, CallKey, Caller, Client, Done};
 use crate::attr::{Attr, TYPE_MASK, TYPE_REGULAR};
 use crate::error::{ClientError, Outcome, errno};
 use crate::layout::FileLayout;
-use crate::replay;
+use crate::replay::{self, Choices};
 use crate::reply::reply_of;
 
 /// A file that is open.
@@ -32,7 +32,7 @@ pub struct OpenFile {
     /// The server's handle at that time.
     handle: Handle,
     /// The call that opened it.
-    call: u64,
+    call: CallKey,
     /// Whether the open made the file.
     pub created: bool,
 }
@@ -229,8 +229,11 @@ impl Client {
             self.rpc.with(turn, import, |import, _, _| import.release(request));
             return;
         };
-        self.opens.insert(answer.call, Open { import, request, handle: file.handle });
-        self.keep_choices(turn, import, request, &answer.reply);
+        if let Some(call) = self.calls.get_mut(answer.call) {
+            call.open = Some(Open { import, request, handle: file.handle });
+        }
+        let (fid, handle, layout) = (file.attr.fid, file.handle, file.attr.layout.clone());
+        self.keep_choices(turn, import, request, Choices::Open { fid, handle, layout });
     }
 
     /// A request is replayed with what the server chose for it [MDT-21].
@@ -239,13 +242,15 @@ impl Client {
         turn: &mut Turn<'_>,
         import: ImportKey,
         request: RequestKey,
-        reply: &Reply,
+        choices: Choices,
     ) {
-        self.rpc.with(turn, import, |import, _, _| {
-            if let Some(message) = replay::with_choices(import.message(request), &reply.message) {
-                import.set_replay_message(request, message);
-            }
-        });
+        let replay = Replay::new(move |sent| replay::with_choices(sent, &choices));
+        self.rpc.with(turn, import, |import, _, _| import.set_replay(request, replay));
+    }
+
+    /// What a call has opened, if that is open.
+    fn open_of(&self, call: CallKey) -> Option<&Open> {
+        self.calls.get(call)?.open.as_ref()
     }
 
     /// A server has restarted, and has done a request again.
@@ -254,20 +259,22 @@ impl Client {
         turn: &mut Turn<'_>,
         import: ImportKey,
         request: RequestKey,
-        call: u64,
+        call: CallKey,
         reply: &Reply,
     ) {
-        if let Some(open) = self.opens.get_mut(&call) {
+        if let Some(open) = self.calls.get_mut(call).and_then(|call| call.open.as_mut()) {
             // A server that could not open the file does not know the handle of the close.
             let Ok(answer) = reply_of!(reply, EnqueueOpen) else { return };
             if answer.body.open_handle == Handle::NONE {
                 return;
             }
-            let before = core::mem::replace(&mut open.handle, answer.body.open_handle);
+            let (fid, handle) = (answer.body.fid1, answer.body.open_handle);
+            let before = core::mem::replace(&mut open.handle, handle);
             self.rpc.with(turn, import, |import, _, _| {
-                import.replace_open_handle(before.0, answer.body.open_handle.0);
+                import.replace_open_handle(before.0, handle.0);
             });
-            return self.keep_choices(turn, import, request, reply);
+            let layout = if answer.ea.is_unused() { Vec::new() } else { answer.ea.0.to_vec() };
+            return self.keep_choices(turn, import, request, Choices::Open { fid, handle, layout });
         }
         let sent = self.rpc.import(import).map_or(&[][..], |import| import.message(request));
         if !replay::is_layout_intent(sent) {
@@ -321,7 +328,7 @@ impl Client {
             });
             let sent = written.is_some().then_some((record.mtime, record.ctime));
             let lock = client.attrs.lock_of(fid);
-            let handle = client.opens.get(&file.call).map_or(file.handle, |open| open.handle);
+            let handle = client.open_of(file.call).map_or(file.handle, |open| open.handle);
             let close = mds::Close {
                 epoch: MdtEpoch { open_handle: handle },
                 record: Reint::Setattr(record),
@@ -340,7 +347,7 @@ impl Client {
                     }
                     Ok(())
                 });
-                if let Some(open) = client.opens.get(&file.call).copied() {
+                if let Some(open) = client.open_of(file.call).copied() {
                     client.rpc.with(turn, open.import, |import, _, _| {
                         import.release(open.request);
                     });
@@ -395,7 +402,7 @@ enum Opened {
     Elsewhere(Fid),
 }
 
-fn open_file(reply: &dlm::OpenReply<'_>, call: u64) -> Outcome<Opened> {
+fn open_file(reply: &dlm::OpenReply<'_>, call: CallKey) -> Outcome<Opened> {
     let result = reply.reply.policy_res2;
     let done = reply.reply.disposition();
     if result < 0 {

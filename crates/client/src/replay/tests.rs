@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use lustrine_capture::{Content, Item, RpcRole};
 use lustrine_capture_testing::events;
 use lustrine_fswire::body::BodyFlags;
+use lustrine_fswire::rpc::Reply;
+use lustrine_fswire::rpc::dlm::OpenReply;
 
 use super::*;
 
@@ -16,6 +18,19 @@ fn buffers(bytes: &[u8]) -> Vec<Vec<u8>> {
 
 /// What was sent first, and its reply.
 type Exchange = (Vec<u8>, Option<Vec<u8>>);
+
+/// What a server chose, by its reply.
+fn choices(kind: Kind, reply: &[u8]) -> Choices {
+    let message = Message::parse(reply).expect("a reply");
+    match Reply::parse(kind, &message).expect("a reply to it") {
+        Reply::EnqueueOpen(OpenReply { body, ea, .. })
+        | Reply::EnqueueOpenCreat(OpenReply { body, ea, .. }) => {
+            Choices::Open { fid: body.fid1, handle: body.open_handle, layout: ea.0.to_vec() }
+        }
+        Reply::EnqueueLayout(reply) => Choices::Layout(reply.lvb.expect("a layout").0.to_vec()),
+        other => panic!("{other:?}"),
+    }
+}
 
 /// How many replays of each kind of a capture are what this client would send.
 fn replays(capture: &str) -> BTreeMap<Kind, u32> {
@@ -52,7 +67,7 @@ fn replays(capture: &str) -> BTreeMap<Kind, u32> {
                 }) else {
                     continue;
                 };
-                let ours = with_choices(first, reply).expect("it can be replayed");
+                let ours = with_choices(first, &choices(kind, reply)).expect("it can be replayed");
                 assert_eq!(buffers(&ours), buffers(payload), "{capture}: {kind:?}");
                 *counts.entry(kind).or_default() += 1;
             }

@@ -32,7 +32,13 @@ impl Import {
         match self.next_replay(self.replayed) {
             None => self.replay_locks(),
             Some((_, key)) => {
-                self.requests[key].replaying = true;
+                let request = &mut self.requests[key];
+                request.replaying = true;
+                let replay = request.replay.take();
+                if let Some(message) = replay.and_then(|replay| replay.make(&request.args.message))
+                {
+                    request.args.message = message;
+                }
                 self.transmit(now, xids, key);
             }
         }

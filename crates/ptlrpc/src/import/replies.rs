@@ -50,7 +50,7 @@ impl Import {
     ) {
         let Some(request) = self.requests.get(key) else { return };
         let Stage::Sent { .. } = request.stage else { return };
-        let at = request.asks_early_replies();
+        let at = request.asks_early_replies;
         if arrived.sent as usize > arrived.bytes.len() {
             return self.too_long(now, xids, key, arrived.sent);
         }
@@ -63,7 +63,7 @@ impl Import {
             return;
         }
         let place = if at { BARE_LEN as u32 } else { 0 };
-        let asked = request.opcode();
+        let asked = request.opcode;
         if arrived.offset != place || body.opcode != asked {
             return self.bad_reply(now, xids, key);
         }

@@ -177,9 +177,9 @@ impl Import {
         if connect {
             body.op_flags.set(OpFlags::INITIAL, export == 0);
         }
-        let mut bytes = Vec::with_capacity(PtlrpcBody::SIZE);
-        body.write(&mut Writer::new(&mut bytes));
-        message[range].copy_from_slice(&bytes);
+        self.body.clear();
+        body.write(&mut Writer::new(&mut self.body));
+        message[range].copy_from_slice(&self.body);
         let role = if kind == Target::Mgs { SenderRole::MGC } else { SenderRole::CLIENT };
         let mut flags = HeaderFlags::empty();
         flags.set(HeaderFlags::AT_SUPPORT, at);
@@ -187,6 +187,7 @@ impl Import {
         put(message, SECFLVR_AT, u32::from(role.0) << 24);
         put(message, REPSIZE_AT, request.args.reply_len);
         put(message, FLAGS_AT, flags.bits());
+        (request.opcode, request.asks_early_replies) = (body.opcode, at);
     }
 }
 

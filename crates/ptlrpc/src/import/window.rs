@@ -27,7 +27,7 @@ impl Import {
     pub(super) fn enter_window(&mut self, now: Time, key: RequestKey) -> bool {
         let Some(wall) = self.tunables.window else { return true };
         let Some(request) = self.requests.get_mut(key) else { return true };
-        let kind = match request.opcode() {
+        let kind = match request.opcode_to_send() {
             Opcode::OST_READ => 0,
             Opcode::OST_WRITE => 1,
             _ => 2,

@@ -82,7 +82,7 @@ impl Ptlrpc {
             bulk_moved: 0,
             withdrawn: false,
         });
-        self.current.insert((import, key), attempt);
+        self.current[import].insert(key, attempt);
         self.counters.requests_sent += 1;
         let put = self
             .attach_answer(turn, attempt, &args, reply)
@@ -187,8 +187,10 @@ impl Ptlrpc {
 
     /// Takes back what LNet holds of a request. Its memory becomes free with the last events.
     pub(super) fn withdraw(&mut self, turn: &mut Turn<'_>, import: ImportKey, key: RequestKey) {
-        self.short_of_memory.retain(|request| *request != (import, key));
-        let Some(attempt) = self.current.remove(&(import, key)) else { return };
+        if !self.short_of_memory.is_empty() {
+            self.short_of_memory.retain(|request| *request != (import, key));
+        }
+        let Some(attempt) = self.current[import].remove(key) else { return };
         let state = &mut self.attempts[attempt];
         state.withdrawn = true;
         let message = state.message.map(|(md, _)| md);
@@ -255,7 +257,7 @@ impl Ptlrpc {
                 import.on_reply(now, xids, key, ReplyEvent { offset, bytes, sent, bulk_moved });
             });
             // The import has taken the reply, and says nothing of its own requests.
-            let is_current = self.current.get(&(import, key)) == Some(&attempt);
+            let is_current = self.current[import].get(key) == Some(&attempt);
             if is_current && !self.imports[import].is_sent(key) {
                 self.withdraw(turn, import, key);
             }

@@ -204,7 +204,9 @@ impl World {
 
     /// Whether nothing is left of any request.
     fn has_nothing_left(&self) -> bool {
-        self.rpc.attempts.is_empty() && self.rpc.current.is_empty() && self.rpc.held.is_empty()
+        self.rpc.attempts.is_empty()
+            && self.rpc.current.values().all(SecondaryMap::is_empty)
+            && self.rpc.held.is_empty()
     }
 }
 
