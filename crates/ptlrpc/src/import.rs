@@ -19,9 +19,7 @@ use lustrine_wire::nid::ProcessId;
 use slotmap::SlotMap;
 
 use crate::adaptive::{AtTunables, Estimate};
-use crate::request::{
-    Keep, Purpose, Replay, Reply, Request, RequestArgs, RequestKey, RpcError, Stage,
-};
+use crate::request::{Purpose, Replay, Reply, Request, RequestArgs, RequestKey, RpcError, Stage};
 use crate::slots::{SlotKind, Slots};
 use crate::sorted::SortedQueue;
 use crate::statistics::Latencies;
@@ -671,33 +669,6 @@ impl Import {
                 self.actions.push_back(Action::Done { key, user, result });
             }
             self.actions.push_back(Action::Release { key, user });
-        }
-    }
-
-    /// Forgets a kept request.
-    fn drop_kept(&mut self, key: RequestKey) {
-        let Some(request) = self.requests.remove(key) else { return };
-        self.kept.remove(&request.transno);
-        self.actions.push_back(Action::Release { key, user: request.args.user });
-    }
-
-    /// Notes what the server has on stable storage, and forgets what was kept for its sake.
-    fn committed(&mut self, last_committed: u64) {
-        if last_committed <= self.last_committed {
-            return;
-        }
-        self.last_committed = last_committed;
-        let over: Vec<RequestKey> = self
-            .kept
-            .range(..=last_committed)
-            .map(|(_, key)| *key)
-            .filter(|key| {
-                let request = &self.requests[*key];
-                request.args.keep != Keep::UntilReleased || request.released
-            })
-            .collect();
-        for key in over {
-            self.drop_kept(key);
         }
     }
 }

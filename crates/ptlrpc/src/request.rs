@@ -189,7 +189,9 @@ pub(crate) struct Request {
 }
 
 /// What makes the message of a replay from the one that was sent.
-pub struct Replay(Box<dyn FnOnce(&[u8]) -> Option<Vec<u8>> + Send>);
+pub struct Replay(Box<MakeReplay>);
+
+type MakeReplay = dyn FnOnce(&[u8]) -> Option<Vec<u8>> + Send;
 
 impl Replay {
     /// `make` takes the message that was sent. If it returns none, that one is sent again.

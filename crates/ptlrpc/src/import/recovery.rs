@@ -125,4 +125,31 @@ impl Import {
             }
         }
     }
+
+    /// Forgets a kept request.
+    pub(super) fn drop_kept(&mut self, key: RequestKey) {
+        let Some(request) = self.requests.remove(key) else { return };
+        self.kept.remove(&request.transno);
+        self.actions.push_back(Action::Release { key, user: request.args.user });
+    }
+
+    /// Notes what the server has on stable storage, and forgets what was kept for its sake.
+    pub(super) fn committed(&mut self, last_committed: u64) {
+        if last_committed <= self.last_committed {
+            return;
+        }
+        self.last_committed = last_committed;
+        let over: Vec<RequestKey> = self
+            .kept
+            .range(..=last_committed)
+            .map(|(_, key)| *key)
+            .filter(|key| {
+                let request = &self.requests[*key];
+                request.args.keep != Keep::UntilReleased || request.released
+            })
+            .collect();
+        for key in over {
+            self.drop_kept(key);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! An import against a small model of a target.
 
 mod moving;
+mod replays;
 mod windows;
 
 use std::collections::BTreeMap;
@@ -389,54 +390,6 @@ fn a_lost_reply_is_asked_for_again_with_the_same_xid() {
     assert_eq!(body.conn_cnt, 2);
     assert_eq!((pair.done, pair.evictions), (vec![(1, Ok(0))], vec![]));
     assert_eq!(pair.server.executed, BTreeMap::from([(send.xid, 1)]));
-}
-
-#[test]
-fn changes_that_a_restarted_server_lost_are_replayed_in_order() {
-    let mut pair = Pair::connected();
-    for user in 1..=4 {
-        pair.submit(user, true);
-        pair.run();
-        pair.forget();
-    }
-    pair.server.committed = 2;
-    pair.server.crash();
-    pair.submit(9, false);
-    pair.run();
-    assert_eq!(pair.replayed, [3, 4]);
-    let flags: Vec<(BodyFlags, u64)> = (0..pair.sent.len())
-        .map(|index| pair.body(index))
-        .filter(|body| body.opcode == Opcode::MDS_REINT)
-        .map(|body| (body.flags, body.transno))
-        .collect();
-    assert_eq!(flags, [(BodyFlags::REPLAY, 3), (BodyFlags::REPLAY, 4)]);
-    assert_eq!(pair.server.changes.len(), 4);
-    assert_eq!(pair.import.state(), ImportState::Full);
-    assert_eq!(pair.done.last(), Some(&(9, Ok(0))), "it was sent again after the recovery");
-    let states = &pair.states[pair.states.len() - 7..];
-    use ImportState::{Connecting, Disconn, Full, Recover, Replay, ReplayLocks, ReplayWait};
-    assert_eq!(states, [Disconn, Connecting, Replay, ReplayLocks, ReplayWait, Recover, Full]);
-}
-
-/// The answer to the connect after the second restart is lost: the server knows the client then.
-#[test]
-fn replays_begin_anew_with_each_restart() {
-    let mut pair = Pair::connected();
-    let _ = [pair.submit(1, true), pair.submit(2, true)];
-    pair.run();
-    pair.server.crash();
-    pair.submit(9, false);
-    (0..3).for_each(|_| pair.answer_next(true));
-    pair.server.crash();
-    pair.answer_next(true);
-    assert_eq!(pair.body(pair.answered).opcode, Opcode::MDS_CONNECT);
-    pair.answer_next(false);
-    while pair.answered == pair.sent.len() {
-        pair.pass(SECOND);
-    }
-    pair.run();
-    assert_eq!(pair.replayed, [1, 1, 2]);
-    assert_eq!((pair.server.changes.len(), pair.evictions.len()), (2, 0));
 }
 
 /// [RPC-13]: a server takes no request whose xid a later `last_xid` has passed.

@@ -1,0 +1,86 @@
+//! What a server that has restarted gets again [IMP-10].
+
+use super::*;
+
+#[test]
+fn changes_that_a_restarted_server_lost_are_replayed_in_order() {
+    let mut pair = Pair::connected();
+    for user in 1..=4 {
+        pair.submit(user, true);
+        pair.run();
+        pair.forget();
+    }
+    pair.server.committed = 2;
+    pair.server.crash();
+    pair.submit(9, false);
+    pair.run();
+    assert_eq!(pair.replayed, [3, 4]);
+    let flags: Vec<(BodyFlags, u64)> = (0..pair.sent.len())
+        .map(|index| pair.body(index))
+        .filter(|body| body.opcode == Opcode::MDS_REINT)
+        .map(|body| (body.flags, body.transno))
+        .collect();
+    assert_eq!(flags, [(BodyFlags::REPLAY, 3), (BodyFlags::REPLAY, 4)]);
+    assert_eq!(pair.server.changes.len(), 4);
+    assert_eq!(pair.import.state(), ImportState::Full);
+    assert_eq!(pair.done.last(), Some(&(9, Ok(0))), "it was sent again after the recovery");
+    let states = &pair.states[pair.states.len() - 7..];
+    use ImportState::{Connecting, Disconn, Full, Recover, Replay, ReplayLocks, ReplayWait};
+    assert_eq!(states, [Disconn, Connecting, Replay, ReplayLocks, ReplayWait, Recover, Full]);
+}
+
+/// The answer to the connect after the second restart is lost: the server knows the client then.
+#[test]
+fn replays_begin_anew_with_each_restart() {
+    let mut pair = Pair::connected();
+    let _ = [pair.submit(1, true), pair.submit(2, true)];
+    pair.run();
+    pair.server.crash();
+    pair.submit(9, false);
+    (0..3).for_each(|_| pair.answer_next(true));
+    pair.server.crash();
+    pair.answer_next(true);
+    assert_eq!(pair.body(pair.answered).opcode, Opcode::MDS_CONNECT);
+    pair.answer_next(false);
+    while pair.answered == pair.sent.len() {
+        pair.pass(SECOND);
+    }
+    pair.run();
+    assert_eq!(pair.replayed, [1, 1, 2]);
+    assert_eq!((pair.server.changes.len(), pair.evictions.len()), (2, 0));
+}
+
+/// An open is replayed until it is closed, with what the server chose for it.
+#[test]
+fn a_replay_is_what_its_owner_makes_of_the_request_and_its_fields_are_those_of_the_connection() {
+    let mut pair = Pair::connected();
+    let keys = [1, 2, 3].map(|user| pair.submit(user, true));
+    pair.run();
+    let longer = |sent: &[u8]| {
+        let (_, body) = Message::parse_request(sent).expect("what was sent");
+        assert_eq!((body.opcode, body.transno), (Opcode::MDS_REINT, 0));
+        let mut out = Vec::new();
+        let mut message = MessageBuilder::new(&mut out, &Header::default(), 2);
+        message.value(&body);
+        message.bytes(b"chosen");
+        message.finish();
+        Some(out)
+    };
+    pair.import.set_replay(keys[0], Replay::new(longer));
+    pair.import.set_replay(keys[1], Replay::new(|_| None));
+    for restart in 0..2 {
+        pair.forget();
+        pair.server.crash();
+        pair.submit(9 + restart, false);
+        pair.run();
+        let replays: Vec<(u64, usize, u64)> = (0..pair.sent.len())
+            .map(|index| (pair.body(index), &pair.sent[index].1))
+            .filter(|(body, _)| body.flags.contains(BodyFlags::REPLAY))
+            .map(|(body, message)| {
+                (body.transno, Message::parse(message).expect("a message").count(), body.handle.0)
+            })
+            .collect();
+        let export = pair.server.export;
+        assert_eq!(replays, [(1, 2, export), (2, 1, export), (3, 1, export)], "{restart}");
+    }
+}
