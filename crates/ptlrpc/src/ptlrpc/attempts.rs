@@ -190,7 +190,13 @@ impl Ptlrpc {
         if !self.short_of_memory.is_empty() {
             self.short_of_memory.retain(|request| *request != (import, key));
         }
-        let Some(attempt) = self.current[import].remove(key) else { return };
+        if let Some(attempt) = self.current[import].remove(key) {
+            self.take_back(turn, attempt);
+        }
+    }
+
+    /// Takes back what LNet holds of an attempt.
+    fn take_back(&mut self, turn: &mut Turn<'_>, attempt: AttemptKey) {
         let state = &mut self.attempts[attempt];
         state.withdrawn = true;
         let message = state.message.map(|(md, _)| md);
@@ -256,10 +262,12 @@ impl Ptlrpc {
                 let (offset, sent) = (event.offset, event.requested);
                 import.on_reply(now, xids, key, ReplyEvent { offset, bytes, sent, bulk_moved });
             });
-            // The import has taken the reply, and says nothing of its own requests.
-            let is_current = self.current[import].get(key) == Some(&attempt);
-            if is_current && !self.imports[import].is_sent(key) {
-                self.withdraw(turn, import, key);
+            // The import has taken the reply, and says nothing of its own requests. The next one,
+            // which it may have sent by now, can have the place of this one among the current ones.
+            let is_held = self.attempts.get(attempt).is_some_and(|state| !state.withdrawn);
+            if is_held && !self.imports[import].is_sent(key) {
+                self.current[import].remove(key);
+                self.take_back(turn, attempt);
             }
         } else if failed {
             let status = event.status;

@@ -383,6 +383,22 @@ fn a_request_that_cannot_be_sent_is_sent_again_over_a_new_connection() {
 }
 
 /// A callback to the import with this handle.
+/// The connect that follows may take the place of the ping among the requests of the import.
+#[test]
+fn a_ping_that_is_refused_leaves_nothing_behind() {
+    let (mut world, import) = World::connected();
+    world.now = world.rpc.next_deadline();
+    world.act(|rpc, turn| rpc.drive(turn));
+    let asked = world.next_asked(Opcode::OBD_PING);
+    let refused = PtlrpcBody { status: -107, ..PtlrpcBody::reply(Opcode::OBD_PING) };
+    world.answer(&asked, refused, &[]);
+    let asked = world.next_asked(Opcode::OST_CONNECT);
+    let body = PtlrpcBody { handle: Handle(0x1235), ..PtlrpcBody::reply(Opcode::OST_CONNECT) };
+    world.answer(&asked, body, &offer().to_bytes());
+    assert_eq!(world.rpc.import(import).map(Import::state), Some(ImportState::Full));
+    assert!(world.has_nothing_left());
+}
+
 fn callback(handle: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let header = Header { flags: HeaderFlags::AT_SUPPORT, ..Header::default() };
