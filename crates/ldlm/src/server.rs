@@ -187,6 +187,11 @@ impl LockServer {
         self.events.pop_front()
     }
 
+    /// Whether there is an event, or [`LockServer::drive`] has something to do.
+    pub fn is_due(&self, now: u64) -> bool {
+        !self.events.is_empty() || self.next_deadline().is_some_and(|at| at <= now)
+    }
+
     /// Number of locks, with those that wait and those of the server.
     pub fn len(&self) -> usize {
         self.locks.len()

@@ -45,6 +45,8 @@ struct Known {
     replies: usize,
     /// The xid of the last one of each slot that there can be. It may be gone.
     slots: BTreeMap<u16, u64>,
+    /// There is none below this xid.
+    lowest: u64,
 }
 
 impl Known {
@@ -56,13 +58,16 @@ impl Known {
 
     /// Forgets all replies up to an xid.
     fn received(&mut self, replies: &mut Table<(u32, u64), SavedReply>, upto: u64) {
-        while let Some(xid) = self.oldest(replies).filter(|xid| *xid <= upto) {
-            self.forget(replies, xid);
+        while self.lowest <= upto {
+            let oldest = self.own(replies).next().map(|(xid, _)| xid);
+            match oldest.filter(|xid| *xid <= upto) {
+                Some(xid) => self.forget(replies, xid),
+                None => {
+                    self.lowest = oldest.unwrap_or(u64::MAX);
+                    return;
+                }
+            }
         }
-    }
-
-    fn oldest(&self, replies: &Table<(u32, u64), SavedReply>) -> Option<u64> {
-        self.own(replies).next().map(|(xid, _)| xid)
     }
 
     /// The oldest one of no slot.
@@ -136,6 +141,7 @@ impl Clients {
             known.forget(&mut self.replies, oldest);
         }
         known.replies += usize::from(is_new);
+        known.lowest = known.lowest.min(xid);
         self.replies.set(step, (number, xid), Some(reply));
     }
 
@@ -160,6 +166,7 @@ impl Clients {
         for known in self.known.values_mut() {
             let own = rows.remove(&known.number).unwrap_or_default();
             known.replies = own.len();
+            known.lowest = 0;
             // The later ones of a slot come last.
             known.slots = own.iter().filter(|row| row.1 != 0).map(|row| (row.1, row.0)).collect();
         }

@@ -247,8 +247,6 @@ impl FileLayout {
     /// The layout as an attribute of a file.
     pub(crate) fn encode(&self, fid: Fid) -> Vec<u8> {
         let placeholder = [LovObject { index: LovObject::NO_INDEX, ..LovObject::default() }];
-        let mut out = Vec::new();
-        let mut to = Writer::new(&mut out);
         let part = |component: &Component| {
             let header = LovHeader {
                 magic: if component.pool.is_some() { magic::V3 } else { magic::V1 },
@@ -265,7 +263,9 @@ impl FileLayout {
             let Some(component) = self.components.first() else { return Vec::new() };
             let (header, pool) = part(component);
             let objects = Array::from(component.objects.as_slice());
-            PlainLayout { header, pool, objects, rest: &[] }.write(&mut to);
+            let layout = PlainLayout { header, pool, objects, rest: &[] };
+            let mut out = Vec::with_capacity(layout.len());
+            layout.write(&mut Writer::new(&mut out));
             return out;
         }
         let mut parts = Vec::new();
@@ -293,7 +293,8 @@ impl FileLayout {
             flags: CompositeFlags::NONE,
             ..CompositeHeader::default()
         };
-        CompositeLayout::build(&header, &parts, &mut to);
+        let mut out = Vec::new();
+        CompositeLayout::build(&header, &parts, &mut Writer::new(&mut out));
         out
     }
 }

@@ -104,6 +104,14 @@ impl Target {
         }
     }
 
+    /// Whether there is something to do without a request.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.recovery.is_some()
+            || self.disk.journal.next_deadline() <= now
+            || self.locks.is_due(now.0)
+            || self.silent_at <= now
+    }
+
     /// Begins a transaction for a request.
     pub(crate) fn begin(&mut self, now: Time, job: &mut Job) -> Transaction {
         let replayed = job.replayed();

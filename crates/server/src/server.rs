@@ -374,7 +374,9 @@ impl Server {
     /// Does what is due at a target. Whether there was anything.
     fn drive_target(&mut self, turn: &mut Turn<'_>, index: usize) -> bool {
         let now = turn.now;
-        let Some(target) = self.running(index) else { return false };
+        let Some(target) = self.running(index).filter(|target| target.is_due(now)) else {
+            return false;
+        };
         let mut busy = false;
         if target.disk.journal.drive(now) {
             busy = true;

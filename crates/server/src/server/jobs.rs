@@ -50,14 +50,14 @@ impl Server {
                     return;
                 }
                 let bits = export.reply_bits(received.xid, body.mbits, body.opcode);
-                (bits, export.uuid.clone())
+                (bits, &export.uuid)
             }
         };
-        target.disk.clients.received(&uuid, body.last_xid);
+        target.disk.clients.received(uuid, body.last_xid);
         // Who was evicted has learnt it now. If it was known earlier, and the answer to its connect
         // was lost, it would replay void locks after a restart.
-        if !target.disk.clients.knows(&uuid) {
-            target.disk.clients.add(&uuid);
+        if !target.disk.clients.knows(uuid) {
+            target.disk.clients.add(uuid);
         }
         if body.opcode.is_disconnect() {
             return self.on_disconnect(turn, index, &received, bits);
@@ -84,10 +84,10 @@ impl Server {
         }
         self.next_job += 1;
         let job = Job::new(self.next_job, Work::Rpc, received, bits);
-        if self.answer_again(turn, index, &job, &uuid) {
+        if self.answer_again(turn, index, &job) {
             return;
         }
-        self.start_job(turn, index, job, &uuid);
+        self.start_job(turn, index, job);
     }
 
     /// Gives a job up whose data do not come.
@@ -100,10 +100,12 @@ impl Server {
     }
 
     /// Answers a request whose reply is kept.
-    fn answer_again(&mut self, turn: &mut Turn<'_>, index: usize, job: &Job, uuid: &[u8]) -> bool {
+    fn answer_again(&mut self, turn: &mut Turn<'_>, index: usize, job: &Job) -> bool {
         let xid = job.received.xid;
         let Some(target) = self.running(index) else { return false };
-        let Some(saved) = target.disk.clients.reply(uuid, xid).cloned() else { return false };
+        let Some(export) = target.exports.get(job.export) else { return false };
+        let saved = target.disk.clients.reply(&export.uuid, xid).cloned();
+        let Some(saved) = saved else { return false };
         if saved.of_locks && saved.life != target.disk.lives {
             return false;
         }
@@ -128,9 +130,10 @@ impl Server {
     }
 
     /// Begins a request, or has it wait for recovery.
-    fn start_job(&mut self, turn: &mut Turn<'_>, index: usize, job: Job, uuid: &[u8]) {
+    fn start_job(&mut self, turn: &mut Turn<'_>, index: usize, job: Job) {
         let flags = job.body().flags;
         let Some(target) = self.running(index) else { return };
+        let Some(uuid) = target.exports.get(job.export).map(|export| &export.uuid) else { return };
         let Some(recovery) = &mut target.recovery else {
             if job.replayed().is_some() {
                 // It is too late for that.
@@ -370,8 +373,7 @@ impl Target {
             of_locks,
             opened: job.opened,
         };
-        let uuid = export.uuid.clone();
-        self.disk.clients.save(step, &uuid, job.received.xid, saved);
+        self.disk.clients.save(step, &export.uuid, job.received.xid, saved);
     }
 
     /// Does what a job is for.

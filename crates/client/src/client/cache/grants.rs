@@ -2,7 +2,6 @@
 //! What is not needed for long is given back [OST-18].
 
 use core::ops::Range;
-use std::collections::BTreeSet;
 
 use lustrine_fswire::codec::Wire;
 use lustrine_fswire::connect::{ConnectData, ConnectFlags};
@@ -176,8 +175,7 @@ impl Cache {
 impl Client {
     /// Sets what the imports claim when they connect again.
     pub(in crate::client) fn claim_grants(&mut self, turn: &mut Turn<'_>) {
-        let changed: BTreeSet<ImportKey> = core::mem::take(&mut self.cache.grants_changed);
-        for import in changed {
+        while let Some(import) = self.cache.grants_changed.pop_first() {
             let target = self.cache.targets.get(&import);
             let claim = target.map_or(0, |target| target.grant.claim());
             self.rpc.with(turn, import, |import, _, _| import.set_grant_claim(claim));
