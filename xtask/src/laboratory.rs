@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-use crate::process::{self, ChildGuard, Finished};
+use crate::process::{self, ChildGuard};
 
 /// The first host of [`Link::text`], from which loads go.
 pub(crate) const EAST: &str = "east";
@@ -116,9 +116,7 @@ impl Laboratory<'_> {
     /// Runs iperf3 from east to west, for `seconds` in all.
     pub(crate) fn iperf3(&self, options: &[&str], seconds: u32) -> Result<Iperf3> {
         let words = [&["iperf3", "-J", "-c", WEST], options].concat();
-        let finished = self.tried(&words, Duration::from_secs(seconds.into()))?;
-        let printed: Printed = serde_json::from_str(&finished.stdout)?;
-        Ok(printed.end)
+        self.tried(&words, Duration::from_secs(seconds.into()), printed_by_iperf3)
     }
 
     /// What iperf3 carries from east to west, in Gb/s of payload: the better of one and four
@@ -152,27 +150,36 @@ impl Laboratory<'_> {
         let program = self.program.to_string_lossy();
         let words = [&program, "selftest", "--no-node", "--json", "-", "--to", &nid];
         let words = [&words[..], options].concat();
-        let finished = self.tried(&words, Duration::from_secs(seconds.into()))?;
-        let printed: Results = serde_json::from_str(&finished.stdout)?;
-        ensure!(!printed.results.is_empty(), "no results");
-        Ok(printed.results)
+        self.tried(&words, Duration::from_secs(seconds.into()), |printed| {
+            let printed: Results = serde_json::from_str(printed)?;
+            ensure!(!printed.results.is_empty(), "no results");
+            Ok(printed.results)
+        })
     }
 
-    /// Runs a client on the first host. Its server may not listen yet.
-    fn tried(&self, words: &[&str], time: Duration) -> Result<Finished> {
+    /// Runs a client on the first host, and returns what `parse` finds in its standard output. Its
+    /// server may not listen yet, or may still serve the client before.
+    fn tried<T>(
+        &self,
+        words: &[&str],
+        time: Duration,
+        parse: impl Fn(&str) -> Result<T>,
+    ) -> Result<T> {
         let mut attempts = 0;
         loop {
             let begin = Instant::now();
             let finished = process::capture(&mut self.at(EAST, words), COMMAND_MAX + time)?;
-            if finished.status.success() {
-                return Ok(finished);
-            }
+            let parsed = match finished.status.success() {
+                true => parse(&finished.stdout),
+                false => Err(anyhow!((finished.stdout + &finished.stderr).trim().to_owned())),
+            };
             attempts += 1;
-            if attempts >= ATTEMPTS || begin.elapsed() >= REACHED {
-                let why = finished.stdout + &finished.stderr;
-                bail!("{}: {}", words.join(" "), why.trim());
+            match parsed {
+                Err(_) if attempts < ATTEMPTS && begin.elapsed() < REACHED => {
+                    std::thread::sleep(ATTEMPT_EVERY);
+                }
+                parsed => return parsed.with_context(|| words.join(" ")),
             }
-            std::thread::sleep(ATTEMPT_EVERY);
         }
     }
 }
@@ -220,10 +227,20 @@ struct Results {
     results: Vec<Measured>,
 }
 
+/// What `iperf3 -J` measured. It exits with 0 if it failed as well, and says so in its JSON.
+fn printed_by_iperf3(json: &str) -> Result<Iperf3> {
+    let Printed { error, end } = serde_json::from_str(json)?;
+    if let Some(error) = error {
+        bail!("{error}");
+    }
+    Ok(serde_json::from_value(end)?)
+}
+
 /// What iperf3 prints, as far as it is used.
 #[derive(Deserialize)]
 struct Printed {
-    end: Iperf3,
+    error: Option<String>,
+    end: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -276,4 +293,19 @@ pub(crate) struct Direction {
 #[derive(Deserialize)]
 pub(crate) struct Late {
     pub(crate) p99_us: u64,
+}
+
+#[test]
+fn iperf3_that_failed_has_no_result() {
+    // iperf3 3.12 whose server still has the client before; it exits with 0.
+    let busy = r#"{"start": {"connected": [], "version": "iperf 3.12"}, "intervals": [],
+        "end": {}, "error": "the server is busy running a test. try again later"}"#;
+    let error = printed_by_iperf3(busy).err().expect("an error");
+    assert_eq!(error.to_string(), "the server is busy running a test. try again later");
+    let good = r#"{"start": {}, "intervals": [], "end": {
+        "streams": [{"sender": {"min_rtt": 1000, "mean_rtt": 2000}}],
+        "sum_sent": {"bits_per_second": 2.0, "retransmits": 3},
+        "sum_received": {"bits_per_second": 1.0}}}"#;
+    let end = printed_by_iperf3(good).expect("a result");
+    assert_eq!(end.sum_received.bits_per_second, 1.0);
 }

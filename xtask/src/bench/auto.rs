@@ -129,9 +129,11 @@ pub(crate) fn run(args: &AutoArgs) -> Result<()> {
                     eprint!("{}", line(&row));
                     rows.push(row);
                 }
-                // The others are still worth something.
+                // The others are still worth something. It is said now, too: a run may be ended.
                 Err(error) => {
-                    failed.push(format!("{round_trip_ms} ms, {gigabits} Gb/s: {error:#}"))
+                    let why = format!("{round_trip_ms} ms, {gigabits} Gb/s: {error:#}");
+                    eprintln!("not measured: {why}");
+                    failed.push(why);
                 }
             }
         }
