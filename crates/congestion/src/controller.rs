@@ -38,6 +38,10 @@ const STARTUP_BASES: f64 = 1.25;
 /// After this many rounds with less than this part of the best rate, the base is in doubt.
 const SLOW_ROUNDS: u32 = 8;
 const SLOW_RATE: f64 = 1.0 / 8.0;
+/// The best rate is that of rounds whose queue was at most this many times what it is to be, and
+/// which began this many rounds, and [`PROBE_MIN`], after the probe.
+const REST: f64 = 2.0;
+const SETTLES: u32 = 4;
 /// RPCs are sent at no more than this many times the rate that uses the window in one latency: in
 /// startup, in which the rate doubles, and otherwise.
 const PACE_STARTUP: f64 = 2.0;
@@ -45,6 +49,8 @@ const PACE: f64 = 1.1;
 /// What would be sent in this time may be sent at once: no timer is worth less.
 const PACE_BURST: Duration = Duration::from_millis(1);
 /// Time that was not used, because a host was late, is made up for: this part of a latency at most.
+/// Time in which the window was full is not: what is sent together after a gap ends together, with
+/// the same gap behind it.
 const PACE_LATE: f64 = 1.0 / 8.0;
 /// An RPC says nothing about the window if less than this part of it was under way, or would have
 /// been with one more.
@@ -159,12 +165,19 @@ pub struct Controller {
     latency: f64,
     /// When the next RPC is due if all are sent at the pace.
     paced: Duration,
+    /// Whether an RPC has found the window full since the last one ended, and when one ended after
+    /// that.
+    is_full: bool,
+    had_room: Duration,
     /// When an RPC was last admitted, and its bytes.
     admitted: (Duration, f64),
     /// The part of its latency that is more than is tolerated.
     excess: f64,
-    /// The highest rate of startup, and its rounds that did not raise it.
+    /// The highest rate, of startup or since the last probe, and startup's rounds that did not raise
+    /// it.
     best: f64,
+    /// Rounds that began earlier do not count for it.
+    settled: Duration,
     flat: u32,
     /// Rounds in a row without a queue.
     idle_queue: u32,
@@ -199,9 +212,12 @@ impl Controller {
             rate: 0.0,
             latency: 0.0,
             paced: Duration::ZERO,
+            is_full: false,
+            had_room: Duration::ZERO,
             admitted: (Duration::ZERO, 0.0),
             excess: 0.0,
             best: 0.0,
+            settled: Duration::ZERO,
             flat: 0,
             idle_queue: 0,
             slow: 0,
@@ -224,7 +240,7 @@ impl Controller {
     pub fn admit(&mut self, now: Duration, class: Class) -> Result<Ticket, Wait> {
         let after = self.in_flight.saturating_add(class.weight());
         if after > self.window() && self.rpcs >= 2 {
-            self.is_limited = true;
+            (self.is_limited, self.is_full) = (true, true);
             return Err(Wait::Full);
         }
         let (admitted, before) = self.admitted;
@@ -238,7 +254,8 @@ impl Controller {
         }
         let weight = class.weight() as f64;
         let late = Duration::try_from_secs_f64(self.latency * PACE_LATE).unwrap_or(PACE_BURST);
-        self.paced = self.paced.max(now.saturating_sub(late)).saturating_add(self.interval(weight));
+        let since = now.saturating_sub(late).max(self.had_room.min(now));
+        self.paced = self.paced.max(since).saturating_add(self.interval(weight));
         self.admitted = (now, weight);
         if self.rpcs == 0 && self.phase != Phase::Probe {
             // The time in which nothing was under way belongs to no round.
@@ -260,6 +277,7 @@ impl Controller {
     /// An RPC has ended with success.
     pub fn done(&mut self, now: Duration, ticket: Ticket) {
         self.release(&ticket);
+        self.makes_room(now);
         if self.phase == Phase::Probe && !ticket.is_lone {
             return;
         }
@@ -279,6 +297,7 @@ impl Controller {
     /// An RPC was lost, or its answer: it timed out, or the link to the peer did not hold.
     pub fn failed(&mut self, now: Duration, ticket: Ticket) {
         self.release(&ticket);
+        self.makes_room(now);
         if self.lost.is_some_and(|round| ticket.round <= round) {
             return;
         }
@@ -321,6 +340,13 @@ impl Controller {
         self.rpcs -= 1;
     }
 
+    /// An RPC ended: a host that sends the next one later than this is late.
+    fn makes_room(&mut self, now: Duration) {
+        if core::mem::take(&mut self.is_full) {
+            self.had_room = now;
+        }
+    }
+
     /// The smallest window, which is that of probes as well: that of the limits, or two RPCs.
     fn smallest(&self) -> f64 {
         (self.limits.min as f64).max(2.0 * self.mean)
@@ -336,6 +362,11 @@ impl Controller {
     /// What is to be in the queue: the root of the window, counted in RPCs.
     fn allowance(&self) -> f64 {
         (self.window * self.mean).sqrt().max(self.mean)
+    }
+
+    /// What is in the queue beyond what is tolerated.
+    fn queued(&self) -> f64 {
+        self.window * self.excess
     }
 
     fn set_window(&mut self, window: f64) {
@@ -391,7 +422,11 @@ impl Controller {
     }
 
     fn end_steady_round(&mut self, now: Duration) {
-        self.best = self.best.max(self.rate);
+        // A window that is larger than the law would have it has taken the share of others. That it
+        // becomes smaller, once the queues that others make are back, is no sign of another path.
+        if self.began >= self.settled && self.queued() <= REST * self.allowance() {
+            self.best = self.best.max(self.rate);
+        }
         if self.is_limited {
             self.slow = match self.rate < self.best * SLOW_RATE {
                 true => self.slow + 1,
@@ -409,7 +444,7 @@ impl Controller {
     /// The law.
     fn step(&mut self) {
         let allowance = self.allowance();
-        let queued = self.window * self.excess;
+        let queued = self.queued();
         self.idle_queue = match queued < allowance / 4.0 {
             true => self.idle_queue + 1,
             false => 0,
@@ -466,6 +501,7 @@ impl Controller {
         let rounds = took.saturating_mul(PROBE_ROUNDS);
         let every = [1, 2, 4].map(|factor| PROBE_EVERY * factor);
         let every = every.into_iter().find(|every| *every >= rounds).unwrap_or(every[2]);
+        self.settled = now.saturating_add(PROBE_MIN).saturating_add(took.saturating_mul(SETTLES));
         self.every = if is_doubtful { PROBE_EVERY } else { every };
         self.probe_due = next_multiple(now.saturating_add(self.every / 8), self.every);
     }

@@ -8,7 +8,12 @@ const SAMPLES: usize = 32;
 /// A latency that is this part above the base, and no more than this many seconds, is not taken for
 /// a queue: hosts themselves take longer when they have more to do.
 const TOLERATED: f64 = 0.25;
-const TOLERATED_MAX: f64 = 0.005;
+const TOLERATED_SHORT: f64 = 0.005;
+/// Of bases longer than this, in seconds, this part of the rest is tolerated as well, and no more
+/// than this many seconds of it.
+const LONG: f64 = 0.050;
+const TOLERATED_LONG: f64 = 1.0 / 6.0;
+const TOLERATED_MORE: f64 = 0.009;
 
 /// A class of RPCs that has occurred.
 #[derive(Clone, Debug)]
@@ -86,9 +91,16 @@ impl Latency {
 
     /// The part of the latency that is a queue beyond what is tolerated.
     pub(crate) fn excess(self) -> f64 {
-        let tolerated = self.base + (self.base * TOLERATED).min(TOLERATED_MAX);
+        let tolerated = self.base + tolerated(self.base);
         if self.now > tolerated { 1.0 - tolerated / self.now } else { 0.0 }
     }
+}
+
+/// How much longer than this base, in seconds, is not taken for a queue. It depends on the base
+/// alone, so that nodes with the same path tolerate the same, whatever their shares.
+fn tolerated(base: f64) -> f64 {
+    let more = (base - LONG).max(0.0) * TOLERATED_LONG;
+    (base * TOLERATED).min(TOLERATED_SHORT) + more.min(TOLERATED_MORE)
 }
 
 impl Round {
@@ -205,11 +217,28 @@ mod tests {
     #[test]
     fn what_a_busy_host_adds_is_no_queue() {
         let excess = |now, base| Latency { now, base }.excess();
-        // A quarter of the base, and 5 ms at most.
-        assert_eq!((excess(0.0124, 0.010), excess(0.1049, 0.1)), (0.0, 0.0));
+        assert_eq!((excess(0.0124, 0.010), excess(0.0549, 0.050)), (0.0, 0.0));
         assert!((excess(0.025, 0.010) - 0.5).abs() < 1e-9);
-        assert!((excess(0.210, 0.1) - 0.5).abs() < 1e-9);
+        assert!((excess(0.110, 0.050) - 0.5).abs() < 1e-9);
         assert_eq!(excess(0.0, 0.0), 0.0);
+    }
+
+    #[test]
+    fn a_longer_path_tolerates_no_less_and_no_more_than_a_quarter() {
+        let mut before = 0.0;
+        for base in (0..5000).map(|at| f64::from(at) * 1e-4) {
+            let of = tolerated(base);
+            assert!(of >= before && of <= base / 4.0 + 1e-9 && of < 0.0141, "{base}: {of}");
+            before = of;
+        }
+        for (base, least, most) in [
+            (0.02, 0.005, 0.005),
+            (0.05, 0.005, 0.005),
+            (0.08, 0.0099, 0.0101),
+            (0.2, 0.0139, 0.0141),
+        ] {
+            assert!((least..=most).contains(&tolerated(base)), "{base}: {}", tolerated(base));
+        }
     }
 
     #[test]

@@ -24,6 +24,19 @@ struct Flow {
     noise: u64,
     /// By how many ns its host delays each RPC while more than six are under way.
     busy: u64,
+    /// The mean time that each step of an RPC takes its hosts: single times are random, so that
+    /// steps wait for each other long before hosts are busy all the time. 0 for none.
+    step: f64,
+    /// When the hosts have done what came so far of each step.
+    steps: [u64; 4],
+    /// So often its hosts stop, and for so long: what comes meanwhile is done at the end. 0 for
+    /// never.
+    stops: (u64, u64),
+    /// Whether it writes: a request waits in the queue, the server asks for the data half a round
+    /// trip later, and they wait in the queue again.
+    writes: bool,
+    /// What its way has beyond the path that all share.
+    farther: u64,
     /// By how much its host is late when an RPC is due.
     late: u64,
     /// Whether RPCs that are sent at the same time end together, when the last of them has all of
@@ -52,6 +65,11 @@ impl Flow {
             begins: 0,
             noise: 0,
             busy: 0,
+            step: 0.0,
+            steps: [0; 4],
+            stops: (0, 0),
+            writes: false,
+            farther: 0,
             late: 0,
             together: false,
             fixed: 0,
@@ -68,6 +86,7 @@ impl Flow {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Begin(usize),
+    Ask(usize),
     End(usize),
     Change(usize),
 }
@@ -153,15 +172,37 @@ impl World {
             };
             flow.under_way.push_back(ticket);
             let (noise, weight) = (flow.noise, flow.class.weight());
+            if flow.writes {
+                let asked = self.path.free_at.max(self.now) + self.path.rtt / 2;
+                self.push(asked, What::Ask(index));
+                continue;
+            }
             let begin = self.path.free_at.max(self.now);
             self.path.free_at = begin + (weight as f64 * 8.0 / self.path.rate * 1e9) as u64;
             let busy = if flow.under_way.len() > 6 { flow.busy } else { 0 };
+            let busy = busy + flow.farther;
             let late = busy + self.random(noise);
-            let ends = self.path.free_at + self.path.rtt + late;
+            let ends = self.hosts_do(index, self.path.free_at + self.path.rtt + late);
             if !self.flows[index].together {
                 self.push(ends, What::End(index));
             }
         }
+    }
+
+    /// When the hosts of a flow have done all steps of an RPC whose first one may begin then.
+    fn hosts_do(&mut self, index: usize, mut at: u64) -> u64 {
+        let step = self.flows[index].step;
+        if step > 0.0 {
+            for of in 0..self.flows[index].steps.len() {
+                let random = (self.random(1 << 32) as f64 + 1.0) / (1u64 << 32) as f64;
+                let takes = (-random.ln() * step * 1e9) as u64;
+                at = at.max(self.flows[index].steps[of]) + takes;
+                self.flows[index].steps[of] = at;
+            }
+        }
+        let (every, lasts) = self.flows[index].stops;
+        let into = if every > 0 { at % every } else { lasts };
+        at + lasts.saturating_sub(into)
     }
 
     fn run(&mut self, seconds: f64) {
@@ -174,6 +215,13 @@ impl World {
             self.now = at;
             match what {
                 What::Begin(index) => self.send(index),
+                What::Ask(index) => {
+                    let weight = self.flows[index].class.weight();
+                    let begin = self.path.free_at.max(self.now);
+                    self.path.free_at = begin + (weight as f64 * 8.0 / self.path.rate * 1e9) as u64;
+                    let ends = self.hosts_do(index, self.path.free_at + self.path.rtt / 2);
+                    self.push(ends, What::End(index));
+                }
                 What::Change(index) => {
                     let (_, rate, rtt) = self.changes[index];
                     (self.path.rate, self.path.rtt) = (rate, rtt);
@@ -227,7 +275,8 @@ fn fairness(rates: &[f64]) -> f64 {
 
 /// What is in the queue while latency is as far above the base as is tolerated, in bytes.
 fn tolerated(gbps: f64, rtt_ms: f64) -> f64 {
-    gbps * 1e9 / 8.0 * (rtt_ms / 4e3).min(0.005)
+    let more = ((rtt_ms - 50.0) / 6e3).clamp(0.0, 0.009);
+    gbps * 1e9 / 8.0 * ((rtt_ms / 4e3).min(0.005) + more)
 }
 
 #[test]
@@ -353,9 +402,9 @@ fn changes_of_rate_and_route_are_followed() {
     let cases = [
         (10.5, 20.0, 10.0, 38.0),
         // The route is longer: found after eight slow rounds.
-        (27.0, 53.0, 10.0, 90.0),
+        (27.0, 53.0, 10.0, 92.0),
         // The route is shorter: the queue goes with the next probe at the latest.
-        (54.0, 60.0, 10.0, 90.0),
+        (54.0, 60.0, 10.0, 92.0),
         (61.0, 73.0, 10.0, 22.0),
         (74.0, 93.0, 1.0, 6.0),
         (95.0, 113.0, 10.0, 22.0),
@@ -390,6 +439,37 @@ fn a_busy_host_costs_little() {
     world.run(2.0);
     let share = world.rates(42.0)[0] / 1e10;
     assert!(share >= 0.9, "{share:.3}");
+}
+
+/// Hosts whose RPCs take longer the more they carry: writes over 10 Gb/s and 50 ms, between two
+/// nodes and a link that shared two CPUs, took 118 ms at 83 % of the rate, 136 ms at 91 %, and two
+/// round trips with little under way (`cargo xtask bench auto` and `tune`).
+#[test]
+fn hosts_that_queue_long_before_the_path_does_cost_little() {
+    for (rtt, step, least) in [(100.0, 0.00083, 0.9), (100.0, 0.00084, 0.9), (200.0, 0.00084, 0.9)]
+    {
+        let flow = Flow { step, ..Flow::new(MIB) };
+        let mut world = World::new(10.0, rtt, vec![flow]);
+        world.run(2.0 + 20.0 * rtt / 1e3);
+        let share = world.rates(62.0)[0] / 1e10;
+        assert!(share >= least, "{rtt} ms, {step} s a step: {share:.3}");
+    }
+}
+
+/// A long path tolerates more than a short one, but 14 ms at most.
+#[test]
+fn a_node_far_away_does_not_starve_one_nearby() {
+    for (near, far, gbps) in
+        [(0.1, 100.0, 10.0), (10.0, 200.0, 10.0), (0.1, 400.0, 10.0), (1.0, 100.0, 1.0)]
+    {
+        let away = Flow { farther: ((far - near) * 1e6) as u64, ..Flow::new(MIB) };
+        let mut world = World::new(gbps, near, vec![Flow::new(MIB), away]);
+        world.run(60.0);
+        let rates = world.rates(140.0);
+        let sum: f64 = rates.iter().sum();
+        assert!(sum >= 0.95 * gbps * 1e9, "{near} and {far} ms over {gbps} Gb/s: {rates:?}");
+        assert!(rates[0] >= 0.1 * sum, "{near} and {far} ms over {gbps} Gb/s: {rates:?}");
+    }
 }
 
 #[test]
@@ -478,4 +558,90 @@ fn without_a_common_clock_the_path_is_full_and_no_node_starves() {
     let rates = world.rates(200.0);
     assert!(rates.iter().sum::<f64>() >= 9.5e9, "{rates:?}");
     assert!(rates.iter().all(|rate| *rate >= 0.3e9), "{rates:?}");
+}
+
+/// Once a node that had too much when all probed took its falling rate for another path, probed
+/// alone, and took the queues of the others for a part of it: 32 over 200 ms had an index of 0.29.
+#[test]
+fn a_node_that_gives_others_their_share_does_not_probe_alone() {
+    for (count, rtt, apart) in [
+        (24u64, 100.0, 730),
+        (32, 100.0, 730),
+        (16, 200.0, 730),
+        (24, 200.0, 3170),
+        (32, 200.0, 2130),
+    ] {
+        let flow = |at: u64| Flow { begins: at * apart * 1_000_000, ..Flow::new(MIB) };
+        let mut world = World::new(10.0, rtt, (0..count).map(flow).collect());
+        let begun = 60.0 + count as f64 * apart as f64 / 1e3;
+        world.run(begun);
+        for at in 1..=3 {
+            let index = fairness(&world.rates(begun + 20.0 * f64::from(at)));
+            assert!(index >= 0.95, "{count} over {rtt} ms: {index:.3}");
+        }
+    }
+}
+
+/// When probes of a node ended, in seconds, as far as steps of 0.1 s show it.
+fn probes(world: &mut World, until: u32) -> Vec<f64> {
+    let (mut times, mut known) = (Vec::new(), 0);
+    for at in (0..until * 10).map(|at| f64::from(at) / 10.0) {
+        world.run(at);
+        let probes = world.flows[0].controller.view().probes;
+        if probes > known {
+            (known, times) = (probes, [&times[..], &[at]].concat());
+        }
+    }
+    times
+}
+
+/// At multiples of ten seconds, or of twenty or forty where a hundred rounds take longer, and for
+/// three rounds: also where they have become so long only afterwards.
+#[test]
+fn probes_are_common_to_all_nodes_with_paths_of_about_the_same_length() {
+    for (rtt, every) in [(50.0, 10.0), (90.0, 10.0), (150.0, 20.0), (300.0, 40.0), (1500.0, 40.0)] {
+        let times = probes(&mut World::new(1.0, rtt, vec![Flow::new(MIB)]), 250);
+        let common: Vec<f64> = times.iter().copied().filter(|at| *at >= 40.0).collect();
+        assert!(common.len() >= (200.0 / every) as usize, "{rtt} ms: {times:?}");
+        for at in common {
+            let after = at % every;
+            assert!(
+                after <= 0.5 + 4.0 * rtt / 1e3,
+                "{rtt} ms: {after} s after a multiple: {times:?}"
+            );
+        }
+    }
+}
+
+/// The route becomes longer in startup. Its probe may raise the base by a quarter only, so the base
+/// is in doubt, and is asked for after ten seconds, not forty.
+#[test]
+fn a_base_in_doubt_is_asked_for_soon() {
+    let mut world = World::new(1.0, 100.0, vec![Flow::new(MIB)]);
+    world.change(0.8, 1.0, 300.0);
+    let times = probes(&mut world, 100);
+    let [first, second, third, ..] = times[..] else { panic!("{times:?}") };
+    assert!(first < 3.0 && (10.0..13.0).contains(&second), "{times:?}");
+    // Then it is known, and rounds are long.
+    assert!((40.0..43.0).contains(&third), "{times:?}");
+    let share = world.rates(120.0)[0] / 1e9;
+    assert!(share >= 0.9, "{share:.3}");
+}
+
+/// Writes wait in the queue twice. Where a gap in what is sent was made up for by a burst, the gap
+/// came back with the answers: over 10 Gb/s and 100 ms they carried 84 % (83 % in a laboratory).
+#[test]
+fn writes_that_pass_the_queue_twice_fill_the_path() {
+    for (gbps, rtt) in RATES.iter().flat_map(|rate| ROUND_TRIPS.map(|rtt| (*rate, 2.0 * rtt))) {
+        for (every, lasts) in [(0, 0), (200, 15)] {
+            let stops = (every * 1_000_000, lasts * 1_000_000);
+            let flow = Flow { writes: true, stops, ..Flow::new(MIB) };
+            let mut world = World::new(gbps, rtt, vec![flow]);
+            world.run(2.0 + 20.0 * rtt / 1e3);
+            let share = world.rates(40.0)[0] / (gbps * 1e9);
+            // Over the slowest links four RPCs are under way.
+            let least = if gbps > 0.1 && every == 0 { 0.9 } else { 0.85 };
+            assert!(share >= least, "{gbps} Gb/s {rtt} ms, stops {stops:?}: {share:.3}");
+        }
+    }
 }
