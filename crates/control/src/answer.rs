@@ -259,6 +259,12 @@ pub struct PeerRow {
     /// The lowest value of `credits_available`.
     #[serde(default)]
     pub credits_min: i64,
+    /// Bytes of selftest's RPCs that may be under way to it, with `tuning: auto` and while any are.
+    #[serde(default)]
+    pub window_bytes: Option<u64>,
+    /// Bytes of them that are.
+    #[serde(default)]
+    pub window_used_bytes: Option<u64>,
     /// Its messages.
     #[serde(flatten)]
     pub messages: Messages,
@@ -286,6 +292,8 @@ impl PeerRow {
             credits: 0,
             credits_available: 0,
             credits_min: 0,
+            window_bytes: None,
+            window_used_bytes: None,
             messages: Messages::default(),
             userland: 0,
             connections: BTreeMap::new(),

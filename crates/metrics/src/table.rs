@@ -144,6 +144,11 @@ metrics! {
         "The lowest number of free send credits of a peer NID; below 0 while messages wait."
     PeerWaiting Gauge "lustrine_peer_waiting_messages" ["peer"]
         "Messages that wait for a credit of the peer NID."
+    PeerWindow Gauge "lustrine_peer_window_bytes" ["peer"]
+        "Bytes of selftest's RPCs that may be under way to a peer NID with tuning: auto \
+         (docs/auto-tuning.md); 0 while none are."
+    PeerWindowUsed Gauge "lustrine_peer_window_used_bytes" ["peer"]
+        "Bytes of selftest's RPCs that are under way to a peer NID with tuning: auto."
     PeerMessages Counter "lustrine_peer_messages_total" ["peer" "event"]
         "Messages by peer NID; event is sent, received, or dropped."
     PeerConnections Gauge "lustrine_peer_connections" ["peer" "type"]

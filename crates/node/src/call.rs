@@ -310,6 +310,8 @@ fn peer_rows(report: &LoopReport) -> Vec<PeerRow> {
                 credits: peer.credits,
                 credits_available: peer.credits_available,
                 credits_min: peer.credits_low,
+                window_bytes: report.windows.get(&peer.nid).map(|window| window.bytes),
+                window_used_bytes: report.windows.get(&peer.nid).map(|window| window.in_flight),
                 messages: Messages {
                     sent: peer.counters.sent,
                     received: peer.counters.received,

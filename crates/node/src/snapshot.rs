@@ -4,6 +4,8 @@
 //! A node may have many thousands of peers; the amount of data copied for one query is bounded, so
 //! that frequent queries do not stop the loops.
 
+use std::collections::HashMap;
+
 use lustrine_lnet::driver_report::{DriverCounter, DriverPeer};
 use lustrine_lnet::latency::Latencies;
 use lustrine_lnet::shard::{NiInfo, PeerInfo, Waiting};
@@ -61,6 +63,15 @@ pub(crate) struct LoopSnapshot {
     pub(crate) selftest: RpcTotals,
 }
 
+/// The windows of selftest to a peer NID, all loads together, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    /// What may be under way.
+    pub(crate) bytes: u64,
+    /// What is.
+    pub(crate) in_flight: u64,
+}
+
 /// The report of one event loop.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopReport {
@@ -72,6 +83,8 @@ pub(crate) struct LoopReport {
     pub peers: Vec<PeerInfo>,
     /// The same, as the driver sees them.
     pub links: Vec<DriverPeer>,
+    /// What selftest may have under way to those peers that it is loading.
+    pub windows: HashMap<Nid, Window>,
     /// The core's counters.
     pub stats: Stats,
     /// The driver's counters.

@@ -7,8 +7,8 @@ use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_lnet::topology::Topology;
 use lustrine_selftest::console::{ConsoleRpc, RpcOutcome};
 use lustrine_selftest::{
-    Client, ClientArgs, ClientSlot, ConsoleRpcs, CptMessage, RpcTotals, Service, ServicePolicy,
-    Tunables as SelftestTunables,
+    Client, ClientArgs, ClientSlot, ConsoleRpcs, CptMessage, PeerWindow, RpcTotals, Service,
+    ServicePolicy, Tunables as SelftestTunables,
 };
 use lustrine_socklnd::{Config as DriverConfig, Socklnd};
 use lustrine_wire::nid::Nid;
@@ -137,6 +137,17 @@ impl<D: Driver> NodePartition<D> {
     /// Counters of this partition's selftest service since it began.
     pub fn selftest_totals(&self) -> RpcTotals {
         self.partition.service(self.selftest).expect(STAYS).totals()
+    }
+
+    /// The windows of selftest to peers to which RPCs are under way, those of this partition's
+    /// clients and of its work for consoles: several may be to one peer.
+    pub fn windows_in_use(&self) -> impl Iterator<Item = PeerWindow> + '_ {
+        let selftest = self.partition.service(self.selftest).expect(STAYS);
+        let clients = self.clients.iter();
+        let client = |(_, handle): &(ClientSlot, ServiceHandle<Client>)| {
+            self.partition.service(*handle)?.window_in_use()
+        };
+        selftest.windows_in_use().chain(clients.filter_map(client))
     }
 
     /// A message for the selftest service of another partition, and which.

@@ -25,7 +25,7 @@ use crate::bulk::{Budget, Source};
 use crate::latencies::Latencies;
 use crate::load::{HarmfulTest, Plan, Test, TestError};
 use crate::mark::{ClientSlot, Mark, Role, console_number};
-use crate::rpc::{RpcClient, RpcError};
+use crate::rpc::{PeerWindow, RpcClient, RpcError};
 use crate::turn::Turn;
 use link::{CONTROL, Link, LinkConfig};
 use liveness::Liveness;
@@ -392,6 +392,11 @@ impl Client {
             window: self.caller.window(&self.args.target),
             server: stats.before.zip(stats.after),
         }
+    }
+
+    /// The window to the node that it loads, with `selftest_auto` and while RPCs are under way.
+    pub fn window_in_use(&self) -> Option<PeerWindow> {
+        self.caller.windows_in_use().next()
     }
 
     /// Successful RPCs and payload bytes so far; cheap, for a live view.

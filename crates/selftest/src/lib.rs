@@ -99,6 +99,6 @@ pub use latencies::Latencies;
 pub use load::{HarmfulTest, Test, TestError};
 pub use mark::ClientSlot;
 pub use policy::{ConsoleList, ServiceMode, ServicePolicy, UnknownMode};
-pub use rpc::{LnetErrorKind, RpcError};
+pub use rpc::{LnetErrorKind, PeerWindow, RpcError};
 pub use service::Service;
 pub use tunables::{TABLE as TUNABLES, Tunables};

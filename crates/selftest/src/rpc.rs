@@ -13,3 +13,4 @@ pub(crate) use ids::Ids;
 pub(crate) use inbox::{Arrived, RequestBuffers};
 pub(crate) use room::RoomQueue;
 pub(crate) use windows::NoRoom;
+pub use windows::PeerWindow;

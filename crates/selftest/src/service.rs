@@ -16,6 +16,7 @@ use crate::cpt_message::{CptMessage, CptMessageBody};
 use crate::framework::{Framework, SessionInfo};
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::policy::{ServiceMode, ServicePolicy};
+use crate::rpc::PeerWindow;
 use crate::turn::Turn;
 use crate::worker::Worker;
 
@@ -172,6 +173,12 @@ impl Service {
     /// Counters of this partition since it began.
     pub fn totals(&self) -> RpcTotals {
         self.worker.totals()
+    }
+
+    /// The windows to peers to which RPCs are under way for consoles, with `selftest_auto`, in no
+    /// order.
+    pub fn windows_in_use(&self) -> impl Iterator<Item = PeerWindow> + '_ {
+        self.worker.windows_in_use()
     }
 
     /// Puts a policy into force; each partition of the node has to be given it. Until then a

@@ -21,7 +21,7 @@ use crate::counters::RpcTotals;
 use crate::cpt_message::{Share, Ticket, ToFramework, ToWorker};
 use crate::limits::{FRAMEWORK_MAX, INBOXES_MAX, UNITS_MAX, WAITING_MAX};
 use crate::mark::{ClientSlot, Mark, Role};
-use crate::rpc::{Arrived, RequestBuffers, RpcClient};
+use crate::rpc::{Arrived, PeerWindow, RequestBuffers, RpcClient};
 use crate::turn::Turn;
 use answers::{Answers, Progress, Request, StatsTransfer};
 use units::{Tools, Units};
@@ -219,6 +219,11 @@ impl Worker {
         let mut totals = *self.answers.totals();
         totals.add(self.caller.totals());
         totals
+    }
+
+    /// The windows of its client units.
+    pub(crate) fn windows_in_use(&self) -> impl Iterator<Item = PeerWindow> + '_ {
+        self.caller.windows_in_use()
     }
 
     /// Withdraws the request buffers; what is under way goes on.

@@ -35,6 +35,10 @@ fn a_window_keeps_most_of_the_load_waiting() {
                 let now = world.now;
                 let progress = world.client().progress(now);
                 // Startup has found the window by then.
+                let window = world.client().window_in_use();
+                let in_flight = progress.window.map_or(0, |window| window.in_flight);
+                assert_eq!(window.map_or(0, |window| window.in_flight), in_flight);
+                assert!(window.is_none_or(|window| window.bytes >= 2 << 20), "{window:?}");
                 if progress.ops > 1000 {
                     let under_way = &mut most[auto as usize];
                     *under_way = (*under_way).max(progress.outstanding);
@@ -47,6 +51,7 @@ fn a_window_keeps_most_of_the_load_waiting() {
             assert!(progress.ops >= 2000);
             assert_eq!(progress.window.is_some(), auto == 1);
             assert_eq!(progress.window.map_or(0, |window| window.in_flight), 0);
+            assert_eq!(world.client().window_in_use(), None);
             world.client().finish(now);
             world.until(STEP, 1000, |world| world.client().finished());
         }

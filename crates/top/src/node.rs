@@ -85,6 +85,11 @@ pub struct Line {
     pub credits_min: i64,
     /// Messages that wait for a credit.
     pub queued: u64,
+    /// Bytes of selftest's RPCs that may be under way to a peer, with `tuning: auto` and while any
+    /// are.
+    pub window_bytes: Option<u64>,
+    /// Bytes of them that are.
+    pub window_used_bytes: Option<u64>,
     /// How long round trips take, if that is measured.
     pub round_trip: Option<RoundTrip>,
 }
@@ -171,6 +176,8 @@ fn peers(then: Option<&NodeSample>, now: &NodeSample, seconds: f64) -> Vec<Line>
             credits: row.credits,
             credits_available: row.credits_available,
             credits_min: row.credits_min,
+            window_bytes: row.window_bytes,
+            window_used_bytes: row.window_used_bytes,
             ..rates.line(row.nid, row.credits_available, latencies.of(&row.nid))
         }
     };
@@ -212,6 +219,8 @@ impl Rates {
             credits_available: available,
             credits_min: 0,
             queued: available.min(0).unsigned_abs(),
+            window_bytes: None,
+            window_used_bytes: None,
             round_trip,
         }
     }

@@ -28,7 +28,7 @@ const fn right(title: &'static str, width: u16, rank: u8) -> Column {
 }
 
 /// The columns of interfaces and peers.
-pub(crate) const LINES: [Column; 12] = [
+pub(crate) const LINES: [Column; 13] = [
     left("NID", 22, 0),
     left("state", 11, 6),
     right("conns", 5, 8),
@@ -38,6 +38,7 @@ pub(crate) const LINES: [Column; 12] = [
     right("credits", 7, 5),
     right("min", 6, 3),
     right("queued", 6, 2),
+    right("window", 10, 6),
     right("p50", 7, 4),
     right("p99", 7, 5),
     right("dropped", 7, 7),
@@ -64,7 +65,7 @@ const OPERATIONS: [Column; 5] = [
     right("p99 (all)", 9, 0),
 ];
 
-pub(crate) fn line(line: &Line) -> [String; 12] {
+pub(crate) fn line(line: &Line) -> [String; 13] {
     let trip = line.round_trip.as_ref();
     // What is not of this interval is in brackets.
     let shown = |of: fn(&crate::RoundTrip) -> f64| {
@@ -83,6 +84,7 @@ pub(crate) fn line(line: &Line) -> [String; 12] {
         line.credits.to_string(),
         line.credits_min.to_string(),
         line.queued.to_string(),
+        known(line.window_bytes, |window| bytes(window as f64)),
         shown(|trip| trip.p50_us),
         shown(|trip| trip.p99_us),
         line.dropped.to_string(),

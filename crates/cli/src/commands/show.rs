@@ -173,6 +173,9 @@ pub(crate) fn peer_text(peer: &PeerRow) -> String {
             .expect(STRING);
     }
     text += &credits_text(peer.credits_available, peer.credits, peer.credits_min);
+    if let (Some(window), Some(used)) = (peer.window_bytes, peer.window_used_bytes) {
+        writeln!(text, "    window of selftest: {window} bytes, {used} in use").expect(STRING);
+    }
     text += &messages_text(&peer.messages);
     let list: Vec<String> =
         peer.connections.iter().map(|(name, count)| format!("{count} {name}")).collect();

@@ -1,15 +1,16 @@
 //! What a loop reports about itself.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use lustrine_lnet::driver_report::DriverPeer;
 use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::shard::PeerInfo;
 use lustrine_partition::Driver;
+use lustrine_selftest::PeerWindow;
 use lustrine_wire::nid::Nid;
 
 use super::EventLoop;
-use crate::snapshot::{LoopReport, LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
+use crate::snapshot::{LoopReport, LoopSnapshot, Since, SnapshotPeers, SnapshotQuery, Window};
 
 impl EventLoop {
     pub(super) fn report(&self) -> LoopReport {
@@ -28,6 +29,7 @@ impl EventLoop {
         LoopReport {
             cpt: self.cpt,
             nis: nis.iter().map(|ni| shard.ni_info(*ni)).collect(),
+            windows: self.windows(&peers),
             peers,
             links,
             stats: shard.stats_since_reset(),
@@ -35,6 +37,21 @@ impl EventLoop {
             connections: self.io.open,
             memory_mapped: self.io.memory_mapped(),
         }
+    }
+
+    /// What selftest may have under way to these peers, those that it is loading only.
+    fn windows(&self, peers: &[PeerInfo]) -> HashMap<Nid, Window> {
+        let mut windows: HashMap<Nid, Window> = HashMap::new();
+        for PeerWindow { peer, bytes, in_flight } in self.partition.windows_in_use() {
+            let all = windows.entry(peer).or_default();
+            all.bytes = all.bytes.saturating_add(bytes);
+            all.in_flight = all.in_flight.saturating_add(in_flight);
+        }
+        if !windows.is_empty() {
+            let listed: HashSet<Nid> = peers.iter().map(|peer| peer.nid).collect();
+            windows.retain(|peer, _| listed.contains(peer));
+        }
+        windows
     }
 
     pub(super) fn snapshot(&self, query: SnapshotQuery) -> LoopSnapshot {

@@ -14,7 +14,7 @@ use lustrine_wire::nid::Nid;
 use crate::call::identity_name;
 use crate::error::CallError;
 use crate::handle::NodeHandle;
-use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery};
+use crate::snapshot::{LoopSnapshot, Since, SnapshotPeers, SnapshotQuery, Window};
 
 /// The server's own values.
 #[derive(Clone, Copy, Debug, Default)]
@@ -206,6 +206,10 @@ fn of_peers(page: &mut Page, snapshots: &[LoopSnapshot]) {
     }
     for (snapshot, peer) in peers {
         of_peer(page, peer, links.get(&peer.nid).unwrap_or(&none));
+        let window = snapshot.report.windows.get(&peer.nid).copied();
+        let Window { bytes, in_flight } = window.unwrap_or_default();
+        page.gauge(Metric::PeerWindow, &[&peer.nid.to_string()], signed(bytes));
+        page.gauge(Metric::PeerWindowUsed, &[&peer.nid.to_string()], signed(in_flight));
         let mut of_this = snapshot.peer_latencies.iter().filter(|(nid, _)| *nid == peer.nid);
         if let Some((nid, latencies)) = of_this.next() {
             of_operations(page, Metric::PeerLatency, &nid.to_string(), latencies);

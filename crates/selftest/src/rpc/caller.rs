@@ -18,7 +18,7 @@ use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{Body, MESSAGE_LEN, Message, REPLY_PORTAL, Service, VERSION};
 use smallvec::smallvec;
 
-use super::windows::{NoRoom, Windows};
+use super::windows::{NoRoom, PeerWindow, Windows};
 use super::{Ids, RpcIds};
 use crate::body::status;
 use crate::counters::RpcTotals;
@@ -219,6 +219,11 @@ impl RpcClient {
     /// What is known of the path to a peer, if there are windows.
     pub(crate) fn window(&self, peer: &ProcessId) -> Option<View> {
         self.windows.as_ref().and_then(|windows| windows.view(peer))
+    }
+
+    /// The windows to peers to which RPCs are under way, in no order.
+    pub(crate) fn windows_in_use(&self) -> impl Iterator<Item = PeerWindow> + '_ {
+        self.windows.iter().flat_map(Windows::in_use)
     }
 
     /// Counters since it was made.

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use foldhash::fast::FixedState;
 use lustrine_congestion::{Class, Controller, Limits, Ticket, View, Wait};
 use lustrine_lnet::time::{Nanos, Time, WallClock};
-use lustrine_wire::nid::ProcessId;
+use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Message;
 
 use super::RpcError;
@@ -20,6 +20,17 @@ const LOOKED_AT: usize = 4;
 /// [`Windows::take_due_peer`] returns the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom;
+
+/// The window to a peer to which RPCs are under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerWindow {
+    /// The peer's NID.
+    pub peer: Nid,
+    /// Bytes that may be under way to it.
+    pub bytes: u64,
+    /// Bytes that are.
+    pub in_flight: u64,
+}
 
 #[derive(Debug)]
 struct Peer {
@@ -164,6 +175,15 @@ impl Windows {
         self.peers.get(peer).map(|known| known.window.view())
     }
 
+    /// The windows to peers to which RPCs are under way, in no order.
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = PeerWindow> + '_ {
+        let in_use = |(peer, known): (&ProcessId, &Peer)| {
+            let View { window: bytes, in_flight, .. } = known.window.view();
+            (in_flight > 0).then_some(PeerWindow { peer: peer.nid, bytes, in_flight })
+        };
+        self.peers.iter().filter_map(in_use)
+    }
+
     fn at(&self, now: Time) -> Duration {
         Duration::from_nanos(self.wall.at(now).0)
     }
@@ -171,8 +191,6 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
-    use lustrine_wire::nid::Nid;
-
     use super::*;
 
     fn peer(number: u32) -> ProcessId {
@@ -231,6 +249,12 @@ mod tests {
         }
         assert!(windows.peers.len() <= REMEMBERED_MAX, "{}", windows.peers.len());
         assert_eq!(windows.peers.len(), windows.order.len());
+        // Windows that are not in use say nothing.
+        let mut in_use: Vec<Nid> = windows.in_use().map(|window| window.peer).collect();
+        in_use.sort();
+        let mut called: Vec<Nid> = held.iter().map(|(peer, _)| peer.nid).collect();
+        called.sort();
+        assert_eq!(in_use, called);
         for (peer, ticket) in held {
             assert!(windows.view(&peer).is_some_and(|window| window.in_flight > 0));
             windows.end(now, peer, ticket, &Err(RpcError::Aborted));

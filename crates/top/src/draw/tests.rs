@@ -25,6 +25,8 @@ fn view(peers: usize) -> View {
         credits_available: -2,
         credits_min: -5,
         queued: 2,
+        window_bytes: index.is_multiple_of(2).then_some(13 << 20),
+        window_used_bytes: index.is_multiple_of(2).then_some(12 << 20),
         round_trip: Some(RoundTrip {
             operation: "get_rtt".to_owned(),
             recent: index.is_multiple_of(2),
@@ -33,8 +35,13 @@ fn view(peers: usize) -> View {
             p99_us: 4567.0,
         }),
     };
-    let net =
-        Line { interface: Some("eth0".to_owned()), state: None, connections: None, ..line(0) };
+    let net = Line {
+        interface: Some("eth0".to_owned()),
+        state: None,
+        connections: None,
+        window_bytes: None,
+        ..line(0)
+    };
     let node = NodeView {
         identity: "node".to_owned(),
         received_bytes_per_s: Some(3.0 * 1048576.0),
@@ -79,17 +86,17 @@ fn drawn(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
 
 #[test]
 fn a_node_and_its_peers() {
-    let lines = drawn(&mut screen(2), 110, 12);
+    let lines = drawn(&mut screen(2), 120, 12);
     let expected = [
         "lustrine top  node  last 1.0 s  sorted by name",
         "in 3.0 MiB/s (- messages/s)  out - (- messages/s)",
         "node identity, 0 connections, 0 B mapped, CPU -",
         "errors now: network_timeout_count +2",
-        "NID state conns in/s out/s avail credits min queued p50 p99 dropped",
-        "10.0.0.1@tcp eth0 - 0 - -2 8 -5 2 123us 4.6ms 0",
-        "NID state conns in/s out/s avail credits min queued p50 p99 dropped",
-        "10.0.0.2@tcp ready 3 10 - -2 8 -5 2 (123us) (4.6ms) 0",
-        "10.0.0.3@tcp ready 3 20 - -2 8 -5 2 123us 4.6ms 0",
+        "NID state conns in/s out/s avail credits min queued window p50 p99 dropped",
+        "10.0.0.1@tcp eth0 - 0 - -2 8 -5 2 - 123us 4.6ms 0",
+        "NID state conns in/s out/s avail credits min queued window p50 p99 dropped",
+        "10.0.0.2@tcp ready 3 10 - -2 8 -5 2 - (123us) (4.6ms) 0",
+        "10.0.0.3@tcp ready 3 20 - -2 8 -5 2 13.0 MiB 123us 4.6ms 0",
     ];
     for (line, expected) in lines.iter().zip(expected) {
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

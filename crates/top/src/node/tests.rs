@@ -28,6 +28,8 @@ fn node(value: u64, cpu_s: f64) -> NodeSample {
         credits: 8,
         credits_available: -3,
         credits_min: -7,
+        window_bytes: Some(5 << 20),
+        window_used_bytes: Some(4 << 20),
         messages: counted,
         ..PeerRow::new(there, identity)
     };
@@ -64,6 +66,7 @@ fn rates_are_growth_per_second() {
         (peer.credits, peer.credits_available, peer.credits_min, peer.queued),
         (8, -3, -7, 3)
     );
+    assert_eq!((peer.window_bytes, peer.window_used_bytes), (Some(5 << 20), Some(4 << 20)));
     let net = &view.nets[0];
     assert_eq!((net.credits_available, net.credits_min, net.queued), (250, 12, 0));
     assert_eq!((net.sent_per_s, net.interface.as_deref()), (Some(100.0), Some("eth0")));
