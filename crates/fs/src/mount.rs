@@ -205,6 +205,17 @@ impl FileSystem {
         })
     }
 
+    /// The bytes that programs have written and that are lost.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn lost(&self) -> Result<u64, FsError> {
+        self.ask(|client, turn, done| {
+            let lost = client.cache_counts().lost;
+            done(client, turn, Ok(lost));
+        })
+    }
+
     /// What the client does now, and what it has done.
     ///
     /// # Errors

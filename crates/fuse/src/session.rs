@@ -98,6 +98,14 @@ impl Mount {
         self.shared.files().configuration()
     }
 
+    /// The bytes that programs have written and that are lost.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn lost(&self) -> Result<u64, lustrine_fs::FsError> {
+        self.shared.files().lost()
+    }
+
     /// Unmounts it. If programs use it, it disappears from the tree of directories at once, and
     /// ends when the last of them has closed its files.
     ///

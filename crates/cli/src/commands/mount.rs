@@ -24,6 +24,8 @@ const WATCH: Duration = Duration::from_secs(1);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the end of the program of a mount is waited for in silence.
 const SILENCE: Duration = Duration::from_secs(1);
+/// The name of the management server among the targets.
+const MGS: &str = "MGS";
 /// What the detached program says when the mount works.
 const READY: &[u8] = b"mounted\n";
 
@@ -264,7 +266,7 @@ fn source(url: &FsUrl) -> String {
 
 /// Returns when the mount has ended, or a signal has ended it.
 fn stay(mount: &mut Mount, signals: &Signals, url: &FsUrl) -> Result<(), Failure> {
-    let (mut states, mut changes) = (BTreeMap::new(), 0);
+    let (mut states, mut changes, mut lost) = (BTreeMap::new(), 0, 0);
     say(&format!("{} is mounted", source(url)));
     // A signal ends the wait.
     while !mount.wait(WATCH) {
@@ -279,22 +281,59 @@ fn stay(mount: &mut Mount, signals: &Signals, url: &FsUrl) -> Result<(), Failure
             break;
         }
         watch(mount, &mut states);
+        watch_lost(mount, &mut lost);
         watch_configuration(mount, &mut changes);
     }
     say(&format!("{} is unmounted", source(url)));
     Ok(())
 }
 
-/// Logs imports whose states have changed.
-fn watch(mount: &Mount, states: &mut BTreeMap<String, String>) {
+/// What the log has last said of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    state: String,
+    evictions: u64,
+}
+
+/// Logs imports whose states have changed, and evictions.
+fn watch(mount: &Mount, seen: &mut BTreeMap<String, Seen>) {
     let Ok(imports) = mount.imports() else { return };
     for import in imports {
         let state = format!("{} at {}", import.state.name(), import.peer.nid);
-        let before = states.insert(import.target.clone(), state.clone());
-        if let Some(before) = before.filter(|before| *before != state) {
-            say(&format!("{}: {state}, was {before}", import.target));
+        let now = Seen { state, evictions: import.evictions };
+        let before = seen.insert(import.target.clone(), now.clone());
+        for line in before.iter().flat_map(|before| news(&import.target, before, &now)) {
+            say(&line);
         }
     }
+}
+
+/// What has happened to a target. An eviction may begin and end between two looks.
+fn news(target: &str, before: &Seen, now: &Seen) -> Vec<String> {
+    let mut lines = Vec::new();
+    // The MGS has no memory of its clients: it takes them as new ones after each restart.
+    if now.evictions > before.evictions && target != MGS {
+        let count = match now.evictions - before.evictions {
+            1 => String::new(),
+            count => format!(" {count} times"),
+        };
+        lines.push(format!(
+            "{target}: this client was evicted{count}, and its locks there are void"
+        ));
+    }
+    if now.state != before.state {
+        lines.push(format!("{target}: {}, was {}", now.state, before.state));
+    }
+    lines
+}
+
+/// Logs data that cannot be written any more.
+fn watch_lost(mount: &Mount, lost: &mut u64) {
+    let Ok(now) = mount.lost() else { return };
+    if now > *lost {
+        say(&format!("{} bytes that programs have written are LOST", now - *lost));
+    }
+    *lost = now;
 }
 
 /// Logs the last change of the configuration, if there was one.
@@ -423,5 +462,19 @@ mod tests {
         assert_eq!(shown("lustre://10.0.0.9@tcp/lustre"), "10.0.0.9@tcp:/lustre");
         let spec = "10.0.0.9@tcp:10.0.0.8@tcp:/lustre/a/b";
         assert_eq!(shown(spec), spec);
+    }
+
+    #[test]
+    fn an_eviction_that_ends_between_two_looks_is_logged() {
+        let seen = |state: &str, evictions| Seen { state: state.to_owned(), evictions };
+        let (full, full_again) = (seen("FULL at a", 1), seen("FULL at a", 2));
+        let void = "OST: this client was evicted, and its locks there are void".to_owned();
+        assert_eq!(news("OST", &full, &full_again), [void.clone()]);
+        assert_eq!(
+            news("OST", &full, &seen("FULL at b", 2)),
+            [void, "OST: FULL at b, was FULL at a".to_owned()]
+        );
+        assert_eq!(news("OST", &full, &full), [""; 0]);
+        assert_eq!(news(MGS, &full, &full_again), [""; 0], "it restarted");
     }
 }
