@@ -207,8 +207,8 @@ fn timed_out(call: &Call, port: &str, reached: Reached) -> String {
         Reached::Node => {
             let other = failed_before(call).map(|cause| format!("; {cause}")).unwrap_or_default();
             format!(
-                "; {port} there is connected, but no answer comes: that node is stopped or \
-                 overloaded{other}"
+                "; {port} there is connected, but no answer comes: that node or its host is \
+                 stopped or overloaded, or the path there is cut{other}"
             )
         }
         Reached::Unknown | Reached::Failed(_) => format!(
@@ -251,6 +251,14 @@ mod tests {
                 assert_eq!(said.contains("lnetctl peer del"), explained, "{what}: {said}");
             }
         }
+    }
+
+    /// A connection outlives a power cut and a cut cable for a while: seen with a live kernel.
+    #[test]
+    fn silence_on_a_connection_may_be_the_path() {
+        let call = call("ping", "10.0.0.1@tcp".parse().unwrap(), Identity::Node);
+        let said = hint(&call, None, Status::TimedOut, Reached::Node);
+        assert!(said.contains("the path there is cut"), "{said}");
     }
 
     /// What `lustrine ping` prints when a handshake fails, and its row in the documentation.
