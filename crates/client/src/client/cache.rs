@@ -514,6 +514,7 @@ impl Client {
             self.cache.counts.lost += lost;
         }
         self.drop_dirty(turn, key, held.extent.clone());
+        self.cache.object(key).was_lost();
         for part in self.cache.object(key).uncovered(&held.extent) {
             self.cache.forget(key, part);
         }

@@ -311,6 +311,17 @@ impl CachedObject {
         }
     }
 
+    /// What was written is not going to be stored, so it does not make the object longer.
+    pub(super) fn was_lost(&mut self) {
+        let written = self.data.pages.dirty_end().max(self.writing_end());
+        self.size = self.size.min(self.stored.max(written));
+    }
+
+    /// Where the writes that are under way end.
+    fn writing_end(&self) -> u64 {
+        self.data.writing.values().flatten().map(|range| range.end).max().unwrap_or(0)
+    }
+
     /// A write has failed, which is not reported yet, also if an earlier one was.
     pub(super) fn fails(&mut self, error: ClientError) {
         if self.data.error.as_ref().is_none_or(|known| known.reported) {
@@ -326,8 +337,7 @@ impl CachedObject {
     /// Takes what the server said of the object with a lock. What was written and has not reached
     /// it is newer.
     pub(super) fn take_lvb(&mut self, lvb: &OstLvb) {
-        let writing =
-            self.data.writing.values().flatten().map(|range| range.end).max().unwrap_or(0);
+        let writing = self.writing_end();
         // It may be older than what is known by other locks, which cover so much.
         let covered = self.locks.values().map(|held| held.extent.end).max().unwrap_or(0);
         self.stored = lvb.size.max(writing).max(self.stored.min(covered));

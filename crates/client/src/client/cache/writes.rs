@@ -306,7 +306,9 @@ impl Client {
         self.drop_dirty(turn, key, range.clone());
         self.cache.forget(key, range.clone());
         self.cache.counts.lost += range.end - range.start;
-        self.cache.object(key).fails(error);
+        let object = self.cache.object(key);
+        object.was_lost();
+        object.fails(error);
     }
 
     /// What the reply to a write says of its target, also to one that failed.
@@ -366,6 +368,7 @@ impl Client {
                 for part in &parts {
                     self.lose_sent(key, part);
                 }
+                self.cache.object(key).was_lost();
             }
         }
         self.check_flushes(turn, key);

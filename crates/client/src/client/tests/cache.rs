@@ -471,13 +471,16 @@ fn the_error_of_a_write_is_reported_once() {
     osts.serve(&mut world);
     assert_eq!(synced.outcome(), Err(ClientError::Errno(ENOSPC)));
     assert_eq!(world.client.cache_counts().lost, 5);
+    let size = world.size();
+    osts.serve(&mut world);
+    assert_eq!(size.outcome().map(|(size, _)| size), Ok(0));
     let synced = world.fsync();
     osts.serve(&mut world);
     assert_eq!(synced.outcome(), Ok(()));
     // What could not be written is not there.
     let read = world.read(0, 15);
     osts.serve(&mut world);
-    assert_eq!(read.outcome().unwrap().0, vec![0; 15]);
+    assert_eq!(read.outcome().unwrap().0, [0; 0]);
 }
 
 /// The lock of the first one covers the second one too, if the server makes it as large as it can.
@@ -531,6 +534,10 @@ fn without_a_grant_a_write_waits_for_the_server() {
     osts.fails = Some(-EDQUOT);
     osts.serve(&mut world);
     assert_eq!(third.outcome(), Err(ClientError::Errno(EDQUOT)));
+    // It does not make the file longer, neither here nor for others, who ask this client.
+    let size = world.size();
+    osts.serve(&mut world);
+    assert_eq!(size.outcome().map(|(size, _)| size), Ok(24_096));
 }
 
 #[test]
