@@ -469,7 +469,7 @@ mod tests {
         let seen = |state: &str, evictions| Seen { state: state.to_owned(), evictions };
         let (full, full_again) = (seen("FULL at a", 1), seen("FULL at a", 2));
         let void = "OST: this client was evicted, and its locks there are void".to_owned();
-        assert_eq!(news("OST", &full, &full_again), [void.clone()]);
+        assert_eq!(news("OST", &full, &full_again), std::slice::from_ref(&void));
         assert_eq!(
             news("OST", &full, &seen("FULL at b", 2)),
             [void, "OST: FULL at b, was FULL at a".to_owned()]
