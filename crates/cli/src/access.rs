@@ -468,10 +468,14 @@ fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -
         );
     }
     let others = matches!(error, ControlError::NotRunning { .. })
-        && !lustrine_sys::process::is_root()
-        && [ROOTS_CONTROL, SERVICES_CONTROL]
-            .iter()
-            .any(|path| place.path != Path::new(path) && Path::new(path).exists());
-    let hint = if others { "; a node of root runs on this machine: connect as root" } else { "" };
+        && ![ROOTS_CONTROL, SERVICES_CONTROL].map(Path::new).contains(&place.path.as_path());
+    let hint = roots_node().filter(|_| others).map(|hint| format!("; {hint}")).unwrap_or_default();
     format!("{error}{hint}")
+}
+
+/// The hint at a node of root, which this user may not ask, if one seems to run.
+pub(crate) fn roots_node() -> Option<String> {
+    let is_there = || [ROOTS_CONTROL, SERVICES_CONTROL].iter().any(|path| Path::new(path).exists());
+    (!lustrine_sys::process::is_root() && is_there())
+        .then(|| "a node of root runs on this machine: connect as root".to_owned())
 }

@@ -26,11 +26,14 @@ pub(crate) fn nid(text: &str) -> Result<Nid, String> {
     }
 }
 
-/// A positive number of seconds.
+/// A positive number of seconds, or a time with its unit.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value <= 86_400.0 => Ok(value),
-        _ => Err("expected a number of seconds above 0 and at most 86400, such as 2.5".to_owned()),
+    let with_unit = || duration(text).ok().map(|time| time.as_secs_f64());
+    match text.parse::<f64>().ok().or_else(with_unit) {
+        Some(value) if value > 0.0 && value <= 86_400.0 => Ok(value),
+        _ => Err("expected a number of seconds above 0 and at most 86400, such as 2.5, or a time \
+                  with its unit, such as 500ms or 2m"
+            .to_owned()),
     }
 }
 

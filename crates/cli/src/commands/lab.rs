@@ -10,12 +10,10 @@ use clap::{Args, Subcommand};
 use lustrine_lab::{FILE_MAX, Lab, Layout, is_name, parse};
 use lustrine_lab_host::{Inside, LabError, Place, Program, State, Status};
 
+use crate::common::{HOST_VARIABLE, LABORATORY_VARIABLE};
 use crate::output::{Failure, note, print, print_error, print_json};
 
 mod text;
-
-/// What is set for programs on a host: its name.
-const HOST_VARIABLE: &str = "LUSTRINE_LAB_HOST";
 
 /// The name of a laboratory whose file neither has a name nor is called by one.
 const NAME: &str = "lab";
@@ -232,7 +230,7 @@ fn exec(args: &ExecArgs) -> Result<(), Failure> {
     let inside = Inside::enter(&status, &args.host)?;
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
-    command.env("LUSTRINE_LAB", &name).env(HOST_VARIABLE, &args.host);
+    command.env(LABORATORY_VARIABLE, &name).env(HOST_VARIABLE, &args.host);
     if let Ok(here) = here {
         command.current_dir(here);
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use lustrine_sys::Clock;
 use lustrine_top::{MountSample, NodeSample, Sample, View};
 
+use crate::access::roots_node;
 use crate::output::Failure;
 use crate::values::utc_millis;
 
@@ -38,6 +39,8 @@ type ListFeed = Feed<Result<Vec<PathBuf>, String>>;
 #[derive(Debug)]
 pub(super) struct Sampler {
     node: Option<NodeFeed>,
+    /// Why a node that seems to run is not asked.
+    unasked: Option<String>,
     /// Which mounts there are; `None` if the user has named them.
     list: Option<ListFeed>,
     mounts: Mounts,
@@ -81,7 +84,9 @@ impl Sampler {
             }
         };
         let late_after = late_after(interval);
-        Ok(Sampler { node: node.transpose()?, list, mounts, late_after, begun, shown: None })
+        let node = node.transpose()?;
+        let unasked = if node.is_none() { roots_node() } else { None };
+        Ok(Sampler { node, unasked, list, mounts, late_after, begun, shown: None })
     }
 
     /// Takes new samples in; whether there were any, or something has become late.
@@ -159,12 +164,13 @@ impl Sampler {
             let said = feed.now().map(|found| found.notes.clone()).unwrap_or_default();
             said.into_iter().chain(late("the node", feed.state()))
         });
+        let none = self.unasked.clone();
         let list = self.list.iter().filter_map(|feed| feed.now()?.as_ref().err().cloned());
         let mounts = self.mounts.feeds.iter().flat_map(|(dir, feed)| {
             let said = feed.now().map(|found| found.notes.clone()).unwrap_or_default();
             said.into_iter().chain(late(&format!("the mount at {}", dir.display()), feed.state()))
         });
-        node.chain(list).chain(mounts).chain(self.mounts.left_out.clone()).collect()
+        node.chain(none).chain(list).chain(mounts).chain(self.mounts.left_out.clone()).collect()
     }
 }
 

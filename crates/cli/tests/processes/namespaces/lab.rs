@@ -143,6 +143,26 @@ fn packets_are_not_faster_than_the_link() {
 }
 
 #[test]
+fn each_host_has_a_node_that_commands_there_use() {
+    let Some(lab) = Laboratory::up(PAIR) else { return };
+    let program = env!("CARGO_BIN_EXE_lustrine");
+    let on = |host, words: &[&str]| lab.command(&[&["exec", host, "--", program], words].concat());
+    let mut nodes = ["east", "west"]
+        .map(|host| Running::start(&mut on(host, &["node", "--until-eof", "--net", "tcp=eth0"])));
+    for (host, nid) in [("east", "10.99.0.1@tcp"), ("west", "10.99.0.2@tcp")] {
+        eventually("the node answers", || {
+            let shown = finish(&mut on(host, &["show", "net"]));
+            (shown.code == Some(0) && shown.stdout.contains(nid)).then_some(())
+        });
+    }
+    finish(&mut on("east", &["ping", "10.99.0.2@tcp"])).ok();
+    for node in &mut nodes {
+        node.close_stdin();
+    }
+    nodes.into_iter().for_each(|node| drop(node.end()));
+}
+
+#[test]
 fn programs_run_on_hosts() {
     let Some(lab) = Laboratory::up(PAIR) else { return };
     let run = |host, script| finish(&mut lab.command(&["exec", host, "--", "sh", "-c", script]));
