@@ -167,6 +167,16 @@ mod tests {
     }
 
     #[test]
+    fn seconds_may_have_a_unit() {
+        for (text, expected) in [("2.5", 2.5), ("5s", 5.0), ("500ms", 0.5), ("2m", 120.0)] {
+            assert_eq!(seconds(text), Ok(expected));
+        }
+        for wrong in ["0", "-1", "0s", "2d", "5x", "", "nan", "inf"] {
+            assert!(seconds(wrong).is_err_and(|said| said.contains("such as 2.5")), "{wrong}");
+        }
+    }
+
+    #[test]
     fn bytes_are_binary_and_rates_decimal() {
         assert_eq!((bytes("4G"), rate("10g")), (Ok(4 << 30), Ok(10_000_000_000)));
         assert_eq!((bytes("7"), rate("100M")), (Ok(7), Ok(100_000_000)));

@@ -40,7 +40,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// It is something else.
-    #[error("{} is no file of `lustrine watch` ({why}); it is left as it is", path.display())]
+    #[error("{} is not a file of `lustrine watch` ({why}); it is left as it is", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,

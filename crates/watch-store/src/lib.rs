@@ -6,7 +6,7 @@
 //! it, and changes nothing.
 //!
 //! A file is checked before it is used: all pages against their checksums, all rows by reading
-//! them. One that is damaged, or is no file of this program, is reported and never written.
+//! them. One that is damaged, or is not a file of this program, is reported and never written.
 #![forbid(unsafe_code)]
 // An error of redb has 160 bytes; it is rare, and no such function is called in a loop that counts.
 #![allow(clippy::result_large_err)]

@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// copied again.
 ///
 /// # Errors
-/// When it cannot be read, is no file of this program, is damaged, or is written all the time.
+/// When it cannot be read, is not a file of this program, is damaged, or is written all the time.
 pub fn read(path: &Path) -> Result<Vec<PeerHistory>, StoreError> {
     let mut file = File::open(path).map_err(|error| io_error(path, error))?;
     let contents = settled(path, AGAIN, || copy(path, &mut file))?;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
@@ -162,12 +162,17 @@ fn a_file_belongs_to_one_daemon_and_others_are_left_alone() {
     });
     let second = finish(&mut watch(&[&node], &db, &[]));
     second.expect_error(&["is in use by another process", "--db"]);
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    let used = listener.local_addr().expect("it has one").to_string();
+    let fresh = scratch.file("fresh.db");
+    finish(&mut watch(&[&node], &fresh, &["--metrics", &used])).expect_error(&[&used]);
+    assert!(!fresh.exists(), "a command that cannot run makes no file");
     let text = scratch.write("text", "not a database");
     finish(&mut watch(&[&node], &text, &[]))
-        .expect_error(&["text is no file of `lustrine watch`", "it is left as it is"]);
+        .expect_error(&["text is not a file of `lustrine watch`", "it is left as it is"]);
     assert_eq!(fs::read_to_string(&text).expect("a file"), "not a database");
     finish(lustrine().args(["watch", "report", "--db"]).arg(&text))
-        .expect_bad_input(&["text is no file of `lustrine watch`"]);
+        .expect_bad_input(&["text is not a file of `lustrine watch`"]);
     // A copy that was cut short.
     let whole = fs::read(&db).expect("a file");
     let cut = scratch.file("cut");

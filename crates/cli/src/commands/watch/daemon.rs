@@ -127,10 +127,11 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     };
     let stop = Stop::new(args)?;
     let names: Vec<String> = args.to.iter().map(Nid::to_string).collect();
+    let scrape = Scrape::default();
+    // First, so that no file is made by a command that cannot run.
+    let server = args.metrics.as_ref().map(|address| scrape.serve(address)).transpose()?;
     let keeper = Keeper::open(db, args.limits(), &names).map_err(|error| error.to_string())?;
     let (nodes, indices) = nodes(args)?;
-    let scrape = Scrape::default();
-    let server = args.metrics.as_ref().map(|address| scrape.serve(address)).transpose()?;
     if let Some(server) = &server {
         tracing::info!(address = %server.local(), "metrics");
     }

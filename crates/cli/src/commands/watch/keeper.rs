@@ -171,7 +171,7 @@ mod tests {
         fs::write(&path, "a text").expect("a file");
         keeper.store(Vec::new());
         let said = keeper.failing.clone().expect("it is not usable");
-        assert!(said.contains("is no file of `lustrine watch`"), "{said}");
+        assert!(said.contains("is not a file of `lustrine watch`"), "{said}");
         fs::remove_file(&path).expect("it is there");
         keeper.again = Instant::now();
         keeper.store(Vec::new());
