@@ -144,8 +144,8 @@ pub(super) struct Cache {
     dirty_objects: BTreeSet<ObjectKey>,
     /// Writes that wait until less is dirty.
     throttled: VecDeque<ThrottledWrite>,
-    /// Chunks of objects in the order of their use. One that was used again takes its new place when
-    /// it is its turn to go.
+    /// Chunks of objects in the order of their use. One that was used again takes its new place
+    /// when it is its turn to go.
     chunks: BTreeMap<u64, (ObjectKey, u64)>,
     /// Locks that are not in use, and where they are.
     idle: Lru<(ImportKey, Handle)>,
