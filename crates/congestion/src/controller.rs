@@ -173,8 +173,8 @@ pub struct Controller {
     admitted: (Duration, f64),
     /// The part of its latency that is more than is tolerated.
     excess: f64,
-    /// The highest rate, of startup or since the last probe, and startup's rounds that did not raise
-    /// it.
+    /// The highest rate, of startup or since the last probe, and startup's rounds that did not
+    /// raise it.
     best: f64,
     /// Rounds that began earlier do not count for it.
     settled: Duration,

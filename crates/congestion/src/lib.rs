@@ -83,9 +83,9 @@
 //! the window holds RPCs back, it probes at once, but not twice before the next common probe: a
 //! longer route costs some rounds and not the rest of the interval, and nodes that probe alone do
 //! not drive each other up. The eighth is one of the best rate of rounds at rest that began four
-//! rounds and 0.3 s after a probe, or later: a node that had more than its share gives it back then,
-//! and would take that for another route. A route that becomes longer before is found with the next
-//! probe.
+//! rounds and 0.3 s after a probe, or later: a node that had more than its share gives it back
+//! then, and would take that for another route. A route that becomes longer before is found with
+//! the next probe.
 //!
 //! # Why it cannot oscillate
 //!
@@ -105,9 +105,9 @@
 //!
 //! At rest, rate x (queueing delay - t) = a = sqrt(rate x latency x m). The delay of a shared queue
 //! is the same for all, so rates are equal for equal bases and m. With a constant share of the
-//! window instead of its root, any division would stay as it is. For the same reason `t` is neither
-//! what `a` leaves of a quarter of the base, nor larger while a larger window raises the rate: nodes
-//! with more would tolerate more.
+//! window instead of its root, any division would stay as it is. For the same reason `t` is
+//! neither what `a` leaves of a quarter of the base, nor larger while a larger window raises the
+//! rate: nodes with more would tolerate more.
 //!
 //! Longer bases tolerate more, so nodes far away get more than those nearby; 14 ms are the most. In
 //! the tests a node at 0.1 ms has a sixth of 10 Gb/s beside one at 400 ms, and nearly a half beside
