@@ -134,10 +134,10 @@ impl Client {
         self.cache.touch(key, &range);
         self.cache.note_dirty(key, turn.now);
         let over_quota = self.cache.is_over_quota(key.import, writer);
+        let brw = self.object_brw(key.import);
         let grant = self.cache.grant(key.import);
-        if !over_quota && grant.reserve(&before, &after) {
+        if !over_quota && grant.reserve(&before, &after, brw) {
             done(self, turn, Ok(()));
-            let brw = self.object_brw(key.import);
             // Whole transfers go at once.
             for part in after.into_iter().filter(|part| part.end - part.start >= brw) {
                 let whole = part.start..part.start + (part.end - part.start) / brw * brw;
