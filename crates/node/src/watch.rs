@@ -15,10 +15,7 @@ const PERIOD: Nanos = Nanos::from_secs(1);
 /// The longest time between two lines of one kind while their events go on.
 const PAUSE_MAX: Nanos = Nanos::from_secs(60);
 
-/// Peers and addresses that are kept for lines to come.
-const HELD_MAX: usize = 32;
-
-/// Peers and addresses in one line.
+/// Most peers and addresses that are kept for one line.
 const NAMED_MAX: usize = 4;
 
 /// What was logged already, and when to check again.
@@ -26,7 +23,7 @@ const NAMED_MAX: usize = 4;
 pub(crate) struct Watch {
     logged: Vec<DriverCounter>,
     lines: Vec<Line>,
-    /// Whom the lines concern that are not logged yet, the latest last.
+    /// Whom the lines that are not logged yet concern, the latest last.
     held: Vec<DriverOffender>,
     next: Time,
     /// Whether the loop has turned since the last check.
@@ -86,6 +83,13 @@ impl Watch {
         let news = self.news(now, counters);
         for offender in offenders {
             self.held.retain(|held| held != offender);
+            let is_same = |held: &DriverOffender| held.what == offender.what;
+            // The oldest goes, of this line: others are not pushed out.
+            if self.held.iter().filter(|held| is_same(held)).count() >= NAMED_MAX
+                && let Some(oldest) = self.held.iter().position(is_same)
+            {
+                self.held.remove(oldest);
+            }
             self.held.push(*offender);
         }
         for (what, counted) in news {
@@ -95,8 +99,6 @@ impl Watch {
             }
             self.held.retain(|held| held.what != what);
         }
-        let excess = self.held.len().saturating_sub(HELD_MAX);
-        self.held.drain(..excess);
     }
 
     /// Logs which addresses were refused or evicted: a line for each reason and address, at most a
@@ -128,7 +130,7 @@ impl Watch {
                 self.logged.push(DriverCounter { value: 0, ..*counter });
                 self.logged.len() - 1
             });
-            let growth = counter.value - self.logged[before].value;
+            let growth = counter.value.saturating_sub(self.logged[before].value);
             if growth == 0 {
                 continue;
             }
@@ -163,7 +165,7 @@ impl Watch {
 /// know.
 fn latest(what: &str, offenders: &[DriverOffender]) -> Option<String> {
     let of_line = offenders.iter().rev().filter(|one| one.what == what);
-    let names: Vec<String> = of_line.take(NAMED_MAX).map(|one| one.who.to_string()).collect();
+    let names: Vec<String> = of_line.map(|one| one.who.to_string()).collect();
     (!names.is_empty()).then(|| names.join(" "))
 }
 

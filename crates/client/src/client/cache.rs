@@ -296,6 +296,7 @@ impl Cache {
             } else if let Some(given) = object.evict(number) {
                 self.counts.cached -= given;
                 self.chunks.remove(&place);
+                self.tidy(key);
             }
         }
     }
@@ -387,9 +388,12 @@ impl Client {
     pub fn write_error(&mut self, fid: Fid, layout: &FileLayout) -> Option<ClientError> {
         let mut found = None;
         for key in self.cached_objects(fid, layout) {
-            if let Some(error) = &mut self.cache.object(key).data.error
-                && !core::mem::replace(&mut error.reported, true)
+            let object = self.cache.object(key);
+            // A look through `&mut` would make the part that has data.
+            if object.data.error.as_ref().is_some_and(|error| !error.reported)
+                && let Some(error) = &mut object.data.error
             {
+                error.reported = true;
                 found.get_or_insert(error.error.clone());
             }
         }

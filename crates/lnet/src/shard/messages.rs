@@ -20,6 +20,9 @@ use crate::wait_queue::WaitQueues;
 /// can make it hold to about 100 MB.
 pub(super) const MSGS_MAX: usize = 262_144;
 
+/// Most boxes that are kept for messages to come.
+const SPARE_MAX: usize = 1024;
+
 /// Most responses (ACKs, REPLYs) alive in one shard; the rest is for requests of this node.
 pub(super) const RESPONSES_MAX: usize = MSGS_MAX / 2;
 
@@ -164,10 +167,13 @@ impl Messages {
         Some(msg)
     }
 
-    /// Keeps the box of a message that has ended, for another one.
+    /// Keeps the box of a message that has ended, for another one; a few, as more are rarely
+    /// needed and may hold memory.
     #[inline]
     pub(super) fn recycle(&mut self, msg: Box<Msg>) {
-        self.spare.push(msg);
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(msg);
+        }
     }
 
     /// Changes how long messages may wait, from now on.

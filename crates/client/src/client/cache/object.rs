@@ -337,11 +337,11 @@ impl CachedObject {
     /// Takes what the server said of the object with a lock. What was written and has not reached
     /// it is newer.
     pub(super) fn take_lvb(&mut self, lvb: &OstLvb) {
-        let writing = self.writing_end();
         // It may be older than what is known by other locks, which cover so much.
         let covered = self.locks.values().map(|held| held.extent.end).max().unwrap_or(0);
-        self.stored = lvb.size.max(writing).max(self.stored.min(covered));
-        self.size = lvb.size.max(self.data.pages.dirty_end()).max(self.stored);
+        self.stored = lvb.size.max(self.stored.min(covered));
+        // A write that is under way may be refused: it is not stored, and counts for the size.
+        self.size = self.stored.max(self.data.pages.dirty_end()).max(self.writing_end());
         self.blocks = lvb.blocks;
         let written = if self.has_unwritten() { self.data.written } else { i64::MIN };
         let (mtime, ctime) = (lvb.mtime.max(written), lvb.ctime.max(written));
@@ -462,5 +462,20 @@ mod tests {
         assert!(object.tidy(), "it is to be forgotten without a lock");
         object.locks.insert(Handle(1), Held::new(Mode::Read, 0..1, false));
         assert!(!object.tidy() && object.data.pages.has_chunk(0));
+    }
+
+    #[test]
+    fn a_refused_write_does_not_count_although_a_lock_came_meanwhile() {
+        let mut object = CachedObject::default();
+        object.data.pages.write(0, &[1; 100]);
+        object.was_written(&(0..100), 1);
+        object.data.pages.clean(0..100);
+        object.was_sent(1, &[0..100]);
+        // The lock brings the size that the server knows.
+        object.take_lvb(&OstLvb::default());
+        assert_eq!(object.size, 100);
+        object.was_answered(1, Some(&ClientError::Errno(28)));
+        object.was_lost();
+        assert_eq!(object.size, 0);
     }
 }

@@ -637,3 +637,26 @@ fn who_reads_on_gets_it_before_asking() {
     let reads = osts.seen.iter().filter(|kind| **kind == Kind::OstRead).count();
     assert!(reads <= 24, "{reads} reads");
 }
+
+#[test]
+fn a_write_that_is_refused_after_another_lock_came_does_not_make_the_file_longer() {
+    let (mut world, mut osts) = (World::caching(CACHE), Osts { grows: Some(0), ..Osts::default() });
+    let written = world.write(0, b"hello");
+    osts.serve(&mut world);
+    assert_eq!(written.outcome(), Ok(()));
+    let synced = world.fsync();
+    let write = world.next(Kind::OstWrite);
+    let _read = world.read(20_000, 10);
+    let enqueue = world.next(Kind::Enqueue);
+    let kept = core::mem::take(&mut osts.locks);
+    osts.grows = None;
+    osts.answer(&mut world, &enqueue);
+    osts.locks.extend(kept);
+    osts.fails = Some(-ENOSPC);
+    osts.answer(&mut world, &write);
+    osts.serve(&mut world);
+    assert_eq!(synced.outcome(), Err(ClientError::Errno(ENOSPC)));
+    let size = world.size();
+    osts.serve(&mut world);
+    assert_eq!(size.outcome().map(|(size, _)| size), Ok(0));
+}
