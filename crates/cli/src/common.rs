@@ -437,9 +437,7 @@ impl ControlOptions {
         if let Some(path) = configured {
             return Some(place(path, "the configuration", true));
         }
-        // The hosts of a laboratory have the files of the machine, and a node each.
-        if let Some((laboratory, host)) = laboratory_host() {
-            let path = runtime_directory()?.join(format!("lustrine-{laboratory}-{host}.sock"));
+        if let Some(path) = environment(LAB_CONTROL_VARIABLE) {
             return Some(place(path, "the default on a host of a laboratory", false));
         }
         if lustrine_sys::process::is_root() {
@@ -450,23 +448,8 @@ impl ControlOptions {
     }
 }
 
-/// What is set for programs on a host of a laboratory: the name of the laboratory.
-pub(crate) const LABORATORY_VARIABLE: &str = "LUSTRINE_LAB";
-
-/// And the name of the host.
-pub(crate) const HOST_VARIABLE: &str = "LUSTRINE_LAB_HOST";
-
-/// The names of the laboratory and of its host on which this program runs, if it does.
-fn laboratory_host() -> Option<(String, String)> {
-    let name = |variable| std::env::var(variable).ok().filter(|name| is_name(name));
-    Some((name(LABORATORY_VARIABLE)?, name(HOST_VARIABLE)?))
-}
-
-/// Whether it can be a part of a file name.
-fn is_name(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    !text.is_empty() && text.len() <= 40 && text.chars().all(fits)
-}
+/// What is set for programs on a host of a laboratory: where the control socket of its node is.
+pub(crate) const LAB_CONTROL_VARIABLE: &str = "LUSTRINE_LAB_CONTROL";
 
 /// The directory for sockets of this user's processes.
 pub(crate) fn runtime_directory() -> Option<PathBuf> {

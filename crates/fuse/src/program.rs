@@ -3,18 +3,11 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-
-use crate::status::status;
-
-/// How long the program may take to answer; it may be stopped.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// The process of a mount. It goes on after the file system is unmounted, until the servers have
 /// what was written.
@@ -25,22 +18,21 @@ pub struct MountProgram {
 }
 
 impl MountProgram {
-    /// The program of the mount at a directory. `None` if no mount of this program is there, if the
-    /// program has ended, does not answer, or is out of sight: in another namespace of processes,
-    /// or another user's.
-    pub fn of(dir: &Path) -> Option<MountProgram> {
-        let (answer, answers) = mpsc::channel();
-        let dir = dir.to_owned();
-        // A stopped program does not answer; the thread ends with this process then.
-        thread::spawn(move || {
-            // Nothing receives it after the time.
-            let _ = answer.send(status(&dir, None).ok());
-        });
-        let status = answers.recv_timeout(ANSWER_MAX).ok()??;
-        let pid = Pid::from_raw(i32::try_from(status.pid).ok()?)?;
-        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    /// The process with an ID that a mount's [`status`](crate::status) has.
+    ///
+    /// # Errors
+    /// When it cannot be waited for, as it is in another namespace of processes or another user's,
+    /// or the kernel is older than Linux 5.3. The text says which.
+    pub fn of(pid: u32) -> Result<MountProgram, String> {
+        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let raw = raw.ok_or_else(|| format!("{pid} is no process ID"))?;
+        let unseen = |error| format!("process {pid}: {error}");
+        let process = pidfd_open(raw, PidfdFlags::empty()).map_err(unseen)?;
         // The number may belong to another process here.
-        serves_mounts(pid).then_some(MountProgram { pid, process })
+        match serves_mounts(raw) {
+            true => Ok(MountProgram { pid: raw, process }),
+            false => Err(format!("process {pid} is another one here")),
+        }
     }
 
     /// Its process ID.
@@ -79,22 +71,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_nothing_is_mounted_is_no_program() {
-        assert!(MountProgram::of(Path::new("/proc")).is_none());
-        assert!(MountProgram::of(Path::new("/no/such/place")).is_none());
+    fn another_process_is_no_program_of_a_mount() {
+        assert!(MountProgram::of(0).is_err_and(|why| why.contains("0 is no process ID")));
+        assert!(MountProgram::of(std::process::id()).is_err());
     }
 
     #[test]
     fn the_end_of_a_process_is_waited_for() {
         let mut child = Command::new("sleep").arg("60").spawn().expect("a program");
         let pid = Pid::from_child(&child);
-        let process = pidfd_open(pid, PidfdFlags::empty()).expect("its parent sees it");
-        let program = MountProgram { pid, process };
-        assert!(!serves_mounts(pid));
-        assert_eq!(program.pid(), child.id());
-        assert!(!program.wait(Duration::from_millis(1)));
+        let process = pidfd_open(pid, PidfdFlags::empty());
+        let runs = process.as_ref().is_ok_and(|_| !serves_mounts(pid));
+        let program = process.map(|process| MountProgram { pid, process });
+        let waits = program.as_ref().map(|program| program.wait(Duration::from_millis(1)));
         child.kill().expect("it runs");
-        assert!(program.wait(Duration::from_secs(60)));
+        let ends = program.as_ref().map(|program| program.wait(Duration::from_secs(60)));
         child.wait().expect("it has ended");
+        if let Ok(program) = &program {
+            assert!(runs);
+            let outcome = (program.pid(), waits.ok(), ends.ok());
+            assert_eq!(outcome, (child.id(), Some(false), Some(true)));
+        }
     }
 }

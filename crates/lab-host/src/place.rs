@@ -23,6 +23,9 @@ const VARIABLE: &str = "LUSTRINE_LAB_DIR";
 const FILES: [&str; 5] = ["lab.yaml", "hosts", "log", "control.sock", LOCK];
 const LOCK: &str = "lock";
 
+/// The control socket of a host's node is called so, with the host's name in between.
+const NODE_SOCKET: (&str, &str) = ("node-", ".sock");
+
 /// The directory that holds the directories of laboratories.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -68,6 +71,13 @@ impl Place {
     /// The directory of a laboratory.
     pub fn dir(&self, name: &str) -> PathBuf {
         self.root.join(name)
+    }
+
+    /// The control socket of the node on a host, unless the user chooses another one: hosts have
+    /// the files of the machine, and a node each.
+    pub fn node_socket(&self, name: &str, host: &str) -> PathBuf {
+        let (begin, end) = NODE_SOCKET;
+        self.dir(name).join(format!("{begin}{host}{end}"))
     }
 
     /// Names of all laboratories, also of those that have ended without clearing up.
@@ -116,10 +126,8 @@ impl Place {
         private(&self.root)?;
         let dir = self.dir(name);
         private(&dir)?;
-        let entries = fs::read_dir(&dir).map_err(LabError::file(&dir))?;
-        for entry in entries {
-            let entry = entry.map_err(LabError::file(&dir))?;
-            if !FILES.iter().any(|name| entry.file_name() == *name) {
+        for name in files_in(&dir)? {
+            if !FILES.contains(&name.as_str()) && !is_node_socket(&name) {
                 return Err(LabError::Foreign(dir));
             }
         }
@@ -138,6 +146,7 @@ impl Place {
         for file in FILES.iter().filter(|file| **file != LOCK) {
             remove(&dir.join(file))?;
         }
+        remove_node_sockets(&dir)?;
         Ok(Claim { dir, lock })
     }
 }
@@ -164,11 +173,35 @@ impl Claim {
     /// # Errors
     /// When that is not possible.
     pub fn remove(&self) -> Result<(), LabError> {
+        remove_node_sockets(&self.dir)?;
         for file in FILES {
             remove(&self.dir.join(file))?;
         }
         fs::remove_dir(&self.dir).map_err(LabError::file(&self.dir))
     }
+}
+
+/// The names of the files in a directory.
+fn files_in(dir: &Path) -> Result<Vec<String>, LabError> {
+    let entries = fs::read_dir(dir).map_err(LabError::file(dir))?;
+    let name = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry.map_err(LabError::file(dir))?;
+        Ok(entry.file_name().to_string_lossy().into_owned())
+    };
+    entries.map(name).collect()
+}
+
+fn is_node_socket(name: &str) -> bool {
+    let (begin, end) = NODE_SOCKET;
+    name.strip_prefix(begin)
+        .and_then(|rest| rest.strip_suffix(end))
+        .is_some_and(lustrine_lab::is_name)
+}
+
+/// Removes the control sockets of nodes, which are dead if their programs were killed.
+fn remove_node_sockets(dir: &Path) -> Result<(), LabError> {
+    let mut sockets = files_in(dir)?.into_iter().filter(|name| is_node_socket(name));
+    sockets.try_for_each(|name| remove(&dir.join(name)))
 }
 
 fn remove(path: &Path) -> Result<(), LabError> {

@@ -10,10 +10,13 @@ use clap::{Args, Subcommand};
 use lustrine_lab::{FILE_MAX, Lab, Layout, is_name, parse};
 use lustrine_lab_host::{Inside, LabError, Place, Program, State, Status};
 
-use crate::common::{HOST_VARIABLE, LABORATORY_VARIABLE};
+use crate::common::LAB_CONTROL_VARIABLE;
 use crate::output::{Failure, note, print, print_error, print_json};
 
 mod text;
+
+/// What is set for programs on a host: its name.
+const HOST_VARIABLE: &str = "LUSTRINE_LAB_HOST";
 
 /// The name of a laboratory whose file neither has a name nor is called by one.
 const NAME: &str = "lab";
@@ -230,7 +233,8 @@ fn exec(args: &ExecArgs) -> Result<(), Failure> {
     let inside = Inside::enter(&status, &args.host)?;
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
-    command.env(LABORATORY_VARIABLE, &name).env(HOST_VARIABLE, &args.host);
+    command.env("LUSTRINE_LAB", &name).env(HOST_VARIABLE, &args.host);
+    command.env(LAB_CONTROL_VARIABLE, place.node_socket(&name, &args.host));
     if let Ok(here) = here {
         command.current_dir(here);
     }

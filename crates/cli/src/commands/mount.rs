@@ -22,6 +22,10 @@ use crate::values::seconds;
 const WATCH: Duration = Duration::from_secs(1);
 /// How long programs that still use the mount may take to close their files after a signal.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the program of a mount may take to say which it is; it may be stopped.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// How often the process that asks it is looked at.
+const LOOK: Duration = Duration::from_millis(5);
 /// How long the end of the program of a mount is waited for in silence.
 const SILENCE: Duration = Duration::from_secs(1);
 /// The name of the management server among the targets.
@@ -378,6 +382,10 @@ pub(crate) struct UmountArgs {
     /// Return when the file system is unmounted, even if the servers do not have everything yet
     #[arg(long)]
     no_wait: bool,
+
+    /// Print the process ID of the program of the mount, and do nothing else
+    #[arg(long, hide = true)]
+    print_pid: bool,
 }
 
 /// Unmount a file system as umount(8) asks for it; called as umount.fuse.lustrine
@@ -391,7 +399,7 @@ pub(crate) struct UmountHelperArgs {
     #[arg(short)]
     lazy: bool,
 
-    /// No effect: a file system without its servers can be unmounted as well
+    /// Return when the file system is unmounted, even if the servers do not have everything yet
     #[arg(short)]
     force: bool,
 
@@ -410,6 +418,10 @@ pub(crate) struct UmountHelperArgs {
     /// The type of the file system
     #[arg(short = 't', value_name = "TYPE", hide = true)]
     kind: Option<String>,
+
+    /// The namespace, which umount(8) has entered
+    #[arg(short = 'N', value_name = "NAMESPACE", hide = true)]
+    namespace: Option<String>,
 }
 
 /// Runs `umount.fuse.lustrine`.
@@ -417,21 +429,74 @@ pub(crate) fn help_umount(args: &UmountHelperArgs) -> Result<(), Failure> {
     if args.verbose {
         print(&format!("umount.fuse.lustrine: {}\n", args.dir.display()))?;
     }
-    umount(&UmountArgs { dir: args.dir.clone(), lazy: args.lazy, no_wait: false })
+    umount(&UmountArgs {
+        dir: args.dir.clone(),
+        lazy: args.lazy,
+        no_wait: args.force,
+        print_pid: false,
+    })
 }
 
 /// Runs `lustrine umount`.
 pub(crate) fn umount(args: &UmountArgs) -> Result<(), Failure> {
     let waits = !args.lazy && !args.no_wait;
-    let program = if waits { MountProgram::of(&args.dir) } else { None };
+    if args.print_pid {
+        // What has no program says so when it is unmounted.
+        return match lustrine_fuse::status(&args.dir, None) {
+            Ok(status) => print(&format!("{}\n", status.pid)),
+            Err(_) => Ok(()),
+        };
+    }
+    let program = if waits { program_of(&args.dir) } else { Ok(None) };
     lustrine_fuse::unmount(&args.dir, args.lazy).map_err(|error| {
         print_error(&format!("cannot unmount {error}"));
         Failure::Reported(1)
     })?;
-    program.map_or(Ok(()), |program| wait_for(&program))
+    match program {
+        Ok(Some(program)) => wait_for(&program),
+        Ok(None) => Ok(()),
+        Err(why) => {
+            note(&format!(
+                "unmounted; the program of the mount is not waited for ({why}): what was written \
+                 may not be at the servers yet"
+            ));
+            Ok(())
+        }
+    }
 }
 
-/// Waits until the program of a mount has ended: the servers have everything then.
+/// The program of the mount at a directory; `None` if there is none.
+///
+/// # Errors
+/// When it does not answer, or cannot be waited for: why.
+fn program_of(dir: &Path) -> Result<Option<MountProgram>, String> {
+    // A stopped program does not answer, and one that waits for it keeps the mount busy: another
+    // process asks, which can be killed.
+    let mut asking = std::env::current_exe()
+        .and_then(|own| {
+            let mut command = Command::new(own);
+            command.args(["umount", "--print-pid", "--"]).arg(dir);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+        })
+        .map_err(|error| format!("it cannot be asked: {error}"))?;
+    let end = Instant::now() + ANSWER_MAX;
+    while matches!(asking.try_wait(), Ok(None)) {
+        if Instant::now() >= end {
+            // It may not end before the program answers, so its end is not waited for.
+            let _ = asking.kill();
+            return Err(format!("it has not answered for {} s", ANSWER_MAX.as_secs()));
+        }
+        std::thread::sleep(LOOK);
+    }
+    let mut said = String::new();
+    if let Some(mut stdout) = asking.stdout.take() {
+        stdout.read_to_string(&mut said).map_err(|error| format!("it cannot be asked: {error}"))?;
+    }
+    said.trim().parse().ok().map(MountProgram::of).transpose()
+}
+
+/// Waits until the program of a mount has ended: the servers have everything then, or it has given
+/// up, which only its log says.
 fn wait_for(program: &MountProgram) -> Result<(), Failure> {
     if program.wait(SILENCE) {
         return Ok(());
@@ -443,6 +508,7 @@ fn wait_for(program: &MountProgram) -> Result<(), Failure> {
     ));
     // It gives up after this time itself, and disconnects from servers that may be silent.
     if program.wait(FLUSH_TIMEOUT + Duration::from_secs(60)) {
+        note("that process has ended; its log (`lustrine mount --log`) names what is lost, if any");
         return Ok(());
     }
     Err(Failure::Failed(format!(

@@ -7,13 +7,14 @@ mod servers;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lustrine_testing::{Need, not_run};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::common::{
     Finished, Running, Scratch, eventually, finish, free_port, loopback, lustrine,
@@ -81,7 +82,9 @@ impl Lustre {
         finish(&mut command).ok();
         let status = finish(lustrine().args(["fs", "status", "--json"]).arg(&dir)).ok().json();
         let pid = find_pid(&status).expect("the status names the process");
-        Mounted { dir, pid }
+        let raw = Pid::from_raw(pid).expect("it is not 0");
+        let process = pidfd_open(raw, PidfdFlags::empty()).expect("the process runs");
+        Mounted { dir, pid, process }
     }
 }
 
@@ -101,6 +104,8 @@ fn find_pid(value: &serde_json::Value) -> Option<i32> {
 struct Mounted {
     dir: PathBuf,
     pid: i32,
+    /// The process, also if its number is another one's by now.
+    process: OwnedFd,
 }
 
 impl Mounted {
@@ -108,8 +113,8 @@ impl Mounted {
         self.dir.join(name)
     }
 
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.pid).expect("it is not 0")
+    fn kill(&self) -> rustix::io::Result<()> {
+        pidfd_send_signal(&self.process, Signal::KILL)
     }
 
     fn is_running(&self) -> bool {
@@ -127,7 +132,7 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         // Most have been unmounted by their test.
         let _ = finish(lustrine().args(["umount", "--lazy"]).arg(&self.dir));
-        let _ = kill_process(self.pid(), Signal::KILL);
+        let _ = self.kill();
     }
 }
 
@@ -221,7 +226,7 @@ fn a_mount_whose_program_was_killed_is_unmounted() {
     let mount = lustre.mount_with("m", "cache=none");
     fs::write(mount.path("file"), b"synced").unwrap();
     File::open(mount.path("file")).unwrap().sync_all().unwrap();
-    kill_process(mount.pid(), Signal::KILL).unwrap();
+    mount.kill().unwrap();
     eventually("the mount point is dead", || {
         let error = fs::metadata(&mount.dir).err()?;
         (error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())).then_some(())
@@ -233,25 +238,47 @@ fn a_mount_whose_program_was_killed_is_unmounted() {
 }
 
 #[test]
-fn umount_says_why_it_waits_and_not_for_lazy_ones() {
+fn umount_says_why_it_waits() {
     if !can_mount() {
         return;
     }
     let mut lustre = Lustre::start();
     let mount = lustre.mount("m");
     let mut file = File::create(mount.path("file")).unwrap();
-    file.write_all(b"only in this client").unwrap();
+    file.write_all(b"begun").unwrap();
     mount.umount().expect_error(&["cannot unmount", "programs use it"]);
     assert!(mount.is_running());
-    drop(file);
     lustre.servers = None;
+    // The grant of the first write is enough for this one.
+    file.write_all(b"only in this client").unwrap();
+    drop(file);
     let mut waiting = Running::start(lustrine().arg("umount").arg(&mount.dir));
     waiting
         .wait_for(&format!("unmounted; process {} gives the servers what was written", mount.pid));
     assert_eq!(names(&mount.dir), Vec::<String>::new());
     assert!(mount.is_running());
-    kill_process(mount.pid(), Signal::KILL).unwrap();
-    waiting.end().ok();
+    mount.kill().unwrap();
+    waiting.end().ok().expect_stderr(&["its log", "names what is lost"]);
+}
+
+#[test]
+fn umount_does_not_wait_when_it_is_not_to() {
+    if !can_mount() {
+        return;
+    }
+    let mut lustre = Lustre::start();
+    let (one, other) = (lustre.mount("a"), lustre.mount("b"));
+    for mount in [&one, &other] {
+        fs::write(mount.path(&format!("file-{}", mount.pid)), b"only in this client").unwrap();
+    }
+    lustre.servers = None;
+    for (option, mount) in [("--no-wait", &one), ("--lazy", &other)] {
+        let done = finish(lustrine().args(["umount", option]).arg(&mount.dir)).ok();
+        assert_eq!(done.stderr, "", "{option}");
+    }
+    for mount in [&one, &other] {
+        assert_eq!(names(&mount.dir), Vec::<String>::new());
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub(crate) fn lustrine() -> Command {
 /// Removes the program's settings from the environment of a command.
 pub(crate) fn clean(command: &mut Command) {
     let ours = ["LUSTRINE_CONTROL", "LUSTRINE_LOG", "LUSTRINE_LST_DIR", "LUSTRINE_COMPAT"];
-    let users = ["XDG_RUNTIME_DIR", "LST_SESSION", "LST_FEATURES"];
+    let users = ["XDG_RUNTIME_DIR", "LST_SESSION", "LST_FEATURES", "LUSTRINE_LAB_CONTROL"];
     let managers = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
     for name in ours.into_iter().chain(users).chain(managers) {
         command.env_remove(name);
