@@ -22,6 +22,7 @@ use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{CONCURRENCY_MAX, Counters, FEATURES_KNOWN, Name, Sid};
 
 use crate::bulk::{Budget, Source};
+use crate::errno;
 use crate::latencies::Latencies;
 use crate::load::{HarmfulTest, Plan, Test, TestError};
 use crate::mark::{ClientSlot, Mark, Role, console_number};
@@ -124,7 +125,7 @@ pub enum ClientError {
         name: Name,
     },
     /// The node refused a framework request.
-    #[error("the node refused {service} with error {status}")]
+    #[error("{}", refusal(service, *status))]
     Refused {
         /// The service.
         service: &'static str,
@@ -144,6 +145,18 @@ pub enum ClientError {
     /// The node answers, but does not keep a session.
     #[error("the node does not keep the session")]
     Forgetful,
+}
+
+fn refusal(service: &str, status: u32) -> String {
+    match (status, errno::name(status)) {
+        (errno::EPERM, _) => format!(
+            "the node refused {service}: it takes no load from this console. On that node add the \
+             NID of this console to `selftest_consoles`, or set `selftest: full` without such a \
+             list"
+        ),
+        (_, Some(name)) => format!("the node refused {service} with {name}"),
+        (_, None) => format!("the node refused {service} with error {status}"),
+    }
 }
 
 fn last_failure(failure: &Option<RpcError>) -> String {

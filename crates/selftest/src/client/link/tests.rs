@@ -241,6 +241,11 @@ fn a_refusal_without_a_remedy_ends_the_client() {
     world.answer(made(errno::EPROTO, Sid { nid: 0, stamp: 0 }));
     let refused = ClientError::Refused { service: "MAKE_SESSION", status: errno::EPROTO };
     assert_eq!(world.link.error(), Some(refused));
+    assert_eq!(refused.to_string(), "the node refused MAKE_SESSION with EPROTO");
+    let refused = |status| ClientError::Refused { service: "MAKE_SESSION", status }.to_string();
+    assert_eq!(refused(1234), "the node refused MAKE_SESSION with error 1234");
+    let words = refused(errno::EPERM);
+    assert!(words.contains("`selftest_consoles`, or set `selftest: full`"), "{words}");
 }
 
 #[test]
