@@ -95,9 +95,15 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     scaled(text, 1 << 10, "a number of bytes; examples are 512M and 4G (2^20 and 2^30)")
 }
 
-/// Bits per second, such as 10G, in decimal units.
+/// Bits per second, such as 10G, in decimal units. The unit is there: 10 bits per second are the
+/// rate of no path.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
-    scaled(text, 1000, "a rate in bits per second; examples are 100M and 10G (10^6 and 10^9)")
+    let what = "a rate in bits per second; examples are 100M and 10G (10^6 and 10^9)";
+    let value = scaled(text, 1000, what)?;
+    match text.ends_with(|c: char| c.is_ascii_digit()) {
+        true => Err(format!("the unit is missing: 10G is 10 Gb/s; not {what}")),
+        false => Ok(value),
+    }
 }
 
 /// A tunable and its value, `NAME=VALUE`.
@@ -182,6 +188,9 @@ mod tests {
         assert_eq!((bytes("7"), rate("100M")), (Ok(7), Ok(100_000_000)));
         for wrong in ["", "G", "0", "-1", "1.5G", "4GB", "4 G", "99999999999T"] {
             assert!(bytes(wrong).is_err() && rate(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["10", "10000000000"] {
+            assert!(rate(wrong).is_err_and(|why| why.contains("10G is 10 Gb/s")), "{wrong}");
         }
     }
 
