@@ -1,6 +1,7 @@
 //! Limits that results must meet, such as `read 1M >= 9 GiB/s`, for scripts and CI.
 
 use lustrine_document::nearest;
+use lustrine_report::numbers;
 use serde::Serialize;
 
 use crate::lines::{LineKey, Metric, lines};
@@ -190,7 +191,10 @@ impl Limit {
         let side = if value < self.value { "below" } else { "above" };
         if difference > 0.0 {
             sentence += &match self.value > 0.0 {
-                true => format!(", {:.1} % {side} the limit", difference / self.value * 100.0),
+                true => {
+                    let percent = numbers::grouped(difference / self.value * 100.0);
+                    format!(", {percent} % {side} the limit")
+                }
                 false => format!(", {} {side} the limit", self.metric.text(difference)),
             };
         }

@@ -114,9 +114,16 @@ fn time_text(ns: u64) -> String {
 
 /// Bytes for people, in binary units.
 fn bytes_text(bytes: u64) -> String {
-    match bytes {
-        0..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    let (unit, name) = match bytes {
+        0..0x10_0000 => (1u64 << 10, "KiB"),
+        0x10_0000..0x4000_0000 => (1 << 20, "MiB"),
+        _ => (1 << 30, "GiB"),
+    };
+    let value = bytes as f64 / unit as f64;
+    match value {
+        ..9.995 => format!("{value:.2} {name}"),
+        ..99.95 => format!("{value:.1} {name}"),
+        _ => format!("{value:.0} {name}"),
     }
 }
 

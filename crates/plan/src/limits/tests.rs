@@ -52,6 +52,7 @@ fn the_largest_value_of_the_selected_lines_counts() {
         "now: read >= 1250 MiB/s: not met, read 4k c8 has 1,000 MiB/s, 20.0 % below the limit; \
          the largest of 2 lines"
     );
+    assert!(check("read >= 0.1 MiB/s").sentence.contains(", 999,900 % above the limit"));
     let checked = check("read >= 1050 MiB/s");
     assert!(!checked.met && checked.sentence.contains("within the range of the 3 repetitions"));
     let checked = check("read c1 >= 990 MiB/s");

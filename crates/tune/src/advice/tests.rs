@@ -47,7 +47,7 @@ fn rpcs_that_take_longer_than_two_round_trips_need_more_of_them() {
     let (more, all) = advise(&slow, &Host::default(), &purpose);
     assert_eq!(settings(&sc11, &purpose).max_rpcs_in_flight, 120);
     assert_eq!((more.max_rpcs_in_flight, more.peer_credits), (146, 146));
-    let expected = "rate x latency of an RPC / RPC size / targets = 9.91 Gb/s x 123.000 ms / 1.0 \
+    let expected = "rate x latency of an RPC / RPC size / targets = 9.91 Gb/s x 123.000 ms / 1.00 \
                     MiB / 1 = 145.3, and at least the default 8";
     assert!(all[0].why.ends_with(expected), "{}", all[0].why);
     let quick = Path { rpc_latency_ns: Some(51 * MS), ..sc11 };
@@ -97,10 +97,10 @@ fn reasons_have_their_numbers() {
     let one = Path { streams: Streams::One(3_000_000_000), ..path(20_000_000_000, 50 * MS) };
     let (_, all) = advise(&one, &host, &Purpose::default());
     let why = |setting| &all.iter().find(|one| one.setting == setting).expect("advice").why;
-    let expected = "2 x 10.00 Gb/s x 50.000 ms / 4.0 MiB / 1 = 29.8, and at least the default 8";
+    let expected = "2 x 10.00 Gb/s x 50.000 ms / 4.00 MiB / 1 = 29.8, and at least the default 8";
     assert!(why(Setting::MaxRpcsInFlight).ends_with(expected), "{all:#?}");
     assert!(why(Setting::ConnsPerPeer).ends_with("10.00 Gb/s / 3.00 Gb/s"), "{all:#?}");
-    let now = "it is 6.0 MiB now, which is 0.50 Gb/s for a connection";
+    let now = "it is 6.00 MiB now, which is 0.50 Gb/s for a connection";
     assert!(why(Setting::TcpReceiveBuffer).ends_with(now), "{all:#?}");
     assert!(why(Setting::TcpSendBuffer).ends_with("which is enough"), "{all:#?}");
     let value = |setting| all.iter().find(|one| one.setting == setting).expect("advice").value;
@@ -201,4 +201,10 @@ proptest! {
         prop_assert!((1..=CONNS_MAX).contains(&settings.conns_per_peer));
         prop_assert_eq!(all.len(), 7);
     }
+}
+
+#[test]
+fn bytes_have_three_digits() {
+    let texts = [1500, 3 << 20, 46_083 << 20].map(bytes_text);
+    assert_eq!(texts, ["1.46 KiB", "3.00 MiB", "45.0 GiB"]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lustrine_report::numbers::{counted, grouped_count};
+use lustrine_report::numbers::{counted, grouped_count, three_digits};
 use lustrine_watch::{Plan, span_text};
 
 use super::{RunArgs, ms};
@@ -56,10 +56,12 @@ fn time(time: Duration) -> String {
 }
 
 fn size(bytes: u64) -> String {
-    match bytes {
-        ..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-    }
+    let (unit, name) = match bytes {
+        ..0x10_0000 => (1u64 << 10, "KiB"),
+        0x10_0000..0x4000_0000 => (1 << 20, "MiB"),
+        _ => (1 << 30, "GiB"),
+    };
+    format!("{} {name}", three_digits(bytes as f64 / unit as f64))
 }
 
 #[cfg(test)]
@@ -71,6 +73,7 @@ mod tests {
         let times =
             [500, 10_000, 300_000, 90_000, 3_600_000, 86_400_000].map(Duration::from_millis);
         assert_eq!(times.map(time), ["500 ms", "10 s", "5 min", "1 min 30 s", "1 h", "1 d"]);
-        assert_eq!([1536, 64 << 20].map(size), ["1.5 KiB", "64.0 MiB"]);
+        let sizes = [1536, 64 << 20, 46_083 << 20].map(size);
+        assert_eq!(sizes, ["1.50 KiB", "64.0 MiB", "45.0 GiB"]);
     }
 }
