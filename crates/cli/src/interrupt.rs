@@ -2,6 +2,8 @@
 //! run would go on sending load after its terminal is gone; `nohup` keeps it running.
 
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use lustrine_sys::Signals;
 
@@ -22,6 +24,11 @@ impl Interrupt {
         let signals =
             Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
         Ok(Interrupt { signals, came: Cell::new(false) })
+    }
+
+    /// Set once a signal has arrived, until [`check`](Interrupt::check) has returned it.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        self.signals.terminate_flag()
     }
 
     /// # Errors

@@ -61,6 +61,12 @@ impl Signals {
         Ok(signals)
     }
 
+    /// Whether SIGTERM or SIGINT has come that [`take`](Signals::take) has not returned yet, for
+    /// waits that are to end early then.
+    pub fn terminate_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.terminate)
+    }
+
     /// The signals since the last call; several of one kind count once.
     pub fn take(&self) -> Pending {
         // Empty the pipe before reading the flags: a signal in between writes to it again.

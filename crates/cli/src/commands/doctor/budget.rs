@@ -1,5 +1,7 @@
 //! What may be sent and received, and how long it may take.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -13,6 +15,8 @@ pub(super) struct Budget {
     deadline: Instant,
     /// Whether something was left out because the budget was too small.
     exceeded: bool,
+    /// Whether the user has ended it: there is no time any more then.
+    stop: Arc<AtomicBool>,
 }
 
 /// What was used.
@@ -27,7 +31,12 @@ pub(super) struct Used {
 impl Budget {
     pub(super) fn new(bytes: u64) -> Budget {
         let now = Instant::now();
-        Budget { bytes, used: 0, begun: now, deadline: now, exceeded: false }
+        Budget { bytes, used: 0, begun: now, deadline: now, exceeded: false, stop: Arc::default() }
+    }
+
+    /// Its time is over once `stop` is set, and so are waits for [`Budget::is_past`].
+    pub(super) fn stopped_by(self, stop: Arc<AtomicBool>) -> Budget {
+        Budget { stop, ..self }
     }
 
     /// Begins the time for a peer.
@@ -56,7 +65,12 @@ impl Budget {
 
     /// Whether the time is over: what is missing then, the peer may not be to blame for.
     pub(super) fn is_over(&self) -> bool {
-        Instant::now() >= self.deadline
+        self.is_past(self.deadline)
+    }
+
+    /// Whether a wait until then is over.
+    pub(super) fn is_past(&self, until: Instant) -> bool {
+        self.stop.load(Ordering::Relaxed) || Instant::now() >= until
     }
 
     /// Whether it was too small for this peer.
@@ -72,6 +86,17 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_ends_every_wait() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut budget = Budget::new(100).stopped_by(Arc::clone(&stop));
+        budget.begin(3600.0);
+        let until = budget.until(Duration::from_secs(1800));
+        assert!(!budget.is_past(until) && !budget.is_over() && budget.allows(1));
+        stop.store(true, Ordering::Relaxed);
+        assert!(budget.is_past(until) && budget.is_over() && !budget.allows(1));
+    }
 
     #[test]
     fn bytes_and_time_are_limits() {

@@ -102,7 +102,7 @@ impl Caller {
         loop {
             match socket.connected() {
                 Ok(true) => return Ok(socket),
-                Ok(false) if Instant::now() >= until => {
+                Ok(false) if budget.is_past(until) => {
                     return Err(DialOutcome::TimedOut { ms: elapsed_ms(begun) });
                 }
                 Ok(false) => wait(&socket, true, until),
@@ -242,7 +242,7 @@ impl Conversation {
     /// The payload of the next answer to a ping; `None` if there is none in time.
     pub(super) fn answer(&mut self, budget: &mut Budget, until: Instant) -> Option<Vec<u8>> {
         // A peer that always sends something else must not keep this waiting.
-        while Instant::now() < until {
+        while !budget.is_past(until) {
             match self.message() {
                 Ok(Some((Body::Reply { .. }, payload))) => return Some(payload),
                 // Requests of the peer are not answered here; it has other connections.
@@ -320,7 +320,7 @@ impl Conversation {
         while sent < bytes.len() {
             match self.socket.writev(&[IoSlice::new(&bytes[sent..])]) {
                 IoOutcome::Bytes(count) => sent += count,
-                IoOutcome::WouldBlock if Instant::now() < until && !self.is_stuck() => {
+                IoOutcome::WouldBlock if !budget.is_past(until) && !self.is_stuck() => {
                     wait(&self.socket, true, until.min(Instant::now() + STUCK));
                 }
                 _ => break,
@@ -353,7 +353,7 @@ impl Conversation {
                     self.received.extend(&chunk[..count]);
                     return Received::Bytes;
                 }
-                IoOutcome::WouldBlock if Instant::now() < until => wait(&self.socket, false, until),
+                IoOutcome::WouldBlock if !budget.is_past(until) => wait(&self.socket, false, until),
                 IoOutcome::WouldBlock => return Received::Nothing,
                 IoOutcome::Closed | IoOutcome::Failed(_) => return Received::Ended,
             }
@@ -361,8 +361,8 @@ impl Conversation {
     }
 
     /// Waits until everything is acknowledged.
-    pub(super) fn delivered(&self, until: Instant) -> bool {
-        while self.unacknowledged() > 0 && Instant::now() < until {
+    pub(super) fn delivered(&self, budget: &Budget, until: Instant) -> bool {
+        while self.unacknowledged() > 0 && !budget.is_past(until) {
             if self.is_stuck() {
                 break;
             }
@@ -397,6 +397,9 @@ const LOOK: Duration = Duration::from_millis(2);
 const STUCK: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 4;
 
+/// The longest wait without a look at whether the user has ended it.
+pub(super) const MOMENT: Duration = Duration::from_millis(100);
+
 /// Bytes that are no message.
 struct Garbage;
 
@@ -423,10 +426,11 @@ fn elapsed_ms(begun: Instant) -> u64 {
     begun.elapsed().as_millis() as u64
 }
 
-/// Waits until a socket is ready; an error shows at its next use.
+/// Waits until a socket is ready, for a moment at most: a signal may have come meanwhile. An error
+/// shows at its next use.
 fn wait(socket: &Socket, write: bool, until: Instant) {
-    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    let _ = wait_for_one(socket, write, left);
+    let left = until.saturating_duration_since(Instant::now());
+    let _ = wait_for_one(socket, write, left.clamp(Duration::from_millis(1), MOMENT));
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,11 @@ use super::DoctorArgs;
 use crate::interrupt::Interrupt;
 use crate::output::Failure;
 
+/// The bytes and lines of standard error that are kept, and how long its end may take after that of
+/// the command.
+const WORDS: usize = 1024;
+const LINES: usize = 2;
+const WORDS_WAIT: Duration = Duration::from_secs(1);
 /// The longest report that is read.
 const REPORT: u64 = 4 << 20;
 /// How much longer than its budget the other end may take, and the wait between two looks.
@@ -47,14 +52,16 @@ pub(super) fn ask(
     }
     let before = Clock::Wall.now();
     let mut shell = Command::new("sh");
-    shell.args(["-c", &line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    shell.args(["-c", &line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Ctrl-C reaches this process, which then ends the other one.
     shell.process_group(0);
     let mut child = match shell.spawn() {
         Ok(child) => child,
         Err(error) => return Ok(Err(format!("cannot start a shell: {error}"))),
     };
-    let Some(stdout) = child.stdout.take() else { return Ok(Err("no output".to_owned())) };
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Ok(Err("no output".to_owned()));
+    };
     let (sender, reader) = mpsc::channel();
     thread::spawn(move || {
         let mut text = String::new();
@@ -62,6 +69,7 @@ pub(super) fn ask(
         // There is no receiver if the time is over.
         let _ = sender.send(read.map(|_| text));
     });
+    let said = Words::read(stderr);
     let until = Instant::now() + Duration::from_secs_f64(args.budget_time) + SLACK;
     let ended = wait(&mut child, until, interrupt);
     if !matches!(ended, Ok(true)) {
@@ -70,7 +78,7 @@ pub(super) fn ask(
         let _ = child.wait();
     }
     if !ended? {
-        return Ok(Err("it took too long, and was ended".to_owned()));
+        return Ok(Err(format!("it took too long, and was ended{}", said.last_lines())));
     }
     let after = Clock::Wall.now();
     // A process that it left behind may have its output open.
@@ -84,13 +92,56 @@ pub(super) fn ask(
     let parsed = serde_json::Deserializer::from_str(&text[at..]).into_iter::<FarReport>().next();
     let Some(parsed) = parsed else {
         let how = child.wait().map_or(String::new(), |status| format!(" ({status})"));
-        return Ok(Err(format!("the command of --both-ends gave no report{how}")));
+        let said = said.last_lines();
+        return Ok(Err(format!("the command of --both-ends gave no report{how}{said}")));
     };
     Ok(match parsed {
         Ok(report) => Ok(view(report.observed, [before, after])),
         // Its words are not repeated: a bundle has no command lines in it.
         Err(error) => Err(format!("the command of --both-ends gave no report: {error}")),
     })
+}
+
+/// What a command writes to its standard error: the end of it, because the reason is there.
+struct Words(Arc<Mutex<Vec<u8>>>, mpsc::Receiver<()>);
+
+impl Words {
+    fn read(mut from: impl Read + Send + 'static) -> Words {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let (ended, end) = mpsc::channel::<()>();
+        let words = Words(Arc::clone(&kept), end);
+        thread::spawn(move || {
+            let (mut chunk, _ended) = ([0; 1024], ended);
+            // It is read to its end: a full pipe would stop the command.
+            while let Ok(count @ 1..) = from.read(&mut chunk) {
+                let Ok(mut kept) = kept.lock() else { return };
+                kept.extend(&chunk[..count]);
+                let surplus = kept.len().saturating_sub(WORDS);
+                kept.drain(..surplus);
+            }
+        });
+        words
+    }
+
+    /// The last lines, after a separator; nothing if there are none.
+    fn last_lines(&self) -> String {
+        // It ends with the command, unless a process that was left behind has it open.
+        let _ = self.1.recv_timeout(WORDS_WAIT);
+        let kept = self.0.lock().map_or_else(|_| Vec::new(), |kept| kept.clone());
+        last_lines(&kept)
+    }
+}
+
+fn last_lines(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let plain = |line: &str| line.chars().filter(|one| !one.is_control()).collect::<String>();
+    let lines = text.lines().map(plain).filter(|line| !line.trim().is_empty());
+    let lines: Vec<String> = lines.collect();
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    match last {
+        [] => String::new(),
+        last => format!(": {}", last.join("; ")),
+    }
 }
 
 /// Whether it ended in time.
@@ -109,4 +160,18 @@ fn view(observed: Observed, asked_ns: [u64; 2]) -> FarView {
     let peer = observed.peers.into_iter().next();
     let (icmp, route) = peer.map_or((None, None), |peer| (peer.icmp, peer.route));
     FarView { host: observed.host, asked_ns, icmp, route }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_of_a_command_are_kept() {
+        assert_eq!(last_lines(b"one\ntwo\r\n\n\x1b[31mthree\n"), ": two; [31mthree");
+        assert_eq!((last_lines(b""), last_lines(b"\n")), (String::new(), String::new()));
+        let long = [b"x".repeat(5000), b"\nssh: no route\n".to_vec()].concat();
+        let said = Words::read(std::io::Cursor::new(long)).last_lines();
+        assert!(said.ends_with("x; ssh: no route") && said.len() <= WORDS + 4, "{said}");
+    }
 }

@@ -10,6 +10,7 @@ use lustrine_sys::Clock;
 use lustrine_sys::icmp::IcmpSocket;
 
 use super::budget::Budget;
+use super::conversation::MOMENT;
 
 /// Bytes of payload of an echo: small enough for every path.
 const PAYLOAD: usize = 8;
@@ -93,10 +94,10 @@ impl Questions<'_> {
         let until = self.budget.until(ANSWER + 2 * self.rtt);
         loop {
             // Packets of others may arrive without end.
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if self.budget.is_past(until) {
                 return None;
             }
+            let left = until.saturating_duration_since(Instant::now()).min(MOMENT);
             let Ok(Some(packet)) = self.socket.receive() else {
                 self.socket.wait(left).ok()?;
                 continue;

@@ -165,7 +165,7 @@ fn send_full(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Ca
     if sent < bytes {
         return Carried::Unknown;
     }
-    if open.delivered(until) {
+    if open.delivered(budget, until) {
         return Carried::Yes { bytes: sent as u64, ns: ns(begun) };
     }
     if budget.is_over() {
@@ -198,7 +198,7 @@ fn receive_full(open: &mut Conversation, budget: &mut Budget, most: Duration) ->
     let mut bytes = 0;
     for _ in 0..count {
         let Some(answer) = open.answer(budget, until) else {
-            let waited = Instant::now() >= until && !budget.is_over();
+            let waited = budget.is_past(until) && !budget.is_over();
             let all_there = waited && open.unacknowledged() == 0;
             let ms = ns(begun) / 1_000_000;
             let segment = before.segment_asked;
@@ -225,7 +225,7 @@ fn send_bulk(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Ca
     }
     let (begun, until) = (Instant::now(), budget.until(most));
     let sent = open.send_keepalives(budget, BULK, until);
-    if sent >= BULK && open.delivered(until) {
+    if sent >= BULK && open.delivered(budget, until) {
         return Carried::Yes { bytes: sent as u64, ns: ns(begun) };
     }
     let taken = (sent as u64).saturating_sub(open.unacknowledged());
