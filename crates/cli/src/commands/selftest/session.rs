@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lustrine_control::{Answer, LoadFailure, LoadFailureKind, LoadOrder, LoadRow, Request};
 use lustrine_plan::Provenance;
-use lustrine_report::numbers::{latency_text, operations, rate};
+use lustrine_report::numbers::{latency_text, operations, rate, three_digits};
 use lustrine_selftest::Test;
 use lustrine_sys::Clock;
 
@@ -66,6 +66,7 @@ pub(super) fn run(
         progress,
         userland: None,
         raw_failed: false,
+        had_session: false,
     };
     let outcome = run.start().and_then(|side| run.rows(side));
     run.progress.clear();
@@ -118,6 +119,8 @@ struct Run<'a> {
     progress: Progress,
     /// Whether plain TCP could not be measured, which is reported once.
     raw_failed: bool,
+    /// Whether the target has made a session.
+    had_session: bool,
 }
 
 impl Run<'_> {
@@ -229,6 +232,7 @@ impl Run<'_> {
         loop {
             thread::sleep(LOOK);
             let load = self.order(LoadOrder::Progress)?;
+            self.had_session |= load.connected;
             if let Some(failure) = &load.failure {
                 return Err(self.explain(failure).into());
             }
@@ -263,6 +267,13 @@ impl Run<'_> {
     fn why_silent(&self) -> String {
         if self.target.is_ours() {
             return String::new();
+        }
+        if self.had_session {
+            let nid = self.target.nid;
+            return format!(
+                "; `lustrine ping {nid}` shows whether it can still be reached. If it can, large \
+                 packets may disappear on the way: `lustrine doctor --to {nid}` looks for that"
+            );
         }
         if is_ipv6(self.target) {
             return "; a kernel node does not answer a selftest at an IPv6 NID: give its IPv4 NID"
@@ -387,9 +398,11 @@ impl Progress {
     /// Prints the result of a row, which stays above the line.
     fn finished(&self, row: &RowResult) {
         let mib = (row.size > 0).then_some(row.mib_per_s);
-        let mut text = figures(mib, row.ops_per_s, row.latency_us.p99);
+        let p99 = (row.ops > 0).then_some(row.latency_us.p99);
+        let mut text = figures(mib, row.ops_per_s, p99);
         if let Some(bytes) = row.window_bytes {
-            text = format!("{text}  window {:.1} MiB", bytes as f64 / f64::from(1 << 20));
+            text =
+                format!("{text}  window {} MiB", three_digits(bytes as f64 / f64::from(1 << 20)));
         }
         if row.errors > 0 {
             text = format!("{text}  {} failed", row.errors);
@@ -415,7 +428,7 @@ impl Progress {
         } else if seconds > 0.0 {
             let rate = load.ops as f64 / seconds;
             let mib = load.bytes as f64 / seconds / f64::from(1 << 20);
-            let p99 = load.latency.p99_ns as f64 / 1e3;
+            let p99 = (load.ops > 0).then_some(load.latency.p99_ns as f64 / 1e3);
             let failed: u64 = load.errors.iter().map(|(_, count)| count).sum();
             let mut text = figures((load.bytes > 0).then_some(mib), rate, p99);
             if failed > 0 {
@@ -431,7 +444,8 @@ impl Progress {
 }
 
 /// Rates and a latency, as the table has them.
-fn figures(mib_per_s: Option<f64>, ops_per_s: f64, p99_us: f64) -> String {
+fn figures(mib_per_s: Option<f64>, ops_per_s: f64, p99_us: Option<f64>) -> String {
     let mib = mib_per_s.map_or_else(String::new, |mib| format!("{} MiB/s  ", rate(mib)));
-    format!("{mib}{} ops/s  p99 {}", operations(ops_per_s), latency_text(p99_us))
+    let p99 = p99_us.map_or_else(|| "-".to_owned(), latency_text);
+    format!("{mib}{} ops/s  p99 {p99}", operations(ops_per_s))
 }

@@ -1,9 +1,9 @@
 //! The table for people: 80 columns on any terminal, one line per row, whose words `grep` and `awk`
 //! can find.
 
-use lustrine_report::numbers::{self, count, latency, operations, rate};
+use lustrine_report::numbers::{self, count, operations, rate};
 
-use super::report::{Latency, Report, RowResult};
+use super::report::{End, Latency, Report, RowResult};
 use super::{TestWord, describe};
 use crate::commands::raw_tcp;
 
@@ -27,7 +27,7 @@ pub(super) fn table(report: &Report) -> String {
     out += LEGEND;
     out += &plain_tcp(report);
     for row in &report.results {
-        out += &notes(row);
+        out += &notes(report, row);
         for (kind, count) in &row.error_kinds {
             let what = describe(row.test, row.size, row.concurrency);
             out += &format!("{what}: {count} x {kind}\n");
@@ -37,15 +37,26 @@ pub(super) fn table(report: &Report) -> String {
 }
 
 /// Remarks about a row that its numbers do not show.
-fn notes(row: &RowResult) -> String {
+fn notes(report: &Report, row: &RowResult) -> String {
     let what = describe(row.test, row.size, row.concurrency);
     let mut out = String::new();
     if row.cut_short {
-        out += &format!("{what}: the run failed after {:.1} s of this row\n", row.seconds);
+        let how = match report.end {
+            End::Interrupted { .. } => "was interrupted",
+            End::Complete | End::Failed { .. } => "failed",
+        };
+        out += &format!("{what}: the run {how} after {:.1} s of this row\n", row.seconds);
     }
     if row.lost > 0 {
         let (lost, age) = (row.lost, row.lost_age_max_s);
         out += &format!("{what}: {lost} never ended; the oldest was given up after {age:.1} s\n");
+    }
+    if row.lost > 0 && row.ops == 0 && row.size > 0 {
+        let to = &report.to;
+        out += &format!(
+            "{what}: no operation ended. If `lustrine ping {to}` is answered, large packets may \
+             disappear on the way: `lustrine doctor --to {to}` looks for that\n"
+        );
     }
     out
 }
@@ -55,6 +66,8 @@ fn line(report: &Report, row: &RowResult) -> String {
     let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
     let mib = or_dash((row.size > 0).then(|| rate(row.mib_per_s)));
     let Latency { p50, p90, p99, p999, max, .. } = row.latency_us;
+    // Without an operation that ended there is no latency.
+    let latency = |us| if row.ops > 0 { numbers::latency(us) } else { "-".to_owned() };
     let there = or_dash(row.cpu_s.server.map(cpu));
     let raw = report.plain_tcp(row);
     let share = or_dash(raw.map(|raw| format!("{:.0}%", row.mib_per_s / raw * 100.0)));

@@ -1,3 +1,5 @@
+use lustrine_report::numbers::latency;
+
 use super::super::report::Cpu;
 use super::*;
 
@@ -119,4 +121,23 @@ fn results_before_a_failure_are_marked() {
     ] {
         assert!(text.contains(&format!("{what}{note}\n")), "{text}");
     }
+}
+
+/// The path drops large packets.
+#[test]
+fn a_row_without_an_operation_has_no_latency_and_names_the_doctor() {
+    let latency_us = Latency { p999: None, ..row("read", 4096, 0.0).latency_us };
+    let lost = RowResult { ops: 0, lost: 8, errors: 8, latency_us, ..row("read", 1 << 20, 0.0) };
+    let text = table(&Report { to: "10.0.0.2@tcp".to_owned(), ..report(vec![lost]) });
+    let cells: Vec<&str> = text.lines().nth(3).expect("a row").split_whitespace().collect();
+    assert_eq!(cells[5..10], ["-"; 5], "{text}");
+    assert!(text.contains("`lustrine doctor --to 10.0.0.2@tcp`"), "{text}");
+}
+
+#[test]
+fn an_interrupted_row_did_not_fail() {
+    let cut = RowResult { cut_short: true, ..row("ping", 0, 1.0) };
+    let end = End::Interrupted { interrupted: true };
+    let text = table(&Report { end, ..report(vec![cut]) });
+    assert!(text.contains("the run was interrupted after 1.4 s of this row"), "{text}");
 }
