@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lustrine_report::numbers::counted;
+use lustrine_report::numbers::{counted, grouped};
 use lustrine_tune::{Host, Path, Purpose, Settings, Streams, advise};
 use lustrine_wire::nid::Nid;
 
@@ -212,13 +212,20 @@ fn peer(
         if args.loads() {
             report.notes.extend(buffers_note(path, &host));
         }
+        report.notes.extend(words::speed_note(path.rate, &report.host, report.rate_is_given));
         (report.settings, report.advice) = (Some(settings), advice);
     }
     Ok(report)
 }
 
+/// The limits of this host. The speed that /sys says is none for a rate that the user has given.
 fn host(report: &PeerReport) -> Host {
-    Host { conns_per_peer: Some(report.values.conns_per_peer), ..report.host.limits() }
+    let limits = report.host.limits();
+    Host {
+        conns_per_peer: Some(report.values.conns_per_peer),
+        interface_rate: limits.interface_rate.filter(|_| !report.rate_is_given),
+        ..limits
+    }
 }
 
 /// Runs again with these values, to each of the nodes.
@@ -279,11 +286,11 @@ fn shortfall_note(peer: &PeerReport) -> Option<String> {
     let rows = [&after.read, &after.write].into_iter().flatten();
     let best = rows.max_by_key(|row| row.rate)?;
     let part = u128::from(best.rate) * 100 / u128::from(path.rate.max(1));
-    let round_trips = best.p50_ns as f64 / path.rtt_idle_ns.max(1) as f64;
+    let round_trips = grouped(best.p50_ns as f64 / path.rtt_idle_ns.max(1) as f64);
     (part < 80).then(|| {
         format!(
             "the new values carried {part} % of the highest rate of the ramp: an RPC took \
-             {round_trips:.1} round trips; the ramp shows what more under way carried"
+             {round_trips} round trips; the ramp shows what more under way carried"
         )
     })
 }
@@ -348,6 +355,15 @@ mod tests {
         report.peers.push(peer);
         report.combine();
         report
+    }
+
+    #[test]
+    fn a_given_rate_is_not_limited_by_the_speed_of_the_interface() {
+        let mut peer = measured(0, 0).peers.remove(0);
+        peer.host.speed_mbps = Some(10_000);
+        assert_eq!(host(&peer).interface_rate, Some(10 * GBPS));
+        peer.rate_is_given = true;
+        assert_eq!(host(&peer).interface_rate, None);
     }
 
     #[test]

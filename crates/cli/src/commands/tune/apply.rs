@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use lustrine_control::{Answer, Request};
 use lustrine_tune::apply::{Doing, Foreign, Outcome, Place, Record, Sysctl, apply, show, undo};
 use lustrine_tune::{Settings, Streams};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use super::host::{Here, interfaces, mount_at, mounts_towards};
 use super::report::Report;
 use super::store::Store;
 use super::words;
-use crate::access::{NodeChoice, running_node};
+use crate::access::{NodeChoice, ask_running, running_node};
 use crate::common::{ControlOptions, NodeOptions, RunningNodeOptions};
 use crate::output::{Failure, print, print_json};
 
@@ -76,11 +77,18 @@ impl ApplyArgs {
             () if !self.mount.is_empty() && !self.apply.contains(&What::Mounts) => {
                 idle("--mount", "--apply or --apply=mounts")
             }
-            () if control && !self.apply.contains(&What::Node) => {
-                idle("--control", "--apply or --apply=node")
-            }
+            () if control && !self.apply.contains(&What::Node) => idle(
+                "--control, which names the node whose settings are changed (tune measures \
+                     with nodes of its own),",
+                "--apply or --apply=node",
+            ),
             () => Ok(()),
         }
+    }
+
+    /// Whether a node runs on this host, which then has its address.
+    pub(super) fn is_beside_a_node(&self) -> bool {
+        matches!(ask_running(&(&self.node).into(), &Request::ShowNet), Ok(Answer::Net(_)))
     }
 
     fn foreign(&self) -> Foreign {

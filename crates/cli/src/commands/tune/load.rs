@@ -19,6 +19,8 @@ pub(super) const LOOK: Duration = Duration::from_millis(10);
 const SHORT_LOOK: Duration = Duration::from_millis(1);
 /// The load ends after so long without an answer of the peer, in milliseconds.
 const PATIENCE_MS: u64 = 30_000;
+/// The time-out of a ping to a peer that does not answer a load, in milliseconds.
+const PING_MS: u64 = 5000;
 /// RPCs under way while a few bytes are counted.
 const FEW: u32 = 8;
 
@@ -29,6 +31,39 @@ pub(in crate::commands) struct Load {
     name: &'static str,
     /// Whether a load was started that has not ended.
     pub(super) is_started: bool,
+    /// Whether the peer has made a session.
+    had_session: bool,
+    /// Whether an RPC of reads or writes has ended.
+    has_carried: bool,
+}
+
+/// What a peer is silent to that does not answer a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    /// To pings as well.
+    Everything,
+    /// To the service; pings are answered.
+    Selftest,
+    /// To reads and writes; pings are answered, and there was a session.
+    Bulk,
+}
+
+impl Silence {
+    /// What it may come from, and what to do.
+    fn hint(self, nid: &Nid) -> String {
+        match self {
+            Silence::Everything => format!(
+                "pings are not answered either; `lustrine doctor --to {nid}` looks for the reason"
+            ),
+            Silence::Selftest => "pings are answered, LNet selftest is not: a kernel node needs \
+                                  the module lnet_selftest"
+                .to_owned(),
+            Silence::Bulk => format!(
+                "pings are answered, bulk data are not: large packets may disappear on the way; \
+                 `lustrine doctor --to {nid}` looks for that"
+            ),
+        }
+    }
 }
 
 /// What a node has moved and used.
@@ -41,7 +76,7 @@ pub(super) struct Used {
 impl Load {
     /// `name`: of the session at the peer.
     pub(in crate::commands) fn new(link: Link, nid: Nid, name: &'static str) -> Load {
-        Load { link, nid, name, is_started: false }
+        Load { link, nid, name, is_started: false, had_session: false, has_carried: false }
     }
 
     /// The node, without the load.
@@ -70,15 +105,48 @@ impl Load {
         }
     }
 
+    /// Begins a step. A load that was given up meanwhile takes none; its reason is the error then.
+    pub(super) fn step(&mut self, step: LoadOrder) -> Result<(), Failure> {
+        match self.order(step) {
+            Ok(_) => Ok(()),
+            Err(failure) => self.progress().and(Err(failure)),
+        }
+    }
+
     /// The progress of the load; an error once it was given up.
     pub(super) fn progress(&mut self) -> Result<LoadRow, Failure> {
         let load = self.order(LoadOrder::Progress)?;
+        self.had_session |= load.connected;
+        self.has_carried |= load.bytes > 0;
         let Some(failure) = &load.failure else { return Ok(load) };
         let hint = match failure.kind {
-            LoadFailureKind::NoAnswer => "; a kernel node needs the module lnet_selftest",
-            LoadFailureKind::Busy | LoadFailureKind::Other => "",
+            LoadFailureKind::NoAnswer => {
+                let silent = self.silence();
+                format!("; {}", silent.hint(&self.nid))
+            }
+            LoadFailureKind::Busy | LoadFailureKind::Other => String::new(),
         };
         Err(format!("{}: {}{hint}", self.nid, failure.message).into())
+    }
+
+    /// Why a load stands still: no RPC of it has ended, while the peer, which has made a session,
+    /// answers pings.
+    pub(super) fn stalled(&mut self) -> Option<String> {
+        if self.has_carried || !self.had_session || self.silence() != Silence::Bulk {
+            return None;
+        }
+        let hint = Silence::Bulk.hint(&self.nid);
+        Some(format!("{}: no read or write has ended; {hint}", self.nid))
+    }
+
+    /// What the peer is silent to.
+    fn silence(&mut self) -> Silence {
+        let ping = Request::Ping { nid: self.nid, timeout_ms: PING_MS };
+        match (self.link.ask(&ping), self.had_session) {
+            (Err(_), _) => Silence::Everything,
+            (Ok(_), true) => Silence::Bulk,
+            (Ok(_), false) => Silence::Selftest,
+        }
     }
 
     /// What the node has moved and used so far.
@@ -139,7 +207,7 @@ impl Load {
         let wanted = bytes.saturating_sub(u64::from(concurrency) * MESSAGE).max(MESSAGE);
         let time_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let test = direction.test();
-        self.order(LoadOrder::Step { test, concurrency, time_ns, warm_up_ns: 0 })?;
+        self.step(LoadOrder::Step { test, concurrency, time_ns, warm_up_ns: 0 })?;
         let deadline = Instant::now() + limit;
         loop {
             thread::sleep(SHORT_LOOK);

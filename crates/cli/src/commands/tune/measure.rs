@@ -55,6 +55,9 @@ const STEP_RTTS: u64 = 8;
 const STEP_LATENCIES: u64 = 3;
 /// RPCs of a step: the one at its end is 5 % of them.
 const STEP_RPCS: u64 = 20;
+/// A load of which no RPC has ended for so long is given up if pings are answered. An RPC of 1 MiB
+/// takes as long at 0.4 Mb/s.
+const STALLED: Duration = Duration::from_secs(20);
 /// How much longer than planned a step may take.
 const STEP_SLACK: Duration = Duration::from_secs(60);
 /// The time-out for the end of a session, and after an interruption.
@@ -171,12 +174,13 @@ pub(super) fn under_way(rpcs: u64, purpose: &Purpose) -> u32 {
 /// # Errors
 /// When the node does not answer, and after a signal.
 pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport, Failure> {
-    let mut session = Session::first(wanted)?;
+    let mut session = Session::first(wanted).map_err(|failure| own_node(wanted, failure))?;
     let outcome = begin(wanted, &mut session);
     session.end();
     let mut report = outcome?;
     if !wanted.args.loads() {
         let streams = wanted.args.stream_rate.map_or(Streams::Unknown, Streams::One);
+        report.rate_is_given = wanted.args.rate.is_some();
         report.path = wanted.args.rate.map(|rate| report.new_path(rate, streams));
         return Ok(report);
     }
@@ -188,12 +192,21 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
     let outcome = ramps(&mut session, rtt, &mut report);
     session.end();
     let [read, write] = outcome?;
-    let best = [read, write].into_iter().flatten().max_by_key(|point| point.rate);
-    let Some(best) = best else {
-        report.notes.push("the budget was too small for a single step of load".to_owned());
+    let best = [read, write].into_iter().flatten().max_by_key(|ramped| ramped.best.rate);
+    let Some(Ramped { best, end }) = best else {
+        let words = "the budget was too small for a single step of load: give more (--budget-bytes, \
+                     --budget-time)";
+        report.notes.push(words.to_owned());
         return Ok(report);
     };
     let several = match report.values.identity.as_str() {
+        // Of a path that is not full it would not show what one stream carries.
+        "node" if matches!(end, RampEnd::Budget(_)) => {
+            let words = "the ramp did not fill the path, so it is not known whether several \
+                         connections carry more";
+            report.notes.push(words.to_owned());
+            None
+        }
         "node" => {
             let many = wanted.with(wide, wide, CONNS_TRIED.into());
             let mut session = Session::next(wanted, &many)?;
@@ -210,11 +223,7 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
     };
     report.segments_sent_again =
         sent_again.zip(segments_sent_again()).map(|(before, after)| after.saturating_sub(before));
-    let (rate, streams) = match several {
-        None => (best.rate, Streams::Unknown),
-        Some(several) if several > best.rate + best.rate / 10 => (several, Streams::One(best.rate)),
-        Some(_) => (best.rate, Streams::OneIsEnough),
-    };
+    let (rate, streams) = streams_of(best.rate, end, several);
     report.path = Some(report.new_path(rate, streams));
     report.rtt.loaded_ns = report.ramp.iter().max_by_key(|row| row.rate).and_then(|row| row.rtt_ns);
     note(&format!("{}: before", wanted.nid));
@@ -225,6 +234,22 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
     session.end();
     report.before = Some(outcome?);
     Ok(report)
+}
+
+/// Says which node was refused, while a running one has the address of this host.
+fn own_node(wanted: &Wanted<'_>, failure: Failure) -> Failure {
+    match failure {
+        Failure::Failed(why)
+            if wanted.args.node.net.is_empty() && wanted.args.apply.is_beside_a_node() =>
+        {
+            Failure::Failed(format!(
+                "{why}. tune measures with nodes of its own, which have other credits and \
+                 connections than the running one: stop that one meanwhile, or give tune another \
+                 address of this host with --net"
+            ))
+        }
+        other => other,
+    }
 }
 
 /// The idle path, and the values of the node.
@@ -329,20 +354,59 @@ fn both(
     Ok(Compared { under_way: count, read, write })
 }
 
+/// What a ramp found.
+#[derive(Clone, Copy, Debug)]
+struct Ramped {
+    best: Point,
+    end: RampEnd,
+}
+
+/// Why a ramp ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RampEnd {
+    /// More under way brought no more.
+    Flat,
+    /// As many as possible were under way.
+    Most,
+    /// What this option allows was used up.
+    Budget(&'static str),
+}
+
+impl RampEnd {
+    /// What is to be said about the highest rate.
+    fn note(self, direction: Direction) -> Option<String> {
+        let (why, more) = match self {
+            RampEnd::Flat => return None,
+            RampEnd::Most => ("as many as possible were under way".to_owned(), String::new()),
+            RampEnd::Budget(option) => {
+                ("the budget ended".to_owned(), format!("; {option} gives more"))
+            }
+        };
+        Some(format!(
+            "{why} before the rate of {}s stopped growing: it is a lower bound{more}",
+            direction.name()
+        ))
+    }
+}
+
 /// A ramp in each direction.
 fn ramps(
     session: &mut Session<'_>,
     rtt: u64,
     report: &mut PeerReport,
-) -> Result<[Option<Point>; 2], Failure> {
-    let mut best = [None, None];
-    for (best, direction) in best.iter_mut().zip([Direction::Read, Direction::Write]) {
+) -> Result<[Option<Ramped>; 2], Failure> {
+    let mut found = [None, None];
+    for (found, direction) in found.iter_mut().zip([Direction::Read, Direction::Write]) {
         let mut allowed = report.purse.take(WEIGHT_RAMP);
         let mut ramp = Ramp::new(UNDER_WAY_MAX);
         let mut latency = 2 * rtt;
+        let mut lacks = "--budget-bytes";
         while let Some(count) = ramp.next() {
             let step = Step { direction, count, rtt, latency };
-            let Some(mut row) = session.step(&step, &mut allowed)? else { break };
+            let Some(mut row) = session.step(&step, &mut allowed)? else {
+                lacks = step.lacks(allowed);
+                break;
+            };
             if row.rpcs < STEP_RPCS && !row.cut {
                 // RPCs took longer than was expected, and so few say little.
                 let latency = row.p50_ns;
@@ -360,19 +424,25 @@ fn ramps(
             }
         }
         report.purse.put(allowed);
-        *best = ramp.best();
-        if !ramp.is_flat() {
-            let why = match ramp.next() {
-                Some(_) => "the budget ended",
-                None => "as many as possible were under way",
-            };
-            report.notes.push(format!(
-                "{why} before the rate of {}s stopped growing: it is a lower bound",
-                direction.name()
-            ));
-        }
+        let end = match (ramp.is_flat(), ramp.next()) {
+            (true, _) => RampEnd::Flat,
+            (false, None) => RampEnd::Most,
+            (false, Some(_)) => RampEnd::Budget(lacks),
+        };
+        *found = ramp.best().map(|best| Ramped { best, end });
+        report.notes.extend(end.note(direction));
     }
-    Ok(best)
+    Ok(found)
+}
+
+/// The rate of the path, and whether one stream carries it: from the highest rate of one connection
+/// and of several.
+fn streams_of(one: u64, end: RampEnd, several: Option<u64>) -> (u64, Streams) {
+    match several {
+        Some(several) if several > one + one / 10 => (several, Streams::One(one)),
+        Some(_) if end == RampEnd::Flat => (one, Streams::OneIsEnough),
+        Some(_) | None => (one, Streams::Unknown),
+    }
 }
 
 /// The higher rate of both directions with several connections.
@@ -412,6 +482,14 @@ impl Step {
         let all = warm_up.saturating_add(time);
         let fits = all <= allowed.time_ns && self.bytes().saturating_mul(2) <= allowed.bytes;
         fits.then_some((warm_up, time))
+    }
+
+    /// The option that allows too little for it.
+    fn lacks(&self, allowed: Budget) -> &'static str {
+        match self.bytes().saturating_mul(2) <= allowed.bytes {
+            true => "--budget-time",
+            false => "--budget-bytes",
+        }
     }
 
     /// Bytes under way.
@@ -473,10 +551,10 @@ impl<'a> Session<'a> {
         self.load.start()?;
         let (before, begun) = (self.load.used()?, Instant::now());
         let test = step.direction.test();
-        self.load.order(LoadOrder::Step { test, concurrency: step.count, time_ns, warm_up_ns })?;
+        self.load.step(LoadOrder::Step { test, concurrency: step.count, time_ns, warm_up_ns })?;
         let limit = Duration::from_nanos(warm_up_ns + time_ns) + STEP_SLACK;
         let mut pings = None;
-        let waited = self.wait(step, before, allowed.bytes, begun + limit, &mut pings);
+        let waited = self.wait(step, before, allowed.bytes, (begun, limit), &mut pings);
         let rtt_ns = pings.and_then(Pings::end);
         let (load, cut) = waited?;
         let after = self.load.used()?;
@@ -509,7 +587,7 @@ impl<'a> Session<'a> {
         step: &Step,
         before: Used,
         bytes: u64,
-        deadline: Instant,
+        (begun, limit): (Instant, Duration),
         pings: &mut Option<Pings>,
     ) -> Result<(LoadRow, bool), Failure> {
         loop {
@@ -519,12 +597,17 @@ impl<'a> Session<'a> {
                 return Ok((load, false));
             }
             self.wanted.interrupt.check()?;
+            if begun.elapsed() >= STALLED
+                && let Some(why) = self.load.stalled()
+            {
+                return Err(why.into());
+            }
             let used = self.load.used()?.bytes.saturating_sub(before.bytes);
             if used.saturating_add(step.bytes()) >= bytes {
                 self.load.finish(FAREWELL);
                 return Ok((load, true));
             }
-            if Instant::now() >= deadline {
+            if begun.elapsed() >= limit {
                 let nid = self.wanted.nid;
                 return Err(format!("{nid}: a step of the load did not end in time").into());
             }

@@ -72,6 +72,9 @@ pub(super) struct PeerReport {
     /// More RPCs, as their latency asked for, which carried no more and are not advised.
     pub(super) more_tried: Option<Compared>,
     pub(super) notes: Vec<String>,
+    /// Whether the rate is that of --rate.
+    #[serde(skip)]
+    pub(super) rate_is_given: bool,
     #[serde(skip)]
     pub(super) purse: Purse,
 }
@@ -207,6 +210,7 @@ impl PeerReport {
             after: None,
             more_tried: None,
             notes: Vec::new(),
+            rate_is_given: false,
             purse,
         }
     }

@@ -6,6 +6,7 @@ use super::TuneArgs;
 use super::apply::Applied;
 use super::measure::UNDER_WAY_MAX;
 use super::report::{Compared, PeerReport, Report, StepRow};
+use crate::host_limits::HostLimits;
 use crate::values::bytes;
 
 /// Bytes of an RPC.
@@ -196,6 +197,22 @@ fn of_peer(peer: &PeerReport) -> String {
     text
 }
 
+/// What was made of a rate that is above the speed of the interface.
+pub(super) fn speed_note(rate: u64, host: &HostLimits, is_given: bool) -> Option<String> {
+    let speed = host.limits().interface_rate.filter(|speed| *speed < rate)?;
+    let (speed, name) = (rate_text(speed), known(host.interface.as_deref()));
+    Some(match is_given {
+        true => format!(
+            "{name} has a speed of {speed}, as /sys says; the settings are for {} (--rate)",
+            rate_text(rate)
+        ),
+        false => format!(
+            "the settings are for {speed}, the speed of {name} as /sys says, which is less than \
+             the rate that was measured; --rate computes for another one"
+        ),
+    })
+}
+
 /// That more RPCs carried no more.
 pub(super) fn no_better(tried: &Compared) -> String {
     let Compared { under_way, read, write } = tried;
@@ -218,6 +235,19 @@ fn measured(row: &Option<StepRow>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_above_the_speed_of_the_interface_is_named() {
+        let name = Some("eth0".to_owned());
+        let host =
+            HostLimits { interface: name, speed_mbps: Some(10_000), ..HostLimits::default() };
+        let note = |rate, is_given| speed_note(rate, &host, is_given);
+        let given = note(100_000_000_000, true).expect("a note");
+        assert!(given.contains("eth0 has a speed of 10.00 Gb/s") && given.contains("100.00 Gb/s"));
+        let measured = note(11_000_000_000, false).expect("a note");
+        assert!(measured.starts_with("the settings are for 10.00 Gb/s, the speed of eth0"));
+        assert_eq!((note(9_000_000_000, true), note(10_000_000_000, false)), (None, None));
+    }
 
     #[test]
     fn rpcs_are_whole_pages() {

@@ -29,9 +29,13 @@ fn lustrine(lab: &Laboratory, host: &str, args: &[&str]) -> Command {
 }
 
 fn node(lab: &Laboratory) -> Running {
-    let socket = lab.scratch("west.sock");
+    node_at(lab, "west", &[])
+}
+
+fn node_at(lab: &Laboratory, host: &str, options: &[&str]) -> Running {
+    let socket = lab.scratch(&format!("{host}.sock"));
     let args = ["node", "--net", "tcp=eth0", "--until-eof", "--control", &socket];
-    let mut running = Running::start(&mut lustrine(lab, "west", &args));
+    let mut running = Running::start(&mut lustrine(lab, host, &[&args, options].concat()));
     running.wait_for("control socket");
     running
 }
@@ -139,4 +143,40 @@ fn without_load_the_path_carries_pings_alone() {
     let nobody = ["tune", "--to", "10.99.0.77@tcp"];
     finish(&mut lustrine(&lab, "east", &nobody))
         .expect_error(&["no route from this machine to 10.99.0.77"]);
+}
+
+#[test]
+fn a_refused_console_is_named_with_what_to_do() {
+    let Some(lab) = Laboratory::up(LONG) else { return };
+    let _node = node_at(&lab, "west", &["--selftest-consoles", "10.99.0.77@tcp"]);
+    let words = [
+        "10.99.0.2@tcp: the node refused MAKE_SESSION",
+        "`selftest_consoles`, or set `selftest: full`",
+    ];
+    for command in ["tune", "selftest"] {
+        let args = [command, "--to", "10.99.0.2@tcp"];
+        finish(&mut lustrine(&lab, "east", &args)).expect_error(&words);
+    }
+}
+
+/// The path drops large packets: pings are answered, bulk data are not.
+#[test]
+fn a_path_that_drops_large_packets_is_no_missing_module() {
+    let file = include_str!("../../../../../labs/black-hole.yaml");
+    let Some(lab) = Laboratory::up(file) else { return };
+    let _node = node(&lab);
+    finish(&mut lustrine(&lab, "east", &["tune", "--to", "10.99.0.2@tcp"])).expect_error(&[
+        "10.99.0.2@tcp: no read or write has ended; pings are answered, bulk data are not",
+        "`lustrine doctor --to 10.99.0.2@tcp`",
+    ]);
+}
+
+/// The peer takes source ports below 1024 alone, which the nodes of `tune` do not have then.
+#[test]
+fn beside_a_running_node_the_error_says_what_can_be_done() {
+    let Some(lab) = Laboratory::up(LONG) else { return };
+    let (_node, _own) = (node(&lab), node_at(&lab, "east", &[]));
+    let mut tune = lustrine(&lab, "east", &["tune", "--to", "10.99.0.2@tcp"]);
+    finish(tune.env("LUSTRINE_CONTROL", lab.scratch("east.sock")))
+        .expect_error(&["tune measures with nodes of its own", "with --net"]);
 }

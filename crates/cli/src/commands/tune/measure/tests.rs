@@ -46,3 +46,26 @@ fn rpcs_of_the_file_system_are_messages_of_the_load() {
     assert_eq!(under_way(u64::MAX, &purpose), 1024);
     assert_eq!(under_way(8, &Purpose { rpc_bytes: 4096, ..Purpose::default() }), 8);
 }
+
+#[test]
+fn what_a_budget_lacks_is_named() {
+    let step = Step { direction: Direction::Read, count: 8, rtt: 1, latency: 1 };
+    let all = Budget { bytes: 16 << 20, time_ns: WARM_UP + STEP };
+    assert_eq!(step.lacks(Budget { bytes: all.bytes - 1, ..all }), "--budget-bytes");
+    assert_eq!(step.lacks(Budget { time_ns: all.time_ns - 1, ..all }), "--budget-time");
+    let note = RampEnd::Budget("--budget-bytes").note(Direction::Write).expect("a note");
+    assert!(note.ends_with("it is a lower bound; --budget-bytes gives more"), "{note}");
+    assert_eq!(RampEnd::Flat.note(Direction::Read), None);
+}
+
+/// Of a ramp that the budget ended it is not concluded that one stream is enough.
+#[test]
+fn one_stream_is_enough_only_of_a_path_that_was_filled() {
+    let found = |end, several| streams_of(100, end, several);
+    assert_eq!(found(RampEnd::Flat, Some(105)), (100, Streams::OneIsEnough));
+    assert_eq!(found(RampEnd::Most, Some(105)), (100, Streams::Unknown));
+    for end in [RampEnd::Flat, RampEnd::Most] {
+        assert_eq!(found(end, Some(120)), (120, Streams::One(100)));
+    }
+    assert_eq!(found(RampEnd::Budget("--budget-bytes"), None), (100, Streams::Unknown));
+}
