@@ -112,11 +112,6 @@ impl Report {
         let peers = self.observed.peers.iter().filter(|peer| peer.rtt_ns.is_none());
         peers.map(|peer| peer.nid.as_str()).filter(|nid| !explained(nid)).collect()
     }
-
-    /// Whether the other end was to look as well, and did not.
-    fn lacks_far_view(&self, args: &DoctorArgs) -> bool {
-        args.both_ends.is_some() && self.observed.peers.iter().any(|peer| peer.far.is_none())
-    }
 }
 
 /// Runs the command.
@@ -193,9 +188,6 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         Severity::Ok | Severity::Notice if !unreached.is_empty() => {
             let list = unreached.join(", ");
             Err(format!("{list}: no conversation was possible; \"not seen\" says why").into())
-        }
-        Severity::Ok | Severity::Notice if report.lacks_far_view(args) => {
-            Err("the other end did not look; \"not seen\" says why".to_owned().into())
         }
         Severity::Ok | Severity::Notice => Ok(()),
         Severity::Warning => Err(Failure::Reported(WARNING)),

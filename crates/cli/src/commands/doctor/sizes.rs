@@ -63,7 +63,7 @@ impl Line<'_> {
         for _ in 0..ATTEMPTS {
             let Line { caller, to, target, source, .. } = *self;
             let (_, open) = caller.greet(budget, to, target, source, segment_max);
-            if open.is_some() {
+            if open.is_some() || budget.is_over() {
                 return open;
             }
             std::thread::sleep(AGAIN);

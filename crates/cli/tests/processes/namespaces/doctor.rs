@@ -191,7 +191,8 @@ fn both_ends_are_asked() {
 fn an_end_that_cannot_be_asked_is_not_seen() {
     let Some(lab) = Laboratory::up(PAIR) else { return };
     let _node = node(&lab, "west", &TCP);
-    let done = to_west(&lab, &[&RATE[..], &["--both-ends", "false"]].concat());
-    let report = healthy(&done);
-    assert!(report["unseen"].to_string().contains("gave no report"), "{report}");
+    let fails = "sh -c 'echo no route to oss1 >&2; exit 255' sh";
+    let done = to_west(&lab, &[&RATE[..], &["--both-ends", fails]].concat());
+    let unseen = healthy(&done)["unseen"].to_string();
+    assert!(unseen.contains("gave no report (exit status: 255): no route to oss1"), "{unseen}");
 }
