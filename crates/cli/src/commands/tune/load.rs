@@ -132,11 +132,14 @@ impl Load {
     /// Why a load stands still: no RPC of it has ended, while the peer, which has made a session,
     /// answers pings.
     pub(super) fn stalled(&mut self) -> Option<String> {
-        if self.has_carried || !self.had_session || self.silence() != Silence::Bulk {
-            return None;
-        }
-        let hint = Silence::Bulk.hint(&self.nid);
-        Some(format!("{}: no read or write has ended; {hint}", self.nid))
+        let stands = !self.has_carried && self.had_session;
+        (stands && self.silence() == Silence::Bulk).then(|| self.nothing_ended())
+    }
+
+    /// That no RPC of a load has ended, and what it may come from.
+    pub(super) fn nothing_ended(&mut self) -> String {
+        let hint = self.silence().hint(&self.nid);
+        format!("{}: no read or write has ended; {hint}", self.nid)
     }
 
     /// What the peer is silent to.

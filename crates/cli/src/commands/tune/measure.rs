@@ -194,8 +194,8 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
     let [read, write] = outcome?;
     let best = [read, write].into_iter().flatten().max_by_key(|ramped| ramped.best.rate);
     let Some(Ramped { best, end }) = best else {
-        let words = "the budget was too small for a single step of load: give more (--budget-bytes, \
-                     --budget-time)";
+        let words = "the budget was too small for a single step of load: --budget-bytes and \
+                     --budget-time give more";
         report.notes.push(words.to_owned());
         return Ok(report);
     };
@@ -563,7 +563,11 @@ impl<'a> Session<'a> {
         let took = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         allowed.time_ns = allowed.time_ns.saturating_sub(took);
         if load.elapsed_ns == 0 || load.bytes == 0 {
-            return Ok(None);
+            // Where RPCs were given up, it was not the budget.
+            return match load.errors.is_empty() {
+                true => Ok(None),
+                false => Err(self.load.nothing_ended().into()),
+            };
         }
         let rate = u128::from(load.bytes) * 8_000_000_000 / u128::from(load.elapsed_ns);
         let row = StepRow {
