@@ -17,6 +17,7 @@ use crate::error::MountError;
 use crate::options::Options;
 use crate::server::Server;
 use crate::shared::Shared;
+use crate::unmount::is_mounted_at;
 
 /// The type of the file system, as `/proc/mounts` shows it behind `fuse.`.
 pub(crate) const SUBTYPE: &str = "lustrine";
@@ -177,7 +178,8 @@ fn config(source: &str, options: &Options) -> Config {
 /// The directory without symbolic links on the way, if a file system can be mounted there.
 ///
 /// # Errors
-/// When it is no directory, or cannot be reached.
+/// When it is no directory, cannot be reached, or has a mount of this program already: the files of
+/// that one would be out of reach.
 pub fn mount_point(dir: &Path) -> Result<PathBuf, MountError> {
     let bad = |why: String| MountError::MountPoint { dir: dir.to_owned(), why };
     let unusable = |error: io::Error| {
@@ -191,6 +193,9 @@ pub fn mount_point(dir: &Path) -> Result<PathBuf, MountError> {
     };
     let whole = dir.canonicalize().map_err(unusable)?;
     match fs::metadata(&whole).map_err(unusable)?.is_dir() {
+        true if is_mounted_at(&whole) => {
+            Err(bad("a file system of `lustrine mount` is mounted there already".to_owned()))
+        }
         true => Ok(whole),
         false => Err(bad("a mount point must be a directory".to_owned())),
     }

@@ -70,6 +70,13 @@ pub fn mount_points() -> std::io::Result<Vec<PathBuf>> {
     Ok(ours.map(|(place, _)| place).collect())
 }
 
+/// Whether the file system at a directory, whose path has no symbolic links, is one that this
+/// program has mounted.
+pub(crate) fn is_mounted_at(dir: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    kind_at(&mounts, dir).is_some_and(|kind| kind == format!("fuse.{SUBTYPE}"))
+}
+
 /// Places and types of file systems, in the order of the mounts.
 fn entries(mounts: &str) -> impl DoubleEndedIterator<Item = (PathBuf, &str)> {
     mounts.lines().filter_map(|line| {

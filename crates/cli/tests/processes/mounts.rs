@@ -40,15 +40,15 @@ fn can_mount() -> bool {
 }
 
 /// A file system of the model servers.
-struct Lustre {
+pub(crate) struct Lustre {
     ip: Ipv4Addr,
     port: u16,
     servers: Option<Servers>,
-    scratch: Scratch,
+    pub(crate) scratch: Scratch,
 }
 
 impl Lustre {
-    fn start() -> Lustre {
+    pub(crate) fn start() -> Lustre {
         let ip = loopback();
         let port = free_port(ip);
         let servers = Servers::start(ip, port, &[], 8).expect("the servers start");
@@ -56,13 +56,13 @@ impl Lustre {
     }
 
     /// A command of a client with an address of its own.
-    fn client(&self, words: &[&str]) -> Command {
+    pub(crate) fn client(&self, words: &[&str]) -> Command {
         let mut command = lustrine();
         command.args(words).args(["--net", &format!("tcp={}:{}", loopback(), self.port)]);
         command
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("lustre://{}/{FSNAME}/{path}", nid(self.ip))
     }
 
@@ -181,6 +181,21 @@ fn what_was_written_is_at_the_servers_when_umount_returns() {
     let about = fs::metadata(again.path("a/moved")).unwrap();
     assert_eq!((about.len(), about.nlink(), about.mode() & 0o7777), (3_000_008, 2, 0o640));
     again.umount().ok();
+}
+
+#[test]
+fn a_second_mount_at_the_same_place_is_refused() {
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::start();
+    let mount = lustre.mount("m");
+    let source = format!("{}:/{FSNAME}", nid(lustre.ip));
+    let mut again = lustre.client(&["mount", &source]);
+    let words = ["cannot mount at", "is mounted there already"];
+    finish(again.arg(&mount.dir)).expect_error(&words);
+    mount.umount().ok();
+    assert_eq!(names(&mount.dir), Vec::<String>::new());
 }
 
 #[test]
