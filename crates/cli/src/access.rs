@@ -17,7 +17,7 @@ use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
 use crate::common::{
-    ControlOptions, ControlPath, NodeOptions, ROOTS_CONTROL, SERVICES_CONTROL,
+    ControlOptions, ControlPath, NodeOptions, OtherNode, ROOTS_CONTROL, SERVICES_CONTROL,
     TemporaryNodeOptions, start_for_command,
 };
 use crate::output::{Failure, note, print_error};
@@ -297,7 +297,7 @@ impl Link {
     /// # Errors
     /// When it cannot be started.
     pub(crate) fn own(config: &NodeConfig) -> Result<Link, Failure> {
-        let node = start_for_command(config)?;
+        let node = start_for_command(config, OtherNode::CanBeAsked)?;
         let about = node.about();
         let used = UsedNode {
             kind: UsedKind::Temporary,

@@ -332,12 +332,21 @@ fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), String> {
     Ok((IpAddr::V4(if ip == others[0] { others[1] } else { others[0] }), true))
 }
 
+/// What a command can do with another node of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OtherNode {
+    /// It has --control.
+    CanBeAsked,
+    /// It needs a node of its own.
+    CannotBeAsked,
+}
+
 /// Starts a temporary node.
 ///
 /// # Errors
 /// When it cannot be started.
-pub(crate) fn start_for_command(config: &NodeConfig) -> Result<Node, Failure> {
-    started(Node::start_for_command(config))
+pub(crate) fn start_for_command(config: &NodeConfig, other: OtherNode) -> Result<Node, Failure> {
+    started(Node::start_for_command(config), other)
 }
 
 /// The same for a node that does not have to listen: without the privilege for its port it is
@@ -351,24 +360,33 @@ pub(crate) fn start_and_listen_if_permitted(mut config: NodeConfig) -> Result<No
             if error.kind() == std::io::ErrorKind::PermissionDenied =>
         {
             config.accept = AcceptPolicy::None;
-            start_for_command(&config)
+            start_for_command(&config, OtherNode::CannotBeAsked)
         }
-        result => started(result),
+        result => started(result, OtherNode::CannotBeAsked),
     }
 }
 
-fn started(result: Result<Node, StartError>) -> Result<Node, Failure> {
+fn started(result: Result<Node, StartError>, other: OtherNode) -> Result<Node, Failure> {
     let node = result.map_err(|error| error.to_string())?;
     let info = node.info();
     if info.identity_reason == NID_IN_USE {
-        print_error(&format!(
-            "{NID_IN_USE}, {}: this command appears as userland, which a kernel takes only with \
-             accept=all; give it an address of its own with --net, or stop that node; if that is \
-             a `lustrine node`, this command can use it with --control and its socket",
-            info.nids[0]
-        ));
+        print_error(&in_use(&info.nids[0], other));
     }
     Ok(node)
+}
+
+/// What is said when another node of this machine has the address of a command.
+fn in_use(nid: &Nid, other: OtherNode) -> String {
+    let ask = match other {
+        OtherNode::CanBeAsked => {
+            "; if that is a `lustrine node`, this command can use it with --control and its socket"
+        }
+        OtherNode::CannotBeAsked => "",
+    };
+    format!(
+        "{NID_IN_USE}, {nid}: this command appears as userland, which a kernel takes only with \
+         accept=all; give it an address of its own with --net, or stop that node{ask}"
+    )
 }
 
 /// Control socket of a node that root runs.
@@ -472,6 +490,13 @@ mod tests {
     use super::*;
 
     /// As of `--config <(command)` and of /dev/stdin.
+    #[test]
+    fn only_commands_that_have_the_option_name_it() {
+        let nid = "10.0.0.1@tcp".parse().unwrap();
+        assert!(in_use(&nid, OtherNode::CanBeAsked).contains("with --control"));
+        assert!(!in_use(&nid, OtherNode::CannotBeAsked).contains("--control"));
+    }
+
     #[test]
     fn a_configuration_that_can_be_read_once_is_read_once() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");

@@ -8,7 +8,7 @@ const FAILED: u8 = 1;
 /// Exit status of a usage error, or of an input file that cannot be used; clap uses the same.
 const USAGE: u8 = 2;
 /// Exit status after SIGINT or SIGTERM; shells report SIGINT so.
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why a command did not succeed. The texts are complete messages for people, hints included.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,6 +25,9 @@ pub enum FsError {
         /// The targets that are not connected, with their states.
         waiting: String,
     },
+    /// The caller has given up before the servers have answered.
+    #[error("given up before the servers have answered")]
+    GivenUp,
     /// A symbolic link points to an absolute path, which is one of the machine and not of the file
     /// system.
     #[error("the symbolic link points to {0}, outside of the file system")]
@@ -59,6 +62,7 @@ impl FsError {
             FsError::Client(error) => error.errno(),
             FsError::Path { error, .. } => error.errno(),
             FsError::TimedOut { .. } => ETIMEDOUT,
+            FsError::GivenUp => EINTR,
             FsError::AbsoluteLink(_) | FsError::TooManyLinks => ELOOP,
             FsError::DirectoryTooLarge(_) => EFBIG,
             FsError::Node(_) | FsError::Random(_) => EIO,
@@ -72,6 +76,7 @@ impl FsError {
 }
 
 const ENOENT: i32 = 2;
+const EINTR: i32 = 4;
 const EIO: i32 = 5;
 const EFBIG: i32 = 27;
 const ELOOP: i32 = 40;

@@ -36,7 +36,7 @@ pub use lustrine_client::{
     Attr, CacheTunables, Changes, DirEntry, MgcTunables, MgcView, SetTime, Space,
 };
 pub use lustrine_fswire::fid::Fid;
-pub use lustrine_ptlrpc::ImportView;
+pub use lustrine_ptlrpc::{ImportState, ImportView};
 pub use mount::{FileSystem, MountOptions};
 pub use status::{
     CacheRow, ConfigRow, ConfigurationRow, NamesRow, OperationRow, Status, TargetRow,

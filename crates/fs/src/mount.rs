@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use lustrine_client::{
     CacheTunables, Caller, Client, ClientArgs, Done, MgcTunables, MgcView, Space,
@@ -68,6 +69,9 @@ const PIECES: usize = 24;
 /// the numbers come again, with other times.
 static MOUNTS: AtomicU8 = AtomicU8::new(0);
 
+/// How often one who waits for a mount is asked whether it is to go on.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// How long the servers may take to answer a disconnect.
 const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -80,6 +84,20 @@ impl FileSystem {
         node: &NodeHandle,
         url: &FsUrl,
         options: &MountOptions,
+    ) -> Result<FileSystem, FsError> {
+        FileSystem::mount_while(node, url, options, |_| true)
+    }
+
+    /// The same; while it waits for servers `goes_on` is called ten times in a second, and ends the
+    /// attempt with `false`. The file system that it gets can say what is waited for.
+    ///
+    /// # Errors
+    /// As [`FileSystem::mount`], and [`FsError::GivenUp`].
+    pub fn mount_while(
+        node: &NodeHandle,
+        url: &FsUrl,
+        options: &MountOptions,
+        goes_on: impl FnMut(&FileSystem) -> bool,
     ) -> Result<FileSystem, FsError> {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let args = ClientArgs {
@@ -105,7 +123,7 @@ impl FileSystem {
             writes: Room::new(PIECES),
             timeout: options.timeout,
         };
-        match files.ask(Client::mount) {
+        match files.root_while(goes_on) {
             Ok(root) => {
                 files.root = root;
                 Ok(files)
@@ -114,6 +132,23 @@ impl FileSystem {
                 // The servers that answered keep nothing of this client.
                 let _ = files.unmount();
                 Err(error)
+            }
+        }
+    }
+
+    fn root_while(&self, mut goes_on: impl FnMut(&FileSystem) -> bool) -> Result<Fid, FsError> {
+        let pending = self.start(Client::mount)?;
+        let end = Instant::now() + self.timeout;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match pending.0.recv_timeout(left.min(LOOK)) {
+                Ok(outcome) => return Ok(outcome?),
+                Err(_) if left <= LOOK => return Err(self.timed_out(self.timeout)),
+                Err(mpsc::RecvTimeoutError::Disconnected) => thread::sleep(LOOK),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if !goes_on(self) {
+                return Err(FsError::GivenUp);
             }
         }
     }

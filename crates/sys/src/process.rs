@@ -2,9 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, ChildStdin};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 
 /// Whether this process runs as root.
@@ -29,6 +31,14 @@ pub fn leave_output(log: Option<&File>) -> io::Result<()> {
     rustix::stdio::dup2_stdout(&nowhere)?;
     rustix::stdio::dup2_stderr(log.unwrap_or(&nowhere))?;
     Ok(())
+}
+
+/// Whether nothing will read what is written to a pipe any more. A file or a terminal has no such
+/// end.
+pub fn reader_has_left(pipe: &impl AsFd) -> bool {
+    let mut pipe = [PollFd::new(pipe, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut pipe, Some(&now)), Ok(1)) && pipe[0].revents().contains(PollFlags::ERR)
 }
 
 /// Asks all processes of the group of a child to end, or kills them. The group must be the child's

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use lustrine_fs::{FileSystem, FsError, FsUrl, MountOptions};
 use lustrine_node::Node;
 
-use crate::common::{NodeOptions, TemporaryNodeOptions, start_for_command};
+use crate::common::{NodeOptions, OtherNode, TemporaryNodeOptions, start_for_command};
 use crate::output::{Failure, print_error};
 use crate::values::seconds;
 
@@ -21,6 +21,7 @@ mod status;
 mod sum;
 mod transfer;
 mod tree;
+pub(super) mod wait;
 mod walk;
 mod xattr;
 
@@ -101,7 +102,7 @@ pub(crate) fn run(args: &FsArgs) -> Result<(), Failure> {
     }
 }
 
-/// Mounts the file system of a URL for as long as `work` takes.
+/// Opens the file system of a URL for as long as `work` takes.
 fn with_file_system(
     url: &FsUrl,
     options: &ClientOptions,
@@ -110,7 +111,8 @@ fn with_file_system(
     let node = start_node(url, &options.node)?;
     let mount =
         MountOptions { timeout: Duration::from_secs_f64(options.timeout), ..Default::default() };
-    let files = FileSystem::mount(&node, url, &mount).map_err(|error| failed(url, &error))?;
+    let what = format!("cannot use {}", FsUrl { path: String::new(), ..url.clone() });
+    let files = wait::mount(&node, url, &mount, &what, || true)?;
     let outcome = work(&files);
     if let Err(error) = files.unmount() {
         print_error(&format!("the servers were not informed of the end: {error}"));
@@ -125,14 +127,7 @@ pub(super) fn start_node(url: &FsUrl, options: &TemporaryNodeOptions) -> Result<
     let mut config = options.short_lived(&url.mgs[0], None)?;
     config.tunables.loops.cpu_npartitions = 1;
     config.cpu_pattern = String::new();
-    start_for_command(&config)
-}
-
-fn failed(url: &FsUrl, error: &FsError) -> Failure {
-    Failure::Failed(format!(
-        "cannot mount {}: {error}",
-        FsUrl { path: String::new(), ..url.clone() }
-    ))
+    start_for_command(&config, OtherNode::CannotBeAsked)
 }
 
 impl From<FsError> for Failure {

@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_fs::{CacheTunables, FileSystem, FsUrl, MgcTunables, MountOptions};
+use lustrine_fs::{CacheTunables, FsUrl, MgcTunables, MountOptions};
 use lustrine_fuse::{FLUSH_TIMEOUT, Mount, MountProgram, Options, mount_point};
 use lustrine_node::Node;
 use lustrine_sys::Signals;
 
 use crate::common::{NodeOptions, TemporaryNodeOptions};
-use crate::output::{Failure, note, print, print_error};
+use crate::output::{Failure, INTERRUPTED, note, print, print_error};
 use crate::values::seconds;
 
 /// How often the states of imports are looked at, for the log.
@@ -210,7 +210,20 @@ fn serve(args: &MountArgs, plan: &Plan, detached: bool) -> Result<(), Failure> {
     let log = args.log.as_deref().filter(|_| detached).map(open_log).transpose()?;
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     let node = super::fs::start_node(&plan.url, &args.node)?;
-    let mut mount = mount(&node, args, plan)?;
+    // A signal ends the wait for the servers, and so does the end of the program that waits for it.
+    let mut reader_left = false;
+    let goes_on = || {
+        reader_left = detached && lustrine_sys::process::reader_has_left(&std::io::stdout());
+        !reader_left && !signals.take().terminate
+    };
+    let mut mount = match mount(&node, args, plan, goes_on) {
+        Ok(mount) => mount,
+        Err(failure) => {
+            node.stop();
+            // Its terminal has gone on to something else.
+            return Err(if reader_left { Failure::Reported(INTERRUPTED) } else { failure });
+        }
+    };
     let left = if detached { leave(log.as_ref()) } else { Ok(()) };
     let stayed = match left {
         Ok(()) => stay(&mut mount, &signals, &plan.url),
@@ -235,7 +248,12 @@ fn leave(log: Option<&File>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn mount(node: &Node, args: &MountArgs, plan: &Plan) -> Result<Mount, Failure> {
+fn mount(
+    node: &Node,
+    args: &MountArgs,
+    plan: &Plan,
+    goes_on: impl FnMut() -> bool,
+) -> Result<Mount, Failure> {
     let FsUrl { path, .. } = &plan.url;
     let path = path.trim_end_matches('/');
     let how = MountOptions {
@@ -248,10 +266,9 @@ fn mount(node: &Node, args: &MountArgs, plan: &Plan) -> Result<Mount, Failure> {
         },
         ..MountOptions::default()
     };
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::Failed(format!("cannot mount {}: {error}", args.source))
-    };
-    let files = FileSystem::mount(node, &plan.url, &how).map_err(|error| failed(&error))?;
+    let what = format!("cannot mount {}", args.source);
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{what}: {error}"));
+    let files = super::fs::wait::mount(node, &plan.url, &how, &what, goes_on)?;
     let limits = plan.options.limits;
     files
         .post(move |client, turn| client.set_limits(turn, limits))

@@ -128,9 +128,9 @@ fn reached(nid: &Nid, reports: &[LoopReport]) -> Reached {
 
 /// Why a command of root is userland, and what to do.
 const BESIDE_ANOTHER: &str = ". This command is userland because another node of this \
-    machine (`lustrine node`, `lustrine watch` or a kernel's LNet) has its address: ask a \
-    `lustrine node` with --control and its socket, give this command another address with --net, \
-    or stop that node";
+    machine (`lustrine node`, `lustrine watch` or a kernel's LNet) has its address: give \
+    this command another address with --net, or stop that node; commands that have --control can \
+    ask a `lustrine node` at its socket";
 
 /// What to do next.
 fn hint(call: &Call, port: Option<u16>, status: Status, reached: Reached) -> String {

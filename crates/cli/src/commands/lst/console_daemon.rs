@@ -14,7 +14,7 @@ use lustrine_wire::nid::Net;
 
 use super::console_client;
 use crate::commands::node::watch_stdin;
-use crate::common::{NodeOptions, start_and_listen_if_permitted, start_for_command};
+use crate::common::{NodeOptions, OtherNode, start_and_listen_if_permitted, start_for_command};
 use crate::output::{Failure, print_error};
 
 /// How often the daemon checks whether its session exists.
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &LstConsoleArgs) -> Result<(), Failure> {
     // The user has the last word about listening.
     let listens = args.node.accept.is_some() || args.node.basic.config.is_some();
     let node = match listens {
-        true => start_for_command(&config)?,
+        true => start_for_command(&config, OtherNode::CannotBeAsked)?,
         false => start_and_listen_if_permitted(config)?,
     };
     let mut control = socket.serve(node.handle()).map_err(|error| error.to_string())?;
