@@ -2,12 +2,15 @@
 //! run would go on sending load after its terminal is gone; `nohup` keeps it running.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::process;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use lustrine_sys::Signals;
+use lustrine_sys::{Pending, Signals};
 
-use crate::output::Failure;
+use crate::output::{Failure, print_error};
 
 /// Remembers whether a signal asked the program to stop.
 pub(crate) struct Interrupt {
@@ -40,4 +43,74 @@ impl Interrupt {
         }
         if self.came.get() { Err(Failure::Interrupted) } else { Ok(()) }
     }
+}
+
+/// How long the work may take to clean up after a signal.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long the thread waits at a time.
+const LONG: Duration = Duration::from_secs(3600);
+/// The exit status that the first signal asks for; 0 before it.
+static ASKED: AtomicU8 = AtomicU8::new(0);
+
+/// From now on the work ends at a signal by itself, as it calls [`asked`], and removes what is not
+/// complete. A second signal ends the process at once, and so does the end of ten seconds; `left`
+/// says what may be left then.
+///
+/// # Errors
+/// When the handler cannot be installed.
+pub(crate) fn clean_up_first(left: &'static str) -> Result<(), Failure> {
+    static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
+    let started = STARTED.get_or_init(|| {
+        let failed = |error| format!("cannot catch signals: {error}");
+        let signals = Signals::install().map_err(failed)?;
+        let thread = thread::Builder::new().name("signals".to_owned());
+        thread.spawn(move || wait_for_signals(&signals, left)).map(drop).map_err(failed)
+    });
+    started.clone().map_err(Failure::Failed)
+}
+
+/// # Errors
+/// [`Failure::Interrupted`] once a signal has arrived.
+pub(crate) fn asked() -> Result<(), Failure> {
+    match ASKED.load(Ordering::SeqCst) {
+        0 => Ok(()),
+        _ => Err(Failure::Interrupted),
+    }
+}
+
+/// What is to be reported at the end of work that a signal has ended: shells know the signal by the
+/// exit status.
+pub(crate) fn ended(failure: Failure) -> Failure {
+    match (failure, ASKED.load(Ordering::SeqCst)) {
+        (Failure::Interrupted, status @ 1..) => {
+            print_error("interrupted");
+            Failure::Reported(status)
+        }
+        (failure, _) => failure,
+    }
+}
+
+fn wait_for_signals(signals: &Signals, left: &str) {
+    let mut end: Option<Instant> = None;
+    loop {
+        signals.wait(end.map_or(LONG, |end| end.saturating_duration_since(Instant::now())));
+        let pending = signals.take();
+        let status = match pending {
+            Pending { interrupt: true, .. } => Some(130),
+            Pending { terminate: true, .. } => Some(143),
+            Pending { reload: true, .. } => Some(129),
+            _ => None,
+        };
+        match (status, end) {
+            (Some(status), None) => {
+                ASKED.store(status, Ordering::SeqCst);
+                end = Some(Instant::now() + GRACE);
+            }
+            (Some(_), Some(_)) => break,
+            (None, Some(end)) if end <= Instant::now() => break,
+            (None, _) => {}
+        }
+    }
+    print_error(&format!("interrupted; {left}"));
+    process::exit(ASKED.load(Ordering::SeqCst).into());
 }

@@ -44,7 +44,7 @@ pub use machine::{Machine, NumaNode};
 pub use mailbox::{Mailbox, PushError, Sender, mailbox};
 pub use poller::{Interest, Poller, Ready};
 pub use service_manager::{ServiceManager, ServiceState};
-pub use signals::Signals;
+pub use signals::{Pending, Signals};
 pub use socket::{
     BufferSizes, ConnectError, IoOutcome, Keepalive, Socket, SocketOptions, SourcePort, StreamInfo,
     ZeroCopyOutcome, privileged_ports_usable,

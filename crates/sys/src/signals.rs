@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};
 
@@ -17,6 +19,7 @@ use signal_hook::{SigId, flag, low_level};
 #[derive(Debug)]
 pub struct Signals {
     terminate: Arc<AtomicBool>,
+    interrupt: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
     pipe: UnixStream,
     handlers: Vec<SigId>,
@@ -27,6 +30,8 @@ pub struct Signals {
 pub struct Pending {
     /// SIGTERM or SIGINT: terminate.
     pub terminate: bool,
+    /// SIGINT is one of them: the user is at the terminal.
+    pub interrupt: bool,
     /// SIGHUP: read the configuration again.
     pub reload: bool,
 }
@@ -44,18 +49,23 @@ impl Signals {
         pipe.set_nonblocking(true)?;
         let mut signals = Signals {
             terminate: Arc::default(),
+            interrupt: Arc::default(),
             reload: Arc::default(),
             pipe,
             handlers: Vec::new(),
         };
-        for (signal, flag) in
-            [(SIGTERM, &signals.terminate), (SIGINT, &signals.terminate), (SIGHUP, &signals.reload)]
-        {
+        for (signal, flags) in [
+            (SIGTERM, &[&signals.terminate][..]),
+            (SIGINT, &[&signals.interrupt, &signals.terminate]),
+            (SIGHUP, &[&signals.reload]),
+        ] {
             if signal == SIGHUP && is_ignored(SIGHUP) {
                 continue;
             }
             // Handlers run in this order: a thread that the pipe wakes finds the flag set.
-            signals.handlers.push(flag::register(signal, Arc::clone(flag))?);
+            for flag in flags {
+                signals.handlers.push(flag::register(signal, Arc::clone(flag))?);
+            }
             signals.handlers.push(low_level::pipe::register(signal, writer.try_clone()?)?);
         }
         Ok(signals)
@@ -65,6 +75,13 @@ impl Signals {
     /// waits that are to end early then.
     pub fn terminate_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.terminate)
+    }
+
+    /// Waits until a signal has arrived, for at most this time.
+    pub fn wait(&self, most: Duration) {
+        let most = Timespec::try_from(most).ok();
+        // Interrupted by the signal that it waits for.
+        let _ = poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], most.as_ref());
     }
 
     /// The signals since the last call; several of one kind count once.
@@ -80,6 +97,7 @@ impl Signals {
         }
         Pending {
             terminate: self.terminate.swap(false, Ordering::SeqCst),
+            interrupt: self.interrupt.swap(false, Ordering::SeqCst),
             reload: self.reload.swap(false, Ordering::SeqCst),
         }
     }

@@ -8,6 +8,7 @@ mod common;
 
 mod changes;
 mod completion;
+mod copies;
 mod error_snapshots;
 mod errors;
 mod identities;

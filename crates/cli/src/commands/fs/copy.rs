@@ -1,6 +1,7 @@
 //! `lustrine fs cat`, `get`, `put` and `cp`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -130,17 +131,21 @@ pub(super) fn open<'a>(
 }
 
 pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
+    let path = &args.url.path;
+    let no_dir_there = slash_without_dir(&args.to);
+    // The copy of a directory can be a new one.
+    if let Some(error) = no_dir_there.clone().filter(|_| !args.copy.recursive) {
+        return Err(error.into());
+    }
+    let (dir, name) = place_here(&args.to, last_name(path)?)?;
     with_file_system(&args.url, &args.client, |files| {
-        let path = &args.url.path;
         let attr = files.walk(path)?;
-        let name = last_name(path)?;
-        let (dir, name) = match args.to.is_dir() && !name.is_empty() {
-            true => (args.to.clone(), name.into()),
-            false => place_here(&args.to)?,
-        };
+        if let Some(error) = no_dir_there.filter(|_| !attr.is_dir()) {
+            return Err(error.into());
+        }
         let (from, options) = (Some(files), &args.copy);
         let transfer = Transfer { from, to: None, options, replace: true, within: false };
-        transfer.run(Item::There(path.clone(), attr), &Dir::Here(dir), &name)
+        transfer.run_until_signal(Item::There(path.clone(), attr), &Dir::Here(dir), &name)
     })
 }
 
@@ -153,7 +158,7 @@ pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
     }
     with_file_system(&args.url, &args.client, |files| {
         let name = from.canonicalize().ok().and_then(|path| path.file_name().map(Into::into));
-        let (dir, name) = place_there(files, &args.url.path, name)?;
+        let (dir, name) = place_there(files, &args.url.path, (name, meta.is_dir()))?;
         // A symbolic link is followed here and nowhere below.
         let path = match from.is_symlink() {
             true => from.canonicalize().map_err(|error| local(from, &error))?,
@@ -161,7 +166,7 @@ pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
         };
         let (to, options, replace) = (Some(files), &args.copy, args.force);
         let transfer = Transfer { from: None, to, options, replace, within: false };
-        transfer.run(Item::Here(path, meta), &Dir::There(Box::new(dir)), &name)
+        transfer.run_until_signal(Item::Here(path, meta), &dir, &name)
     })
 }
 
@@ -178,10 +183,10 @@ fn cp_between(args: &CpArgs, from: &FileSystem, to: &FileSystem) -> Result<(), F
     let path = &args.from.path;
     let attr = from.walk(path)?;
     let name = Some(last_name(path)?.into()).filter(|name: &OsString| !name.is_empty());
-    let (dir, name) = place_there(to, &args.to.path, name)?;
+    let (dir, name) = place_there(to, &args.to.path, (name, attr.is_dir()))?;
     let within = from.is_same(to)?;
-    if within {
-        let there = to.look(&dir, name.as_bytes());
+    if let (true, Dir::There(dir, _)) = (within, &dir) {
+        let there = to.look(dir, name.as_bytes());
         if there.is_ok_and(|there| there.fid == attr.fid) {
             return Err(format!("{path}: the file and its copy are the same").into());
         }
@@ -191,7 +196,7 @@ fn cp_between(args: &CpArgs, from: &FileSystem, to: &FileSystem) -> Result<(), F
     }
     let options = &args.copy;
     let transfer = Transfer { from: Some(from), to: Some(to), options, replace: true, within };
-    transfer.run(Item::There(path.clone(), attr), &Dir::There(Box::new(dir)), &name)
+    transfer.run_until_signal(Item::There(path.clone(), attr), &dir, &name)
 }
 
 /// Whether a path, as far as it exists, leads through a directory.
@@ -217,33 +222,63 @@ fn last_name(path: &str) -> Result<&str, Failure> {
     }
 }
 
-/// The directory here that a copy goes to, and its name.
-fn place_here(to: &Path) -> Result<(PathBuf, OsString), Failure> {
+/// The error for a path here that ends with a slash and is no directory.
+fn slash_without_dir(to: &Path) -> Option<String> {
+    if !to.as_os_str().as_bytes().ends_with(b"/") || to.is_dir() {
+        return None;
+    }
+    match to.components().as_path().exists() {
+        true => Some(format!("{}: is not a directory", to.display())),
+        false => Some(no_dir(to.display())),
+    }
+}
+
+/// The directory here that a copy goes to, and its name: that of the original if `to` is a
+/// directory, which it is said to be by a slash at its end.
+fn place_here(to: &Path, original: &str) -> Result<(PathBuf, OsString), Failure> {
+    if to.is_dir() && !original.is_empty() {
+        return Ok((to.to_owned(), original.into()));
+    }
     let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match to.file_name() {
-        Some(name) => Ok((dir.to_owned(), name.to_owned())),
-        None => Err(no_name(to.display())),
+    let Some(name) = to.file_name() else { return Err(no_name(to.display())) };
+    match fs::metadata(dir) {
+        Ok(meta) if !meta.is_dir() => Err(format!("{}: is not a directory", dir.display()).into()),
+        Ok(_) => Ok((dir.to_owned(), name.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_dir(dir.display()).into()),
+        Err(error) => Err(local(dir, &error)),
     }
 }
 
 /// The directory of a file system that a copy goes to, and its name: that of the original if the
-/// path is a directory.
+/// path is a directory, which it is said to be by a slash at its end.
 fn place_there(
     files: &FileSystem,
     path: &str,
-    name: Option<OsString>,
-) -> Result<(Attr, OsString), Failure> {
+    (original, is_dir): (Option<OsString>, bool),
+) -> Result<(Dir, OsString), Failure> {
+    let there = |dir, path: &str| Dir::There(Box::new(dir), path.to_owned());
     match files.walk(path) {
         Ok(dir) if dir.is_dir() => {
-            let name = name.ok_or_else(|| Failure::Usage("the original has no name".to_owned()))?;
-            Ok((dir, name))
+            let no_name = || Failure::Usage("the original has no name".to_owned());
+            return Ok((there(dir, path), original.ok_or_else(no_name)?));
         }
-        Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => {
-            let (dir, name) = split(path)?;
-            Ok((files.walk(dir)?, name.into()))
+        Ok(_) if path.ends_with('/') => return Err(format!("{path}: is not a directory").into()),
+        Ok(_) => {}
+        // The copy of a directory can be a new one.
+        Err(error) if error.is_not_found() && path.ends_with('/') && !is_dir => {
+            return Err(no_dir(path).into());
         }
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error.into()),
     }
+    let (dir, name) = split(path)?;
+    let found = files.walk(dir)?;
+    Ok((there(found, dir), name.into()))
+}
+
+/// The error for a directory that would have to be there.
+fn no_dir(path: impl fmt::Display) -> String {
+    format!("{path}: no such directory")
 }
 
 pub(super) fn local(path: &Path, error: &io::Error) -> Failure {

@@ -22,12 +22,17 @@ use super::check_depth;
 use super::copy::{CopyOptions, local, open};
 use super::list::shown;
 use super::walk::{Entered, NotEntered, in_parallel, join};
+use crate::interrupt;
 use crate::output::{Failure, print_error};
 use part::{PART_PREFIX, new_here, part_name, resume_here, resume_there};
 use source::{Source, SourceFile, children_here, open_found, read_here, sum_of};
 
 /// Names that are looked up at once.
 const PART: usize = 1024;
+
+/// What a copy that is ended by force may leave.
+const LEFT: &str = "a part, .lustrine-part-*, may be left: `lustrine fs find` or find(1) with \
+                    --name '.lustrine-part-*' shows it";
 
 /// A copy of a file or a tree.
 pub(super) struct Transfer<'a> {
@@ -52,7 +57,8 @@ pub(super) enum Item {
 #[derive(Clone)]
 pub(super) enum Dir {
     Here(PathBuf),
-    There(Box<Attr>),
+    /// With its path.
+    There(Box<Attr>, String),
 }
 
 /// What kind of file it is.
@@ -90,6 +96,16 @@ type Give<'g> = dyn FnMut(Job) -> Result<(), Failure> + 'g;
 /// A file whose copy is to be made.
 type Job = (Item, Dir, OsString);
 
+impl Dir {
+    /// The path of a name in it, for people.
+    fn path_of(&self, name: &OsStr) -> String {
+        match self {
+            Dir::Here(dir) => dir.join(name).display().to_string(),
+            Dir::There(_, dir) => join(dir, &shown(name.as_bytes())),
+        }
+    }
+}
+
 impl Item {
     fn path(&self) -> String {
         match self {
@@ -124,16 +140,27 @@ impl Item {
 }
 
 impl Transfer<'_> {
+    /// As [`Transfer::run`], and a signal ends it without leaving a part.
+    pub(super) fn run_until_signal(
+        &self,
+        item: Item,
+        dir: &Dir,
+        name: &OsStr,
+    ) -> Result<(), Failure> {
+        interrupt::clean_up_first(LEFT)?;
+        self.run(item, dir, name)
+    }
+
     /// Copies a file or a tree to a name in a directory. What cannot be copied is named, and the
     /// rest is copied. Copies in a file system are durable then.
-    pub(super) fn run(&self, item: Item, dir: &Dir, name: &OsStr) -> Result<(), Failure> {
+    fn run(&self, item: Item, dir: &Dir, name: &OsStr) -> Result<(), Failure> {
         if matches!(item.kind(), Kind::Dir) && !self.options.recursive {
             let path = item.path();
             return Err(format!("{path} is a directory; --recursive copies it").into());
         }
         let bar = progress(self.options.quiet, name);
         let targets = match dir {
-            Dir::There(dir) => BTreeSet::from([dir.fid]),
+            Dir::There(dir, _) => BTreeSet::from([dir.fid]),
             Dir::Here(_) => BTreeSet::new(),
         };
         let (made, entered) = (Vec::new(), Entered::default());
@@ -151,7 +178,10 @@ impl Transfer<'_> {
         if let Some(to) = self.to {
             to.sync_all(gathered.targets.into_iter().collect())?;
         }
-        if done? && gathered.complete { Ok(()) } else { Err(Failure::Reported(1)) }
+        match done.map_err(interrupt::ended)? && gathered.complete {
+            true => Ok(()),
+            false => Err(Failure::Reported(1)),
+        }
     }
 
     fn tree(
@@ -161,6 +191,7 @@ impl Transfer<'_> {
         name: &OsStr,
         (give, gathered): (&mut Give<'_>, &mut Gathered<'_>),
     ) -> Result<(), Failure> {
+        interrupt::asked()?;
         let path = item.path();
         let outcome = match item.kind() {
             Kind::File => {
@@ -217,7 +248,7 @@ impl Transfer<'_> {
     ) -> Result<(), Failure> {
         let new = self.make_dir(item, dir, name)?;
         let dir = new.dir.clone();
-        if let Dir::There(attr) = &dir {
+        if let Dir::There(attr, _) = &dir {
             gathered.targets.insert(attr.fid);
         }
         gathered.made.push(new);
@@ -274,17 +305,19 @@ impl Transfer<'_> {
         let (mode, times) = (item.mode() & 0o777, item.times());
         // As with coreutils: while it is filled its owner may do everything.
         let (dir, new) = match (dir, self.to) {
-            (Dir::There(parent), Some(files)) => {
+            (Dir::There(parent, _), Some(files)) => {
+                let path = dir.path_of(name);
                 match files.mkdir(parent, name.as_bytes(), mode | 0o700) {
-                    Ok(made) => (Dir::There(Box::new(made)), true),
+                    Ok(made) => (Dir::There(Box::new(made), path), true),
                     Err(error) if error.errno() == EEXIST => {
-                        let there = files.look(parent, name.as_bytes())?;
+                        let there = files.look(parent, name.as_bytes());
+                        let there = there.map_err(|error| error.at(&path))?;
                         if !there.is_dir() {
-                            return Err(format!("{}: is not a directory", name.display()).into());
+                            return Err(format!("{path}: is not a directory").into());
                         }
-                        (Dir::There(Box::new(there)), false)
+                        (Dir::There(Box::new(there), path), false)
                     }
-                    Err(error) => return Err(error.at(&name.display().to_string()).into()),
+                    Err(error) => return Err(error.at(&path).into()),
                 }
             }
             (Dir::Here(parent), _) => {
@@ -292,7 +325,7 @@ impl Transfer<'_> {
                 let new = make_dir(&path, mode | 0o700).map_err(|error| local(&path, &error))?;
                 (Dir::Here(path), new)
             }
-            (Dir::There(_), None) => return Err(Failure::Failed("no file system".to_owned())),
+            (Dir::There(..), None) => return Err(Failure::Failed("no file system".to_owned())),
         };
         Ok(Made { dir, mode, times, new })
     }
@@ -312,39 +345,45 @@ impl Transfer<'_> {
                 let set = open_dir(path).and_then(|dir| set_here(&dir, mode, times));
                 set.map_err(|error| local(path, &error))
             }
-            (Dir::There(attr), Some(files)) => Ok(set_there(files, attr, mode, times)?),
-            (Dir::There(_), None) => Ok(()),
+            (Dir::There(attr, path), Some(files)) => {
+                Ok(set_there(files, attr, mode, times).map_err(|error| error.at(path))?)
+            }
+            (Dir::There(..), None) => Ok(()),
         }
     }
 
     fn link(&self, item: &Item, dir: &Dir, name: &OsStr) -> Result<(), Failure> {
         let target = match (item, self.from) {
-            (Item::There(_, attr), Some(files)) => files.readlink(attr.fid)?,
+            (Item::There(path, attr), Some(files)) => {
+                files.readlink(attr.fid).map_err(|error| error.at(path))?
+            }
             (Item::Here(path, _), _) => {
                 let target = fs::read_link(path).map_err(|error| local(path, &error))?;
                 target.as_os_str().as_bytes().to_vec()
             }
             (Item::There(..), None) => return Ok(()),
         };
+        let copy = dir.path_of(name);
         match (dir, self.to) {
             (Dir::Here(dir), _) => {
                 let to = dir.join(name);
                 symlink(OsStr::from_bytes(&target), &to).map_err(|error| local(&to, &error))
             }
-            (Dir::There(dir), Some(files)) => {
+            (Dir::There(dir, _), Some(files)) => {
                 let times = self.options.preserve.then(|| item.times());
                 let made = files.symlink(dir, name.as_bytes(), &target);
                 let done = made.and_then(|made| set_there(files, &made, None, times));
-                done.map_err(|error| error.at(&item.path()).into())
+                done.map_err(|error| error.at(&copy).into())
             }
-            (Dir::There(_), None) => Ok(()),
+            (Dir::There(..), None) => Ok(()),
         }
     }
 
     /// Copies a file. It appears under its name when it is complete.
     fn file(&self, item: &Item, dir: &Dir, name: &OsStr, bar: &ProgressBar) -> Result<(), Failure> {
-        let path = item.path();
-        self.check_free(dir, name).map_err(|failure| of_file(&path, failure))?;
+        interrupt::asked()?;
+        let (path, copy) = (item.path(), dir.path_of(name));
+        self.check_free(dir, name).map_err(|failure| of_file(&copy, failure))?;
         let source = self.open_source(item)?;
         if let Item::There(_, Attr { size: None, .. }) = item {
             bar.inc_length(source.size);
@@ -353,12 +392,15 @@ impl Transfer<'_> {
             true => part_name(name, source.size, source.times.1),
             false => format!("{PART_PREFIX}{}", lustrine_fs::unique_name()?),
         };
-        let copied = self.fill(&source, item, dir, &part, bar);
+        // Errors of the original have its path.
+        let of_copy = |failure| match &failure {
+            Failure::Failed(error) if error.starts_with(&format!("{path}: ")) => failure,
+            _ => of_file(&copy, failure),
+        };
+        let copied = self.fill(&source, item, (dir, name), &part, bar).map_err(of_copy);
         let closed = source.close();
-        let named = copied
-            .and(closed)
-            .and_then(|()| self.give_name(dir, &part, name))
-            .map_err(|failure| of_file(&path, failure));
+        let named =
+            copied.and(closed).and_then(|()| self.give_name(dir, &part, name).map_err(of_copy));
         if named.is_err() && !self.options.resume {
             // A part must not be taken for the whole.
             self.remove_part(dir, &part);
@@ -368,7 +410,7 @@ impl Transfer<'_> {
 
     /// Refuses to replace a file, before its copy is made.
     fn check_free(&self, dir: &Dir, name: &OsStr) -> Result<(), Failure> {
-        let (Dir::There(dir), Some(files), false) = (dir, self.to, self.replace) else {
+        let (Dir::There(dir, _), Some(files), false) = (dir, self.to, self.replace) else {
             return Ok(());
         };
         match files.look(dir, name.as_bytes()) {
@@ -382,8 +424,8 @@ impl Transfer<'_> {
         // The copy has failed: that is what is reported.
         match (dir, self.to) {
             (Dir::Here(dir), _) => drop(fs::remove_file(dir.join(part))),
-            (Dir::There(dir), Some(files)) => drop(files.unlink(dir, part.as_bytes(), false)),
-            (Dir::There(_), None) => {}
+            (Dir::There(dir, _), Some(files)) => drop(files.unlink(dir, part.as_bytes(), false)),
+            (Dir::There(..), None) => {}
         }
     }
 
@@ -407,14 +449,16 @@ impl Transfer<'_> {
             (Item::There(path, attr), Some(files)) => {
                 let file = open(files, attr, path)?;
                 let times = (file.attr().atime, file.attr().mtime);
-                Ok(Source { size: file.size(), times, file: SourceFile::There(Box::new(file)) })
+                let (size, path) = (file.size(), path.clone());
+                Ok(Source { path, size, times, file: SourceFile::There(Box::new(file)) })
             }
             (Item::Here(path, found), _) => {
                 let opened = open_found(path, found);
                 let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
                 let (meta, file) = opened.map_err(|error| local(path, &error))?;
                 let times = (meta.atime(), meta.mtime());
-                Ok(Source { size: meta.len(), times, file: SourceFile::Here(file) })
+                let path = path.display().to_string();
+                Ok(Source { path, size: meta.len(), times, file: SourceFile::Here(file) })
             }
             (Item::There(..), None) => Err(Failure::Failed("no file system".to_owned())),
         }
@@ -425,7 +469,7 @@ impl Transfer<'_> {
         &self,
         source: &Source<'_>,
         item: &Item,
-        dir: &Dir,
+        (dir, name): (&Dir, &OsStr),
         part: &str,
         bar: &ProgressBar,
     ) -> Result<(), Failure> {
@@ -435,7 +479,7 @@ impl Transfer<'_> {
         let times = preserve.then_some(source.times);
         let at = (dir, part);
         match (dir, self.to) {
-            (Dir::There(dir), Some(files)) => {
+            (Dir::There(dir, _), Some(files)) => {
                 let (mut file, start) = match self.options.resume {
                     true => resume_there(files, dir, part, source)?,
                     false => (files.create(dir, part.as_bytes(), mode, true)?, 0),
@@ -473,7 +517,8 @@ impl Transfer<'_> {
             }
             (Dir::Here(dir), _) => {
                 let to = dir.join(part);
-                let failed = |error: io::Error| local(&to, &error);
+                // The user knows the name that the part is to get.
+                let failed = |error: io::Error| local(&dir.join(name), &error);
                 let (mut file, start) = match self.options.resume {
                     true => resume_here(&to, source)?,
                     false => (new_here(&to).map_err(failed)?, 0),
@@ -490,7 +535,7 @@ impl Transfer<'_> {
                 let mask = if preserve { 0 } else { umask() };
                 set_here(&file, Some(mode & !mask), times).map_err(failed)
             }
-            (Dir::There(_), None) => Ok(()),
+            (Dir::There(..), None) => Ok(()),
         }
     }
 
@@ -501,17 +546,17 @@ impl Transfer<'_> {
                 let to = dir.join(name);
                 fs::rename(dir.join(part), &to).map_err(|error| local(&to, &error))
             }
-            (Dir::There(dir), Some(files)) if self.replace => {
+            (Dir::There(dir, _), Some(files)) if self.replace => {
                 let to = (&**dir, name.as_bytes());
                 Ok(files.rename((dir, part.as_bytes()), to)?)
             }
-            (Dir::There(dir), Some(files)) => {
+            (Dir::There(dir, _), Some(files)) => {
                 // A link replaces nothing, also not what another client makes meanwhile.
                 let attr = files.look(dir, part.as_bytes())?;
                 files.link(attr.fid, dir, name.as_bytes())?;
                 Ok(files.unlink(dir, part.as_bytes(), false)?)
             }
-            (Dir::There(_), None) => Ok(()),
+            (Dir::There(..), None) => Ok(()),
         }
     }
 }
@@ -596,10 +641,10 @@ fn note(failure: Failure, complete: &mut bool) -> Result<(), Failure> {
     }
 }
 
-/// Adds the path of the file to an error of a server, which names none.
+/// Adds the path of the file to an error that has none, as those of a server.
 fn of_file(path: &str, failure: Failure) -> Failure {
     match failure {
-        Failure::Failed(error) if !error.starts_with(path) => {
+        Failure::Failed(error) if !error.starts_with(&format!("{path}: ")) => {
             Failure::Failed(format!("{path}: {error}"))
         }
         other => other,

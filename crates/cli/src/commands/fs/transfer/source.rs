@@ -13,7 +13,9 @@ use indicatif::ProgressBar;
 use lustrine_fs::File;
 use rustix::fs::OFlags;
 
+use super::of_file;
 use crate::commands::fs::sum::Sha256Sum;
+use crate::interrupt;
 use crate::output::Failure;
 
 /// Pieces that are read and not written yet.
@@ -23,6 +25,8 @@ const PIECE: u64 = 4 << 20;
 
 /// A file that is read.
 pub(super) struct Source<'a> {
+    /// For its errors.
+    pub(super) path: String,
     pub(super) size: u64,
     /// Times of access and change when it was opened, in seconds since 1970.
     pub(super) times: (i64, i64),
@@ -68,20 +72,22 @@ impl Source<'_> {
         start: u64,
         mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        match &self.file {
+        let mut take = |data| interrupt::asked().and_then(|()| take(data));
+        let read = match &self.file {
             SourceFile::There(file) => file.read_from(start, take),
             SourceFile::Here(file) => {
                 let mut file = file;
                 let sought = file.seek(SeekFrom::Start(start));
                 let read = sought.and_then(|_| read_here(&mut file, &mut take));
-                read.map_err(|error| Failure::Failed(error.to_string()))?
+                read.map_err(|error| Failure::Failed(error.to_string())).flatten()
             }
-        }
+        };
+        read.map_err(|failure| of_file(&self.path, failure))
     }
 
     pub(super) fn close(self) -> Result<(), Failure> {
         match self.file {
-            SourceFile::There(file) => Ok(file.close()?),
+            SourceFile::There(file) => Ok(file.close().map_err(|error| error.at(&self.path))?),
             SourceFile::Here(_) => Ok(()),
         }
     }
@@ -151,7 +157,7 @@ pub(super) fn sum_of(
     let mut sum = Sha256Sum::default();
     read(&mut |data| {
         sum.add(&data);
-        Ok(())
+        interrupt::asked()
     })?;
     Ok(sum.text())
 }

@@ -1,0 +1,155 @@
+//! `lustrine fs` copies that fail or are interrupted, and servers that do not answer.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::common::{Running, Scratch, eventually, finish, free_port, loopback, lustrine};
+use crate::mounts::Lustre;
+
+/// Bytes of a file without data: its copy takes long enough for a signal.
+const LARGE: u64 = 6 << 30;
+
+fn is_part(name: &str) -> bool {
+    name.starts_with(".lustrine-part-")
+}
+
+fn here(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("the directory is listed");
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn there(lustre: &Lustre, path: &str) -> Vec<String> {
+    let listed = finish(&mut lustre.client(&["fs", "ls", &lustre.url(path)])).ok();
+    listed.stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn an_interrupted_copy_leaves_no_part() {
+    let lustre = Lustre::start();
+    let large = lustre.scratch.file("large");
+    File::create(&large).unwrap().set_len(LARGE).unwrap();
+    let mut put = lustre.client(&["fs", "put"]);
+    let put = Running::start(put.arg(&large).arg(lustre.url("")));
+    eventually("a part in the file system", || {
+        there(&lustre, "").iter().any(|name| is_part(name)).then_some(())
+    });
+    put.signal(Signal::INT);
+    put.end().expect_code(130).expect_stderr(&["lustrine: interrupted"]);
+    assert_eq!(there(&lustre, ""), Vec::<String>::new());
+
+    let url = lustre.url("large");
+    finish(&mut lustre.client(&["fs", "truncate", "-s", &LARGE.to_string(), &url])).ok();
+    let dir = lustre.scratch.file("here");
+    fs::create_dir(&dir).unwrap();
+    let mut get = lustre.client(&["fs", "get", &url]);
+    let get = Running::start(get.arg(&dir));
+    eventually("a part here", || here(&dir).iter().any(|name| is_part(name)).then_some(()));
+    get.signal(Signal::TERM);
+    get.end().expect_code(143).expect_stderr(&["lustrine: interrupted"]);
+    assert_eq!(here(&dir), Vec::<String>::new());
+}
+
+#[test]
+fn a_slash_at_the_end_means_a_directory_that_is_there() {
+    let lustre = Lustre::start();
+    let file = lustre.scratch.file("file");
+    fs::write(&file, b"data").unwrap();
+    let file = file.to_str().unwrap();
+    finish(&mut lustre.client(&["fs", "put", file, &lustre.url("a")])).ok();
+    let no_dir = |words: &[&str], name: &str| {
+        let error = [name, "no such directory"];
+        finish(&mut lustre.client(words)).expect_error(&error);
+    };
+    no_dir(&["fs", "put", file, &lustre.url("missing/")], "missing/: ");
+    no_dir(&["fs", "cp", &lustre.url("a"), &lustre.url("missing/")], "missing/: ");
+    let missing = lustre.scratch.file("missing");
+    let slash = format!("{}/", missing.display());
+    no_dir(&["fs", "get", &lustre.url("a"), &slash], &slash);
+    no_dir(&["fs", "get", "-r", &lustre.url("a"), &slash], &slash);
+    let get = ["fs", "get", &lustre.url("a"), &format!("{file}/")];
+    finish(&mut lustre.client(&get)).expect_error(&["/file/: is not a directory"]);
+    assert!(!missing.exists());
+    let words = ["fs", "put", file, &lustre.url("a/")];
+    finish(&mut lustre.client(&words)).expect_error(&["a/: is not a directory"]);
+    assert_eq!(there(&lustre, ""), ["a"]);
+    // As with cp(1), the copy of a directory can be a new one.
+    finish(&mut lustre.client(&["fs", "mkdir", &lustre.url("d")])).ok();
+    finish(&mut lustre.client(&["fs", "cp", "-r", &lustre.url("d"), &lustre.url("e/")])).ok();
+    finish(&mut lustre.client(&["fs", "get", "-r", &lustre.url("d"), &slash])).ok();
+    assert!(missing.is_dir());
+    finish(&mut lustre.client(&["fs", "cp", &lustre.url("a"), &lustre.url("e/")])).ok();
+    assert_eq!(there(&lustre, "e"), ["a"]);
+}
+
+#[test]
+fn errors_of_a_copy_name_the_file_that_they_are_about() {
+    let lustre = Lustre::start();
+    let file = lustre.scratch.file("file");
+    fs::write(&file, b"data").unwrap();
+    let file = file.to_str().unwrap();
+    finish(&mut lustre.client(&["fs", "put", file, &lustre.url("a")])).ok();
+    let exists = ["lustrine: a: file exists; --force replaces it"];
+    finish(&mut lustre.client(&["fs", "put", file, &lustre.url("a")])).expect_error(&exists);
+    // A file that is in the way of a directory.
+    for dir in ["d", "e"] {
+        finish(&mut lustre.client(&["fs", "mkdir", &lustre.url(dir)])).ok();
+    }
+    finish(&mut lustre.client(&["fs", "put", file, &lustre.url("e/d")])).ok();
+    let words = ["fs", "cp", "-r", &lustre.url("d"), &lustre.url("e/d")];
+    finish(&mut lustre.client(&words)).expect_error(&["lustrine: e/d: is not a directory"]);
+}
+
+#[test]
+fn a_missing_directory_is_an_error_before_servers_are_asked() {
+    let scratch = Scratch::new();
+    let missing = scratch.file("missing");
+    let to = missing.join("file");
+    let mut get = lustrine();
+    get.args(["fs", "get", "lustre://127.0.0.9@tcp/lustre/file"]).arg(&to);
+    let dir = missing.to_str().unwrap();
+    let failed = finish(&mut get).expect_error(&[&format!("{dir}: no such directory")]);
+    assert!(!failed.stderr.contains("waiting for"), "{failed:?}");
+}
+
+#[test]
+fn it_is_said_what_is_waited_for_and_why() {
+    let (ip, mgs) = (loopback(), loopback());
+    let net = format!("tcp={ip}:{}", free_port(mgs));
+    let url = format!("lustre://{mgs}@tcp/lustre");
+    let words = ["fs", "ls", &url, "--timeout", "4", "--net", &net];
+    let failed = finish(lustrine().args(words)).expect_error(&[
+        &format!("lustrine: waiting for MGS at {mgs}@tcp, for 4 s at most: ping {mgs}@tcp: "),
+        &format!("lustrine: cannot use {url}/: no answer within 4 s: MGS at {mgs}@tcp is "),
+        "nothing listens on TCP port",
+    ]);
+    assert!(!failed.stderr.contains("mount"), "{failed:?}");
+}
+
+#[test]
+fn a_mount_that_waits_for_servers_ends_at_a_signal() {
+    let scratch = Scratch::new();
+    let dir = scratch.file("m");
+    fs::create_dir(&dir).unwrap();
+    let (ip, mgs) = (loopback(), loopback());
+    let net = format!("tcp={ip}:{}", free_port(mgs));
+    let source = format!("{mgs}@tcp:/lustre");
+    let start = |more: &[&str]| {
+        let mut command = lustrine();
+        command.args(["mount", "--timeout", "3600", "--net", &net, &source]).arg(&dir);
+        let mut mount = Running::start(command.args(more));
+        mount.wait_for("waiting for MGS at");
+        mount
+    };
+    for signal in [Signal::INT, Signal::TERM] {
+        let mount = start(&["-f"]);
+        mount.signal(signal);
+        mount.end().expect_code(130).expect_stderr(&["lustrine: interrupted"]);
+    }
+    // The end of the outputs is that of the program in the background. A shell starts programs with
+    // SIGINT ignored if it does not wait for them, so this is SIGTERM.
+    let mount = start(&[]);
+    mount.signal(Signal::TERM);
+    assert_eq!(mount.end().code, None, "the signal has ended it");
+}
