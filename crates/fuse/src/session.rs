@@ -17,10 +17,8 @@ use crate::error::MountError;
 use crate::options::Options;
 use crate::server::Server;
 use crate::shared::Shared;
-use crate::unmount::is_mounted_at;
+use crate::unmount::{SUBTYPE, is_mounted_at};
 
-/// The type of the file system, as `/proc/mounts` shows it behind `fuse.`.
-pub(crate) const SUBTYPE: &str = "lustrine";
 /// Threads that read requests of the kernel. They only hand them on.
 const THREADS_MAX: usize = 4;
 /// How long operations that are under way may take when the mount ends.

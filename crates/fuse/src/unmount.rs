@@ -10,7 +10,9 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::error::MountError;
-use crate::session::SUBTYPE;
+
+/// The type of the file system, as `/proc/mounts` shows it behind `fuse.`.
+pub(crate) const SUBTYPE: &str = "lustrine";
 
 /// Unmounts a file system that this program has mounted, also if its process has died.
 ///

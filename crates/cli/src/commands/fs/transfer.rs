@@ -25,7 +25,7 @@ use super::walk::{Entered, NotEntered, in_parallel, join};
 use crate::interrupt;
 use crate::output::{Failure, print_error};
 use part::{PART_PREFIX, new_here, part_name, resume_here, resume_there};
-use source::{Source, SourceFile, children_here, open_found, read_here, sum_of};
+use source::{Source, SourceFile, children_here, of_file, open_found, read_here, sum_of};
 
 /// Names that are looked up at once.
 const PART: usize = 1024;
@@ -638,16 +638,6 @@ fn note(failure: Failure, complete: &mut bool) -> Result<(), Failure> {
             Ok(())
         }
         other => Err(other),
-    }
-}
-
-/// Adds the path of the file to an error that has none, as those of a server.
-fn of_file(path: &str, failure: Failure) -> Failure {
-    match failure {
-        Failure::Failed(error) if !error.starts_with(&format!("{path}: ")) => {
-            Failure::Failed(format!("{path}: {error}"))
-        }
-        other => other,
     }
 }
 

@@ -13,7 +13,6 @@ use indicatif::ProgressBar;
 use lustrine_fs::File;
 use rustix::fs::OFlags;
 
-use super::of_file;
 use crate::commands::fs::sum::Sha256Sum;
 use crate::interrupt;
 use crate::output::Failure;
@@ -160,4 +159,14 @@ pub(super) fn sum_of(
         interrupt::asked()
     })?;
     Ok(sum.text())
+}
+
+/// Adds the path of the file to an error that has none, as those of a server.
+pub(super) fn of_file(path: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Failed(error) if !error.starts_with(&format!("{path}: ")) => {
+            Failure::Failed(format!("{path}: {error}"))
+        }
+        other => other,
+    }
 }
