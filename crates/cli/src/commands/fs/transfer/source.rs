@@ -78,7 +78,7 @@ impl Source<'_> {
                 let mut file = file;
                 let sought = file.seek(SeekFrom::Start(start));
                 let read = sought.and_then(|_| read_here(&mut file, &mut take));
-                read.map_err(|error| Failure::Failed(error.to_string())).flatten()
+                read.map_err(|error| Failure::Failed(error.to_string())).and_then(|ended| ended)
             }
         };
         read.map_err(|failure| of_file(&self.path, failure))
