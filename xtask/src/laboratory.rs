@@ -297,7 +297,7 @@ pub(crate) struct Late {
 
 #[test]
 fn iperf3_that_failed_has_no_result() {
-    // iperf3 3.12 whose server still has the client before; it exits with 0.
+    // iperf3 3.12 whose server still serves the previous client; it exits with 0.
     let busy = r#"{"start": {"connected": [], "version": "iperf 3.12"}, "intervals": [],
         "end": {}, "error": "the server is busy running a test. try again later"}"#;
     let error = printed_by_iperf3(busy).err().expect("an error");

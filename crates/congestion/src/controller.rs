@@ -404,7 +404,9 @@ impl Controller {
     }
 
     fn end_startup_round(&mut self, now: Duration) {
-        if !self.is_limited {
+        let queues = self.ratio < STARTUP_RATIO;
+        // An application that sends no more may have filled the path by itself.
+        if !self.is_limited && !queues {
             return;
         }
         self.flat = match self.rate > self.best * STARTUP_GROWTH {
@@ -412,7 +414,6 @@ impl Controller {
             false => self.flat + 1,
         };
         self.best = self.best.max(self.rate);
-        let queues = self.ratio < STARTUP_RATIO;
         if self.flat >= STARTUP_FLAT || self.flat > 0 && queues {
             self.begin_probe(now, true);
         } else if !queues && self.flat == 0 {

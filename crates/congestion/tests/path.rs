@@ -511,6 +511,19 @@ fn an_idle_node_does_not_probe_by_itself() {
 }
 
 #[test]
+fn an_application_that_fills_the_path_before_its_window_is_full_leaves_no_queue() {
+    // What link and round trip hold are 119 RPCs.
+    let mut world = World::new(10.0, 100.0, vec![Flow::new(MIB)]);
+    world.flows[0].most = 200;
+    world.run(20.0);
+    assert_eq!(world.flows[0].controller.view().phase, Phase::Steady);
+    let window = world.window(0) / 1_048_576.0;
+    assert!(window <= 150.0, "{window} RPCs");
+    let share = world.rates(25.0)[0] / 1e10;
+    assert!(share >= 0.95, "{share:.3} of the rate");
+}
+
+#[test]
 fn an_application_that_sends_little_keeps_its_window() {
     let mut world = World::new(10.0, 50.0, vec![Flow::new(MIB)]);
     world.run(5.0);

@@ -382,7 +382,6 @@ fn a_request_that_cannot_be_sent_is_sent_again_over_a_new_connection() {
     assert!(world.has_nothing_left());
 }
 
-/// A callback to the import with this handle.
 /// The connect that follows may take the place of the ping among the requests of the import.
 #[test]
 fn a_ping_that_is_refused_leaves_nothing_behind() {
@@ -399,6 +398,7 @@ fn a_ping_that_is_refused_leaves_nothing_behind() {
     assert!(world.has_nothing_left());
 }
 
+/// A callback to the import with this handle.
 fn callback(handle: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let header = Header { flags: HeaderFlags::AT_SUPPORT, ..Header::default() };

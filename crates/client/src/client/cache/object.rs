@@ -470,7 +470,7 @@ mod tests {
         object.data.pages.write(0, &[1; 100]);
         object.was_written(&(0..100), 1);
         object.data.pages.clean(0..100);
-        object.was_sent(1, &[0..100]);
+        object.was_sent(1, core::slice::from_ref(&(0..100)));
         // The lock brings the size that the server knows.
         object.take_lvb(&OstLvb::default());
         assert_eq!(object.size, 100);
