@@ -1,7 +1,6 @@
 //! `cargo xtask ci`: the checks that a change must pass, step by step, with time and result of
 //! each.
 
-mod early;
 mod tally;
 
 use std::sync::{Arc, Mutex};
@@ -15,7 +14,6 @@ use crate::fuzz::{self, FuzzArgs};
 use crate::package::{self, PackageArgs};
 use crate::process;
 use crate::repository::cargo;
-use early::EarlyBuild;
 use tally::Tally;
 
 /// The time limit of one program that a step runs.
@@ -82,14 +80,12 @@ pub(crate) fn run(args: &CiArgs) -> Result<()> {
     process::end_by(end);
     let all = Step::value_variants().iter().copied();
     let chosen = all.filter(|step| args.only.is_empty() || args.only.contains(step));
-    let chosen: Vec<Step> = chosen.collect();
-    let mut early = Vec::new();
     let mut verdicts = Vec::new();
-    for &step in &chosen {
+    for step in chosen {
         println!("ci: {} ...", name(step));
         let begin = Instant::now();
         let outcome = match begin < end {
-            true => prepare(step, &chosen, args, &mut early).and_then(|()| take(step, args)),
+            true => take(step, args),
             false => Err(anyhow!("not begun: the limit of {} min is over", args.limit)),
         };
         verdicts.push(Verdict { step, time: begin.elapsed(), outcome });
@@ -126,36 +122,6 @@ fn line(verdict: &Verdict) -> String {
     };
     let seconds = verdict.time.as_secs_f64();
     format!("ci: {word} {:7} {seconds:7.1} s  {remark}", name(verdict.step))
-}
-
-/// What a step needs before it begins: the tests are built, and what later steps build is begun
-/// beside them; those steps wait for it.
-fn prepare(
-    step: Step,
-    chosen: &[Step],
-    args: &CiArgs,
-    early: &mut Vec<(Step, EarlyBuild)>,
-) -> Result<()> {
-    match step {
-        Step::Test => {
-            run_cargo(&["test", "--workspace", "--locked", "--no-run"])?;
-            if chosen.contains(&Step::Package) {
-                let command = package::build_command(&PackageArgs::for_ci())?;
-                early.push((Step::Package, EarlyBuild::start(&command)?));
-            }
-            if chosen.contains(&Step::Fuzz) {
-                let (command, _) = fuzz::build_command(&FuzzArgs::for_ci(args.fuzz_seed))?;
-                early.push((Step::Fuzz, EarlyBuild::start(&command)?));
-            }
-        }
-        Step::Fuzz | Step::Package => {
-            for (_, build) in early.extract_if(.., |(of, _)| *of == step) {
-                build.join();
-            }
-        }
-        Step::Fmt | Step::House | Step::Clippy | Step::Swarm => {}
-    }
-    Ok(())
 }
 
 fn take(step: Step, args: &CiArgs) -> Result<String> {
@@ -209,7 +175,7 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
             Ok(format!("seed {}", args.fuzz_seed))
         }
         Step::Package => {
-            let said = package::run(&PackageArgs::for_ci())?;
+            let said = package::run(&PackageArgs { check: true, quick: true })?;
             let done = said.split("not checked").next().unwrap_or_default();
             let is_installed = done.contains("Debian package");
             ensure!(is_installed || !lustrine_testing::is_root(), "not installed: {said}");

@@ -140,14 +140,6 @@ fn choose(names: &[String]) -> Result<Vec<Target>> {
 
 /// Builds all targets. Returns the directory with the programs.
 fn build(args: &FuzzArgs) -> Result<PathBuf> {
-    let (mut command, programs) = build_command(args)?;
-    let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
-    ensure!(status.success(), "the fuzz targets do not build");
-    Ok(programs)
-}
-
-/// The command that builds all targets, and the directory with the programs.
-pub(crate) fn build_command(args: &FuzzArgs) -> Result<(Command, PathBuf)> {
     let triple = host_triple()?;
     // A repeatable run is short: optimising for it takes longer than it saves.
     let profile = if args.seed.is_some() { "quick" } else { "release" };
@@ -171,7 +163,9 @@ pub(crate) fn build_command(args: &FuzzArgs) -> Result<(Command, PathBuf)> {
         .env("CARGO_TARGET_DIR", &out)
         .env("RUSTFLAGS", passes.join(" "))
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
-    Ok((command, out.join(triple).join(profile)))
+    let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
+    ensure!(status.success(), "the fuzz targets do not build");
+    Ok(out.join(triple).join(profile))
 }
 
 fn fuzz_one(programs: &Path, target: &Target, args: &FuzzArgs) -> Result<()> {

@@ -11,7 +11,6 @@ mod rpm;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -24,23 +23,11 @@ use crate::repository::{root, target_dir};
 pub(crate) struct PackageArgs {
     /// Install what was built in a clean root, use it there, and remove it
     #[arg(long)]
-    check: bool,
+    pub(crate) check: bool,
 
     /// Build without optimisation, to check how packages are made and not what is in them
     #[arg(long)]
-    quick: bool,
-}
-
-impl PackageArgs {
-    /// How packages are made and used, not what is in them.
-    pub(crate) fn for_ci() -> PackageArgs {
-        PackageArgs { check: true, quick: true }
-    }
-}
-
-/// The command that builds the program.
-pub(crate) fn build_command(args: &PackageArgs) -> Result<Command> {
-    Ok(build::build_command(args.quick)?.0)
+    pub(crate) quick: bool,
 }
 
 /// Builds everything; returns a line about it.

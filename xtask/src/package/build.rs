@@ -40,18 +40,9 @@ impl Libc {
     }
 }
 
-/// Builds the program from this tree.
-pub(super) fn build(quick: bool) -> Result<Program> {
-    let (mut command, program) = build_command(quick)?;
-    let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
-    ensure!(status.success(), "cargo build for {}-{}: {status}", program.arch, program.libc.name());
-    expect_static(&program.path)?;
-    Ok(program)
-}
-
-/// The command that builds the program, with musl if the toolchain has that target; without
+/// Builds the program from this tree, with musl if the toolchain has that target; without
 /// optimisation if it has to be quick.
-pub(super) fn build_command(quick: bool) -> Result<(Command, Program)> {
+pub(super) fn build(quick: bool) -> Result<Program> {
     let host = host_triple()?;
     let arch = host.split('-').next().unwrap_or_default().to_owned();
     let musl = format!("{arch}-unknown-linux-musl");
@@ -76,8 +67,11 @@ pub(super) fn build_command(quick: bool) -> Result<(Command, Program)> {
         command.args(["--config", &format!("profile.{PROFILE}.lto=\"off\"")]);
         command.args(["--config", &format!("profile.{PROFILE}.codegen-units=16")]);
     }
+    let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
+    ensure!(status.success(), "cargo build for {triple}: {status}");
     let path = target_dir().join(&triple).join(PROFILE).join("lustrine");
-    Ok((command, Program { path, arch, libc }))
+    expect_static(&path)?;
+    Ok(Program { path, arch, libc })
 }
 
 /// Whether the toolchain has the standard library for this target.
