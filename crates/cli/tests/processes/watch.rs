@@ -191,7 +191,7 @@ fn a_dry_run_sends_and_stores_nothing() {
     command.args(args).args(["--bandwidth-bytes", "8M", "--db"]).arg(scratch.file("watch.db"));
     let said = finish(&mut command).ok().stdout;
     assert!(said.contains("1 peer: 10 pings every 10 s; the path every 5 min"), "{said}");
-    assert!(said.contains("bandwidth every 1 h: 8.0 MiB"), "{said}");
+    assert!(said.contains("bandwidth every 1 h: 8.00 MiB"), "{said}");
     assert!(said.contains("\nin an hour: "), "{said}");
     assert_eq!(node.count("accepted"), before);
     assert_eq!(fs::read_dir(scratch.path()).expect("a directory").count(), 0);
