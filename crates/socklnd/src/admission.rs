@@ -4,8 +4,8 @@
 //! handshakes loses its oldest. An honest handshake takes a few round trips, so it is over
 //! long before its turn comes. When open connections are short, a connection of the source that
 //! holds most of them goes: first of userland peers, then of those whose NID is not their address,
-//! then of nodes. Idle ones go first, and nodes lose only idle ones: they dial again when they have
-//! something to send [SOCK-17].
+//! then of nodes, dialled by either side. Idle ones go first, and nodes lose only idle ones: they
+//! dial again when they have something to send [SOCK-17].
 
 use lustrine_lnet::driver_report::OtherEnd;
 use lustrine_lnet::lnd::Core;

@@ -13,18 +13,31 @@ use lustrine_wire::hello::{ConnType, Hello, Ips, Version};
 use lustrine_wire::nid::{Nid, ProcessId};
 
 use crate::close_reason::{CloseReason, ProtocolViolation, Timeout};
+use crate::config::Timing;
 use crate::conn::{Conn, DialTarget, Origin, Phase};
 use crate::driver::{Env, Socklnd};
 use crate::format::Format;
 use crate::io::{Io, IoError, SourcePort};
 use crate::keys::{ConnKey, PeerKey};
 use crate::peer::{Dial, Peer};
+use crate::shares::{Pool, Source};
 
 /// The number of NONE answers in a row after which a set of connections is taken as it is, or the
 /// round fails [SOCK-6], and that this node does not give [SOCK-18].
 pub(crate) const NONE_ANSWERS_MAX: u8 = 3;
 /// The number of changes of version that are attempted in one round.
 const VERSION_CHANGES_MAX: u8 = 3;
+
+/// The longest pause after a NONE, unless `min_reconnectms` is longer.
+const NONE_PAUSE_MAX: Nanos = Nanos::from_secs(1);
+
+/// The pause after this number of NONE answers in a row: `min_reconnectms`. If that is short, it
+/// doubles from the third answer on: the peer may be full, and stay so [SOCK-20].
+fn pause_after(none_answers: u8, timing: &Timing) -> Nanos {
+    let most = timing.reconnect_max.min(NONE_PAUSE_MAX).max(timing.reconnect_min);
+    let doublings = u32::from(none_answers.saturating_sub(NONE_ANSWERS_MAX - 1)).min(10);
+    Nanos(timing.reconnect_min.0 << doublings).min(most)
+}
 
 /// The version to dial `nid` with: 3, or 4 where a NID needs it, or what was configured.
 pub(crate) fn version_for(nid: Nid, configured: i64) -> Version {
@@ -235,6 +248,9 @@ impl Socklnd {
         }
         self.counters.opened_active += 1;
         self.outgoing -= 1;
+        // An idle one makes room for a newcomer, also if this node dialled it [SOCK-17].
+        let source = Source::of(self.conns[key].remote);
+        self.conns[key].place = Some(self.places.add(Pool::Nodes, source, key));
         let format = Format {
             version: hello.version,
             sent: ByteOrder::Little,
@@ -272,7 +288,7 @@ impl Socklnd {
         self.refused(env, key, dialled)
     }
 
-    /// "Not now": again a second later. That is no failure while there is no connection: the peer
+    /// "Not now": again after a pause. That is no failure while there is no connection: the peer
     /// may be dialling this node, and messages may wait for it until their deadlines [SOCK-20].
     pub(crate) fn refused<I: Io, C: Core>(
         &mut self,
@@ -294,8 +310,9 @@ impl Socklnd {
             self.recount(dialled.peer);
             return Ok(());
         }
+        let pause = pause_after(peer.none_answers, &self.timing);
         self.drop_conn(env, key);
-        self.dial_later(dialled.peer, env.now + self.timing.reconnect_min);
+        self.dial_later(dialled.peer, env.now + pause);
         Ok(())
     }
 

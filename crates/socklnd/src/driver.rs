@@ -135,7 +135,7 @@ pub struct Socklnd {
     pub(crate) acking: Vec<PeerKey>,
     /// Connections in their handshake.
     pub(crate) handshakes: TimerQueue<ConnKey>,
-    /// The connections that peers have dialled, by what they are and where they come from.
+    /// The open and incoming connections, by what they are and where they come from.
     pub(crate) places: Places,
     /// The number of connections in their handshake that this node dials.
     pub(crate) outgoing: usize,

@@ -138,7 +138,7 @@ pub(crate) enum Pool {
     Userland,
     /// Open connections that peers have dialled from another address than the one in their NID.
     Foreign,
-    /// Open connections that peers have dialled from the address in their NID.
+    /// Open connections with the address in the NID of the peer, dialled by either side.
     Nodes,
 }
 
@@ -154,7 +154,7 @@ pub(crate) struct Place {
     ticket: Ticket,
 }
 
-/// The places of all connections that peers have dialled.
+/// The places of all connections, except those that this node is dialling.
 #[derive(Debug)]
 pub(crate) struct Places([Shares; 4]);
 

@@ -309,6 +309,30 @@ fn a_round_of_refusals_ends_as_every_round_does() {
     assert_eq!(world.driver(0).counters().busy, 1);
 }
 
+/// [SOCK-20]. Found by the swarm, seed 3001970: 640 dials per second for a day and a half, to a
+/// peer that was full.
+#[test]
+fn a_short_pause_after_a_refusal_grows_to_a_second() {
+    let mut world = World::new(1, Chaos::None);
+    let mut node = config(NODE);
+    node.tunables.min_reconnectms = 1;
+    world.add(node);
+    world.net.listen(at(3), None);
+    let op = world.put(0, process(3), 1, b"hello");
+    let (begin, mut dials) = (world.now, Vec::new());
+    while world.now.since(begin) < Nanos::from_millis(5000) {
+        if let Some(mut rogue) = Rogue::accept(&mut world) {
+            rogue.request(&mut world);
+            rogue.hello(&mut world);
+            dials.push(world.now.since(begin).0 / 1_000_000);
+            answer(&mut world, &rogue, 3, ConnType::None);
+        }
+        world.pass(Nanos::from_millis(1));
+    }
+    assert_eq!(dials, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2024, 3024, 4024]);
+    assert_eq!(world.status(0, op), None);
+}
+
 /// [SOCK-21]. The peer has one connection per type, this node two: the peer finds
 /// out that it has too many when its dial is answered, and closes it.
 #[test]

@@ -295,3 +295,26 @@ fn idle_nodes_of_the_address_with_most_make_room() {
     assert_eq!(counters(&world).nodes_evicted, 1);
     assert!(crowd[..13].iter_mut().all(|rogue| !rogue.closed(&mut world)));
 }
+
+/// [SOCK-17]: connections that this node has dialled make room as well. Found by the swarm, seed
+/// 3001970: a node full of its own connections, all of them idle, accepted no other any more.
+#[test]
+fn idle_connections_that_this_node_dialled_make_room() {
+    let mut world = world(|node| {
+        node.tunables.connections_max = 16;
+        node.tunables.handshakes_max = 2;
+    });
+    for peer in 101..=105 {
+        world.add(config(peer));
+        world.put(0, process(peer), 1, b"hello");
+    }
+    world.run();
+    assert_eq!(world.driver(0).connections(), 14, "it is full");
+    assert_eq!(counters(&world).opened_passive, 0);
+    let refused = foreign(&mut world, 1, 1, 500).hello(&mut world).kind;
+    assert_eq!(refused, ConnType::None, "all have just been in use");
+    world.pass(SECOND);
+    let accepted = foreign(&mut world, 1, 1, 501).hello(&mut world).kind;
+    assert_eq!(accepted, ConnType::Control);
+    assert_ne!(counters(&world).nodes_evicted, 0);
+}
