@@ -51,6 +51,7 @@ pub struct StreamSim {
     recorder: Option<Recorder>,
     /// When the next check for overdue messages is due.
     next_review: Time,
+    events_max: u64,
 }
 
 impl StreamSim {
@@ -67,7 +68,13 @@ impl StreamSim {
             rng,
             recorder: None,
             next_review: BEGIN,
+            events_max: u64::MAX,
         }
+    }
+
+    /// Sets the number of events that a simulation may have: it panics when there are more.
+    pub fn limit_events(&mut self, most: u64) {
+        self.events_max = most;
     }
 
     /// The time.
@@ -293,6 +300,8 @@ impl StreamSim {
             return false;
         }
         let now = next.max(self.now());
+        let events = self.event_log().count();
+        assert!(events <= self.events_max, "{now:?}: {events} events");
         self.advance(now);
         let mut due = Vec::new();
         while let Some(Reverse((at, host))) = self.alarms.peek().copied() {

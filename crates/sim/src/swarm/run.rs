@@ -37,6 +37,9 @@ const LOAD_LIMIT: Nanos = Nanos::from_secs(120);
 /// After this number of equal loads, memory must have stopped growing.
 const LOADS_MAX: u32 = 6;
 
+/// More events than this are no simulation but a loop: most runs have less than a million.
+const EVENTS_MAX: u64 = 20_000_000;
+
 /// A run without failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSummary {
@@ -94,6 +97,7 @@ fn run_in(
             return (Err(failure), Vec::new(), Recording::default());
         }
     };
+    swarm.world.limit_events(EVENTS_MAX);
     let begin = swarm.world.now();
     let run_in = guarded(|| swarm.run(plan));
     // The recording remains available after an assertion that failed.
@@ -409,5 +413,14 @@ mod tests {
         let recording = swarm.world.take_recording().expect("it was recorded");
         assert!(!recording.entries.is_empty());
         assert_eq!(guarded(|| Ok(())), Ok(()));
+    }
+
+    #[test]
+    fn too_many_events_are_a_failure() {
+        let plan = generate(3);
+        let mut swarm = Swarm::new(StreamSim::new(plan.seed), &plan).expect("a good plan");
+        swarm.world.limit_events(1000);
+        let what = guarded(|| swarm.run(&plan)).expect_err("it has more events");
+        assert!(what.starts_with("an assertion failed: ") && what.ends_with(" events"), "{what}");
     }
 }
