@@ -26,7 +26,7 @@ const MAY_NOT_RUN: [(Need, u64); 12] = [
     (Need::PrivilegedPorts, 0),
     (Need::OrdinaryUser, 0),
     (Need::Namespaces, 0),
-    (Need::Fuse, 7),
+    (Need::Fuse, 8),
     (Need::Netem, 2),
     (Need::Ipv6, 3),
     (Need::ZeroCopy, 2),
