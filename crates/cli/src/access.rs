@@ -477,5 +477,5 @@ fn not_asked(place: &ControlPath, options: &NodeOptions, error: &ControlError) -
 pub(crate) fn roots_node() -> Option<String> {
     let is_there = || [ROOTS_CONTROL, SERVICES_CONTROL].iter().any(|path| Path::new(path).exists());
     (!lustrine_sys::process::is_root() && is_there())
-        .then(|| "a node of root runs on this machine: connect as root".to_owned())
+        .then(|| "a node of root may run on this machine: connect as root".to_owned())
 }

@@ -489,7 +489,6 @@ mod tests {
 
     use super::*;
 
-    /// As of `--config <(command)` and of /dev/stdin.
     #[test]
     fn only_commands_that_have_the_option_name_it() {
         let nid = "10.0.0.1@tcp".parse().unwrap();
@@ -497,6 +496,7 @@ mod tests {
         assert!(!in_use(&nid, OtherNode::CannotBeAsked).contains("--control"));
     }
 
+    /// As of `--config <(command)` and of /dev/stdin.
     #[test]
     fn a_configuration_that_can_be_read_once_is_read_once() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");

@@ -101,7 +101,7 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let what = "a rate in bits per second; examples are 100M and 10G (10^6 and 10^9)";
     let value = scaled(text, 1000, what)?;
     match text.ends_with(|c: char| c.is_ascii_digit()) {
-        true => Err(format!("the unit is missing: 10G is 10 Gb/s; not {what}")),
+        true => Err("the unit is missing: 10G is 10 Gb/s, and 100M is 100 Mb/s".to_owned()),
         false => Ok(value),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use lustrine_client::{
@@ -143,9 +142,9 @@ impl FileSystem {
             let left = end.saturating_duration_since(Instant::now());
             match pending.0.recv_timeout(left.min(LOOK)) {
                 Ok(outcome) => return Ok(outcome?),
-                Err(_) if left <= LOOK => return Err(self.timed_out(self.timeout)),
-                Err(mpsc::RecvTimeoutError::Disconnected) => thread::sleep(LOOK),
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Timeout) if left > LOOK => {}
+                // The time is over, or the client has ended.
+                Err(_) => return Err(self.timed_out(self.timeout)),
             }
             if !goes_on(self) {
                 return Err(FsError::GivenUp);

@@ -30,8 +30,9 @@ impl MountProgram {
         let process = pidfd_open(raw, PidfdFlags::empty()).map_err(unseen)?;
         // The number may belong to another process here.
         match serves_mounts(raw) {
-            true => Ok(MountProgram { pid: raw, process }),
-            false => Err(format!("process {pid} is another one here")),
+            Ok(true) => Ok(MountProgram { pid: raw, process }),
+            Ok(false) => Err(format!("process {pid} is another one here")),
+            Err(error) => Err(format!("process {pid}: {error}")),
         }
     }
 
@@ -56,12 +57,10 @@ impl MountProgram {
 }
 
 /// Whether a process has the device of FUSE open.
-fn serves_mounts(pid: Pid) -> bool {
-    let Ok(files) = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())) else {
-        return false;
-    };
-    let targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-    targets.into_iter().any(|target| target == Path::new("/dev/fuse"))
+fn serves_mounts(pid: Pid) -> std::io::Result<bool> {
+    let files = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()))?;
+    let mut targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    Ok(targets.any(|target| target == Path::new("/dev/fuse")))
 }
 
 #[cfg(test)]
@@ -81,14 +80,14 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().expect("a program");
         let pid = Pid::from_child(&child);
         let process = pidfd_open(pid, PidfdFlags::empty());
-        let runs = process.as_ref().is_ok_and(|_| !serves_mounts(pid));
+        let serves = serves_mounts(pid);
         let program = process.map(|process| MountProgram { pid, process });
         let waits = program.as_ref().map(|program| program.wait(Duration::from_millis(1)));
         child.kill().expect("it runs");
         let ends = program.as_ref().map(|program| program.wait(Duration::from_secs(60)));
         child.wait().expect("it has ended");
         if let Ok(program) = &program {
-            assert!(runs);
+            assert_eq!(serves.ok(), Some(false));
             let outcome = (program.pid(), waits.ok(), ends.ok());
             assert_eq!(outcome, (child.id(), Some(false), Some(true)));
         }

@@ -112,8 +112,8 @@ fn time_text(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 
-/// Bytes for people, in binary units.
-fn bytes_text(bytes: u64) -> String {
+/// Bytes for people, with three digits and a binary unit, such as 1.46 KiB.
+pub fn bytes_text(bytes: u64) -> String {
     let (unit, name) = match bytes {
         0..0x10_0000 => (1u64 << 10, "KiB"),
         0x10_0000..0x4000_0000 => (1 << 20, "MiB"),

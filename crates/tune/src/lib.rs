@@ -20,7 +20,9 @@ mod measured;
 mod ramp;
 mod write;
 
-pub use advice::{Advice, Limit, Setting, Settings, advise, bandwidth_delay_product, rate_of};
+pub use advice::{
+    Advice, Limit, Setting, Settings, advise, bandwidth_delay_product, bytes_text, rate_of,
+};
 pub use measured::{Host, Path, Purpose, Streams};
 pub use ramp::{Point, Ramp, share};
 pub use write::{lnetctl_yaml, module_options, set_param, sysctl};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lustrine_report::numbers::{counted, grouped_count, three_digits};
+use lustrine_report::numbers::{counted, grouped_count};
+use lustrine_tune::bytes_text;
 use lustrine_watch::{Plan, span_text};
 
 use super::{RunArgs, ms};
@@ -21,12 +22,12 @@ pub(super) fn announcement(args: &RunArgs, plan: &Plan) -> String {
         Some(every) => format!(
             "bandwidth every {}: {} of LNet selftest, half of them reads",
             time(every),
-            size(args.bandwidth_bytes)
+            bytes_text(args.bandwidth_bytes)
         ),
         None => "no bandwidth".to_owned(),
     };
     let most = match cost.bytes_max > cost.bytes {
-        true => format!("; at most {} where packets disappear", size(cost.bytes_max)),
+        true => format!("; at most {} where packets disappear", bytes_text(cost.bytes_max)),
         false => String::new(),
     };
     format!(
@@ -39,7 +40,7 @@ pub(super) fn announcement(args: &RunArgs, plan: &Plan) -> String {
             0 => "",
             _ => " and those of the bandwidth",
         },
-        size(cost.bytes),
+        bytes_text(cost.bytes),
     )
 }
 
@@ -55,15 +56,6 @@ fn time(time: Duration) -> String {
     }
 }
 
-fn size(bytes: u64) -> String {
-    let (unit, name) = match bytes {
-        ..0x10_0000 => (1u64 << 10, "KiB"),
-        0x10_0000..0x4000_0000 => (1 << 20, "MiB"),
-        _ => (1 << 30, "GiB"),
-    };
-    format!("{} {name}", three_digits(bytes as f64 / unit as f64))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,7 +65,7 @@ mod tests {
         let times =
             [500, 10_000, 300_000, 90_000, 3_600_000, 86_400_000].map(Duration::from_millis);
         assert_eq!(times.map(time), ["500 ms", "10 s", "5 min", "1 min 30 s", "1 h", "1 d"]);
-        let sizes = [1536, 64 << 20, 46_083 << 20].map(size);
+        let sizes = [1536, 64 << 20, 46_083 << 20].map(bytes_text);
         assert_eq!(sizes, ["1.50 KiB", "64.0 MiB", "45.0 GiB"]);
     }
 }
