@@ -93,6 +93,12 @@ impl Grant {
         blocks.saturating_add(extents.saturating_mul(self.tax))
     }
 
+    /// What is reserved when ranges that were `before` are `after`.
+    fn reserved_with(&self, before: &[Range<u64>], after: &[Range<u64>]) -> u64 {
+        let cost = |ranges: &[Range<u64>]| ranges.iter().map(|range| self.cost(range)).sum::<u64>();
+        self.reserved.saturating_sub(cost(before)).saturating_add(cost(after))
+    }
+
     /// Reserves for ranges that became `after` where there was `before`. Whether there is room: if
     /// there is not, nothing has changed. A write of `transfer` bytes may end within an extent, and
     /// the rest pays the tax once more.
@@ -102,8 +108,7 @@ impl Grant {
         after: &[Range<u64>],
         transfer: u64,
     ) -> bool {
-        let cost = |ranges: &[Range<u64>]| ranges.iter().map(|range| self.cost(range)).sum::<u64>();
-        let reserved = self.reserved.saturating_sub(cost(before)).saturating_add(cost(after));
+        let reserved = self.reserved_with(before, after);
         let cuts = reserved / transfer.max(1) + 1;
         if reserved.saturating_add(cuts.saturating_mul(self.tax)) > self.held {
             return false;
@@ -114,9 +119,7 @@ impl Grant {
 
     /// Ranges are not dirty as before, but as after: less is reserved.
     pub(super) fn release(&mut self, before: &[Range<u64>], after: &[Range<u64>]) {
-        let cost = |ranges: &[Range<u64>]| ranges.iter().map(|range| self.cost(range)).sum::<u64>();
-        let reserved = self.reserved.saturating_sub(cost(before)).saturating_add(cost(after));
-        self.reserved = reserved;
+        self.reserved = self.reserved_with(before, after);
     }
 
     /// A write of ranges is about to be sent, and nothing is reserved for it any more: it is paid
