@@ -10,20 +10,34 @@ impl Osts {
         asked: &Asked,
         (extent, lvb): (Option<Extent>, OstLvb),
     ) {
+        let change = |desc: &mut LockDesc| {
+            desc.policy = extent.map_or(desc.policy, Policy::Extent);
+        };
+        self.grant_changed(world, asked, lvb, change);
+    }
+
+    /// Grants a lock that is not quite the one that was asked for.
+    fn grant_changed(
+        &mut self,
+        world: &mut World,
+        asked: &Asked,
+        lvb: OstLvb,
+        change: impl FnOnce(&mut LockDesc),
+    ) {
         let (desc, handle) = asked.with(|request| match request {
             Request::Enqueue(dlm::Lock { lock }) => (lock.desc, lock.handle(0).expect("a handle")),
             other => panic!("{other:?}"),
         });
         self.last += 1;
         let remote = Handle(0x9000 + self.last);
-        let policy = extent.map_or(desc.policy, Policy::Extent);
         let mode = desc.req_mode;
-        let desc = LockDesc { granted_mode: mode, policy, ..desc };
+        let mut desc = LockDesc { granted_mode: mode, ..desc };
+        self.locks.push((handle, remote, stripe_of(object_of(&desc)), mode));
+        change(&mut desc);
         let flags = LockFlags::LOCK_CHANGED;
         let reply = LdlmReply { flags, desc, handle: remote, ..LdlmReply::default() };
         let lvb = lustrine_fswire::codec::Wire::to_bytes(&lvb);
         let reply = dlm::EnqueueReply { reply, lvb: Some(Lvb(&lvb)) };
-        self.locks.push((handle, remote, stripe_of(object_of(&desc)), mode));
         world.answer(asked, 0, &ReplyBuffers::Enqueue(reply));
     }
 
@@ -160,7 +174,24 @@ fn an_error_is_told_to_whom_it_concerns() {
     assert_eq!((second.outcome(), synced.outcome()), (Ok(()), Err(ClientError::Errno(ENOSPC))));
 }
 
-/// Servers are not to be trusted.
+/// Servers are not to be trusted: by its resource the client finds what a lock protects.
+#[test]
+fn a_lock_of_another_object_is_refused_and_given_back() {
+    let (mut world, mut osts) = scene();
+    let read = world.read(0, 10);
+    let asked = world.next(Kind::Enqueue);
+    let lvb = osts.lvb(0);
+    osts.grant_changed(&mut world, &asked, lvb, |desc| {
+        let oi = object_of(desc);
+        desc.resource = lustrine_fswire::ldlm::Resource::of_object(Fid { oid: oi.oid + 1, ..oi });
+    });
+    osts.serve(&mut world);
+    let outcome = read.outcome();
+    assert!(matches!(outcome, Err(ClientError::Malformed(_))), "{outcome:?}");
+    assert!(osts.locks.is_empty(), "the server has it back");
+}
+
+/// The same.
 #[test]
 fn locks_that_end_before_they_begin_do_no_harm() {
     let (mut world, mut osts) = scene();
