@@ -35,6 +35,7 @@ case " $ODD " in
 *" $host:slow "*) export PATH="$FAKES/slow:$PATH" ;;
 *" $host:cut "*) export PATH="$FAKES/cut:$PATH" TMPDIR="$FAKES/cut" ;;
 *" $host:keeps "*) export PATH="$FAKES/keeps:$PATH" ;;
+*" $host:makes "*) export PATH="$FAKES/makes:$PATH" ;;
 *" $host:silent "*) exec sleep 1000 ;;
 *" $host:small "*)
     for tool in sh mktemp head wc chmod rm uname; do
@@ -64,7 +65,7 @@ struct Hosts {
 impl Hosts {
     fn new(count: usize) -> Hosts {
         let scratch = Scratch::new();
-        for dir in ["bin", "tmp", "other", "forbids", "small", "slow", "cut", "keeps"] {
+        for dir in ["bin", "tmp", "other", "forbids", "small", "slow", "cut", "keeps", "makes"] {
             fs::create_dir(scratch.file(dir)).expect("the test's directory can be written to");
         }
         for (name, text) in [
@@ -86,6 +87,8 @@ impl Hosts {
             // A connection that is lost.
             ("cut/head", "#!/bin/sh\nkill -9 $PPID\n"),
             ("keeps/rm", "#!/bin/sh\nexit 1\n"),
+            // The directory is there for a while before the shell learns its name.
+            ("makes/mktemp", "#!/bin/sh\nmkdir \"$2.$$\" && sleep 0.5 && echo \"$2.$$\"\n"),
             // A file that may not be executed, as on a file system that is mounted with noexec.
             ("forbids/chmod", "#!/bin/sh\nexec /bin/chmod 600 \"$2\"\n"),
         ] {
@@ -279,6 +282,19 @@ fn nothing_is_left_of_a_copy_that_is_cut() {
         assert!(!ended.stderr.contains("not certain"), "{ended:#?}");
         hosts.expect_nothing();
     }
+}
+
+#[test]
+fn nothing_is_left_of_a_directory_that_is_being_made() {
+    let hosts = Hosts::new(3);
+    let list = hosts.list();
+    let odd = hosts.ips.iter().map(|ip| format!("{ip}:makes")).collect::<Vec<_>>().join(" ");
+    let mut command = hosts.command("  method: ssh\n", &["--hosts", &list]);
+    let run = Running::start(command.env("ODD", &odd));
+    eventually("three directories", || (hosts.files().len() == 3).then_some(()));
+    run.signal(Signal::TERM);
+    run.end().expect_code(130);
+    hosts.expect_nothing();
 }
 
 /// As if the network to the other side were cut: its input stays open, and nothing comes.

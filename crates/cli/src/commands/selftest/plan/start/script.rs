@@ -29,7 +29,8 @@ pub(super) struct Script<'a> {
 impl Script<'_> {
     /// The script, for a POSIX shell. It is one command, so that a shell has read all of it before
     /// the program's bytes arrive, which are sent after its first report. Small systems may have no
-    /// cksum; there the size must do.
+    /// cksum; there the size must do. A signal that ends the group does not end mktemp, which would
+    /// leave a directory whose name the shell never learns; the shell's own trap runs after it.
     pub(super) fn text(&self) -> String {
         let base = match self.directory {
             Some(path) => quoted(path),
@@ -46,7 +47,8 @@ impl Script<'_> {
              d=\n\
              trap 'test -z \"$d\" || {{ rm -rf \"$d\" && say {GONE}; }}' EXIT\n\
              trap 'exit 1' HUP INT PIPE TERM\n\
-             d=$(mktemp -d {base}/{DIRECTORY}XXXXXX) || fail directory\n\
+             d=$(trap '' HUP INT PIPE TERM; mktemp -d {base}/{DIRECTORY}XXXXXX) ||\n\
+             fail directory\n\
              say shell \"$(uname -s)\" \"$(uname -m)\"\n\
              head -c {size} >{file} || fail copy\n\
              if command -v cksum >/dev/null; then have=$(cksum <{file})\n\
