@@ -57,4 +57,4 @@ pub use program::MountProgram;
 pub use session::{FLUSH_TIMEOUT, Mount, mount_point};
 pub use settings::set;
 pub use status::{MountStatus, status};
-pub use unmount::{mount_points, unmount};
+pub use unmount::{MountedAt, Unmounted, mount_points, unmount};

@@ -1,5 +1,6 @@
 //! Unmounting from outside: the program that has mounted may be gone.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -14,27 +15,86 @@ use crate::error::MountError;
 /// The type of the file system, as `/proc/mounts` shows it behind `fuse.`.
 pub(crate) const SUBTYPE: &str = "lustrine";
 
+/// A file system that is no longer mounted at a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmounted {
+    /// Its device number, as mountinfo has it: `0:50`. Once its program has ended, another file
+    /// system may get the number.
+    device: String,
+    /// What was mounted: `10.0.0.9@tcp:/lustre`, in the form of mountinfo.
+    source: String,
+}
+
+/// A place at which a file system is still mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountedAt {
+    /// The mount point.
+    pub dir: PathBuf,
+    /// A process that has mounts of its own, and this one among them: its ID and its name. `None`
+    /// if the mount is one that this process sees as well.
+    pub process: Option<(u32, String)>,
+}
+
+impl Unmounted {
+    /// Where else the file system is mounted: by a bind mount, or in a copy of the mounts that a
+    /// container or another process with mounts of its own has made, one place for each namespace.
+    /// Its program goes on as long as there is one. Processes that this one may not look at are not
+    /// among them.
+    pub fn elsewhere(&self) -> Vec<MountedAt> {
+        let place = |process: &str| {
+            let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).ok()?;
+            entries(&mounts).find(|entry| self.is(entry)).map(|entry| entry.place)
+        };
+        let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+        let mut seen: BTreeSet<PathBuf> = namespace("self").into_iter().collect();
+        let mut found: Vec<MountedAt> =
+            place("self").map(|dir| MountedAt { dir, process: None }).into_iter().collect();
+        for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = process.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let Ok(pid) = name.parse() else { continue };
+            if !namespace(name).is_some_and(|of| seen.insert(of)) {
+                continue;
+            }
+            if let Some(dir) = place(name) {
+                let command = fs::read_to_string(format!("/proc/{name}/comm")).unwrap_or_default();
+                let process = Some((pid, command.trim().to_owned()));
+                found.push(MountedAt { dir, process });
+            }
+        }
+        found
+    }
+
+    fn is(&self, entry: &Entry<'_>) -> bool {
+        entry.is_ours() && entry.device == self.device && entry.source == self.source
+    }
+}
+
 /// Unmounts a file system that this program has mounted, also if its process has died.
 ///
 /// # Errors
 /// When there is none at the directory, or the kernel refuses. The text starts with the directory.
-pub fn unmount(dir: &Path, lazy: bool) -> Result<(), MountError> {
+pub fn unmount(dir: &Path, lazy: bool) -> Result<Unmounted, MountError> {
     let bad = |why: String| MountError::MountPoint { dir: dir.to_owned(), why };
     let place = without_following(dir).map_err(|error| bad(error.to_string()))?;
     let mounts = fs::read_to_string("/proc/self/mountinfo")
         .map_err(|error| bad(format!("cannot read /proc/self/mountinfo: {error}")))?;
-    match kind_at(&mounts, &place) {
-        Some(kind) if kind == format!("fuse.{SUBTYPE}") => {}
-        Some(kind) => return Err(bad(format!("the file system there is {kind}, not lustrine"))),
+    let unmounted = match last_at(&mounts, &place) {
+        Some(entry) if entry.is_ours() => {
+            Unmounted { device: entry.device.to_owned(), source: entry.source.to_owned() }
+        }
+        Some(entry) => {
+            return Err(bad(format!("the file system there is {}, not lustrine", entry.kind)));
+        }
         None => return Err(bad("no file system is mounted there".to_owned())),
-    }
+    };
     let lazily = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(&place, lazily | UnmountFlags::NOFOLLOW) {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(unmounted),
         Err(Errno::BUSY) => Err(bad(
             "programs use it; end them, or use --lazy (`fuser -vm DIR` shows them)".to_owned(),
         )),
-        Err(Errno::PERM) => by_helper(&place, lazy).map_err(bad),
+        Err(Errno::PERM) => by_helper(&place, lazy).map(|()| unmounted).map_err(bad),
         Err(error) => Err(bad(error.to_string())),
     }
 }
@@ -68,28 +128,48 @@ fn without_following(dir: &Path) -> std::io::Result<PathBuf> {
 /// When `/proc/self/mountinfo` cannot be read.
 pub fn mount_points() -> std::io::Result<Vec<PathBuf>> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    let ours = entries(&mounts).filter(|(_, kind)| *kind == format!("fuse.{SUBTYPE}"));
-    Ok(ours.map(|(place, _)| place).collect())
+    let ours = entries(&mounts).filter(Entry::is_ours);
+    Ok(ours.map(|entry| entry.place).collect())
 }
 
 /// Whether the file system at a directory, whose path has no symbolic links, is one that this
 /// program has mounted.
 pub(crate) fn is_mounted_at(dir: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    kind_at(&mounts, dir).is_some_and(|kind| kind == format!("fuse.{SUBTYPE}"))
+    last_at(&mounts, dir).is_some_and(|entry| entry.is_ours())
 }
 
-/// Places and types of file systems, in the order of the mounts.
-fn entries(mounts: &str) -> impl DoubleEndedIterator<Item = (PathBuf, &str)> {
+/// A line of mountinfo.
+struct Entry<'a> {
+    device: &'a str,
+    place: PathBuf,
+    /// The type of the file system.
+    kind: &'a str,
+    source: &'a str,
+}
+
+impl Entry<'_> {
+    /// Whether this program has mounted it.
+    fn is_ours(&self) -> bool {
+        self.kind.strip_prefix("fuse.") == Some(SUBTYPE)
+    }
+}
+
+/// The lines of mountinfo, in the order of the mounts.
+fn entries(mounts: &str) -> impl DoubleEndedIterator<Item = Entry<'_>> {
     mounts.lines().filter_map(|line| {
         let (head, tail) = line.split_once(" - ")?;
-        Some((unescaped(head.split(' ').nth(4)?), tail.split(' ').next()?))
+        let mut words = head.split(' ').skip(2);
+        let (device, place) = (words.next()?, words.nth(1)?);
+        let mut last = tail.split(' ');
+        let (kind, source) = (last.next()?, last.next()?);
+        Some(Entry { device, place: unescaped(place), kind, source })
     })
 }
 
-/// The type of the file system that was mounted last at a place.
-fn kind_at(mounts: &str, place: &Path) -> Option<String> {
-    entries(mounts).rfind(|(at, _)| at == place).map(|(_, kind)| kind.to_owned())
+/// What was mounted last at a place.
+fn last_at<'a>(mounts: &'a str, place: &Path) -> Option<Entry<'a>> {
+    entries(mounts).rfind(|entry| entry.place == place)
 }
 
 /// A path of mountinfo, in which spaces and others are octal numbers.
@@ -124,10 +204,24 @@ mod tests {
 
     #[test]
     fn the_last_mount_at_a_place_counts() {
-        let kind = |place: &str| kind_at(MOUNTS, Path::new(place));
-        assert_eq!(kind("/mnt").as_deref(), Some("fuse.lustrine"));
-        assert_eq!(kind("/mnt/a b").as_deref(), Some("fuse.lustrine"));
-        assert_eq!(kind("/mnt/a"), None);
+        let last = |place: &str| last_at(MOUNTS, Path::new(place)).map(|it| (it.kind, it.device));
+        assert_eq!(last("/mnt"), Some(("fuse.lustrine", "0:51")));
+        assert_eq!(last("/mnt/a b"), Some(("fuse.lustrine", "0:50")));
+        assert_eq!(last("/mnt/a"), None);
+    }
+
+    #[test]
+    fn a_number_that_another_file_system_has_got_is_told_from_it() {
+        let at = |device: &str, source: &str| Unmounted {
+            device: device.to_owned(),
+            source: source.to_owned(),
+        };
+        let places = |of: &Unmounted| -> Vec<PathBuf> {
+            entries(MOUNTS).filter(|entry| of.is(entry)).map(|entry| entry.place).collect()
+        };
+        assert_eq!(places(&at("0:50", "10.0.0.9@tcp:/l")), [Path::new("/mnt/a b")]);
+        assert_eq!(places(&at("0:50", "10.0.0.8@tcp:/l")), [Path::new(""); 0]);
+        assert_eq!(places(&at("98:0", "/dev/sda")), [Path::new(""); 0]);
     }
 
     #[test]

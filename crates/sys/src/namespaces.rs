@@ -91,12 +91,14 @@ pub fn enter(namespace: &File, kind: Namespace) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), Some(kind))?)
 }
 
-/// From now on mounts of this thread's namespace are not seen outside of it.
+/// From now on mounts of this thread's namespace are not seen outside of it. What is unmounted
+/// outside is unmounted here too, where the mounts outside are shared (mount_namespaces(7)):
+/// otherwise this namespace would keep every file system that was mounted when it was made.
 ///
 /// # Errors
 /// Those of mount(2).
 pub fn keep_mounts_inside() -> io::Result<()> {
-    let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     Ok(mount_change("/", flags)?)
 }
 

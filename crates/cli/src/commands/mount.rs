@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lustrine_fs::{CacheTunables, FsUrl, MgcTunables, MountOptions};
-use lustrine_fuse::{FLUSH_TIMEOUT, Mount, MountProgram, Options, mount_point};
+use lustrine_fuse::{
+    FLUSH_TIMEOUT, Mount, MountProgram, MountedAt, Options, Unmounted, mount_point,
+};
 use lustrine_node::Node;
 use lustrine_sys::Signals;
 
@@ -465,12 +467,12 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<(), Failure> {
         };
     }
     let program = if waits { program_of(&args.dir) } else { Ok(None) };
-    lustrine_fuse::unmount(&args.dir, args.lazy).map_err(|error| {
+    let unmounted = lustrine_fuse::unmount(&args.dir, args.lazy).map_err(|error| {
         print_error(&format!("cannot unmount {error}"));
         Failure::Reported(1)
     })?;
     match program {
-        Ok(Some(program)) => wait_for(&program),
+        Ok(Some(program)) => wait_for(&program, &unmounted),
         Ok(None) => Ok(()),
         Err(why) => {
             note(&format!(
@@ -514,8 +516,15 @@ fn program_of(dir: &Path) -> Result<Option<MountProgram>, String> {
 
 /// Waits until the program of a mount has ended: the servers have everything then, or it has given
 /// up, which only its log says.
-fn wait_for(program: &MountProgram) -> Result<(), Failure> {
+fn wait_for(program: &MountProgram, unmounted: &Unmounted) -> Result<(), Failure> {
     if program.wait(SILENCE) {
+        return Ok(());
+    }
+    if let Some(places) = still_mounted(&unmounted.elsewhere()) {
+        note(&format!(
+            "unmounted here; {places}, so its program goes on: what was written may not be at the \
+             servers yet"
+        ));
         return Ok(());
     }
     note(&format!(
@@ -535,9 +544,45 @@ fn wait_for(program: &MountProgram) -> Result<(), Failure> {
     )))
 }
 
+/// Says where a file system is still mounted; `None` if it is nowhere.
+fn still_mounted(places: &[MountedAt]) -> Option<String> {
+    let MountedAt { dir, process } = places.first()?;
+    let mut text = format!("the file system is still mounted at {}", dir.display());
+    if let Some((pid, name)) = process {
+        let name = name.escape_debug();
+        text += &format!(" for process {pid} ({name}), which has mounts of its own");
+    }
+    match places.len() - 1 {
+        0 => {}
+        1 => text += ", and at another place",
+        more => text += &format!(", and at {more} other places"),
+    }
+    Some(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_places_are_named_at_which_it_is_still_mounted() {
+        let here = MountedAt { dir: "/srv".into(), process: None };
+        let there = MountedAt { dir: "/mnt".into(), process: Some((17, "a\nb".to_owned())) };
+        assert_eq!(still_mounted(&[]), None);
+        assert_eq!(
+            still_mounted(&[here.clone()]).as_deref(),
+            Some("the file system is still mounted at /srv")
+        );
+        assert_eq!(
+            still_mounted(&[there.clone(), here.clone()]).as_deref(),
+            Some(
+                "the file system is still mounted at /mnt for process 17 (a\\nb), which has mounts \
+                 of its own, and at another place"
+            )
+        );
+        let last = still_mounted(&[here.clone(), there, here]).expect("places");
+        assert!(last.ends_with("/srv, and at 2 other places"), "{last}");
+    }
 
     #[test]
     fn the_source_is_shown_as_mount_has_it() {

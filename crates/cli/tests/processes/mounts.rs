@@ -14,6 +14,7 @@ use std::process::Command;
 
 use lustrine_testing::{Need, not_run};
 use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::common::{
@@ -44,7 +45,27 @@ pub(crate) struct Lustre {
     ip: Ipv4Addr,
     port: u16,
     servers: Option<Servers>,
+    /// Undone before the directory is removed.
+    _shared: Option<SharedMount>,
     pub(crate) scratch: Scratch,
+}
+
+/// A directory whose mounts are shared with namespaces that are made from this one.
+struct SharedMount(PathBuf);
+
+impl SharedMount {
+    fn at(dir: &Path) -> SharedMount {
+        mount_bind(dir, dir).expect("this process may mount");
+        let shared = SharedMount(dir.to_owned());
+        mount_change(dir, MountPropagationFlags::SHARED).expect("this process may mount");
+        shared
+    }
+}
+
+impl Drop for SharedMount {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
 }
 
 impl Lustre {
@@ -56,7 +77,15 @@ impl Lustre {
             Servers::start(ip, port, &[], 8).map(|servers| (port, servers))
         };
         let (port, servers) = (0..5).find_map(|_| start().ok()).expect("the servers start");
-        Lustre { ip, port, servers: Some(servers), scratch: Scratch::new() }
+        Lustre { ip, port, servers: Some(servers), _shared: None, scratch: Scratch::new() }
+    }
+
+    /// The same, with mounts that are shared as systemd has them: other tests make namespaces, which
+    /// would keep a file system that is unmounted here.
+    fn for_mounts() -> Lustre {
+        let lustre = Lustre::start();
+        let shared = SharedMount::at(lustre.scratch.path());
+        Lustre { _shared: Some(shared), ..lustre }
     }
 
     /// A command of a client with an address of its own.
@@ -154,7 +183,7 @@ fn what_was_written_is_at_the_servers_when_umount_returns() {
     if !can_mount() {
         return;
     }
-    let lustre = Lustre::start();
+    let lustre = Lustre::for_mounts();
     let mount = lustre.mount("m");
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at / 7) as u8).collect();
     fs::create_dir_all(mount.path("a/b")).unwrap();
@@ -192,7 +221,7 @@ fn a_second_mount_at_the_same_place_is_refused() {
     if !can_mount() {
         return;
     }
-    let lustre = Lustre::start();
+    let lustre = Lustre::for_mounts();
     let mount = lustre.mount("m");
     let source = format!("{}:/{FSNAME}", nid(lustre.ip));
     let mut again = lustre.client(&["mount", &source]);
@@ -207,7 +236,7 @@ fn two_mounts_see_what_the_other_changes() {
     if !can_mount() {
         return;
     }
-    let lustre = Lustre::start();
+    let lustre = Lustre::for_mounts();
     let (one, other) = (lustre.mount("one"), lustre.mount("other"));
     let mut file = File::create(one.path("file")).unwrap();
     for turn in 0..10_u8 {
@@ -240,7 +269,7 @@ fn a_mount_whose_program_was_killed_is_unmounted() {
     if !can_mount() {
         return;
     }
-    let lustre = Lustre::start();
+    let lustre = Lustre::for_mounts();
     // The servers would wait for an answer of the dead client before they gave away its locks.
     let mount = lustre.mount_with("m", "cache=none");
     fs::write(mount.path("file"), b"synced").unwrap();
@@ -261,7 +290,7 @@ fn umount_says_why_it_waits() {
     if !can_mount() {
         return;
     }
-    let mut lustre = Lustre::start();
+    let mut lustre = Lustre::for_mounts();
     let mount = lustre.mount("m");
     let mut file = File::create(mount.path("file")).unwrap();
     file.write_all(b"begun").unwrap();
@@ -280,12 +309,50 @@ fn umount_says_why_it_waits() {
     waiting.end().ok().expect_stderr(&["its log", "names what is lost"]);
 }
 
+/// As a container that was started meanwhile does.
+#[test]
+fn umount_names_who_has_the_file_system_mounted_still() {
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    fs::write(mount.path("file"), b"written").unwrap();
+    let mut copy = Command::new("unshare");
+    // It does not keep the mounts of other tests.
+    let script = "grep ' fuse.lustrine ' /proc/mounts | cut -d ' ' -f 2 | grep -vxF \"$0\" | \
+                  xargs -r umount -l; echo copied >&2; exec cat";
+    copy.args(["--mount", "--propagation", "private", "sh", "-c", script]).arg(&mount.dir);
+    let mut holder = Running::start(&mut copy);
+    holder.wait_for("copied");
+    let place = format!("still mounted at {} for process", mount.dir.display());
+    mount.umount().ok().expect_stderr(&[
+        "unmounted here; the file system is ",
+        &format!("{place} {} (cat), which has mounts of its own", holder.pid()),
+    ]);
+    assert_eq!(names(&mount.dir), Vec::<String>::new());
+    assert!(mount.is_running());
+    drop(holder);
+    eventually("the end of the program", || (!mount.is_running()).then_some(()));
+
+    let mount = lustre.mount("m");
+    let bound = lustre.scratch.file("bound");
+    fs::create_dir(&bound).unwrap();
+    mount_bind(&mount.dir, &bound).unwrap();
+    // Namespaces of other tests have copies.
+    let place = format!("still mounted at {}, ", bound.display());
+    mount.umount().ok().expect_stderr(&[&place, "so its program goes on"]);
+    assert_eq!(fs::read(bound.join("file")).unwrap(), b"written");
+    finish(lustrine().arg("umount").arg(&bound)).ok();
+    assert!(!mount.is_running());
+}
+
 #[test]
 fn umount_does_not_wait_when_it_is_not_to() {
     if !can_mount() {
         return;
     }
-    let mut lustre = Lustre::start();
+    let mut lustre = Lustre::for_mounts();
     let (one, other) = (lustre.mount("a"), lustre.mount("b"));
     for mount in [&one, &other] {
         fs::write(mount.path(&format!("file-{}", mount.pid)), b"only in this client").unwrap();
@@ -305,7 +372,7 @@ fn mount_and_umount_of_the_system_call_it_by_its_other_names() {
     if !can_mount() {
         return;
     }
-    let lustre = Lustre::start();
+    let lustre = Lustre::for_mounts();
     let program = lustrine().get_program().to_owned();
     for name in ["mount.lustrine", "umount.fuse.lustrine"] {
         symlink(&program, lustre.scratch.file(name)).unwrap();
@@ -429,7 +496,7 @@ fn a_file_that_two_mounts_change_at_random_is_as_in_a_model() {
     }
     const STEPS: usize = 100;
     for (seed, options) in [(1, "rw"), (2, "cache=none"), (3, "cache=32M,names=none")] {
-        let lustre = Lustre::start();
+        let lustre = Lustre::for_mounts();
         let mounts = ["one", "other"].map(|name| lustre.mount_with(name, options));
         File::create(mounts[0].path("file")).unwrap();
         let mut random = Random(seed);

@@ -48,7 +48,8 @@ impl NetNs {
         let mut command = Command::new("unshare");
         // The link's speed and MTU are read from /sys, which shows the namespace it was mounted in.
         let script = "mount -t sysfs sysfs /sys && ip link set lo up && echo held >&2 && exec cat";
-        command.args(["--net", "--mount", "sh", "-c", script]);
+        // Otherwise it would keep what other tests have mounted meanwhile.
+        command.args(["--net", "--mount", "--propagation", "slave", "sh", "-c", script]);
         let mut holder = Running::start(&mut command);
         holder.wait_for("held");
         NetNs { holder }
