@@ -8,7 +8,7 @@ use lustrine_control::{Answer, Request, StatsRow};
 use lustrine_node::control;
 use lustrine_testing::{Need, not_run};
 
-use crate::common::{Running, Scratch, finish, lustrine};
+use crate::common::{Running, Scratch, eventually, finish, lustrine};
 
 /// Programs that the tests need, each with a harmless argument.
 const TOOLS: [[&str; 2]; 3] = [["ip", "-V"], ["unshare", "--version"], ["nsenter", "--version"]];
@@ -136,6 +136,14 @@ impl NetNs {
             let at_once = if address.contains(':') { "nodad" } else { "" };
             space.run(&format!("ip address add {address} dev {name} {at_once}"));
             space.run(&format!("ip link set {name} mtu {mtu} up"));
+        }
+        // Before, what is sent there is dropped.
+        let state = format!("/sys/class/net/{name}/operstate");
+        for space in [self, other] {
+            eventually(&format!("{name} is up"), || {
+                let seen = finish(&mut space.inside(Command::new("cat").arg(&state)));
+                (seen.ok().stdout.trim() == "up").then_some(())
+            });
         }
     }
 
