@@ -1,8 +1,6 @@
 //! Client against service over a perfect network: every test, progress, session.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_selftest::Tunables;
 use lustrine_selftest::{

@@ -1,7 +1,5 @@
 //! Clients that keep attributes and names: what they show is what the metadata server has.
 
-mod world;
-
 use lustrine_client::{Attr, CacheTunables, Caller, Changes, OpenArgs, SetTime};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::{OpenFlags, XattrFlags};
@@ -10,7 +8,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_server::{CommitTunables, Server, TargetTunables};
 use proptest::prelude::*;
 
-use world::*;
+use crate::world::*;
 
 /// Clients that keep something. One more keeps nothing: it shows what the server says.
 const CLIENTS: usize = 3;

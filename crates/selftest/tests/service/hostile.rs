@@ -1,9 +1,7 @@
 //! Whatever arrives in whatever order: the service does not panic, does not grow without bound,
 //! and serves the next honest peer.
 
-mod common;
-
-use common::{World, message, short};
+use crate::common::{World, message, short};
 use lustrine_lnet::lnd::{Arrival, Core, NiIndex, RxId, Verdict};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;

@@ -1,8 +1,6 @@
 //! A console of ours drives nodes of ours [LST-20]. Node 0 is the console.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet_testing::test_nid;
 use lustrine_selftest::Test;
@@ -328,7 +326,7 @@ fn what_is_not_possible_is_refused_before_anything_is_sent() {
         let refused = world.command(0, command.clone());
         assert_eq!(refused.map_err(|refusal| refusal.errno()), Err(16), "{command:?}");
     }
-    let key = common::KEY + 1;
+    let key = crate::common::KEY + 1;
     let now = world.now;
     let console = &mut world.console_at(0).console;
     console.command(now, 999, key, Command::ListGroups);
@@ -336,7 +334,7 @@ fn what_is_not_possible_is_refused_before_anything_is_sent() {
     console.command(now, 1000, key, Command::ShowSession);
     let shown = console.next_answer();
     let Some((1000, Ok(Answer::Session(session)))) = shown else { panic!("{shown:?}") };
-    assert_eq!(session.key, common::KEY, "anybody may know");
+    assert_eq!(session.key, crate::common::KEY, "anybody may know");
 }
 
 #[test]

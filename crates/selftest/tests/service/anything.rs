@@ -1,9 +1,7 @@
 //! Any commands in any order, over a network that loses what it likes: each command has exactly one
 //! answer, what is promised about a session holds, and nothing is left behind.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet_testing::test_nid;
 use lustrine_selftest::Test;

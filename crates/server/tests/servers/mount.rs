@@ -1,12 +1,10 @@
 //! The client library on the servers: names, data, attributes.
 
-mod world;
-
+use crate::world::{CALLER, MDT, World};
 use lustrine_client::{CacheTunables, Changes, ClientError, FileOwner, OpenArgs};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::{OpenFlags, XattrFlags};
 use lustrine_server::TargetTunables;
-use world::{CALLER, MDT, World};
 
 const READ_WRITE: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
@@ -36,7 +34,7 @@ fn a_client_mounts_and_finds_the_root() {
         uuid: "u".to_owned(),
         seed: 5,
         number: 1,
-        wall_seconds: world::WALL,
+        wall_seconds: crate::world::WALL,
         wall_nanos: 0,
         imports: Default::default(),
         cache: lustrine_client::CacheTunables::NONE,
@@ -95,7 +93,7 @@ fn names_are_made_listed_changed_and_removed() {
     assert_eq!(page.entries.len(), 2);
     // Objects of files that are gone go too, once that is on the disk.
     world.pass(20);
-    assert_eq!(world.server.targets()[world::MDT].files, 1);
+    assert_eq!(world.server.targets()[crate::world::MDT].files, 1);
 }
 
 #[test]
@@ -170,8 +168,8 @@ fn data_are_written_read_cut_and_sized_over_stripes() {
     world.pass(5);
     let targets = world.server.targets();
     // Only those of its configuration.
-    assert_eq!(targets[world::MGS].locks, 2 * 4);
-    let others = &targets[world::MDT..];
+    assert_eq!(targets[crate::world::MGS].locks, 2 * 4);
+    let others = &targets[crate::world::MDT..];
     assert!(others.iter().all(|target| target.locks == 0 && target.opens == 0));
 }
 
@@ -210,7 +208,7 @@ fn a_client_unmounts_and_leaves_nothing() {
     let file = world
         .wait(0, |c, t, done| c.create(t, CALLER, root, b"open", create_args(), done))
         .unwrap();
-    assert_eq!(world.server.targets()[world::MDT].opens, 1);
+    assert_eq!(world.server.targets()[crate::world::MDT].opens, 1);
     drop(file);
     world.wait(0, |c, t, done| c.unmount(t, done)).unwrap();
     for target in world.server.targets() {

@@ -1,9 +1,7 @@
 //! Which consoles a node obeys. Node 0 is a console, node 1 the node that it asks, node 2 a third
 //! party that must not hear of it.
 
-mod common;
-
-use common::{World, message};
+use crate::common::{World, message};
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet_testing::test_nid;
 use lustrine_selftest::Tunables;

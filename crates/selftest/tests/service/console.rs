@@ -1,9 +1,7 @@
 //! A console drives nodes as `lst` does: sessions, tests, batches, counters [LST-12] to [LST-14].
 //! Node 0 is the console; it only sends raw requests.
 
-mod common;
-
-use common::{World, message, short};
+use crate::common::{World, message, short};
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::Tunables;
 use lustrine_selftest::errno;

@@ -1,7 +1,6 @@
 //! Changes of the configuration while clients are mounted, and imperative recovery.
 
-mod world;
-
+use crate::world::{CALLER, MDT, MGS, OST, World};
 use lustrine_client::{
     CacheTunables, ClientError, ConfigLock, FileOwner, MgcTunables, MgcView, OpenArgs, OpenFile,
 };
@@ -12,7 +11,6 @@ use lustrine_lnet_testing::{Delivery, test_nid};
 use lustrine_ptlrpc::ImportState;
 use lustrine_server::{ConfigChange, Disk, DiskKind, FsTarget, OstArgs, TargetTunables};
 use lustrine_wire::header::Body;
-use world::{CALLER, MDT, MGS, OST, World};
 
 const ESHUTDOWN: i32 = 108;
 const READ_WRITE: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
@@ -249,7 +247,7 @@ fn two_changes_in_quick_succession_are_both_seen() {
     // At every distance from the first: while the lock is asked for, and while the log is read.
     for step in 0..60 {
         let mut world = World::mounted(1);
-        let links = world::Links::new(step, (Nanos::from_millis(200), Nanos::ZERO));
+        let links = crate::world::Links::new(step, (Nanos::from_millis(200), Nanos::ZERO));
         world.links = Some(links);
         configure(&mut world, &set_param("osc.*.max_rpcs_in_flight=3"));
         let end = world.now + Nanos::from_millis(step * 200);

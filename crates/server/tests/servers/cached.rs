@@ -1,7 +1,5 @@
 //! Clients that keep data, on real servers' rules: whatever happens, they see one file.
 
-mod world;
-
 use lustrine_client::{
     CacheTunables, Caller, Changes, Client, ClientError, Done, FileLayout, FileOwner, OpenArgs,
     OpenFile,
@@ -12,7 +10,7 @@ use lustrine_lnet::time::Nanos;
 use lustrine_server::{CommitTunables, QuotaHolder, QuotaLimits, TargetTunables};
 use proptest::prelude::*;
 
-use world::*;
+use crate::world::*;
 
 const CLIENTS: usize = 3;
 const CACHE: CacheTunables = CacheTunables::of(32 << 20);

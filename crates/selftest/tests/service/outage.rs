@@ -1,8 +1,6 @@
 //! A client whose server dies, returns, forgets, or is taken away.
 
-mod common;
-
-use common::{World, message};
+use crate::common::{World, message};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet_testing::test_nid;

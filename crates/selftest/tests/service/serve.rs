@@ -1,8 +1,6 @@
 //! PING and BRW as others send them, well-meant or not [LST-8] [LST-16] [LST-18].
 
-mod common;
-
-use common::{World, message};
+use crate::common::{World, message};
 use lustrine_lnet::lnd::{Arrival, Core, NiIndex, OpKey, RxId, Verdict};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;

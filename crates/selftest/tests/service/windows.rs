@@ -1,8 +1,6 @@
 //! `selftest_auto`: what is under way to a peer is limited by a window as well as by the test.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::{LoadStep, StepLimit, Test, Tunables};
 use lustrine_wire::srpc::BrwCheck;

@@ -1,14 +1,12 @@
 //! Servers that crash and start again: what was not on their disks is lost there, and clients
 //! bring it back.
 
-mod world;
-
+use crate::world::{CALLER, Links, MDT, OST, World};
 use lustrine_client::{Changes, ClientError, FileOwner, FlockArgs, FlockMode, OpenArgs};
 use lustrine_fswire::mdt::OpenFlags;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet_testing::Delivery;
 use lustrine_server::{CommitTunables, TargetTunables};
-use world::{CALLER, Links, MDT, OST, World};
 
 const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
 

@@ -1,11 +1,9 @@
 //! Lustrine consoles ask Lustrine clients for their statistics (docs/protocol/client-stats.md).
 //! Node 0 is the console.
 
-mod common;
-
 use std::ops::Range;
 
-use common::World;
+use crate::common::World;
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet_testing::test_nid;
 use lustrine_selftest::Tunables;
@@ -298,7 +296,7 @@ fn wrong_requests_are_refused() {
     for (sid, batch, test, room, status) in cases {
         let (reply_bits, bulk_bits) = (world.bits(), world.bits());
         let request = ClientStatsRequest { reply_bits, bulk_bits, sid, batch, test, room };
-        let message = common::message(1, Body::ClientStatsRequest(request));
+        let message = crate::common::message(1, Body::ClientStatsRequest(request));
         match world.ask(0, 1, Service::ClientStats.id().into(), &message) {
             Some(Body::ClientStatsReply(reply)) => {
                 assert_eq!((reply.status, reply.len), (status, 0), "{request:?}");
@@ -313,7 +311,7 @@ fn the_mark_is_in_the_reply_to_debug() {
     let mut world = world(1, Tunables::default());
     let request =
         lustrine_wire::srpc::DebugRequest { reply_bits: world.bits(), sid: Sid::NONE, flags: 0 };
-    match world.ask(0, 1, 0, &common::message(1, Body::DebugRequest(request))) {
+    match world.ask(0, 1, 0, &crate::common::message(1, Body::DebugRequest(request))) {
         Some(Body::DebugReply(reply)) => assert_eq!(reply.batches, EXTENSIONS_MAGIC),
         other => panic!("{other:?}"),
     }

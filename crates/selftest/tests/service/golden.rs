@@ -1,9 +1,7 @@
 //! Requests of kernel consoles and nodes, as captured: this service answers them as the kernel
 //! nodes in the captures did.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::Tunables;
 use lustrine_wire::byte_order::ByteOrder;
@@ -116,7 +114,7 @@ fn replay(text: &str) -> World {
 
 #[test]
 fn a_session_with_a_mixed_batch_as_in_c01() {
-    let mut world = replay(include_str!("../testdata/c01.txt"));
+    let mut world = replay(include_str!("../../testdata/c01.txt"));
     // The client node made the same RPCs as the kernel's did: 3 tests of 2 RPCs each.
     let totals = world.service(0).totals();
     assert_eq!((totals.sent, totals.errors, totals.expired), (6, 0, 0));
@@ -126,5 +124,5 @@ fn a_session_with_a_mixed_batch_as_in_c01() {
 
 #[test]
 fn two_consoles_that_want_one_node_as_in_c03() {
-    replay(include_str!("../testdata/c03.txt"));
+    replay(include_str!("../../testdata/c03.txt"));
 }

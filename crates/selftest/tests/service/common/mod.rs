@@ -1,5 +1,4 @@
 //! Nodes with a service, clients and raw LNet users, connected by `lnet_testing::Net`.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
@@ -21,56 +20,56 @@ use lustrine_wire::srpc::{Body, MESSAGE_LEN, Message, Name, REPLY_PORTAL, VERSIO
 use smallvec::smallvec;
 
 /// Wall clock of every test: its low 16 bits lead all match bits.
-pub const WALL: u64 = 0x6b00_ee7d;
+pub(crate) const WALL: u64 = 0x6b00_ee7d;
 
 /// The key of every session.
-pub const KEY: u32 = 4242;
+pub(crate) const KEY: u32 = 4242;
 
 /// What runs on a node.
 #[derive(Default)]
-pub struct Node {
-    pub service: Option<Service>,
-    pub client: Option<Client>,
-    pub harness: Option<ConsoleHarness>,
+pub(crate) struct Node {
+    pub(crate) service: Option<Service>,
+    pub(crate) client: Option<Client>,
+    pub(crate) harness: Option<ConsoleHarness>,
     /// The partition its service is.
-    pub cpt: u16,
+    pub(crate) cpt: u16,
     /// Events of other owners.
-    pub events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// A dead node takes part in nothing.
-    pub dead: bool,
+    pub(crate) dead: bool,
     /// A stalled node does nothing until it goes on, and has lost nothing then.
-    pub stalled: bool,
+    pub(crate) stalled: bool,
 }
 
 /// A console, what carries its orders out, and the answers it has given.
-pub struct ConsoleHarness {
-    pub console: Console,
-    pub calls: ConsoleRpcs,
-    pub answers: Vec<(u64, Result<Answer, Refusal>)>,
+pub(crate) struct ConsoleHarness {
+    pub(crate) console: Console,
+    pub(crate) calls: ConsoleRpcs,
+    pub(crate) answers: Vec<(u64, Result<Answer, Refusal>)>,
     tickets: u64,
 }
 
 /// All nodes, and the time.
-pub struct World {
-    pub net: Net,
-    pub nodes: Vec<Node>,
-    pub now: Time,
-    pub tunables: Tunables,
+pub(crate) struct World {
+    pub(crate) net: Net,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) now: Time,
+    pub(crate) tunables: Tunables,
     /// State of the generator behind [`World::random`].
     seed: u64,
     /// Of 1000 packets so many are lost without notice, and so many with.
-    pub vanish: u64,
-    pub fail: u64,
+    pub(crate) vanish: u64,
+    pub(crate) fail: u64,
     /// Whether packets are delivered in random order.
-    pub shuffle: bool,
+    pub(crate) shuffle: bool,
     /// Most packets delivered per turn.
-    pub width: usize,
+    pub(crate) width: usize,
     next_bits: u64,
 }
 
 impl World {
     /// `count` nodes with nothing on them.
-    pub fn new(count: usize, tunables: Tunables) -> World {
+    pub(crate) fn new(count: usize, tunables: Tunables) -> World {
         let net = Net::new(count, &Default::default());
         let nodes = (0..count).map(|_| Node::default()).collect();
         World {
@@ -88,7 +87,7 @@ impl World {
     }
 
     /// As [`World::new`] with NIDs of the caller's choice.
-    pub fn with_nids(nids: &[Nid], tunables: Tunables) -> World {
+    pub(crate) fn with_nids(nids: &[Nid], tunables: Tunables) -> World {
         let mut world = World::new(0, tunables);
         for nid in nids {
             let topology = test_topology(*nid, Identity::Node, Default::default());
@@ -99,29 +98,29 @@ impl World {
     }
 
     /// Node 0 is a client, node 1 a server.
-    pub fn pair() -> World {
+    pub(crate) fn pair() -> World {
         World::pair_with(Tunables::default())
     }
 
-    pub fn pair_with(tunables: Tunables) -> World {
+    pub(crate) fn pair_with(tunables: Tunables) -> World {
         let mut world = World::new(2, tunables);
         world.add_client(0, 1, |_| {});
         world.add_service(1);
         world
     }
 
-    pub fn seed(&mut self, seed: u64) {
+    pub(crate) fn seed(&mut self, seed: u64) {
         self.seed = seed.wrapping_mul(2).wrapping_add(1);
     }
 
-    pub fn add_service(&mut self, node: usize) {
+    pub(crate) fn add_service(&mut self, node: usize) {
         self.nodes[node].service =
             Some(Service::new(Owner(1), 0, 1, &self.tunables, WallClock::from_secs(WALL)));
         self.set_policy(node, &ServicePolicy::full());
     }
 
     /// A service that is partition `cpt` of `cpts`.
-    pub fn add_partition(&mut self, node: usize, cpt: u16, cpts: u16) {
+    pub(crate) fn add_partition(&mut self, node: usize, cpt: u16, cpts: u16) {
         self.nodes[node].cpt = cpt;
         self.nodes[node].service =
             Some(Service::new(Owner(1), cpt, cpts, &self.tunables, WallClock::from_secs(WALL)));
@@ -129,13 +128,18 @@ impl World {
     }
 
     /// Puts a policy into force; without it, added services obey every console.
-    pub fn set_policy(&mut self, node: usize, policy: &ServicePolicy) {
+    pub(crate) fn set_policy(&mut self, node: usize, policy: &ServicePolicy) {
         let place = &mut self.net.nodes[node];
         let service = self.nodes[node].service.as_mut().expect("the node has a service");
         service.set_policy(self.now, &mut place.shard, &mut place.memory, policy);
     }
 
-    pub fn add_client(&mut self, node: usize, target: usize, edit: impl FnOnce(&mut ClientArgs)) {
+    pub(crate) fn add_client(
+        &mut self,
+        node: usize,
+        target: usize,
+        edit: impl FnOnce(&mut ClientArgs),
+    ) {
         let mut args = ClientArgs {
             target: ProcessId::lustre(test_nid(target)),
             local: None,
@@ -151,19 +155,19 @@ impl World {
     }
 
     /// A console on a node.
-    pub fn add_console(&mut self, node: usize) {
+    pub(crate) fn add_console(&mut self, node: usize) {
         let console = Console::new(&self.net.nodes[node].nid, WALL);
         let calls = ConsoleRpcs::new(Owner(1), WALL);
         self.nodes[node].harness =
             Some(ConsoleHarness { console, calls, answers: Vec::new(), tickets: 0 });
     }
 
-    pub fn console_at(&mut self, node: usize) -> &mut ConsoleHarness {
+    pub(crate) fn console_at(&mut self, node: usize) -> &mut ConsoleHarness {
         self.nodes[node].harness.as_mut().expect("the node has a console")
     }
 
     /// Gives a console a command; its ticket.
-    pub fn give(&mut self, node: usize, command: Command) -> u64 {
+    pub(crate) fn give(&mut self, node: usize, command: Command) -> u64 {
         let now = self.now;
         let harness = self.console_at(node);
         harness.tickets += 1;
@@ -172,7 +176,7 @@ impl World {
     }
 
     /// Gives a console a command and waits for its answer, in steps of 10 ms.
-    pub fn command(&mut self, node: usize, command: Command) -> Result<Answer, Refusal> {
+    pub(crate) fn command(&mut self, node: usize, command: Command) -> Result<Answer, Refusal> {
         let ticket = self.give(node, command);
         for _ in 0..40_000 {
             let answers = &mut self.console_at(node).answers;
@@ -185,15 +189,15 @@ impl World {
         panic!("no answer within 400 s");
     }
 
-    pub fn client(&mut self) -> &mut Client {
+    pub(crate) fn client(&mut self) -> &mut Client {
         self.nodes[0].client.as_mut().expect("node 0 is a client")
     }
 
-    pub fn service(&mut self, node: usize) -> &mut Service {
+    pub(crate) fn service(&mut self, node: usize) -> &mut Service {
         self.nodes[node].service.as_mut().expect("the node serves")
     }
 
-    pub fn random(&mut self) -> u64 {
+    pub(crate) fn random(&mut self) -> u64 {
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;
         self.seed ^= self.seed << 17;
@@ -201,7 +205,7 @@ impl World {
     }
 
     /// Lets every node work and delivers what is on its way, once.
-    pub fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];
             let place = &mut self.net.nodes[index];
@@ -275,7 +279,12 @@ impl World {
     ///
     /// # Panics
     /// When it does not within `turns` turns.
-    pub fn until(&mut self, step: Nanos, turns: u32, mut done: impl FnMut(&mut World) -> bool) {
+    pub(crate) fn until(
+        &mut self,
+        step: Nanos,
+        turns: u32,
+        mut done: impl FnMut(&mut World) -> bool,
+    ) {
         for _ in 0..turns {
             if done(self) {
                 return;
@@ -287,7 +296,7 @@ impl World {
     }
 
     /// So many turns, each `step` later.
-    pub fn turns(&mut self, step: Nanos, turns: u32) {
+    pub(crate) fn turns(&mut self, step: Nanos, turns: u32) {
         for _ in 0..turns {
             self.turn();
             self.now = self.now + step;
@@ -295,7 +304,7 @@ impl World {
     }
 
     /// Replaces a node by a fresh one: another incarnation, no memory of anything.
-    pub fn restart(&mut self, node: usize) {
+    pub(crate) fn restart(&mut self, node: usize) {
         let mut topology = test_topology(test_nid(node), Identity::Node, Default::default());
         topology.incarnation ^= self.now.0;
         let mut fresh = Net::default();
@@ -308,7 +317,13 @@ impl World {
     }
 
     /// Sends a raw request from a node and returns the reply, if one comes within `seconds`.
-    pub fn ask(&mut self, from: usize, to: usize, service: u64, message: &Message) -> Option<Body> {
+    pub(crate) fn ask(
+        &mut self,
+        from: usize,
+        to: usize,
+        service: u64,
+        message: &Message,
+    ) -> Option<Body> {
         let mut raw = [0; MESSAGE_LEN];
         message.encode(&mut raw);
         let bits = raw_reply_bits(&raw, message.order);
@@ -317,7 +332,7 @@ impl World {
     }
 
     /// As [`World::ask`] with bytes of any kind.
-    pub fn ask_raw(
+    pub(crate) fn ask_raw(
         &mut self,
         from: usize,
         to: usize,
@@ -364,7 +379,14 @@ impl World {
     }
 
     /// PUTs bytes.
-    pub fn send_raw(&mut self, from: usize, to: usize, portal: u32, match_bits: u64, bytes: &[u8]) {
+    pub(crate) fn send_raw(
+        &mut self,
+        from: usize,
+        to: usize,
+        portal: u32,
+        match_bits: u64,
+        bytes: &[u8],
+    ) {
         let target = ProcessId::lustre(self.net.nodes[to].nid);
         let place = &mut self.net.nodes[from];
         let span = place.memory.alloc(bytes.len() as u32).unwrap();
@@ -394,7 +416,7 @@ impl World {
 
     /// Offers memory at node `at` to one GET or PUT of node `to` on the reply portal; the answer
     /// is where to look for what was PUT there.
-    pub fn offer(&mut self, at: usize, to: usize, match_bits: u64, bytes: &[u8]) -> Span {
+    pub(crate) fn offer(&mut self, at: usize, to: usize, match_bits: u64, bytes: &[u8]) -> Span {
         let peer = self.net.nodes[to].nid;
         let place = &mut self.net.nodes[at];
         let span = place.memory.alloc(bytes.len() as u32).unwrap();
@@ -419,7 +441,7 @@ impl World {
     }
 
     /// Fresh match bits for raw requests.
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.next_bits += 1;
         self.next_bits
     }
@@ -443,7 +465,7 @@ impl ConsoleHarness {
 }
 
 /// A request as a kernel of this architecture sends it.
-pub fn message(features: u32, body: Body) -> Message {
+pub(crate) fn message(features: u32, body: Body) -> Message {
     Message { order: ByteOrder::Little, version: VERSION, features, body }
 }
 
@@ -452,7 +474,7 @@ fn raw_reply_bits(raw: &[u8; MESSAGE_LEN], order: ByteOrder) -> u64 {
 }
 
 /// The NID of a test node as a session id has it.
-pub fn short(node: usize) -> u64 {
+pub(crate) fn short(node: usize) -> u64 {
     let nid: Nid = test_nid(node);
     nid.to_short().unwrap()
 }
