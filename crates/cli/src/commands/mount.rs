@@ -570,7 +570,7 @@ mod tests {
         let there = MountedAt { dir: "/mnt".into(), process: Some((17, "a\nb".to_owned())) };
         assert_eq!(still_mounted(&[]), None);
         assert_eq!(
-            still_mounted(&[here.clone()]).as_deref(),
+            still_mounted(std::slice::from_ref(&here)).as_deref(),
             Some("the file system is still mounted at /srv")
         );
         assert_eq!(

@@ -80,8 +80,8 @@ impl Lustre {
         Lustre { ip, port, servers: Some(servers), _shared: None, scratch: Scratch::new() }
     }
 
-    /// The same, with mounts that are shared as systemd has them: other tests make namespaces, which
-    /// would keep a file system that is unmounted here.
+    /// The same, with mounts that are shared as systemd has them: other tests make namespaces,
+    /// which would keep a file system that is unmounted here.
     fn for_mounts() -> Lustre {
         let lustre = Lustre::start();
         let shared = SharedMount::at(lustre.scratch.path());
