@@ -220,8 +220,8 @@ mod tests {
             entries(MOUNTS).filter(|entry| of.is(entry)).map(|entry| entry.place).collect()
         };
         assert_eq!(places(&at("0:50", "10.0.0.9@tcp:/l")), [Path::new("/mnt/a b")]);
-        assert_eq!(places(&at("0:50", "10.0.0.8@tcp:/l")), [Path::new(""); 0]);
-        assert_eq!(places(&at("98:0", "/dev/sda")), [Path::new(""); 0]);
+        assert_eq!(places(&at("0:50", "10.0.0.8@tcp:/l")), Vec::<PathBuf>::new());
+        assert_eq!(places(&at("98:0", "/dev/sda")), Vec::<PathBuf>::new());
     }
 
     #[test]
