@@ -88,8 +88,9 @@ pub(super) struct Flush {
     pub(super) dirty: RangeSet<u64>,
     /// Requests under way that have others of them.
     pub(super) under_way: BTreeSet<u64>,
-    /// Whether only its own error counts, or that of all earlier writes.
-    pub(super) own: bool,
+    /// The bytes that only the write that waits has written; its caller learns from it that they
+    /// are not stored. `None` if the errors of all earlier writes are reported.
+    pub(super) own: Option<RangeSet<u64>>,
     /// The error of a write of these bytes.
     pub(super) error: Option<ClientError>,
     pub(super) done: Done<()>,
@@ -259,8 +260,25 @@ impl CachedObject {
         writing.any(|writing| writing.start < range.end && range.start < writing.end)
     }
 
+    /// The parts of a range that were neither dirty nor on their way when `dirty` was.
+    pub(super) fn stored_parts(&self, range: &Range<u64>, dirty: &[Range<u64>]) -> RangeSet<u64> {
+        let mut parts = RangeSet::new();
+        if !range.is_empty() {
+            parts.insert(range.clone());
+        }
+        let lacking = dirty.iter().chain(self.data.writing.values().flatten());
+        lacking.filter(|part| !part.is_empty()).for_each(|part| parts.remove(part.clone()));
+        parts
+    }
+
     /// Waits for what the server lacks of a range now. What is written later is not waited for.
-    pub(super) fn wait_for(&mut self, range: &Range<u64>, own: bool, done: Done<()>) {
+    /// `own`: of a write that waits.
+    pub(super) fn wait_for(
+        &mut self,
+        range: &Range<u64>,
+        own: Option<RangeSet<u64>>,
+        done: Done<()>,
+    ) {
         let dirty = self.data.pages.dirty(range).into_iter().collect();
         let touches = |writing: &Vec<Range<u64>>| {
             writing.iter().any(|part| part.start < range.end && range.start < part.end)
@@ -281,17 +299,23 @@ impl CachedObject {
         }
     }
 
-    /// A request is over, with an error or without. Whether a program learns of the error.
-    pub(super) fn was_answered(&mut self, number: u64, error: Option<&ClientError>) -> bool {
-        self.data.writing.remove(&number);
-        let mut learns = false;
+    /// A request is over, with an error or without. Returns its bytes, except for those of writes
+    /// that wait, whose programs learn of the error.
+    pub(super) fn was_answered(
+        &mut self,
+        number: u64,
+        error: Option<&ClientError>,
+    ) -> RangeSet<u64> {
+        let parts = self.data.writing.remove(&number).unwrap_or_default();
+        let mut taken: RangeSet<u64> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         for flush in &mut self.data.flushes {
             if flush.under_way.remove(&number) {
                 flush.error = flush.error.take().or(error.cloned());
-                learns |= flush.own;
+                let own = flush.own.iter().flat_map(RangeSet::iter);
+                own.for_each(|own| taken.remove(own.clone()));
             }
         }
-        learns
+        taken
     }
 
     /// A request has to be made again.
@@ -474,7 +498,7 @@ mod tests {
         // The lock brings the size that the server knows.
         object.take_lvb(&OstLvb::default());
         assert_eq!(object.size, 100);
-        object.was_answered(1, Some(&ClientError::Errno(28)));
+        let _ = object.was_answered(1, Some(&ClientError::Errno(28)));
         object.was_lost();
         assert_eq!(object.size, 0);
     }

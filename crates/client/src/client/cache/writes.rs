@@ -146,7 +146,9 @@ impl Client {
         } else {
             // It counts, so that what follows knows of it; the server has to find the space now.
             grant.release(&before, &after);
-            self.cache.object(key).wait_for(&range, true, done);
+            let object = self.cache.object(key);
+            let own = object.stored_parts(&range, &before);
+            object.wait_for(&range, Some(own), done);
             while self.send_write(turn, key, &range, !over_quota) {}
         }
         self.cache.trim();
@@ -163,7 +165,7 @@ impl Client {
         let Some(io) = self.start_io(turn, keys.len(), work) else { return };
         for key in keys {
             let part = crate::client::objects::part_of(io);
-            self.cache.object(key).wait_for(&(0..u64::MAX), false, part);
+            self.cache.object(key).wait_for(&(0..u64::MAX), None, part);
             self.write_out(turn, key, 0..u64::MAX, false);
             self.check_flushes(turn, key);
         }
@@ -334,7 +336,7 @@ impl Client {
         let object = self.cache.object(key);
         match outcome {
             Ok(body) => {
-                object.was_answered(number, None);
+                let _ = object.was_answered(number, None);
                 (object.data.failures, object.data.pause) = (0, None);
                 let body = body.unwrap_or_default();
                 for part in &parts {
@@ -362,11 +364,14 @@ impl Client {
             }
             Err(error) => {
                 let object = self.cache.object(key);
-                if !object.was_answered(number, Some(&error)) {
+                let lost = object.was_answered(number, Some(&error));
+                if !lost.is_empty() {
                     object.fails(error);
                 }
+                self.cache.counts.lost +=
+                    lost.iter().map(|part| part.end - part.start).sum::<u64>();
                 for part in &parts {
-                    self.lose_sent(key, part);
+                    self.forget_sent(key, part);
                 }
                 self.cache.object(key).was_lost();
             }
@@ -381,8 +386,7 @@ impl Client {
 
     /// A range that was sent is not stored, and is not going to be. What a program has written
     /// there since stays.
-    fn lose_sent(&mut self, key: ObjectKey, range: &Range<u64>) {
-        self.cache.counts.lost += range.end - range.start;
+    fn forget_sent(&mut self, key: ObjectKey, range: &Range<u64>) {
         let mut at = range.start;
         for part in self.cache.object(key).data.pages.dirty(range) {
             self.cache.forget(key, at..part.start);
@@ -434,14 +438,14 @@ impl Client {
             }
         }
         // An fsync reports all that has failed; who waits for one write only that.
-        let reports = over.iter().any(|flush| !flush.own);
+        let reports = over.iter().any(|flush| flush.own.is_none());
         let earlier = if reports { object.data.error.take() } else { None };
         // What was behind a write that was under way.
         for range in wanted {
             self.write_out(turn, key, range, false);
         }
         for flush in over {
-            let earlier = earlier.as_ref().filter(|_| !flush.own);
+            let earlier = earlier.as_ref().filter(|_| flush.own.is_none());
             let error = flush.error.or_else(|| earlier.map(|earlier| earlier.error.clone()));
             (flush.done)(self, turn, error.map_or(Ok(()), Err));
         }

@@ -174,6 +174,34 @@ fn an_error_is_told_to_whom_it_concerns() {
     assert_eq!((second.outcome(), synced.outcome()), (Ok(()), Err(ClientError::Errno(ENOSPC))));
 }
 
+/// What a program knows from its write(2) is not lost: the others were told that they had written.
+#[test]
+fn what_a_write_itself_has_reported_is_not_lost() {
+    let (mut world, mut osts) = scene();
+    let import = world.client.osts[&0];
+    world.act(|client, _| client.with_grant_for_tests(import, 0));
+    osts.fails = Some(-ENOSPC);
+    let refused = world.write(0, &[1; 4096]);
+    osts.serve(&mut world);
+    assert_eq!(refused.outcome(), Err(ClientError::Errno(ENOSPC)));
+    let synced = world.fsync();
+    osts.serve(&mut world);
+    assert_eq!((synced.outcome(), world.client.cache_counts().lost), (Ok(()), 0));
+    // Bytes that were taken before are written again with new ones for which there is no grant.
+    world.act(|client, _| client.with_grant_for_tests(import, 5000));
+    let taken = world.write(8192, &[2; 4096]);
+    osts.serve(&mut world);
+    assert_eq!(taken.outcome(), Ok(()));
+    let refused = world.write(8192 + 2048, &[3; 40_000]);
+    osts.fails = Some(-ENOSPC);
+    osts.serve(&mut world);
+    assert_eq!(refused.outcome(), Err(ClientError::Errno(ENOSPC)));
+    let synced = world.fsync();
+    osts.serve(&mut world);
+    assert_eq!(synced.outcome(), Err(ClientError::Errno(ENOSPC)));
+    assert_eq!(world.client.cache_counts().lost, 2048);
+}
+
 /// Servers are not to be trusted: by its resource the client finds what a lock protects.
 #[test]
 fn a_lock_of_another_object_is_refused_and_given_back() {
