@@ -68,17 +68,26 @@ impl Socklnd {
         true
     }
 
+    /// Whether there is room for one more connection that is open or being dialled.
+    pub(crate) fn has_room(&self) -> bool {
+        self.conns.len() - self.handshakes_held() < self.established_max()
+    }
+
     /// Makes room for one more connection that is open or being dialled; `false` if there is no
     /// room. `newcomer` is its pool and source, `None` if this node dials; `peer` is its peer,
-    /// whose other connections stay.
+    /// whose other connections stay. No other peer loses its own for a second connection of a type:
+    /// two nodes with room for less than `conns_per_peer` would dial each other for ever.
     pub(crate) fn admit_established<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
         newcomer: Option<(Pool, Source)>,
         peer: PeerKey,
     ) -> bool {
-        if self.conns.len() - self.handshakes_held() < self.established_max() {
+        if self.has_room() {
             return true;
+        }
+        if self.peers[peer].has_each_type() {
+            return false;
         }
         let last = newcomer.map_or(Pool::Nodes, |(pool, _)| pool);
         Pool::OPEN.into_iter().filter(|pool| *pool <= last).any(|pool| {

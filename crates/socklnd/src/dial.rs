@@ -116,6 +116,9 @@ impl Socklnd {
             let reason = if peer.none_answers != 0 { peer.refusal() } else { silent };
             return self.dial_failed(env, key, reason);
         }
+        if self.peers[key].has_each_type() && !self.has_room() {
+            return self.settle(key);
+        }
         match self.start(env, key, kind) {
             Ok(conn) => self.peers[key].dial = Dial::Active(conn),
             Err(reason) => self.dial_failed(env, key, reason),
@@ -302,18 +305,24 @@ impl Socklnd {
             if !peer.has_each_type() {
                 return Err(peer.refusal());
             }
-            // It accepts no more than there are, and these are enough (capture f12).
-            peer.at_limit = true;
-            peer.dial = Dial::Idle;
-            peer.end_round();
+            // It accepts no more than there are (capture f12).
             self.drop_conn(env, key);
-            self.recount(dialled.peer);
+            self.settle(dialled.peer);
             return Ok(());
         }
         let pause = pause_after(peer.none_answers, &self.timing);
         self.drop_conn(env, key);
         self.dial_later(dialled.peer, env.now + pause);
         Ok(())
+    }
+
+    /// Takes the connections of a peer, at least one of each type, as enough.
+    fn settle(&mut self, key: PeerKey) {
+        let peer = &mut self.peers[key];
+        peer.at_limit = true;
+        peer.dial = Dial::Idle;
+        peer.end_round();
+        self.recount(key);
     }
 
     /// A hard failure: messages that no connection can carry fail, and the next dial has to wait
