@@ -51,7 +51,8 @@ pub struct StreamSim {
     recorder: Option<Recorder>,
     /// When the next check for overdue messages is due.
     next_review: Time,
-    events_max: u64,
+    /// The number of events that a simulation may have, and that for each second of it.
+    events_max: (u64, u64),
 }
 
 impl StreamSim {
@@ -68,13 +69,14 @@ impl StreamSim {
             rng,
             recorder: None,
             next_review: BEGIN,
-            events_max: u64::MAX,
+            events_max: (u64::MAX, 0),
         }
     }
 
-    /// Sets the number of events that a simulation may have: it panics when there are more.
-    pub fn limit_events(&mut self, most: u64) {
-        self.events_max = most;
+    /// Sets the number of events that a simulation may have, and how many more for each second of
+    /// its time: it panics when there are more.
+    pub fn limit_events(&mut self, most: u64, per_second: u64) {
+        self.events_max = (most, per_second);
     }
 
     /// The time.
@@ -301,7 +303,10 @@ impl StreamSim {
         }
         let now = next.max(self.now());
         let events = self.event_log().count();
-        assert!(events <= self.events_max, "{now:?}: {events} events");
+        let (most, per_second) = self.events_max;
+        let seconds = now.since(BEGIN).0 / 1_000_000_000;
+        let most = most.saturating_add(per_second.saturating_mul(seconds));
+        assert!(events <= most, "{now:?}: {events} events");
         self.advance(now);
         let mut due = Vec::new();
         while let Some(Reverse((at, host))) = self.alarms.peek().copied() {

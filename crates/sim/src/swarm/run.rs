@@ -40,6 +40,10 @@ const LOADS_MAX: u32 = 6;
 /// More events than this are no simulation but a loop: most runs have less than a million.
 const EVENTS_MAX: u64 = 20_000_000;
 
+/// The number of further events for each second of a world: a node may have to dial each
+/// millisecond for hours, with a `max_reconnectms` of 1.
+const EVENTS_PER_SECOND: u64 = 20_000;
+
 /// A run without failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSummary {
@@ -97,7 +101,7 @@ fn run_in(
             return (Err(failure), Vec::new(), Recording::default());
         }
     };
-    swarm.world.limit_events(EVENTS_MAX);
+    swarm.world.limit_events(EVENTS_MAX, EVENTS_PER_SECOND);
     let begin = swarm.world.now();
     let run_in = guarded(|| swarm.run(plan));
     // The recording remains available after an assertion that failed.
@@ -419,7 +423,7 @@ mod tests {
     fn too_many_events_are_a_failure() {
         let plan = generate(3);
         let mut swarm = Swarm::new(StreamSim::new(plan.seed), &plan).expect("a good plan");
-        swarm.world.limit_events(1000);
+        swarm.world.limit_events(1000, 0);
         let what = guarded(|| swarm.run(&plan)).expect_err("it has more events");
         assert!(what.starts_with("an assertion failed: ") && what.ends_with(" events"), "{what}");
     }
