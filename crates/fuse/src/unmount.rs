@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_another_file_system_has_got_is_told_from_it() {
+    fn a_device_number_that_another_file_system_has_now_does_not_match() {
         let at = |device: &str, source: &str| Unmounted {
             device: device.to_owned(),
             source: source.to_owned(),

@@ -547,7 +547,9 @@ fn wait_for(program: &MountProgram, unmounted: &Unmounted) -> Result<(), Failure
 /// Says where a file system is still mounted; `None` if it is nowhere.
 fn still_mounted(places: &[MountedAt]) -> Option<String> {
     let MountedAt { dir, process } = places.first()?;
-    let mut text = format!("the file system is still mounted at {}", dir.display());
+    // Another user may have chosen the path, as the name.
+    let dir = dir.display().to_string();
+    let mut text = format!("the file system is still mounted at {}", dir.escape_debug());
     if let Some((pid, name)) = process {
         let name = name.escape_debug();
         text += &format!(" for process {pid} ({name}), which has mounts of its own");
@@ -567,7 +569,7 @@ mod tests {
     #[test]
     fn the_places_are_named_at_which_it_is_still_mounted() {
         let here = MountedAt { dir: "/srv".into(), process: None };
-        let there = MountedAt { dir: "/mnt".into(), process: Some((17, "a\nb".to_owned())) };
+        let there = MountedAt { dir: "/m\x1bt".into(), process: Some((17, "a\nb".to_owned())) };
         assert_eq!(still_mounted(&[]), None);
         assert_eq!(
             still_mounted(std::slice::from_ref(&here)).as_deref(),
@@ -576,8 +578,8 @@ mod tests {
         assert_eq!(
             still_mounted(&[there.clone(), here.clone()]).as_deref(),
             Some(
-                "the file system is still mounted at /mnt for process 17 (a\\nb), which has mounts \
-                 of its own, and at another place"
+                "the file system is still mounted at /m\\u{1b}t for process 17 (a\\nb), which has \
+                 mounts of its own, and at another place"
             )
         );
         let last = still_mounted(&[here.clone(), there, here]).expect("places");

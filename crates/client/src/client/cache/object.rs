@@ -498,7 +498,7 @@ mod tests {
         // The lock brings the size that the server knows.
         object.take_lvb(&OstLvb::default());
         assert_eq!(object.size, 100);
-        let _ = object.was_answered(1, Some(&ClientError::Errno(28)));
+        object.was_answered(1, Some(&ClientError::Errno(28)));
         object.was_lost();
         assert_eq!(object.size, 0);
     }

@@ -336,7 +336,7 @@ impl Client {
         let object = self.cache.object(key);
         match outcome {
             Ok(body) => {
-                let _ = object.was_answered(number, None);
+                object.was_answered(number, None);
                 (object.data.failures, object.data.pause) = (0, None);
                 let body = body.unwrap_or_default();
                 for part in &parts {

@@ -174,7 +174,7 @@ fn an_error_is_told_to_whom_it_concerns() {
     assert_eq!((second.outcome(), synced.outcome()), (Ok(()), Err(ClientError::Errno(ENOSPC))));
 }
 
-/// What a program knows from its write(2) is not lost: the others were told that they had written.
+/// The error of write(2) says that its bytes are not stored. Lost is what write(2) had taken.
 #[test]
 fn what_a_write_itself_has_reported_is_not_lost() {
     let (mut world, mut osts) = scene();
