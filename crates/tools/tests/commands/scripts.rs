@@ -1,12 +1,10 @@
 //! Scripts of administrators: wrappers that read the output of `lst`, and commands on its standard
 //! input [TOOL-10].
 
-mod support;
-
+use crate::support::typed::Shell;
+use crate::support::{Seat, World, nid};
 use lustrine_tools::lst::{Compat, Lst, Settings};
 use lustrine_tools::shell::{Exit, Interpreter, LineOutcome, Mode};
-use support::typed::Shell;
-use support::{Seat, World};
 
 /// Runs a script at machine 2. Returns the lines of its standard output.
 fn output(world: &mut World, script: &str) -> Vec<String> {
@@ -84,7 +82,7 @@ fn a_wrapper_finds_its_values() {
 #[test]
 fn a_wrapper_sees_errors_in_the_status() {
     let mut world = World::new();
-    world.nodes.get_mut(&support::nid(4)).unwrap().up = false;
+    world.nodes.get_mut(&nid(4)).unwrap().up = false;
     let script = "export LST_SESSION=1
         lst new_session s
         lst add_group g 10.77.0.[2,4]@tcp; echo rc=$?

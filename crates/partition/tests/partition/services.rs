@@ -16,9 +16,7 @@ use lustrine_lnet_testing::{test_nid, test_topology};
 use lustrine_partition::Partition;
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 
-mod common;
-
-use common::TestDriver;
+use crate::common::TestDriver;
 
 const NOW: Time = Time(1_000_000_000);
 const LEN: u32 = 64;

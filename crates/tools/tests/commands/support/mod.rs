@@ -2,6 +2,7 @@
 //! answer its requests as kernel nodes do, as far as sessions of `lst` show it.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+pub mod fake_env;
 pub mod node;
 pub mod typed;
 

@@ -1,11 +1,9 @@
 //! Behaviour of `lst` beyond the recorded sessions: exit statuses, failures of nodes, options.
 
-mod support;
-
+use crate::support::{Seat, World, nid};
 use lustrine_tools::lst::{LST, NODE_REFUSED, RPC_FAILED, Settings};
 use lustrine_tools::shell::Exit;
 use proptest::prelude::*;
-use support::{Seat, World, nid};
 
 fn settings() -> Settings {
     Settings { session: Some("7".to_owned()), ..Settings::default() }

@@ -1,6 +1,6 @@
 //! A Lustrine node in the place of a captured kernel node.
 
-mod capture;
+pub(crate) mod capture;
 mod compare;
 mod conversation;
 mod document;

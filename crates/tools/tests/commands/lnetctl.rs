@@ -2,10 +2,7 @@
 //! Lustrine nodes do not have, which are listed here. `testdata/lnetctl/README.md` says where the
 //! recordings are from.
 
-#[path = "support/fake_env.rs"]
-mod fake_env;
-
-use fake_env::{Fake, nid, recorded};
+use crate::support::fake_env::{Fake, nid, recorded};
 use lustrine_control::{ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector};
 use lustrine_lnet::tunables::Change;
 use lustrine_partition::tunables::TABLE;

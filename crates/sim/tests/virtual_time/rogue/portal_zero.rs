@@ -6,7 +6,7 @@ use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello};
 use lustrine_wire::nid::{Net, Nid, ProcessId};
 
-use crate::scene::{Scene, header, hello, message};
+use super::scene::{Scene, header, hello, message};
 
 /// Number of rogues: more than the node's 64 buffers for pushes, and fewer than its limit of peers.
 const ROGUES: u32 = 80;

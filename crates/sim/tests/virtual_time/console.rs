@@ -5,13 +5,9 @@
 //! What may differ: match bits, the time stamp of the session, and the kernel's keepalives (DEBUG),
 //! which depend on the time of day.
 
-#[allow(dead_code, reason = "the rest replays whole nodes")]
-#[path = "golden/capture.rs"]
-mod capture;
-
 use std::collections::VecDeque;
 
-use capture::events_of;
+use crate::golden::capture::events_of;
 use lustrine_capture::{Content, Item, Message as Captured};
 use lustrine_lnet::time::Time;
 use lustrine_selftest::Test;

@@ -8,7 +8,7 @@ use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::hello::{ConnType, Hello};
 use lustrine_wire::nid::ProcessId;
 
-use crate::scene::{
+use super::scene::{
     CONNECTIONS_MAX, HANDSHAKES_MAX, Scene, friend_nid, hello, message, ping, put, request,
     victim_nid,
 };

@@ -1,16 +1,13 @@
 //! Malformed conversations: a Lustrine node compared with a kernel node, and rogue peers without a
 //! capture.
 
-#[allow(dead_code, reason = "not every command and difference occurs here")]
-#[path = "../golden/mod.rs"]
-mod golden;
 mod peers;
 mod portal_zero;
 mod scene;
 mod strangers;
 mod table;
 
-use golden::{assert_in_step, names_in, play, reasons};
+use crate::golden::{assert_in_step, names_in, play, reasons};
 use lustrine_sim::Link;
 use peers::ROGUES;
 use table::ROWS;

@@ -1,12 +1,10 @@
 //! Recorded sessions of the real `lst`, repeated with Lustrine's: the output is the same, except
 //! for the differences listed here. `testdata/lst/README.md` says where the recordings are from.
 
-mod support;
-
 use std::path::Path;
 
-use support::World;
-use support::typed::{Line, Shell, blocks};
+use crate::support::{World, nid};
+use crate::support::typed::{Line, Shell, blocks};
 
 /// Intended differences, in the order of the session.
 struct Difference<'a> {
@@ -343,7 +341,7 @@ fn a_node_without_selftest_matches_the_recording() {
         },
     ];
     let mut world = World::new();
-    world.nodes.get_mut(&support::nid(3)).unwrap().up = false;
+    world.nodes.get_mut(&nid(3)).unwrap().up = false;
     play(&mut world, "c02_session_errors.txt", &differences);
 }
 
@@ -355,7 +353,7 @@ fn two_consoles_with_one_node_match_the_recording() {
 #[test]
 fn a_server_with_wrong_data_matches_the_recording() {
     let mut world = World::new();
-    world.nodes.get_mut(&support::nid(2)).unwrap().corrupt = true;
+    world.nodes.get_mut(&nid(2)).unwrap().corrupt = true;
     play(&mut world, "c52_brw_injected_errors.txt", &[]);
 }
 

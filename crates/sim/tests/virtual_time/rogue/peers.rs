@@ -9,12 +9,12 @@ use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::hello::{ConnType, Hello, Version};
 use lustrine_wire::nid::{Net, Nid, ProcessId};
 
-use crate::portal_zero::{foreign_bits, stalled_pushes};
-use crate::scene::{
+use super::portal_zero::{foreign_bits, stalled_pushes};
+use super::scene::{
     CONNECTIONS_MAX, HANDSHAKES_MAX, PEERS_MAX, Scene, header, hello, message, noop, ping, put,
     request, rogue_nid,
 };
-use crate::strangers;
+use super::strangers;
 
 /// A rogue peer.
 pub(crate) struct Rogue {

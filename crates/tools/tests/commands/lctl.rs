@@ -1,10 +1,7 @@
 //! `lctl` compared with recordings of the real one. `testdata/lctl/README.md` says where they are
 //! from.
 
-#[path = "support/fake_env.rs"]
-mod fake_env;
-
-use fake_env::{Fake, nid, recorded};
+use crate::support::fake_env::{Fake, nid, recorded};
 use lustrine_tools::lctl::{LCTL, Lctl};
 use lustrine_tools::lnetctl::Settings;
 use lustrine_tools::node::ToolError;

@@ -16,9 +16,7 @@ use lustrine_partition::{Driver, DriverOn, DriverPair, Either, Partition, Servic
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 
-mod common;
-
-use common::TestDriver;
+use crate::common::TestDriver;
 
 const NOW: Time = Time(1_000_000_000);
 const PORTAL: u32 = 20;

@@ -4,13 +4,11 @@
 //! message that it sends must be the one that the captured node sent, except for the fields that
 //! docs/replay.md names. `table.rs` lists what is replayed, and what is not and why.
 
-#[path = "../golden/mod.rs"]
-mod golden;
 mod table;
 
 use lustrine_sim::{Chunking, Link};
 
-use golden::{assert_in_step, names_in, play, reasons};
+use crate::golden::{assert_in_step, names_in, play, reasons};
 use table::ROWS;
 
 fn check_rows(wanted: impl Fn(&str, &str) -> bool) {

@@ -1,0 +1,5 @@
+//! A partition with drivers and services of the tests.
+
+mod common;
+mod drivers;
+mod services;
