@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use crate::support::{World, nid};
 use crate::support::typed::{Line, Shell, blocks};
+use crate::support::{World, nid};
 
 /// Intended differences, in the order of the session.
 struct Difference<'a> {
