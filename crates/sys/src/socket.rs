@@ -11,7 +11,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{self, AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer};
 use rustix::net::{SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
-use crate::sockopt::{TCP_LINGER2, TCP_MAXSEG, set, tcp_info};
+use crate::sockopt::{SO_MAX_PACING_RATE, TCP_LINGER2, TCP_MAXSEG, set, tcp_info};
 
 mod connect;
 mod zerocopy;
@@ -21,6 +21,10 @@ pub use zerocopy::ZeroCopyOutcome;
 
 /// The largest number of slices for one system call; of more slices, the first ones are used.
 pub const SLICES_MAX: usize = 1024;
+
+/// More than any link carries, in bytes per second: pacing needs a limit. Kernels before 5.0 read
+/// the lower half alone, 4 GiB/s.
+const PACE_MAX: u64 = (1 << 40) | 0xffff_fffe;
 
 /// A connected or connecting TCP stream. No call on it ever waits.
 #[derive(Debug)]
@@ -75,6 +79,9 @@ pub struct SocketOptions {
     /// room for any, is dead (TCP_USER_TIMEOUT, in milliseconds); `None` leaves it to the kernel:
     /// about a quarter of an hour.
     pub unacknowledged_max: Option<Duration>,
+    /// Spread what is sent over the round trip, at 1.2 times the rate that TCP's window allows (2
+    /// times while it doubles), instead of in bursts as it was written. BBR always does.
+    pub paced: bool,
     /// Longest segment in both directions, in bytes of payload and options (TCP_MAXSEG); `None`:
     /// what the path takes. It has an effect only before connecting.
     pub segment_max: Option<u16>,
@@ -89,6 +96,7 @@ impl Default for SocketOptions {
             tos: None,
             keepalive: None,
             unacknowledged_max: None,
+            paced: false,
             segment_max: None,
         }
     }
@@ -165,6 +173,9 @@ impl SocketOptions {
         if let Some(limit) = self.unacknowledged_max {
             let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
             sockopt::set_tcp_user_timeout(fd, millis)?;
+        }
+        if self.paced {
+            set(fd, SO_MAX_PACING_RATE, PACE_MAX)?;
         }
         Ok(())
     }

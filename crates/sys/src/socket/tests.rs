@@ -187,6 +187,7 @@ fn options_reach_both_ends() {
             count: NonZeroU32::new(6).unwrap(),
         }),
         unacknowledged_max: Some(Duration::from_secs(50)),
+        paced: true,
         segment_max: Some(1000),
     };
     let here = SocketAddr::new(LOCALHOST, 0);
@@ -201,6 +202,7 @@ fn options_reach_both_ends() {
         assert_eq!(sockopt::tcp_keepcnt(&socket).unwrap(), 6);
         assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), 50_000);
         assert_eq!(sockopt::socket_linger(&socket).unwrap(), None);
+        assert_eq!(crate::sockopt::get(&socket, SO_MAX_PACING_RATE), PACE_MAX);
         // The kernel counts twice the requested size.
         assert_eq!(socket.buffer_sizes().unwrap(), BufferSizes { send: 200_000, recv: 240_000 });
         let info = socket.info().unwrap();
