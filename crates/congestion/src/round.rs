@@ -21,6 +21,8 @@ struct Known {
     index: u8,
     /// Latency without a queue, in seconds; `None` until the end of its first round.
     base: Option<f64>,
+    /// Whether that is known from a probe, and does not follow from the queue of other classes.
+    is_measured: bool,
     /// RPCs of this round, and their bytes.
     count: u32,
     weight: f64,
@@ -31,7 +33,15 @@ struct Known {
 
 impl Known {
     fn new(index: u8) -> Known {
-        Known { index, base: None, count: 0, weight: 0.0, samples: Vec::new(), stride: 1 }
+        Known {
+            index,
+            base: None,
+            is_measured: false,
+            count: 0,
+            weight: 0.0,
+            samples: Vec::new(),
+            stride: 1,
+        }
     }
 
     fn clear(&mut self) {
@@ -98,7 +108,7 @@ impl Latency {
 
 /// How much longer than this base, in seconds, is not taken for a queue. It depends on the base
 /// alone, so that nodes with the same path tolerate the same, whatever their shares.
-fn tolerated(base: f64) -> f64 {
+pub(crate) fn tolerated(base: f64) -> f64 {
     let more = (base - LONG).max(0.0) * TOLERATED_LONG;
     (base * TOLERATED).min(TOLERATED_SHORT) + more.min(TOLERATED_MORE)
 }
@@ -156,6 +166,12 @@ impl Round {
         Latency { now: now / weight, base: without / weight }
     }
 
+    /// Whether most bytes of this round are of classes that no probe has measured.
+    pub(crate) fn is_mostly_new(&self) -> bool {
+        let new = self.classes.iter().filter(|known| !known.is_measured);
+        new.map(|known| known.weight).sum::<f64>() > self.weight / 2.0
+    }
+
     /// Takes the latencies of this round as bases, each at most `most` times what it was. Classes
     /// that had no RPC in it have the same path, so they get the same change. Returns whether a
     /// latency was above its most.
@@ -171,6 +187,7 @@ impl Round {
             } else {
                 known.base = Some(latency);
             }
+            known.is_measured = true;
         }
         let change = sum / f64::from(count.max(1));
         for known in &mut self.classes {
