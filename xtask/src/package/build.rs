@@ -67,6 +67,8 @@ pub(super) fn build(quick: bool) -> Result<Program> {
         command.args(["--config", &format!("profile.{PROFILE}.lto=\"off\"")]);
         command.args(["--config", &format!("profile.{PROFILE}.codegen-units=16")]);
     }
+    // What is shipped is compiled by rustc itself, see `.ci/run`.
+    command.env_remove("RUSTC_WORKSPACE_WRAPPER");
     let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
     ensure!(status.success(), "cargo build for {triple}: {status}");
     let path = target_dir().join(&triple).join(PROFILE).join("lustrine");
