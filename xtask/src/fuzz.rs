@@ -6,7 +6,6 @@
 
 mod log;
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -154,9 +153,6 @@ fn build(args: &FuzzArgs) -> Result<PathBuf> {
         "--cfg",
         "fuzzing",
     ];
-    // RUSTFLAGS replaces these.
-    let others = env::var("CARGO_BUILD_RUSTFLAGS").unwrap_or_default();
-    let flags = [&passes.join(" "), &*others].join(" ");
     let mut command = cargo();
     // If the target triple is named, the flags do not apply to build scripts and procedural macros,
     // which would not link with coverage.
@@ -165,7 +161,7 @@ fn build(args: &FuzzArgs) -> Result<PathBuf> {
         .args(["--profile", profile, "--target", &triple])
         .args(args.locked.then_some("--locked"))
         .env("CARGO_TARGET_DIR", &out)
-        .env("RUSTFLAGS", flags.trim_end())
+        .env("RUSTFLAGS", passes.join(" "))
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
     ensure!(status.success(), "the fuzz targets do not build");

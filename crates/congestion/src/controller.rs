@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::class::Class;
-use crate::round::{Round, tolerated};
+use crate::round::Round;
 
 /// RPCs that a round has at least, so that one slow RPC does not decide: of rounds up to
 /// [`SHORT_ROUND`], which are noisier, and of longer ones.
@@ -35,9 +35,6 @@ const STARTUP_RATIO: f64 = 2.0 / 3.0;
 const STARTUP_HOLDS: f64 = 3.0;
 /// The base at the end of startup is at most this many times what it was at its beginning.
 const STARTUP_BASES: f64 = 1.25;
-/// If a base turns out to be less than this part of what it was taken for, a queue was taken for a
-/// part of the path, or RPCs of another kind passed it more often.
-const OVERRATED: f64 = 0.75;
 /// After this many rounds with less than this part of the best rate, the base is in doubt.
 const SLOW_ROUNDS: u32 = 8;
 const SLOW_RATE: f64 = 1.0 / 8.0;
@@ -266,6 +263,7 @@ impl Controller {
             if self.probe_due < now {
                 // The others have probed meanwhile; it waits for them.
                 self.probe_due = next_multiple(now, self.every);
+                self.has_probed_early = false;
             }
         }
         self.mean += (weight - self.mean) / if self.mean > 0.0 { 16.0 } else { 1.0 };
@@ -377,12 +375,6 @@ impl Controller {
         self.window = window.clamp(min, (self.limits.max as f64).max(min));
     }
 
-    /// So much, and what is to be in the queue, but no more than `most`.
-    fn set_window_for(&mut self, holds: f64, most: f64) {
-        self.set_window(holds);
-        self.set_window((self.window + self.allowance()).min(most));
-    }
-
     fn next_round(&mut self, now: Duration) {
         self.round += 1;
         // The first round of a probe may have met queues; its others are one sum.
@@ -444,8 +436,8 @@ impl Controller {
             };
             self.step();
         }
-        let is_in_doubt = self.slow >= SLOW_ROUNDS || self.sums.is_mostly_new();
-        if is_in_doubt && !self.has_probed_early || now >= self.probe_due {
+        let is_lost = self.slow >= SLOW_ROUNDS && !self.has_probed_early;
+        if is_lost || now >= self.probe_due {
             self.has_probed_early = now < self.probe_due;
             self.begin_probe(now, false);
         }
@@ -499,14 +491,10 @@ impl Controller {
         self.set_window(before);
         // What startup has lost is perhaps being sent again, and takes longer.
         let most = if self.probe.ends_startup { STARTUP_BASES } else { f64::MAX };
-        let supposed = self.sums.base();
         let is_doubtful = self.sums.learn_bases(most);
         if self.probe.ends_startup {
-            self.set_window_for(self.best * self.sums.base(), before);
-        } else if self.sums.base() < OVERRATED * supposed {
-            // Latencies were so much longer than the base that the path was full.
-            let base = self.sums.base();
-            self.set_window_for(self.rate * (base + tolerated(base)), before);
+            self.set_window(self.best * self.sums.base());
+            self.set_window((self.window + self.allowance()).min(before));
         }
         (self.ratio, self.excess) = (1.0, 0.0);
         (self.slow, self.idle_queue) = (0, 0);
@@ -517,7 +505,10 @@ impl Controller {
         let every = every.into_iter().find(|every| *every >= rounds).unwrap_or(every[2]);
         self.settled = now.saturating_add(PROBE_MIN).saturating_add(took.saturating_mul(SETTLES));
         self.every = if is_doubtful { PROBE_EVERY } else { every };
-        self.probe_due = next_multiple(now.saturating_add(self.every / 8), self.every);
+        let next = next_multiple(now.saturating_add(self.every / 8), self.every);
+        // A probe of its own does not keep it from the next common one.
+        let is_ahead = self.probe_due > now;
+        self.probe_due = if is_ahead { next.min(self.probe_due) } else { next };
     }
 }
 

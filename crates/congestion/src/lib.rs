@@ -51,10 +51,7 @@
 //!   that while the latency goes on falling. The latency of RPCs that were sent with so little
 //!   under way is the new base: at the end of startup, in which TCP may have lost packets, 1.25
 //!   times the one before at most. TCP keeps what it has learnt of the path: with less under way
-//!   it begins again, which takes seconds over long ways. RPCs of another kind are taken to have
-//!   queued as long as those before them; when most bytes are of kinds that no probe has seen,
-//!   there is one more probe. If it finds less than three quarters of what the base was taken for
-//!   (reads pass a path once, writes twice), the window becomes what the law has at rest.
+//!   it begins again, which takes seconds over long ways.
 //! - **Steady**: the law above. A round that ends with an RPC when less was under way leaves the
 //!   window as it is.
 //!

@@ -108,7 +108,7 @@ impl Latency {
 
 /// How much longer than this base, in seconds, is not taken for a queue. It depends on the base
 /// alone, so that nodes with the same path tolerate the same, whatever their shares.
-pub(crate) fn tolerated(base: f64) -> f64 {
+fn tolerated(base: f64) -> f64 {
     let more = (base - LONG).max(0.0) * TOLERATED_LONG;
     (base * TOLERATED).min(TOLERATED_SHORT) + more.min(TOLERATED_MORE)
 }
@@ -166,12 +166,6 @@ impl Round {
         Latency { now: now / weight, base: without / weight }
     }
 
-    /// Whether most bytes of this round are of classes that no probe has measured.
-    pub(crate) fn is_mostly_new(&self) -> bool {
-        let new = self.classes.iter().filter(|known| !known.is_measured);
-        new.map(|known| known.weight).sum::<f64>() > self.weight / 2.0
-    }
-
     /// Takes the latencies of this round as bases, each at most `most` times what it was. Classes
     /// that had no RPC in it have the same path, so they get the same change. Returns whether a
     /// latency was above its most.
@@ -182,7 +176,10 @@ impl Round {
             if let Some(base) = known.base {
                 let learnt = latency.min(base * most);
                 is_above |= learnt < latency;
-                (sum, count) = (sum + learnt - base, count + 1);
+                // What was wrong about a base that was not measured is no change of the path.
+                if known.is_measured {
+                    (sum, count) = (sum + learnt - base, count + 1);
+                }
                 known.base = Some(learnt);
             } else {
                 known.base = Some(latency);
@@ -220,6 +217,7 @@ mod tests {
         round.add(read, 0.050);
         round.add(write, 0.100);
         assert_eq!(ratio(&mut round, 1.0), 1.0);
+        round.learn_bases(f64::MAX);
         round.clear();
         round.add(read, 0.060);
         round.learn_bases(f64::MAX);
@@ -229,6 +227,25 @@ mod tests {
         round.clear();
         round.add(write, 0.220);
         assert!((ratio(&mut round, 1.0) - 0.5).abs() < 1e-9, "{round:?}");
+    }
+
+    /// Reads were taken for twice as long as they are: no reason to think so of writes.
+    #[test]
+    fn what_was_wrong_about_a_new_class_is_no_change_of_the_others() {
+        let (read, write) = (Class::new(1, 1 << 20), Class::new(2, 1 << 20));
+        let mut round = Round::default();
+        round.add(write, 0.400);
+        assert_eq!(ratio(&mut round, 1.0), 1.0);
+        round.learn_bases(f64::MAX);
+        round.clear();
+        round.add(read, 0.400);
+        assert_eq!(ratio(&mut round, 1.0), 1.0);
+        round.clear();
+        round.add(read, 0.200);
+        round.learn_bases(f64::MAX);
+        round.clear();
+        round.add(write, 0.400);
+        assert_eq!(ratio(&mut round, 1.0), 1.0);
     }
 
     #[test]

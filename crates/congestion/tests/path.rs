@@ -641,27 +641,6 @@ fn a_base_in_doubt_is_asked_for_soon() {
     assert!(share >= 0.9, "{share:.3}");
 }
 
-/// Where writes take two round trips and reads one, the window of the writes is twice what reads
-/// need: the rest would be in a queue, and look like a part of the path, until the next probe.
-#[test]
-fn reads_after_writes_leave_no_long_queue() {
-    for (gbps, rtt) in [(10.0, 200.0), (10.0, 50.0), (1.0, 100.0)] {
-        let write = Flow { writes: true, most: 512, ..Flow::new(MIB) };
-        let mut world = World::new(gbps, 2.0 * rtt, vec![write]);
-        world.run(12.0);
-        let flow = &mut world.flows[0];
-        (flow.writes, flow.class) = (false, Class::new(1, MIB));
-        world.path.rtt /= 2;
-        world.run(12.0 + 12.0 * rtt / 1e3);
-        let holds = gbps * 1e9 / 8.0 * rtt / 1e3;
-        let most = holds + tolerated(gbps, rtt) + 2.0 * (holds * MIB as f64).sqrt();
-        let under_way = world.flows[0].controller.view().in_flight as f64;
-        assert!(under_way <= most, "{gbps} Gb/s {rtt} ms: {under_way} of {most}");
-        let share = world.rates(12.0 + 40.0 * rtt / 1e3)[0] / (gbps * 1e9);
-        assert!(share >= 0.9, "{gbps} Gb/s {rtt} ms: {share:.3}");
-    }
-}
-
 /// Writes wait in the queue twice. Where a gap in what is sent was made up for by a burst, the gap
 /// came back with the answers: over 10 Gb/s and 100 ms they carried 84 % (83 % in a laboratory).
 #[test]
