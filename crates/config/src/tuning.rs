@@ -14,8 +14,8 @@ pub enum Tuning {
 
 /// What `tuning: auto` stands for: RPCs are limited by windows, and credits are so many that they
 /// never limit what windows allow. 1024 messages of 1 MiB are 10 Gb/s over 800 ms; their data need
-/// as much memory. TCP sends at a pace: bursts of RPCs fill queues of long paths, and what is lost
-/// there costs a TCP such as CUBIC the path for half a minute.
+/// as much memory. TCP pacing is on: bursts of RPCs overflow queues of long paths, and CUBIC needs
+/// half a minute there for the part of its window that it then gives up.
 pub const AUTO: [(&str, i64); 5] = [
     ("selftest_auto", 1),
     ("credits", 8192),

@@ -323,6 +323,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     at_start("protocol", "set protocol VALUE"),
     at_start("tx_buffer_size", "set tx_buffer_size VALUE"),
     at_start("rx_buffer_size", "set rx_buffer_size VALUE"),
+    at_start("tcp_pacing", "set tcp_pacing VALUE"),
     at_start("tos", "set tos VALUE"),
     at_start("rpc_timeout", "set rpc_timeout VALUE"),
     at_start("session_timeout", "set session_timeout VALUE"),
