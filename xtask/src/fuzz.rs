@@ -25,7 +25,7 @@ struct Target {
     name: String,
     /// Longest input in bytes: somewhat more than the longest one with additional meaning.
     len_max: u32,
-    /// Inputs of a repeatable run: about 10 s on one core of a small machine.
+    /// Inputs of a repeatable run: about 6 s on one core of a small machine.
     inputs: u64,
 }
 
@@ -124,14 +124,14 @@ fn choose(names: &[String]) -> Result<Vec<Target>> {
     known.retain(|name| names.is_empty() || names.contains(name));
     let target = |name: String| {
         let (len_max, inputs) = match &*name {
-            "wire_parsers" => (1024, 1_000_000),
-            "fswire_parsers" => (4096, 250_000),
-            "capture" => (4096, 150_000),
-            "shard_ops" => (2048, 50_000),
+            "wire_parsers" => (1024, 600_000),
+            "fswire_parsers" => (4096, 120_000),
+            "capture" => (4096, 70_000),
+            "shard_ops" => (2048, 20_000),
             "console" => (2048, 1_300),
-            "documents" => (4096, 15_000),
+            "documents" => (4096, 12_000),
             "tools" => (2048, 8_000),
-            _ => (2048, 10_000),
+            _ => (2048, 5_000),
         };
         Target { name, len_max, inputs }
     };
