@@ -80,9 +80,9 @@ pub struct SocketOptions {
     /// room for any, is dead (TCP_USER_TIMEOUT, in milliseconds); `None` leaves it to the kernel:
     /// about a quarter of an hour.
     pub unacknowledged_max: Option<Duration>,
-    /// TCP pacing: spread what is sent over the round trip, instead of sending it in bursts as it was
-    /// written. The rate is that of TCP's window times `net.ipv4.tcp_pacing_ca_ratio` (in slow start
-    /// `tcp_pacing_ss_ratio`) percent. BBR always does.
+    /// TCP pacing: spread what is sent over the round trip, instead of sending it in bursts as it
+    /// was written. The rate is that of TCP's window times `net.ipv4.tcp_pacing_ca_ratio` percent,
+    /// in slow start `tcp_pacing_ss_ratio`. BBR always does.
     pub paced: bool,
     /// Longest segment in both directions, in bytes of payload and options (TCP_MAXSEG); `None`:
     /// what the path takes. It has an effect only before connecting.
