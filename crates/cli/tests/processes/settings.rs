@@ -186,7 +186,7 @@ fn bad_settings_are_refused_with_advice() {
 /// A client's measurement with all tests, short.
 fn measured(node: &Node, ip: Ipv4Addr, settings: &[&str]) {
     let mut command = node.client_at("selftest", ip);
-    command.args(["--size", "1M", "--concurrency", "8", "--time", "0.1", "--check", "full"]);
+    command.args(["--size", "1M", "--concurrency", "8", "--time", "0.3", "--check", "full"]);
     let report = finish(command.args(["--json", "-"]).args(settings)).ok().json();
     assert_eq!(report["results"].as_array().map(Vec::len), Some(3), "{report:#}");
 }
@@ -239,7 +239,7 @@ fn two_loops_on_both_sides_work() {
     }
     let scratch = Scratch::new();
     let mut command = lustrine();
-    command.args(["selftest", "--set", "cpu_npartitions=2", "--time", "0.1", "--json", "-"]);
+    command.args(["selftest", "--set", "cpu_npartitions=2", "--time", "0.3", "--json", "-"]);
     command.args(["--concurrency", "8"]).env("TMPDIR", scratch.path());
     let report = finish(&mut command).ok().json();
     assert_eq!(report["results"].as_array().map(Vec::len), Some(5), "{report:#}");
