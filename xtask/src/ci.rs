@@ -25,7 +25,7 @@ const STEP_MAX: Duration = Duration::from_secs(20 * 60);
 const WHOLE_MAX: u64 = 30;
 
 /// Tests at the same time for each CPU: those of processes wait for most of their time.
-const TESTS_PER_CPU: usize = 4;
+const TESTS_PER_CPU: usize = 3;
 
 /// The ordinary tests run the seeds below this one.
 const SEEDS_BEGIN: u64 = 40;
