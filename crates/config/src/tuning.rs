@@ -14,15 +14,9 @@ pub enum Tuning {
 
 /// What `tuning: auto` stands for: RPCs are limited by windows, and credits are so many that they
 /// never limit what windows allow. 1024 messages of 1 MiB are 10 Gb/s over 800 ms; their data need
-/// as much memory. TCP pacing is on: bursts of RPCs overflow queues of long paths, and CUBIC needs
-/// half a minute there for the part of its window that it then gives up.
-pub const AUTO: [(&str, i64); 5] = [
-    ("selftest_auto", 1),
-    ("credits", 8192),
-    ("peer_credits", 1024),
-    ("selftest_memory", 1024),
-    ("tcp_pacing", 1),
-];
+/// as much memory.
+pub const AUTO: [(&str, i64); 4] =
+    [("selftest_auto", 1), ("credits", 8192), ("peer_credits", 1024), ("selftest_memory", 1024)];
 
 impl NodeConfig {
     /// Changes a configuration that was read to the one or the other. `Auto` keeps values that are
