@@ -641,6 +641,23 @@ fn a_base_in_doubt_is_asked_for_soon() {
     assert!(share >= 0.9, "{share:.3}");
 }
 
+/// A longer route is found by a probe of the node's own. If that ends shortly before the common
+/// one, the node takes part in the common one as well, or it would load the path while all others
+/// measure it.
+#[test]
+fn a_probe_of_its_own_does_not_keep_a_node_from_the_common_one() {
+    let mut early = 0;
+    for change in (20..36).map(f64::from) {
+        let mut world = World::new(1.0, 110.0, vec![Flow::new(MIB)]);
+        world.change(change, 1.0, 1000.0);
+        let times = probes(&mut world, 50);
+        early += times.iter().filter(|at| (37.0..40.0).contains(*at)).count();
+        // One that began before the common one may end then.
+        assert!(times.iter().any(|at| (40.0..46.0).contains(at)), "{change} s: {times:?}");
+    }
+    assert!(early > 0, "none was just before the common one");
+}
+
 /// Writes wait in the queue twice. Where a gap in what is sent was made up for by a burst, the gap
 /// came back with the answers: over 10 Gb/s and 100 ms they carried 84 % (83 % in a laboratory).
 #[test]
