@@ -242,11 +242,16 @@ fn submit_all<D: DriverOn<O>, O: Memory>(
     core: &mut ModelCore,
     io: &mut O,
 ) -> bool {
-    let mut submitted = false;
+    let Some(first) = core.next_action() else { return false };
+    if core.has_actions() {
+        driver.submit(now, core, io, &first);
+    } else {
+        driver.submit_alone(now, core, io, &first);
+    }
+    core.settle(io);
     while let Some(action) = core.next_action() {
         driver.submit(now, core, io, &action);
         core.settle(io);
-        submitted = true;
     }
-    submitted
+    true
 }

@@ -64,6 +64,12 @@ impl<K: Key> WaitQueues<K> {
         self.touched.set(self.touched.get() + 1);
     }
 
+    /// Whether nothing waits in any of them.
+    #[inline]
+    pub(crate) fn are_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
     /// Adds a key at the end of a queue.
     ///
     /// # Panics

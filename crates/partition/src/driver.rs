@@ -82,6 +82,13 @@ pub trait DriverOn<O: Memory>: Driver {
     /// Takes an action of the core without doing any I/O; more actions may follow from it.
     fn submit<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, action: &Action);
 
+    /// Takes an action that comes alone, and may carry it out before it reports its end: what that
+    /// end brings about does not delay the message then. A driver that gains nothing by it takes
+    /// the action as any other.
+    fn submit_alone<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, action: &Action) {
+        self.submit(now, core, io, action);
+    }
+
     /// Does all I/O that can be done now, as far as is fair.
     fn flush<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O);
 

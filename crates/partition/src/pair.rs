@@ -50,6 +50,17 @@ impl<A: Driver, B: Driver> DriverPair<A, B> {
     fn owner(&self, ni: NiIndex) -> Option<Either<(), ()>> {
         self.owners.get(usize::from(ni.0)).copied().flatten()
     }
+
+    /// # Panics
+    /// When the interface of the action was never added: core and drivers disagree.
+    #[inline]
+    fn driver_of(&self, action: &Action) -> Either<(), ()> {
+        let ni = match action {
+            Action::Send(send) => send.ni,
+            Action::Resume { ni, .. } | Action::Close { ni, .. } => *ni,
+        };
+        self.owner(ni).unwrap_or_else(|| panic!("{ni:?} has no driver"))
+    }
 }
 
 impl<A: Driver, B: Driver> Driver for DriverPair<A, B> {
@@ -163,17 +174,17 @@ impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B>
         }
     }
 
-    /// # Panics
-    /// When the interface of the action was never added: core and drivers disagree.
     fn submit<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, action: &Action) {
-        let ni = match action {
-            Action::Send(send) => send.ni,
-            Action::Resume { ni, .. } | Action::Close { ni, .. } => *ni,
-        };
-        match self.owner(ni) {
-            Some(Either::First(())) => self.first.submit(now, core, io, action),
-            Some(Either::Second(())) => self.second.submit(now, core, io, action),
-            None => panic!("{ni:?} has no driver"),
+        match self.driver_of(action) {
+            Either::First(()) => self.first.submit(now, core, io, action),
+            Either::Second(()) => self.second.submit(now, core, io, action),
+        }
+    }
+
+    fn submit_alone<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O, action: &Action) {
+        match self.driver_of(action) {
+            Either::First(()) => self.first.submit_alone(now, core, io, action),
+            Either::Second(()) => self.second.submit_alone(now, core, io, action),
         }
     }
 

@@ -218,7 +218,7 @@ impl<D: Driver> Partition<D> {
 
     /// Hands everything the core has to the driver. Staging gives credits back, which lets the
     /// core have more: only when it has no more is anything written, all in one call per
-    /// connection.
+    /// connection. A message that no other can join leaves at once.
     #[inline]
     fn stage<O: Memory>(&mut self, now: Time, io: &mut O) -> bool
     where
@@ -237,6 +237,11 @@ impl<D: Driver> Partition<D> {
         D: DriverOn<O>,
     {
         self.driver.register_memory(io);
+        if self.shard.has_lone_action()
+            && let Some(action) = self.shard.next_action()
+        {
+            self.driver.submit_alone(now, &mut self.shard, io, &action);
+        }
         while let Some(action) = self.shard.next_action() {
             self.driver.submit(now, &mut self.shard, io, &action);
         }

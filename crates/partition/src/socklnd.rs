@@ -151,6 +151,11 @@ impl<I: Io> DriverOn<I> for Socklnd {
     }
 
     #[inline]
+    fn submit_alone<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, action: &Action) {
+        Socklnd::submit_alone(self, now, core, io, action);
+    }
+
+    #[inline]
     fn flush<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) {
         Socklnd::flush(self, now, core, io);
     }

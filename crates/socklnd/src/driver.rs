@@ -43,6 +43,15 @@ pub(crate) struct Env<'a, I, C> {
     pub(crate) io: &'a mut I,
 }
 
+/// When a message leaves that was put on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// With the others in the next [`flush`](Socklnd::flush).
+    Flush,
+    /// At once, if it was copied and nothing waits before it.
+    AtOnce,
+}
+
 /// An accepted connection whose peer belongs to another CPU partition. The stream stays open; that
 /// partition's driver takes it with [`Socklnd::adopt`] and answers the HELLO. Nothing beyond the
 /// HELLO was read from it.
@@ -244,9 +253,27 @@ impl Socklnd {
     pub fn submit<I: Io, C: Core>(&mut self, now: Time, core: &mut C, io: &mut I, action: &Action) {
         let mut env = Env { now, core, io };
         match action {
-            Action::Send(send) => self.route(&mut env, send),
+            Action::Send(send) => self.route(&mut env, send, Departure::Flush),
             Action::Resume { rx, verdict, .. } => self.resume(&mut env, *rx, verdict.clone()),
             Action::Close { ni, peer, status } => self.close(&mut env, *ni, *peer, *status),
+        }
+    }
+
+    /// Takes an action that comes alone. A message that is copied leaves at once, if nothing waits
+    /// before it, and is done after that: what its end leads to does not delay it. It costs no more
+    /// system calls than [`submit`](Socklnd::submit) and [`flush`](Socklnd::flush) unless more
+    /// messages to the same peer follow in the same turn.
+    #[inline]
+    pub fn submit_alone<I: Io, C: Core>(
+        &mut self,
+        now: Time,
+        core: &mut C,
+        io: &mut I,
+        action: &Action,
+    ) {
+        match action {
+            Action::Send(send) => self.route(&mut Env { now, core, io }, send, Departure::AtOnce),
+            Action::Resume { .. } | Action::Close { .. } => self.submit(now, core, io, action),
         }
     }
 
@@ -362,10 +389,15 @@ impl Socklnd {
             waiting = (!peer.queue.is_empty()).then_some(open.peer);
             owed = (!peer.acks.is_empty()).then_some(open.peer);
         }
-        match wrote? {
-            WriteEnd::All => {}
-            WriteEnd::Blocked => conn.writable = false,
-            WriteEnd::BudgetSpent => self.enqueue(key),
+        match wrote {
+            Ok(WriteEnd::All) => {}
+            Ok(WriteEnd::Blocked) => conn.writable = false,
+            Ok(WriteEnd::BudgetSpent) => self.enqueue(key),
+            Err(error) => {
+                // What the peer said before may not have been reported yet.
+                conn.readable = true;
+                return Err(error.into());
+            }
         }
         // There may be room again for what found none.
         if let Some(peer) = waiting {

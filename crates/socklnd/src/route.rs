@@ -1,6 +1,6 @@
 //! Sending: which connection carries what [FRM-17], and what waits when none can.
 
-use lustrine_lnet::lnd::{Core, SendAction};
+use lustrine_lnet::lnd::{Core, OpKey, SendAction};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
@@ -9,7 +9,7 @@ use lustrine_wire::header::Body;
 use lustrine_wire::hello::{ConnType, Version};
 
 use crate::conn::Conn;
-use crate::driver::{Env, Socklnd};
+use crate::driver::{Departure, Env, Socklnd};
 use crate::format::Format;
 use crate::io::Io;
 use crate::keys::{ConnKey, PeerKey};
@@ -106,7 +106,12 @@ impl Socklnd {
     }
 
     /// A message of the core: onto a connection, or into the peer's queue.
-    pub(crate) fn route<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, send: &SendAction) {
+    pub(crate) fn route<I: Io, C: Core>(
+        &mut self,
+        env: &mut Env<'_, I, C>,
+        send: &SendAction,
+        departure: Departure,
+    ) {
         if let Some(status) = self.shut {
             return env.core.done(env.now, send.op, status);
         }
@@ -136,7 +141,7 @@ impl Socklnd {
             if peer.queue.is_empty() { self.choose(env.io, env.now, peer, item) } else { None };
         let complete = peer.complete;
         match conn {
-            Some(conn) => self.load(env, key, conn, send),
+            Some(conn) => self.load(env, key, conn, send, departure),
             None => self.enqueue_message(key, send.clone()),
         }
         if !complete {
@@ -168,7 +173,7 @@ impl Socklnd {
         for send in core::mem::take(&mut peer.queue) {
             match send.header.body {
                 Body::Reply { .. } | Body::Ack { .. } => env.core.done(env.now, send.op, status),
-                _ => self.route(env, &send),
+                _ => self.route(env, &send, Departure::Flush),
             }
         }
     }
@@ -186,6 +191,7 @@ impl Socklnd {
         key: PeerKey,
         conn_key: ConnKey,
         send: &SendAction,
+        departure: Departure,
     ) {
         let peer = &mut self.peers[key];
         let conn = &mut self.conns[conn_key];
@@ -201,7 +207,8 @@ impl Socklnd {
                 cookies.request = peer.zero_copy.issue(send.op);
             }
         }
-        if conn.tx.waiting() == 0 {
+        let first = conn.tx.waiting() == 0;
+        if first {
             open.last_sent = env.now;
         }
         self.choices += 1;
@@ -218,10 +225,14 @@ impl Socklnd {
                 self.counters.payload_sent += u64::from(send.header.payload_len);
                 self.counters.zero_copy_sent += u64::from(cookies.request != 0);
                 self.counters.zero_copy_acks_carried += u64::from(cookies.ack != 0);
-                if progress == SendProgress::Sent {
+                if progress == SendProgress::Pending {
+                    self.enqueue(conn_key);
+                } else if first && departure == Departure::AtOnce {
+                    self.write_at_once(env, conn_key, send.op);
+                } else {
                     env.core.done(env.now, send.op, Status::Ok);
+                    self.enqueue(conn_key);
                 }
-                self.enqueue(conn_key);
             }
             Err(_) => {
                 if cookies.request != 0 {
@@ -236,6 +247,17 @@ impl Socklnd {
         }
     }
 
+    /// Writes the only message of a connection, and reports it done after that.
+    fn write_at_once<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: ConnKey, op: OpKey) {
+        let written = self.write(env, key);
+        env.core.done(env.now, op, Status::Ok);
+        if let Err(reason) = written {
+            // What the peer said before it broke still counts.
+            let reason = self.receive(env, key).err().unwrap_or(reason);
+            self.fail(env, key, reason);
+        }
+    }
+
     /// Moves messages from the peer's queue to its connections, in order, as far as they go.
     pub(crate) fn pump<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: PeerKey) {
         while let Some(peer) = self.peers.get_mut(key) {
@@ -246,7 +268,7 @@ impl Socklnd {
                 break;
             };
             let Some(send) = self.peers[key].queue.pop_front() else { break };
-            self.load(env, key, conn, &send);
+            self.load(env, key, conn, &send, Departure::Flush);
         }
         if let Some(peer) = self.peers.get_mut(key)
             && peer.queue.is_empty()

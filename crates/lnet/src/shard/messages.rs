@@ -176,6 +176,12 @@ impl Messages {
         }
     }
 
+    /// Whether a message waits in a queue: for credits, or for discovery.
+    #[inline]
+    pub(super) fn any_queued(&self) -> bool {
+        !self.queues.are_empty()
+    }
+
     /// Changes how long messages may wait, from now on.
     pub(super) fn set_timeout(&mut self, timeout: Nanos) {
         self.timeout = timeout;

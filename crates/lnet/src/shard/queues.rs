@@ -93,6 +93,13 @@ impl Shard {
         !self.reports.queues.outbox.is_empty()
     }
 
+    /// Whether [`Shard::next_action`] has exactly one, and no message waits for credits, which the
+    /// end of that one could give it.
+    #[inline]
+    pub fn has_lone_action(&self) -> bool {
+        self.reports.queues.outbox.len() == 1 && !self.msgs.any_queued()
+    }
+
     /// Whether [`Shard::next_event`] or [`Shard::next_lost_peer`] has something.
     #[inline]
     pub fn has_events(&self) -> bool {

@@ -118,15 +118,19 @@ impl<L: Layer> Rig<L> {
 
     /// Submits what the layer wants to send, and writes it.
     pub(crate) fn push_out(&mut self, now: Time) {
-        let mut staged = false;
-        while let Some(action) = self.layer.next_action() {
+        let Some(first) = self.layer.next_action() else { return };
+        // As a partition does: the only message leaves at once.
+        let mut next = self.layer.next_action();
+        if next.is_none() {
+            self.driver.submit_alone(now, self.layer.core(), &mut self.io, &first);
+        } else {
+            self.driver.submit(now, self.layer.core(), &mut self.io, &first);
+        }
+        while let Some(action) = next.take().or_else(|| self.layer.next_action()) {
             self.driver.submit(now, self.layer.core(), &mut self.io, &action);
-            staged = true;
         }
-        if staged {
-            self.driver.flush(now, self.layer.core(), &mut self.io);
-            self.layer.drive(now, &mut self.io);
-        }
+        self.driver.flush(now, self.layer.core(), &mut self.io);
+        self.layer.drive(now, &mut self.io);
     }
 
     /// Waits as the loop of a node does.

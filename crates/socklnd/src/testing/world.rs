@@ -101,21 +101,48 @@ impl World {
         payload: &[u8],
         deadline: Time,
     ) -> OpKey {
+        let send = self.make_put(node, to, bits, payload, deadline);
+        let op = send.op;
+        let Node { driver, io, core } = &mut self.nodes[node];
+        driver.submit(self.now, core, io, &Action::Send(send));
+        op
+    }
+
+    /// Has a node send a PUT that comes alone.
+    pub(crate) fn put_alone(
+        &mut self,
+        node: usize,
+        to: ProcessId,
+        bits: u64,
+        payload: &[u8],
+    ) -> OpKey {
+        let deadline = self.now + Nanos::from_secs(100);
+        let send = self.make_put(node, to, bits, payload, deadline);
+        let op = send.op;
+        let Node { driver, io, core } = &mut self.nodes[node];
+        driver.submit_alone(self.now, core, io, &Action::Send(send));
+        op
+    }
+
+    fn make_put(
+        &mut self,
+        node: usize,
+        to: ProcessId,
+        bits: u64,
+        payload: &[u8],
+        deadline: Time,
+    ) -> SendAction {
         let node = &mut self.nodes[node];
         let src = ProcessId::lustre(node.driver.config.nis[0].nid);
         let span = node.io.memory.borrow_mut().filled(payload);
-        let op = node.core.sending();
-        let send = SendAction {
-            op,
+        SendAction {
+            op: node.core.sending(),
             ni: NiIndex(0),
             to,
             header: put_header(src, to, bits, payload.len() as u32),
             payload: [span].into_iter().collect(),
             deadline,
-        };
-        let Node { driver, io, core } = node;
-        driver.submit(self.now, core, io, &Action::Send(send));
-        op
+        }
     }
 
     /// Has a node send a message without payload.

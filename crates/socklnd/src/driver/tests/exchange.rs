@@ -74,6 +74,69 @@ fn sixty_four_small_messages_cost_one_write_and_two_reads() {
     at_rest(&mut world);
 }
 
+/// A message that comes alone is written by the call that submits it, and the next flush has
+/// nothing to write.
+#[test]
+fn a_message_alone_is_written_at_once() {
+    let mut world = pair(Chaos::None);
+    world.put(0, process(2), 0, b"");
+    world.run();
+    let before = world.net.calls();
+    let op = world.put_alone(0, process(2), 1, &[1; 4096]);
+    assert_eq!(world.net.calls().0 - before.0, 1);
+    assert_eq!(world.status(0, op), Some(Status::Ok));
+    assert_eq!(only_peer(&world, 0).tx_queued, 0);
+    assert!(!world.driver(0).has_work());
+    world.run();
+    assert_eq!(world.net.calls().0 - before.0, 1);
+    assert_eq!(world.core(1).payload(1), [1; 4096]);
+    at_rest(&mut world);
+}
+
+/// Neither does a large one leave at once, which is done when it has been written, nor one behind
+/// another.
+#[test]
+fn a_message_alone_waits_for_those_before_it() {
+    let mut world = pair(Chaos::None);
+    world.put(0, process(2), 0, b"");
+    world.put(0, process(2), 0, &[0; 5000]);
+    world.run();
+    let before = world.net.calls();
+    let first = world.put(0, process(2), 1, b"first");
+    let second = world.put_alone(0, process(2), 2, b"second");
+    let large = world.put_alone(0, process(2), 3, &[3; 5000]);
+    assert_eq!(world.net.calls(), before);
+    assert_eq!([first, second].map(|op| world.status(0, op)), [Some(Status::Ok); 2]);
+    assert_eq!(world.status(0, large), None);
+    world.run();
+    // One for the small ones, one for the large one on its own connection.
+    assert_eq!(world.net.calls().0 - before.0, 2);
+    assert_eq!(world.status(0, large), Some(Status::Ok));
+    assert_eq!(world.core(1).payload(2), b"first");
+    assert_eq!(world.core(1).payload(3), b"second");
+    at_rest(&mut world);
+}
+
+/// A connection that breaks while a message alone is written ends like any other, and what the
+/// peer had said before is heard.
+#[test]
+fn a_message_alone_that_cannot_be_written_ends_the_connection() {
+    let mut world = pair(Chaos::None);
+    world.put(0, process(2), 0, b"");
+    world.put(1, process(1), 0, b"");
+    world.run();
+    world.put(1, process(1), 1, b"last words");
+    while world.turn(1) {}
+    for sock in world.net.streams_of(1) {
+        world.net.hang_up(sock);
+    }
+    let op = world.put_alone(0, process(2), 2, b"too late");
+    assert_eq!(world.status(0, op), Some(Status::Ok));
+    assert!(matches!(world.events(0)[..], [LinkEvent::Up, LinkEvent::Down { .. }]));
+    assert_eq!(world.core(0).payload(1), b"last words");
+    assert_eq!(world.core(0).open_ops(), 0);
+}
+
 #[test]
 fn staged_messages_are_done_before_anything_is_written() {
     let mut world = pair(Chaos::None);
