@@ -18,6 +18,13 @@ mod changes;
 
 pub use changes::Change;
 
+/// Once large messages with so many bytes of payload have gathered, they are written before further
+/// events are delivered. What a service does with an event may take as long as the transfer that
+/// follows from it, such as copying and summing up the data of a file: while one is at work, the
+/// network is to be as well. With smaller messages this costs more than it brings: reads of 64 KiB
+/// lost 7 %.
+const GATHERED_MAX: u64 = 1 << 20;
+
 /// Most passes in a row before the loop looks at its streams again.
 pub const PASSES_MAX: usize = 32;
 
@@ -201,10 +208,14 @@ impl<D: Driver> Partition<D> {
         // One message leads to another, but not without end, as others wait; what is left is
         // staged below.
         for _ in 0..PASSES_MAX {
+            let much = self.shard.gathered_bytes() >= GATHERED_MAX;
             if !self.stage(now, io) {
                 break;
             }
             staged = true;
+            if much {
+                self.driver.flush(now, &mut self.shard, io);
+            }
             self.dispatch(now, io);
         }
         let memory = AnyMemory(io);
@@ -249,7 +260,7 @@ impl<D: Driver> Partition<D> {
 
     /// Delivers events and lost peers in the order in which they came: what was in good order
     /// before a connection broke still counts, and what is sent after a peer restarted is not lost
-    /// with it.
+    /// with it. When much has gathered, it is to be written before the next event.
     #[inline]
     fn dispatch(&mut self, now: Time, memory: &mut impl Memory) {
         // Before the call, as in [`Partition::stage`].
@@ -271,6 +282,9 @@ impl<D: Driver> Partition<D> {
             // Before the call, and out of line: few services pass messages on.
             if self.shard.has_strays() {
                 self.offer_all(now, memory);
+            }
+            if self.shard.gathered_bytes() >= GATHERED_MAX {
+                return;
             }
         }
     }

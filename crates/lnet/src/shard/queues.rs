@@ -10,6 +10,9 @@ use crate::lnd::Action;
 use crate::lost::LostPeers;
 use crate::status::Status;
 
+/// Messages with so many bytes of payload are large, for [`Shard::gathered_bytes`].
+const LARGE: u32 = 128 << 10;
+
 /// Most messages that were passed on and not taken.
 const STRAYS_MAX: usize = 64;
 
@@ -17,6 +20,8 @@ const STRAYS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub struct Queues {
     outbox: VecDeque<Action>,
+    /// Payload of large messages in the outbox since it was found empty, in bytes.
+    gathered: u64,
     events: VecDeque<Event>,
 }
 
@@ -49,6 +54,11 @@ impl Reports {
 
     #[inline]
     pub(super) fn act(&mut self, action: Action) {
+        if let Action::Send(send) = &action
+            && send.header.payload_len >= LARGE
+        {
+            self.queues.gathered += u64::from(send.header.payload_len);
+        }
         self.queues.outbox.push_back(action);
     }
 
@@ -84,7 +94,12 @@ impl Reports {
 impl Shard {
     /// Takes the next action for a driver.
     pub fn next_action(&mut self) -> Option<Action> {
-        self.reports.queues.outbox.pop_front()
+        let queues = &mut self.reports.queues;
+        let action = queues.outbox.pop_front();
+        if action.is_none() {
+            queues.gathered = 0;
+        }
+        action
     }
 
     /// Whether [`Shard::next_action`] has something.
@@ -98,6 +113,13 @@ impl Shard {
     #[inline]
     pub fn has_lone_action(&self) -> bool {
         self.reports.queues.outbox.len() == 1 && !self.msgs.any_queued()
+    }
+
+    /// Payload of the large messages (from 128 KiB up) for drivers that have gathered since
+    /// [`Shard::next_action`] had none the last time, in bytes.
+    #[inline]
+    pub fn gathered_bytes(&self) -> u64 {
+        self.reports.queues.gathered
     }
 
     /// Whether [`Shard::next_event`] or [`Shard::next_lost_peer`] has something.

@@ -2,4 +2,5 @@
 
 mod common;
 mod drivers;
+mod passes;
 mod services;

@@ -11,6 +11,14 @@ use lustrine_partition::{Driver, DriverOn};
 use lustrine_wire::header::Header;
 use lustrine_wire::nid::{Nid, ProcessId};
 
+/// What a partition had the driver do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Submit,
+    SubmitAlone,
+    Flush,
+}
+
 /// A driver without a network: messages are kept, and reported ones have no payload.
 #[derive(Debug, Default)]
 pub struct TestDriver {
@@ -20,6 +28,7 @@ pub struct TestDriver {
     pub resumed: Vec<(NiIndex, RxId, Verdict)>,
     pub closed: Vec<(NiIndex, ProcessId)>,
     pub shut: Option<Status>,
+    pub steps: Vec<Step>,
 }
 
 impl Driver for TestDriver {
@@ -84,6 +93,7 @@ impl DriverOn<VecMemory> for TestDriver {
     fn tick<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory) {}
 
     fn submit<C: Core>(&mut self, now: Time, core: &mut C, _: &mut VecMemory, action: &Action) {
+        self.steps.push(Step::Submit);
         match action {
             Action::Send(send) => {
                 self.sent.push((send.ni, send.header));
@@ -99,7 +109,21 @@ impl DriverOn<VecMemory> for TestDriver {
         }
     }
 
-    fn flush<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory) {}
+    fn submit_alone<C: Core>(
+        &mut self,
+        now: Time,
+        core: &mut C,
+        memory: &mut VecMemory,
+        action: &Action,
+    ) {
+        self.submit(now, core, memory, action);
+        self.steps.pop();
+        self.steps.push(Step::SubmitAlone);
+    }
+
+    fn flush<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory) {
+        self.steps.push(Step::Flush);
+    }
 
     fn close_nids<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory, _: &[Nid], _: Status) {
     }

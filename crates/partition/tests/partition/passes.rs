@@ -1,0 +1,130 @@
+//! What a pass does in which order.
+
+use lustrine_lnet::event::{Event, EventKind};
+use lustrine_lnet::lnd::{Arrival, NiIndex, RxId};
+use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::memory::{Memory, VecMemory};
+use lustrine_lnet::portal::MatchEntry;
+use lustrine_lnet::service::{Service, Turn};
+use lustrine_lnet::shard::{AckWanted, PutArgs};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
+use lustrine_lnet::topology::Identity;
+use lustrine_lnet::tunables::Tunables;
+use lustrine_lnet_testing::{test_nid, test_topology};
+use lustrine_partition::Partition;
+use lustrine_wire::header::{Body, Header, MdHandle};
+use lustrine_wire::nid::{Nid, PID_ANY, PID_USERLAND, ProcessId};
+
+use crate::common::{Step, TestDriver};
+
+const NOW: Time = Time(1_000_000_000);
+const PORTAL: u32 = 20;
+
+/// Answers each PUT with one of `len` bytes.
+struct Answerer {
+    owner: Owner,
+    len: u32,
+    attached: bool,
+}
+
+impl Answerer {
+    fn md(&self, turn: &mut Turn<'_>, len: u32, threshold: Option<u32>) -> Md {
+        let span = turn.memory.alloc(len).expect("no limit");
+        let options = MdOptions::OP_PUT | MdOptions::MANAGE_REMOTE;
+        let spans = [span].into_iter().collect();
+        Md { spans, threshold, max_size: None, options, owner: self.owner, user: 0 }
+    }
+}
+
+impl Service for Answerer {
+    fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
+        if event.kind != EventKind::Put {
+            return;
+        }
+        let md = self.md(turn, self.len, Some(1));
+        let md = turn.shard.bind(md).expect("a good one");
+        let (target, local) = (event.peer, Some(event.local.nid));
+        let args = PutArgs {
+            md,
+            local,
+            target,
+            portal: PORTAL,
+            match_bits: 8,
+            offset: 0,
+            hdr_data: 0,
+            ack: AckWanted::No,
+            timeout: None,
+        };
+        turn.shard.put(turn.now, args).expect("room");
+    }
+
+    fn on_peer_down(&mut self, _: &mut Turn<'_>, _: &ProcessId, _: Status) {}
+
+    fn drive(&mut self, turn: &mut Turn<'_>) {
+        if core::mem::replace(&mut self.attached, true) {
+            return;
+        }
+        let entry = MatchEntry {
+            from: MatchId { nid: Nid::ANY, pid: PID_ANY },
+            match_bits: 7,
+            ignore_bits: 0,
+            position: Position::After,
+            unlink: Unlink::Retain,
+        };
+        let md = self.md(turn, 64, None);
+        turn.shard.attach(turn.now, PORTAL, entry, md).expect("a free portal");
+    }
+
+    fn next_deadline(&self) -> Time {
+        if self.attached { Time::NEVER } else { Time::ZERO }
+    }
+}
+
+/// What the driver does in the pass in which so many requests are answered with `len` bytes each.
+fn steps(requests: usize, len: u32) -> Vec<Step> {
+    let mut memory = VecMemory::default();
+    let topology = test_topology(test_nid(0), Identity::Node, Tunables::default());
+    let mut partition = Partition::new(topology, TestDriver::default(), &mut memory);
+    partition.register(|owner| Answerer { owner, len, attached: false });
+    partition.turn(NOW, &mut memory);
+    let body =
+        Body::Put { ack_md: MdHandle::NONE, match_bits: 7, hdr_data: 0, portal: PORTAL, offset: 0 };
+    // Nodes are asked for their NIDs before they are answered; processes are not.
+    let from = ProcessId { nid: test_nid(1), pid: PID_USERLAND | 5 };
+    let header = Header { dst: ProcessId::lustre(test_nid(0)), src: from, payload_len: 0, body };
+    let before = partition.driver().steps.len();
+    for _ in 0..requests {
+        let arrival = Arrival { ni: NiIndex(0), from, rx: RxId(5) };
+        partition.report(NOW, &mut memory, (arrival, header));
+    }
+    partition.pass(NOW, &mut memory);
+    partition.driver().steps[before..].to_vec()
+}
+
+/// The first flush of a pass is for what came before it.
+const BEGIN: Step = Step::Flush;
+
+#[test]
+fn what_many_events_lead_to_is_written_together() {
+    use Step::{Flush, Submit};
+    assert_eq!(steps(3, 64), [BEGIN, Submit, Submit, Submit, Flush]);
+    // The sum of small messages is no reason to write earlier.
+    let all = steps(40, 64 << 10);
+    assert_eq!(all.iter().filter(|step| **step == Flush).count(), 2, "{all:?}");
+}
+
+#[test]
+fn a_message_alone_is_submitted_as_such() {
+    assert_eq!(steps(1, 64), [BEGIN, Step::SubmitAlone, Step::Flush]);
+}
+
+/// While a service works on the next event, the network works on what the last ones led to.
+#[test]
+fn much_data_are_written_before_the_next_event_is_delivered() {
+    use Step::{Flush, Submit, SubmitAlone};
+    let (alone, flush) = (SubmitAlone, Flush);
+    assert_eq!(steps(2, 1 << 20), [BEGIN, alone, flush, alone, flush, flush]);
+    let half = 512 << 10;
+    assert_eq!(steps(4, half), [BEGIN, Submit, Submit, flush, Submit, Submit, flush, flush]);
+}
