@@ -77,7 +77,7 @@ pub(crate) fn socket_options(tunables: &Tunables) -> SocketOptions {
         // Data that the driver has written is no longer in its queues, and has the same time limit
         // [SOCK-11].
         unacknowledged_max: Some(Duration::from_secs(tunables.socklnd.sock_timeout as u64)),
-        paced: tunables.socklnd.tcp_pacing != 0,
+        paced_from: u64::try_from(tunables.socklnd.tcp_pacing).ok().map(Duration::from_millis),
         segment_max: None,
     }
 }

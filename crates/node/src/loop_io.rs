@@ -338,7 +338,10 @@ impl Io for LoopIo {
     fn connected(&mut self, sock: SockId) -> Result<(), IoError> {
         let Some(socket) = self.socket(sock) else { return Err(IoError::Other) };
         match socket.connected() {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                socket.pace(&self.options);
+                Ok(())
+            }
             // It was reported open: the peer has reset it since.
             Ok(false) => Err(IoError::Reset),
             Err(error) => Err(io_error(&error)),

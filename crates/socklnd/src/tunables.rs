@@ -39,8 +39,8 @@ lustrine_lnet::declare_tunables! {
         "TCP send buffer; 0 leaves it to the system."
     rx_buffer_size "rx_buffer_size" "bytes" 0 0..=1_073_741_824 Start
         "TCP receive buffer; 0 leaves it to the system."
-    tcp_pacing "" "0/1" 0 0..=1 Start
-        "TCP pacing (SO_MAX_PACING_RATE): segments are spread over the round trip."
+    tcp_pacing "" "ms" -1 -1..=10_000 Start
+        "TCP pacing (SO_MAX_PACING_RATE) from this round trip on; 0 always, -1 never."
     tos "tos" "" -1 -1..=255 Start
         "IP type of service of LNet's connections; -1 leaves it alone."
     connections_max "" "" 16_384 16..=1_048_576 Live

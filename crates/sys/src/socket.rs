@@ -80,10 +80,12 @@ pub struct SocketOptions {
     /// room for any, is dead (TCP_USER_TIMEOUT, in milliseconds); `None` leaves it to the kernel:
     /// about a quarter of an hour.
     pub unacknowledged_max: Option<Duration>,
-    /// TCP pacing: spread what is sent over the round trip, instead of sending it in bursts as it
-    /// was written. The rate is that of TCP's window times `net.ipv4.tcp_pacing_ca_ratio` percent,
-    /// in slow start `tcp_pacing_ss_ratio`. BBR always does.
-    pub paced: bool,
+    /// TCP pacing for streams whose round trip takes at least so long, as the handshake measured
+    /// it; `None`: for none. It spreads what is sent over the round trip, instead of sending it in
+    /// bursts as it was written. The rate is that of TCP's window times
+    /// `net.ipv4.tcp_pacing_ca_ratio` percent, in slow start `tcp_pacing_ss_ratio`. BBR always
+    /// does.
+    pub paced_from: Option<Duration>,
     /// Longest segment in both directions, in bytes of payload and options (TCP_MAXSEG); `None`:
     /// what the path takes. It has an effect only before connecting.
     pub segment_max: Option<u16>,
@@ -98,7 +100,7 @@ impl Default for SocketOptions {
             tos: None,
             keepalive: None,
             unacknowledged_max: None,
-            paced: false,
+            paced_from: None,
             segment_max: None,
         }
     }
@@ -176,11 +178,19 @@ impl SocketOptions {
             let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
             sockopt::set_tcp_user_timeout(fd, millis)?;
         }
-        if self.paced {
+        self.apply_pacing(fd);
+        Ok(())
+    }
+
+    /// Turns pacing on if the path is long. The kernel knows how long once the stream is
+    /// established.
+    fn apply_pacing(&self, fd: BorrowedFd<'_>) {
+        let Some(from) = self.paced_from else { return };
+        let is_long = |info: libc::tcp_info| Duration::from_micros(info.tcpi_rtt.into()) >= from;
+        if from.is_zero() || tcp_info(fd).is_ok_and(is_long) {
             // Without it, the stream is slower over some paths, and no worse.
             let _ = set(fd, SO_MAX_PACING_RATE, PACE_MAX);
         }
-        Ok(())
     }
 }
 
@@ -188,6 +198,12 @@ impl Socket {
     /// Takes over a connected, non-blocking stream.
     pub(crate) fn from_fd(fd: OwnedFd) -> Socket {
         Socket { fd, zerocopy_id: Cell::new(None) }
+    }
+
+    /// Turns TCP pacing on, if the options want it for a round trip as long as that of this stream,
+    /// which is established now. Accepted streams have it from the start.
+    pub fn pace(&self, options: &SocketOptions) {
+        options.apply_pacing(self.fd.as_fd());
     }
 
     /// Whether a started connection is established; `Ok(false)` as long as this is undecided.

@@ -187,7 +187,7 @@ fn options_reach_both_ends() {
             count: NonZeroU32::new(6).unwrap(),
         }),
         unacknowledged_max: Some(Duration::from_secs(50)),
-        paced: true,
+        paced_from: Some(Duration::ZERO),
         segment_max: Some(1000),
     };
     let here = SocketAddr::new(LOCALHOST, 0);
@@ -210,6 +210,26 @@ fn options_reach_both_ends() {
         let info = socket.info().unwrap();
         let options = if info.timestamps { 12 } else { 0 };
         assert_eq!((info.segment_out, info.segment_asked), (1000 - options, 1000 - options));
+    }
+}
+
+/// A stream is paced from the round trip on that was asked for, at either end.
+#[test]
+fn long_paths_are_paced() {
+    let paced = |socket: &Socket| {
+        let pace: u64 = crate::sockopt::get(socket, SO_MAX_PACING_RATE);
+        pace as u32 == PACE_MAX as u32
+    };
+    for (from, expected) in [
+        (Some(Duration::from_micros(1)), true),
+        (Some(Duration::from_secs(60)), false),
+        (None, false),
+    ] {
+        let options = SocketOptions { paced_from: from, ..SocketOptions::default() };
+        let listener = Listener::bind(SocketAddr::new(LOCALHOST, 0), 1, options.clone()).unwrap();
+        let (dialled, accepted) = dial(&listener, &options);
+        dialled.pace(&options);
+        assert_eq!([paced(&dialled), paced(&accepted.socket)], [expected; 2], "{from:?}");
     }
 }
 
