@@ -15,8 +15,8 @@ pub enum Tuning {
 /// What `tuning: auto` stands for: RPCs are limited by windows, and credits are so many that they
 /// never limit what windows allow. 1024 messages of 1 MiB are 10 Gb/s over 800 ms; their data need
 /// as much memory. Paths of 150 ms and more are paced: in slow start, bursts overflow queues that
-/// hold a part of such a path only, and TCP needs half a minute to recover. Over 50 and 100 ms
-/// pacing brought nothing, and it takes CPU time.
+/// hold a part of such a path only, and TCP needs half a minute to recover. Writes over 50 and
+/// 100 ms gained nothing by it, and it takes CPU time.
 pub const AUTO: [(&str, i64); 5] = [
     ("selftest_auto", 1),
     ("credits", 8192),

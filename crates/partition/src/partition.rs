@@ -18,8 +18,8 @@ mod changes;
 
 pub use changes::Change;
 
-/// Once large messages with so many bytes of payload have gathered, they are written before further
-/// events are delivered. What a service does with an event may take as long as the transfer that
+/// Once events have led to large messages with so many bytes of payload, these are written before
+/// further events are delivered, in the next pass. What a service does with an event may take as long as the transfer that
 /// follows from it, such as copying and summing up the data of a file: while one is at work, the
 /// network is to be as well. With smaller messages this costs more than it brings: reads of 64 KiB
 /// lost 7 %.
@@ -203,24 +203,25 @@ impl<D: Driver> Partition<D> {
         }
         self.driver.flush(now, &mut self.shard, io);
         self.shard.drive(now, io);
-        self.dispatch(now, io);
+        let mut has_more = self.dispatch(now, io);
         let mut staged = false;
         // One message leads to another, but not without end, as others wait; what is left is
         // staged below.
         for _ in 0..PASSES_MAX {
-            let much = self.shard.gathered_bytes() >= GATHERED_MAX;
             if !self.stage(now, io) {
                 break;
             }
             staged = true;
-            if much {
-                self.driver.flush(now, &mut self.shard, io);
+            if has_more {
+                break;
             }
-            self.dispatch(now, io);
+            has_more = self.dispatch(now, io);
         }
         let memory = AnyMemory(io);
         self.services.drive(&mut Turn { now, shard: &mut self.shard, memory });
-        self.dispatch(now, io);
+        if !has_more {
+            self.dispatch(now, io);
+        }
         if self.stage(now, io) | staged {
             self.driver.flush(now, &mut self.shard, io);
         }
@@ -229,7 +230,7 @@ impl<D: Driver> Partition<D> {
 
     /// Hands everything the core has to the driver. Staging gives credits back, which lets the
     /// core have more: only when it has no more is anything written, all in one call per
-    /// connection. A message that no other can join leaves at once.
+    /// connection. A message that comes alone leaves at once.
     #[inline]
     fn stage<O: Memory>(&mut self, now: Time, io: &mut O) -> bool
     where
@@ -260,31 +261,31 @@ impl<D: Driver> Partition<D> {
 
     /// Delivers events and lost peers in the order in which they came: what was in good order
     /// before a connection broke still counts, and what is sent after a peer restarted is not lost
-    /// with it. When much has gathered, it is to be written before the next event.
+    /// with it. Returns whether events are left, because much is to be written before.
     #[inline]
-    fn dispatch(&mut self, now: Time, memory: &mut impl Memory) {
+    fn dispatch(&mut self, now: Time, memory: &mut impl Memory) -> bool {
         // Before the call, as in [`Partition::stage`].
-        if self.shard.has_events() {
-            self.deliver_all(now, memory);
-        }
+        self.shard.has_events() && self.deliver_all(now, memory)
     }
 
-    fn deliver_all(&mut self, now: Time, memory: &mut impl Memory) {
+    fn deliver_all(&mut self, now: Time, memory: &mut impl Memory) -> bool {
+        // REPLYs of the core itself are no work of a service.
+        let before = self.shard.gathered_bytes();
         loop {
             if let Some((peer, status)) = self.shard.next_lost_peer() {
                 let turn = &mut Turn { now, shard: &mut self.shard, memory: AnyMemory(memory) };
                 self.services.peer_down(turn, &peer, status);
                 continue;
             }
-            let Some(event) = self.shard.next_event() else { return };
+            let Some(event) = self.shard.next_event() else { return false };
             let turn = &mut Turn { now, shard: &mut self.shard, memory: AnyMemory(memory) };
             self.services.deliver(turn, &event);
             // Before the call, and out of line: few services pass messages on.
             if self.shard.has_strays() {
                 self.offer_all(now, memory);
             }
-            if self.shard.gathered_bytes() >= GATHERED_MAX {
-                return;
+            if self.shard.gathered_bytes() - before >= GATHERED_MAX {
+                return self.shard.has_events();
             }
         }
     }

@@ -122,7 +122,8 @@ pub enum DialPhase {
 ///
 /// The event loop reports streams to it ([`accepted`](Socklnd::accepted),
 /// [`ready`](Socklnd::ready)) and hands it the core's actions ([`submit`](Socklnd::submit));
-/// all reading and writing happens in [`flush`](Socklnd::flush), in batches. While
+/// reading and writing happens in [`flush`](Socklnd::flush), in batches, except for a message that
+/// comes alone ([`submit_alone`](Socklnd::submit_alone)). While
 /// [`has_work`](Socklnd::has_work) says so, `flush` is to be called again, after the core's new
 /// actions were submitted; otherwise nothing happens before the next report or
 /// [`next_deadline`](Socklnd::next_deadline).
@@ -260,9 +261,8 @@ impl Socklnd {
     }
 
     /// Takes an action that comes alone. A message that is copied leaves at once, if nothing waits
-    /// before it, and is done after that: what its end leads to does not delay it. It costs no more
-    /// system calls than [`submit`](Socklnd::submit) and [`flush`](Socklnd::flush) unless more
-    /// messages to the same peer follow in the same turn.
+    /// before it, and is done after that: what its end leads to does not delay it. What follows to
+    /// the same peer in the same turn, an acknowledgement too, takes another system call.
     #[inline]
     pub fn submit_alone<I: Io, C: Core>(
         &mut self,
@@ -389,15 +389,10 @@ impl Socklnd {
             waiting = (!peer.queue.is_empty()).then_some(open.peer);
             owed = (!peer.acks.is_empty()).then_some(open.peer);
         }
-        match wrote {
-            Ok(WriteEnd::All) => {}
-            Ok(WriteEnd::Blocked) => conn.writable = false,
-            Ok(WriteEnd::BudgetSpent) => self.enqueue(key),
-            Err(error) => {
-                // What the peer said before may not have been reported yet.
-                conn.readable = true;
-                return Err(error.into());
-            }
+        match wrote? {
+            WriteEnd::All => {}
+            WriteEnd::Blocked => conn.writable = false,
+            WriteEnd::BudgetSpent => self.enqueue(key),
         }
         // There may be room again for what found none.
         if let Some(peer) = waiting {

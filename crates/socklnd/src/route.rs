@@ -139,13 +139,14 @@ impl Socklnd {
         let item = TxItem::Message(size);
         let conn =
             if peer.queue.is_empty() { self.choose(env.io, env.now, peer, item) } else { None };
-        let complete = peer.complete;
+        // Before the message is loaded: what is written at once may find the connection broken, and
+        // the peer be gone then.
+        if !peer.complete {
+            self.request_dial(key);
+        }
         match conn {
             Some(conn) => self.load(env, key, conn, send, departure),
             None => self.enqueue_message(key, send.clone()),
-        }
-        if !complete {
-            self.request_dial(key);
         }
     }
 
@@ -252,8 +253,10 @@ impl Socklnd {
         let written = self.write(env, key);
         env.core.done(env.now, op, Status::Ok);
         if let Err(reason) = written {
-            // What the peer said before it broke still counts.
-            let reason = self.receive(env, key).err().unwrap_or(reason);
+            // What the peer said before still counts, also if it was not reported yet. How the
+            // stream ended is known already: after an error that was told, it looks closed.
+            self.conns[key].readable = true;
+            let _ = self.receive(env, key);
             self.fail(env, key, reason);
         }
     }

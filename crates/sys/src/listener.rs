@@ -83,6 +83,7 @@ impl Listener {
                     let Ok(peer) = SocketAddr::try_from(peer) else { continue };
                     // Fails only if the stream broke in the meantime; its first read reports that.
                     let _ = self.options.apply(fd.as_fd(), peer.ip());
+                    self.options.apply_pacing(fd.as_fd());
                     return Ok(Some(Accepted { socket: Socket::from_fd(fd), peer }));
                 }
                 Err(Errno::AGAIN) => return Ok(None),

@@ -178,13 +178,12 @@ impl SocketOptions {
             let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
             sockopt::set_tcp_user_timeout(fd, millis)?;
         }
-        self.apply_pacing(fd);
         Ok(())
     }
 
     /// Turns pacing on if the path is long. The kernel knows how long once the stream is
-    /// established.
-    fn apply_pacing(&self, fd: BorrowedFd<'_>) {
+    /// established, unless it could not measure the handshake (SYN cookies, a SYN sent twice).
+    pub(crate) fn apply_pacing(&self, fd: BorrowedFd<'_>) {
         let Some(from) = self.paced_from else { return };
         let is_long = |info: libc::tcp_info| Duration::from_micros(info.tcpi_rtt.into()) >= from;
         if from.is_zero() || tcp_info(fd).is_ok_and(is_long) {

@@ -109,7 +109,7 @@ impl Shard {
     }
 
     /// Whether [`Shard::next_action`] has exactly one, and no message waits for credits, which the
-    /// end of that one could give it.
+    /// end of that one could give it, or for discovery.
     #[inline]
     pub fn has_lone_action(&self) -> bool {
         self.reports.queues.outbox.len() == 1 && !self.msgs.any_queued()

@@ -93,8 +93,8 @@ fn a_message_alone_is_written_at_once() {
     at_rest(&mut world);
 }
 
-/// Neither does a large one leave at once, which is done when it has been written, nor one behind
-/// another.
+/// A large message is done when it has been written, so it has no reason to leave at once; and a
+/// message does not overtake others.
 #[test]
 fn a_message_alone_waits_for_those_before_it() {
     let mut world = pair(Chaos::None);
@@ -135,6 +135,23 @@ fn a_message_alone_that_cannot_be_written_ends_the_connection() {
     assert!(matches!(world.events(0)[..], [LinkEvent::Up, LinkEvent::Down { .. }]));
     assert_eq!(world.core(0).payload(1), b"last words");
     assert_eq!(world.core(0).open_ops(), 0);
+}
+
+/// What the stream does not take at once follows when it can.
+#[test]
+fn a_message_alone_that_finds_little_room_is_written_in_parts() {
+    let mut world = pair(Chaos::None);
+    world.put(0, process(2), 0, b"");
+    world.run();
+    world.net.set_window(1000);
+    let ops = [1u8, 2, 3].map(|at| world.put_alone(0, process(2), at.into(), &[at; 3000]));
+    assert!(only_peer(&world, 0).tx_queued > 0);
+    world.run();
+    assert_eq!(ops.map(|op| world.status(0, op)), [Some(Status::Ok); 3]);
+    for at in [1u8, 2, 3] {
+        assert_eq!(world.core(1).payload(at.into()), vec![at; 3000]);
+    }
+    at_rest(&mut world);
 }
 
 #[test]

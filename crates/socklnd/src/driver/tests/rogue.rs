@@ -90,6 +90,25 @@ fn r_hv1_r_hv2_r_hv4_and_r_connreqv2() {
     }
 }
 
+/// A connection breaks while a message alone is written to a peer that lacks others, which are to
+/// be dialled: the peer is gone then.
+#[test]
+fn a_message_alone_to_an_incomplete_peer_that_breaks_ends_the_connection() {
+    let mut world = world();
+    let rogue = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    rogue.message(&mut world, FrameHeader::LNET, &put(0), b"");
+    world.run();
+    assert_eq!(world.core(0).arrived.len(), 1);
+    for sock in world.net.streams_of(0) {
+        world.net.break_stream(sock);
+    }
+    let op = world.put_alone(0, process(1), 2, b"too late");
+    assert_eq!(world.status(0, op), Some(Status::Ok));
+    assert!(matches!(world.events(0)[..], [LinkEvent::Up, LinkEvent::Down { .. }]));
+    world.run();
+    assert_eq!(world.core(0).open_ops(), 0);
+}
+
 /// [FRM-16], [FRM-17]
 #[test]
 fn r_okbulk_answers_on_control_for_requests_on_any_type() {
