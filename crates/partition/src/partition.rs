@@ -19,10 +19,10 @@ mod changes;
 pub use changes::Change;
 
 /// Once events have led to large messages with so many bytes of payload, these are written before
-/// further events are delivered, in the next pass. What a service does with an event may take as long as the transfer that
-/// follows from it, such as copying and summing up the data of a file: while one is at work, the
-/// network is to be as well. With smaller messages this costs more than it brings: reads of 64 KiB
-/// lost 7 %.
+/// further events are delivered, in the next pass. What a service does with an event may take as
+/// long as the transfer that follows from it, such as copying and summing up the data of a file:
+/// while one is at work, the network is to be as well. With smaller messages this costs more than
+/// it brings: reads of 64 KiB lost 7 %.
 const GATHERED_MAX: u64 = 1 << 20;
 
 /// Most passes in a row before the loop looks at its streams again.

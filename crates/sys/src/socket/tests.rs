@@ -193,6 +193,7 @@ fn options_reach_both_ends() {
     let here = SocketAddr::new(LOCALHOST, 0);
     let listener = Listener::bind(here, 1, options.clone()).unwrap();
     let (dialled, accepted) = dial(&listener, &options);
+    dialled.pace(&options);
     for socket in [dialled, accepted.socket] {
         assert!(sockopt::tcp_nodelay(&socket).unwrap());
         assert_eq!(sockopt::ip_tos(&socket).unwrap(), 0x10);
