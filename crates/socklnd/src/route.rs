@@ -253,8 +253,9 @@ impl Socklnd {
         let written = self.write(env, key);
         env.core.done(env.now, op, Status::Ok);
         if let Err(reason) = written {
-            // What the peer said before still counts, also if it was not reported yet. How the
-            // stream ended is known already: after an error that was told, it looks closed.
+            // What the peer said before still counts, also if it was not reported yet. The reason
+            // is that of the write: the system reports an error once, and then the end of the
+            // stream.
             self.conns[key].readable = true;
             let _ = self.receive(env, key);
             self.fail(env, key, reason);

@@ -2,9 +2,9 @@
 
 use lustrine_lnet::event::Event;
 use lustrine_lnet::lnd::{Arrival, Core, NiIndex, RxId, Verdict};
-use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
-use lustrine_lnet::memory::{Memory, Span, VecMemory};
-use lustrine_lnet::portal::{Laziness, MatchEntry};
+use lustrine_lnet::md::{MdOptions, Owner};
+use lustrine_lnet::memory::{Memory, VecMemory};
+use lustrine_lnet::portal::Laziness;
 use lustrine_lnet::service::{Service, Turn};
 use lustrine_lnet::shard::{AckWanted, PutArgs, Shard};
 use lustrine_lnet::status::Status;
@@ -14,9 +14,9 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::test_topology;
 use lustrine_partition::{Driver, DriverOn, DriverPair, Either, Partition, ServiceHandle};
 use lustrine_wire::header::{Body, Header, MdHandle};
-use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
+use lustrine_wire::nid::{Nid, ProcessId};
 
-use crate::common::TestDriver;
+use crate::common::{TestDriver, entry, md};
 
 const NOW: Time = Time(1_000_000_000);
 const PORTAL: u32 = 20;
@@ -41,7 +41,7 @@ impl Service for User {
 impl User {
     fn put(&self, turn: &mut Turn<'_>, target: Nid) {
         let span = turn.memory.alloc(8).expect("no limit");
-        let md = turn.shard.bind(self.md(span, Some(1), MdOptions::empty())).expect("short");
+        let md = turn.shard.bind(md(self.0, span, Some(1), MdOptions::empty())).expect("short");
         let args = PutArgs {
             md,
             local: None,
@@ -58,20 +58,8 @@ impl User {
 
     fn attach(&self, turn: &mut Turn<'_>) {
         let span = turn.memory.alloc(64).expect("no limit");
-        let entry = MatchEntry {
-            from: MatchId { nid: Nid::ANY, pid: PID_ANY },
-            match_bits: 7,
-            ignore_bits: 0,
-            position: Position::After,
-            unlink: Unlink::Retain,
-        };
-        let md = self.md(span, None, MdOptions::OP_PUT | MdOptions::MANAGE_REMOTE);
-        turn.shard.attach(turn.now, PORTAL, entry, md).expect("a free portal");
-    }
-
-    fn md(&self, span: Span, threshold: Option<u32>, options: MdOptions) -> Md {
-        let spans = [span].into_iter().collect();
-        Md { spans, threshold, max_size: None, options, owner: self.0, user: 0 }
+        let md = md(self.0, span, None, MdOptions::OP_PUT | MdOptions::MANAGE_REMOTE);
+        turn.shard.attach(turn.now, PORTAL, entry(7), md).expect("a free portal");
     }
 }
 

@@ -2,9 +2,8 @@
 
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::lnd::{Arrival, NiIndex, RxId};
-use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::md::{Md, MdOptions, Owner};
 use lustrine_lnet::memory::{Memory, VecMemory};
-use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::service::{Service, Turn};
 use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_lnet::status::Status;
@@ -14,9 +13,9 @@ use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{test_nid, test_topology};
 use lustrine_partition::Partition;
 use lustrine_wire::header::{Body, Header, MdHandle};
-use lustrine_wire::nid::{Nid, PID_ANY, PID_USERLAND, ProcessId};
+use lustrine_wire::nid::{PID_USERLAND, ProcessId};
 
-use crate::common::{Step, TestDriver};
+use crate::common::{Step, TestDriver, entry, md};
 
 const NOW: Time = Time(1_000_000_000);
 const PORTAL: u32 = 20;
@@ -32,8 +31,7 @@ impl Answerer {
     fn md(&self, turn: &mut Turn<'_>, len: u32, threshold: Option<u32>) -> Md {
         let span = turn.memory.alloc(len).expect("no limit");
         let options = MdOptions::OP_PUT | MdOptions::MANAGE_REMOTE;
-        let spans = [span].into_iter().collect();
-        Md { spans, threshold, max_size: None, options, owner: self.owner, user: 0 }
+        md(self.owner, span, threshold, options)
     }
 }
 
@@ -65,15 +63,8 @@ impl Service for Answerer {
         if core::mem::replace(&mut self.attached, true) {
             return;
         }
-        let entry = MatchEntry {
-            from: MatchId { nid: Nid::ANY, pid: PID_ANY },
-            match_bits: 7,
-            ignore_bits: 0,
-            position: Position::After,
-            unlink: Unlink::Retain,
-        };
         let md = self.md(turn, 64, None);
-        turn.shard.attach(turn.now, PORTAL, entry, md).expect("a free portal");
+        turn.shard.attach(turn.now, PORTAL, entry(7), md).expect("a free portal");
     }
 
     fn next_deadline(&self) -> Time {

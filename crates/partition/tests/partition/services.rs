@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 
 use lustrine_lnet::event::{Event, EventKind, Stray};
-use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::md::{MdOptions, Owner};
 use lustrine_lnet::memory::{Memory, Span, VecMemory};
-use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::service::{Service, Turn};
 use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_lnet::status::Status;
@@ -14,9 +13,9 @@ use lustrine_lnet::topology::Identity;
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{test_nid, test_topology};
 use lustrine_partition::Partition;
-use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
+use lustrine_wire::nid::{Nid, ProcessId};
 
-use crate::common::TestDriver;
+use crate::common::{TestDriver, entry, md};
 
 const NOW: Time = Time(1_000_000_000);
 const LEN: u32 = 64;
@@ -29,22 +28,10 @@ fn lo() -> ProcessId {
     ProcessId::lustre(Nid::LO)
 }
 
-fn md(owner: Owner, span: Span, threshold: Option<u32>, options: MdOptions) -> Md {
-    let spans = [span].into_iter().collect();
-    Md { spans, threshold, max_size: None, options, owner, user: 0 }
-}
-
 fn attach(turn: &mut Turn<'_>, owner: Owner, portal: u32, match_bits: u64) -> Span {
     let span = turn.memory.alloc(LEN).expect("no limit");
-    let entry = MatchEntry {
-        from: MatchId { nid: Nid::ANY, pid: PID_ANY },
-        match_bits,
-        ignore_bits: 0,
-        position: Position::After,
-        unlink: Unlink::Retain,
-    };
     let md = md(owner, span, None, MdOptions::OP_PUT);
-    turn.shard.attach(turn.now, portal, entry, md).expect("a free portal");
+    turn.shard.attach(turn.now, portal, entry(match_bits), md).expect("a free portal");
     span
 }
 

@@ -102,10 +102,9 @@ impl World {
         deadline: Time,
     ) -> OpKey {
         let send = self.make_put(node, to, bits, payload, deadline);
-        let op = send.op;
         let Node { driver, io, core } = &mut self.nodes[node];
-        driver.submit(self.now, core, io, &Action::Send(send));
-        op
+        driver.submit(self.now, core, io, &Action::Send(send.clone()));
+        send.op
     }
 
     /// Has a node send a PUT that comes alone.
@@ -118,10 +117,9 @@ impl World {
     ) -> OpKey {
         let deadline = self.now + Nanos::from_secs(100);
         let send = self.make_put(node, to, bits, payload, deadline);
-        let op = send.op;
         let Node { driver, io, core } = &mut self.nodes[node];
-        driver.submit_alone(self.now, core, io, &Action::Send(send));
-        op
+        driver.submit_alone(self.now, core, io, &Action::Send(send.clone()));
+        send.op
     }
 
     fn make_put(

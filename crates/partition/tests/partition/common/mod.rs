@@ -3,13 +3,32 @@
 
 use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
 use lustrine_lnet::lnd::{Action, Arrival, Core, NiIndex, RxId, Verdict};
-use lustrine_lnet::memory::VecMemory;
+use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::memory::{Span, VecMemory};
+use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{Driver, DriverOn};
 use lustrine_wire::header::Header;
-use lustrine_wire::nid::{Nid, ProcessId};
+use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
+
+/// A descriptor of one span.
+pub fn md(owner: Owner, span: Span, threshold: Option<u32>, options: MdOptions) -> Md {
+    let spans = [span].into_iter().collect();
+    Md { spans, threshold, max_size: None, options, owner, user: 0 }
+}
+
+/// An entry for these match bits and any sender, which stays.
+pub fn entry(match_bits: u64) -> MatchEntry {
+    MatchEntry {
+        from: MatchId { nid: Nid::ANY, pid: PID_ANY },
+        match_bits,
+        ignore_bits: 0,
+        position: Position::After,
+        unlink: Unlink::Retain,
+    }
+}
 
 /// What a partition had the driver do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
