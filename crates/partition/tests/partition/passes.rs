@@ -8,7 +8,7 @@ use lustrine_lnet::service::{Service, Turn};
 use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
-use lustrine_lnet::topology::Identity;
+use lustrine_lnet::topology::{Identity, Interfaces, Ni};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{test_nid, test_topology};
 use lustrine_partition::Partition;
@@ -75,8 +75,14 @@ impl Service for Answerer {
 /// What the driver does in the passes in which so many requests are answered with `len` bytes each,
 /// until nothing is left to do.
 fn steps(requests: usize, len: u32) -> Vec<Vec<Step>> {
+    steps_with_credits(requests, len, 256)
+}
+
+fn steps_with_credits(requests: usize, len: u32, peer_credits: u32) -> Vec<Vec<Step>> {
     let mut memory = VecMemory::default();
-    let topology = test_topology(test_nid(0), Identity::Node, Tunables::default());
+    let mut topology = test_topology(test_nid(0), Identity::Node, Tunables::default());
+    let ni = Ni { nid: test_nid(0), credits: 256, peer_credits };
+    topology.nis = [ni].into_iter().collect::<Interfaces>();
     let mut partition = Partition::new(topology, TestDriver::default(), &mut memory);
     partition.register(|owner| Answerer { owner, len, attached: false });
     partition.turn(NOW, &mut memory);
@@ -116,7 +122,10 @@ fn what_many_events_lead_to_is_written_together() {
 
 #[test]
 fn a_message_alone_is_submitted_as_such() {
-    assert_eq!(steps(1, 64), [[BEGIN, Step::SubmitAlone, Step::Flush]]);
+    use Step::{Flush, Submit, SubmitAlone};
+    assert_eq!(steps(1, 64), [[BEGIN, SubmitAlone, Flush]]);
+    // It is not alone if others wait for the credit that its end gives back.
+    assert_eq!(steps_with_credits(3, 64, 1), [[BEGIN, Submit, Submit, Submit, Flush]]);
 }
 
 /// While a service works on the next event, the network works on what the last ones led to.
