@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lustrine_fswire::fid::Fid;
 
 use crate::offers::MOD_RPCS_MAX;
-use crate::table::Table;
+use crate::table::OrderedTable;
 
 /// Most replies that are kept for a client which never says what it has received: more than there
 /// are slots.
@@ -34,7 +34,7 @@ pub(crate) struct Clients {
     known: BTreeMap<Vec<u8>, Known>,
     last_number: u32,
     /// By the number of the client and the xid.
-    replies: Table<(u32, u64), SavedReply>,
+    replies: OrderedTable<(u32, u64), SavedReply>,
 }
 
 /// A client, and what follows from the replies that are kept for it.
@@ -51,13 +51,13 @@ struct Known {
 
 impl Known {
     /// Forgets a reply. What a client has received it does not ask for again, whatever is lost.
-    fn forget(&mut self, replies: &mut Table<(u32, u64), SavedReply>, xid: u64) {
+    fn forget(&mut self, replies: &mut OrderedTable<(u32, u64), SavedReply>, xid: u64) {
         replies.forget(&(self.number, xid));
         self.replies -= 1;
     }
 
     /// Forgets all replies up to an xid.
-    fn received(&mut self, replies: &mut Table<(u32, u64), SavedReply>, upto: u64) {
+    fn received(&mut self, replies: &mut OrderedTable<(u32, u64), SavedReply>, upto: u64) {
         while self.lowest <= upto {
             let oldest = self.own(replies).next().map(|(xid, _)| xid);
             match oldest.filter(|xid| *xid <= upto) {
@@ -71,14 +71,14 @@ impl Known {
     }
 
     /// The oldest one of no slot.
-    fn oldest_without_slot(&self, replies: &Table<(u32, u64), SavedReply>) -> Option<u64> {
+    fn oldest_without_slot(&self, replies: &OrderedTable<(u32, u64), SavedReply>) -> Option<u64> {
         self.own(replies).find(|(_, saved)| saved.tag == 0).map(|(xid, _)| xid)
     }
 
     /// All that are kept, the oldest first.
     fn own<'a>(
         &self,
-        replies: &'a Table<(u32, u64), SavedReply>,
+        replies: &'a OrderedTable<(u32, u64), SavedReply>,
     ) -> impl Iterator<Item = (u64, &'a SavedReply)> + use<'a> {
         let own = replies.range((self.number, 0)..=(self.number, u64::MAX));
         own.map(|((_, xid), saved)| (*xid, saved))

@@ -1,6 +1,7 @@
 //! What targets have stored, in tables whose last changes can be undone.
 
 pub(crate) mod files;
+pub(crate) mod names;
 pub(crate) mod objects;
 pub(crate) mod quotas;
 

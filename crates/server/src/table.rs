@@ -1,7 +1,54 @@
 //! Tables whose last changes can be undone.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::Hash;
 use std::ops::RangeBounds;
+
+use foldhash::fast::FixedState;
+
+/// Where the rows of a table are, by their keys.
+pub(crate) trait Rows: Default {
+    type Key: Clone;
+    type Value;
+
+    /// Sets a row, and returns what it was.
+    fn insert(&mut self, key: Self::Key, value: Self::Value) -> Option<Self::Value>;
+    /// Removes a row, and returns what it was.
+    fn remove(&mut self, key: &Self::Key) -> Option<Self::Value>;
+}
+
+/// Rows that are found at once and have no order.
+pub(crate) type Hashed<K, V> = HashMap<K, V, FixedState>;
+/// A table whose rows are looked up one by one.
+pub(crate) type HashTable<K, V> = Table<Hashed<K, V>>;
+/// A table that is gone through in the order of its keys.
+pub(crate) type OrderedTable<K, V> = Table<BTreeMap<K, V>>;
+
+impl<K: Ord + Clone, V> Rows for BTreeMap<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn insert(&mut self, key: K, value: V) -> Option<V> {
+        BTreeMap::insert(self, key, value)
+    }
+
+    fn remove(&mut self, key: &K) -> Option<V> {
+        BTreeMap::remove(self, key)
+    }
+}
+
+impl<K: Hash + Eq + Clone, V> Rows for Hashed<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn insert(&mut self, key: K, value: V) -> Option<V> {
+        HashMap::insert(self, key, value)
+    }
+
+    fn remove(&mut self, key: &K) -> Option<V> {
+        HashMap::remove(self, key)
+    }
+}
 
 /// What a row was before a change.
 #[derive(Clone, Debug)]
@@ -13,49 +60,37 @@ struct Undo<K, V> {
 
 /// Rows by their keys, and how to undo the changes that are not committed.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<K, V> {
-    rows: BTreeMap<K, V>,
-    undo: VecDeque<Undo<K, V>>,
+pub(crate) struct Table<R: Rows> {
+    rows: R,
+    undo: VecDeque<Undo<R::Key, R::Value>>,
 }
 
-impl<K: Ord + Clone, V> Default for Table<K, V> {
-    fn default() -> Table<K, V> {
-        Table { rows: BTreeMap::new(), undo: VecDeque::new() }
+impl<R: Rows> Default for Table<R> {
+    fn default() -> Table<R> {
+        Table { rows: R::default(), undo: VecDeque::new() }
     }
 }
 
-impl<K: Ord + Clone, V> Table<K, V> {
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.rows.get(key)
-    }
-
-    pub(crate) fn contains(&self, key: &K) -> bool {
-        self.rows.contains_key(key)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.rows.iter()
-    }
-
-    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, &V)> {
-        self.rows.range(range)
+impl<R: Rows> Table<R> {
+    /// The rows, to look at.
+    pub(crate) fn rows(&self) -> &R {
+        &self.rows
     }
 
     /// Sets a row, or removes it. `step` is the number of the change; it never falls.
-    pub(crate) fn set(&mut self, step: u64, key: K, value: Option<V>) {
+    pub(crate) fn set(&mut self, step: u64, key: R::Key, value: Option<R::Value>) {
         let before = match value {
             Some(value) => self.rows.insert(key.clone(), value),
-            None => self.rows.remove(&key),
+            None => match self.rows.remove(&key) {
+                None => return,
+                before => before,
+            },
         };
         self.undo.push_back(Undo { step, key, before });
     }
 
     /// Removes a row for good: what removes it is not undone. What was set before may be.
-    pub(crate) fn forget(&mut self, key: &K) {
+    pub(crate) fn forget(&mut self, key: &R::Key) {
         self.rows.remove(key);
     }
 
@@ -77,6 +112,47 @@ impl<K: Ord + Clone, V> Table<K, V> {
     }
 }
 
+impl<K: Ord + Clone, V> OrderedTable<K, V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.rows.get(key)
+    }
+
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        self.rows.contains_key(key)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.iter()
+    }
+
+    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.range(range)
+    }
+}
+
+impl<K: Hash + Eq + Clone, V> HashTable<K, V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.rows.get(key)
+    }
+
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        self.rows.contains_key(key)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// All values, in an order that means nothing.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.rows.values()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -90,10 +166,11 @@ mod tests {
             changes in prop::collection::vec((0u8..8, any::<Option<u16>>()), 0..60),
             committed in 0usize..60,
         ) {
-            let mut table = Table::default();
+            let (mut table, mut hashed) = (OrderedTable::default(), HashTable::default());
             let mut expected = BTreeMap::new();
             for (step, (key, value)) in changes.iter().enumerate() {
                 table.set(step as u64 + 1, *key, *value);
+                hashed.set(step as u64 + 1, *key, *value);
                 if step < committed {
                     match value {
                         Some(value) => expected.insert(*key, *value),
@@ -102,7 +179,10 @@ mod tests {
                 }
             }
             table.commit(committed as u64);
+            hashed.commit(committed as u64);
             table.roll_back();
+            hashed.roll_back();
+            prop_assert_eq!(hashed.rows.into_iter().collect::<BTreeMap<_, _>>(), expected.clone());
             prop_assert_eq!(table.rows, expected);
         }
     }

@@ -8,7 +8,7 @@ mod open;
 mod reading;
 mod xattr;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use lustrine_fswire::fid::{Fid, Handle, RangeKind, SeqOp, SeqRange};
 use lustrine_fswire::ldlm::LdlmReply;
@@ -20,6 +20,7 @@ use crate::disk::Store;
 use crate::errno;
 use crate::running::{Job, Step, Target};
 use crate::store::MdtStore;
+use crate::table::Hashed;
 
 pub(crate) use open::with_handle;
 
@@ -34,15 +35,15 @@ pub(crate) struct Open {
 /// What a metadata target has in memory only.
 #[derive(Debug)]
 pub(crate) struct Mdt {
-    opens: BTreeMap<Handle, Open>,
+    opens: Hashed<Handle, Open>,
     /// How often files are open.
-    files: BTreeMap<Fid, usize>,
+    files: Hashed<Fid, usize>,
     handles: u64,
 }
 
 impl Mdt {
     pub(crate) fn new(seed: u64) -> Mdt {
-        Mdt { opens: BTreeMap::new(), files: BTreeMap::new(), handles: seed }
+        Mdt { opens: Hashed::default(), files: Hashed::default(), handles: seed }
     }
 
     fn next_handle(&mut self) -> Handle {
@@ -164,7 +165,8 @@ impl Target {
     /// A client is gone: what it had open is closed.
     pub(crate) fn close_all(&mut self, now: Time, client: Handle) {
         let of_client = |(_, open): &(&Handle, &Open)| open.client == client;
-        let handles: Vec<Handle> =
+        // In the order of the handles, so that a simulation is the same each time.
+        let handles: BTreeSet<Handle> =
             self.mdt.opens.iter().filter(of_client).map(|(handle, _)| *handle).collect();
         for handle in handles {
             self.close_handle(now, handle, None);

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lustrine_fswire::dir::HASH_END;
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::layout::{LovObject, Pattern};
 use lustrine_fswire::mdt::{FileFlags, MdValid, MdtBody};
 
 use crate::layout::{Defaults, FileLayout};
+use crate::store::names::{Names, hash};
 use crate::store::objects::ObjectStore;
-use crate::table::Table;
+use crate::table::{HashTable, OrderedTable, Table};
 
 /// A new metadata target.
 #[derive(Clone, Debug)]
@@ -120,21 +120,18 @@ impl Inode {
     }
 }
 
-/// A name in a directory: the directory, the hash, the name.
-pub(crate) type Name = (Fid, u64, Vec<u8>);
-
 /// What a metadata target has stored.
 #[derive(Clone, Debug)]
 pub(crate) struct MdtStore {
     index: u32,
     defaults: Defaults,
-    inodes: Table<Fid, Inode>,
-    names: Table<Name, Fid>,
+    inodes: HashTable<Fid, Inode>,
+    names: Table<Names>,
     /// Files without a name that were open when it was taken away.
-    orphans: Table<Fid, ()>,
+    orphans: OrderedTable<Fid, ()>,
     /// Objects that no file has any more, with their targets and the change that took them away:
     /// they are to be destroyed when it is on the disk.
-    dead: Table<Fid, (u32, u64)>,
+    dead: OrderedTable<Fid, (u32, u64)>,
     /// Data of files that are on this target.
     pub(crate) data: ObjectStore,
     /// What was given away is never given again, also after a crash.
@@ -167,10 +164,10 @@ impl MdtStore {
         let mut store = MdtStore {
             index: args.index,
             defaults,
-            inodes: Table::default(),
+            inodes: HashTable::default(),
             names: Table::default(),
-            orphans: Table::default(),
-            dead: Table::default(),
+            orphans: OrderedTable::default(),
+            dead: OrderedTable::default(),
             data: ObjectStore::new(args.index, u64::MAX),
             next_sequence: Fid::SEQ_NORMAL,
             next_object: BTreeMap::new(),
@@ -235,20 +232,20 @@ impl MdtStore {
     }
 
     pub(crate) fn lookup(&self, dir: Fid, name: &[u8]) -> Option<Fid> {
-        self.names.get(&(dir, hash(name), name.to_vec())).copied()
+        self.names.rows().get(dir, name)
     }
 
     pub(crate) fn link(&mut self, step: u64, dir: Fid, name: &[u8], fid: Fid) {
-        self.names.set(step, (dir, hash(name), name.to_vec()), Some(fid));
+        self.names.set(step, (dir, hash(name), name.into()), Some(fid));
     }
 
     pub(crate) fn unlink(&mut self, step: u64, dir: Fid, name: &[u8]) {
-        self.names.set(step, (dir, hash(name), name.to_vec()), None);
+        self.names.set(step, (dir, hash(name), name.into()), None);
     }
 
     /// Whether a directory has no names.
     pub(crate) fn is_empty_dir(&self, dir: Fid) -> bool {
-        self.names_from(dir, 0).next().is_none()
+        self.names.rows().is_empty_dir(dir)
     }
 
     /// The names of a directory from a hash on, in the order of hashes.
@@ -257,8 +254,7 @@ impl MdtStore {
         dir: Fid,
         from: u64,
     ) -> impl Iterator<Item = (u64, &[u8], Fid)> {
-        let all = self.names.range((dir, from, Vec::new())..=(dir, u64::MAX, Vec::new()));
-        all.map(|((_, hash, name), fid)| (*hash, name.as_slice(), *fid))
+        self.names.rows().from(dir, from)
     }
 
     /// A file has no name any more, and is open.
@@ -350,17 +346,4 @@ impl MdtStore {
         self.dead.roll_back();
         self.data.roll_back();
     }
-}
-
-/// Hashes below this are those of `.` and `..`.
-pub(crate) const HASH_FIRST: u64 = 16;
-
-/// The hash of a name: FNV-1a of 64 bits, in the range that names have.
-pub(crate) fn hash(name: &[u8]) -> u64 {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in name {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    }
-    // Positions of listings are signed numbers at clients.
-    HASH_FIRST + (hash >> 1) % (HASH_END / 2 - HASH_FIRST)
 }

@@ -17,7 +17,8 @@ use super::without_lock;
 use crate::errno;
 use crate::offers::EASIZE_MAX;
 use crate::running::{Job, Step, Target, ibits};
-use crate::store::files::{HASH_FIRST, Inode, TYPE_DIRECTORY, TYPE_MASK, TYPE_SYMLINK};
+use crate::store::files::{Inode, TYPE_DIRECTORY, TYPE_MASK, TYPE_SYMLINK};
+use crate::store::names::HASH_FIRST;
 
 /// What is said of a file in a reply, with the buffers beside its attributes.
 #[derive(Debug, Default)]
