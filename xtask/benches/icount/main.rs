@@ -6,6 +6,7 @@
 
 mod core;
 mod driver;
+mod files;
 mod node;
 mod pipe;
 mod units;
@@ -30,7 +31,7 @@ const fn workload(name: &'static str, unit: &'static str, run: Run) -> Workload 
     Workload { name, unit, run }
 }
 
-const WORKLOADS: [Workload; 14] = [
+const WORKLOADS: [Workload; 17] = [
     workload("wire_short", "message: frame and 72-byte header, written and read", wire::short),
     workload("wire_long", "message: frame and 96-byte header, written and read", wire::long),
     workload("wire_selftest", "selftest request of 160 bytes, written and read", wire::selftest),
@@ -45,6 +46,9 @@ const WORKLOADS: [Workload; 14] = [
     workload("units_ping", "ping RPC of a test that a console runs, 64 under way", units::ping),
     workload("units_read_4k", "read RPC of 4 KiB of such a test, 64 under way", units::read_4k),
     workload("node_read_4k_full", "the same read with every word checked", node::read_4k_checked),
+    workload("files_lookup", "lookup of a file at a server in memory, 64 under way", files::lookup),
+    workload("files_mknod", "file made by mknod and removed, 64 under way", files::mknod),
+    workload("files_create", "file made by open, closed and removed, 64 under way", files::create),
 ];
 
 fn main() -> ExitCode {

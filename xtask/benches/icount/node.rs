@@ -26,7 +26,7 @@ const SLOT: ClientSlot = ClientSlot(1);
 /// A node and its memory.
 pub(crate) struct Node {
     pub(crate) partition: NodePartition,
-    memory: VecMemory,
+    pub(crate) memory: VecMemory,
 }
 
 impl Node {
