@@ -388,6 +388,43 @@ fn what_was_asked_for_before_an_eviction_is_not_waited_for() {
     }
 }
 
+/// A server has restarted, says that the replay of a lock went well, and names no lock: it may
+/// give the object to somebody else, so nothing of it is kept.
+#[test]
+fn data_are_not_kept_when_the_replay_of_their_lock_is_answered_without_one() {
+    let (mut world, mut osts) = scene();
+    osts.objects.insert(0, vec![7; 40 << 20]);
+    let read = world.read(0, 10);
+    osts.serve(&mut world);
+    assert_eq!(read.outcome().unwrap().0, [7; 10]);
+    assert_eq!(world.read(0, 10).outcome().unwrap().0, [7; 10]);
+    world.recovering = true;
+    let _ = world.read(131_072 * 200, 10);
+    world.refuse(Kind::OstRead, crate::error::errno::ENOTCONN);
+    let asked = world.next(Kind::OstConnect);
+    let granted = obd::ConnectReply { data: offers::of(Target::Ost, true, false) };
+    world.answer(&asked, 0, &ReplyBuffers::OstConnect(granted));
+    let replay = world.next(Kind::Enqueue);
+    let flags = replay.with(|request| match request {
+        Request::Enqueue(dlm::Lock { lock }) => lock.flags,
+        other => panic!("{other:?}"),
+    });
+    assert!(flags.contains(LockFlags::REPLAY));
+    osts.locks.clear();
+    let reply = dlm::EnqueueReply { reply: LdlmReply::default(), lvb: None };
+    world.answer(&replay, 0, &ReplyBuffers::Enqueue(reply));
+    let ping = world.next(Kind::ObdPing);
+    world.answer(&ping, 0, &ReplyBuffers::Bare);
+    // What was under way under the old lock ends.
+    while let Some(asked) = world.asked.pop_front() {
+        world.answer(&asked, -crate::error::errno::EIO, &ReplyBuffers::Bare);
+    }
+    osts.objects.insert(0, vec![8; 40 << 20]);
+    let read = world.read(0, 10);
+    osts.serve(&mut world);
+    assert_eq!(read.outcome().unwrap().0, [8; 10]);
+}
+
 #[test]
 fn a_close_reports_each_write_that_is_lost() {
     let (mut world, mut osts) = dirty();
