@@ -222,12 +222,16 @@ impl PeerTable {
         }
     }
 
+    #[inline]
     pub(crate) fn find(&mut self, nid: &Nid) -> Option<PeerNiKey> {
-        if let Some((recent, key)) = self.recent
-            && recent == *nid
-        {
-            return Some(key);
+        match &self.recent {
+            Some((recent, key)) if recent == nid => Some(*key),
+            _ => self.find_other(nid),
         }
+    }
+
+    /// Finds a NID that is not the one of the last look-up.
+    fn find_other(&mut self, nid: &Nid) -> Option<PeerNiKey> {
         let key = self.by_nid.get(nid).copied()?;
         self.recent = Some((*nid, key));
         Some(key)
@@ -242,6 +246,7 @@ impl PeerTable {
     }
 
     /// Finds or creates the entry of a NID. `None`: the table is full of peers in use.
+    #[inline]
     pub(crate) fn obtain(
         &mut self,
         now: Time,
@@ -252,12 +257,17 @@ impl PeerTable {
             self.nis[key].used = now;
             return Some(key);
         }
+        self.create(now, nid, credits())
+    }
+
+    #[cold]
+    fn create(&mut self, now: Time, nid: &Nid, credits: u32) -> Option<PeerNiKey> {
         if self.nis.len() >= self.max && !self.evict() {
             return None;
         }
         let lister = self.listed.remove(nid);
         let peer = lister.unwrap_or_else(|| self.peers.insert(Peer::unknown(*nid)));
-        let key = self.add_ni(now, *nid, peer, credits());
+        let key = self.add_ni(now, *nid, peer, credits);
         self.nis[key].unverified = lister.is_some();
         Some(key)
     }
