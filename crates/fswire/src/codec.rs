@@ -110,6 +110,37 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Writes the fields of a value of fixed size one behind another. The length is known when it is
+/// compiled, so that most fields are one store.
+#[derive(Debug)]
+pub struct SliceWriter<'a> {
+    rest: &'a mut [u8],
+}
+
+impl SliceWriter<'_> {
+    /// Bytes as they are.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        let (now, rest) = core::mem::take(&mut self.rest).split_at_mut(bytes.len());
+        now.copy_from_slice(bytes);
+        self.rest = rest;
+    }
+
+    /// `len` bytes of 0.
+    #[inline]
+    pub fn zeros(&mut self, len: usize) {
+        let (now, rest) = core::mem::take(&mut self.rest).split_at_mut(len);
+        now.fill(0);
+        self.rest = rest;
+    }
+
+    /// A value.
+    #[inline]
+    pub fn put<T: Wire>(&mut self, value: &T) {
+        value.write_to(self);
+    }
+}
+
 /// A value of fixed size.
 pub trait Wire: Sized {
     /// Its length in bytes.
@@ -122,7 +153,23 @@ pub trait Wire: Sized {
     fn read(from: &mut Reader<'_>) -> Result<Self, Short>;
 
     /// Writes it: exactly [`Wire::SIZE`] bytes.
-    fn write(&self, to: &mut Writer<'_>);
+    fn write_to(&self, to: &mut SliceWriter<'_>);
+
+    /// Appends it.
+    fn write(&self, to: &mut Writer<'_>) {
+        let at = to.out.len();
+        to.out.resize(at + Self::SIZE, 0);
+        self.overwrite(&mut to.out[at..]);
+    }
+
+    /// Writes it over the start of `bytes`; what follows stays.
+    ///
+    /// # Panics
+    /// If there are fewer than [`Wire::SIZE`] bytes.
+    #[inline]
+    fn overwrite(&self, bytes: &mut [u8]) {
+        self.write_to(&mut SliceWriter { rest: &mut bytes[..Self::SIZE] });
+    }
 
     /// Reads it from the start of `bytes`; what follows is ignored.
     ///
@@ -148,11 +195,13 @@ macro_rules! wire_numbers {
         impl Wire for $number {
             const SIZE: usize = size_of::<$number>();
 
+            #[inline]
             fn read(from: &mut Reader<'_>) -> Result<$number, Short> {
                 from.array().map(<$number>::from_le_bytes)
             }
 
-            fn write(&self, to: &mut Writer<'_>) {
+            #[inline]
+            fn write_to(&self, to: &mut SliceWriter<'_>) {
                 to.bytes(&self.to_le_bytes());
             }
         }
@@ -172,7 +221,8 @@ impl<T: Wire + Copy + Default, const N: usize> Wire for [T; N] {
         Ok(values)
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    #[inline]
+    fn write_to(&self, to: &mut SliceWriter<'_>) {
         for value in self {
             to.put(value);
         }

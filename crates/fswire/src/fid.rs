@@ -5,7 +5,7 @@ mod tests;
 
 use core::fmt;
 
-use crate::codec::{Reader, Short, Wire, Writer};
+use crate::codec::{Reader, Short, SliceWriter, Wire};
 use crate::describe::{Describe, Value};
 
 /// The identifier of a file, a directory or an object [MDT-1].
@@ -136,7 +136,8 @@ impl Wire for Fid {
         Ok(Fid { seq: from.value()?, oid: from.value()?, ver: from.value()? })
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    #[inline]
+    fn write_to(&self, to: &mut SliceWriter<'_>) {
         to.put(&self.seq);
         to.put(&self.oid);
         to.put(&self.ver);
@@ -172,7 +173,8 @@ impl Wire for Handle {
         from.value().map(Handle)
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    #[inline]
+    fn write_to(&self, to: &mut SliceWriter<'_>) {
         to.put(&self.0);
     }
 }

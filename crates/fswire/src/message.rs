@@ -149,6 +149,28 @@ pub struct Message<'a> {
     count: usize,
 }
 
+/// The buffers of a message one after another, without padding: [`Message::buffers`].
+#[derive(Clone, Debug)]
+pub struct Buffers<'a> {
+    message: Message<'a>,
+    /// The next one, and where it starts.
+    index: usize,
+    start: usize,
+}
+
+impl<'a> Iterator for Buffers<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let len = self.message.buffer_len(self.index)?;
+        let buffer = self.message.bytes.get(self.start..self.start + len)?;
+        self.index += 1;
+        self.start += len.next_multiple_of(8);
+        Some(buffer)
+    }
+}
+
 impl<'a> Message<'a> {
     /// Checks the framing: magic number, number of buffers, and that each lies within the bytes.
     /// Bytes behind the message are left out; messages within a batch follow each other so.
@@ -275,9 +297,8 @@ impl<'a> Message<'a> {
     }
 
     /// All buffers in order.
-    pub fn buffers(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let message = *self;
-        (0..self.count).filter_map(move |index| message.buffer(index))
+    pub fn buffers(&self) -> Buffers<'a> {
+        Buffers { message: *self, index: 0, start: header_len(self.count) }
     }
 
     /// The checksum of an early reply: whether the one in the header is that of the body

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::codec::{Reader, Short, Wire, Writer};
+use crate::codec::{Reader, Short, SliceWriter, Wire, Writer};
 use crate::describe::{Describe, Value};
 
 /// A field of `N` bytes that holds a text ended by a zero byte. What stands behind that byte is
@@ -85,7 +85,8 @@ impl<const N: usize> Wire for FixedText<N> {
         from.array().map(FixedText)
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    #[inline]
+    fn write_to(&self, to: &mut SliceWriter<'_>) {
         to.bytes(&self.0);
     }
 }

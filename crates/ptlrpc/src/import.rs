@@ -319,8 +319,6 @@ pub struct Import {
     evictions: u64,
     latencies: Latencies,
     actions: VecDeque<Action>,
-    /// Where the bodies of messages are written.
-    body: Vec<u8>,
 }
 
 /// The classes of waiting requests: what one waits for must not hold up another.
@@ -379,7 +377,6 @@ impl Import {
             evictions: 0,
             latencies: Latencies::default(),
             actions: VecDeque::new(),
-            body: Vec::new(),
             args,
             tunables,
         }

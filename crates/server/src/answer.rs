@@ -1,7 +1,7 @@
 //! Replies: how they are built, and what is filled in when they are sent.
 
 use lustrine_fswire::body::{MessageType, PtlrpcBody};
-use lustrine_fswire::codec::{Wire, Writer};
+use lustrine_fswire::codec::Wire;
 use lustrine_fswire::message::{Header, header_len};
 use lustrine_fswire::opcode::Opcode;
 use lustrine_fswire::rpc::Reply;
@@ -32,15 +32,11 @@ pub(crate) fn body_of(message: &[u8]) -> PtlrpcBody {
 }
 
 /// Changes the body of a message that this server has built.
-pub(crate) fn change_body(message: &mut Vec<u8>, change: impl FnOnce(&mut PtlrpcBody)) {
+pub(crate) fn change_body(message: &mut [u8], change: impl FnOnce(&mut PtlrpcBody)) {
     let at = body_at(message);
     let mut body = body_of(message);
     change(&mut body);
-    // It is written behind the message, where there is room, and moved to its place.
-    let end = message.len();
-    body.write(&mut Writer::new(message));
-    message.copy_within(end.., at);
-    message.truncate(end);
+    body.overwrite(&mut message[at..]);
 }
 
 fn body_at(message: &[u8]) -> usize {

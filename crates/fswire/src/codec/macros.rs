@@ -36,7 +36,7 @@ macro_rules! wire_struct {
             }
 
             #[inline]
-            fn write(&self, to: &mut $crate::codec::Writer<'_>) {
+            fn write_to(&self, to: &mut $crate::codec::SliceWriter<'_>) {
                 $(to.zeros($lead);)?
                 $(to.put(&self.$field); $(to.zeros($pad);)?)+
             }
@@ -84,13 +84,15 @@ macro_rules! wire_flags {
         impl $crate::codec::Wire for $name {
             const SIZE: usize = size_of::<$number>();
 
+            #[inline]
             fn read(
                 from: &mut $crate::codec::Reader<'_>,
             ) -> Result<$name, $crate::codec::Short> {
                 from.value().map($name::from_bits_retain)
             }
 
-            fn write(&self, to: &mut $crate::codec::Writer<'_>) {
+            #[inline]
+            fn write_to(&self, to: &mut $crate::codec::SliceWriter<'_>) {
                 to.put(&self.bits());
             }
         }
@@ -161,13 +163,15 @@ macro_rules! wire_enum {
         impl $crate::codec::Wire for $name {
             const SIZE: usize = size_of::<$number>();
 
+            #[inline]
             fn read(
                 from: &mut $crate::codec::Reader<'_>,
             ) -> Result<$name, $crate::codec::Short> {
                 from.value().map($name)
             }
 
-            fn write(&self, to: &mut $crate::codec::Writer<'_>) {
+            #[inline]
+            fn write_to(&self, to: &mut $crate::codec::SliceWriter<'_>) {
                 to.put(&self.0);
             }
         }

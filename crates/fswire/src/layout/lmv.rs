@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::LayoutError;
-use crate::codec::{Array, Reader, Short, Wire, Writer};
+use crate::codec::{Array, Reader, Short, SliceWriter, Wire, Writer};
 use crate::describe::{Describe, Value};
 use crate::fid::Fid;
 use crate::text::FixedText;
@@ -60,7 +60,8 @@ impl Wire for HashWord {
         Ok(HashWord { kind: from.value()?, flags: from.value()? })
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    #[inline]
+    fn write_to(&self, to: &mut SliceWriter<'_>) {
         to.put(&self.kind);
         to.put(&self.flags);
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{LayoutError, LayoutFault, STRIPE_SIZE_STEP, STRIPES_MAX, magic};
-use crate::codec::{Array, Reader, Short, Wire, Writer};
+use crate::codec::{Array, Reader, Short, SliceWriter, Wire, Writer};
 use crate::describe::{Describe, Value};
 use crate::fid::Fid;
 use crate::layout::stripes::Striping;
@@ -66,7 +66,8 @@ impl Wire for Pattern {
         from.value().map(Pattern)
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    #[inline]
+    fn write_to(&self, to: &mut SliceWriter<'_>) {
         to.put(&self.0);
     }
 }

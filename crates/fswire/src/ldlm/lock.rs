@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::codec::{Reader, Short, Wire, Writer};
+use crate::codec::{Reader, Short, SliceWriter, Wire};
 use crate::describe::{Describe, Value};
 use crate::fid::{Fid, Handle};
 use crate::ldlm::{Ibits, LockMode};
@@ -74,7 +74,8 @@ impl Wire for Resource {
         from.value().map(Resource)
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    #[inline]
+    fn write_to(&self, to: &mut SliceWriter<'_>) {
         to.put(&self.0);
     }
 }
@@ -174,7 +175,8 @@ impl Policy {
         })
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    #[inline]
+    fn write_to(&self, to: &mut SliceWriter<'_>) {
         match self {
             Policy::Extent(extent) => to.put(extent),
             Policy::Ibits(ibits) => to.put(ibits),
@@ -253,13 +255,14 @@ impl Wire for LockDesc {
         })
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    #[inline]
+    fn write_to(&self, to: &mut SliceWriter<'_>) {
         to.put(&self.kind);
         to.zeros(4);
         to.put(&self.resource);
         to.put(&self.req_mode);
         to.put(&self.granted_mode);
-        self.policy.write(to);
+        self.policy.write_to(to);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Records of changes of metadata: 136 bytes each [MDT-5].
 
-use crate::codec::{Reader, Short, Wire, Writer};
+use crate::codec::{Reader, Short, SliceWriter, Wire};
 use crate::describe::{Describe, Value};
 use crate::fid::{Fid, Handle};
 use crate::mdt::{AttrFlags, Bias, FileFlags, MdValid, OpenFlags, XattrFlags};
@@ -251,7 +251,8 @@ impl Wire for Reint {
         })
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    #[inline]
+    fn write_to(&self, to: &mut SliceWriter<'_>) {
         match self {
             Reint::Setattr(record) => to.put(record),
             Reint::Create(record) => to.put(record),

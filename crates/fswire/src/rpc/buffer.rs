@@ -6,7 +6,7 @@ use crate::describe::{Describe, Fields};
 use crate::layout::Ea;
 use crate::ldlm::LdlmRequest;
 use crate::llog::{Chunk, LlogError, LlogHeader};
-use crate::message::{Message, MessageBuilder};
+use crate::message::{Buffers, Message, MessageBuilder};
 use crate::mgs::TargetInfo;
 use crate::quota::PoolQuotactl;
 use crate::rpc::views::{AclBytes, Lvb, Names};
@@ -175,19 +175,22 @@ pub trait BufferList<'a>: Sized {
 
 /// Takes the buffers of a message one after the other.
 #[derive(Debug)]
-pub(super) struct Cursor<'m, 'a> {
-    message: &'m Message<'a>,
+pub(super) struct Cursor<'a> {
+    buffers: Buffers<'a>,
+    count: usize,
     index: usize,
 }
 
-impl<'m, 'a> Cursor<'m, 'a> {
-    pub(super) fn new(message: &'m Message<'a>, first: usize) -> Cursor<'m, 'a> {
-        Cursor { message, index: first }
+impl<'a> Cursor<'a> {
+    pub(super) fn new(message: &Message<'a>, first: usize) -> Cursor<'a> {
+        let mut cursor = Cursor { buffers: message.buffers(), count: message.count(), index: 0 };
+        cursor.skip(first);
+        cursor
     }
 
     /// The next buffer; a missing one is read as empty.
     pub(super) fn required<T: Buffer<'a>>(&mut self, name: &'static str) -> Result<T, RpcError> {
-        let bytes = self.message.buffer(self.index).unwrap_or_default();
+        let bytes = self.buffers.next().unwrap_or_default();
         let index = self.index;
         self.index += 1;
         T::parse_buffer(bytes).map_err(|why| RpcError { index, name, why })
@@ -198,7 +201,7 @@ impl<'m, 'a> Cursor<'m, 'a> {
         &mut self,
         name: &'static str,
     ) -> Result<Option<T>, RpcError> {
-        if self.index >= self.message.count() {
+        if self.index >= self.count {
             return Ok(None);
         }
         self.required(name).map(Some)
@@ -207,5 +210,8 @@ impl<'m, 'a> Cursor<'m, 'a> {
     /// Passes over buffers that are always empty.
     pub(super) fn skip(&mut self, count: usize) {
         self.index += count;
+        for _ in 0..count {
+            self.buffers.next();
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! connection.
 
 use lustrine_fswire::body::{BodyFlags, OpFlags, PtlrpcBody};
-use lustrine_fswire::codec::{Wire, Writer};
+use lustrine_fswire::codec::Wire;
 use lustrine_fswire::connect::{ConnectFlags, ConnectFlags2};
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::message::{BARE_LEN, HeaderFlags, SenderRole, header_len};
@@ -177,9 +177,7 @@ impl Import {
         if connect {
             body.op_flags.set(OpFlags::INITIAL, export == 0);
         }
-        self.body.clear();
-        body.write(&mut Writer::new(&mut self.body));
-        message[range].copy_from_slice(&self.body);
+        body.overwrite(&mut message[range]);
         let role = if kind == Target::Mgs { SenderRole::MGC } else { SenderRole::CLIENT };
         let mut flags = HeaderFlags::empty();
         flags.set(HeaderFlags::AT_SUPPORT, at);
