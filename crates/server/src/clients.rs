@@ -1,12 +1,12 @@
 //! What a target has on its disk of its clients: who they are, and the replies to their changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lustrine_fswire::fid::Fid;
 
 use crate::offers::MOD_RPCS_MAX;
-use crate::table::OrderedTable;
+use crate::table::{Hashed, Rows, Table};
 
 /// Most replies that are kept for a client which never says what it has received: more than there
 /// are slots.
@@ -33,8 +33,52 @@ pub(crate) struct Clients {
     /// By the names that they give themselves; on the disk at once.
     known: BTreeMap<Vec<u8>, Known>,
     last_number: u32,
-    /// By the number of the client and the xid.
-    replies: OrderedTable<(u32, u64), SavedReply>,
+    replies: Table<Replies>,
+}
+
+/// The replies that are kept for each client that has any, by the number of the client and the xid.
+#[derive(Clone, Debug, Default)]
+struct Replies {
+    of_clients: Hashed<u32, BTreeMap<u64, SavedReply>>,
+    count: usize,
+}
+
+impl Replies {
+    /// Those of a client, the oldest first.
+    fn of(&self, number: u32) -> impl Iterator<Item = (u64, &SavedReply)> {
+        let own = self.of_clients.get(&number).into_iter().flatten();
+        own.map(|(xid, saved)| (*xid, saved))
+    }
+
+    fn get(&self, number: u32, xid: u64) -> Option<&SavedReply> {
+        self.of_clients.get(&number)?.get(&xid)
+    }
+
+    /// The xid of the oldest one of a client.
+    fn oldest(&self, number: u32) -> Option<u64> {
+        Some(*self.of_clients.get(&number)?.first_key_value()?.0)
+    }
+}
+
+impl Rows for Replies {
+    type Key = (u32, u64);
+    type Value = SavedReply;
+
+    fn insert(&mut self, (number, xid): (u32, u64), reply: SavedReply) -> Option<SavedReply> {
+        let before = self.of_clients.entry(number).or_default().insert(xid, reply);
+        self.count += usize::from(before.is_none());
+        before
+    }
+
+    fn remove(&mut self, (number, xid): &(u32, u64)) -> Option<SavedReply> {
+        let own = self.of_clients.get_mut(number)?;
+        let removed = own.remove(xid);
+        self.count -= usize::from(removed.is_some());
+        if own.is_empty() {
+            self.of_clients.remove(number);
+        }
+        removed
+    }
 }
 
 /// A client, and what follows from the replies that are kept for it.
@@ -51,15 +95,15 @@ struct Known {
 
 impl Known {
     /// Forgets a reply. What a client has received it does not ask for again, whatever is lost.
-    fn forget(&mut self, replies: &mut OrderedTable<(u32, u64), SavedReply>, xid: u64) {
+    fn forget(&mut self, replies: &mut Table<Replies>, xid: u64) {
         replies.forget(&(self.number, xid));
         self.replies -= 1;
     }
 
     /// Forgets all replies up to an xid.
-    fn received(&mut self, replies: &mut OrderedTable<(u32, u64), SavedReply>, upto: u64) {
+    fn received(&mut self, replies: &mut Table<Replies>, upto: u64) {
         while self.lowest <= upto {
-            let oldest = self.own(replies).next().map(|(xid, _)| xid);
+            let oldest = replies.rows().oldest(self.number);
             match oldest.filter(|xid| *xid <= upto) {
                 Some(xid) => self.forget(replies, xid),
                 None => {
@@ -71,17 +115,8 @@ impl Known {
     }
 
     /// The oldest one of no slot.
-    fn oldest_without_slot(&self, replies: &OrderedTable<(u32, u64), SavedReply>) -> Option<u64> {
-        self.own(replies).find(|(_, saved)| saved.tag == 0).map(|(xid, _)| xid)
-    }
-
-    /// All that are kept, the oldest first.
-    fn own<'a>(
-        &self,
-        replies: &'a OrderedTable<(u32, u64), SavedReply>,
-    ) -> impl Iterator<Item = (u64, &'a SavedReply)> + use<'a> {
-        let own = replies.range((self.number, 0)..=(self.number, u64::MAX));
-        own.map(|((_, xid), saved)| (*xid, saved))
+    fn oldest_without_slot(&self, replies: &Table<Replies>) -> Option<u64> {
+        replies.rows().of(self.number).find(|(_, saved)| saved.tag == 0).map(|(xid, _)| xid)
     }
 }
 
@@ -113,7 +148,7 @@ impl Clients {
 
     /// The reply to a request.
     pub(crate) fn reply(&self, uuid: &[u8], xid: u64) -> Option<&SavedReply> {
-        self.replies.get(&(self.known.get(uuid)?.number, xid))
+        self.replies.rows().get(self.known.get(uuid)?.number, xid)
     }
 
     /// Keeps the reply to a change of a client that is known. The one of the same slot before it
@@ -129,11 +164,11 @@ impl Clients {
         if tag != 0
             && let Some(before) = known.slots.insert(tag, xid)
             && before != xid
-            && self.replies.get(&(number, before)).is_some_and(|saved| saved.tag == tag)
+            && self.replies.rows().get(number, before).is_some_and(|saved| saved.tag == tag)
         {
             known.forget(&mut self.replies, before);
         }
-        let is_new = !self.replies.contains(&(number, xid));
+        let is_new = self.replies.rows().get(number, xid).is_none();
         if is_new
             && known.replies >= REPLIES_MAX
             && let Some(oldest) = known.oldest_without_slot(&self.replies)
@@ -159,26 +194,25 @@ impl Clients {
     /// What is not committed is lost, except that clients have come and gone.
     pub(crate) fn roll_back(&mut self) {
         self.replies.roll_back();
-        let mut rows: BTreeMap<u32, Vec<(u64, u16)>> = BTreeMap::new();
-        for ((number, xid), saved) in self.replies.iter() {
-            rows.entry(*number).or_default().push((*xid, saved.tag));
-        }
+        let mut gone: BTreeSet<u32> = self.replies.rows().of_clients.keys().copied().collect();
         for known in self.known.values_mut() {
-            let own = rows.remove(&known.number).unwrap_or_default();
-            known.replies = own.len();
+            gone.remove(&known.number);
+            let own = || self.replies.rows().of(known.number);
+            known.replies = own().count();
             known.lowest = 0;
             // The later ones of a slot come last.
-            known.slots = own.iter().filter(|row| row.1 != 0).map(|row| (row.1, row.0)).collect();
+            let of_slots = own().filter(|(_, saved)| saved.tag != 0);
+            known.slots = of_slots.map(|(xid, saved)| (saved.tag, xid)).collect();
         }
-        // The others are of clients that are gone.
-        for (number, own) in rows {
-            own.iter().for_each(|row| self.replies.forget(&(number, row.0)));
+        for number in gone {
+            let xids: Vec<u64> = self.replies.rows().of(number).map(|(xid, _)| xid).collect();
+            xids.iter().for_each(|xid| self.replies.forget(&(number, *xid)));
         }
     }
 
     /// Number of replies that are kept.
     pub(crate) fn replies(&self) -> usize {
-        self.replies.len()
+        self.replies.rows().count
     }
 }
 
