@@ -57,6 +57,19 @@ fn reserved_bytes_are_ignored_and_written_as_zero() {
 }
 
 #[test]
+fn a_structure_is_written_over_its_own_bytes_only() {
+    let sample = Sample { a: 1, b: 2, c: 3 };
+    let mut bytes = vec![0xff; 30];
+    sample.overwrite(&mut bytes[3..]);
+    assert_eq!(bytes[3..27], sample.to_bytes());
+    assert_eq!((&bytes[..3], &bytes[27..]), (&[0xff; 3][..], &[0xff; 3][..]));
+    // It is appended to what is there.
+    let mut bytes = vec![7];
+    sample.write(&mut Writer::new(&mut bytes));
+    assert_eq!((bytes[0], &bytes[1..]), (7, &sample.to_bytes()[..]));
+}
+
+#[test]
 fn a_structure_that_ends_early_is_an_error() {
     assert_eq!(Sample::parse(&[0; 23]), Err(Short { wanted: 24, have: 23 }));
     assert_eq!(Sample::read(&mut Reader::new(&[0; 5])), Err(Short { wanted: 4, have: 1 }));
