@@ -20,7 +20,7 @@ use clap::Args;
 
 use crate::bench::machine;
 use crate::repository::{cargo, target_dir};
-use checks::{Check, checks};
+use checks::{Check, MissingProgram, checks};
 use lab::Lab;
 use table::{Outcome, Row, Table};
 use testbed::Testbed;
@@ -74,6 +74,7 @@ pub(crate) fn run(args: &InteropArgs) -> Result<()> {
         let begun = Instant::now();
         let outcome = match (check.run)(&mut testbed) {
             Ok(seen) => Outcome::AsExpected(seen),
+            Err(error) if error.is::<MissingProgram>() => Outcome::NotRun(error.to_string()),
             Err(error) => Outcome::Different(format!("{error:#}")),
         };
         eprintln!("{outcome} ({:.0} s)", begun.elapsed().as_secs_f64());
@@ -90,6 +91,10 @@ pub(crate) fn run(args: &InteropArgs) -> Result<()> {
     if let Some(file) = &args.write {
         fs::write(file, &text).with_context(|| file.display().to_string())?;
         eprintln!("written: {}", file.display());
+    }
+    match table.not_run() {
+        0 => {}
+        count => eprintln!("{count} of {} checks were not run", table.rows.len()),
     }
     let different = table.different();
     if different > 0 {

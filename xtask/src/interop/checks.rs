@@ -12,6 +12,8 @@ mod targets;
 mod tune;
 mod userland;
 
+use std::error::Error;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
@@ -68,6 +70,27 @@ fn reason(done: &Finished) -> String {
     let line = done.stderr.lines().last().unwrap_or_default();
     let line = line.strip_prefix("lustrine: ").unwrap_or(line);
     line.split(". This is what the running node").next().unwrap_or_default().to_owned()
+}
+
+/// A check needs a program that this host does not have.
+#[derive(Debug)]
+pub(super) struct MissingProgram(&'static str);
+
+impl fmt::Display for MissingProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not installed on this host", self.0)
+    }
+}
+
+impl Error for MissingProgram {}
+
+/// Fails with [`MissingProgram`] if this host does not have a program.
+fn needs(program: &'static str) -> Result<()> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    match std::env::split_paths(&path).any(|dir| dir.join(program).is_file()) {
+        true => Ok(()),
+        false => Err(MissingProgram(program).into()),
+    }
 }
 
 /// Milliseconds since `begun`, for people.

@@ -10,6 +10,8 @@ pub(super) enum Outcome {
     AsExpected(String),
     /// What was seen instead.
     Different(String),
+    /// Why it was not made.
+    NotRun(String),
 }
 
 impl fmt::Display for Outcome {
@@ -17,6 +19,7 @@ impl fmt::Display for Outcome {
         match self {
             Outcome::AsExpected(seen) => write!(f, "as expected: {seen}"),
             Outcome::Different(seen) => write!(f, "DIFFERENT: {seen}"),
+            Outcome::NotRun(why) => write!(f, "NOT RUN: {why}"),
         }
     }
 }
@@ -47,14 +50,23 @@ impl Table {
         self.rows.iter().filter(|row| matches!(row.outcome, Outcome::Different(_))).count()
     }
 
+    pub(super) fn not_run(&self) -> usize {
+        self.rows.iter().filter(|row| matches!(row.outcome, Outcome::NotRun(_))).count()
+    }
+
     pub(super) fn markdown(&self) -> String {
         let Table { date, commit, kernel, rows } = self;
-        let good = rows.len() - self.different();
+        let good = rows.len() - self.different() - self.not_run();
+        let not_run = match self.not_run() {
+            0 => String::new(),
+            1 => " One was not run.".to_owned(),
+            count => format!(" {count} were not run."),
+        };
         let mut text = format!(
             "# Interoperation with kernel nodes
 
 `cargo xtask interop` wrote this page on {date}. It tested Lustrine at `{commit}` against
-{kernel}. {good} of {} checks went as expected.
+{kernel}. {good} of {} checks went as expected.{not_run}
 
 | area | check | expected | seen |
 |---|---|---|---|
@@ -65,6 +77,7 @@ impl Table {
             let seen = match outcome {
                 Outcome::AsExpected(seen) => cell(seen),
                 Outcome::Different(seen) => format!("**different**: {}", cell(seen)),
+                Outcome::NotRun(why) => format!("**not run**: {}", cell(why)),
             };
             let _ = writeln!(text, "| {area} | {} | {} | {seen} |", cell(name), cell(expected));
         }
@@ -89,4 +102,9 @@ fn rows_are_counted_and_stay_in_their_cells() {
     assert!(text.contains("against\nLustre 2.17.0. 1 of 2 checks"), "{text}");
     assert!(text.contains("| ping | a \\| b | an answer | answered in 1 ms |\n"), "{text}");
     assert!(text.ends_with("| **different**: nothing |\n"), "{text}");
+    table.rows.push(row(Outcome::NotRun("x is not installed on this host".to_owned())));
+    let text = table.markdown();
+    assert_eq!((table.different(), table.not_run()), (1, 1));
+    assert!(text.contains(" 1 of 3 checks went as expected. One was not run.\n"), "{text}");
+    assert!(text.ends_with("| **not run**: x is not installed on this host |\n"), "{text}");
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{Listed, eventually, holds, reason, since, succeeded};
+use super::{Listed, eventually, holds, needs, reason, since, succeeded};
 use crate::interop::lab::Modules;
 use crate::interop::testbed::{KERNEL, OURS, OURS_HIGHER, Testbed};
 
@@ -217,6 +217,7 @@ fn lost_dials_of_ours(bed: &mut Testbed) -> Result<String> {
 fn lost_dials(bed: &mut Testbed, ours: &str, rule: &str) -> Result<String> {
     /// More than the way into the machine takes.
     const HEAD_START: Duration = Duration::from_millis(700);
+    needs("iptables")?;
     bed.fresh_kernel("node2", Modules::USUAL)?;
     let node = bed.node(ours, &["--set", "conns_per_peer=1"])?;
     bed.lab().on_host(&format!("iptables -I {rule} -j DROP"))?;
