@@ -110,8 +110,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Writes the fields of a value of fixed size one behind another. The length is known when it is
-/// compiled, so that most fields are one store.
+/// Writes the fields of a value of fixed size one after another. The length is known at compile
+/// time, so that most fields are one store.
 #[derive(Debug)]
 pub struct SliceWriter<'a> {
     rest: &'a mut [u8],
@@ -119,6 +119,9 @@ pub struct SliceWriter<'a> {
 
 impl SliceWriter<'_> {
     /// Bytes as they are.
+    ///
+    /// # Panics
+    /// If they are more than the value has left, as in all methods.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
         let (now, rest) = core::mem::take(&mut self.rest).split_at_mut(bytes.len());
@@ -168,7 +171,9 @@ pub trait Wire: Sized {
     /// If there are fewer than [`Wire::SIZE`] bytes.
     #[inline]
     fn overwrite(&self, bytes: &mut [u8]) {
-        self.write_to(&mut SliceWriter { rest: &mut bytes[..Self::SIZE] });
+        let mut to = SliceWriter { rest: &mut bytes[..Self::SIZE] };
+        self.write_to(&mut to);
+        debug_assert!(to.rest.is_empty(), "{} bytes are not written", to.rest.len());
     }
 
     /// Reads it from the start of `bytes`; what follows is ignored.

@@ -9,9 +9,8 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use foldhash::fast::FixedState;
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::ldlm::{
     Ibits, IbitsPolicy, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
@@ -149,16 +148,13 @@ struct Queue {
     waiting: VecDeque<Handle>,
 }
 
-/// What is found at once and has no order: what is done for all is done in another one.
-type Hashed<K, V> = HashMap<K, V, FixedState>;
-
 /// The locks of one target.
 #[derive(Debug)]
 pub struct LockServer {
-    locks: Hashed<Handle, ServerLock>,
-    resources: Hashed<Resource, Queue>,
+    locks: BTreeMap<Handle, ServerLock>,
+    resources: BTreeMap<Resource, Queue>,
     /// The server's handle of each lock of a client.
-    of_clients: Hashed<(Handle, Handle), Handle>,
+    of_clients: BTreeMap<(Handle, Handle), Handle>,
     /// Locks that are to be cancelled, by the time.
     timers: BTreeSet<(u64, Handle)>,
     events: VecDeque<LockEvent>,
@@ -174,11 +170,10 @@ impl LockServer {
     /// `cancel_timeout` is how long a client may take to cancel a lock, in the unit of the times
     /// given.
     pub fn new(seed: u64, cancel_timeout: u64) -> LockServer {
-        let hasher = FixedState::with_seed(seed);
         LockServer {
-            locks: HashMap::with_hasher(hasher.clone()),
-            resources: HashMap::with_hasher(hasher.clone()),
-            of_clients: HashMap::with_hasher(hasher),
+            locks: BTreeMap::new(),
+            resources: BTreeMap::new(),
+            of_clients: BTreeMap::new(),
             timers: BTreeSet::new(),
             events: VecDeque::new(),
             handles: seed,
@@ -207,7 +202,7 @@ impl LockServer {
         self.locks.is_empty()
     }
 
-    /// All locks, in an order that means nothing.
+    /// All locks.
     pub fn iter(&self) -> impl Iterator<Item = (Handle, &ServerLock)> {
         self.locks.iter().map(|(handle, lock)| (*handle, lock))
     }
@@ -253,8 +248,7 @@ impl LockServer {
     /// All locks have been replayed: what can be granted is.
     pub fn end_replay(&mut self, now: u64) {
         self.replaying = false;
-        let resources: BTreeSet<Resource> = self.resources.keys().copied().collect();
-        for resource in resources {
+        for resource in self.resources.keys().copied().collect::<Vec<_>>() {
             self.reprocess(now, resource);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lustrine_fswire::fid::Fid;
 
 use crate::offers::MOD_RPCS_MAX;
-use crate::table::{Hashed, Rows, Table};
+use crate::table::{Rows, Table};
 
 /// Most replies that are kept for a client which never says what it has received: more than there
 /// are slots.
@@ -39,7 +39,7 @@ pub(crate) struct Clients {
 /// The replies that are kept for each client that has any, by the number of the client and the xid.
 #[derive(Clone, Debug, Default)]
 struct Replies {
-    of_clients: Hashed<u32, BTreeMap<u64, SavedReply>>,
+    of_clients: BTreeMap<u32, BTreeMap<u64, SavedReply>>,
     count: usize,
 }
 
@@ -302,9 +302,24 @@ mod tests {
         clients.remove(b"b");
         clients.roll_back();
         assert_eq!((xids(&clients, b"a"), clients.replies()), (vec![10], 1));
+        assert_eq!(clients.known[&b"a"[..]].replies, 1);
         // The slots are those of what is left.
         clients.save(3, b"a", 12, reply(2));
         clients.save(4, b"a", 13, reply(1));
         assert_eq!(xids(&clients, b"a"), [12, 13]);
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_client_that_is_gone() {
+        let mut clients = Clients::default();
+        clients.add(b"a");
+        clients.save(1, b"a", 10, reply(1));
+        clients.commit(1);
+        // A crash undoes a change of what was kept, and the client has gone meanwhile.
+        clients.save(2, b"a", 10, reply(1));
+        clients.remove(b"a");
+        clients.roll_back();
+        assert_eq!(clients.replies(), 0);
+        assert!(clients.replies.rows().of_clients.is_empty());
     }
 }

@@ -252,8 +252,7 @@ impl Server {
             client: lock.client().and_then(|client| Some(target.exports.get(client)?.uuid.clone())),
             desc: lock.desc,
         };
-        let locks: BTreeMap<Handle, _> = target.locks.iter().collect();
-        locks.into_iter().map(view).collect()
+        target.locks.iter().map(view).collect()
     }
 
     /// Whether a target knows a client: it has what it got there, also after a restart.

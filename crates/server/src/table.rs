@@ -1,10 +1,7 @@
 //! Tables whose last changes can be undone.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::Hash;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeBounds;
-
-use foldhash::fast::FixedState;
 
 /// Where the rows of a table are, by their keys.
 pub(crate) trait Rows: Default {
@@ -17,11 +14,7 @@ pub(crate) trait Rows: Default {
     fn remove(&mut self, key: &Self::Key) -> Option<Self::Value>;
 }
 
-/// Rows that are found at once and have no order.
-pub(crate) type Hashed<K, V> = HashMap<K, V, FixedState>;
-/// A table whose rows are looked up one by one.
-pub(crate) type HashTable<K, V> = Table<Hashed<K, V>>;
-/// A table that is gone through in the order of its keys.
+/// A table by keys that have an order.
 pub(crate) type OrderedTable<K, V> = Table<BTreeMap<K, V>>;
 
 impl<K: Ord + Clone, V> Rows for BTreeMap<K, V> {
@@ -34,19 +27,6 @@ impl<K: Ord + Clone, V> Rows for BTreeMap<K, V> {
 
     fn remove(&mut self, key: &K) -> Option<V> {
         BTreeMap::remove(self, key)
-    }
-}
-
-impl<K: Hash + Eq + Clone, V> Rows for Hashed<K, V> {
-    type Key = K;
-    type Value = V;
-
-    fn insert(&mut self, key: K, value: V) -> Option<V> {
-        HashMap::insert(self, key, value)
-    }
-
-    fn remove(&mut self, key: &K) -> Option<V> {
-        HashMap::remove(self, key)
     }
 }
 
@@ -134,25 +114,6 @@ impl<K: Ord + Clone, V> OrderedTable<K, V> {
     }
 }
 
-impl<K: Hash + Eq + Clone, V> HashTable<K, V> {
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.rows.get(key)
-    }
-
-    pub(crate) fn contains(&self, key: &K) -> bool {
-        self.rows.contains_key(key)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// All values, in an order that means nothing.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
-        self.rows.values()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -166,11 +127,10 @@ mod tests {
             changes in prop::collection::vec((0u8..8, any::<Option<u16>>()), 0..60),
             committed in 0usize..60,
         ) {
-            let (mut table, mut hashed) = (OrderedTable::default(), HashTable::default());
+            let mut table = OrderedTable::default();
             let mut expected = BTreeMap::new();
             for (step, (key, value)) in changes.iter().enumerate() {
                 table.set(step as u64 + 1, *key, *value);
-                hashed.set(step as u64 + 1, *key, *value);
                 if step < committed {
                     match value {
                         Some(value) => expected.insert(*key, *value),
@@ -179,10 +139,7 @@ mod tests {
                 }
             }
             table.commit(committed as u64);
-            hashed.commit(committed as u64);
             table.roll_back();
-            hashed.roll_back();
-            prop_assert_eq!(hashed.rows.into_iter().collect::<BTreeMap<_, _>>(), expected.clone());
             prop_assert_eq!(table.rows, expected);
         }
     }

@@ -59,7 +59,7 @@ fn reserved_bytes_are_ignored_and_written_as_zero() {
 #[test]
 fn a_structure_is_written_over_its_own_bytes_only() {
     let sample = Sample { a: 1, b: 2, c: 3 };
-    let mut bytes = vec![0xff; 30];
+    let mut bytes = [0xff; 30];
     sample.overwrite(&mut bytes[3..]);
     assert_eq!(bytes[3..27], sample.to_bytes());
     assert_eq!((&bytes[..3], &bytes[27..]), (&[0xff; 3][..], &[0xff; 3][..]));

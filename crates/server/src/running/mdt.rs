@@ -8,7 +8,7 @@ mod open;
 mod reading;
 mod xattr;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use lustrine_fswire::fid::{Fid, Handle, RangeKind, SeqOp, SeqRange};
 use lustrine_fswire::ldlm::LdlmReply;
@@ -20,7 +20,6 @@ use crate::disk::Store;
 use crate::errno;
 use crate::running::{Job, Step, Target};
 use crate::store::MdtStore;
-use crate::table::Hashed;
 
 pub(crate) use open::with_handle;
 
@@ -35,15 +34,15 @@ pub(crate) struct Open {
 /// What a metadata target has in memory only.
 #[derive(Debug)]
 pub(crate) struct Mdt {
-    opens: Hashed<Handle, Open>,
+    opens: BTreeMap<Handle, Open>,
     /// How often files are open.
-    files: Hashed<Fid, usize>,
+    files: BTreeMap<Fid, usize>,
     handles: u64,
 }
 
 impl Mdt {
     pub(crate) fn new(seed: u64) -> Mdt {
-        Mdt { opens: Hashed::default(), files: Hashed::default(), handles: seed }
+        Mdt { opens: BTreeMap::new(), files: BTreeMap::new(), handles: seed }
     }
 
     fn next_handle(&mut self) -> Handle {
@@ -165,8 +164,7 @@ impl Target {
     /// A client is gone: what it had open is closed.
     pub(crate) fn close_all(&mut self, now: Time, client: Handle) {
         let of_client = |(_, open): &(&Handle, &Open)| open.client == client;
-        // In the order of the handles, so that a simulation is the same each time.
-        let handles: BTreeSet<Handle> =
+        let handles: Vec<Handle> =
             self.mdt.opens.iter().filter(of_client).map(|(handle, _)| *handle).collect();
         for handle in handles {
             self.close_handle(now, handle, None);

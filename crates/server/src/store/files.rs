@@ -10,7 +10,7 @@ use lustrine_fswire::mdt::{FileFlags, MdValid, MdtBody};
 use crate::layout::{Defaults, FileLayout};
 use crate::store::names::{Names, hash};
 use crate::store::objects::ObjectStore;
-use crate::table::{HashTable, OrderedTable, Table};
+use crate::table::{OrderedTable, Table};
 
 /// A new metadata target.
 #[derive(Clone, Debug)]
@@ -125,7 +125,8 @@ impl Inode {
 pub(crate) struct MdtStore {
     index: u32,
     defaults: Defaults,
-    inodes: HashTable<Fid, Inode>,
+    /// In boxes, so that what a search passes is small.
+    inodes: OrderedTable<Fid, Box<Inode>>,
     names: Table<Names>,
     /// Files without a name that were open when it was taken away.
     orphans: OrderedTable<Fid, ()>,
@@ -164,7 +165,7 @@ impl MdtStore {
         let mut store = MdtStore {
             index: args.index,
             defaults,
-            inodes: HashTable::default(),
+            inodes: OrderedTable::default(),
             names: Table::default(),
             orphans: OrderedTable::default(),
             dead: OrderedTable::default(),
@@ -185,7 +186,7 @@ impl MdtStore {
             parent: Fid::ROOT,
             ..Inode::default()
         };
-        store.inodes.set(0, Fid::ROOT, Some(root));
+        store.inodes.set(0, Fid::ROOT, Some(Box::new(root)));
         store.inodes.commit(0);
         store
     }
@@ -210,11 +211,11 @@ impl MdtStore {
     }
 
     pub(crate) fn get(&self, fid: Fid) -> Option<&Inode> {
-        self.inodes.get(&fid)
+        self.inodes.get(&fid).map(Box::as_ref)
     }
 
     pub(crate) fn put(&mut self, step: u64, fid: Fid, inode: Inode) {
-        self.inodes.set(step, fid, Some(inode));
+        self.inodes.set(step, fid, Some(Box::new(inode)));
     }
 
     /// Changes a file that is there.

@@ -1,14 +1,14 @@
 //! The names of all directories of a metadata target.
 
-use std::collections::{BTreeSet, hash_map};
+use std::collections::{BTreeMap, btree_map};
 
 use lustrine_fswire::dir::HASH_END;
 use lustrine_fswire::fid::Fid;
 use smallvec::SmallVec;
 
-use crate::table::{Hashed, Rows};
+use crate::table::Rows;
 
-/// The bytes of a name; those of most names are in place.
+/// The bytes of a name, inline if there are few.
 type Bytes = SmallVec<[u8; 24]>;
 /// A name in a directory: the directory, the hash of the name, the name.
 pub(crate) type Name = (Fid, u64, Bytes);
@@ -26,7 +26,7 @@ pub(crate) fn hash(name: &[u8]) -> u64 {
     HASH_FIRST + (hash >> 1) % (HASH_END / 2 - HASH_FIRST)
 }
 
-/// What a name stands for.
+/// A name, and what it stands for.
 #[derive(Clone, Debug)]
 struct Entry {
     name: Bytes,
@@ -34,49 +34,36 @@ struct Entry {
 }
 
 /// The names of a directory with one hash, in their order: nearly always one.
-type SameHash = SmallVec<[Entry; 1]>;
+type Bucket = SmallVec<[Entry; 1]>;
 
-/// Names, and what they stand for: one is found at once, and those of a directory can be listed in
-/// the order of their hashes.
+/// The names of each directory by their hashes, which is the order of listings. A directory without
+/// names is not there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    entries: Hashed<(Fid, u64), SameHash>,
-    /// The hashes of the names of each directory that has any.
-    hashes: Hashed<Fid, BTreeSet<u64>>,
+    dirs: BTreeMap<Fid, BTreeMap<u64, Bucket>>,
 }
 
-/// The place of a name among those with the same hash, or where it belongs.
-fn place(entries: &SameHash, name: &[u8]) -> Result<usize, usize> {
-    entries.binary_search_by(|entry| (*entry.name).cmp(name))
+/// The position of a name in a bucket, or where it belongs.
+fn position(bucket: &Bucket, name: &[u8]) -> Result<usize, usize> {
+    bucket.binary_search_by(|entry| (*entry.name).cmp(name))
 }
 
 impl Names {
     /// What a name of a directory stands for.
     pub(crate) fn get(&self, dir: Fid, name: &[u8]) -> Option<Fid> {
-        let entries = self.entries.get(&(dir, hash(name)))?;
-        Some(entries[place(entries, name).ok()?].fid)
-    }
-
-    /// No name of a directory has this hash any more.
-    fn forget_hash(&mut self, dir: Fid, hash: u64) {
-        if let Some(hashes) = self.hashes.get_mut(&dir) {
-            hashes.remove(&hash);
-            if hashes.is_empty() {
-                self.hashes.remove(&dir);
-            }
-        }
+        let bucket = self.dirs.get(&dir)?.get(&hash(name))?;
+        Some(bucket[position(bucket, name).ok()?].fid)
     }
 
     pub(crate) fn is_empty_dir(&self, dir: Fid) -> bool {
-        !self.hashes.contains_key(&dir)
+        !self.dirs.contains_key(&dir)
     }
 
     /// The names of a directory from a hash on.
     pub(crate) fn from(&self, dir: Fid, from: u64) -> impl Iterator<Item = (u64, &[u8], Fid)> {
-        let hashes = self.hashes.get(&dir).into_iter().flat_map(move |all| all.range(from..));
-        hashes.flat_map(move |hash| {
-            let entries = self.entries.get(&(dir, *hash)).into_iter().flatten();
-            entries.map(|entry| (*hash, &*entry.name, entry.fid))
+        let buckets = self.dirs.get(&dir).into_iter().flat_map(move |names| names.range(from..));
+        buckets.flat_map(|(hash, bucket)| {
+            bucket.iter().map(move |entry| (*hash, &*entry.name, entry.fid))
         })
     }
 }
@@ -86,31 +73,26 @@ impl Rows for Names {
     type Value = Fid;
 
     fn insert(&mut self, (dir, hash, name): Name, fid: Fid) -> Option<Fid> {
-        let entries = match self.entries.entry((dir, hash)) {
-            hash_map::Entry::Occupied(entries) => entries.into_mut(),
-            hash_map::Entry::Vacant(vacant) => {
-                self.hashes.entry(dir).or_default().insert(hash);
-                vacant.insert(SameHash::new())
-            }
-        };
-        match place(entries, &name) {
-            Ok(at) => Some(std::mem::replace(&mut entries[at].fid, fid)),
+        let bucket = self.dirs.entry(dir).or_default().entry(hash).or_default();
+        match position(bucket, &name) {
+            Ok(at) => Some(std::mem::replace(&mut bucket[at].fid, fid)),
             Err(at) => {
-                entries.insert(at, Entry { name, fid });
+                bucket.insert(at, Entry { name, fid });
                 None
             }
         }
     }
 
     fn remove(&mut self, (dir, hash, name): &Name) -> Option<Fid> {
-        let hash_map::Entry::Occupied(mut same_hash) = self.entries.entry((*dir, *hash)) else {
-            return None;
-        };
-        let entries = same_hash.get_mut();
-        let removed = entries.remove(place(entries, name).ok()?);
-        if entries.is_empty() {
-            same_hash.remove();
-            self.forget_hash(*dir, *hash);
+        let names = self.dirs.get_mut(dir)?;
+        let btree_map::Entry::Occupied(mut place) = names.entry(*hash) else { return None };
+        let bucket = place.get_mut();
+        let removed = bucket.remove(position(bucket, name).ok()?);
+        if bucket.is_empty() {
+            place.remove();
+            if names.is_empty() {
+                self.dirs.remove(dir);
+            }
         }
         Some(removed.fid)
     }
@@ -118,8 +100,6 @@ impl Rows for Names {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;

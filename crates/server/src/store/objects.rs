@@ -7,7 +7,7 @@ use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::Obdo;
 
 use super::quotas::{Quotas, Verdict};
-use crate::table::{HashTable, OrderedTable};
+use crate::table::OrderedTable;
 
 /// A new object target.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct Object {
 pub(crate) struct ObjectStore {
     index: u32,
     capacity: u64,
-    objects: HashTable<Fid, Object>,
+    objects: OrderedTable<Fid, Object>,
     chunks: OrderedTable<(Fid, u64), Arc<Vec<u8>>>,
     /// On the disk at once.
     pub(crate) quotas: Quotas,
@@ -59,7 +59,7 @@ impl ObjectStore {
         ObjectStore {
             index,
             capacity,
-            objects: HashTable::default(),
+            objects: OrderedTable::default(),
             chunks: OrderedTable::default(),
             quotas: Quotas::default(),
         }
@@ -97,7 +97,11 @@ impl ObjectStore {
     /// What quota says of a write up to an offset, of a file of these owners.
     pub(crate) fn check_quota(&self, oi: Fid, owner: &Obdo, end: u64) -> Verdict {
         let size = self.get(oi).map_or(0, |object| object.size);
-        self.quotas.check(owner, self.objects.values(), end.saturating_sub(size))
+        self.quotas.check(
+            owner,
+            self.objects.iter().map(|(_, object)| object),
+            end.saturating_sub(size),
+        )
     }
 
     /// Appends a range to `data`; what was not written is zeros.

@@ -310,41 +310,6 @@ fn an_unmount_ends_what_waits() {
     assert!(slot.outcome().is_err());
 }
 
-/// A server that says that all is well and names no lock has not taken it.
-#[test]
-fn a_lock_whose_replay_is_answered_without_one_is_lost() {
-    let mut world = World::new();
-    for start in [0, 100] {
-        let (_, _) = world.lock(FlockArgs { start, end: start + 9, ..WRITE }, true);
-        let (asked, _, desc, _) = world.enqueue();
-        world.grant(&asked, desc, LockMode::PW);
-    }
-    assert_eq!(world.held(), [(0, 9), (100, 109)]);
-    world.recovering = true;
-    let _: Slot<()> = world.start(|client, turn, done| {
-        client.sync(turn, Caller::ROOT, FILE, done);
-    });
-    world.refuse(Kind::MdsSync, errno::ENOTCONN);
-    let asked = world.next(Kind::MdsConnect);
-    let granted = obd::ConnectReply { data: offers::of(Target::Mdt, false, false) };
-    world.answer(&asked, 0, &ReplyBuffers::MdsConnect(granted));
-    for _ in 0..2 {
-        let (asked, _, desc, _) = world.enqueue();
-        let Policy::Flock(flock) = desc.policy else { panic!("{desc:?}") };
-        let remote = if flock.start == 0 { Handle::NONE } else { Handle(0x77) };
-        let desc = LockDesc { granted_mode: LockMode::PW, ..desc };
-        let reply = LdlmReply { desc, handle: remote, ..LdlmReply::default() };
-        let reply = dlm::EnqueueReply { reply, lvb: None };
-        world.answer(&asked, 0, &ReplyBuffers::Enqueue(reply));
-    }
-    assert_eq!(world.held(), [(100, 109)]);
-    // The recovery goes on.
-    let ping = world.next(Kind::ObdPing);
-    assert!(ping.body.flags.contains(BodyFlags::LOCK_REPLAY_DONE));
-    world.answer(&ping, 0, &ReplyBuffers::Bare);
-    world.next(Kind::MdsSync);
-}
-
 /// [LOCK-17]: the replay is on its way when the client gives the lock back by its old handle.
 #[test]
 fn a_lock_that_is_given_back_while_it_is_replayed_is_given_back_again() {
