@@ -65,7 +65,7 @@ impl Server {
         flags: OpenFlags,
         reply: ReplyOpen,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
         let args = OpenArgs { flags: wanted(flags.0), mode: 0, umask: 0 };
@@ -174,7 +174,8 @@ impl Server {
         self.shared.post_with_data(bytes, targets, Box::new(job));
     }
 
-    /// Closes a file. The owner is that of a lock of flock(2), which ends with it.
+    /// Closes a file. The owner is that of a lock of flock(2), which ends with it, as do locks of the
+    /// open file itself.
     pub(crate) fn close_file(
         &self,
         handle: FileHandle,
@@ -186,8 +187,12 @@ impl Server {
         let Some((asked, file)) = asked.with(removed) else { return };
         self.shared.post(move |client, turn| {
             let (caller, fid) = (file.caller, file.fid);
+            let mut owners = asked.shared.locks.forget_all(fid, handle.0);
             if let Some(LockOwner(owner)) = owner {
                 asked.shared.locks.forget(fid, owner);
+                owners.push(owner);
+            }
+            for owner in owners {
                 client.unlock_all(turn, caller, fid, owner, Box::new(|_, _, _| {}));
             }
             let (layout, written) = {

@@ -18,7 +18,7 @@ use crate::shared::{OpenedDir, Permit};
 impl Server {
     /// Opens a directory. This is where the server checks whether it may be listed.
     pub(crate) fn open_dir(&self, request: &Request, number: INodeNo, reply: ReplyOpen) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, reply);
         let Some((asked, node)) = asked.with(self.shared.dir(number.0)) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
         let args = OpenArgs { flags: Wanted::READ | Wanted::DIRECTORY, mode: 0, umask: 0 };

@@ -1,6 +1,6 @@
 //! The locks that processes have and wait for, and what ends their waiting.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,8 +19,9 @@ pub(crate) struct LockTable {
 
 #[derive(Default)]
 struct State {
-    /// Owners of locks of fcntl(2), by file. Each close of the file ends them.
-    owners: BTreeSet<(Fid, u64)>,
+    /// Owners of locks, by file, with the open file that the last one was taken through. Each close
+    /// of the file ends those of fcntl(2).
+    owners: BTreeMap<(Fid, u64), u64>,
     last: u64,
     waits: BTreeMap<u64, Wait>,
     /// Whether a thread looks after those that wait.
@@ -40,14 +41,28 @@ impl LockTable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An owner has locks on a file, or may get one.
-    pub(crate) fn note(&self, fid: Fid, owner: u64) {
-        self.state().owners.insert((fid, owner));
+    /// An owner has locks on a file, or may get one, through an open file.
+    pub(crate) fn note(&self, fid: Fid, owner: u64, handle: u64) {
+        self.state().owners.insert((fid, owner), handle);
     }
 
     /// An owner has no lock on a file any more. Whether it had some.
     pub(crate) fn forget(&self, fid: Fid, owner: u64) -> bool {
-        self.state().owners.remove(&(fid, owner))
+        self.state().owners.remove(&(fid, owner)).is_some()
+    }
+
+    /// The last descriptor of an open file is closed: the owners whose locks end with it. Those of
+    /// processes have ended with the close before; locks of the open file itself (F_OFD_SETLK) are
+    /// left, of which the kernel says nothing else.
+    pub(crate) fn forget_all(&self, fid: Fid, handle: u64) -> Vec<u64> {
+        let mut state = self.state();
+        let of_file = state.owners.range((fid, 0)..=(fid, u64::MAX));
+        let ended = of_file.filter(|(_, through)| **through == handle);
+        let ended: Vec<u64> = ended.map(|((_, owner), _)| *owner).collect();
+        for owner in &ended {
+            state.owners.remove(&(fid, *owner));
+        }
+        ended
     }
 
     /// Nothing looks after those that wait.
@@ -122,6 +137,22 @@ fn is_signalled(status: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn locks_of_an_open_file_end_with_it() {
+        let (table, fid, other) = (LockTable::default(), Fid::new(1, 1), Fid::new(1, 2));
+        table.note(fid, 7, 1);
+        table.note(fid, 8, 2);
+        table.note(other, 9, 1);
+        // A process that has it open twice: the last lock counts.
+        table.note(fid, 10, 1);
+        table.note(fid, 10, 2);
+        assert_eq!(table.forget_all(fid, 1), [7]);
+        assert!(table.forget_all(fid, 1).is_empty());
+        assert!(table.forget(fid, 10) && !table.forget(fid, 7));
+        assert_eq!(table.forget_all(fid, 2), [8]);
+        assert!(table.forget(other, 9));
+    }
 
     #[test]
     fn a_signal_that_is_not_blocked_ends_the_wait() {

@@ -97,7 +97,7 @@ impl Server {
         let found = self.lock_args(handle, owner, range, (kind, pid));
         let Some((asked, (file, args))) = asked.with(found) else { return };
         if args.mode != FlockMode::Unlock {
-            self.shared.locks.note(file.fid, args.owner);
+            self.shared.locks.note(file.fid, args.owner, handle.0);
         }
         let waits = wait && args.mode != FlockMode::Unlock;
         let number = if waits { self.shared.locks.begin(thread) } else { None };

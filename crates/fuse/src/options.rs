@@ -27,8 +27,9 @@ pub struct Options {
     pub default_permissions: bool,
     /// Whether programs with a set-user-id bit get the rights of their owner.
     pub suid: bool,
-    /// Whether device files lead to devices.
-    pub dev: bool,
+    /// Whether device files lead to devices. `None`: with [`Options::default_permissions`], since the
+    /// kernel does not look at the permissions of a device file without it.
+    pub dev: Option<bool>,
     /// Whether programs can be executed.
     pub exec: bool,
     /// How many requests a target may have at once.
@@ -62,7 +63,7 @@ impl Default for Options {
             allow_other: None,
             default_permissions: false,
             suid: true,
-            dev: true,
+            dev: None,
             exec: true,
             limits: RpcLimits::default(),
             imperative_recovery: true,
@@ -174,14 +175,14 @@ impl Options {
             "default_permissions" => self.default_permissions = true,
             "suid" => self.suid = true,
             "nosuid" => self.suid = false,
-            "dev" => self.dev = true,
-            "nodev" => self.dev = false,
+            "dev" => self.dev = Some(true),
+            "nodev" => self.dev = Some(false),
             "noir" => self.imperative_recovery = false,
             "exec" => self.exec = true,
             "noexec" => self.exec = false,
             // As mount(8) has it: what such a user mounts gives no rights.
-            "user" | "users" => (self.suid, self.dev, self.exec) = (false, false, false),
-            "owner" | "group" => (self.suid, self.dev) = (false, false),
+            "user" | "users" => (self.suid, self.dev, self.exec) = (false, Some(false), false),
+            "owner" | "group" => (self.suid, self.dev) = (false, Some(false)),
             "cache=none" => (self.cache, self.names) = (0, 0),
             _ if name.starts_with("cache=") => self.cache = cache_len(name)?,
             _ if name.starts_with("names=") => self.names = names_len(name)?,
@@ -265,7 +266,9 @@ mod tests {
             Ok(plain.clone())
         );
         let options = applied("ro,nouser_xattr,noflock,noatime,nosuid,nodev").expect("all known");
-        assert!(options.read_only && !options.user_xattr && !options.suid && !options.dev);
+        assert!(
+            options.read_only && !options.user_xattr && !options.suid && options.dev == Some(false)
+        );
         assert_eq!((options.locks, options.atime), (Locks::Refused, AtimeRule::Never));
         assert_eq!(applied("ro,rw,,noatime,relatime"), Ok(plain));
         for (list, locks) in [
@@ -277,7 +280,7 @@ mod tests {
         }
         assert!(!applied("noir").expect("all known").imperative_recovery);
         let users = applied("users,exec").expect("all known");
-        assert!(!users.suid && !users.dev && users.exec);
+        assert!(!users.suid && users.dev == Some(false) && users.exec);
     }
 
     #[test]

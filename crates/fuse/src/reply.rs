@@ -45,12 +45,21 @@ pub(crate) struct Asked<R> {
     pub(crate) reply: R,
     /// It is counted until it is over.
     ticket: Ticket,
+    /// Whether it is about a file that the kernel knows, and not about a name.
+    is_of_file: bool,
 }
 
 impl<R: Reply> Asked<R> {
     /// An operation, which waits while too many are under way.
     pub(crate) fn new(shared: &Arc<Shared>, reply: R) -> Asked<R> {
-        Asked { shared: Arc::clone(shared), reply, ticket: shared.ticket() }
+        Asked { shared: Arc::clone(shared), reply, ticket: shared.ticket(), is_of_file: false }
+    }
+
+    /// The same, about a file that the kernel knows. If the file is gone, another one may have its
+    /// name by now: the kernel looks a path up again for ESTALE, and ENOENT would be the answer to
+    /// the program.
+    pub(crate) fn of_file(shared: &Arc<Shared>, reply: R) -> Asked<R> {
+        Asked { is_of_file: true, ..Asked::new(shared, reply) }
     }
 
     /// Answers that it failed.
@@ -77,7 +86,11 @@ impl<R: Reply> Asked<R> {
 
     /// Answers with the error of the client.
     pub(crate) fn fail_with(self, error: &ClientError) {
-        self.reply.fail(errno(error));
+        let error = match errno(error) {
+            Errno::ENOENT if self.is_of_file => Errno::ESTALE,
+            error => error,
+        };
+        self.reply.fail(error);
     }
 
     /// Goes on with a value, or answers the error.
@@ -128,6 +141,8 @@ impl Asked<ReplyEntry> {
     /// know.
     pub(crate) fn entry(self, caller: Caller) -> Done<Attr> {
         self.done(move |asked, client, turn, attr| {
+            // The name was there.
+            let asked = Asked { is_of_file: true, ..asked };
             let whole = asked.done(|asked, _, _, attr: Attr| asked.found(&attr));
             client.complete(turn, caller, attr, whole);
         })

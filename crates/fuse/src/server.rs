@@ -106,7 +106,7 @@ impl Filesystem for Server {
     }
 
     fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
         self.shared.post(move |client, turn| {
@@ -132,7 +132,7 @@ impl Filesystem for Server {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let now = SystemTime::now();
         let at = |time: TimeOrNow| match time {
@@ -195,7 +195,7 @@ impl Filesystem for Server {
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
         self.shared.post(move |client, turn| {
@@ -607,15 +607,13 @@ fn set_attributes(
     let (Some(mode), Some(_)) = (changes.mode, changes.size) else {
         return client.set_attributes(turn, caller, fid, changes, done);
     };
-    let first = Changes { mode: Some(mode), clears_ids: true, ..Changes::default() };
-    let then: Done<Attr> = Box::new(move |client, turn, cleared| match cleared {
-        Ok(_) => {
-            let rest = Changes { mode: None, ..changes };
-            client.set_attributes(turn, caller, fid, rest, done);
-        }
+    let clears = Changes { mode: Some(mode), clears_ids: true, ..Changes::default() };
+    let then: Done<Attr> = Box::new(move |client, turn, cut| match cut {
+        Ok(_) => client.set_attributes(turn, caller, fid, clears, done),
         Err(error) => done(client, turn, Err(error)),
     });
-    client.set_attributes(turn, caller, fid, first, then);
+    // First where it may be refused: who may not cut a file leaves its mode as it is.
+    client.set_attributes(turn, caller, fid, Changes { mode: None, ..changes }, then);
 }
 
 /// Whether a process may set the times of a file, and the capability that it needs at the server.
