@@ -174,8 +174,8 @@ impl Server {
         self.shared.post_with_data(bytes, targets, Box::new(job));
     }
 
-    /// Closes a file. The owner is that of a lock of flock(2), which ends with it, as do locks of the
-    /// open file itself.
+    /// Closes a file. The owner is that of a lock of flock(2), which ends with it, as do locks of
+    /// the open file itself.
     pub(crate) fn close_file(
         &self,
         handle: FileHandle,
@@ -185,13 +185,14 @@ impl Server {
         let asked = Asked::new(&self.shared, reply);
         let removed = self.shared.remove_file(handle.0);
         let Some((asked, file)) = asked.with(removed) else { return };
+        let (caller, fid) = (file.caller, file.fid);
+        // At once: the owner's number may soon be that of another open file.
+        let mut owners = self.shared.locks.forget_all(fid, handle.0);
+        if let Some(LockOwner(owner)) = owner.filter(|owner| !owners.contains(&owner.0)) {
+            self.shared.locks.forget(fid, owner);
+            owners.push(owner);
+        }
         self.shared.post(move |client, turn| {
-            let (caller, fid) = (file.caller, file.fid);
-            let mut owners = asked.shared.locks.forget_all(fid, handle.0);
-            if let Some(LockOwner(owner)) = owner {
-                asked.shared.locks.forget(fid, owner);
-                owners.push(owner);
-            }
             for owner in owners {
                 client.unlock_all(turn, caller, fid, owner, Box::new(|_, _, _| {}));
             }
@@ -423,7 +424,7 @@ fn wanted(flags: i32) -> Wanted {
 }
 
 /// The permissions that a file has after it is written to, if they change.
-fn without_ids(mode: u32) -> Option<u32> {
+pub(crate) fn without_ids(mode: u32) -> Option<u32> {
     let mut cleared = mode & !SET_USER_ID;
     if mode & GROUP_EXECUTE != 0 {
         cleared &= !SET_GROUP_ID;

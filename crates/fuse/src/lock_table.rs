@@ -51,9 +51,9 @@ impl LockTable {
         self.state().owners.remove(&(fid, owner)).is_some()
     }
 
-    /// The last descriptor of an open file is closed: the owners whose locks end with it. Those of
-    /// processes have ended with the close before; locks of the open file itself (F_OFD_SETLK) are
-    /// left, of which the kernel says nothing else.
+    /// The last descriptor of an open file is closed: the owners whose locks end with it, which are
+    /// those of flock(2) and of F_OFD_SETLK. The kernel says nothing of the latter. Locks of
+    /// processes have ended with the close before.
     pub(crate) fn forget_all(&self, fid: Fid, handle: u64) -> Vec<u64> {
         let mut state = self.state();
         let of_file = state.owners.range((fid, 0)..=(fid, u64::MAX));
@@ -144,7 +144,7 @@ mod tests {
         table.note(fid, 7, 1);
         table.note(fid, 8, 2);
         table.note(other, 9, 1);
-        // A process that has it open twice: the last lock counts.
+        // A process that has the file open twice.
         table.note(fid, 10, 1);
         table.note(fid, 10, 2);
         assert_eq!(table.forget_all(fid, 1), [7]);

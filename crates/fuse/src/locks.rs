@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use fuser::{Errno, FileHandle, LockOwner, ReplyEmpty, ReplyLock};
-use lustrine_client::{Client, FlockArgs, FlockMode};
+use lustrine_client::{Client, ClientError, FlockArgs, FlockMode};
 use lustrine_lnet::service::Turn;
 
 use crate::convert::errno;
@@ -104,12 +104,16 @@ impl Server {
         if waits && number.is_none() {
             return asked.fail(Errno::ENOLCK);
         }
-        let shared = Arc::clone(&self.shared);
+        let (shared, fid) = (Arc::clone(&self.shared), file.fid);
         self.shared.post(move |client, turn| {
             let table = Arc::clone(&shared);
-            let done = move |_: &mut Client, _: &mut Turn<'_>, outcome| {
+            let done = move |_: &mut Client, _: &mut Turn<'_>, outcome: Result<(), ClientError>| {
                 if let Some(number) = number {
                     table.locks.end(number);
+                }
+                // A close by another thread may have ended all locks while this one was waited for.
+                if outcome.is_ok() && args.mode != FlockMode::Unlock {
+                    table.locks.note(fid, args.owner, handle.0);
                 }
                 match outcome {
                     Ok(()) => asked.ok(),

@@ -27,8 +27,8 @@ pub struct Options {
     pub default_permissions: bool,
     /// Whether programs with a set-user-id bit get the rights of their owner.
     pub suid: bool,
-    /// Whether device files lead to devices. `None`: with [`Options::default_permissions`], since the
-    /// kernel does not look at the permissions of a device file without it.
+    /// Whether device files lead to devices. `None`: with [`Options::default_permissions`], since
+    /// the kernel does not look at the permissions of a device file without it.
     pub dev: Option<bool>,
     /// Whether programs can be executed.
     pub exec: bool,

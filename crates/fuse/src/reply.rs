@@ -141,10 +141,16 @@ impl Asked<ReplyEntry> {
     /// know.
     pub(crate) fn entry(self, caller: Caller) -> Done<Attr> {
         self.done(move |asked, client, turn, attr| {
-            // The name was there.
-            let asked = Asked { is_of_file: true, ..asked };
             let whole = asked.done(|asked, _, _, attr: Attr| asked.found(&attr));
             client.complete(turn, caller, attr, whole);
+        })
+    }
+
+    /// The same for a look-up, which the kernel may repeat: the name was there.
+    pub(crate) fn looked_up(self, caller: Caller) -> Done<Attr> {
+        self.done(move |asked, client, turn, attr| {
+            let asked = Asked { is_of_file: true, ..asked };
+            asked.entry(caller)(client, turn, Ok(attr));
         })
     }
 

@@ -14,12 +14,13 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
     Request, TimeOrNow, WriteFlags,
 };
-use lustrine_client::{Attr, Caller, Changes, Client, Done, SetTime};
+use lustrine_client::{Attr, Caller, Changes, Client, ClientError, Done, SetTime};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::AclEntry;
 use lustrine_lnet::service::Turn;
 
 use crate::convert::seconds;
+use crate::data::without_ids;
 use crate::options::Locks;
 use crate::reply::Asked;
 use crate::requester::Requester;
@@ -97,7 +98,7 @@ impl Filesystem for Server {
         let caller = self.shared.requester(request).caller(&[dir.gid]);
         let name = name.as_bytes().to_vec();
         self.shared.post(move |client, turn| {
-            client.lookup(turn, caller, dir.fid, &name, asked.entry(caller));
+            client.lookup(turn, caller, dir.fid, &name, asked.looked_up(caller));
         });
     }
 
@@ -174,7 +175,7 @@ impl Filesystem for Server {
         if atime.is_none() && mtime.is_none() {
             return self.shared.post(move |client, turn| {
                 let done = after_success(note_times, asked.attributes(caller));
-                set_attributes(client, turn, caller, node.fid, changes, done);
+                set_attributes(client, turn, (requester, caller), node.fid, changes, done);
             });
         }
         // As kernel clients do: both times are set to now by all who may write the file.
@@ -594,27 +595,47 @@ fn who_changes(requester: Caller, opener: Option<Caller>, changes: &Changes) -> 
     opener.filter(|_| sets_size_alone).unwrap_or(requester)
 }
 
-/// Sets attributes. With a size the kernel sends the permissions without the rights that a change
-/// of the data takes away: who may write the file may do this, as with a write.
+/// Sets attributes. What the kernel sends with a size is the mode without the set-user-id bit: that
+/// is cleared first, so that no cut file keeps it, if the process may write the file at all, and
+/// from the mode of now, which another client may have changed.
 fn set_attributes(
     client: &mut Client,
     turn: &mut Turn<'_>,
-    caller: Caller,
+    (requester, caller): (Requester, Caller),
     fid: Fid,
     changes: Changes,
     done: Done<Attr>,
 ) {
-    let (Some(mode), Some(_)) = (changes.mode, changes.size) else {
+    if changes.mode.is_none() || changes.size.is_none() {
         return client.set_attributes(turn, caller, fid, changes, done);
-    };
-    let clears = Changes { mode: Some(mode), clears_ids: true, ..Changes::default() };
-    let then: Done<Attr> = Box::new(move |client, turn, cut| match cut {
-        Ok(_) => client.set_attributes(turn, caller, fid, clears, done),
-        Err(error) => done(client, turn, Err(error)),
+    }
+    let cut = Changes { mode: None, ..changes };
+    type Seen = (Attr, Vec<AclEntry>);
+    let then: Done<Seen> = Box::new(move |client, turn, seen| {
+        let mode = match seen {
+            Ok((attr, acl)) if changes.open || requester.may(&attr, &acl, MAY_WRITE) => {
+                without_ids(attr.mode)
+            }
+            Ok(_) => return done(client, turn, Err(ClientError::Errno(EACCES))),
+            Err(error) => return done(client, turn, Err(error)),
+        };
+        let Some(mode) = mode else {
+            return client.set_attributes(turn, caller, fid, cut, done);
+        };
+        let clears = Changes { mode: Some(mode), clears_ids: true, ..Changes::default() };
+        let then: Done<Attr> = Box::new(move |client, turn, cleared| match cleared {
+            Ok(_) => client.set_attributes(turn, caller, fid, cut, done),
+            Err(error) => done(client, turn, Err(error)),
+        });
+        client.set_attributes(turn, caller, fid, clears, then);
     });
-    // First where it may be refused: who may not cut a file leaves its mode as it is.
-    client.set_attributes(turn, caller, fid, Changes { mode: None, ..changes }, then);
+    client.getattr_with_acl(turn, caller, fid, then);
 }
+
+/// The errno of Linux for who may not write a file.
+const EACCES: i32 = 13;
+/// The right to write, of access(2).
+const MAY_WRITE: u32 = 2;
 
 /// Whether a process may set the times of a file, and the capability that it needs at the server.
 fn times_allowed(
@@ -626,7 +647,7 @@ fn times_allowed(
     let owns = requester.uid == attr.uid || requester.capabilities & CAP_FOWNER != 0;
     match (owns, touches) {
         (true, _) => Ok(0),
-        (false, true) if requester.may(attr, acl, 2) => Ok(CAP_FOWNER),
+        (false, true) if requester.may(attr, acl, MAY_WRITE) => Ok(CAP_FOWNER),
         (false, true) => Err(Errno::EACCES),
         (false, false) => Err(Errno::EPERM),
     }

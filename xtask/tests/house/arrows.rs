@@ -118,7 +118,22 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("scenario", &["trace"]),
     ("plan", &["sim"]),
     ("metrics", &["socklnd", "yaml"]),
-    ("xtask", &["wire", "lnet", "lnet-testing", "socklnd", "selftest", "partition", "sim"]),
+    (
+        "xtask",
+        &[
+            "wire",
+            "lnet",
+            "lnet-testing",
+            "socklnd",
+            "selftest",
+            "partition",
+            "sim",
+            "fswire",
+            "ptlrpc",
+            "client",
+            "server",
+        ],
+    ),
 ];
 
 /// External packages that pure crates may use: none of them does I/O, reads a clock, starts a

@@ -108,7 +108,8 @@ mod tests {
         /// Names are what a table by directory, hash and name has, also where hashes are the same.
         #[test]
         fn names_are_kept_in_the_order_of_their_hashes(
-            changes in prop::collection::vec((0u32..2, 0u64..3, 0u8..4, any::<Option<u32>>()), 0..60),
+            changes in
+                prop::collection::vec((0u32..2, 0u64..3, 0u8..4, any::<Option<u32>>()), 0..60),
             from in 0u64..4,
         ) {
             let (mut names, mut model) = (Names::default(), BTreeMap::new());
@@ -123,7 +124,8 @@ mod tests {
                 }
             }
             for dir in [Fid::new(1, 0), Fid::new(1, 1)] {
-                let listed = names.from(dir, from).map(|(hash, name, fid)| (hash, name.to_vec(), fid));
+                let listed = names.from(dir, from);
+                let listed = listed.map(|(hash, name, fid)| (hash, name.to_vec(), fid));
                 let of_model = |((of, hash, name), fid): (&Name, &Fid)| {
                     (*of == dir && *hash >= from).then(|| (*hash, name.to_vec(), *fid))
                 };
