@@ -72,6 +72,20 @@ pub(crate) fn errno(error: &ClientError) -> Errno {
     Errno::from_i32(error.errno())
 }
 
+/// The bits of a mode that a write clears: those of the user, and of the group if it may execute.
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
+
+/// The permissions that a file has after it is written to, if they change.
+pub(crate) fn without_ids(mode: u32) -> Option<u32> {
+    let mut cleared = mode & !SET_USER_ID;
+    if mode & GROUP_EXECUTE != 0 {
+        cleared &= !SET_GROUP_ID;
+    }
+    (cleared != mode).then_some(cleared)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +108,14 @@ mod tests {
         assert_eq!(kind(0o120_777), FileType::Symlink);
         assert_eq!(kind(0o020_600), FileType::CharDevice);
         assert_eq!(kind(0), FileType::RegularFile);
+    }
+
+    #[test]
+    fn a_write_takes_the_rights_of_the_owner_away() {
+        assert_eq!(without_ids(0o104_755), Some(0o100_755));
+        assert_eq!(without_ids(0o106_755), Some(0o100_755));
+        // Without the right to execute, the bit of the group has another meaning.
+        assert_eq!(without_ids(0o102_644), None);
+        assert_eq!(without_ids(0o100_644), None);
     }
 }

@@ -15,7 +15,7 @@ use lustrine_client::{
 use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
 
-use crate::convert::errno;
+use crate::convert::{errno, without_ids};
 use crate::held::Held;
 use crate::reply::Asked;
 use crate::server::Server;
@@ -36,11 +36,6 @@ const O_DSYNC: i32 = 0o10000;
 const O_DIRECT: i32 = 0o40000;
 /// The kernel opens a program to run it.
 const FMODE_EXEC: i32 = 0o40;
-
-/// The bits of a mode that a write clears: those of the user, and of the group if it may execute.
-const SET_USER_ID: u32 = 0o4000;
-const SET_GROUP_ID: u32 = 0o2000;
-const GROUP_EXECUTE: u32 = 0o010;
 
 /// A write that is under way.
 struct Write {
@@ -423,15 +418,6 @@ fn wanted(flags: i32) -> Wanted {
     wanted
 }
 
-/// The permissions that a file has after it is written to, if they change.
-pub(crate) fn without_ids(mode: u32) -> Option<u32> {
-    let mut cleared = mode & !SET_USER_ID;
-    if mode & GROUP_EXECUTE != 0 {
-        cleared &= !SET_GROUP_ID;
-    }
-    (cleared != mode).then_some(cleared)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -442,14 +428,5 @@ mod tests {
         assert_eq!(wanted(O_WRONLY | O_APPEND), Wanted::WRITE | Wanted::APPEND);
         assert_eq!(wanted(O_RDWR), Wanted::READ | Wanted::WRITE);
         assert_eq!(wanted(FMODE_EXEC), Wanted::EXEC | Wanted::READ);
-    }
-
-    #[test]
-    fn a_write_takes_the_rights_of_the_owner_away() {
-        assert_eq!(without_ids(0o104_755), Some(0o100_755));
-        assert_eq!(without_ids(0o106_755), Some(0o100_755));
-        // Without the right to execute, the bit of the group has another meaning.
-        assert_eq!(without_ids(0o102_644), None);
-        assert_eq!(without_ids(0o100_644), None);
     }
 }

@@ -19,8 +19,7 @@ use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::AclEntry;
 use lustrine_lnet::service::Turn;
 
-use crate::convert::seconds;
-use crate::data::without_ids;
+use crate::convert::{seconds, without_ids};
 use crate::options::Locks;
 use crate::reply::Asked;
 use crate::requester::Requester;
