@@ -177,13 +177,12 @@ pub trait BufferList<'a>: Sized {
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     buffers: Buffers<'a>,
-    count: usize,
     index: usize,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(message: &Message<'a>, first: usize) -> Cursor<'a> {
-        let mut cursor = Cursor { buffers: message.buffers(), count: message.count(), index: 0 };
+        let mut cursor = Cursor { buffers: message.buffers(), index: 0 };
         cursor.skip(first);
         cursor
     }
@@ -191,9 +190,7 @@ impl<'a> Cursor<'a> {
     /// The next buffer; a missing one is read as empty.
     pub(super) fn required<T: Buffer<'a>>(&mut self, name: &'static str) -> Result<T, RpcError> {
         let bytes = self.buffers.next().unwrap_or_default();
-        let index = self.index;
-        self.index += 1;
-        T::parse_buffer(bytes).map_err(|why| RpcError { index, name, why })
+        self.parsed(name, bytes)
     }
 
     /// The next buffer, if it is there.
@@ -201,10 +198,18 @@ impl<'a> Cursor<'a> {
         &mut self,
         name: &'static str,
     ) -> Result<Option<T>, RpcError> {
-        if self.index >= self.count {
-            return Ok(None);
-        }
-        self.required(name).map(Some)
+        let next = self.buffers.next();
+        next.map(|bytes| self.parsed(name, bytes)).transpose()
+    }
+
+    fn parsed<T: Buffer<'a>>(
+        &mut self,
+        name: &'static str,
+        bytes: &'a [u8],
+    ) -> Result<T, RpcError> {
+        let index = self.index;
+        self.index += 1;
+        T::parse_buffer(bytes).map_err(|why| RpcError { index, name, why })
     }
 
     /// Passes over buffers that are always empty.
