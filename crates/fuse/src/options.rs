@@ -27,8 +27,8 @@ pub struct Options {
     pub default_permissions: bool,
     /// Whether programs with a set-user-id bit get the rights of their owner.
     pub suid: bool,
-    /// Whether device files lead to devices. `None`: with [`Options::default_permissions`], since
-    /// the kernel does not look at the permissions of a device file without it.
+    /// Whether device files lead to devices, if an option says so. See
+    /// [`Options::leads_to_devices`].
     pub dev: Option<bool>,
     /// Whether programs can be executed.
     pub exec: bool,
@@ -135,6 +135,13 @@ impl Options {
     const NAMES_MAX: usize = 1_000_000;
     /// Fewest bytes, if any: a few transfers have to fit.
     const CACHE_MIN: u64 = 32 << 20;
+
+    /// Whether device files lead to devices. Unless an option says so, they do with
+    /// [`Options::default_permissions`] only: without it the kernel does not look at the permissions
+    /// of a device file.
+    pub fn leads_to_devices(&self) -> bool {
+        self.dev.unwrap_or(self.default_permissions)
+    }
 
     /// Applies a list of options, separated by commas. A later one replaces an earlier one.
     ///
@@ -245,6 +252,13 @@ mod tests {
     fn applied(list: &str) -> Result<Options, OptionError> {
         let mut options = Options::default();
         options.apply(list, false).map(|()| options)
+    }
+
+    #[test]
+    fn devices_need_a_kernel_that_checks_permissions_or_an_option() {
+        let dev = |list: &str| applied(list).expect("all known").leads_to_devices();
+        assert!(!dev("defaults") && !dev("default_permissions,nodev") && !dev("dev,user"));
+        assert!(dev("default_permissions") && dev("dev") && dev("user,dev"));
     }
 
     #[test]

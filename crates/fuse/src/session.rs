@@ -149,7 +149,6 @@ impl Mount {
 /// The settings of the session.
 fn config(source: &str, options: &Options) -> Config {
     let is_root = rustix::process::geteuid().is_root();
-    let dev = options.dev.unwrap_or(options.default_permissions);
     let choose = |on: bool, yes: MountOption, no: MountOption| if on { yes } else { no };
     let mut config = Config::default();
     config.mount_options = vec![
@@ -158,7 +157,7 @@ fn config(source: &str, options: &Options) -> Config {
         choose(options.read_only, MountOption::RO, MountOption::RW),
         // Only root may give rights.
         choose(options.suid && is_root, MountOption::Suid, MountOption::NoSuid),
-        choose(dev && is_root, MountOption::Dev, MountOption::NoDev),
+        choose(options.leads_to_devices() && is_root, MountOption::Dev, MountOption::NoDev),
         choose(options.exec, MountOption::Exec, MountOption::NoExec),
     ];
     if options.default_permissions {

@@ -7,8 +7,8 @@ mod servers;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -262,6 +262,67 @@ fn two_mounts_see_what_the_other_changes() {
     drop(file);
     one.umount().ok();
     other.umount().ok();
+}
+
+/// The kernel looks a path up again for ESTALE: another file may have the name. ENOENT would reach
+/// the program, for a name that another machine has only replaced.
+#[test]
+fn a_file_that_another_client_has_removed_is_stale() {
+    const O_PATH: i32 = 0o10_000_000;
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    fs::write(mount.path("gone"), b"x").unwrap();
+    let known = OpenOptions::new().read(true).custom_flags(O_PATH).open(mount.path("gone"));
+    let known = known.expect("the kernel knows the file");
+    finish(&mut lustre.client(&["fs", "rm", &lustre.url("gone")])).ok();
+    let path = format!("/proc/self/fd/{}", known.as_raw_fd());
+    let errno = |error: std::io::Error| Errno::from_io_error(&error);
+    assert_eq!(errno(File::open(&path).unwrap_err()), Some(Errno::STALE));
+    assert_eq!(errno(fs::metadata(&path).unwrap_err()), Some(Errno::STALE));
+    // Nothing has the name.
+    assert_eq!(errno(File::open(mount.path("gone")).unwrap_err()), Some(Errno::NOENT));
+    drop(known);
+    mount.umount().ok();
+}
+
+#[test]
+fn a_truncate_clears_the_set_user_id_bit_if_it_is_allowed() {
+    if !can_mount() {
+        return;
+    }
+    for program in ["setpriv", "perl"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            return not_run(Need::Program, &format!("{program} is not installed"));
+        }
+    }
+    let lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    // truncate(1) opens the file. In the directory, as its path may be closed to others.
+    let truncate = |name: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "perl", "-e"]);
+        command.args(["truncate($ARGV[0], 3) or die $!", name]);
+        finish(command.current_dir(&mount.dir))
+    };
+    let make = |name: &str, mode| {
+        fs::write(mount.path(name), b"0123456789").unwrap();
+        fs::set_permissions(mount.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let seen = |name: &str| {
+        let about = fs::metadata(mount.path(name)).unwrap();
+        (about.mode() & 0o7777, about.len())
+    };
+    make("closed", 0o4755);
+    let eacces = Errno::ACCESS.raw_os_error();
+    truncate("closed").expect_code(eacces).expect_stderr(&["Permission denied"]);
+    assert_eq!(seen("closed"), (0o4755, 10));
+    make("open", 0o4777);
+    truncate("open").ok();
+    assert_eq!(seen("open"), (0o777, 3));
+    mount.umount().ok();
 }
 
 #[test]
