@@ -137,8 +137,8 @@ impl Options {
     const CACHE_MIN: u64 = 32 << 20;
 
     /// Whether device files lead to devices. Unless an option says so, they do with
-    /// [`Options::default_permissions`] only: without it the kernel does not look at the permissions
-    /// of a device file.
+    /// [`Options::default_permissions`] only: without it the kernel does not look at the
+    /// permissions of a device file.
     pub fn leads_to_devices(&self) -> bool {
         self.dev.unwrap_or(self.default_permissions)
     }

@@ -1,9 +1,11 @@
 //! What a target has stored.
 
+use lustrine_fswire::opcode::Target;
+use lustrine_wire::nid::Nid;
+
 use crate::clients::Clients;
 use crate::journal::{CommitTunables, Journal};
-use crate::mgs::Filesystem;
-use crate::mgs::MgsStore;
+use crate::mgs::{Filesystem, FsTarget, MgsStore};
 use crate::store::{MdtArgs, MdtStore, ObjectStore, OstArgs};
 
 /// What a target is.
@@ -37,7 +39,52 @@ pub struct Disk {
     pub(crate) lives: u64,
 }
 
+/// A new file system with one metadata target, all of whose targets are on one node.
+#[derive(Clone, Debug)]
+pub struct FilesystemArgs {
+    /// Its name, 1 to 8 characters.
+    pub name: String,
+    /// The NID of the node.
+    pub nid: Nid,
+    /// Object targets.
+    pub osts: u32,
+    /// Bytes of each object target.
+    pub capacity: u64,
+    /// Stripes of a file for which nothing else is asked; at least 1.
+    pub stripe_count: u16,
+    /// Bytes of a stripe: a multiple of 65536.
+    pub stripe_size: u32,
+    /// When the root is made, in seconds since 1970.
+    pub created: i64,
+}
+
 impl Disk {
+    /// The disks of a new file system: of its management server, its metadata target, and its
+    /// object targets.
+    ///
+    /// # Panics
+    /// As [`Disk::format`].
+    pub fn format_filesystem(args: FilesystemArgs) -> Vec<Disk> {
+        let FilesystemArgs { name, nid, osts, capacity, stripe_count, stripe_size, created } = args;
+        let target = |kind, index| FsTarget { kind, index, nids: vec![nid] };
+        let mut targets = vec![target(Target::Mdt, 0)];
+        targets.extend((0..osts).map(|index| target(Target::Ost, index)));
+        let mut kinds = vec![
+            DiskKind::Mgs(vec![Filesystem { name: name.clone(), targets }]),
+            DiskKind::Mdt(MdtArgs {
+                fsname: name.clone(),
+                index: 0,
+                osts: (0..osts).collect(),
+                stripe_count,
+                stripe_size,
+                created,
+            }),
+        ];
+        let ost = |index| DiskKind::Ost(OstArgs { fsname: name.clone(), index, capacity });
+        kinds.extend((0..osts).map(ost));
+        kinds.into_iter().map(Disk::format).collect()
+    }
+
     /// A new target.
     ///
     /// # Panics

@@ -23,7 +23,7 @@ mod server;
 mod store;
 mod table;
 
-pub use disk::{Disk, DiskKind};
+pub use disk::{Disk, DiskKind, FilesystemArgs};
 pub use journal::CommitTunables;
 pub use mgs::{ConfigChange, Filesystem, FsTarget};
 pub use running::TargetTunables;

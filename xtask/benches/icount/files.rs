@@ -7,15 +7,12 @@ use lustrine_client::{
 };
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
-use lustrine_fswire::opcode::Target;
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::Nanos;
 use lustrine_partition::ServiceHandle;
 use lustrine_partition::tunables::Tunables;
 use lustrine_ptlrpc::ImportTunables;
-use lustrine_server::{
-    Disk, DiskKind, Filesystem, FsTarget, MdtArgs, OstArgs, Server, ServerArgs, TargetTunables,
-};
+use lustrine_server::{Disk, FilesystemArgs, Server, ServerArgs, TargetTunables};
 
 use crate::core::NOW;
 use crate::node::Node;
@@ -27,7 +24,6 @@ const TURNS_MAX: u64 = 10_000;
 const SLOTS: u64 = 64;
 /// Files that are looked up.
 const FILES: u64 = 2000;
-const OSTS: u32 = 2;
 const WALL: u64 = 0x6000_0000;
 const FSNAME: &str = "lustre";
 const CALLER: Caller = Caller::ROOT;
@@ -148,26 +144,15 @@ fn next(client: &mut Client, turn: &mut Turn<'_>, load: &Arc<Load>) {
 }
 
 fn disks() -> Vec<Disk> {
-    let fsname = FSNAME.to_owned();
-    let target = |kind, index| FsTarget { kind, index, nids: vec![nid(1)] };
-    let mut targets = vec![target(Target::Mdt, 0)];
-    targets.extend((0..OSTS).map(|index| target(Target::Ost, index)));
-    let mdt = MdtArgs {
-        fsname: fsname.clone(),
-        index: 0,
-        osts: (0..OSTS).collect(),
+    Disk::format_filesystem(FilesystemArgs {
+        name: FSNAME.to_owned(),
+        nid: nid(1),
+        osts: 2,
+        capacity: 1 << 30,
         stripe_count: 1,
         stripe_size: 4 << 20,
         created: WALL as i64,
-    };
-    let mut disks = vec![
-        Disk::format(DiskKind::Mgs(vec![Filesystem { name: fsname.clone(), targets }])),
-        Disk::format(DiskKind::Mdt(mdt)),
-    ];
-    disks.extend((0..OSTS).map(|index| {
-        Disk::format(DiskKind::Ost(OstArgs { fsname: fsname.clone(), index, capacity: 1 << 30 }))
-    }));
-    disks
+    })
 }
 
 fn name(number: u64) -> Vec<u8> {

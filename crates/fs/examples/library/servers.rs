@@ -7,11 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::SystemTime;
 
 use lustrine_config::{AcceptPolicy, InterfaceChoice, NetConfig, NodeConfig};
-use lustrine_fswire::opcode::Target;
 use lustrine_node::{Node, RegisteredService};
-use lustrine_server::{
-    Disk, DiskKind, Filesystem, FsTarget, MdtArgs, OstArgs, Server, ServerArgs, TargetTunables,
-};
+use lustrine_server::{Disk, FilesystemArgs, Server, ServerArgs, TargetTunables};
 use lustrine_wire::nid::{Net, Nid};
 
 /// The name of the file system.
@@ -20,7 +17,7 @@ pub(crate) const FSNAME: &str = "lustre";
 const OSTS: u32 = 2;
 /// Bytes of each object target.
 const CAPACITY: u64 = 8 << 30;
-/// Bytes of a stripe. Files have one stripe: both are Lustre's defaults.
+/// Bytes of a stripe.
 const STRIPE_SIZE: u32 = 4 << 20;
 
 /// A tunable and its value.
@@ -55,30 +52,6 @@ pub(crate) fn nid(ip: Ipv4Addr) -> Nid {
     Nid::from_ip(Net::TCP, IpAddr::V4(ip))
 }
 
-/// The disks of a new file system whose targets are all on the node with this NID.
-fn disks(nid: Nid, created: i64) -> Vec<Disk> {
-    let fsname = FSNAME.to_owned();
-    let target = |kind, index| FsTarget { kind, index, nids: vec![nid] };
-    let mut targets = vec![target(Target::Mdt, 0)];
-    targets.extend((0..OSTS).map(|index| target(Target::Ost, index)));
-    let mdt = MdtArgs {
-        fsname: fsname.clone(),
-        index: 0,
-        osts: (0..OSTS).collect(),
-        stripe_count: 1,
-        stripe_size: STRIPE_SIZE,
-        created,
-    };
-    let ost = |index| OstArgs { fsname: fsname.clone(), index, capacity: CAPACITY };
-    let osts: Vec<OstArgs> = (0..OSTS).map(ost).collect();
-    let mut disks = vec![
-        Disk::format(DiskKind::Mgs(vec![Filesystem { name: fsname, targets }])),
-        Disk::format(DiskKind::Mdt(mdt)),
-    ];
-    disks.extend(osts.into_iter().map(|ost| Disk::format(DiskKind::Ost(ost))));
-    disks
-}
-
 impl Servers {
     /// Starts them at an address.
     pub(crate) fn start(
@@ -90,7 +63,16 @@ impl Servers {
         let config = NodeConfig { accept: AcceptPolicy::All, ..node_config(ip, port, settings)? };
         let node = Node::start(&config)?;
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-        let disks = disks(nid(ip), wall.as_secs() as i64);
+        let disks = Disk::format_filesystem(FilesystemArgs {
+            name: FSNAME.to_owned(),
+            nid: nid(ip),
+            osts: OSTS,
+            capacity: CAPACITY,
+            // One stripe is the default of Lustre, as is the size.
+            stripe_count: 1,
+            stripe_size: STRIPE_SIZE,
+            created: wall.as_secs() as i64,
+        });
         let args = ServerArgs {
             wall_seconds: wall.as_secs(),
             // The standard library seeds the hashers of its maps at random.

@@ -9,16 +9,13 @@ use std::sync::{Arc, Mutex};
 
 use lustrine_client::{CacheTunables, Caller, Client, ClientArgs, ClientError, Done, MgcTunables};
 use lustrine_fswire::fid::Fid;
-use lustrine_fswire::opcode::Target;
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::service::{AnyMemory, Service, Turn};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::tunables::Tunables;
 use lustrine_lnet_testing::{Delivery, Net, test_nid};
 use lustrine_ptlrpc::ImportTunables;
-use lustrine_server::{
-    Disk, DiskKind, Filesystem, FsTarget, MdtArgs, OstArgs, Server, ServerArgs, TargetTunables,
-};
+use lustrine_server::{Disk, FilesystemArgs, Server, ServerArgs, TargetTunables};
 
 pub(crate) use evictions::{Evictions, Place};
 pub(crate) use links::{Links, Rng};
@@ -76,26 +73,15 @@ impl<T: Send + 'static> Slot<T> {
 
 /// The disks of a file system with one metadata target and some object targets, all on one node.
 pub(crate) fn disks(node: usize, osts: u32, stripe_count: u16) -> Vec<Disk> {
-    let nids = vec![test_nid(node)];
-    let mut targets = vec![FsTarget { kind: Target::Mdt, index: 0, nids: nids.clone() }];
-    for index in 0..osts {
-        targets.push(FsTarget { kind: Target::Ost, index, nids: nids.clone() });
-    }
-    let fs = Filesystem { name: "lustre".to_owned(), targets };
-    let mdt = MdtArgs {
-        fsname: "lustre".to_owned(),
-        index: 0,
-        osts: (0..osts).collect(),
+    Disk::format_filesystem(FilesystemArgs {
+        name: "lustre".to_owned(),
+        nid: test_nid(node),
+        osts,
+        capacity: 1 << 30,
         stripe_count,
         stripe_size: 65536,
         created: WALL as i64,
-    };
-    let mut disks = vec![Disk::format(DiskKind::Mgs(vec![fs])), Disk::format(DiskKind::Mdt(mdt))];
-    for index in 0..osts {
-        let args = OstArgs { fsname: "lustre".to_owned(), index, capacity: 1 << 30 };
-        disks.push(Disk::format(DiskKind::Ost(args)));
-    }
-    disks
+    })
 }
 
 /// A client that is not mounted, and the node of its server.
