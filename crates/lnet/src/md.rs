@@ -181,6 +181,11 @@ impl MdState {
             })
     }
 
+    /// Whether it is exhausted and unlinks automatically.
+    pub(crate) fn goes_when_idle(&self) -> bool {
+        self.unlink == Unlink::Auto && self.exhausted()
+    }
+
     /// Counts one operation. The caller must have checked [`MdState::exhausted`].
     pub(crate) fn count_operation(&mut self) {
         if let Some(left) = &mut self.left {

@@ -40,6 +40,7 @@ pub type Spans = SmallVec<[Span; 2]>;
 /// at a million messages per second.
 pub fn copy_of(spans: &Spans) -> Spans {
     match spans.as_slice() {
+        [] => Spans::new(),
         [span] => smallvec![*span],
         other => Spans::from_slice(other),
     }

@@ -1,6 +1,7 @@
 //! Portals: match entries, and messages parked on lazy portals ([CORE-6], [CORE-9]).
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
@@ -242,10 +243,11 @@ impl Portal {
     pub(crate) fn remove(&mut self, key: MeKey, entry: &MatchEntry) {
         if entry.ignore_bits != 0 {
             self.ignoring.retain(|other| *other != key);
-        } else if let Some(list) = self.exact.get_mut(&entry.match_bits) {
+        } else if let Entry::Occupied(mut place) = self.exact.entry(entry.match_bits) {
+            let list = place.get_mut();
             list.retain(|other| *other != key);
             if list.is_empty() {
-                self.exact.remove(&entry.match_bits);
+                place.remove();
             }
         }
         self.count -= 1;
@@ -254,10 +256,19 @@ impl Portal {
         }
     }
 
-    /// Entries that may match these bits, in search order: those with ignore bits first.
-    pub(crate) fn candidates(&self, match_bits: u64) -> impl Iterator<Item = MeKey> + '_ {
-        let exact = if self.exact.is_empty() { None } else { self.exact.get(&match_bits) };
-        self.ignoring.iter().chain(exact.into_iter().flatten()).copied()
+    /// What `look` finds first among the entries that may match these bits, in search order: those
+    /// with ignore bits first.
+    #[inline]
+    fn find(
+        &self,
+        match_bits: u64,
+        mut look: impl FnMut(&MeKey) -> Option<MdKey>,
+    ) -> Option<MdKey> {
+        let ignoring = self.ignoring.iter().find_map(&mut look);
+        if ignoring.is_some() || self.exact.is_empty() {
+            return ignoring;
+        }
+        self.exact.get(&match_bits)?.iter().find_map(look)
     }
 }
 
@@ -305,11 +316,18 @@ impl Portals {
         self.portals[portal as usize].lazy = laziness == Laziness::Lazy;
     }
 
-    /// Entries that may match these bits, in search order.
+    /// The descriptor of the first entry that `matches`, of those that may match these bits.
     #[inline]
-    pub(crate) fn candidates(&self, portal: u32, match_bits: u64) -> impl Iterator<Item = &Me> {
-        let keys = self.portals[portal as usize].candidates(match_bits);
-        keys.map(|key| &self.entries[key])
+    pub(crate) fn find(
+        &self,
+        portal: u32,
+        match_bits: u64,
+        matches: impl Fn(&Me) -> bool,
+    ) -> Option<MdKey> {
+        self.portals[portal as usize].find(match_bits, |key| {
+            let me = &self.entries[*key];
+            matches(me).then_some(me.md)
+        })
     }
 
     pub(crate) fn has_parked(&self, portal: u32) -> bool {

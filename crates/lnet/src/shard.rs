@@ -285,14 +285,14 @@ impl Shard {
         if msg.purpose == Purpose::Request && !status.is_ok() {
             self.answer_will_not_come(md);
         }
-        self.mds[md].pending -= 1;
         self.raise(kind, status, md, msg);
         if acknowledge {
             self.send_ack(now, msg);
         }
     }
 
-    /// Queues an event for the descriptor's owner; the last one has the unlinked mark.
+    /// Queues the event of a message that has ended for the descriptor's owner; the last one has the
+    /// unlinked mark.
     fn raise(&mut self, kind: EventKind, status: Status, md: MdKey, msg: &Msg) {
         let hdr_data = match msg.header.body {
             Body::Put { hdr_data, .. } => hdr_data,
@@ -304,11 +304,13 @@ impl Shard {
         } else {
             (msg.header.src, msg.header.dst)
         };
+        let state = &mut self.mds[md];
+        state.pending -= 1;
         let event = Event {
             kind,
             status,
-            owner: self.mds[md].md.owner,
-            user: self.mds[md].md.user,
+            owner: state.md.owner,
+            user: state.md.user,
             md,
             unlinked: false,
             peer,
@@ -327,9 +329,9 @@ impl Shard {
     /// Queues an event and, when it is the descriptor's last, removes the descriptor.
     fn post(&mut self, mut event: Event) {
         let state = &self.mds[event.md];
-        if state.pending == 0 && (state.aborted.is_some() || self.goes_when_idle(event.md)) {
+        if state.pending == 0 && (state.aborted.is_some() || state.goes_when_idle()) {
             event.unlinked = true;
-            if let (Some(reason), true) = (self.mds[event.md].aborted, event.status.is_ok()) {
+            if let (Some(reason), true) = (state.aborted, event.status.is_ok()) {
                 event.status = reason;
             }
             self.remove_md(event.md);

@@ -12,7 +12,6 @@ use crate::event::{Event, EventKind};
 use crate::md::{
     Awaiting, FRAGMENTS_MAX, Md, MdKey, MdOptions, MdState, OnLinkLoss, Owner, Unlink,
 };
-use crate::memory::total_len;
 use crate::peer::PeerNiKey;
 use crate::portal::{Laziness, MatchEntry, PORTALS};
 use crate::status::Status;
@@ -90,8 +89,10 @@ impl Shard {
         }
         let mut state = MdState::new(md, entry.unlink);
         state.attached = true;
-        let md = self.mds.insert(state);
-        self.mds[md].me = Some(self.portals.attach(portal, entry, md));
+        let md = self.mds.insert_with_key(|md| {
+            state.me = Some(self.portals.attach(portal, entry, md));
+            state
+        });
         if self.portals.has_parked(portal) {
             self.try_parked(now, portal, &entry, md);
         }
@@ -105,10 +106,11 @@ impl Shard {
     /// When it has more than 256 fragments or is longer than 1 MiB.
     #[inline]
     pub fn bind(&mut self, md: Md) -> Result<MdKey, LnetError> {
-        if md.spans.len() > FRAGMENTS_MAX || total_len(&md.spans) > PAYLOAD_MAX {
+        let state = MdState::new(md, Unlink::Auto);
+        if state.md.spans.len() > FRAGMENTS_MAX || state.length > PAYLOAD_MAX {
             return Err(LnetError::MdTooLarge);
         }
-        Ok(self.mds.insert(MdState::new(md, Unlink::Auto)))
+        Ok(self.mds.insert(state))
     }
 
     /// Unlinks a descriptor. Its memory is free when its last event comes, which may be an UNLINK
@@ -178,12 +180,6 @@ impl Shard {
         }
     }
 
-    /// Whether it is exhausted and unlinks automatically.
-    pub(super) fn goes_when_idle(&self, md: MdKey) -> bool {
-        let state = &self.mds[md];
-        state.unlink == Unlink::Auto && state.exhausted()
-    }
-
     /// Takes the descriptor's entry off its portal.
     pub(super) fn remove_from_portal(&mut self, md: MdKey) {
         let Some(key) = self.mds[md].me.take() else { return };
@@ -191,8 +187,14 @@ impl Shard {
     }
 
     pub(super) fn remove_md(&mut self, md: MdKey) {
-        self.end_wait_for_answer(md);
-        self.remove_from_portal(md);
+        let state = &mut self.mds[md];
+        let entry = state.me.take();
+        if state.answer_by != Time::NEVER {
+            self.end_wait_for_answer(md);
+        }
+        if let Some(key) = entry {
+            self.portals.remove(key);
+        }
         self.mds.remove(md);
     }
 

@@ -5,10 +5,11 @@ use lustrine_wire::nid::ProcessId;
 
 use super::{Msg, PING_BITS, PING_PORTAL, Purpose, Shard, Stage};
 use crate::journal::DropReason;
-use crate::lnd::{Action, Arrival, Verdict};
+use crate::lnd::{Arrival, Verdict};
 use crate::md::{MdKey, MdOptions};
 use crate::memory::part_of;
-use crate::portal::{MatchEntry, Origin, PORTALS, Parked, Waiter, sender_matches};
+use crate::peer::PeerNiKey;
+use crate::portal::{MatchEntry, Me, Origin, PORTALS, Parked, Waiter, sender_matches};
 use crate::time::Time;
 
 /// The part of an incoming PUT or GET that is matched.
@@ -40,22 +41,18 @@ impl Shard {
         if wanted.portal >= PORTALS {
             return Found::Nothing;
         }
-        let mut chosen = None;
-        for me in self.portals.candidates(wanted.portal, wanted.match_bits) {
+        let matches = |me: &Me| {
             let state = &self.mds[me.md];
             let differing = (me.entry.match_bits ^ wanted.match_bits) & !me.entry.ignore_bits;
-            if !state.exhausted()
+            differing == 0
+                && !state.exhausted()
                 && state.md.options.contains(wanted.operation)
-                && differing == 0
                 && sender_matches(&me.entry.from, &wanted.from, &wanted.hop, |one, other| {
                     self.peers.same_peer(one, other)
                 })
-            {
-                chosen = Some(me.md);
-                break;
-            }
-        }
-        let Some(md) = chosen else { return Found::Nothing };
+        };
+        let found = self.portals.find(wanted.portal, wanted.match_bits, matches);
+        let Some(md) = found else { return Found::Nothing };
         let state = &mut self.mds[md];
         let remote = state.md.options.contains(MdOptions::MANAGE_REMOTE);
         let offset = if remote { wanted.offset } else { state.local_offset };
@@ -69,8 +66,10 @@ impl Shard {
         let offset = offset.min(state.length);
         state.count_operation();
         state.local_offset = offset + length;
-        if self.goes_when_idle(md) {
-            self.remove_from_portal(md);
+        if state.goes_when_idle()
+            && let Some(key) = state.me.take()
+        {
+            self.portals.remove(key);
         }
         Found::Match { md, offset, length }
     }
@@ -107,12 +106,13 @@ impl Shard {
                     let verdict = Verdict::Drop;
                     self.note_drop(DropReason::TooLong);
                     self.note_rx_resumed(now, arrival.rx, &verdict);
-                    self.reports.act(Action::Resume { ni: arrival.ni, rx: arrival.rx, verdict });
+                    self.reports.resume(arrival.ni, arrival.rx, verdict);
                 }
                 (Found::Match { md, offset, length }, Origin::Driver(arrival)) => {
-                    let verdict = self.receive_put(&arrival, &parked.header, md, offset, length);
+                    let (header, peer_ni) = (&parked.header, self.peers.find(&arrival.from.nid));
+                    let verdict = self.receive_put(&arrival, header, peer_ni, md, offset, length);
                     self.note_rx_resumed(now, arrival.rx, &verdict);
-                    self.reports.act(Action::Resume { ni: arrival.ni, rx: arrival.rx, verdict });
+                    self.reports.resume(arrival.ni, arrival.rx, verdict);
                 }
                 (found, Origin::Loopback(op)) => self.matched_loopback(op, found),
             }
@@ -129,7 +129,7 @@ impl Shard {
                     self.drop_counted(&arrival, &parked.header);
                     let verdict = Verdict::Drop;
                     self.note_rx_dropped(arrival.rx, DropReason::NoMatch);
-                    self.reports.act(Action::Resume { ni: arrival.ni, rx: arrival.rx, verdict });
+                    self.reports.resume(arrival.ni, arrival.rx, verdict);
                 }
                 Origin::Loopback(op) => self.matched_loopback(op, Found::Nothing),
             }
@@ -156,11 +156,13 @@ impl Shard {
         self.portals.park(portal, Parked { header: *header, match_bits, origin })
     }
 
-    /// Creates the message that receives a PUT that matched.
+    /// Creates the message that receives a PUT that matched. The ACK goes to the previous hop,
+    /// `peer_ni`, on its credits.
     pub(super) fn receive_put(
         &mut self,
         arrival: &Arrival,
         header: &Header,
+        peer_ni: Option<PeerNiKey>,
         md: MdKey,
         offset: u32,
         length: u32,
@@ -169,8 +171,6 @@ impl Shard {
             unreachable!("only PUTs are received here");
         };
         let spans = part_of(&self.mds[md].md.spans, offset, length);
-        // The ACK goes to the previous hop, on its credits.
-        let peer_ni = self.peers.find(&arrival.from.nid);
         let op = self.new_msg(Msg {
             stage: Stage::Receiving,
             purpose: Purpose::PutIn,

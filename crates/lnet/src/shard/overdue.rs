@@ -1,7 +1,8 @@
 //! Deadlines of messages that wait in the core, and a report for checkers of what is overdue.
 
+use super::queues::Queued;
 use super::{Msg, SCAN_INTERVAL, Shard, Stage};
-use crate::lnd::{Action, Verdict};
+use crate::lnd::Verdict;
 use crate::status::Status;
 use crate::time::Time;
 
@@ -52,10 +53,9 @@ impl Shard {
 
     /// Number of messages in the driver: those that it sends, and those whose payload it stores.
     pub fn in_driver(&self) -> usize {
-        let on_the_way = |action: &&Action| match action {
-            Action::Send(_) => true,
-            Action::Resume { verdict, .. } => matches!(verdict, Verdict::Into { .. }),
-            Action::Close { .. } => false,
+        let on_the_way = |action: &&Queued| match action {
+            Queued::Send { .. } => true,
+            Queued::Resume(resumed) => matches!(resumed.verdict, Verdict::Into { .. }),
         };
         let all = self.msgs.values().filter(|msg| msg.stage.is_in_driver()).count();
         all - self.reports.actions().filter(on_the_way).count()

@@ -6,9 +6,11 @@ use lustrine_wire::nid::ProcessId;
 
 use super::Shard;
 use crate::event::{Event, Stray};
-use crate::lnd::Action;
+use crate::lnd::{Action, NiIndex, OpKey, RxId, SendAction, Verdict};
 use crate::lost::LostPeers;
+use crate::memory::copy_of;
 use crate::status::Status;
+use crate::time::Time;
 
 /// Messages with so many bytes of payload are large, for [`Shard::gathered_bytes`].
 const LARGE: u32 = 128 << 10;
@@ -16,10 +18,28 @@ const LARGE: u32 = 128 << 10;
 /// Most messages that were passed on and not taken.
 const STRAYS_MAX: usize = 64;
 
+/// What a driver is to do, before it is told. A message stays where it is until then: it is copied
+/// once.
+#[derive(Debug)]
+pub(super) enum Queued {
+    /// To send a message, and when to give up.
+    Send { op: OpKey, deadline: Time },
+    /// To continue with a parked message.
+    Resume(Box<Resumed>),
+}
+
+/// The parts of [`Action::Resume`].
+#[derive(Debug)]
+pub(super) struct Resumed {
+    ni: NiIndex,
+    rx: RxId,
+    pub(super) verdict: Verdict,
+}
+
 /// Actions for drivers and events for users.
 #[derive(Debug, Default)]
 pub struct Queues {
-    outbox: VecDeque<Action>,
+    outbox: VecDeque<Queued>,
     /// Payload of large messages in the outbox since it was found empty, in bytes.
     gathered: u64,
     events: VecDeque<Event>,
@@ -52,14 +72,18 @@ impl Reports {
         }
     }
 
+    /// Has a driver send a message with so many bytes of payload.
     #[inline]
-    pub(super) fn act(&mut self, action: Action) {
-        if let Action::Send(send) = &action
-            && send.header.payload_len >= LARGE
-        {
-            self.queues.gathered += u64::from(send.header.payload_len);
+    pub(super) fn send(&mut self, op: OpKey, deadline: Time, payload_len: u32) {
+        if payload_len >= LARGE {
+            self.queues.gathered += u64::from(payload_len);
         }
-        self.queues.outbox.push_back(action);
+        self.queues.outbox.push_back(Queued::Send { op, deadline });
+    }
+
+    /// Has a driver continue with a parked message.
+    pub(super) fn resume(&mut self, ni: NiIndex, rx: RxId, verdict: Verdict) {
+        self.queues.outbox.push_back(Queued::Resume(Box::new(Resumed { ni, rx, verdict })));
     }
 
     #[inline]
@@ -74,7 +98,7 @@ impl Reports {
     }
 
     /// Actions that no driver has taken.
-    pub(super) fn actions(&self) -> impl Iterator<Item = &Action> {
+    pub(super) fn actions(&self) -> impl Iterator<Item = &Queued> {
         self.queues.outbox.iter()
     }
 
@@ -93,13 +117,30 @@ impl Reports {
 
 impl Shard {
     /// Takes the next action for a driver.
+    #[inline]
     pub fn next_action(&mut self) -> Option<Action> {
         let queues = &mut self.reports.queues;
-        let action = queues.outbox.pop_front();
-        if action.is_none() {
-            queues.gathered = 0;
+        match queues.outbox.pop_front() {
+            Some(Queued::Send { op, deadline }) => {
+                let msg = &self.msgs[op];
+                Some(Action::Send(SendAction {
+                    op,
+                    ni: msg.ni,
+                    to: msg.hop,
+                    header: msg.header,
+                    payload: copy_of(&msg.payload),
+                    deadline,
+                }))
+            }
+            Some(Queued::Resume(resumed)) => {
+                let Resumed { ni, rx, verdict } = *resumed;
+                Some(Action::Resume { ni, rx, verdict })
+            }
+            None => {
+                queues.gathered = 0;
+                None
+            }
         }
-        action
     }
 
     /// Whether [`Shard::next_action`] has something.

@@ -83,7 +83,7 @@ impl Shard {
             Err(verdict) => return verdict,
         };
         let verdict = match header.body {
-            Body::Put { .. } => self.recv_put(arrival, header),
+            Body::Put { .. } => self.recv_put(arrival, header, peer_ni),
             Body::Get { .. } => self.recv_get(now, arrival, header, peer_ni),
             Body::Reply { md } => self.recv_reply(arrival, header, md, peer_ni),
             Body::Ack { md, .. } => self.recv_ack(now, arrival, header, md, peer_ni),
@@ -125,11 +125,14 @@ impl Shard {
         arrival: &Arrival,
         header: &Header,
     ) -> Result<PeerNiKey, Verdict> {
-        if let Err(wrong) = self.check_header(arrival, header) {
-            self.telemetry.stats.misbehaved += 1;
-            return Err(Verdict::Refuse(wrong));
-        }
-        if !self.is_local(&header.dst.nid) {
+        let local = match self.check_header(arrival, header) {
+            Ok(local) => local,
+            Err(wrong) => {
+                self.telemetry.stats.misbehaved += 1;
+                return Err(Verdict::Refuse(wrong));
+            }
+        };
+        if !local {
             // For another node, and this one does not route ([HDR-13]).
             self.drop_counted(arrival, header);
             self.note_drop(DropReason::NotForUs);
@@ -147,8 +150,10 @@ impl Shard {
         Ok(peer_ni)
     }
 
-    /// The rules whose violation closes the peer's connections ([HDR-12]).
-    fn check_header(&self, arrival: &Arrival, header: &Header) -> Result<(), HeaderViolation> {
+    /// The rules whose violation closes the peer's connections ([HDR-12]); whether the message is
+    /// for this node.
+    #[inline]
+    fn check_header(&self, arrival: &Arrival, header: &Header) -> Result<bool, HeaderViolation> {
         match header.body {
             Body::Ack { .. } | Body::Get { .. } if header.payload_len != 0 => {
                 return Err(HeaderViolation::PayloadOnAckOrGet);
@@ -162,12 +167,12 @@ impl Shard {
         }
         let arrived_on = &self.topology.ni(arrival.ni).nid;
         if header.dst.nid == *arrived_on {
-            return Ok(());
+            return Ok(true);
         }
         let same_net = header.dst.nid.net() == arrived_on.net();
         let mine = self.is_local(&header.dst.nid);
         // Local on another network, or on this network and not local.
-        if same_net != mine { Err(HeaderViolation::WrongDestination) } else { Ok(()) }
+        if same_net != mine { Err(HeaderViolation::WrongDestination) } else { Ok(mine) }
     }
 
     pub(super) fn drop_counted(&mut self, arrival: &Arrival, header: &Header) {
@@ -179,7 +184,7 @@ impl Shard {
         }
     }
 
-    fn recv_put(&mut self, arrival: &Arrival, header: &Header) -> Verdict {
+    fn recv_put(&mut self, arrival: &Arrival, header: &Header, peer_ni: PeerNiKey) -> Verdict {
         let wanted = put_wanted(header, arrival.from).expect("the caller looked");
         if wanted.portal == PING_PORTAL && !self.admits_push(arrival, header) {
             self.note_drop(DropReason::UnwantedPush);
@@ -187,7 +192,7 @@ impl Shard {
         }
         match self.find_match(&wanted) {
             Found::Match { md, offset, length } => {
-                self.receive_put(arrival, header, md, offset, length)
+                self.receive_put(arrival, header, Some(peer_ni), md, offset, length)
             }
             Found::Nothing if self.park(header, Origin::Driver(*arrival)) => Verdict::Park,
             found => {

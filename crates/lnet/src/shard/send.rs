@@ -7,7 +7,7 @@ use super::{Msg, Purpose, Shard, Stage};
 use crate::credits::Acquire;
 use crate::error::LnetError;
 use crate::journal::Wait;
-use crate::lnd::{Action, NiIndex, OpKey, SendAction};
+use crate::lnd::{NiIndex, OpKey, SendAction};
 use crate::md::{MdKey, MdOptions};
 use crate::memory::{Spans, copy_of, part_of};
 use crate::path::{self, Candidate};
@@ -323,14 +323,7 @@ impl Shard {
                 self.mds[md].asked = now;
             }
         }
-        self.reports.act(Action::Send(SendAction {
-            op,
-            ni: msg.ni,
-            to: msg.hop,
-            header: msg.header,
-            payload: copy_of(&msg.payload),
-            deadline,
-        }));
+        self.reports.send(op, deadline, msg.header.payload_len);
         self.note_tx_submitted(now, op);
     }
 
