@@ -435,13 +435,14 @@ impl Client {
             return;
         }
         let turn = &mut Turn { now, owner: self.owner, shard, memory };
-        let Some(completion) = self.caller.handle(turn, mark, event) else { return };
+        let completion = self.caller.handle(turn, mark, event);
+        let Some(completion) = &completion else { return };
         if completion.user == CONTROL {
             self.look(turn, if completion.outcome.is_ok() { 1 } else { 0 });
-            let news = self.link.complete(now, self.signs.heard_at(), &completion);
+            let news = self.link.complete(now, self.signs.heard_at(), completion);
             self.hear(turn, news);
         } else {
-            self.complete(turn, &completion);
+            self.complete(turn, completion);
         }
     }
 

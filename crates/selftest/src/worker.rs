@@ -79,8 +79,9 @@ impl Worker {
                 }
             }
             Role::RpcClient(_) => {
-                if let Some(completion) = self.caller.handle(turn, mark, event) {
-                    self.with_units(|units, tools| units.complete(turn, tools, &completion));
+                let completion = self.caller.handle(turn, mark, event);
+                if let Some(completion) = &completion {
+                    self.with_units(|units, tools| units.complete(turn, tools, completion));
                 }
             }
         }
@@ -88,7 +89,8 @@ impl Worker {
 
     fn arrived<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, event: &Event) {
         let inbox = if self.tests.owns(slot) { &mut self.tests } else { &mut self.framework };
-        let (service, message) = match inbox.receive(turn.memory, slot, event) {
+        let arrived = inbox.receive(turn.memory, slot, event);
+        let (service, message) = match &arrived {
             Arrived::Nothing => return,
             Arrived::Bad => {
                 self.answers.count_received();
@@ -104,7 +106,7 @@ impl Worker {
             // node dial a stranger. (Requests through a gateway will have to be distinguished.)
             return self.answers.count_dropped();
         }
-        let request = Request { message, from, hop, local, since: turn.now };
+        let request = Request { message: *message, from, hop, local, since: turn.now };
         if turn.shard.journal_enabled() {
             turn.shard.note(turn.now, request.accepted(event));
         }
@@ -112,7 +114,8 @@ impl Worker {
             self.answers.serve(turn, &mut self.source, &mut self.budget, &request);
         } else if let Some(slot) = self.answers.admit_framework(request) {
             let ticket = Ticket { cpt: self.cpt, slot };
-            self.news.push_back(ToFramework::Request { ticket, from: from.nid, message });
+            let (from, message) = (from.nid, *message);
+            self.news.push_back(ToFramework::Request { ticket, from, message });
         }
     }
 

@@ -1,5 +1,7 @@
 //! Sending: which connection carries what [FRM-17], and what waits when none can.
 
+use core::cmp::Ordering;
+
 use lustrine_lnet::lnd::{Core, OpKey, SendAction};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
@@ -13,7 +15,7 @@ use crate::driver::{Departure, Env, Socklnd};
 use crate::format::Format;
 use crate::io::Io;
 use crate::keys::{ConnKey, PeerKey};
-use crate::peer::{Peer, Side};
+use crate::peer::{Peer, PeerConn, Side};
 use crate::tx::{Cookies, SendProgress};
 
 /// What is to be carried.
@@ -44,6 +46,19 @@ fn rank(item: TxItem, kind: ConnType, version: Version, min_bulk: u64) -> Option
     }
 }
 
+/// The connections that may carry `item`, room or not, with their ranks.
+#[inline]
+fn ranked(
+    peer: &Peer,
+    item: TxItem,
+    version: Version,
+    min_bulk: u64,
+) -> impl Iterator<Item = (u8, &PeerConn)> {
+    peer.members
+        .iter()
+        .filter_map(move |member| Some((rank(item, member.kind, version, min_bulk)?, member)))
+}
+
 impl Socklnd {
     /// The best connection for `item` that has room: by rank, then fewest bytes that the peer has
     /// not acknowledged, then least recently chosen [FRM-18].
@@ -56,11 +71,15 @@ impl Socklnd {
         let min_bulk = self.config.tunables.min_bulk as u64;
         let mut best: Option<(u8, ConnKey)> = None;
         let mut equals = false;
-        for (rank, key, ..) in self.suitable(now, peer, item, version, min_bulk) {
-            match best {
-                Some((least, _)) if rank > least => {}
-                Some((least, _)) if rank == least => equals = true,
-                _ => (best, equals) = (Some((rank, key)), false),
+        for (rank, member) in ranked(peer, item, version, min_bulk) {
+            let order = best.map_or(Ordering::Less, |(least, _)| rank.cmp(&least));
+            // What ranks lower is not looked at.
+            if order == Ordering::Greater || self.usable(now, member).is_none() {
+                continue;
+            }
+            equals = order == Ordering::Equal;
+            if !equals {
+                best = Some((rank, member.conn));
             }
         }
         let (least, only) = best?;
@@ -70,31 +89,20 @@ impl Socklnd {
         // Asking a socket is a system call: only where there is a choice.
         let unacknowledged =
             |conn: &Conn| conn.tx.waiting().saturating_add(io.unacknowledged(conn.sock));
-        self.suitable(now, peer, item, version, min_bulk)
-            .filter(|(rank, ..)| *rank == least)
-            .min_by_key(|(_, _, conn, chosen)| (unacknowledged(conn), *chosen))
-            .map(|(_, key, ..)| key)
+        ranked(peer, item, version, min_bulk)
+            .filter(|(rank, _)| *rank == least)
+            .filter_map(|(_, member)| Some((member.conn, self.usable(now, member)?)))
+            .min_by_key(|(_, (conn, chosen))| (unacknowledged(conn), *chosen))
+            .map(|(key, _)| key)
     }
 
-    /// The connections that may carry `item` and have room, with their ranks and when they were
-    /// last chosen.
+    /// The connection of a member if it can take a message now, and when it was last chosen.
     #[inline]
-    fn suitable<'a>(
-        &'a self,
-        now: Time,
-        peer: &'a Peer,
-        item: TxItem,
-        version: Version,
-        min_bulk: u64,
-    ) -> impl Iterator<Item = (u8, ConnKey, &'a Conn, u64)> {
-        peer.members.iter().filter_map(move |member| {
-            let rank = rank(item, member.kind, version, min_bulk)?;
-            let conn = &self.conns[member.conn];
-            let open = conn.open()?;
-            let waits = open.received == 0 && now < open.surplus_until;
-            let suits = conn.tx.has_room() && !waits;
-            suits.then_some((rank, member.conn, conn, open.chosen))
-        })
+    fn usable(&self, now: Time, member: &PeerConn) -> Option<(&Conn, u64)> {
+        let conn = &self.conns[member.conn];
+        let open = conn.open()?;
+        let waits = open.received == 0 && now < open.surplus_until;
+        (conn.tx.has_room() && !waits).then_some((conn, open.chosen))
     }
 
     /// Whether any connection may carry messages, room or not.

@@ -156,6 +156,7 @@ impl Message {
     ///
     /// # Errors
     /// [`SrpcError`]; the receiver of such a request drops it without reply.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Message, SrpcError> {
         let raw: &[u8; MESSAGE_LEN] =
             bytes.try_into().map_err(|_| SrpcError::BadLength(bytes.len()))?;
@@ -166,8 +167,8 @@ impl Message {
         let kind = MessageType::from_number(number).ok_or(SrpcError::UnknownType(number))?;
         let features = order.u32_at(raw, 20);
         let mut reader = Reader::new(order, features, raw);
-        let body = Body::read(kind, &mut reader);
-        Ok(Message { order, version: order.u32_at(raw, 4), features, body })
+        let version = order.u32_at(raw, 4);
+        Ok(Message { order, version, features, body: Body::read(kind, &mut reader) })
     }
 
     /// Writes the message; bytes that it does not use become 0.

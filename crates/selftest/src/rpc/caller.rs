@@ -137,13 +137,21 @@ struct Rpc {
     started: Time,
     deadline: Time,
     bulk_moved: u32,
-    reply: Option<Message>,
-    failure: Option<RpcError>,
+    /// The reply, or the first reason to give the RPC up, which outweighs a reply.
+    outcome: Option<Result<Message, RpcError>>,
 }
 
 impl Rpc {
     fn is_over(&self) -> bool {
         self.parts.iter().all(Option::is_none)
+    }
+
+    fn failure(&self) -> Option<&RpcError> {
+        self.outcome.as_ref()?.as_ref().err()
+    }
+
+    fn reply(&self) -> Option<&Message> {
+        self.outcome.as_ref()?.as_ref().ok()
     }
 }
 
@@ -296,8 +304,7 @@ impl RpcClient {
             started: turn.now,
             deadline: turn.now + call.timeout,
             bulk_moved: 0,
-            reply: None,
-            failure: None,
+            outcome: None,
         };
         let Ok(slot) = self.rpcs.insert(rpc) else { unreachable!("checked above") };
         if let Err(error) = self.post(turn, slot, &call, ids) {
@@ -386,7 +393,7 @@ impl RpcClient {
             rpc.parts[mark.part as usize] = None;
         }
         let withdrawn = event.kind == EventKind::Unlink || event.status == Status::Canceled;
-        let counted = matches!(rpc.failure, Some(RpcError::PeerLost(_)));
+        let counted = matches!(rpc.failure(), Some(RpcError::PeerLost(_)));
         if !event.status.is_ok() && !withdrawn && !counted {
             self.totals.errors += 1;
         }
@@ -396,7 +403,7 @@ impl RpcClient {
                 None
             }
             // The reply may overtake bad news of its request [LST-7].
-            (Part::Request, EventKind::Send, _) if rpc.reply.is_some() => None,
+            (Part::Request, EventKind::Send, _) if rpc.reply().is_some() => None,
             (Part::Request, EventKind::Send, status) => Some(RpcError::Send(status)),
             (Part::Reply, EventKind::Put, Status::Ok) => read_reply(turn.memory, rpc, event),
             (Part::Reply, EventKind::Put, status) => Some(RpcError::Receive(status)),
@@ -407,7 +414,7 @@ impl RpcClient {
             (Part::Bulk, EventKind::Put | EventKind::Get, status) => Some(RpcError::Bulk(status)),
             _ => None,
         };
-        let refused = rpc.reply.as_ref().is_some_and(|reply| status(&reply.body) != Some(0));
+        let refused = rpc.reply().is_some_and(|reply| status(&reply.body) != Some(0));
         if let Some(failure) = failure {
             self.fail(turn, mark.slot, failure);
         } else if refused {
@@ -430,7 +437,7 @@ impl RpcClient {
         let mut next_scan = Time::NEVER;
         let mut overdue = Vec::new();
         for (slot, rpc) in self.rpcs.iter() {
-            if rpc.failure.is_some() {
+            if rpc.failure().is_some() {
                 continue;
             }
             if rpc.deadline <= turn.now {
@@ -458,7 +465,8 @@ impl RpcClient {
         let in_time = |rpc: &Rpc| {
             status == Status::PeerRestarted && rpc.parts[Part::Request as usize].is_some()
         };
-        let with_it = |rpc: &Rpc| covers(lost, &rpc.peer) && rpc.failure.is_none() && !in_time(rpc);
+        let with_it =
+            |rpc: &Rpc| covers(lost, &rpc.peer) && rpc.failure().is_none() && !in_time(rpc);
         let lost: Vec<u32> =
             self.rpcs.iter().filter(|(_, rpc)| with_it(rpc)).map(|(slot, _)| slot).collect();
         for slot in lost {
@@ -493,7 +501,9 @@ impl RpcClient {
     /// Notes the first reason and withdraws what is still out.
     fn fail<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, why: RpcError) {
         let Some(rpc) = self.rpcs.get_mut(slot) else { return };
-        rpc.failure.get_or_insert(why);
+        if rpc.failure().is_none() {
+            rpc.outcome = Some(Err(why));
+        }
         for part in [Part::Request, Part::Reply, Part::Bulk] {
             self.withdraw(turn, slot, part);
         }
@@ -511,25 +521,24 @@ impl RpcClient {
         if !rpc.is_over() {
             return None;
         }
-        let completion = Completion {
+        // Made where it is returned: its reply is large, and this is done for every RPC.
+        let completion = Some(Completion {
             user: rpc.user,
             took: turn.now.since(rpc.started),
             bulk_moved: rpc.bulk_moved,
-            outcome: match (rpc.failure, &rpc.reply) {
-                (None, Some(reply)) => Ok(*reply),
-                (Some(failure), _) => Err(failure),
-                // All descriptors went without a reply and without a reason: LNet shut down.
-                (None, None) => Err(RpcError::Aborted),
-            },
-        };
-        if turn.shard.journal_enabled() {
-            turn.shard.note(turn.now, journal::rpc_ended(rpc.reply_bits, &completion));
-        }
-        if let Some(windows) = &mut self.windows {
-            windows.end_held(turn.now, rpc.peer, slot, &completion.outcome);
+            // All descriptors went without a reply and without a reason: LNet shut down.
+            outcome: rpc.outcome.unwrap_or(Err(RpcError::Aborted)),
+        });
+        if let Some(completion) = &completion {
+            if turn.shard.journal_enabled() {
+                turn.shard.note(turn.now, journal::rpc_ended(rpc.reply_bits, completion));
+            }
+            if let Some(windows) = &mut self.windows {
+                windows.end_held(turn.now, rpc.peer, slot, &completion.outcome);
+            }
         }
         self.release(slot);
-        Some(completion)
+        completion
     }
 
     fn release(&mut self, slot: u32) {
@@ -550,7 +559,9 @@ fn read_reply(memory: &impl Memory, rpc: &mut Rpc, event: &Event) -> Option<RpcE
     memory.read(rpc.sink, &mut raw);
     match Message::parse(&raw) {
         Ok(reply) if Some(reply.body.message_type()) == rpc.service.request().reply() => {
-            rpc.reply = Some(reply);
+            if rpc.failure().is_none() {
+                rpc.outcome = Some(Ok(reply));
+            }
             None
         }
         _ => Some(RpcError::BadReply),

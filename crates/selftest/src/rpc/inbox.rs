@@ -187,9 +187,11 @@ fn read_request(memory: &impl Memory, span: Span, event: &Event) -> Arrived {
     }
     let mut raw = [0; MESSAGE_LEN];
     memory.read(span.part(event.offset, CELL), &mut raw);
-    let service = u32::try_from(event.match_bits).ok().and_then(Service::from_id);
-    match (service, Message::parse(&raw)) {
-        (Some(service), Ok(message))
+    let Some(service) = u32::try_from(event.match_bits).ok().and_then(Service::from_id) else {
+        return Arrived::Bad;
+    };
+    match Message::parse(&raw) {
+        Ok(message)
             if service.portal() == event.portal
                 && message.body.message_type() == service.request() =>
         {

@@ -255,6 +255,27 @@ fn a_restart_is_no_reason_to_give_up_what_has_not_left() {
     assert_eq!(world.outcome(1), Err(RpcError::PeerLost(restarted)));
 }
 
+/// The event of the reply is in the queue when the RPC is given up: the reason stays.
+#[test]
+fn a_reply_that_comes_after_the_rpc_was_given_up_does_not_save_it() {
+    let mut world = World::new();
+    let slot = world.call(0).unwrap();
+    world.net.settle(world.now);
+    while !world.net.packets.is_empty() {
+        world.net.deliver(world.now, 0, Delivery::Deliver);
+        let node = &mut world.net.nodes[1];
+        while let Some(event) = node.shard.next_event() {
+            world.service.handle(world.now, &mut node.shard, &mut node.memory, &event);
+        }
+        world.service.drive(world.now, &mut node.shard, &mut node.memory);
+        world.net.settle(world.now);
+    }
+    assert!(world.net.nodes[0].shard.has_events());
+    world.with_caller(|caller, turn| caller.abort(turn, slot, RpcError::TimedOut));
+    world.events();
+    assert_eq!(world.outcome(0), Err(RpcError::TimedOut));
+}
+
 #[test]
 fn the_table_of_rpcs_has_an_end() {
     let mut world = World::new();
