@@ -37,6 +37,7 @@ mod held;
 mod listings;
 mod lock_table;
 mod locks;
+mod names;
 mod nodes;
 mod options;
 mod program;

@@ -243,11 +243,11 @@ impl Filesystem for Server {
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.remove(request, parent, name, false, reply);
+        self.remove_name(request, (parent, name), false, reply);
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.remove(request, parent, name, true, reply);
+        self.remove_name(request, (parent, name), true, reply);
     }
 
     fn symlink(
@@ -283,26 +283,7 @@ impl Filesystem for Server {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::new(&self.shared, reply);
-        if !flags.is_empty() {
-            // Servers have no request for it, as kernel clients say too.
-            return asked.fail(Errno::EINVAL);
-        }
-        let dirs = self.shared.dir(parent.0).and_then(|from| {
-            let to = self.shared.dir(new_parent.0)?;
-            Ok((from, to))
-        });
-        let Some((asked, (from, to))) = asked.with(dirs) else { return };
-        let caller = self.shared.requester(request).caller(&[from.gid, to.gid]);
-        let (name, new_name) = (name.as_bytes().to_vec(), new_name.as_bytes().to_vec());
-        self.shared.post(move |client, turn| {
-            let sought = name.clone();
-            let then = asked.done(move |asked, client, turn, object: Attr| {
-                let (from, to) = ((from.fid, &name[..]), (to.fid, &new_name[..]));
-                client.rename(turn, caller, from, to, object.mode, asked.finish());
-            });
-            client.lookup(turn, caller, from.fid, &sought, then);
-        });
+        self.rename_file(request, (parent, name), (new_parent, new_name), flags, reply);
     }
 
     fn link(
@@ -313,20 +294,7 @@ impl Filesystem for Server {
         new_name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let asked = Asked::new(&self.shared, reply);
-        let nodes = self.shared.node(number.0).and_then(|node| {
-            let dir = self.shared.dir(new_parent.0)?;
-            Ok((node, dir))
-        });
-        let Some((asked, (node, dir))) = asked.with(nodes) else { return };
-        let caller = self.shared.requester(request).caller(&[dir.gid, node.gid]);
-        let name = new_name.as_bytes().to_vec();
-        self.shared.post(move |client, turn| {
-            let then = asked.done(move |asked, client, turn, ()| {
-                client.getattr(turn, caller, node.fid, asked.entry(caller));
-            });
-            client.link(turn, caller, node.fid, dir.fid, &name, then);
-        });
+        self.link_file(request, number, (new_parent, new_name), reply);
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -551,26 +519,6 @@ impl Filesystem for Server {
 
     fn access(&self, request: &Request, number: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         self.check_access(request, number, mask, reply);
-    }
-}
-
-impl Server {
-    /// Removes a name.
-    fn remove(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        is_dir: bool,
-        reply: ReplyEmpty,
-    ) {
-        let asked = Asked::new(&self.shared, reply);
-        let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
-        let caller = self.shared.requester(request).caller(&[dir.gid]);
-        let name = name.as_bytes().to_vec();
-        self.shared.post(move |client, turn| {
-            client.unlink(turn, caller, dir.fid, &name, is_dir, asked.finish());
-        });
     }
 }
 
