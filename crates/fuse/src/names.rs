@@ -1,13 +1,24 @@
 //! Names of files that exist: moves, hard links, removals.
+//!
+//! Without `default_permissions` the kernel takes it that the file system allows all, and servers
+//! check only what they are asked: what remains is checked here.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use fuser::{Errno, INodeNo, RenameFlags, ReplyEmpty, ReplyEntry, Request};
-use lustrine_client::Attr;
+use lustrine_client::{Attr, Caller, Client};
+use lustrine_fswire::fid::Fid;
+use lustrine_fswire::mdt::AclEntry;
+use lustrine_lnet::service::Turn;
 
 use crate::reply::Asked;
+use crate::requester::{CAP_FOWNER, MAY_READ, MAY_WRITE, Requester};
 use crate::server::Server;
+
+/// Attributes and the access control list of a file.
+type Seen = (Attr, Vec<AclEntry>);
 
 impl Server {
     /// Gives a file another name, in the same directory or in another one.
@@ -29,15 +40,30 @@ impl Server {
             Ok((from, to))
         });
         let Some((asked, (from, to))) = asked.with(dirs) else { return };
-        let caller = self.shared.requester(request).caller(&[from.gid, to.gid]);
-        let (name, new_name) = (name.as_bytes().to_vec(), new_name.as_bytes().to_vec());
+        let requester = self.shared.requester(request);
+        let caller = requester.caller(&[from.gid, to.gid]);
+        let rename = Rename {
+            caller,
+            from: (from.fid, name.as_bytes().to_vec()),
+            to: (to.fid, new_name.as_bytes().to_vec()),
+        };
+        let name = name.as_bytes().to_vec();
         self.shared.post(move |client, turn| {
-            let sought = name.clone();
             let then = asked.done(move |asked, client, turn, object: Attr| {
-                let (from, to) = ((from.fid, &name[..]), (to.fid, &new_name[..]));
-                client.rename(turn, caller, from, to, object.mode, asked.finish());
+                if !object.is_dir() || from.fid == to.fid {
+                    return rename.start(asked, client, turn, object.mode);
+                }
+                // Its entry for the directory above changes.
+                let seen =
+                    asked.done(move |asked, client, turn, (attr, acl): Seen| {
+                        match requester.may(&attr, &acl, MAY_WRITE) {
+                            true => rename.start(asked, client, turn, attr.mode),
+                            false => asked.fail(Errno::EACCES),
+                        }
+                    });
+                client.getattr_with_acl(turn, caller, object.fid, seen);
             });
-            client.lookup(turn, caller, from.fid, &sought, then);
+            client.lookup(turn, caller, from.fid, &name, then);
         });
     }
 
@@ -49,19 +75,33 @@ impl Server {
         (new_parent, new_name): (INodeNo, &OsStr),
         reply: ReplyEntry,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, reply);
         let nodes = self.shared.node(number.0).and_then(|node| {
             let dir = self.shared.dir(new_parent.0)?;
             Ok((node, dir))
         });
         let Some((asked, (node, dir))) = asked.with(nodes) else { return };
-        let caller = self.shared.requester(request).caller(&[dir.gid, node.gid]);
+        let requester = self.shared.requester(request);
+        let caller = requester.caller(&[dir.gid, node.gid]);
         let name = new_name.as_bytes().to_vec();
-        self.shared.post(move |client, turn| {
+        let link = move |asked: Asked<ReplyEntry>, client: &mut Client, turn: &mut Turn<'_>| {
             let then = asked.done(move |asked, client, turn, ()| {
                 client.getattr(turn, caller, node.fid, asked.entry(caller));
             });
             client.link(turn, caller, node.fid, dir.fid, &name, then);
+        };
+        let checks = requester.capabilities & CAP_FOWNER == 0 && links_are_protected();
+        self.shared.post(move |client, turn| {
+            if !checks {
+                return link(asked, client, turn);
+            }
+            let seen = asked.done(move |asked, client, turn, (attr, acl): Seen| {
+                match may_link(&requester, &attr, &acl) {
+                    true => link(asked, client, turn),
+                    false => asked.fail(Errno::EPERM),
+                }
+            });
+            client.getattr_with_acl(turn, caller, node.fid, seen);
         });
     }
 
@@ -80,5 +120,67 @@ impl Server {
         self.shared.post(move |client, turn| {
             client.unlink(turn, caller, dir.fid, &name, is_dir, asked.finish());
         });
+    }
+}
+
+/// A move that is allowed as far as this program checks it.
+struct Rename {
+    caller: Caller,
+    from: (Fid, Vec<u8>),
+    to: (Fid, Vec<u8>),
+}
+
+impl Rename {
+    /// Asks the server; `mode` is that of the file.
+    fn start(self, asked: Asked<ReplyEmpty>, client: &mut Client, turn: &mut Turn<'_>, mode: u32) {
+        let Rename { caller, from, to } = self;
+        let (from, to) = ((from.0, &from.1[..]), (to.0, &to.1[..]));
+        client.rename(turn, caller, from, to, mode, asked.finish());
+    }
+}
+
+/// Whether only who could write a file may make links to it.
+fn links_are_protected() -> bool {
+    protects(fs::read_to_string("/proc/sys/fs/protected_hardlinks").ok().as_deref())
+}
+
+/// The same by the value of the sysctl. Without one, they are.
+fn protects(value: Option<&str>) -> bool {
+    value.is_none_or(|value| value.trim() != "0")
+}
+
+/// Whether a process may make a link to a file if links are protected, as proc_sys_fs(5) says: to
+/// its own files, and to regular files that it can read and write and that give no rights of
+/// another user or group.
+fn may_link(requester: &Requester, attr: &Attr, acl: &[AclEntry]) -> bool {
+    const SET_GID_AND_RUN: u32 = 0o2010;
+    let is_plain = attr.mode & 0o170_000 == 0o100_000
+        && attr.mode & 0o4000 == 0
+        && attr.mode & SET_GID_AND_RUN != SET_GID_AND_RUN;
+    requester.owns(attr) || is_plain && requester.may(attr, acl, MAY_READ | MAY_WRITE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_made_by_owners_and_by_who_may_write() {
+        let process = |uid, gid, capabilities| Requester { uid, gid, capabilities, groups: vec![] };
+        let may = |who: Requester, mode| {
+            may_link(&who, &Attr { uid: 1, gid: 9, mode, ..Attr::default() }, &[])
+        };
+        let (stranger, member) = (|| process(2, 2, 0), || process(2, 9, 0));
+        assert!(may(process(1, 1, 0), 0o100_400) && may(process(2, 2, CAP_FOWNER), 0o104_400));
+        assert!(may(stranger(), 0o100_666) && may(member(), 0o100_660));
+        // It cannot be read, or not be written.
+        assert!(!may(stranger(), 0o100_662) && !may(stranger(), 0o100_664));
+        assert!(!may(member(), 0o100_640));
+        // Links to these keep what the owner removes.
+        assert!(!may(stranger(), 0o104_666) && !may(stranger(), 0o102_676));
+        assert!(may(stranger(), 0o102_666), "without the group's right to run it");
+        assert!(!may(stranger(), 0o010_666) && !may(stranger(), 0o120_777));
+        assert!(may(process(1, 1, 0), 0o120_777));
+        assert!([None, Some("1\n")].into_iter().all(protects) && !protects(Some("0\n")));
     }
 }

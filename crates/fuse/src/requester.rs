@@ -6,6 +6,14 @@ use lustrine_client::{Attr, Caller};
 use lustrine_fs::IdMaps;
 use lustrine_fswire::mdt::{AclEntry, AclTag};
 
+/// The right to read, of access(2).
+pub(crate) const MAY_READ: u32 = 4;
+/// The right to write.
+pub(crate) const MAY_WRITE: u32 = 2;
+
+/// CAP_FOWNER: the right to do what else only the owner of a file may.
+pub(crate) const CAP_FOWNER: u32 = 1 << 3;
+
 /// What a process may do, as `/proc/PID/status` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requester {
@@ -46,6 +54,11 @@ impl Requester {
     /// Whether the process is in a group.
     pub(crate) fn is_in(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
+    }
+
+    /// Whether the process may do what only the owner of a file may.
+    pub(crate) fn owns(&self, attr: &Attr) -> bool {
+        self.uid == attr.uid || self.capabilities & CAP_FOWNER != 0
     }
 
     /// Whether a file allows what is asked for: 4 to read, 2 to write, 1 to execute or search. The

@@ -22,7 +22,7 @@ use lustrine_lnet::service::Turn;
 use crate::convert::{seconds, without_ids};
 use crate::options::Locks;
 use crate::reply::Asked;
-use crate::requester::Requester;
+use crate::requester::{CAP_FOWNER, MAY_WRITE, Requester};
 use crate::settings;
 use crate::shared::Shared;
 use crate::status;
@@ -581,9 +581,6 @@ fn set_attributes(
 
 /// The errno of Linux for who may not write a file.
 const EACCES: i32 = 13;
-/// The right to write, of access(2).
-const MAY_WRITE: u32 = 2;
-
 /// Whether a process may set the times of a file, and the capability that it needs at the server.
 fn times_allowed(
     requester: &Requester,
@@ -591,17 +588,13 @@ fn times_allowed(
     acl: &[AclEntry],
     touches: bool,
 ) -> Result<u32, Errno> {
-    let owns = requester.uid == attr.uid || requester.capabilities & CAP_FOWNER != 0;
-    match (owns, touches) {
+    match (requester.owns(attr), touches) {
         (true, _) => Ok(0),
         (false, true) if requester.may(attr, acl, MAY_WRITE) => Ok(CAP_FOWNER),
         (false, true) => Err(Errno::EACCES),
         (false, false) => Err(Errno::EPERM),
     }
 }
-
-/// The right to do what else only the owner of a file may.
-const CAP_FOWNER: u32 = 1 << 3;
 
 #[cfg(test)]
 mod tests {

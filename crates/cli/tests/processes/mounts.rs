@@ -288,25 +288,36 @@ fn a_file_that_another_client_has_removed_is_stale() {
     mount.umount().ok();
 }
 
-#[test]
-fn a_truncate_clears_the_set_user_id_bit_if_it_is_allowed() {
-    if !can_mount() {
-        return;
-    }
+/// Whether [`as_stranger`] can run something; if not, that is recorded.
+#[track_caller]
+fn has_strangers() -> bool {
     for program in ["setpriv", "perl"] {
         if Command::new(program).arg("--version").output().is_err() {
-            return not_run(Need::Program, &format!("{program} is not installed"));
+            not_run(Need::Program, &format!("{program} is not installed"));
+            return false;
         }
+    }
+    true
+}
+
+/// Runs a script of Perl as a user without rights, in the mount's root, as the path to it may be
+/// closed to others. The exit status is the errno.
+fn as_stranger(mount: &Mounted, script: &str, arguments: &[&str]) -> Finished {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "perl", "-e"]);
+    command.arg(format!("{script} or die $!")).args(arguments);
+    finish(command.current_dir(&mount.dir))
+}
+
+#[test]
+fn a_truncate_clears_the_set_user_id_bit_if_it_is_allowed() {
+    if !can_mount() || !has_strangers() {
+        return;
     }
     let lustre = Lustre::for_mounts();
     let mount = lustre.mount("m");
-    // truncate(1) opens the file. In the directory, as its path may be closed to others.
-    let truncate = |name: &str| {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "perl", "-e"]);
-        command.args(["truncate($ARGV[0], 3) or die $!", name]);
-        finish(command.current_dir(&mount.dir))
-    };
+    // truncate(1) opens the file.
+    let truncate = |name: &str| as_stranger(&mount, "truncate($ARGV[0], 3)", &[name]);
     let make = |name: &str, mode| {
         fs::write(mount.path(name), b"0123456789").unwrap();
         fs::set_permissions(mount.path(name), fs::Permissions::from_mode(mode)).unwrap();
@@ -322,6 +333,49 @@ fn a_truncate_clears_the_set_user_id_bit_if_it_is_allowed() {
     make("open", 0o4777);
     truncate("open").ok();
     assert_eq!(seen("open"), (0o777, 3));
+    mount.umount().ok();
+}
+
+/// The kernel asks nobody whether a directory that moves may be written, and servers do not either.
+#[test]
+fn strangers_move_no_directories_of_others_and_make_no_links_to_what_they_cannot_write() {
+    if !can_mount() || !has_strangers() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    let mode = |name: &str, mode| {
+        fs::set_permissions(mount.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (name, bits) in [("a", 0o777), ("b", 0o777), ("a/closed", 0o755), ("a/open", 0o777)] {
+        fs::create_dir(mount.path(name)).unwrap();
+        mode(name, bits);
+    }
+    let [eperm, eacces] = [Errno::PERM, Errno::ACCESS].map(Errno::raw_os_error);
+    let rename =
+        |from: &str, to: &str| as_stranger(&mount, "rename($ARGV[0], $ARGV[1])", &[from, to]);
+    rename("a/closed", "b/closed").expect_code(eacces).expect_stderr(&["Permission denied"]);
+    // Its entry for the directory above stays as it is.
+    rename("a/closed", "a/renamed").ok();
+    rename("a/open", "b/open").ok();
+    fs::write(mount.path("a/file"), b"x").unwrap();
+    mode("a/file", 0o600);
+    rename("a/file", "b/file").ok();
+    assert_eq!(
+        [names(&mount.path("a")), names(&mount.path("b"))].concat(),
+        ["renamed", "file", "open"]
+    );
+    let protected = fs::read_to_string("/proc/sys/fs/protected_hardlinks").unwrap_or_default();
+    let link = |to: &str| as_stranger(&mount, "link($ARGV[0], $ARGV[1])", &["b/file", to]);
+    for (bits, allowed) in [(0o644, false), (0o666, true), (0o4666, false)] {
+        mode("b/file", bits);
+        let name = format!("a/link{bits:o}");
+        match allowed || protected.trim() == "0" {
+            true => link(&name).ok(),
+            false => link(&name).expect_code(eperm).expect_stderr(&["Operation not permitted"]),
+        };
+    }
+    fs::hard_link(mount.path("b/file"), mount.path("a/root")).expect("root may");
     mount.umount().ok();
 }
 
