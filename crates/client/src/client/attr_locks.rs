@@ -17,7 +17,7 @@ use lustrine_ptlrpc::ImportKey;
 
 use super::attr_cache::{AttrCounts, Named};
 use super::locks::{CANCELS_MAX, cancels};
-use super::metadata::{checked, wanted};
+use super::metadata::{checked, or_again, wanted};
 use super::open::intent_lock;
 use super::{Answer, CallArgs, Caller, Client, Done};
 use crate::attr::Attr;
@@ -211,7 +211,15 @@ impl Client {
             }
             match found {
                 Ok(Described::Here(attr)) => done(client, turn, Ok(attr)),
-                Ok(Described::Elsewhere(fid)) => client.getattr(turn, caller, fid, done),
+                Ok(Described::Elsewhere(fid)) => {
+                    let done = match by {
+                        GetattrBy::Fid(_) => done,
+                        GetattrBy::Name(dir, name) => or_again(done, move |client, turn, done| {
+                            client.lookup_uncached(turn, caller, dir, name, done);
+                        }),
+                    };
+                    client.getattr(turn, caller, fid, done);
+                }
                 Ok(Described::Missing) => {
                     if let (GetattrBy::Name(dir, name), Some(lock)) = (&by, dir_lock) {
                         client.attrs.add_missing((*dir, lock), name);

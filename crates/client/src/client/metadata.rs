@@ -122,6 +122,18 @@ impl Client {
         name: Vec<u8>,
         done: Done<Attr>,
     ) {
+        self.lookup_again(turn, caller, (dir, name), LOOKUPS_MAX, done);
+    }
+
+    /// The same, at most so many times, while the file that the name leads to is gone.
+    fn lookup_again(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (dir, name): (Fid, Vec<u8>),
+        lookups: u8,
+        done: Done<Attr>,
+    ) {
         self.at_mdt_of(turn, dir, done, move |client, turn, import, done| {
             let body = caller.body(MdtBody {
                 fid1: dir,
@@ -129,7 +141,8 @@ impl Client {
                 eadatasize: client.ea_room(import),
                 ..MdtBody::default()
             });
-            let request = mds::GetattrName { body, name: Text::new(&name) };
+            let text = name.clone();
+            let request = mds::GetattrName { body, name: Text::new(&text) };
             let mut call = CallArgs::from(Request::MdsGetattrName(request));
             call.reply_len = 1024 + client.layout_room(import);
             call.caller = Some(caller);
@@ -140,6 +153,12 @@ impl Client {
                     Ok((Attr::of(&reply.body, reply.ea), elsewhere))
                 });
                 match found {
+                    Ok((attr, true)) if attr.fid.is_sane() && lookups > 1 => {
+                        let again = or_again(done, move |client, turn, done| {
+                            client.lookup_again(turn, caller, (dir, name), lookups - 1, done);
+                        });
+                        client.getattr(turn, caller, attr.fid, again);
+                    }
                     Ok((attr, true)) if attr.fid.is_sane() => {
                         client.getattr(turn, caller, attr.fid, done);
                     }
@@ -317,6 +336,21 @@ impl Client {
         let granted = self.rpc.import(import).map_or(0, |import| import.granted().max_easize);
         granted.clamp(EA_ROOM_MIN, EA_ROOM_MAX)
     }
+}
+
+/// How often a name is looked up that leads to a file on another target which does not have it:
+/// another client has replaced it meanwhile, or the entry is wrong.
+pub(super) const LOOKUPS_MAX: u8 = 4;
+
+/// What does something else, with what awaits the outcome, if a file is gone.
+pub(super) fn or_again<T: 'static>(
+    done: Done<T>,
+    again: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
+) -> Done<T> {
+    Box::new(move |client, turn, outcome| match outcome {
+        Err(ClientError::Errno(errno::ENOENT)) => again(client, turn, done),
+        outcome => done(client, turn, outcome),
+    })
 }
 
 /// What every request for attributes asks for.

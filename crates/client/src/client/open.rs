@@ -13,11 +13,11 @@ use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, Keep, Replay, Reply, RequestKey, SlotKind};
 
-use super::metadata::{check_name, checked};
+use super::metadata::{LOOKUPS_MAX, check_name, checked, or_again};
 use super::striped::NameUse;
 use super::{Answer, CallArgs, CallKey, Caller, Client, Done};
 use crate::attr::{Attr, TYPE_MASK, TYPE_REGULAR};
-use crate::error::{ClientError, Outcome, errno};
+use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::FileLayout;
 use crate::replay::{self, Choices};
 use crate::reply::reply_of;
@@ -88,7 +88,7 @@ impl Client {
                 flags: args.flags | OpenFlags::BY_FID,
                 ..CreateRecord::default()
             });
-            client.open_by(turn, import, caller, record, Vec::new(), done);
+            client.open_by(turn, import, caller, (record, Vec::new()), 0, done);
         });
     }
 
@@ -131,17 +131,19 @@ impl Client {
                 umask: args.umask,
                 ..CreateRecord::default()
             });
-            client.open_by(turn, import, caller, record, name, done);
+            client.open_by(turn, import, caller, (record, name), LOOKUPS_MAX, done);
         });
     }
 
+    /// Opens a file by its FID, with no lookups, or by a name, which is looked up at most so many
+    /// times while the file that it leads to is gone.
     fn open_by(
         &mut self,
         turn: &mut Turn<'_>,
         import: ImportKey,
         caller: Caller,
-        record: CreateRecord,
-        name: Vec<u8>,
+        (record, name): (CreateRecord, Vec<u8>),
+        lookups: u8,
         done: Done<OpenFile>,
     ) {
         let creates = record.flags.contains(OpenFlags::CREAT);
@@ -198,10 +200,20 @@ impl Client {
                     client.saw(&file.attr);
                     done(client, turn, Ok(OpenFile { layout, ..*file }));
                 }
+                Ok(Opened::Elsewhere(_)) if lookups == 0 => {
+                    done(client, turn, Err(malformed("an open of another file")));
+                }
                 // It exists, and is on another metadata target [MDT-26].
                 Ok(Opened::Elsewhere(fid)) => {
                     let flags = record.flags.difference(OpenFlags::CREAT | OpenFlags::EXCL);
                     let args = OpenArgs { flags, mode: 0, umask: 0 };
+                    let done = match lookups {
+                        1 => done,
+                        _ => or_again(done, move |client, turn, done| {
+                            let by = (record, name);
+                            client.open_by(turn, import, caller, by, lookups - 1, done);
+                        }),
+                    };
                     client.open(turn, caller, fid, args, done);
                 }
                 // It is open at the server all the same.

@@ -7,12 +7,12 @@ use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 
 use super::data::{Io, Work};
-use super::metadata::READDIR_LEN;
+use super::metadata::{READDIR_LEN, or_again};
 use super::targets::TargetKey;
 use super::{Caller, Client, Done};
 use crate::attr::{Attr, DirEntry, DirPage};
 use crate::dir_layout::{DirLayout, Homes};
-use crate::error::{ClientError, Outcome, errno, malformed};
+use crate::error::{ClientError, Outcome, malformed};
 
 /// Most stripes that are remembered, of all directories together: 16 MiB.
 const STRIPES_MAX: usize = 1 << 20;
@@ -127,10 +127,7 @@ impl Client {
             let Homes { first, moved } = layout.homes(&name);
             let Some(moved) = moved else { return act(client, turn, first, done) };
             let again = act.clone();
-            let then: Done<T> = Box::new(move |client, turn, outcome| match outcome {
-                Err(ClientError::Errno(errno::ENOENT)) => again(client, turn, moved, done),
-                outcome => done(client, turn, outcome),
-            });
+            let then = or_again(done, move |client, turn, done| again(client, turn, moved, done));
             act(client, turn, first, then);
         });
     }

@@ -10,7 +10,7 @@ use lustrine_fswire::rpc::dlm;
 use super::*;
 use crate::attr::Attr;
 use crate::client::OpenArgs;
-use crate::error::ClientError;
+use crate::error::{ClientError, errno};
 
 /// The stripes of the directory.
 const STRIPES: [Fid; 2] =
@@ -254,25 +254,55 @@ fn a_change_goes_to_the_target_that_has_the_file() {
     assert!(world.asked.is_empty());
 }
 
+/// What a target answers of a name that leads to another one [MDT-26].
+fn elsewhere() -> MdtBody {
+    MdtBody { fid1: FILE, valid: MdValid::ID | MdValid::MDS, ..MdtBody::default() }
+}
+
+impl World {
+    /// Answers a lookup: the name leads to another target.
+    fn found_elsewhere(&mut self) {
+        let (asked, _) = self.sought_in();
+        let (ea, acl) = (Ea::NONE, AclBytes(&[]));
+        let reply = mds::GetattrReply { body: elsewhere(), ea, acl, encctx: None };
+        self.answer(&asked, 0, &ReplyBuffers::MdsGetattrName(reply));
+    }
+
+    /// Answers an open: the file is on another target.
+    fn open_elsewhere(&mut self, kind: Kind) {
+        let asked = self.next(kind);
+        let done = Disposition::EXECD | Disposition::LOOKUP_POS;
+        let reply = dlm::OpenReply {
+            reply: LdlmReply { policy_res1: done.bits(), ..LdlmReply::default() },
+            body: elsewhere(),
+            ..dlm::OpenReply::default()
+        };
+        let reply = match kind {
+            Kind::EnqueueOpenCreat => ReplyBuffers::EnqueueOpenCreat(reply),
+            _ => ReplyBuffers::EnqueueOpen(reply),
+        };
+        self.answer(&asked, 301, &reply);
+    }
+
+    /// A name is opened, and made if it is not there.
+    fn create(&mut self) -> Slot<crate::client::OpenFile> {
+        let args = OpenArgs { flags: OpenFlags::WRITE | OpenFlags::CREAT, mode: 0o644, umask: 0 };
+        let slot = self.start(|client, turn, done| {
+            client.create(turn, Caller::ROOT, DIR, b"remote", args, done);
+        });
+        let asked = self.next(Kind::SeqQuery);
+        let range = SeqRange { start: FILE.seq, end: FILE.seq + 1, ..SeqRange::default() };
+        self.answer(&asked, 0, &ReplyBuffers::SeqQuery(obd::Range { range }));
+        slot
+    }
+}
+
 /// [MDT-26].
 #[test]
 fn a_name_of_a_file_on_another_target_is_opened_there() {
     let mut world = World::new();
-    let args = OpenArgs { flags: OpenFlags::WRITE | OpenFlags::CREAT, mode: 0o644, umask: 0 };
-    let _slot = world.start(|client, turn, done| {
-        client.create(turn, Caller::ROOT, DIR, b"remote", args, done);
-    });
-    let asked = world.next(Kind::SeqQuery);
-    let range = SeqRange { start: FILE.seq, end: FILE.seq + 1, ..SeqRange::default() };
-    world.answer(&asked, 0, &ReplyBuffers::SeqQuery(obd::Range { range }));
-    let asked = world.next(Kind::EnqueueOpenCreat);
-    let done = Disposition::EXECD | Disposition::LOOKUP_POS;
-    let reply = dlm::OpenReply {
-        reply: LdlmReply { policy_res1: done.bits(), ..LdlmReply::default() },
-        body: MdtBody { fid1: FILE, valid: MdValid::ID | MdValid::MDS, ..MdtBody::default() },
-        ..dlm::OpenReply::default()
-    };
-    world.answer(&asked, 301, &ReplyBuffers::EnqueueOpenCreat(reply));
+    let _slot = world.create();
+    world.open_elsewhere(Kind::EnqueueOpenCreat);
     world.next(Kind::EnqueueOpen).with(|request| match request {
         Request::EnqueueOpen(dlm::OpenIntent { record: Reint::Create(record), .. }) => {
             assert_eq!((record.parent, record.fid), (FILE, FILE));
@@ -280,4 +310,54 @@ fn a_name_of_a_file_on_another_target_is_opened_there() {
         }
         other => panic!("{other:?}"),
     });
+}
+
+const ENOENT: ClientError = ClientError::Errno(errno::ENOENT);
+
+/// Another client has replaced it meanwhile: the name leads to a file.
+#[test]
+fn a_name_whose_file_on_another_target_is_gone_is_looked_up_again() {
+    let mut world = World::new();
+    let slot = world.look(b"remote");
+    world.found_elsewhere();
+    world.refuse(Kind::MdsGetattr, errno::ENOENT);
+    world.found_elsewhere();
+    world.give_attributes(file_body(0o100_644), &[]);
+    assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(FILE));
+    // The entry is wrong.
+    let slot = world.look(b"remote");
+    for _ in 0..4 {
+        assert!(slot.is_pending());
+        world.found_elsewhere();
+        world.refuse(Kind::MdsGetattr, errno::ENOENT);
+    }
+    assert_eq!(slot.outcome().map(|attr| attr.fid), Err(ENOENT));
+    assert!(world.asked.is_empty());
+}
+
+#[test]
+fn a_file_on_another_target_that_is_gone_is_opened_by_its_name_again() {
+    let mut world = World::new();
+    let slot = world.create();
+    for _ in 0..4 {
+        assert!(slot.is_pending());
+        world.open_elsewhere(Kind::EnqueueOpenCreat);
+        world.refuse(Kind::EnqueueOpen, errno::ENOENT);
+    }
+    assert_eq!(slot.outcome().map(|file| file.attr.fid), Err(ENOENT));
+    assert!(world.asked.is_empty());
+}
+
+/// Servers that name each other could keep a client busy for ever.
+#[test]
+fn a_file_is_where_its_fid_says() {
+    let mut world = World::new();
+    let args = OpenArgs { flags: OpenFlags::READ, mode: 0, umask: 0 };
+    let slot = world.start(|client, turn, done| {
+        client.open(turn, Caller::ROOT, FILE, args, done);
+    });
+    world.open_elsewhere(Kind::EnqueueOpen);
+    let error = slot.outcome().map(|file| file.attr.fid).unwrap_err();
+    assert!(matches!(error, ClientError::Malformed(_)), "{error:?}");
+    assert!(world.asked.is_empty());
 }
