@@ -219,6 +219,27 @@ fn an_answer_whose_lock_is_called_back_first_says_nothing_of_the_name() {
     world.next(Kind::LdlmCancel);
 }
 
+/// Another client has replaced the file meanwhile: the name is looked up without a lock.
+#[test]
+fn a_name_whose_file_on_another_target_is_gone_is_looked_up_without_a_lock() {
+    let mut world = keeping();
+    let slot = start_lookup(&mut world);
+    let asked = world.next(Kind::EnqueueGetattr);
+    let done = Disposition::EXECD | Disposition::LOOKUP_POS;
+    let reply = dlm::GetattrIntentReply {
+        reply: LdlmReply { policy_res1: done.bits(), ..LdlmReply::default() },
+        body: MdtBody { fid1: FILE, valid: MdValid::ID | MdValid::MDS, ..MdtBody::default() },
+        ..dlm::GetattrIntentReply::default()
+    };
+    world.answer(&asked, 301, &ReplyBuffers::EnqueueGetattr(reply));
+    world.refuse(Kind::EnqueueGetattr, errno::ENOENT);
+    let asked = world.next(Kind::MdsGetattrName);
+    let (ea, acl) = (Ea::NONE, AclBytes(&[]));
+    let reply = mds::GetattrReply { body: file_body(0o100_644), ea, acl, encctx: None };
+    world.answer(&asked, 0, &ReplyBuffers::MdsGetattrName(reply));
+    assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(FILE));
+}
+
 /// Two more names of a file that is kept bring locks of which there is no need.
 #[test]
 fn locks_of_no_use_are_given_back_together() {
