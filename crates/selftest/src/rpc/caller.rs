@@ -127,7 +127,6 @@ pub(crate) struct Completion {
 struct Rpc {
     /// Match bits of its reply: its name in a journal.
     reply_bits: u64,
-    user: u32,
     peer: ProcessId,
     service: Service,
     /// By [`Part`]; `None` when the part is over or never was.
@@ -136,9 +135,10 @@ struct Rpc {
     sink: Span,
     started: Time,
     deadline: Time,
-    bulk_moved: u32,
-    /// The reply, or the first reason to give the RPC up, which outweighs a reply.
-    outcome: Option<Result<Message, RpcError>>,
+    /// How it ends, as far as that is known: with the reply, or with the first reason to give it
+    /// up, which outweighs a reply. In one piece, as it is given away.
+    ended: Completion,
+    given_up: bool,
 }
 
 impl Rpc {
@@ -146,12 +146,8 @@ impl Rpc {
         self.parts.iter().all(Option::is_none)
     }
 
-    fn failure(&self) -> Option<&RpcError> {
-        self.outcome.as_ref()?.as_ref().err()
-    }
-
     fn reply(&self) -> Option<&Message> {
-        self.outcome.as_ref()?.as_ref().ok()
+        self.ended.outcome.as_ref().ok()
     }
 }
 
@@ -295,7 +291,6 @@ impl RpcClient {
         turn.memory.write(request, &raw);
         let rpc = Rpc {
             reply_bits: ids.reply,
-            user: call.user,
             peer: call.peer,
             service: call.service,
             parts: [None; 3],
@@ -303,8 +298,14 @@ impl RpcClient {
             sink,
             started: turn.now,
             deadline: turn.now + call.timeout,
-            bulk_moved: 0,
-            outcome: None,
+            // All descriptors go without a reply and without a reason: LNet shuts down.
+            ended: Completion {
+                user: call.user,
+                took: Nanos::ZERO,
+                bulk_moved: 0,
+                outcome: Err(RpcError::Aborted),
+            },
+            given_up: false,
         };
         let Ok(slot) = self.rpcs.insert(rpc) else { unreachable!("checked above") };
         if let Err(error) = self.post(turn, slot, &call, ids) {
@@ -393,7 +394,7 @@ impl RpcClient {
             rpc.parts[mark.part as usize] = None;
         }
         let withdrawn = event.kind == EventKind::Unlink || event.status == Status::Canceled;
-        let counted = matches!(rpc.failure(), Some(RpcError::PeerLost(_)));
+        let counted = rpc.given_up && matches!(rpc.ended.outcome, Err(RpcError::PeerLost(_)));
         if !event.status.is_ok() && !withdrawn && !counted {
             self.totals.errors += 1;
         }
@@ -408,7 +409,7 @@ impl RpcClient {
             (Part::Reply, EventKind::Put, Status::Ok) => read_reply(turn.memory, rpc, event),
             (Part::Reply, EventKind::Put, status) => Some(RpcError::Receive(status)),
             (Part::Bulk, EventKind::Put | EventKind::Get, Status::Ok) => {
-                rpc.bulk_moved = event.moved;
+                rpc.ended.bulk_moved = event.moved;
                 None
             }
             (Part::Bulk, EventKind::Put | EventKind::Get, status) => Some(RpcError::Bulk(status)),
@@ -437,7 +438,7 @@ impl RpcClient {
         let mut next_scan = Time::NEVER;
         let mut overdue = Vec::new();
         for (slot, rpc) in self.rpcs.iter() {
-            if rpc.failure().is_some() {
+            if rpc.given_up {
                 continue;
             }
             if rpc.deadline <= turn.now {
@@ -465,8 +466,7 @@ impl RpcClient {
         let in_time = |rpc: &Rpc| {
             status == Status::PeerRestarted && rpc.parts[Part::Request as usize].is_some()
         };
-        let with_it =
-            |rpc: &Rpc| covers(lost, &rpc.peer) && rpc.failure().is_none() && !in_time(rpc);
+        let with_it = |rpc: &Rpc| covers(lost, &rpc.peer) && !rpc.given_up && !in_time(rpc);
         let lost: Vec<u32> =
             self.rpcs.iter().filter(|(_, rpc)| with_it(rpc)).map(|(slot, _)| slot).collect();
         for slot in lost {
@@ -501,8 +501,8 @@ impl RpcClient {
     /// Notes the first reason and withdraws what is still out.
     fn fail<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32, why: RpcError) {
         let Some(rpc) = self.rpcs.get_mut(slot) else { return };
-        if rpc.failure().is_none() {
-            rpc.outcome = Some(Err(why));
+        if !rpc.given_up {
+            (rpc.given_up, rpc.ended.outcome) = (true, Err(why));
         }
         for part in [Part::Request, Part::Reply, Part::Bulk] {
             self.withdraw(turn, slot, part);
@@ -517,26 +517,18 @@ impl RpcClient {
 
     #[inline]
     fn finish<M: Memory>(&mut self, turn: &mut Turn<'_, M>, slot: u32) -> Option<Completion> {
-        let rpc = self.rpcs.get(slot)?;
+        let rpc = self.rpcs.get_mut(slot)?;
         if !rpc.is_over() {
             return None;
         }
-        // Made where it is returned: its reply is large, and this is done for every RPC.
-        let completion = Some(Completion {
-            user: rpc.user,
-            took: turn.now.since(rpc.started),
-            bulk_moved: rpc.bulk_moved,
-            // All descriptors went without a reply and without a reason: LNet shut down.
-            outcome: rpc.outcome.unwrap_or(Err(RpcError::Aborted)),
-        });
-        if let Some(completion) = &completion {
-            if turn.shard.journal_enabled() {
-                turn.shard.note(turn.now, journal::rpc_ended(rpc.reply_bits, completion));
-            }
-            if let Some(windows) = &mut self.windows {
-                windows.end_held(turn.now, rpc.peer, slot, &completion.outcome);
-            }
+        rpc.ended.took = turn.now.since(rpc.started);
+        if turn.shard.journal_enabled() {
+            turn.shard.note(turn.now, journal::rpc_ended(rpc.reply_bits, &rpc.ended));
         }
+        if let Some(windows) = &mut self.windows {
+            windows.end_held(turn.now, rpc.peer, slot, &rpc.ended.outcome);
+        }
+        let completion = Some(rpc.ended);
         self.release(slot);
         completion
     }
@@ -559,8 +551,8 @@ fn read_reply(memory: &impl Memory, rpc: &mut Rpc, event: &Event) -> Option<RpcE
     memory.read(rpc.sink, &mut raw);
     match Message::parse(&raw) {
         Ok(reply) if Some(reply.body.message_type()) == rpc.service.request().reply() => {
-            if rpc.failure().is_none() {
-                rpc.outcome = Some(Ok(reply));
+            if !rpc.given_up {
+                rpc.ended.outcome = Ok(reply);
             }
             None
         }
