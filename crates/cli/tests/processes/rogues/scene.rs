@@ -117,6 +117,17 @@ impl Scene {
         *counter.unwrap_or_else(|| panic!("no counter {name}"))
     }
 
+    /// Asserts that the node has refused no connection for want of room. If it has, the other
+    /// counters say what it was doing.
+    #[track_caller]
+    pub(crate) fn require_no_refusals(&self) {
+        let stats = self.node.stats();
+        let mut counters = stats.drivers["socklnd"].clone();
+        counters.retain(|_, count| *count != 0);
+        let connections = stats.connections;
+        assert_eq!(self.count("refused_full"), 0, "{connections} connections, {counters:?}");
+    }
+
     /// The number of peers that the node has.
     pub(crate) fn peers(&self) -> usize {
         match control::ask(&self.node.control(), &Request::ShowPeer) {

@@ -33,7 +33,7 @@ fn handshakes(scene: &Scene, rogue: &mut Rogue) {
     let _held: Vec<Line> = (0..200).map(|_| rogue.dial_unprivileged()).collect();
     scene.wait_for("200 handshakes", "accepted", before, 200);
     require_room(scene);
-    assert_eq!(scene.count("refused_full"), 0, "no connection is refused");
+    scene.require_no_refusals();
 }
 
 fn idle_peers(scene: &Scene, rogue: &mut Rogue) {
@@ -49,6 +49,7 @@ fn idle_peers(scene: &Scene, rogue: &mut Rogue) {
     let question = rogue.words.ping();
     let open = held.iter_mut().filter_map(|line| line.answers(&question).then_some(())).count();
     assert!(open < 256, "{open} connections of one address are left");
+    scene.require_no_refusals();
 }
 
 /// More than the node may have connections, each used until the end.
@@ -62,7 +63,7 @@ fn made_up_names(scene: &Scene, rogue: &mut Rogue) {
         held.push(line);
     }
     require_room(scene);
-    assert_eq!(scene.count("refused_full"), 0, "no connection is refused");
+    scene.require_no_refusals();
 }
 
 /// More than the node has buffers for pushes, all from one address. A newcomer is discovered
@@ -86,6 +87,7 @@ fn short_pushes(scene: &Scene, rogue: &mut Rogue) {
         finish(client.args(["--identity", identity])).ok();
     }
     assert_eq!(scene.count("dropped.put"), before, "no push is dropped");
+    scene.require_no_refusals();
 }
 
 /// Its connections stay, which the scene checks at the end.
