@@ -73,7 +73,7 @@ impl Socklnd {
         let mut equals = false;
         for (rank, member) in ranked(peer, item, version, min_bulk) {
             let order = best.map_or(Ordering::Less, |(least, _)| rank.cmp(&least));
-            // What ranks lower is not looked at.
+            // A connection of a worse rank than the best so far is not looked at.
             if order == Ordering::Greater || self.usable(now, member).is_none() {
                 continue;
             }

@@ -106,8 +106,11 @@ impl Shard {
     /// When it has more than 256 fragments or is longer than 1 MiB.
     #[inline]
     pub fn bind(&mut self, md: Md) -> Result<MdKey, LnetError> {
+        if md.spans.len() > FRAGMENTS_MAX {
+            return Err(LnetError::MdTooLarge);
+        }
         let state = MdState::new(md, Unlink::Auto);
-        if state.md.spans.len() > FRAGMENTS_MAX || state.length > PAYLOAD_MAX {
+        if state.length > PAYLOAD_MAX {
             return Err(LnetError::MdTooLarge);
         }
         Ok(self.mds.insert(state))

@@ -167,7 +167,8 @@ impl Shard {
         }
         let arrived_on = &self.topology.ni(arrival.ni).nid;
         if header.dst.nid == *arrived_on {
-            return Ok(true);
+            // An interface that was removed has no NID any more.
+            return Ok(!arrived_on.is_any());
         }
         let same_net = header.dst.nid.net() == arrived_on.net();
         let mine = self.is_local(&header.dst.nid);

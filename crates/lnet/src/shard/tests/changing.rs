@@ -125,6 +125,29 @@ fn peers_receive_pushes_when_interfaces_come_and_go() {
     net.assert_quiet();
 }
 
+/// The wildcard is what a removed interface has instead of a NID, and what a header may name.
+#[test]
+fn a_message_to_the_wildcard_is_not_for_an_interface_that_was_removed() {
+    let mut net = Net::new(2, &Tunables::default());
+    acquaint(&mut net, 0, 1);
+    net.remove_ni(NOW, 0, NiIndex(0));
+    let header = Header {
+        dst: ProcessId::lustre(Nid::ANY),
+        src: process(1),
+        payload_len: 0,
+        body: Body::Get {
+            return_md: MdHandle { interface: 1, object: 2 },
+            match_bits: PING_BITS,
+            portal: PING_PORTAL,
+            offset: 0,
+            sink_len: 272,
+        },
+    };
+    let arrival = Arrival { ni: NiIndex(0), from: process(1), rx: RxId(1) };
+    assert_eq!(net.nodes[0].shard.recv_header(NOW, arrival, &header), Verdict::Drop);
+    assert!(net.nodes[0].shard.next_action().is_none());
+}
+
 #[test]
 fn an_interface_that_is_added_again_has_its_own_peer_credits() {
     let mut net = Net::new(2, &Tunables { peer_credits: 3, ..Tunables::default() });
