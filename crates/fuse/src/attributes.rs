@@ -16,6 +16,9 @@ use crate::status::MountStatus;
 /// The start of the names that users may choose.
 const USER: &[u8] = b"user.";
 
+/// Attributes of a file, and its access control list, which is empty if the permissions say all.
+pub(crate) type Seen = (Attr, Vec<AclEntry>);
+
 impl Server {
     /// Whether the mount knows extended attributes of this name.
     fn knows(&self, name: &[u8]) -> Result<(), Errno> {
@@ -169,7 +172,7 @@ impl Server {
         let caller = requester.caller(&[node.gid]);
         let asks = mask.bits() as u32 & 7;
         self.shared.post(move |client, turn| {
-            let done = asked.done(move |asked, _, _, (attr, acl): (Attr, Vec<AclEntry>)| {
+            let done = asked.done(move |asked, _, _, (attr, acl): Seen| {
                 asked.shared.nodes().seen(&attr);
                 match requester.may(&attr, &acl, asks) {
                     true => asked.ok(),

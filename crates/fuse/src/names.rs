@@ -8,17 +8,15 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use fuser::{Errno, INodeNo, RenameFlags, ReplyEmpty, ReplyEntry, Request};
-use lustrine_client::{Attr, Caller, Client};
+use lustrine_client::{Attr, Caller, Client, ClientError, Done};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::AclEntry;
 use lustrine_lnet::service::Turn;
 
+use crate::attributes::Seen;
 use crate::reply::Asked;
 use crate::requester::{CAP_FOWNER, MAY_READ, MAY_WRITE, Requester};
 use crate::server::Server;
-
-/// Attributes and the access control list of a file.
-type Seen = (Attr, Vec<AclEntry>);
 
 impl Server {
     /// Gives a file another name, in the same directory or in another one.
@@ -67,7 +65,8 @@ impl Server {
         });
     }
 
-    /// Gives a file one more name.
+    /// Gives a file one more name. If the file is gone, another one may have its name by now: ESTALE
+    /// has the kernel look its path up again.
     pub(crate) fn link_file(
         &self,
         request: &Request,
@@ -75,7 +74,7 @@ impl Server {
         (new_parent, new_name): (INodeNo, &OsStr),
         reply: ReplyEntry,
     ) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::new(&self.shared, reply);
         let nodes = self.shared.node(number.0).and_then(|node| {
             let dir = self.shared.dir(new_parent.0)?;
             Ok((node, dir))
@@ -85,8 +84,17 @@ impl Server {
         let caller = requester.caller(&[dir.gid, node.gid]);
         let name = new_name.as_bytes().to_vec();
         let link = move |asked: Asked<ReplyEntry>, client: &mut Client, turn: &mut Turn<'_>| {
-            let then = asked.done(move |asked, client, turn, ()| {
-                client.getattr(turn, caller, node.fid, asked.entry(caller));
+            let then: Done<()> = Box::new(move |client, turn, outcome| match outcome {
+                Ok(()) => client.getattr(turn, caller, node.fid, asked.entry(caller)),
+                Err(error) if is_gone(&error) => {
+                    // The file is, or the directory.
+                    let seen: Done<Attr> = Box::new(move |_, _, seen| match seen {
+                        Err(error) if is_gone(&error) => asked.fail(Errno::ESTALE),
+                        _ => asked.fail_with(&error),
+                    });
+                    client.getattr(turn, caller, node.fid, seen);
+                }
+                Err(error) => asked.fail_with(&error),
             });
             client.link(turn, caller, node.fid, dir.fid, &name, then);
         };
@@ -95,11 +103,11 @@ impl Server {
             if !checks {
                 return link(asked, client, turn);
             }
-            let seen = asked.done(move |asked, client, turn, (attr, acl): Seen| {
-                match may_link(&requester, &attr, &acl) {
-                    true => link(asked, client, turn),
-                    false => asked.fail(Errno::EPERM),
-                }
+            let seen: Done<Seen> = Box::new(move |client, turn, seen| match seen {
+                Ok((attr, acl)) if may_link(&requester, &attr, &acl) => link(asked, client, turn),
+                Ok(_) => asked.fail(Errno::EPERM),
+                Err(error) if is_gone(&error) => asked.fail(Errno::ESTALE),
+                Err(error) => asked.fail_with(&error),
             });
             client.getattr_with_acl(turn, caller, node.fid, seen);
         });
@@ -139,7 +147,13 @@ impl Rename {
     }
 }
 
-/// Whether only who could write a file may make links to it.
+/// Whether it is an error of a file or a directory that does not exist.
+fn is_gone(error: &ClientError) -> bool {
+    const ENOENT: i32 = 2;
+    matches!(error, ClientError::Errno(ENOENT))
+}
+
+/// Whether only the owner of a file, and those who can read and write it, may make links to it.
 fn links_are_protected() -> bool {
     protects(fs::read_to_string("/proc/sys/fs/protected_hardlinks").ok().as_deref())
 }
@@ -151,7 +165,7 @@ fn protects(value: Option<&str>) -> bool {
 
 /// Whether a process may make a link to a file if links are protected, as proc_sys_fs(5) says: to
 /// its own files, and to regular files that it can read and write and that give no rights of
-/// another user or group.
+/// another user or group. (Of capabilities counts what [`Requester::of`] leaves.)
 fn may_link(requester: &Requester, attr: &Attr, acl: &[AclEntry]) -> bool {
     const SET_GID_AND_RUN: u32 = 0o2010;
     let is_plain = attr.mode & 0o170_000 == 0o100_000
@@ -162,6 +176,8 @@ fn may_link(requester: &Requester, attr: &Attr, acl: &[AclEntry]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use lustrine_fswire::mdt::AclTag;
+
     use super::*;
 
     #[test]
@@ -181,6 +197,20 @@ mod tests {
         assert!(may(stranger(), 0o102_666), "without the group's right to run it");
         assert!(!may(stranger(), 0o010_666) && !may(stranger(), 0o120_777));
         assert!(may(process(1, 1, 0), 0o120_777));
+        let entry = |tag, id, perm| AclEntry { tag, perm, id };
+        let list = [
+            entry(AclTag::USER_OBJ, u32::MAX, 6),
+            entry(AclTag::USER, 2, 6),
+            entry(AclTag::GROUP_OBJ, u32::MAX, 4),
+            entry(AclTag::MASK, u32::MAX, 6),
+            entry(AclTag::OTHER, u32::MAX, 4),
+        ];
+        let attr = Attr { uid: 1, gid: 9, mode: 0o100_664, ..Attr::default() };
+        assert!(may_link(&stranger(), &attr, &list));
+        // The permissions show the mask where that of the group would be.
+        assert!(
+            !may_link(&member(), &attr, &list[..1]) && !may_link(&process(3, 9, 0), &attr, &list)
+        );
         assert!([None, Some("1\n")].into_iter().all(protects) && !protects(Some("0\n")));
     }
 }

@@ -19,6 +19,7 @@ use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::AclEntry;
 use lustrine_lnet::service::Turn;
 
+use crate::attributes::Seen;
 use crate::convert::{seconds, without_ids};
 use crate::options::Locks;
 use crate::reply::Asked;
@@ -181,7 +182,6 @@ impl Filesystem for Server {
         let touches = matches!((atime, mtime), (Some(TimeOrNow::Now), Some(TimeOrNow::Now)))
             && (mode, uid, gid, size) == (None, None, None, None);
         self.shared.post(move |client, turn| {
-            type Seen = (Attr, Vec<AclEntry>);
             let then = asked.done(move |asked, client, turn, (attr, acl): Seen| {
                 match times_allowed(&requester, &attr, &acl, touches) {
                     Ok(capability) => caller.capabilities |= capability,
@@ -557,7 +557,6 @@ fn set_attributes(
         return client.set_attributes(turn, caller, fid, changes, done);
     }
     let cut = Changes { mode: None, ..changes };
-    type Seen = (Attr, Vec<AclEntry>);
     let then: Done<Seen> = Box::new(move |client, turn, seen| {
         let mode = match seen {
             Ok((attr, acl)) if changes.open || requester.may(&attr, &acl, MAY_WRITE) => {
@@ -581,6 +580,7 @@ fn set_attributes(
 
 /// The errno of Linux for who may not write a file.
 const EACCES: i32 = 13;
+
 /// Whether a process may set the times of a file, and the capability that it needs at the server.
 fn times_allowed(
     requester: &Requester,

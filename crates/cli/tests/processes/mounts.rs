@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lustrine_testing::{Need, not_run};
+use rustix::fs::{AtFlags, CWD, linkat};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -282,6 +283,8 @@ fn a_file_that_another_client_has_removed_is_stale() {
     let errno = |error: std::io::Error| Errno::from_io_error(&error);
     assert_eq!(errno(File::open(&path).unwrap_err()), Some(Errno::STALE));
     assert_eq!(errno(fs::metadata(&path).unwrap_err()), Some(Errno::STALE));
+    let link = |name: &str| linkat(CWD, &path, CWD, mount.path(name), AtFlags::SYMLINK_FOLLOW);
+    assert_eq!(link("linked"), Err(Errno::STALE));
     // Nothing has the name.
     assert_eq!(errno(File::open(mount.path("gone")).unwrap_err()), Some(Errno::NOENT));
     drop(known);

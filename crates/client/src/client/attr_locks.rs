@@ -17,7 +17,7 @@ use lustrine_ptlrpc::ImportKey;
 
 use super::attr_cache::{AttrCounts, Named};
 use super::locks::{CANCELS_MAX, cancels};
-use super::metadata::{checked, or_again, wanted};
+use super::metadata::{LOOKUPS_MAX, checked, or_again, wanted};
 use super::open::intent_lock;
 use super::{Answer, CallArgs, Caller, Client, Done};
 use crate::attr::Attr;
@@ -212,13 +212,19 @@ impl Client {
             match found {
                 Ok(Described::Here(attr)) => done(client, turn, Ok(attr)),
                 Ok(Described::Elsewhere(fid)) => {
-                    let done = match by {
-                        GetattrBy::Fid(_) => done,
-                        GetattrBy::Name(dir, name) => or_again(done, move |client, turn, done| {
-                            client.lookup_uncached(turn, caller, dir, name, done);
-                        }),
+                    // Only a name leads to another target.
+                    let GetattrBy::Name(dir, name) = by else {
+                        return done(
+                            client,
+                            turn,
+                            Err(malformed("the attributes of another file")),
+                        );
                     };
-                    client.getattr(turn, caller, fid, done);
+                    let again = or_again(done, move |client, turn, done| {
+                        let left = LOOKUPS_MAX - 1;
+                        client.lookup_again(turn, caller, (dir, name), left, done);
+                    });
+                    client.getattr(turn, caller, fid, again);
                 }
                 Ok(Described::Missing) => {
                     if let (GetattrBy::Name(dir, name), Some(lock)) = (&by, dir_lock) {

@@ -125,8 +125,9 @@ impl Client {
         self.lookup_again(turn, caller, (dir, name), LOOKUPS_MAX, done);
     }
 
-    /// The same, at most so many times, while the file that the name leads to is gone.
-    fn lookup_again(
+    /// The same. While the file that the name leads to is gone, the name is looked up again, `lookups`
+    /// times in all.
+    pub(super) fn lookup_again(
         &mut self,
         turn: &mut Turn<'_>,
         caller: Caller,
@@ -338,11 +339,11 @@ impl Client {
     }
 }
 
-/// How often a name is looked up that leads to a file on another target which does not have it:
-/// another client has replaced it meanwhile, or the entry is wrong.
+/// How often a name is looked up if it leads to a file on another target which does not have it:
+/// another client has replaced the file meanwhile, or the entry is wrong.
 pub(super) const LOOKUPS_MAX: u8 = 4;
 
-/// What does something else, with what awaits the outcome, if a file is gone.
+/// Goes on with `done`, unless the file is gone: then with `again`, which gets `done`.
 pub(super) fn or_again<T: 'static>(
     done: Done<T>,
     again: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,

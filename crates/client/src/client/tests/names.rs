@@ -232,11 +232,21 @@ fn a_name_whose_file_on_another_target_is_gone_is_looked_up_without_a_lock() {
         ..dlm::GetattrIntentReply::default()
     };
     world.answer(&asked, 301, &ReplyBuffers::EnqueueGetattr(reply));
-    world.refuse(Kind::EnqueueGetattr, errno::ENOENT);
-    let asked = world.next(Kind::MdsGetattrName);
-    let (ea, acl) = (Ea::NONE, AclBytes(&[]));
-    let reply = mds::GetattrReply { body: file_body(0o100_644), ea, acl, encctx: None };
-    world.answer(&asked, 0, &ReplyBuffers::MdsGetattrName(reply));
+    // Four lookups in all.
+    for left in (0..3).rev() {
+        world.refuse(Kind::EnqueueGetattr, errno::ENOENT);
+        let asked = world.next(Kind::MdsGetattrName);
+        asked.with(|request| match request {
+            Request::MdsGetattrName(request) => {
+                assert_eq!((request.body.fid1, request.name.as_bytes()), (DIR, &b"a"[..]));
+            }
+            other => panic!("{other:?}"),
+        });
+        let valid = MdValid::ID | if left > 0 { MdValid::MDS } else { MdValid::MODE };
+        let body = MdtBody { valid, ..file_body(0o100_644) };
+        let reply = mds::GetattrReply { body, ea: Ea::NONE, acl: AclBytes(&[]), encctx: None };
+        world.answer(&asked, 0, &ReplyBuffers::MdsGetattrName(reply));
+    }
     assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(FILE));
 }
 

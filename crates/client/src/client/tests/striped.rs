@@ -254,33 +254,48 @@ fn a_change_goes_to_the_target_that_has_the_file() {
     assert!(world.asked.is_empty());
 }
 
+/// A name that leads to another target.
+const REMOTE: &[u8] = b"remote";
+
+fn open_reply(done: Disposition, body: MdtBody) -> dlm::OpenReply<'static> {
+    let reply = LdlmReply { policy_res1: done.bits(), ..LdlmReply::default() };
+    dlm::OpenReply { reply, body, ..dlm::OpenReply::default() }
+}
+
 /// What a target answers of a name that leads to another one [MDT-26].
 fn elsewhere() -> MdtBody {
     MdtBody { fid1: FILE, valid: MdValid::ID | MdValid::MDS, ..MdtBody::default() }
 }
 
 impl World {
-    /// Answers a lookup: the name leads to another target.
+    /// Answers a lookup of [`REMOTE`]: the name leads to another target.
     fn found_elsewhere(&mut self) {
-        let (asked, _) = self.sought_in();
+        let (asked, dir) = self.sought_in();
+        asked.with(|request| match request {
+            Request::MdsGetattrName(request) => assert_eq!(request.name.as_bytes(), REMOTE),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(dir, DIR);
         let (ea, acl) = (Ea::NONE, AclBytes(&[]));
         let reply = mds::GetattrReply { body: elsewhere(), ea, acl, encctx: None };
         self.answer(&asked, 0, &ReplyBuffers::MdsGetattrName(reply));
     }
 
-    /// Answers an open: the file is on another target.
-    fn open_elsewhere(&mut self, kind: Kind) {
-        let asked = self.next(kind);
-        let done = Disposition::EXECD | Disposition::LOOKUP_POS;
-        let reply = dlm::OpenReply {
-            reply: LdlmReply { policy_res1: done.bits(), ..LdlmReply::default() },
-            body: elsewhere(),
-            ..dlm::OpenReply::default()
-        };
-        let reply = match kind {
-            Kind::EnqueueOpenCreat => ReplyBuffers::EnqueueOpenCreat(reply),
-            _ => ReplyBuffers::EnqueueOpen(reply),
-        };
+    /// Answers an open of [`REMOTE`] that makes the file if it is not there.
+    fn answer_create(&mut self, done: Disposition, body: MdtBody) {
+        let asked = self.next(Kind::EnqueueOpenCreat);
+        asked.with(|request| match request {
+            Request::EnqueueOpenCreat(dlm::OpenIntent {
+                record: Reint::Create(record),
+                name,
+                ..
+            }) => {
+                assert_eq!((record.parent, name.as_bytes()), (DIR, REMOTE));
+                assert_eq!(record.flags, OpenFlags::WRITE | OpenFlags::CREAT);
+            }
+            other => panic!("{other:?}"),
+        });
+        let reply = ReplyBuffers::EnqueueOpenCreat(open_reply(done, body));
         self.answer(&asked, 301, &reply);
     }
 
@@ -288,7 +303,7 @@ impl World {
     fn create(&mut self) -> Slot<crate::client::OpenFile> {
         let args = OpenArgs { flags: OpenFlags::WRITE | OpenFlags::CREAT, mode: 0o644, umask: 0 };
         let slot = self.start(|client, turn, done| {
-            client.create(turn, Caller::ROOT, DIR, b"remote", args, done);
+            client.create(turn, Caller::ROOT, DIR, REMOTE, args, done);
         });
         let asked = self.next(Kind::SeqQuery);
         let range = SeqRange { start: FILE.seq, end: FILE.seq + 1, ..SeqRange::default() };
@@ -302,7 +317,7 @@ impl World {
 fn a_name_of_a_file_on_another_target_is_opened_there() {
     let mut world = World::new();
     let _slot = world.create();
-    world.open_elsewhere(Kind::EnqueueOpenCreat);
+    world.answer_create(Disposition::EXECD | Disposition::LOOKUP_POS, elsewhere());
     world.next(Kind::EnqueueOpen).with(|request| match request {
         Request::EnqueueOpen(dlm::OpenIntent { record: Reint::Create(record), .. }) => {
             assert_eq!((record.parent, record.fid), (FILE, FILE));
@@ -318,14 +333,14 @@ const ENOENT: ClientError = ClientError::Errno(errno::ENOENT);
 #[test]
 fn a_name_whose_file_on_another_target_is_gone_is_looked_up_again() {
     let mut world = World::new();
-    let slot = world.look(b"remote");
+    let slot = world.look(REMOTE);
     world.found_elsewhere();
     world.refuse(Kind::MdsGetattr, errno::ENOENT);
     world.found_elsewhere();
     world.give_attributes(file_body(0o100_644), &[]);
     assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(FILE));
     // The entry is wrong.
-    let slot = world.look(b"remote");
+    let slot = world.look(REMOTE);
     for _ in 0..4 {
         assert!(slot.is_pending());
         world.found_elsewhere();
@@ -337,11 +352,25 @@ fn a_name_whose_file_on_another_target_is_gone_is_looked_up_again() {
 
 #[test]
 fn a_file_on_another_target_that_is_gone_is_opened_by_its_name_again() {
+    let there = Disposition::EXECD | Disposition::LOOKUP_POS;
+    let mut world = World::new();
+    let slot = world.create();
+    world.answer_create(there, elsewhere());
+    world.refuse(Kind::EnqueueOpen, errno::ENOENT);
+    // Now the name is free.
+    let made = Disposition::EXECD
+        | Disposition::LOOKUP_NEG
+        | Disposition::OPEN_CREATE
+        | Disposition::OPEN_OPEN;
+    let body = MdtBody { open_handle: Handle(0x55), ..file_body(0o100_644) };
+    world.answer_create(made, body);
+    assert!(slot.outcome().is_ok_and(|file| file.created && file.attr.fid == FILE));
+    // The entry is wrong.
     let mut world = World::new();
     let slot = world.create();
     for _ in 0..4 {
         assert!(slot.is_pending());
-        world.open_elsewhere(Kind::EnqueueOpenCreat);
+        world.answer_create(there, elsewhere());
         world.refuse(Kind::EnqueueOpen, errno::ENOENT);
     }
     assert_eq!(slot.outcome().map(|file| file.attr.fid), Err(ENOENT));
@@ -356,7 +385,9 @@ fn a_file_is_where_its_fid_says() {
     let slot = world.start(|client, turn, done| {
         client.open(turn, Caller::ROOT, FILE, args, done);
     });
-    world.open_elsewhere(Kind::EnqueueOpen);
+    let asked = world.next(Kind::EnqueueOpen);
+    let reply = open_reply(Disposition::EXECD | Disposition::LOOKUP_POS, elsewhere());
+    world.answer(&asked, 301, &ReplyBuffers::EnqueueOpen(reply));
     let error = slot.outcome().map(|file| file.attr.fid).unwrap_err();
     assert!(matches!(error, ClientError::Malformed(_)), "{error:?}");
     assert!(world.asked.is_empty());
