@@ -4,20 +4,17 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use fuser::{AccessFlags, Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
-use lustrine_client::Attr;
 use lustrine_fs::Status;
-use lustrine_fswire::mdt::{AclEntry, XattrFlags};
+use lustrine_fswire::mdt::XattrFlags;
 
 use crate::reply::Asked;
+use crate::requester::Seen;
 use crate::server::Server;
 use crate::settings;
 use crate::status::MountStatus;
 
 /// The start of the names that users may choose.
 const USER: &[u8] = b"user.";
-
-/// Attributes of a file, and its access control list, which is empty if the permissions say all.
-pub(crate) type Seen = (Attr, Vec<AclEntry>);
 
 impl Server {
     /// Whether the mount knows extended attributes of this name.

@@ -13,9 +13,8 @@ use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::AclEntry;
 use lustrine_lnet::service::Turn;
 
-use crate::attributes::Seen;
 use crate::reply::Asked;
-use crate::requester::{CAP_FOWNER, MAY_READ, MAY_WRITE, Requester};
+use crate::requester::{CAP_FOWNER, MAY_READ, MAY_WRITE, Requester, Seen};
 use crate::server::Server;
 
 impl Server {

@@ -6,6 +6,9 @@ use lustrine_client::{Attr, Caller};
 use lustrine_fs::IdMaps;
 use lustrine_fswire::mdt::{AclEntry, AclTag};
 
+/// Attributes of a file, and its access control list, which is empty if the permissions say all.
+pub(crate) type Seen = (Attr, Vec<AclEntry>);
+
 /// The right to read, of access(2).
 pub(crate) const MAY_READ: u32 = 4;
 /// The right to write.

@@ -19,11 +19,10 @@ use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::AclEntry;
 use lustrine_lnet::service::Turn;
 
-use crate::attributes::Seen;
 use crate::convert::{seconds, without_ids};
 use crate::options::Locks;
 use crate::reply::Asked;
-use crate::requester::{CAP_FOWNER, MAY_WRITE, Requester};
+use crate::requester::{CAP_FOWNER, MAY_WRITE, Requester, Seen};
 use crate::settings;
 use crate::shared::Shared;
 use crate::status;

@@ -125,8 +125,8 @@ impl Client {
         self.lookup_again(turn, caller, (dir, name), LOOKUPS_MAX, done);
     }
 
-    /// The same. While the file that the name leads to is gone, the name is looked up again, `lookups`
-    /// times in all.
+    /// The same. While the file that the name leads to is gone, the name is looked up again,
+    /// `lookups` times in all.
     pub(super) fn lookup_again(
         &mut self,
         turn: &mut Turn<'_>,

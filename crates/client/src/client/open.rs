@@ -135,8 +135,8 @@ impl Client {
         });
     }
 
-    /// Opens a file by its FID, with 0 `lookups`, or by a name. While the file that the name leads to
-    /// is gone, the name is looked up again, `lookups` times in all.
+    /// Opens a file by its FID, with 0 `lookups`, or by a name. While the file that the name leads
+    /// to is gone, the name is looked up again, `lookups` times in all.
     fn open_by(
         &mut self,
         turn: &mut Turn<'_>,
