@@ -64,8 +64,8 @@ impl Server {
         });
     }
 
-    /// Gives a file one more name. If the file is gone, another one may have its name by now: ESTALE
-    /// has the kernel look its path up again.
+    /// Gives a file one more name. If the file is gone, another one may have its name by now:
+    /// ESTALE has the kernel look its path up again.
     pub(crate) fn link_file(
         &self,
         request: &Request,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,6 +71,10 @@ impl Unmounted {
     }
 }
 
+fn is_absent(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound
+}
+
 /// Unmounts a file system that this program has mounted, also if its process has died.
 ///
 /// # Errors
@@ -85,6 +90,9 @@ pub fn unmount(dir: &Path, lazy: bool) -> Result<Unmounted, MountError> {
         }
         Some(entry) => {
             return Err(bad(format!("the file system there is {}, not lustrine", entry.kind)));
+        }
+        None if place.symlink_metadata().is_err_and(|error| is_absent(&error)) => {
+            return Err(bad("there is no such directory".to_owned()));
         }
         None => return Err(bad("no file system is mounted there".to_owned())),
     };

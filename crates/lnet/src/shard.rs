@@ -291,8 +291,8 @@ impl Shard {
         }
     }
 
-    /// Queues the event of a message that has ended for the descriptor's owner; the last one has the
-    /// unlinked mark.
+    /// Queues the event of a message that has ended for the descriptor's owner; the last one has
+    /// the unlinked mark.
     fn raise(&mut self, kind: EventKind, status: Status, md: MdKey, msg: &Msg) {
         let hdr_data = match msg.header.body {
             Body::Put { hdr_data, .. } => hdr_data,
