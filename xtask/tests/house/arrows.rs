@@ -72,6 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fswire",
             "fs",
             "fuse",
+            "server",
             "lnet",
             "socklnd",
             "selftest",

@@ -16,6 +16,7 @@ mod copy;
 mod list;
 mod mode;
 mod names;
+mod serve;
 mod set;
 mod status;
 mod sum;
@@ -60,6 +61,7 @@ enum Verb {
     Df(list::DfArgs),
     Status(status::StatusArgs),
     Set(set::SetArgs),
+    Serve(serve::ServeArgs),
 }
 
 /// Options of all verbs.
@@ -78,6 +80,7 @@ pub(crate) fn run(args: &FsArgs) -> Result<(), Failure> {
     match &args.verb {
         Verb::Status(args) => status::run(args),
         Verb::Set(args) => set::run(args),
+        Verb::Serve(args) => serve::run(args),
         Verb::Ls(args) => list::ls(args),
         Verb::Stat(args) => list::stat(args),
         Verb::Cat(args) => copy::cat(args),

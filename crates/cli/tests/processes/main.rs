@@ -22,6 +22,7 @@ mod plans;
 mod rogues;
 mod selftest;
 mod service;
+mod serving;
 mod settings;
 mod sim;
 mod starting;
