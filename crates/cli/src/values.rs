@@ -120,6 +120,9 @@ impl FromStr for Setting {
         let example = "an example is --set peer_credits=32";
         let (name, value) = text.split_once('=').ok_or(format!("'=' is missing; {example}"))?;
         let (name, value) = (name.trim().to_owned(), value.trim());
+        if let "selftest" | "tuning" | "accept" | "identity" = &*name {
+            return Err(format!("{name} is an option of its own: --{name} {value}"));
+        }
         let value = value.parse().map_err(|_| format!("{value:?} is not a number; {example}"))?;
         Tunables::default().set(&name, value).map_err(|error| error.to_string())?;
         Ok(Setting { name, value })

@@ -168,7 +168,7 @@ fn notes(page: &mut Page, combination: &Combination<'_>, cell: &Cell<'_>) {
     if cell.rows.iter().any(|row| row.cut_short) {
         let seconds = row.all.seconds;
         page.hints(&[format!(
-            "{name}: the run failed during this row; its numbers are those of {seconds:.1} s"
+            "{name}: the run ended during this row; its numbers are those of {seconds:.1} s"
         )]);
     }
     let away = cell.rows.iter().map(|row| row.unreachable_s).fold(0.0, f64::max);

@@ -30,8 +30,12 @@ pub(crate) fn run(args: &ManArgs) -> Result<(), Failure> {
             Some(page) => print(&page.text),
             None => {
                 let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
-                let names = names.join(", ");
-                Err(Failure::Usage(format!("there is no page {name:?}; the pages are {names}")))
+                let of_command = format!("{PROGRAM}-{name}");
+                let hint = match names.contains(&&*of_command) {
+                    true => format!("that of the command is {of_command}"),
+                    false => format!("the pages are {}", names.join(", ")),
+                };
+                Err(Failure::Usage(format!("there is no page {name:?}; {hint}")))
             }
         },
     }

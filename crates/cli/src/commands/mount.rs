@@ -6,6 +6,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -15,6 +17,7 @@ use lustrine_fuse::{
 };
 use lustrine_node::Node;
 use lustrine_sys::Signals;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{NodeOptions, TemporaryNodeOptions};
 use crate::output::{Failure, INTERRUPTED, note, print, print_error};
@@ -26,6 +29,8 @@ const WATCH: Duration = Duration::from_secs(1);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the program of a mount may take to say which it is; it may be stopped.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// How often it is looked whether a signal has come.
+const LOOK_FOR_SIGNALS: Duration = Duration::from_millis(50);
 /// How often the process that asks it is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 /// How long the end of the program of a mount is waited for in silence.
@@ -184,20 +189,43 @@ fn start_in_background(args: &MountArgs) -> Result<(), Failure> {
     }
     command.arg("--").arg(&args.source).arg(&args.dir);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     let mut child = command
         .spawn()
         .map_err(|error| format!("cannot start the program in the background: {error}"))?;
-    let mut said = Vec::new();
-    if let Some(mut stdout) = child.stdout.take() {
-        // It closes its end after the word, or when it ends.
-        let _ = stdout.by_ref().take(READY.len() as u64).read_to_end(&mut said);
-    }
-    if said == READY {
+    let (word, heard) = mpsc::channel();
+    let stdout = child.stdout.take();
+    let listener = thread::Builder::new().spawn(move || {
+        let mut said = Vec::new();
+        if let Some(stdout) = stdout {
+            // It closes its end after the word, or when it ends.
+            let _ = stdout.take(READY.len() as u64).read_to_end(&mut said);
+        }
+        // Nobody listens after a signal.
+        let _ = word.send(said == READY);
+    });
+    listener.map_err(|error| format!("cannot start a thread: {error}"))?;
+    let mut interrupted = false;
+    let is_ready = loop {
+        match heard.recv_timeout(LOOK_FOR_SIGNALS) {
+            Ok(is_ready) => break is_ready,
+            Err(_) if !signals.take().terminate => {}
+            // It does not end: the second signal is for this program alone.
+            Err(_) if interrupted => return Err(Failure::Interrupted),
+            Err(_) => {
+                // It is waited for: it has the address of this machine's node until it has ended.
+                interrupted = true;
+                let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+            }
+        }
+    };
+    if is_ready && !interrupted {
         return Ok(());
     }
     // It has said why.
     let status = child.wait().map_err(|error| format!("the background program: {error}"))?;
     match status.code().and_then(|code| u8::try_from(code).ok()) {
+        _ if interrupted => Err(Failure::Reported(INTERRUPTED)),
         Some(code @ 1..) => Err(Failure::Reported(code)),
         _ => Err(format!("the program in the background ended with {status}").into()),
     }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lustrine_plan::{Comparison, Limit, LimitResult, Results, compare, page_of_runs, table};
+use lustrine_plan::{Comparison, End, Limit, LimitResult, Results, compare, page_of_runs, table};
 use lustrine_report::FinishedPage;
 use serde::Serialize;
 
@@ -96,7 +96,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     }
     match args.json {
         true => print_json(&Findings { comparisons: &comparisons, limits: &checked })?,
-        false => print(&text(&tables, &comparisons, &checked))?,
+        false => {
+            let early = names.iter().zip(&runs).filter_map(|(name, run)| ended_early(name, run));
+            print(&(text(&tables, &comparisons, &checked) + &early.collect::<String>()))?;
+        }
     }
     let broken: Vec<&str> =
         checked.iter().filter(|one| !one.met).map(|one| one.sentence.as_str()).collect();
@@ -135,6 +138,17 @@ fn write_page(
 }
 
 /// The tables of the runs or their comparisons, and the limits that are met.
+/// What is to be said of a run that did not come to its end.
+fn ended_early(name: &str, run: &Results) -> Option<String> {
+    match &run.end {
+        End::Complete => None,
+        End::Failed { error } => Some(format!("{name}: the run ended early: {error}\n")),
+        End::Interrupted { .. } => Some(format!(
+            "{name}: the run was interrupted; the results are of what was measured before\n"
+        )),
+    }
+}
+
 fn text(tables: &[String], comparisons: &[Comparison], checked: &[LimitResult]) -> String {
     let mut parts: Vec<String> = match comparisons {
         [] => tables.to_vec(),

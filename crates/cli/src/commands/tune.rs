@@ -186,6 +186,13 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         true => print_json(&report)?,
         false => print(&words::report(&report))?,
     }
+    let unmeasured = report.peers.iter().find(|peer| args.loads() && peer.path.is_none());
+    if let Some(peer) = unmeasured {
+        let nid = peer.nid;
+        return Err(
+            format!("no rate was measured of the path to {nid}; the results say why").into()
+        );
+    }
     let kept = if args.apply.apply.is_empty() { "" } else { ", and nothing is applied" };
     match (report.failures(), &report.applied) {
         (0, None) => Ok(()),

@@ -41,10 +41,14 @@ impl<O: Env> Lst<'_, O> {
             view.name, view.features, view.timeout
         ));
         if key.is_none() {
-            self.warn(
-                "LST_SESSION is not set, and no other command works without it: set it (export \
-                 LST_SESSION=$$) and begin again with new_session --force",
-            );
+            let what = match &self.settings.session {
+                None => "LST_SESSION is not set".to_owned(),
+                Some(value) => format!("LST_SESSION is {value:?}, which is no number above 0"),
+            };
+            self.warn(format!(
+                "{what}, and no other command works without it: set it (export LST_SESSION=$$) \
+                 and begin again with new_session --force"
+            ));
         }
         Ok(())
     }

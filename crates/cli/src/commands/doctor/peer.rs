@@ -147,11 +147,11 @@ impl Look<'_> {
                 ),
             ),
             (None, None) => {
-                self.unseen.push(
-                    "whether buffers and credits are enough: the interface has no known speed; \
-                     give --rate"
-                        .to_owned(),
-                );
+                self.unseen.push(format!(
+                    "whether buffers and credits are enough for {}: the interface has no known \
+                     speed; give --rate",
+                    self.nid
+                ));
                 (None, String::new())
             }
         };

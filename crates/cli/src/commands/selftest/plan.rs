@@ -47,22 +47,23 @@ pub(super) struct PlanArgs {
 
     /// The nodes of a group of the plan, such as clients=10.0.0.[1-4]@tcp; may be given several
     /// times
-    #[arg(long = "group", value_name = "NAME=NIDS", requires = "plan")]
+    #[arg(long = "group", value_name = "NAME=NIDS", requires = "plan", conflicts_with = "to")]
     groups: Vec<String>,
 
     #[command(flatten)]
     start: StartArgs,
 
     /// Start nodes on this machine's loopback for groups without NIDs
-    #[arg(long, requires = "plan")]
+    #[arg(long, requires = "plan", conflicts_with = "to")]
     local: bool,
 
     /// Show what the plan would do, and how long it takes; no node is contacted
-    #[arg(long, requires = "plan", conflicts_with_all = ["json", "csv", "report", "plots"])]
+    #[arg(long, requires = "plan",
+        conflicts_with_all = ["to", "json", "csv", "report", "plots"])]
     dry_run: bool,
 
     /// Write the plan's results as CSV
-    #[arg(long, value_name = "FILE", requires = "plan")]
+    #[arg(long, value_name = "FILE", requires = "plan", conflicts_with = "to")]
     csv: Option<PathBuf>,
 }
 

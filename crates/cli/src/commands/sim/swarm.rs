@@ -36,7 +36,7 @@ pub(super) struct SwarmArgs {
 
     /// Continue with the seeds that follow for this many minutes
     #[arg(long, value_name = "M", conflicts_with = "plan",
-          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+          value_parser = whole_minutes)]
     minutes: Option<u64>,
 
     /// Run the scenario in this file instead, and print its last events if it fails
@@ -284,4 +284,10 @@ fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failur
         path.display()
     ))?;
     Ok(())
+}
+
+/// Parses a number of minutes.
+fn whole_minutes(text: &str) -> Result<u64, String> {
+    let minutes = text.parse().ok().filter(|minutes| (1..=10_000).contains(minutes));
+    minutes.ok_or_else(|| "a whole number of minutes from 1 to 10000".to_owned())
 }

@@ -194,11 +194,17 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
     let [read, write] = outcome?;
     let best = [read, write].into_iter().flatten().max_by_key(|ramped| ramped.best.rate);
     let Some(Ramped { best, end }) = best else {
-        let words = "the budget was too small for a single step of load: --budget-bytes and \
-                     --budget-time give more";
-        report.notes.push(words.to_owned());
+        let words = "the budget was too small for a single step of load, so no rate was measured \
+                     and nothing is advised; --budget-bytes and --budget-time give more";
+        report.incomplete = Some(words.to_owned());
         return Ok(report);
     };
+    if let RampEnd::Budget(option) = end {
+        report.incomplete = Some(format!(
+            "the budget ended before the path was full, so the settings are for what was reached, \
+             and more may be needed; {option} gives more"
+        ));
+    }
     let several = match report.values.identity.as_str() {
         // Of a path that is not full it would not show what one stream carries.
         "node" if matches!(end, RampEnd::Budget(_)) => {

@@ -59,6 +59,8 @@ pub(super) struct PeerReport {
     pub(super) several_connections: Option<Compared>,
     /// TCP segments that all programs of this host sent again during the ramp.
     pub(super) segments_sent_again: Option<u64>,
+    /// Why the rate of the path is higher than what was measured, or was not measured at all.
+    pub(super) incomplete: Option<String>,
     /// What the settings are computed from.
     pub(super) path: Option<Path>,
     /// The settings for this node alone.
@@ -203,6 +205,7 @@ impl PeerReport {
             ramp: Vec::new(),
             several_connections: None,
             segments_sent_again: None,
+            incomplete: None,
             path: None,
             settings: None,
             advice: Vec::new(),

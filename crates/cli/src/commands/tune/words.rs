@@ -166,6 +166,9 @@ fn of_peer(peer: &PeerReport) -> String {
     if let Some(path) = &peer.path {
         text += &format!("  rate: {}\n", rate_text(path.rate));
     }
+    if let Some(why) = &peer.incomplete {
+        text += &format!("  INCOMPLETE: {why}\n");
+    }
     if let Some(count) = peer.segments_sent_again {
         text += &format!("  segments sent again by all programs during the ramp: {count}\n");
     }

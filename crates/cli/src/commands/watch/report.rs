@@ -214,6 +214,8 @@ fn document(all: Vec<(u64, Series)>) -> Document {
     Document { peers: peers.collect() }
 }
 
+const LEGEND: &str = "times in microseconds (u), milliseconds (m) or seconds (s)\n";
+
 fn text(db: &Path, all: &[(u64, Series)]) -> String {
     let mut text = String::new();
     for (row_ms, series) in all {
@@ -226,6 +228,7 @@ fn text(db: &Path, all: &[(u64, Series)]) -> String {
         let heads = HEADS.iter().map(|head| head.trim_start_matches('<').to_owned()).collect();
         let rows = series.rows.iter().map(|row| cells(row, &text_of));
         text += &aligned(std::iter::once(heads).chain(rows).collect());
+        text += LEGEND;
         for alarm in &series.alarms {
             text += &format!(
                 "{} {}: {}; {}\n  seen: {}\n",

@@ -31,25 +31,26 @@ pub(super) const NO_METHOD: &str = "the plan names hosts and does not say how no
 pub(crate) struct StartArgs {
     /// Start nodes on other hosts for the time of the plan: ssh, srun, or a command that runs a
     /// shell there, such as 'podman exec -i {host} sh -s' (docs/plans.md)
-    #[arg(long, value_name = "ssh|srun|COMMAND", requires = "plan", conflicts_with = "local",
-        value_parser = StartMethod::read)]
+    #[arg(long, value_name = "ssh|srun|COMMAND", requires = "plan",
+        conflicts_with_all = ["local", "to"], value_parser = StartMethod::read)]
     start: Option<StartMethod>,
 
     /// Hosts on which nodes are started, such as c[01-16],login1, or ^FILE; with GROUP= those of
     /// one group, otherwise each group takes as many as the plan says. May be given several times
-    #[arg(long, value_name = "[GROUP=]HOSTS", requires = "plan", conflicts_with = "local")]
+    #[arg(long, value_name = "[GROUP=]HOSTS", requires = "plan",
+        conflicts_with_all = ["local", "to"])]
     hosts: Vec<String>,
 
     /// Hosts on which no node is started
-    #[arg(long, value_name = "HOSTS", requires = "plan", conflicts_with = "local")]
+    #[arg(long, value_name = "HOSTS", requires = "plan", conflicts_with_all = ["local", "to"])]
     exclude: Vec<String>,
 
     /// The program that runs on the hosts [default: this one]
-    #[arg(long, value_name = "FILE", requires = "plan", conflicts_with = "local")]
+    #[arg(long, value_name = "FILE", requires = "plan", conflicts_with_all = ["local", "to"])]
     program: Option<String>,
 
     /// What happens if a host cannot be started [default: as in the plan, otherwise stop]
-    #[arg(long, value_enum, requires = "plan", conflicts_with = "local")]
+    #[arg(long, value_enum, requires = "plan", conflicts_with_all = ["local", "to"])]
     missing: Option<MissingWord>,
 }
 
