@@ -102,7 +102,7 @@ pub(crate) enum AcceptArg {
 }
 
 /// Parses a value of `--net`. clap repeats the value in its error, so it is removed here.
-fn net(text: &str) -> Result<NetConfig, String> {
+pub(crate) fn net(text: &str) -> Result<NetConfig, String> {
     let parsed = text.parse::<NetConfig>().map_err(|error| error.to_string());
     parsed.map_err(|said| match said.strip_prefix(&format!("{text:?}: ")) {
         Some(reason) => reason.to_owned(),

@@ -121,7 +121,10 @@ impl FromStr for Setting {
         let (name, value) = text.split_once('=').ok_or(format!("'=' is missing; {example}"))?;
         let (name, value) = (name.trim().to_owned(), value.trim());
         if let "selftest" | "tuning" | "accept" | "identity" = &*name {
-            return Err(format!("{name} is an option of its own: --{name} {value}"));
+            return Err(format!(
+                "{name} is no tunable, but a key of the configuration, and, where a command has \
+                 it, the option --{name}"
+            ));
         }
         let value = value.parse().map_err(|_| format!("{value:?} is not a number; {example}"))?;
         Tunables::default().set(&name, value).map_err(|error| error.to_string())?;

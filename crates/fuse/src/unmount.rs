@@ -71,6 +71,7 @@ impl Unmounted {
     }
 }
 
+/// Whether it says that there is no such file.
 fn is_absent(error: &std::io::Error) -> bool {
     error.kind() == ErrorKind::NotFound
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use lustrine_fuse::{
     FLUSH_TIMEOUT, Mount, MountProgram, MountedAt, Options, Unmounted, mount_point,
 };
 use lustrine_node::Node;
-use lustrine_sys::Signals;
+use lustrine_sys::{Pending, Signals};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{NodeOptions, TemporaryNodeOptions};
@@ -193,42 +193,56 @@ fn start_in_background(args: &MountArgs) -> Result<(), Failure> {
     let mut child = command
         .spawn()
         .map_err(|error| format!("cannot start the program in the background: {error}"))?;
+    let heard = listen(child.stdout.take())?;
+    let (mut is_ready, mut interrupted) = (None, false);
+    let status = loop {
+        match is_ready {
+            None => is_ready = heard.recv_timeout(LOOK_FOR_SIGNALS).ok(),
+            Some(_) => thread::sleep(LOOK_FOR_SIGNALS),
+        }
+        // Also after the word: what came with it counts.
+        let Pending { terminate, reload, .. } = signals.take();
+        match (terminate || reload, interrupted) {
+            (false, _) => {}
+            (true, false) => {
+                // It is waited for: it has the address of this machine's node until it has ended.
+                interrupted = true;
+                let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+            }
+            (true, true) => return Err(Failure::Interrupted),
+        }
+        if is_ready == Some(true) && !interrupted {
+            return Ok(());
+        }
+        let ended = child.try_wait();
+        if let Some(status) = ended.map_err(|error| format!("the background program: {error}"))? {
+            break status;
+        }
+    };
+    // It has said why, unless a signal has ended it.
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        None if interrupted => Err(Failure::Interrupted),
+        Some(_) if interrupted => Err(Failure::Reported(INTERRUPTED)),
+        Some(code @ 1..) => Err(Failure::Reported(code)),
+        _ => Err(format!("the program in the background ended with {status}").into()),
+    }
+}
+
+/// Says whether the program in the background has said that the mount works, once it has said
+/// something or has ended.
+fn listen(stdout: Option<ChildStdout>) -> Result<Receiver<bool>, Failure> {
     let (word, heard) = mpsc::channel();
-    let stdout = child.stdout.take();
     let listener = thread::Builder::new().spawn(move || {
         let mut said = Vec::new();
         if let Some(stdout) = stdout {
             // It closes its end after the word, or when it ends.
             let _ = stdout.take(READY.len() as u64).read_to_end(&mut said);
         }
-        // Nobody listens after a signal.
+        // Nobody listens after a second signal.
         let _ = word.send(said == READY);
     });
     listener.map_err(|error| format!("cannot start a thread: {error}"))?;
-    let mut interrupted = false;
-    let is_ready = loop {
-        match heard.recv_timeout(LOOK_FOR_SIGNALS) {
-            Ok(is_ready) => break is_ready,
-            Err(_) if !signals.take().terminate => {}
-            // It does not end: the second signal is for this program alone.
-            Err(_) if interrupted => return Err(Failure::Interrupted),
-            Err(_) => {
-                // It is waited for: it has the address of this machine's node until it has ended.
-                interrupted = true;
-                let _ = kill_process(Pid::from_child(&child), Signal::TERM);
-            }
-        }
-    };
-    if is_ready && !interrupted {
-        return Ok(());
-    }
-    // It has said why.
-    let status = child.wait().map_err(|error| format!("the background program: {error}"))?;
-    match status.code().and_then(|code| u8::try_from(code).ok()) {
-        _ if interrupted => Err(Failure::Reported(INTERRUPTED)),
-        Some(code @ 1..) => Err(Failure::Reported(code)),
-        _ => Err(format!("the program in the background ended with {status}").into()),
-    }
+    Ok(heard)
 }
 
 /// Mounts, and stays until the mount has ended.

@@ -58,6 +58,8 @@ pub(crate) struct ReportArgs {
 struct Findings<'a> {
     comparisons: &'a [Comparison],
     limits: &'a [LimitResult],
+    /// Of runs that did not come to their end.
+    ended_early: &'a [String],
 }
 
 /// Runs the command.
@@ -90,16 +92,19 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     };
     let checked: Vec<LimitResult> = limits.iter().flat_map(of_runs).collect();
     let tables: Vec<String> = runs.iter().map(table).collect();
+    let early = names.iter().zip(&runs).filter_map(|(name, run)| ended_early(name, run));
+    let early: Vec<String> = early.collect();
     if html.is_some() || plots.is_some() {
         let all: Vec<&Results> = runs.iter().collect();
         write_page(html, plots, &page_of_runs(&all, &tables, &comparisons))?;
     }
     match args.json {
-        true => print_json(&Findings { comparisons: &comparisons, limits: &checked })?,
-        false => {
-            let early = names.iter().zip(&runs).filter_map(|(name, run)| ended_early(name, run));
-            print(&(text(&tables, &comparisons, &checked) + &early.collect::<String>()))?;
-        }
+        true => print_json(&Findings {
+            comparisons: &comparisons,
+            limits: &checked,
+            ended_early: &early,
+        })?,
+        false => print(&text(&early, &tables, &comparisons, &checked))?,
     }
     let broken: Vec<&str> =
         checked.iter().filter(|one| !one.met).map(|one| one.sentence.as_str()).collect();
@@ -138,26 +143,32 @@ fn write_page(
 }
 
 /// The tables of the runs or their comparisons, and the limits that are met.
-/// What is to be said of a run that did not come to its end.
-fn ended_early(name: &str, run: &Results) -> Option<String> {
-    match &run.end {
-        End::Complete => None,
-        End::Failed { error } => Some(format!("{name}: the run ended early: {error}\n")),
-        End::Interrupted { .. } => Some(format!(
-            "{name}: the run was interrupted; the results are of what was measured before\n"
-        )),
+fn text(
+    early: &[String],
+    tables: &[String],
+    comparisons: &[Comparison],
+    checked: &[LimitResult],
+) -> String {
+    let mut parts: Vec<String> = early.iter().map(|said| format!("{said}\n")).collect();
+    match comparisons {
+        [] => parts.extend(tables.iter().cloned()),
+        comparisons => parts.extend(comparisons.iter().map(Comparison::text)),
     }
-}
-
-fn text(tables: &[String], comparisons: &[Comparison], checked: &[LimitResult]) -> String {
-    let mut parts: Vec<String> = match comparisons {
-        [] => tables.to_vec(),
-        comparisons => comparisons.iter().map(Comparison::text).collect(),
-    };
     let met = checked.iter().filter(|one| one.met);
     let met: String = met.map(|one| format!("{}\n", one.sentence)).collect();
     parts.extend((!met.is_empty()).then_some(met));
     parts.join("\n")
+}
+
+/// What is to be said of a run that did not come to its end.
+fn ended_early(name: &str, run: &Results) -> Option<String> {
+    match &run.end {
+        End::Complete => None,
+        End::Failed { error } => Some(format!("{name}: the run ended early: {error}")),
+        End::Interrupted { .. } => Some(format!(
+            "{name}: the run was interrupted; the results are of what was measured before"
+        )),
+    }
 }
 
 /// The limits, or everything that is wrong with them.

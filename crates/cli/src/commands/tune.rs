@@ -177,8 +177,11 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     if let (Some(files), Some(settings)) = (files, &report.settings) {
         report.files = files.write(settings, &report.peers[0])?;
     }
+    let incomplete = report.peers.iter().find(|peer| peer.incomplete.is_some());
+    let incomplete = incomplete.map(|peer| peer.nid);
     if let Some(plan) = wanted
         && report.failures() == 0
+        && incomplete.is_none()
     {
         report.applied = Some(plan.carry_out(args, &report));
     }
@@ -186,18 +189,17 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         true => print_json(&report)?,
         false => print(&words::report(&report))?,
     }
-    let unmeasured = report.peers.iter().find(|peer| args.loads() && peer.path.is_none());
-    if let Some(peer) = unmeasured {
-        let nid = peer.nid;
-        return Err(
-            format!("no rate was measured of the path to {nid}; the results say why").into()
-        );
-    }
+    let unmeasured = report.peers.iter().any(|peer| args.loads() && peer.path.is_none());
     let kept = if args.apply.apply.is_empty() { "" } else { ", and nothing is applied" };
-    match (report.failures(), &report.applied) {
-        (0, None) => Ok(()),
-        (0, Some(applied)) => applied.whole(),
-        (failed, _) => {
+    match (report.failures(), &report.applied, incomplete) {
+        (0, Some(applied), _) => applied.whole(),
+        (0, None, Some(nid)) if unmeasured || !kept.is_empty() => Err(format!(
+            "the budget ended too early for the path to {nid}; the results say what is missing\
+             {kept}"
+        )
+        .into()),
+        (0, None, _) => Ok(()),
+        (failed, ..) => {
             let failed = counted(failed, "RPC");
             Err(format!("{failed} of the load failed; the results say when{kept}").into())
         }

@@ -147,9 +147,22 @@ fn a_mount_that_waits_for_servers_ends_at_a_signal() {
         mount.signal(signal);
         mount.end().expect_code(130).expect_stderr(&["lustrine: interrupted"]);
     }
-    // The end of the outputs is that of the program in the background. A shell starts programs with
-    // SIGINT ignored if it does not wait for them, so this is SIGTERM.
-    let mount = start(&[]);
-    mount.signal(Signal::TERM);
-    assert_eq!(mount.end().code, None, "the signal has ended it");
+    // It waits for the program in the background, which says that it was interrupted. A hangup is
+    // the end of the terminal.
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mount = start(&[]);
+        let background = children(mount.pid());
+        assert_eq!(background.len(), 1, "{background:?}");
+        mount.signal(signal);
+        mount.end().expect_code(130).expect_stderr(&["lustrine: interrupted"]);
+        assert!(!Path::new(&format!("/proc/{}", background[0])).exists(), "it is left");
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(dir.to_str().unwrap()), "{mounts}");
+}
+
+/// The processes that a process has started.
+fn children(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }

@@ -43,7 +43,9 @@ impl<O: Env> Lst<'_, O> {
         if key.is_none() {
             let what = match &self.settings.session {
                 None => "LST_SESSION is not set".to_owned(),
-                Some(value) => format!("LST_SESSION is {value:?}, which is no number above 0"),
+                Some(value) => {
+                    format!("LST_SESSION is {value:?}, which is not a number from 1 to 4294967295")
+                }
             };
             self.warn(format!(
                 "{what}, and no other command works without it: set it (export LST_SESSION=$$) \

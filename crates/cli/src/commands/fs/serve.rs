@@ -2,22 +2,22 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::net::{IpAddr, Ipv4Addr};
+use std::io::ErrorKind;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use lustrine_config::{AcceptPolicy, InterfaceChoice, NetConfig};
+use lustrine_config::{AcceptPolicy, NetConfig};
 use lustrine_fs::FsUrl;
-use lustrine_node::Node;
+use lustrine_node::{Node, StartError};
 use lustrine_server::{Disk, FilesystemArgs, Server, ServerArgs, TargetTunables};
-use lustrine_sys::Signals;
-use lustrine_wire::nid::{Net, Nid};
+use lustrine_sys::{Pending, Signals};
+use lustrine_wire::nid::Nid;
 
 use crate::commands::node::watch_stdin;
-use crate::common::{NodeOptions, TemporaryNodeOptions};
+use crate::common::{NodeOptions, TemporaryNodeOptions, net};
 use crate::output::{Failure, print, print_error};
-use crate::values::bytes;
+use crate::values::{Setting, bytes};
 
 /// How often the command looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -29,8 +29,9 @@ const STRIPE_SIZE: u32 = 4 << 20;
 /// Serve a file system that is in memory, to try things out or to test programs.
 ///
 /// One node has the management server, a metadata target and the object targets. What is stored
-/// takes memory of this process, and is lost when it ends, with SIGTERM or SIGINT. Everyone who
-/// reaches the address can use it, as any user: by default only programs of this machine can.
+/// takes memory of this process, names and attributes besides --size, and is lost when it ends,
+/// with SIGTERM or SIGINT. Everyone who reaches the address can use it, as any user: by default
+/// only programs of this machine can.
 #[derive(Args, Debug)]
 pub(super) struct ServeArgs {
     /// Name of the file system, 1 to 8 letters, digits, `-` or `_`
@@ -45,8 +46,14 @@ pub(super) struct ServeArgs {
     #[arg(long, default_value = "1G", value_parser = size)]
     size: u64,
 
-    #[command(flatten)]
-    node: TemporaryNodeOptions,
+    /// Network and address of the servers, tcp[N]=ADDRESS|INTERFACE[:PORT]; port 988, the default,
+    /// needs root or CAP_NET_BIND_SERVICE
+    #[arg(long, value_name = "NET", default_value = "tcp=127.0.0.1", value_parser = net)]
+    net: NetConfig,
+
+    /// Set a tunable (docs/tunables.md); may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<Setting>,
 
     /// End when standard input is closed (for programs that start it)
     #[arg(long, hide = true)]
@@ -56,7 +63,7 @@ pub(super) struct ServeArgs {
 /// Runs the command.
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
-    let node = start_node(&args.node)?;
+    let node = start_node(args)?;
     let nid = node.info().nids[0];
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let disks = Disk::format_filesystem(FilesystemArgs {
@@ -81,7 +88,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     announce(args, nid)?;
     let eof = args.until_eof.then(watch_stdin);
     loop {
-        if signals.take().terminate || eof.as_ref().is_some_and(JoinHandle::is_finished) {
+        let Pending { terminate, reload, .. } = signals.take();
+        // A hangup is the end of its terminal.
+        if terminate || reload || eof.as_ref().is_some_and(JoinHandle::is_finished) {
             break;
         }
         if !node.is_sound() {
@@ -95,25 +104,34 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 /// A node that everyone who reaches it can use. All targets belong to one event loop.
-fn start_node(options: &TemporaryNodeOptions) -> Result<Node, Failure> {
-    let mut config = NodeOptions::from(options).node_config(print_error)?;
-    if config.nets.is_empty() {
-        let loopback = InterfaceChoice::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        config.nets.push(NetConfig::new(Net::TCP, loopback));
-    }
+fn start_node(args: &ServeArgs) -> Result<Node, Failure> {
+    let (net, set) = (vec![args.net.clone()], args.set.clone());
+    let options = TemporaryNodeOptions { net, set, ..TemporaryNodeOptions::default() };
+    let mut config = NodeOptions::from(&options).node_config(print_error)?;
     config.accept = AcceptPolicy::All;
     config.tunables.loops.cpu_npartitions = 1;
     config.cpu_pattern = String::new();
-    Ok(Node::start(&config).map_err(|error| error.to_string())?)
+    Node::start(&config).map_err(|error| match error {
+        StartError::Listen { addr, error, .. } if error.kind() == ErrorKind::PermissionDenied => {
+            let net = &args.net.net;
+            Failure::Failed(format!(
+                "cannot listen on {addr}: {error}; without root, choose a port above 1023, for \
+                 example --net {net}={}:9880",
+                addr.ip()
+            ))
+        }
+        error => Failure::Failed(error.to_string()),
+    })
 }
 
 /// Says what is served, and how it is used.
 fn announce(args: &ServeArgs, nid: Nid) -> Result<(), Failure> {
     let ServeArgs { name, osts, size, .. } = args;
     let url = FsUrl { mgs: vec![nid], fsname: name.clone(), path: String::new() };
-    let port = args.node.net.first().and_then(|net| net.port);
-    let with = port.map(|port| format!(" --net {}=ADDRESS:{port}", nid.net())).unwrap_or_default();
-    let mib = size >> 20;
+    let with = args.net.port.map(|port| {
+        format!(" --net {}=ADDRESS:{port}, with an address of the client's machine", nid.net())
+    });
+    let (with, mib) = (with.unwrap_or_default(), size >> 20);
     print(&format!(
         "{name}: {osts} object targets of {mib} MiB, in memory until this ends\n\
          try: lustrine fs df {url}{with}\n"

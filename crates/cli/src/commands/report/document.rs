@@ -235,7 +235,7 @@ mod tests {
         let cut = ROW.replace("\"cut_short\":false", "\"cut_short\":true");
         let cut = read(&document(&cut.replace("_s\":0.0,\"cut", "_s\":0.5,\"cut"), "")).unwrap();
         let page = lustrine_plan::page(&cut, "").html;
-        for said in ["read 4k c8: the run failed during this row", "not reachable for 0.5 s"] {
+        for said in ["read 4k c8: the run ended during this row", "not reachable for 0.5 s"] {
             assert!(page.contains(said), "{said}");
         }
         assert_eq!(read(&document("", "")).unwrap().end, End::Complete);

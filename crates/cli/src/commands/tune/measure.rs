@@ -199,7 +199,12 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
         report.incomplete = Some(words.to_owned());
         return Ok(report);
     };
-    if let RampEnd::Budget(option) = end {
+    let cut = match (read, write, end) {
+        (Some(_), Some(_), RampEnd::Flat | RampEnd::Most) => None,
+        (Some(_), Some(_), RampEnd::Budget(option)) => Some(option),
+        _ => Some("--budget-bytes or --budget-time"),
+    };
+    if let Some(option) = cut {
         report.incomplete = Some(format!(
             "the budget ended before the path was full, so the settings are for what was reached, \
              and more may be needed; {option} gives more"

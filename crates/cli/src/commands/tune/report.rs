@@ -59,7 +59,7 @@ pub(super) struct PeerReport {
     pub(super) several_connections: Option<Compared>,
     /// TCP segments that all programs of this host sent again during the ramp.
     pub(super) segments_sent_again: Option<u64>,
-    /// Why the rate of the path is higher than what was measured, or was not measured at all.
+    /// Why the rate of the path may be higher than what was measured, or was not measured.
     pub(super) incomplete: Option<String>,
     /// What the settings are computed from.
     pub(super) path: Option<Path>,

@@ -214,6 +214,7 @@ fn document(all: Vec<(u64, Series)>) -> Document {
     Document { peers: peers.collect() }
 }
 
+/// The units of times.
 const LEGEND: &str = "times in microseconds (u), milliseconds (m) or seconds (s)\n";
 
 fn text(db: &Path, all: &[(u64, Series)]) -> String {
