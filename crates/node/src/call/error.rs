@@ -128,9 +128,10 @@ fn reached(nid: &Nid, reports: &[LoopReport]) -> Reached {
 
 /// Why a command of root is userland, and what to do.
 const BESIDE_ANOTHER: &str = ". This command is userland because another node of this \
-    machine (`lustrine node`, `lustrine watch` or a kernel's LNet) has its address: give \
-    this command another address with --net, or stop that node; commands that have --control can \
-    ask a `lustrine node` at its socket";
+    machine has its address (a kernel's LNet, `lustrine node`, a mount, the console of an `lst` \
+    session, or another command; `ss -ltnp` shows it): give this command another address with \
+    --net, or stop that node; commands that have --control can ask a `lustrine node` at its \
+    socket";
 
 /// What to do next.
 fn hint(call: &Call, port: Option<u16>, status: Status, reached: Reached) -> String {
