@@ -71,11 +71,6 @@ impl Unmounted {
     }
 }
 
-/// Whether it says that there is no such file.
-fn is_absent(error: &std::io::Error) -> bool {
-    error.kind() == ErrorKind::NotFound
-}
-
 /// Unmounts a file system that this program has mounted, also if its process has died.
 ///
 /// # Errors
@@ -92,10 +87,13 @@ pub fn unmount(dir: &Path, lazy: bool) -> Result<Unmounted, MountError> {
         Some(entry) => {
             return Err(bad(format!("the file system there is {}, not lustrine", entry.kind)));
         }
-        None if place.symlink_metadata().is_err_and(|error| is_absent(&error)) => {
-            return Err(bad("there is no such directory".to_owned()));
+        None => {
+            let why = match place.symlink_metadata() {
+                Err(error) if error.kind() == ErrorKind::NotFound => "there is no such directory",
+                _ => "no file system is mounted there",
+            };
+            return Err(bad(why.to_owned()));
         }
-        None => return Err(bad("no file system is mounted there".to_owned())),
     };
     let lazily = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(&place, lazily | UnmountFlags::NOFOLLOW) {

@@ -238,7 +238,7 @@ fn listen(stdout: Option<ChildStdout>) -> Result<Receiver<bool>, Failure> {
             // It closes its end after the word, or when it ends.
             let _ = stdout.take(READY.len() as u64).read_to_end(&mut said);
         }
-        // Nobody listens after a second signal.
+        // The receiver is gone after a second signal.
         let _ = word.send(said == READY);
     });
     listener.map_err(|error| format!("cannot start a thread: {error}"))?;

@@ -339,7 +339,7 @@ fn a_truncate_clears_the_set_user_id_bit_if_it_is_allowed() {
     mount.umount().ok();
 }
 
-/// The kernel asks nobody whether a directory that moves may be written, and servers do not either.
+/// Neither the kernel nor a server checks whether a directory that moves may be written.
 #[test]
 fn strangers_move_no_directories_of_others_and_make_no_links_to_what_they_cannot_write() {
     if !can_mount() || !has_strangers() {

@@ -154,13 +154,13 @@ impl Client {
                     Ok((Attr::of(&reply.body, reply.ea), elsewhere))
                 });
                 match found {
-                    Ok((attr, true)) if attr.fid.is_sane() && lookups > 1 => {
-                        let again = or_again(done, move |client, turn, done| {
-                            client.lookup_again(turn, caller, (dir, name), lookups - 1, done);
-                        });
-                        client.getattr(turn, caller, attr.fid, again);
-                    }
                     Ok((attr, true)) if attr.fid.is_sane() => {
+                        let done = match lookups {
+                            0..=1 => done,
+                            _ => or_again(done, move |client, turn, done| {
+                                client.lookup_again(turn, caller, (dir, name), lookups - 1, done);
+                            }),
+                        };
                         client.getattr(turn, caller, attr.fid, done);
                     }
                     Ok((attr, _)) => {

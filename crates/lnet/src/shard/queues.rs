@@ -18,8 +18,8 @@ const LARGE: u32 = 128 << 10;
 /// Most messages that were passed on and not taken.
 const STRAYS_MAX: usize = 64;
 
-/// What a driver is to do, before it is told. A message stays where it is until then: it is copied
-/// once.
+/// What a driver is to do next. A message stays in its slot until the driver takes the action, so
+/// that it is copied once.
 #[derive(Debug)]
 pub(super) enum Queued {
     /// To send a message, and when to give up.
