@@ -30,6 +30,7 @@ mod xattr;
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use lustrine_fswire::body::{BodyFlags, PtlrpcBody};
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::message::{Header, Message};
@@ -159,7 +160,7 @@ enum Data<'a> {
     /// To be received: at most so many bytes, which start at an offset of an object.
     In { offset: u64, len: u64 },
     /// To be sent: the bytes of ranges of an object, one after another.
-    Out { ranges: &'a [Range<u64>], bytes: &'a [u8] },
+    Out { ranges: &'a [Range<u64>], bytes: Bytes },
 }
 
 /// A request to make.
@@ -437,8 +438,16 @@ impl Client {
                 }
                 Data::Out { ranges, .. } => descriptor_lens(ranges),
             };
+            let mut rest = match data {
+                Data::In { .. } => None,
+                Data::Out { bytes, .. } => Some(bytes.clone()),
+            };
             for len in lens {
-                let Some(span) = turn.memory.alloc(len as u32) else {
+                let span = match &mut rest {
+                    None => turn.memory.alloc(len as u32),
+                    Some(rest) => turn.memory.lend(rest.split_to(len as usize)),
+                };
+                let Some(span) = span else {
                     spans.into_iter().for_each(|span| turn.memory.free(span));
                     return then(self, turn, Err(ClientError::NoMemory));
                 };
@@ -446,15 +455,7 @@ impl Client {
             }
             let direction = match data {
                 Data::In { .. } => BulkDirection::Sink,
-                Data::Out { bytes, .. } => {
-                    let mut rest = *bytes;
-                    for span in &spans {
-                        let (part, others) = rest.split_at(span.len as usize);
-                        turn.memory.write(*span, part);
-                        rest = others;
-                    }
-                    BulkDirection::Source
-                }
+                Data::Out { .. } => BulkDirection::Source,
             };
             sink = direction == BulkDirection::Sink;
             let pieces = spans.iter().map(|span| Spans::from_slice(&[*span])).collect();

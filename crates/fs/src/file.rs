@@ -221,7 +221,7 @@ impl File<'_> {
                 drop(permit);
                 done(client, turn, outcome);
             });
-            client.write(turn, caller, file, &layout, (offset, &data), done);
+            client.write(turn, caller, file, &layout, (offset, data.into()), done);
         })
     }
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use fuser::{
     Errno, FileHandle, FopenFlags, INodeNo, LockOwner, OpenFlags, ReplyCreate, ReplyData,
     ReplyEmpty, ReplyOpen, ReplyWrite, Request, WriteFlags,
@@ -41,7 +42,7 @@ const FMODE_EXEC: i32 = 0o40;
 struct Write {
     file: Arc<OpenedFile>,
     offset: u64,
-    data: Vec<u8>,
+    data: Bytes,
     /// Whether it goes to the end of the file, wherever that is.
     append: bool,
     /// Whether it is over when the data are at the servers.
@@ -158,7 +159,7 @@ impl Server {
         let targets = targets_of(&file, (offset, bytes), append || kills);
         // The thread waits if too many data wait, and takes no other request then.
         let held = Some(self.shared.held.take(bytes));
-        let data = data.to_vec();
+        let data = Bytes::copy_from_slice(data);
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
             let write = Write { file, offset, data, append, sync, asked, permit, held };
             match kills {
@@ -297,9 +298,9 @@ impl Write {
             Ok(()) => self.written(client, turn, len, now),
             Err(error) => self.end(errno(&error)),
         };
-        client.write(turn, caller, file, layout, (offset, &data), Box::new(then));
-        // The node's memory has the data now, which the permit counts.
-        drop((data, held));
+        client.write(turn, caller, file, layout, (offset, data), Box::new(then));
+        // From now on the permit counts the data.
+        drop(held);
     }
 
     fn written(self, client: &mut Client, turn: &mut Turn<'_>, len: u64, now: i64) {

@@ -4,6 +4,7 @@
 //! simulator that runs the core implements [`Memory`] and resolves spans. The core itself only
 //! accesses the few hundred bytes of its own ping information through that trait.
 
+use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
 
 mod vec;
@@ -110,7 +111,15 @@ pub trait Memory {
     /// Allocates a span of exactly `len` bytes, page aligned from 4096 bytes up. `None` when the
     /// limit is reached: the caller has to wait.
     fn alloc(&mut self, len: u32) -> Option<Span>;
-    /// Frees a span that [`Memory::alloc`] returned.
+    /// A span of bytes that are in memory already, to send them from there; nothing is written to
+    /// it. A memory whose drivers have to register it copies them. `None` as for
+    /// [`Memory::alloc`].
+    fn lend(&mut self, bytes: Bytes) -> Option<Span> {
+        let span = self.alloc(u32::try_from(bytes.len()).ok()?)?;
+        self.write(span, &bytes);
+        Some(span)
+    }
+    /// Frees a span that [`Memory::alloc`] or [`Memory::lend`] returned.
     fn free(&mut self, span: Span);
     /// Copies `bytes`, which must not be longer than `span`, to the start of `span`.
     fn write(&mut self, span: Span, bytes: &[u8]);
@@ -149,6 +158,11 @@ impl<L: HasMemory> Memory for L {
     #[inline]
     fn alloc(&mut self, len: u32) -> Option<Span> {
         self.memory_mut().alloc(len)
+    }
+
+    #[inline]
+    fn lend(&mut self, bytes: Bytes) -> Option<Span> {
+        self.memory_mut().lend(bytes)
     }
 
     #[inline]

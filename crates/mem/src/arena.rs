@@ -2,6 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::block::Block;
@@ -15,6 +16,9 @@ use crate::words;
 /// buffer.
 const SLICES_INLINE: usize = 17;
 
+/// Set in the region numbers of blocks that were lent.
+const LENT: u32 = 1 << 31;
+
 /// The memory of an [`Arena`]. All values are in bytes unless another unit is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArenaStats {
@@ -26,7 +30,7 @@ pub struct ArenaStats {
     pub high_water: u64,
     /// The most that will ever be mapped.
     pub limit: u64,
-    /// Allocated blocks.
+    /// Blocks that were allocated or lent.
     pub blocks: u64,
 }
 
@@ -62,6 +66,9 @@ pub struct Arena {
     /// One list per region length: regions without users, the latest to become so in front.
     idle: Chains,
     idle_bytes: u64,
+    /// What was lent, by region number without [`LENT`]. `None`: the number is vacant.
+    lent: Vec<Option<Bytes>>,
+    vacant_lent: Vec<u32>,
     stats: ArenaStats,
 }
 
@@ -75,6 +82,8 @@ impl Arena {
             open: Chains::new(CLASSES),
             idle: Chains::new(REGION_SIZES),
             idle_bytes: 0,
+            lent: Vec::new(),
+            vacant_lent: Vec::new(),
             stats: ArenaStats { limit, ..ArenaStats::default() },
         }
     }
@@ -110,13 +119,50 @@ impl Arena {
         Some(Block { region: id, offset, len })
     }
 
-    /// Frees a block that [`alloc`](Self::alloc) returned.
+    /// A block of bytes that are somewhere else, to send them from there without a copy. They stay
+    /// there until it is freed, and do not count as mapped. `None`: they are more than 4 GiB, or
+    /// 2^31 blocks are lent.
+    ///
+    /// All methods that write panic for such a block.
+    pub fn lend(&mut self, bytes: Bytes) -> Option<Block> {
+        let len = u32::try_from(bytes.len()).ok()?;
+        let index = match self.vacant_lent.pop() {
+            Some(index) => index,
+            None => {
+                let index =
+                    u32::try_from(self.lent.len()).ok().filter(|index| index & LENT == 0)?;
+                self.lent.push(None);
+                index
+            }
+        };
+        self.lent[index as usize] = Some(bytes);
+        self.stats.blocks += 1;
+        Some(Block { region: index | LENT, offset: 0, len })
+    }
+
+    fn lent(&self, block: Block) -> Option<&Bytes> {
+        let index = block.region.checked_sub(LENT)?;
+        self.lent.get(index as usize)?.as_ref()
+    }
+
+    fn free_lent(&mut self, block: Block) {
+        let whole = |bytes: &Bytes| block.offset == 0 && bytes.len() == block.len as usize;
+        if !self.lent(block).is_some_and(whole) {
+            panic!("freeing a foreign block: {block:?}");
+        }
+        let index = block.region - LENT;
+        self.lent[index as usize] = None;
+        self.vacant_lent.push(index);
+        self.stats.blocks -= 1;
+    }
+
+    /// Frees a block that [`alloc`](Self::alloc) or [`lend`](Self::lend) returned.
     ///
     /// # Panics
     /// If it was freed before, or is not a block of this arena.
     pub fn free(&mut self, block: Block) {
         let Some(Some(region)) = self.regions.get_mut(block.region as usize) else {
-            panic!("freeing a foreign block: {block:?}");
+            return self.free_lent(block);
         };
         let class = region.class();
         let was_full = region.is_full();
@@ -144,7 +190,10 @@ impl Arena {
     pub fn bytes(&self, block: Block) -> &[u8] {
         match self.regions.get(block.region as usize) {
             Some(Some(region)) => &region.mapping.bytes()[range(block)],
-            _ => panic!("no such region: {block:?}"),
+            _ => match self.lent(block) {
+                Some(lent) => &lent[range(block)],
+                None => panic!("no such region: {block:?}"),
+            },
         }
     }
 
@@ -152,7 +201,7 @@ impl Arena {
     pub fn bytes_mut(&mut self, block: Block) -> &mut [u8] {
         match self.regions.get_mut(block.region as usize) {
             Some(Some(region)) => &mut region.mapping.bytes_mut()[range(block)],
-            _ => panic!("no such region: {block:?}"),
+            _ => panic!("no such region to write to: {block:?}"),
         }
     }
 
@@ -187,7 +236,10 @@ impl Arena {
             sink.mapping.bytes_mut()[range(to)]
                 .copy_from_slice(&source.mapping.bytes()[range(from)]);
         } else {
-            panic!("no such region: {from:?} or {to:?}");
+            let Some(lent) = self.lent(from).cloned() else {
+                panic!("no such region: {from:?}");
+            };
+            self.bytes_mut(to).copy_from_slice(&lent[range(from)]);
         }
     }
 
@@ -244,7 +296,7 @@ impl Arena {
         let mut slices = SmallVec::<[IoSliceMut<'_>; SLICES_INLINE]>::new();
         for &block in blocks {
             let Some(Some(region)) = self.regions.get(block.region as usize) else {
-                panic!("no such region: {block:?}");
+                panic!("no such region to write to: {block:?}");
             };
             // SAFETY: `f` cannot keep a slice beyond this call, during which `self` stays
             // exclusively borrowed: the mapping stays valid and no slices exist but these, which

@@ -2,13 +2,14 @@
 //!
 //! An event loop owns one [`Arena`]. Everything that is sent or received is in its [`Block`]s,
 //! which the protocol core passes around as three plain numbers: payload never enters the core.
-//! This crate turns those numbers back into bytes, and into slices for system calls.
+//! This crate turns those numbers back into bytes, and into slices for system calls. What is to be
+//! sent can also stay where it is: it is [lent](Arena::lend), and has a block for that time.
 //!
 //! Two rules make it dependable:
 //!
 //! * **The limit is strict.** An arena never maps more than its limit; when it is used up,
 //!   [`Arena::alloc`] returns `None` and the caller waits. Overload becomes back-pressure, never
-//!   growth.
+//!   growth. What is lent belongs to the lender, and does not count.
 //! * **A wrong block is a bug.** Freeing twice, freeing what was never allocated, or reaching past
 //!   the end of a region panics at once, in release builds too.
 //!

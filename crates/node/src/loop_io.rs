@@ -8,6 +8,7 @@ use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
+use bytes::Bytes;
 use lustrine_lnet::memory::{Memory, Span, Words};
 use lustrine_lnet::time::Nanos;
 use lustrine_mem::{Arena, Block};
@@ -262,10 +263,17 @@ fn block(span: Span) -> Block {
     Block { region: span.region, offset: span.offset, len: span.len }
 }
 
+fn span(block: Block) -> Span {
+    Span { region: block.region, offset: block.offset, len: block.len }
+}
+
 impl Memory for LoopIo {
     fn alloc(&mut self, len: u32) -> Option<Span> {
-        let block = self.arena.alloc(len)?;
-        Some(Span { region: block.region, offset: block.offset, len: block.len })
+        self.arena.alloc(len).map(span)
+    }
+
+    fn lend(&mut self, bytes: Bytes) -> Option<Span> {
+        self.arena.lend(bytes).map(span)
     }
 
     fn free(&mut self, span: Span) {

@@ -5,6 +5,7 @@ mod ost;
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
 use lustrine_fswire::body::PtlrpcBody;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::{
@@ -273,8 +274,8 @@ pub(crate) enum Step {
     Wait,
     /// Data are to be got from the client: pieces by match bits and length. It is run again then.
     Get(u32, Vec<(u64, u32)>),
-    /// Data are to be put to the client, and then the reply.
-    Put(u32, Vec<(u64, Vec<u8>)>, Vec<u8>),
+    /// Data are to be put to the client, pieces by match bits, and then the reply.
+    Put(u32, Vec<(u64, Vec<Bytes>)>, Vec<u8>),
     /// The holders of these locks are to be asked for what they know of an object. It is run again
     /// then.
     Glimpse(Vec<Handle>),

@@ -142,6 +142,7 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
 const PURE_OUTSIDE: &[&str] = &[
     "bitflags",
     "crc",
+    "bytes",
     "crc32c",
     "crc32fast",
     "etherparse",

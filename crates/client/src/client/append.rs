@@ -1,6 +1,7 @@
 //! Appending: the end of a file stays where it is while the client has locks to the ends of all its
 //! objects, so that clients of several machines can append to one file.
 
+use bytes::Bytes;
 use lustrine_fswire::connect::ConnectFlags2;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::{
@@ -50,7 +51,7 @@ struct Append {
     locks: Vec<ObjectLock>,
     /// The size of the file, as far as the locked objects know it.
     size: u64,
-    bytes: Vec<u8>,
+    bytes: Bytes,
     done: Done<Appended>,
 }
 
@@ -63,7 +64,7 @@ impl Client {
         caller: Caller,
         (fid, owner): (Fid, FileOwner),
         layout: FileLayout,
-        bytes: Vec<u8>,
+        bytes: Bytes,
         done: Done<Appended>,
     ) {
         let append = Append {
@@ -223,7 +224,7 @@ impl Append {
             let layout = (self.layouts > 0).then(|| self.layout.clone());
             self.end(client, turn, written.map(|()| Appended { offset, layout }));
         });
-        client.write_objects(turn, caller, file, &layout, (offset, &bytes), &locks, then);
+        client.write_objects(turn, caller, file, &layout, (offset, bytes), &locks, then);
     }
 
     /// Has the metadata server make objects for a range. It takes locks for that, and others may

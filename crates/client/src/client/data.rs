@@ -4,9 +4,9 @@
 mod tests;
 
 use core::ops::Range;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::layout::Ea;
 use lustrine_fswire::ldlm::{Ibits, IntentOp, LayoutIntent, LayoutOp, LockMode};
@@ -281,7 +281,7 @@ impl Client {
         caller: Caller,
         (fid, owner): (Fid, FileOwner),
         layout: &FileLayout,
-        data: (u64, &[u8]),
+        data: (u64, Bytes),
         done: Done<()>,
     ) {
         if layout.mirrors.is_some() {
@@ -299,7 +299,7 @@ impl Client {
         caller: Caller,
         (fid, owner): (Fid, FileOwner),
         layout: &FileLayout,
-        (offset, bytes): (u64, &[u8]),
+        (offset, bytes): (u64, Bytes),
         locks: &[ObjectLock],
         done: Done<()>,
     ) {
@@ -320,7 +320,7 @@ impl Client {
         let time = self.wall(turn);
         let Some(io) = self.start_io(turn, runs.len(), Work::Change { done }) else { return };
         for (target, run) in runs {
-            let data = gather(&run, bytes, offset);
+            let data = gather(&run, &bytes, offset);
             let range = run.range();
             let (import, oi) = (target.import, target.oi);
             let lock = locks.iter().find(|lock| lock.place == run.place());
@@ -328,7 +328,6 @@ impl Client {
                 let writer = Writer { caller, owner };
                 let part = super::objects::part_of(io);
                 let key = ObjectKey { import, oi };
-                let data = data.into_owned();
                 self.write_object(turn, (key, fid), writer, (range.start, data), part);
                 continue;
             }
@@ -354,7 +353,7 @@ impl Client {
                 write,
                 args,
                 |_| {},
-                &data,
+                data,
                 move |client, turn, written, _| match written {
                     Ok(()) => client.io_answered(turn, io),
                     Err(error) => client.io_failed(turn, io, error),
@@ -545,15 +544,15 @@ fn scatter(run: &Run, bytes: &[u8], offset: u64, data: &mut [u8]) {
 }
 
 /// The bytes of a run, in the order of its object.
-fn gather<'a>(run: &Run, bytes: &'a [u8], offset: u64) -> Cow<'a, [u8]> {
+fn gather(run: &Run, bytes: &Bytes, offset: u64) -> Bytes {
     if let [piece] = run.pieces.as_slice() {
         let at = (piece.offset - offset) as usize;
-        return Cow::Borrowed(&bytes[at..at + piece.len as usize]);
+        return bytes.slice(at..at + piece.len as usize);
     }
     let mut data = Vec::with_capacity(run.len as usize);
     for piece in &run.pieces {
         let at = (piece.offset - offset) as usize;
         data.extend_from_slice(&bytes[at..at + piece.len as usize]);
     }
-    Cow::Owned(data)
+    data.into()
 }

@@ -1,6 +1,6 @@
 //! Files with mirrors: a change of one of them makes the others stale first [LAYOUT-12].
 
-use std::sync::Arc;
+use bytes::Bytes;
 
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::ldlm::LayoutOp;
@@ -97,14 +97,13 @@ impl Client {
         caller: Caller,
         (fid, owner): (Fid, FileOwner),
         layout: &FileLayout,
-        (offset, bytes): (u64, &[u8]),
+        (offset, bytes): (u64, Bytes),
         done: Done<()>,
     ) {
         let range = (offset, offset.saturating_add(bytes.len() as u64));
         let change = FileChange { caller, fid, op: LayoutOp::WRITE, range };
-        let bytes: Arc<[u8]> = bytes.into();
         self.change_mirrored(turn, change, layout, done, move |client, turn, layout, done| {
-            let data = (offset, &bytes[..]);
+            let data = (offset, bytes.clone());
             client.write_objects(turn, caller, (fid, owner), layout, data, &[], done);
         });
     }

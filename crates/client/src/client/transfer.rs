@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use bytes::Bytes;
 use lustrine_fswire::checksum::{Checksum, ChecksumKind};
 use lustrine_fswire::connect::ConnectFlags;
 use lustrine_fswire::fid::{Fid, Handle};
@@ -122,7 +123,7 @@ impl Client {
         write: ObjectWrite,
         args: WriteArgs,
         report: impl FnOnce(&mut Obdo),
-        data: &[u8],
+        data: Bytes,
         then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<()>, Option<Obdo>) + Send + 'static,
     ) {
         let ObjectWrite { import, oi, parts, lock, caller } = write;
@@ -137,7 +138,7 @@ impl Client {
         report(&mut body);
         let sum = self.checksum_kind(import).map(|kind| {
             let mut sum = Checksum::new(kind);
-            let mut rest = data;
+            let mut rest = &*data;
             for part in &parts {
                 let (now, others) = rest.split_at((part.end - part.start) as usize);
                 sum.range(part.start, &[now]);

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lustrine_client::{Client, ClientError, Done, FileLayout, FileOwner, OpenArgs, OpenFile};
 use lustrine_fs::{Attr, Fid, FileSystem};
 use lustrine_fswire::mdt::OpenFlags;
@@ -122,16 +123,16 @@ fn fill(data: Arc<[DataFile]>, len: u64) -> Operation {
         let (index, offset) = place(number, len, PIECE);
         let DataFile { fid, owner, layout } = &data[index];
         let bytes = stamped(offset, PIECE);
-        client.write(turn, CALLER, (*fid, *owner), layout, (offset, &bytes), done);
+        client.write(turn, CALLER, (*fid, *owner), layout, (offset, bytes.into()), done);
     })
 }
 
 fn write(data: Arc<[DataFile]>, (len, size): (u64, u32)) -> Operation {
-    let bytes = stamped(0, size.into());
+    let bytes = Bytes::from(stamped(0, size.into()));
     Box::new(move |client, turn, number, done| {
         let (index, offset) = place(number, len, bytes.len() as u64);
         let DataFile { fid, owner, layout } = &data[index];
-        client.write(turn, CALLER, (*fid, *owner), layout, (offset, &bytes), done);
+        client.write(turn, CALLER, (*fid, *owner), layout, (offset, bytes.clone()), done);
     })
 }
 

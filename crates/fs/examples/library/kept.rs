@@ -99,8 +99,8 @@ fn with_a_page(dir: Fid) -> Operation {
                         Err(error) => done(client, turn, Err(error)),
                     },
                 );
-                let page = [0x5a; PAGE as usize];
-                client.write(turn, CALLER, file, &layout, (0, &page), written);
+                let page = vec![0x5a; PAGE as usize].into();
+                client.write(turn, CALLER, file, &layout, (0, page), written);
             },
         );
         client.create(turn, CALLER, dir, &name(number), CREATE, opened);

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{Arena, Block};
@@ -208,6 +209,67 @@ fn a_block_past_its_region_is_refused() {
     arena.alloc(64).unwrap();
     let block = Block { region: 0, offset: REGION_LEN - 1, len: 2 };
     arena.with_io_slices_mut(&[block], &mut [], |_| ());
+}
+
+#[test]
+fn lent_bytes_are_read_where_they_are_until_they_are_freed() {
+    let mut arena = arena();
+    let bytes = Bytes::from(vec![7; 100]);
+    let block = arena.lend(bytes.clone()).unwrap();
+    assert!(std::ptr::eq(arena.bytes(block), &bytes[..]));
+    assert_eq!(arena.bytes(block.part(10, 20)).len(), 20);
+    let other = arena.alloc(200).unwrap();
+    arena.copy(block, other);
+    assert_eq!(arena.bytes(other.part(0, 100)), bytes);
+    let stats = arena.stats();
+    assert_eq!((stats.blocks, stats.mapped, stats.in_use), (2, u64::from(REGION_LEN), 256));
+    assert!(!bytes.is_unique());
+    arena.free(block);
+    assert!(bytes.is_unique());
+    assert_eq!(arena.stats().blocks, 1);
+    // Its number is used again.
+    assert_eq!(arena.lend(bytes), Some(block));
+}
+
+#[test]
+fn empty_bytes_can_be_lent() {
+    let mut arena = arena();
+    let block = arena.lend(Bytes::new()).unwrap();
+    assert_eq!(arena.bytes(block), b"");
+    arena.free(block);
+}
+
+#[test]
+#[should_panic(expected = "no such region to write to")]
+fn lent_bytes_are_not_written() {
+    let mut arena = arena();
+    let block = arena.lend(Bytes::from_static(b"data")).unwrap();
+    arena.write(block, b"x");
+}
+
+#[test]
+#[should_panic(expected = "no such region to write to")]
+fn nothing_is_received_into_lent_bytes() {
+    let mut arena = arena();
+    let block = arena.lend(Bytes::from_static(b"data")).unwrap();
+    arena.with_io_slices_mut(&[block], &mut [], |_| ());
+}
+
+#[test]
+#[should_panic(expected = "freeing a foreign block")]
+fn freeing_lent_bytes_twice_is_noticed() {
+    let mut arena = arena();
+    let block = arena.lend(Bytes::from_static(b"data")).unwrap();
+    arena.free(block);
+    arena.free(block);
+}
+
+#[test]
+#[should_panic(expected = "freeing a foreign block")]
+fn freeing_a_part_of_lent_bytes_is_noticed() {
+    let mut arena = arena();
+    let block = arena.lend(Bytes::from_static(b"data")).unwrap();
+    arena.free(block.part(0, 3));
 }
 
 #[test]

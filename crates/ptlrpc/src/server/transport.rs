@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use lustrine_fswire::body::{PtlrpcBody, early_reply_checksum};
 use lustrine_fswire::codec::Wire;
 use lustrine_fswire::message::{BARE_LEN, Header, HeaderFlags, Message, MessageBuilder};
 use lustrine_fswire::opcode::portal;
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
-use lustrine_lnet::memory::{Memory, Span};
+use lustrine_lnet::memory::{Memory, Spans, copy_of, total_len};
 use lustrine_lnet::portal::{Laziness, MatchEntry};
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::shard::{AckWanted, GetArgs, PutArgs};
@@ -89,7 +90,7 @@ enum Use {
 #[derive(Debug)]
 struct Held {
     md: MdKey,
-    span: Span,
+    spans: Spans,
     usage: Use,
 }
 
@@ -107,6 +108,19 @@ struct Call {
     answer: Option<HeldKey>,
     /// Where the answer is to be put.
     offset: u32,
+}
+
+/// Lends parts of data to the memory; `None` if there is no room for them.
+fn lend(turn: &mut Turn<'_>, parts: Vec<Bytes>) -> Option<Spans> {
+    let mut spans = Spans::new();
+    for part in parts {
+        let Some(span) = turn.memory.lend(part) else {
+            spans.into_iter().for_each(|span| turn.memory.free(span));
+            return None;
+        };
+        spans.push(span);
+    }
+    Some(spans)
 }
 
 /// How long the data of a request are awaited: as long as its client waits, and not longer than
@@ -258,9 +272,20 @@ impl RpcServer {
         make: impl FnOnce(&mut Turn<'_>, Md) -> Option<MdKey>,
     ) -> Option<HeldKey> {
         let span = turn.memory.alloc(len)?;
-        let key = self.held.insert(Held { md: MdKey::null(), span, usage });
+        self.hold_spans(turn, Spans::from_slice(&[span]), usage, make)
+    }
+
+    /// Makes a descriptor with this memory, which is freed with it.
+    fn hold_spans(
+        &mut self,
+        turn: &mut Turn<'_>,
+        spans: Spans,
+        usage: Use,
+        make: impl FnOnce(&mut Turn<'_>, Md) -> Option<MdKey>,
+    ) -> Option<HeldKey> {
+        let key = self.held.insert(Held { md: MdKey::null(), spans: copy_of(&spans), usage });
         let md = Md {
-            spans: [span].into_iter().collect(),
+            spans,
             threshold: None,
             max_size: None,
             options: MdOptions::empty(),
@@ -273,38 +298,46 @@ impl RpcServer {
                 Some(key)
             }
             None => {
-                self.held.remove(key);
-                turn.memory.free(span);
+                let held = self.held.remove(key).expect("it was just there");
+                held.spans.into_iter().for_each(|span| turn.memory.free(span));
                 None
             }
         }
     }
 
-    /// PUTs bytes to a client. A message that cannot be sent is lost: the client asks again.
+    /// PUTs a message to a client. One that cannot be sent is lost: the client asks again.
     fn put(
         &mut self,
         turn: &mut Turn<'_>,
         (target, local): (ProcessId, Option<Nid>),
         (portal, match_bits, offset): (u32, u64, u32),
-        bytes: &[u8],
-        (usage, timeout): (Use, Option<Nanos>),
+        message: &[u8],
     ) -> Option<HeldKey> {
-        let ack = match usage {
-            Use::Bulk(..) => AckWanted::Yes,
-            _ => AckWanted::No,
-        };
-        let key = self.hold(turn, bytes.len() as u32, usage, |turn, md| {
-            turn.memory.write(md.spans[0], bytes);
-            let threshold = Some(if ack == AckWanted::Yes { 2 } else { 1 });
-            turn.shard.bind(Md { threshold, ..md }).ok()
+        let key = self.hold(turn, message.len() as u32, Use::Message, |turn, md| {
+            turn.memory.write(md.spans[0], message);
+            turn.shard.bind(Md { threshold: Some(1), ..md }).ok()
         })?;
+        self.send(turn, key, (target, local), (portal, match_bits, offset), None);
+        Some(key)
+    }
+
+    /// PUTs the memory of a descriptor. Bulk, of which the acknowledgement is awaited, has a
+    /// time-out.
+    fn send(
+        &self,
+        turn: &mut Turn<'_>,
+        key: HeldKey,
+        (target, local): (ProcessId, Option<Nid>),
+        (portal, match_bits, offset): (u32, u64, u32),
+        timeout: Option<Nanos>,
+    ) {
         let md = self.held[key].md;
+        let ack = if timeout.is_some() { AckWanted::Yes } else { AckWanted::No };
         let args =
             PutArgs { md, local, target, portal, match_bits, offset, hdr_data: 0, ack, timeout };
         if turn.shard.put(turn.now, args).is_err() {
             turn.shard.unlink(turn.now, md);
         }
-        Some(key)
     }
 
     /// Answers a request; `match_bits` are those of [`Received`], or of a later attempt of it.
@@ -312,7 +345,7 @@ impl RpcServer {
         let Some(portal) = portal::reply_to(to.portal) else { return };
         let offset = if to.early_replies { BARE_LEN as u32 } else { 0 };
         let target = (to.peer, Some(to.local));
-        self.put(turn, target, (portal, match_bits, offset), message, (Use::Message, None));
+        self.put(turn, target, (portal, match_bits, offset), message);
     }
 
     /// Tells a client that its request takes longer: `estimate` seconds from its start
@@ -340,26 +373,32 @@ impl RpcServer {
         message.value(&body);
         message.finish();
         let target = (to.peer, Some(to.local));
-        self.put(turn, target, (portal, match_bits, 0), &bytes, (Use::Message, None));
+        self.put(turn, target, (portal, match_bits, 0), &bytes);
     }
 
-    /// PUTs data into the memory of a client, for each piece its match bits and bytes.
-    /// [`ServerEvent::Bulk`] follows.
+    /// PUTs data into the memory of a client, for each piece its match bits and its bytes, in parts
+    /// that follow each other. [`ServerEvent::Bulk`] follows.
     pub fn put_bulk(
         &mut self,
         turn: &mut Turn<'_>,
         to: &Received,
         portal: u32,
-        pieces: &[(u64, &[u8])],
+        pieces: Vec<(u64, Vec<Bytes>)>,
     ) -> BulkKey {
         let bulk = Bulk { left: pieces.len(), failed: false, pieces: Vec::new() };
         let key = self.bulks.insert(bulk);
-        for (index, (match_bits, bytes)) in pieces.iter().enumerate() {
-            let place = (portal, *match_bits, 0);
-            let usage = (Use::Bulk(key, index), Some(bulk_timeout(to)));
-            if self.put(turn, (to.peer, Some(to.local)), place, bytes, usage).is_none() {
+        for (index, (match_bits, parts)) in pieces.into_iter().enumerate() {
+            let held = lend(turn, parts).and_then(|spans| {
+                self.hold_spans(turn, spans, Use::Bulk(key, index), |turn, md| {
+                    turn.shard.bind(Md { threshold: Some(2), ..md }).ok()
+                })
+            });
+            let Some(held) = held else {
                 self.piece_over(key, None);
-            }
+                continue;
+            };
+            let timeout = Some(bulk_timeout(to));
+            self.send(turn, held, (to.peer, Some(to.local)), (portal, match_bits, 0), timeout);
         }
         key
     }
@@ -459,7 +498,7 @@ impl RpcServer {
         });
         self.calls[key].answer = answer;
         let place = (portal::LDLM_CALLBACK, xid, 0);
-        let sent = self.put(turn, (client, Some(local)), place, &message, (Use::Message, None));
+        let sent = self.put(turn, (client, Some(local)), place, &message);
         if answer.is_none() || sent.is_none() {
             // It ends with the next call of `drive`: the caller does not know the key yet.
             self.calls[key].deadline = turn.now;
@@ -479,11 +518,13 @@ impl RpcServer {
     pub fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
         let key = HeldKey::from(KeyData::from_ffi(event.user));
         let Some(held) = self.held.get(key) else { return };
-        let (span, usage) = (held.span, held.usage);
+        let (first, usage) = (held.spans.first().copied(), held.usage);
         let ok = event.status.is_ok();
         let part = |turn: &Turn<'_>, offset: u32, len: u32| {
             let mut bytes = Vec::new();
-            turn.memory.append(span.part(offset, len), &mut bytes);
+            if let Some(span) = first {
+                turn.memory.append(span.part(offset, len), &mut bytes);
+            }
             bytes
         };
         let bytes = |turn: &Turn<'_>, offset: u32| part(turn, offset, event.moved);
@@ -497,9 +538,10 @@ impl RpcServer {
             Use::Message => {}
             Use::Bulk(bulk, index) if event.unlinked => {
                 let brought = match event.kind {
-                    EventKind::Reply if ok && event.moved == span.len => {
-                        let starts = (0..span.len).step_by(BLOCK_LEN as usize);
-                        let block = |at| part(turn, at, (span.len - at).min(BLOCK_LEN));
+                    EventKind::Reply if ok && event.moved == total_len(&held.spans) => {
+                        let len = event.moved;
+                        let starts = (0..len).step_by(BLOCK_LEN as usize);
+                        let block = |at| part(turn, at, (len - at).min(BLOCK_LEN));
                         Some((index, starts.map(block).collect()))
                     }
                     EventKind::Ack if ok => Some((index, Vec::new())),
@@ -517,8 +559,8 @@ impl RpcServer {
             }
         }
         if event.unlinked {
-            self.held.remove(key);
-            turn.memory.free(span);
+            let held = self.held.remove(key).expect("it was just there");
+            held.spans.into_iter().for_each(|span| turn.memory.free(span));
             if let Use::Requests(_) = usage {
                 self.attach_buffers(turn);
             }

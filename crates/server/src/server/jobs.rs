@@ -202,9 +202,7 @@ impl Server {
                 self.wait(index, job, Waits::Data);
             }
             Step::Put(portal, pieces, reply) => {
-                let pieces: Vec<(u64, &[u8])> =
-                    pieces.iter().map(|(bits, bytes)| (*bits, bytes.as_slice())).collect();
-                let key = self.rpc.put_bulk(turn, &job.received, portal, &pieces);
+                let key = self.rpc.put_bulk(turn, &job.received, portal, pieces);
                 self.bulks.insert(key, job.id);
                 self.wait(index, job, Waits::Sent(reply));
             }
@@ -432,7 +430,9 @@ impl Target {
                     let bits = job.body().mbits;
                     match bytes.is_empty() {
                         true => Step::Reply(message),
-                        false => Step::Put(portal::MGS_BULK, vec![(bits, bytes)], message),
+                        false => {
+                            Step::Put(portal::MGS_BULK, vec![(bits, vec![bytes.into()])], message)
+                        }
                     }
                 }
                 Err(error) => job.refuse(error),

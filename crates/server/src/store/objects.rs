@@ -1,7 +1,6 @@
 //! Objects and their data.
 
-use std::sync::Arc;
-
+use bytes::Bytes;
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::Obdo;
@@ -24,6 +23,9 @@ pub struct OstArgs {
 pub(crate) const CHUNK: u64 = 64 << 10;
 /// Bytes of a page: reads are answered with whole ones [OST-13].
 pub(crate) const PAGE: u64 = 4096;
+
+/// What is read where nothing was written.
+static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
 
 /// An object.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +51,7 @@ pub(crate) struct ObjectStore {
     index: u32,
     capacity: u64,
     objects: OrderedTable<Fid, Object>,
-    chunks: OrderedTable<(Fid, u64), Arc<Vec<u8>>>,
+    chunks: OrderedTable<(Fid, u64), Bytes>,
     /// On the disk at once.
     pub(crate) quotas: Quotas,
 }
@@ -104,21 +106,22 @@ impl ObjectStore {
         )
     }
 
-    /// Appends a range to `data`; what was not written is zeros.
-    pub(crate) fn read(&self, oi: Fid, offset: u64, len: u64, data: &mut Vec<u8>) {
-        let base = data.len();
-        data.reserve(len as usize);
-        let end = offset + len;
+    /// A range, in parts that follow each other; what was not written is zeros. Nothing is copied.
+    pub(crate) fn read(&self, oi: Fid, offset: u64, len: u64) -> Vec<Bytes> {
+        let (mut at, end) = (offset, offset + len);
+        let mut parts = Vec::with_capacity((end.div_ceil(CHUNK) - offset / CHUNK) as usize);
         let chunks = self.chunks.range((oi, offset / CHUNK)..(oi, end.div_ceil(CHUNK)));
         for ((_, chunk), bytes) in chunks {
             let start = chunk * CHUNK;
             let (from, to) = (offset.max(start), end.min(start + bytes.len() as u64));
             if from < to {
-                data.resize(base + (from - offset) as usize, 0);
-                data.extend_from_slice(&bytes[(from - start) as usize..(to - start) as usize]);
+                push_zeros(&mut parts, from - at);
+                parts.push(bytes.slice((from - start) as usize..(to - start) as usize));
+                at = to;
             }
         }
-        data.resize(base + len as usize, 0);
+        push_zeros(&mut parts, end - at);
+        parts
     }
 
     /// Changes an object, which is made if it is not there.
@@ -147,7 +150,7 @@ impl ObjectStore {
     /// Keeps a chunk. How many more there are.
     fn put_chunk(&mut self, step: u64, key: (Fid, u64), bytes: Vec<u8>) -> u64 {
         let added = u64::from(!self.chunks.contains(&key));
-        self.chunks.set(step, key, Some(Arc::new(bytes)));
+        self.chunks.set(step, key, Some(bytes.into()));
         added
     }
 
@@ -171,7 +174,7 @@ impl ObjectStore {
             let new = match len == CHUNK as usize {
                 true => now.to_vec(),
                 false => {
-                    let mut new = self.chunks.get(&(oi, chunk)).map(|old| Vec::clone(old));
+                    let mut new = self.chunks.get(&(oi, chunk)).map(|old| old.to_vec());
                     let new = new.get_or_insert_default();
                     if new.len() < within + len {
                         new.resize(within + len, 0);
@@ -191,7 +194,7 @@ impl ObjectStore {
     pub(crate) fn clear(&mut self, step: u64, oi: Fid, start: u64, end: u64) {
         let last = if end == u64::MAX { u64::MAX } else { end.div_ceil(CHUNK) };
         let touched = self.chunks.range((oi, start / CHUNK)..(oi, last));
-        let touched: Vec<(u64, Arc<Vec<u8>>)> =
+        let touched: Vec<(u64, Bytes)> =
             touched.map(|((_, chunk), bytes)| (*chunk, bytes.clone())).collect();
         let mut removed = 0;
         for (chunk, bytes) in touched {
@@ -205,13 +208,13 @@ impl ObjectStore {
                 removed += 1;
                 continue;
             }
-            let mut new = Vec::clone(&bytes);
+            let mut new = bytes.to_vec();
             let (from, to) = ((from - first) as usize, (to - first) as usize);
             match to == new.len() {
                 true => new.truncate(from),
                 false => new[from..to].fill(0),
             }
-            self.chunks.set(step, (oi, chunk), Some(Arc::new(new)));
+            self.chunks.set(step, (oi, chunk), Some(new.into()));
         }
         self.change(step, oi, |object| {
             object.version = step;
@@ -258,6 +261,14 @@ impl ObjectStore {
     pub(crate) fn roll_back(&mut self) {
         self.objects.roll_back();
         self.chunks.roll_back();
+    }
+}
+
+fn push_zeros(parts: &mut Vec<Bytes>, mut len: u64) {
+    while len > 0 {
+        let now = len.min(CHUNK);
+        parts.push(Bytes::from_static(&ZEROS[..now as usize]));
+        len -= now;
     }
 }
 
@@ -356,9 +367,10 @@ mod tests {
                 prop_assert_eq!(size, model.len() as u64);
                 let chunks = store.get(OI).map_or(0, |object| object.chunks);
                 prop_assert_eq!(chunks * CHUNK, store.used());
-                let mut data = vec![7];
-                store.read(OI, 0, size, &mut data);
-                prop_assert!(data[0] == 7 && data[1..] == model);
+                prop_assert!(store.read(OI, 0, size).concat() == model);
+                let (from, to) = (size / 3, size / 3 * 2);
+                let part = store.read(OI, from, to - from).concat();
+                prop_assert!(part == model[from as usize..to as usize]);
             }
             store.roll_back();
             prop_assert!(store.get(OI).is_none() && store.used() == 0);

@@ -413,7 +413,7 @@ impl Load {
         let bytes = value.to_le_bytes().repeat(REGISTER / 8);
         let at = register as u64 * DISTANCE;
         let slot = world.start(client, |c, t, done| {
-            c.write(t, CALLER, (fid, OWNER), &layout, (at, &bytes), done);
+            c.write(t, CALLER, (fid, OWNER), &layout, (at, bytes.into()), done);
         });
         Op::Write { register, value, slot }
     }
@@ -424,7 +424,7 @@ impl Load {
         let (fid, layout) = self.log.clone();
         let bytes = record.to_le_bytes().repeat(RECORD / 8);
         let slot = world.start(client, |c, t, done| {
-            c.append(t, CALLER, (fid, OWNER), layout, bytes, done);
+            c.append(t, CALLER, (fid, OWNER), layout, bytes.into(), done);
         });
         Op::Append { record, slot }
     }

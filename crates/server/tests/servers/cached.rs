@@ -104,7 +104,7 @@ impl Shared {
         let (fid, layout) = (self.file.attr.fid, self.layout.clone());
         move |client, turn, done| {
             let data = vec![byte; len];
-            client.write(turn, CALLER, (fid, OWNER), &layout, (at as u64, &data), done);
+            client.write(turn, CALLER, (fid, OWNER), &layout, (at as u64, data.into()), done);
         }
     }
 
@@ -134,7 +134,7 @@ impl Shared {
             Op::Append { len, byte } => {
                 let bytes = vec![byte; len];
                 let appended = self.world.wait(client, |c, t, done| {
-                    c.append(t, CALLER, (fid, OWNER), layout, bytes, done);
+                    c.append(t, CALLER, (fid, OWNER), layout, bytes.into(), done);
                 });
                 let end = self.model.len();
                 assert_eq!(appended.unwrap().offset, end as u64);
@@ -429,7 +429,7 @@ fn a_program_over_quota_is_told_by_write() {
     let write = |shared: &mut Shared, caller, at: u64| {
         let layout = layout.clone();
         shared.world.wait(0, move |c, t, done| {
-            c.write(t, caller, (fid, owner), &layout, (at * 4096, &[7; 4096]), done);
+            c.write(t, caller, (fid, owner), &layout, (at * 4096, vec![7; 4096].into()), done);
         })
     };
     let dirty = |shared: &Shared| shared.world.clients[0].cache_counts().dirty;

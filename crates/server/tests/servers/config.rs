@@ -61,7 +61,9 @@ fn create(world: &mut World, name: &str) -> OpenFile {
 
 fn write(world: &mut World, file: &OpenFile, bytes: &[u8]) -> Result<(), ClientError> {
     let (fid, layout) = (file.attr.fid, file.layout.clone());
-    world.wait(0, |c, t, done| c.write(t, CALLER, (fid, OWNER), &layout, (0, bytes), done))
+    world.wait(0, |c, t, done| {
+        c.write(t, CALLER, (fid, OWNER), &layout, (0, bytes.to_vec().into()), done)
+    })
 }
 
 #[test]
@@ -362,7 +364,7 @@ fn restart(target: usize, down: u64, recovers: bool) -> (Nanos, u64) {
     let (fid, layout) = (file.attr.fid, file.layout.clone());
     world.server.crash_target(target);
     let written = world.start(0, |c, t, done| {
-        c.write(t, CALLER, (fid, OWNER), &layout, (0, &[7; 200_000]), done);
+        c.write(t, CALLER, (fid, OWNER), &layout, (0, vec![7; 200_000].into()), done);
     });
     let root = world.root;
     let made = world.start(0, |c, t, done| c.mkdir(t, CALLER, root, b"dir", (0o755, 0), done));

@@ -135,7 +135,7 @@ fn data_are_written_read_cut_and_sized_over_stripes() {
     let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
     world
         .wait(0, |c, t, done| {
-            c.write(t, CALLER, (fid, OWNER), &layout, (777, &bytes), done);
+            c.write(t, CALLER, (fid, OWNER), &layout, (777, bytes.clone().into()), done);
         })
         .unwrap();
     let (size, _) = world.wait(1, |c, t, done| c.size(t, CALLER, fid, &layout, done)).unwrap();
@@ -158,7 +158,7 @@ fn data_are_written_read_cut_and_sized_over_stripes() {
     assert_eq!(size, 100_000);
     let appended = world
         .wait(1, |c, t, done| {
-            c.append(t, CALLER, (fid, OWNER), layout.clone(), b"the end".to_vec(), done);
+            c.append(t, CALLER, (fid, OWNER), layout.clone(), b"the end"[..].into(), done);
         })
         .unwrap();
     assert_eq!(appended.offset, 100_000);

@@ -54,7 +54,9 @@ fn what_a_crash_loses_is_replayed() {
     assert_eq!(world.server.targets()[MDT].files, 3);
     // The file is still open, with the same objects and another handle.
     world
-        .wait(1, |c, t, done| c.write(t, CALLER, (fid, OWNER), &layout, (0, b"data"), done))
+        .wait(1, |c, t, done| {
+            c.write(t, CALLER, (fid, OWNER), &layout, (0, b"data"[..].into()), done)
+        })
         .unwrap();
     let again = world.wait(0, |c, t, done| c.getattr(t, CALLER, fid, done)).unwrap();
     assert_eq!(again.layout, file.attr.layout);
@@ -270,7 +272,7 @@ fn a_client_that_keeps_a_lock_is_evicted() {
     // The first client gets its locks, and nothing of it arrives from then on.
     let silent = world.net.nodes[0].nid;
     let append = world.start(0, |c, t, done| {
-        c.append(t, CALLER, (fid, OWNER), layout.clone(), b"x".to_vec(), done);
+        c.append(t, CALLER, (fid, OWNER), layout.clone(), b"x"[..].into(), done);
     });
     world.fate = Box::new(move |net| match net.packets[0].header.src.nid == silent {
         true => Delivery::Lose,
@@ -280,7 +282,9 @@ fn a_client_that_keeps_a_lock_is_evicted() {
     world.settle();
     let start = world.now;
     world
-        .wait(1, |c, t, done| c.write(t, CALLER, (fid, OWNER), &layout, (0, b"yy"), done))
+        .wait(1, |c, t, done| {
+            c.write(t, CALLER, (fid, OWNER), &layout, (0, b"yy"[..].into()), done)
+        })
         .unwrap();
     let waited = world.now.since(start);
     let view = world.server.targets()[OST].clone();
@@ -296,7 +300,9 @@ fn data_that_are_synced_survive_and_others_come_back() {
     let (fid, layout) = (file.attr.fid, file.layout.clone());
     let data = vec![7; 200_000];
     world
-        .wait(0, |c, t, done| c.write(t, CALLER, (fid, OWNER), &layout, (0, &data), done))
+        .wait(0, |c, t, done| {
+            c.write(t, CALLER, (fid, OWNER), &layout, (0, data.clone().into()), done)
+        })
         .unwrap();
     let changes = Changes { size: Some(150_000), ..Changes::default() };
     world.wait(0, |c, t, done| c.set_attributes(t, CALLER, fid, changes, done)).unwrap();

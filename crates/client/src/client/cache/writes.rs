@@ -4,6 +4,7 @@
 use core::ops::Range;
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ost::Obdo;
 use lustrine_lnet::service::Turn;
@@ -93,7 +94,7 @@ impl Client {
         turn: &mut Turn<'_>,
         (key, fid): (ObjectKey, Fid),
         writer: Writer,
-        (offset, bytes): (u64, Vec<u8>),
+        (offset, bytes): (u64, Bytes),
         done: Done<()>,
     ) {
         let range = offset..offset + bytes.len() as u64;
@@ -265,10 +266,17 @@ impl Client {
         let write = ObjectWrite { import, oi, parts: parts.clone(), lock: Some(lock), caller };
         let args = WriteArgs { owner, time, paid: paid.is_some(), version: None };
         let sent = Sent { number, parts, writer: Writer { caller, owner }, paid };
-        self.write_rpc(turn, write, args, report, &bytes, move |client, turn, outcome, body| {
-            client.note_write_reply(key.import, owner, body.as_ref());
-            client.write_answered(turn, key, sent, outcome.map(|()| body));
-        });
+        self.write_rpc(
+            turn,
+            write,
+            args,
+            report,
+            bytes.into(),
+            move |client, turn, outcome, body| {
+                client.note_write_reply(key.import, owner, body.as_ref());
+                client.write_answered(turn, key, sent, outcome.map(|()| body));
+            },
+        );
         true
     }
 

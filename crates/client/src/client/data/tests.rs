@@ -8,7 +8,7 @@ use crate::layout::{FileComponent, ObjectPlace, Place};
 use lustrine_fswire::layout::Striping;
 
 /// The bytes of a file, spread over the objects of a layout by `gather`.
-fn spread(layout: &FileLayout, bytes: &[u8], offset: u64) -> BTreeMap<(usize, u16), Vec<u8>> {
+fn spread(layout: &FileLayout, bytes: &Bytes, offset: u64) -> BTreeMap<(usize, u16), Vec<u8>> {
     let mut objects: BTreeMap<(usize, u16), Vec<u8>> = BTreeMap::new();
     for piece in layout.pieces(offset, bytes.len() as u64) {
         let object = objects.entry((piece.component, piece.stripe)).or_default();
@@ -47,7 +47,7 @@ proptest! {
             generation: 1,
             mirrors: None,
         };
-        let stored = spread(&layout, &bytes, offset);
+        let stored = spread(&layout, &Bytes::copy_from_slice(&bytes), offset);
         let mut back = vec![0; bytes.len()];
         for piece in layout.pieces(offset, bytes.len() as u64) {
             let object = &stored[&(piece.component, piece.stripe)];

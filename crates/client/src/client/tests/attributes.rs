@@ -239,7 +239,7 @@ fn data_are_charged_to_the_owner_of_the_file() {
     let mut world = World::new();
     let owner = FileOwner { uid: 1000, gid: 7, projid: 5 };
     world.start(|client, turn, done| {
-        client.write(turn, Caller::ROOT, (FILE, owner), &striped(), (0, b"x"), done);
+        client.write(turn, Caller::ROOT, (FILE, owner), &striped(), (0, b"x"[..].into()), done);
     });
     let asked = world.next(Kind::OstWrite);
     assert_eq!(asked.body.uid, 0);

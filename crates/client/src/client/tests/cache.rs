@@ -7,6 +7,7 @@ mod model;
 
 use core::ops::Range;
 
+use bytes::Bytes;
 use lustrine_fswire::codec::Array;
 use lustrine_fswire::ldlm::{
     Extent, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, OstLvb, Policy,
@@ -299,13 +300,27 @@ impl World {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Slot<()> {
         let layout = striped();
         self.start(|client, turn, done| {
-            client.write(turn, Caller::ROOT, (FILE, OWNER), &layout, (offset, bytes), done);
+            client.write(
+                turn,
+                Caller::ROOT,
+                (FILE, OWNER),
+                &layout,
+                (offset, Bytes::copy_from_slice(bytes)),
+                done,
+            );
         })
     }
 
     fn append(&mut self, bytes: &[u8]) -> Slot<crate::Appended> {
         self.start(|client, turn, done| {
-            client.append(turn, Caller::ROOT, (FILE, OWNER), striped(), bytes.to_vec(), done);
+            client.append(
+                turn,
+                Caller::ROOT,
+                (FILE, OWNER),
+                striped(),
+                Bytes::copy_from_slice(bytes),
+                done,
+            );
         })
     }
 

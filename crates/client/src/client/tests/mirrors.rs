@@ -77,7 +77,7 @@ fn a_write_makes_the_other_mirrors_stale_first() {
     let mut world = World::new();
     let before = parsed(&mirrors(RDONLY, 2, [0, 0]));
     let slot = world.start(|client, turn, done| {
-        client.write(turn, Caller::ROOT, (FILE, OWNER), &before, (5, b"data"), done);
+        client.write(turn, Caller::ROOT, (FILE, OWNER), &before, (5, b"data"[..].into()), done);
     });
     let stale = mirrors(WRITE_PENDING, 3, [STALE, 0]);
     world.prepare(LayoutOp::WRITE, (5, 9), &stale);
@@ -99,7 +99,7 @@ fn a_file_that_is_prepared_is_written_at_once() {
     let mut world = World::new();
     let layout = parsed(&mirrors(WRITE_PENDING, 3, [0, STALE]));
     world.start(|client, turn, done| {
-        client.write(turn, Caller::ROOT, (FILE, OWNER), &layout, (0, b"data"), done);
+        client.write(turn, Caller::ROOT, (FILE, OWNER), &layout, (0, b"data"[..].into()), done);
     });
     assert_eq!(world.written().1.oi, object(0));
 }
@@ -109,7 +109,14 @@ fn a_layout_that_leaves_another_mirror_current_is_not_written_by() {
     let mut world = World::new();
     let layout = mirrors(RDONLY, 2, [0, 0]);
     let slot = world.start(|client, turn, done| {
-        client.write(turn, Caller::ROOT, (FILE, OWNER), &parsed(&layout), (0, b"x"), done);
+        client.write(
+            turn,
+            Caller::ROOT,
+            (FILE, OWNER),
+            &parsed(&layout),
+            (0, b"x"[..].into()),
+            done,
+        );
     });
     world.prepare(LayoutOp::WRITE, (0, 1), &layout);
     assert!(matches!(slot.outcome(), Err(ClientError::Layout(_))));

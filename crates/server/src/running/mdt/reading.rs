@@ -236,7 +236,7 @@ impl Target {
         let Step::Reply(reply) = job.answer(0, &Reply::MdsReadpage(mds::Body { body })) else {
             unreachable!("it is a reply")
         };
-        Step::Put(portal::MDS_BULK, vec![(job.body().mbits, data)], reply)
+        Step::Put(portal::MDS_BULK, vec![(job.body().mbits, vec![data.into()])], reply)
     }
 
     fn pages(&self, dir: Fid, inode: &Inode, from: u64, room: usize) -> Vec<u8> {

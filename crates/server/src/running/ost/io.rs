@@ -1,5 +1,8 @@
 //! Reading and writing.
 
+use std::vec;
+
+use bytes::Bytes;
 use lustrine_fswire::checksum::{Checksum, ChecksumKind};
 use lustrine_fswire::codec::Array;
 use lustrine_fswire::ldlm::LockMode;
@@ -82,6 +85,23 @@ impl Transfer {
     }
 }
 
+/// Takes so many bytes from the start of data, or all if there are fewer: `first`, and then `rest`.
+fn take_front(first: &mut Bytes, rest: &mut vec::IntoIter<Bytes>, len: usize) -> Vec<Bytes> {
+    let (mut taken, mut left) = (Vec::new(), len);
+    while left > 0 {
+        if first.is_empty() {
+            match rest.next() {
+                Some(next) => *first = next,
+                None => break,
+            }
+        }
+        let part = first.split_to(left.min(first.len()));
+        left -= part.len();
+        taken.push(part);
+    }
+    taken
+}
+
 impl Target {
     /// OST_READ.
     pub(super) fn read(&mut self, now: Time, job: &mut Job, request: &ost::Brw<'_>) -> Step {
@@ -108,46 +128,40 @@ impl Target {
         let size = self.objects().get(oi).map_or(0, |object| object.size);
         // Whole pages are read, up to the one that has the end of the object [OST-13].
         let end_of_data = size.div_ceil(PAGE) * PAGE;
+        let mut sum = request.body.checksum().map(|(kind, _)| (kind, Checksum::new(kind)));
         let mut data = Vec::new();
-        let mut sums = Vec::new();
         for (offset, len, _) in transfer.ranges() {
             let len = len.min(end_of_data.saturating_sub(offset));
-            sums.push((offset, data.len(), len));
-            self.objects().read(oi, offset, len, &mut data);
+            let parts = self.objects().read(oi, offset, len);
+            if let Some((_, sum)) = &mut sum {
+                let parts: Vec<&[u8]> = parts.iter().map(Bytes::as_ref).collect();
+                sum.range(offset, &parts);
+            }
+            data.extend(parts);
         }
         self.release(now, job);
         self.grant_for_read(job.export, &request.body);
         let mut body = request.body;
         body.valid &= MdValid::ID | MdValid::GROUP | MdValid::GRANT;
         body.grant = 0;
-        if let Some((kind, _)) = request.body.checksum() {
-            let mut sum = Checksum::new(kind);
-            for (offset, start, len) in sums {
-                sum.range(offset, &[&data[start..start + len as usize]]);
-            }
+        if let Some((kind, sum)) = sum {
             body.set_checksum(kind, sum.value());
         }
-        let status = data.len() as i32;
-        let inline = if transfer.short { data.as_slice() } else { &[] };
-        let reply = ost::ReadReply { body, data: inline };
+        let status = data.iter().map(Bytes::len).sum::<usize>() as i32;
+        let inline = if transfer.short { data.concat() } else { Vec::new() };
+        let reply = ost::ReadReply { body, data: &inline };
         let Step::Reply(reply) = job.answer(status, &Reply::OstRead(reply)) else {
             unreachable!("it is a reply")
         };
         if transfer.short {
             return Ok(Step::Reply(reply));
         }
-        // From the last one to the first: what is left then is the first one's.
-        let mut parts: Vec<(u64, Vec<u8>)> = Vec::with_capacity(pieces.len());
-        for piece in pieces.iter().rev() {
-            let from = (piece.start as usize).min(data.len());
-            let part = match from {
-                0 => core::mem::take(&mut data),
-                _ => data.split_off(from),
-            };
-            parts.push((piece.match_bits, part));
-        }
-        parts.reverse();
-        Ok(Step::Put(portal::OST_BULK, parts, reply))
+        let mut rest = data.into_iter();
+        let mut first = Bytes::new();
+        let puts = pieces
+            .iter()
+            .map(|piece| (piece.match_bits, take_front(&mut first, &mut rest, piece.len as usize)));
+        Ok(Step::Put(portal::OST_BULK, puts.collect(), reply))
     }
 
     /// OST_WRITE.

@@ -31,7 +31,14 @@ fn who_is_over_quota_learns_it_when_it_writes() {
     let write = |world: &mut World, caller, at: u64| {
         let layout = striped();
         world.start(move |client, turn, done| {
-            client.write(turn, caller, (FILE, OWNER), &layout, (at * 8192, &[1; 100]), done);
+            client.write(
+                turn,
+                caller,
+                (FILE, OWNER),
+                &layout,
+                (at * 8192, vec![1; 100].into()),
+                done,
+            );
         })
     };
     let first = write(&mut world, ALICE, 0);
@@ -72,7 +79,7 @@ fn data_of_two_users_go_by_themselves() {
     let (mut world, mut osts) = dirty();
     let layout = striped();
     let written = world.start(|client, turn, done| {
-        client.write(turn, ALICE, (FILE, OWNER), &layout, (20_000, b"more"), done);
+        client.write(turn, ALICE, (FILE, OWNER), &layout, (20_000, b"more"[..].into()), done);
     });
     assert_eq!(written.outcome(), Ok(()));
     let synced = world.fsync();
