@@ -1,5 +1,6 @@
 //! Checksums of file data and of early replies [OST-8].
 
+mod crc32c;
 #[cfg(test)]
 mod tests;
 
@@ -162,12 +163,20 @@ impl Checksum {
             State::Crc32(hasher) => pieces.iter().for_each(|piece| hasher.update(piece)),
             State::Adler(adler) => pieces.iter().for_each(|piece| adler.write(piece)),
             State::Crc32c(crc) => {
-                *crc = pieces.iter().fold(*crc, |crc, piece| crc32c::crc32c_append(crc, piece));
+                *crc = pieces.iter().fold(*crc, |crc, piece| ::crc32c::crc32c_append(crc, piece));
             }
             State::Sectors { guard, size, adler } => {
                 sectors(*guard, *size, offset, pieces, &mut |guard| adler.write(&guard));
             }
         }
+    }
+
+    /// Adds 64 KiB of which only the CRC-32C is known. Whether that was possible: it is if this is
+    /// the kind.
+    pub fn add_64k_with_crc32c(&mut self, of_64k: u32) -> bool {
+        let State::Crc32c(crc) = &mut self.state else { return false };
+        *crc = crc32c::followed_by_64k(*crc, of_64k);
+        true
     }
 
     /// The checksum so far.
@@ -178,6 +187,11 @@ impl Checksum {
             State::Crc32c(crc) => *crc,
         }
     }
+}
+
+/// CRC-32C.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    ::crc32c::crc32c(bytes)
 }
 
 /// CRC-32 of zlib without the final inversion [RPC-16].

@@ -74,3 +74,23 @@ fn kinds_are_numbers_in_flags_and_bits_in_masks() {
     assert_eq!(ChecksumKind::from_obdo_flags(0), Some(ChecksumKind::Adler32));
     assert_eq!(ChecksumKind::from_obdo_flags(0xf000), None);
 }
+
+/// A CRC-32C goes on with that of 64 KiB as with the bytes; other kinds cannot.
+#[test]
+fn a_known_crc32c_stands_for_64_kib() {
+    let data: Vec<u8> = (0..200_000u64).map(|i| (i * i % 251) as u8).collect();
+    for start in [0, 1, 1000, 65_536] {
+        let (before, rest) = data.split_at(start);
+        let (block, after) = rest.split_at(65_536);
+        let mut joined = Checksum::new(ChecksumKind::Crc32c);
+        joined.range(0, &[before]);
+        assert!(joined.add_64k_with_crc32c(crc32c(block)));
+        joined.range(0, &[after]);
+        assert_eq!(joined.value(), crc32c(&data));
+    }
+    for kind in ChecksumKind::ALL.into_iter().filter(|kind| *kind != ChecksumKind::Crc32c) {
+        let mut other = Checksum::new(kind);
+        assert!(!other.add_64k_with_crc32c(1));
+        assert_eq!(other.value(), Checksum::new(kind).value());
+    }
+}

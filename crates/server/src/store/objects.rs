@@ -1,6 +1,9 @@
 //! Objects and their data.
 
+use core::cell::OnceCell;
+
 use bytes::Bytes;
+use lustrine_fswire::checksum::crc32c;
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::Obdo;
@@ -45,13 +48,29 @@ pub(crate) struct Object {
     chunks: u64,
 }
 
+/// A piece of the data of an object; what is missing at its end is zeros.
+#[derive(Clone, Debug)]
+struct Chunk {
+    bytes: Bytes,
+    /// Known since it was written, or since it was first needed.
+    crc32c: OnceCell<u32>,
+}
+
+/// Bytes that are read.
+#[derive(Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) bytes: Bytes,
+    /// The whole chunk that they are.
+    chunk: Option<&'a Chunk>,
+}
+
 /// The objects of a target, or the data of files on a metadata target.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectStore {
     index: u32,
     capacity: u64,
     objects: OrderedTable<Fid, Object>,
-    chunks: OrderedTable<(Fid, u64), Bytes>,
+    chunks: OrderedTable<(Fid, u64), Chunk>,
     /// On the disk at once.
     pub(crate) quotas: Quotas,
 }
@@ -107,16 +126,19 @@ impl ObjectStore {
     }
 
     /// A range, in parts that follow each other; what was not written is zeros. Nothing is copied.
-    pub(crate) fn read(&self, oi: Fid, offset: u64, len: u64) -> Vec<Bytes> {
+    pub(crate) fn read(&self, oi: Fid, offset: u64, len: u64) -> Vec<Part<'_>> {
         let (mut at, end) = (offset, offset + len);
         let mut parts = Vec::with_capacity((end.div_ceil(CHUNK) - offset / CHUNK) as usize);
         let chunks = self.chunks.range((oi, offset / CHUNK)..(oi, end.div_ceil(CHUNK)));
-        for ((_, chunk), bytes) in chunks {
-            let start = chunk * CHUNK;
-            let (from, to) = (offset.max(start), end.min(start + bytes.len() as u64));
+        for ((_, index), chunk) in chunks {
+            let start = index * CHUNK;
+            let (from, to) = (offset.max(start), end.min(start + chunk.bytes.len() as u64));
             if from < to {
                 push_zeros(&mut parts, from - at);
-                parts.push(bytes.slice((from - start) as usize..(to - start) as usize));
+                parts.push(Part {
+                    bytes: chunk.bytes.slice((from - start) as usize..(to - start) as usize),
+                    chunk: (to - from == CHUNK).then_some(chunk),
+                });
                 at = to;
             }
         }
@@ -133,13 +155,26 @@ impl ObjectStore {
         self.objects.set(step, oi, Some(object));
     }
 
-    /// Writes bytes in blocks. One that is a whole chunk is kept as it is.
-    pub(crate) fn write_blocks(&mut self, step: u64, oi: Fid, offset: u64, blocks: Vec<Vec<u8>>) {
+    /// Writes bytes in blocks, whose CRC-32C may be known. One that is a whole chunk is kept as it
+    /// is.
+    pub(crate) fn write_blocks(
+        &mut self,
+        step: u64,
+        oi: Fid,
+        offset: u64,
+        blocks: impl IntoIterator<Item = (Vec<u8>, Option<u32>)>,
+    ) {
         let (mut at, mut added) = (offset, 0);
-        for block in blocks {
+        for (block, crc32c) in blocks {
             let end = at + block.len() as u64;
             match at.is_multiple_of(CHUNK) && block.len() as u64 == CHUNK {
-                true => added += self.put_chunk(step, (oi, at / CHUNK), block),
+                true => {
+                    let chunk = Chunk {
+                        crc32c: crc32c.map(OnceCell::from).unwrap_or_default(),
+                        ..Chunk::from(block)
+                    };
+                    added += self.put_chunk(step, (oi, at / CHUNK), chunk);
+                }
                 false => self.write(step, oi, at, &block),
             }
             at = end;
@@ -148,9 +183,9 @@ impl ObjectStore {
     }
 
     /// Keeps a chunk. How many more there are.
-    fn put_chunk(&mut self, step: u64, key: (Fid, u64), bytes: Vec<u8>) -> u64 {
+    fn put_chunk(&mut self, step: u64, key: (Fid, u64), chunk: Chunk) -> u64 {
         let added = u64::from(!self.chunks.contains(&key));
-        self.chunks.set(step, key, Some(bytes.into()));
+        self.chunks.set(step, key, Some(chunk));
         added
     }
 
@@ -174,7 +209,7 @@ impl ObjectStore {
             let new = match len == CHUNK as usize {
                 true => now.to_vec(),
                 false => {
-                    let mut new = self.chunks.get(&(oi, chunk)).map(|old| old.to_vec());
+                    let mut new = self.chunks.get(&(oi, chunk)).map(|old| old.bytes.to_vec());
                     let new = new.get_or_insert_default();
                     if new.len() < within + len {
                         new.resize(within + len, 0);
@@ -183,7 +218,7 @@ impl ObjectStore {
                     core::mem::take(new)
                 }
             };
-            added += self.put_chunk(step, (oi, chunk), new);
+            added += self.put_chunk(step, (oi, chunk), new.into());
             rest = others;
             at += len as u64;
         }
@@ -195,7 +230,7 @@ impl ObjectStore {
         let last = if end == u64::MAX { u64::MAX } else { end.div_ceil(CHUNK) };
         let touched = self.chunks.range((oi, start / CHUNK)..(oi, last));
         let touched: Vec<(u64, Bytes)> =
-            touched.map(|((_, chunk), bytes)| (*chunk, bytes.clone())).collect();
+            touched.map(|((_, index), chunk)| (*index, chunk.bytes.clone())).collect();
         let mut removed = 0;
         for (chunk, bytes) in touched {
             let first = chunk * CHUNK;
@@ -264,11 +299,25 @@ impl ObjectStore {
     }
 }
 
-fn push_zeros(parts: &mut Vec<Bytes>, mut len: u64) {
+fn push_zeros(parts: &mut Vec<Part<'_>>, mut len: u64) {
     while len > 0 {
         let now = len.min(CHUNK);
-        parts.push(Bytes::from_static(&ZEROS[..now as usize]));
+        parts.push(Part { bytes: Bytes::from_static(&ZEROS[..now as usize]), chunk: None });
         len -= now;
+    }
+}
+
+impl From<Vec<u8>> for Chunk {
+    fn from(bytes: Vec<u8>) -> Chunk {
+        Chunk { bytes: bytes.into(), crc32c: OnceCell::new() }
+    }
+}
+
+impl Part<'_> {
+    /// The CRC-32C if these are the 64 KiB of a chunk: it is computed once, and kept with them.
+    pub(crate) fn crc32c_of_64k(&self) -> Option<u32> {
+        let chunk = self.chunk?;
+        Some(*chunk.crc32c.get_or_init(|| crc32c(&chunk.bytes)))
     }
 }
 
@@ -349,6 +398,10 @@ mod tests {
                             model.resize(end, 0);
                         }
                         model[at as usize..end].copy_from_slice(&bytes);
+                        let blocks = blocks.into_iter().map(|block| {
+                            let sum = crc32c(&block);
+                            (block, (step % 2 == 0).then_some(sum))
+                        });
                         store.write_blocks(step, OI, at, blocks);
                     }
                     Op::Truncate(size) => {
@@ -367,10 +420,15 @@ mod tests {
                 prop_assert_eq!(size, model.len() as u64);
                 let chunks = store.get(OI).map_or(0, |object| object.chunks);
                 prop_assert_eq!(chunks * CHUNK, store.used());
-                prop_assert!(store.read(OI, 0, size).concat() == model);
-                let (from, to) = (size / 3, size / 3 * 2);
-                let part = store.read(OI, from, to - from).concat();
-                prop_assert!(part == model[from as usize..to as usize]);
+                for (from, to) in [(0, size), (size / 3, size / 3 * 2)] {
+                    let parts = store.read(OI, from, to - from);
+                    let bytes: Vec<&[u8]> = parts.iter().map(|part| &*part.bytes).collect();
+                    prop_assert!(bytes.concat() == model[from as usize..to as usize]);
+                    for part in parts {
+                        let known = part.crc32c_of_64k();
+                        prop_assert!(known.is_none_or(|sum| sum == crc32c(&part.bytes)));
+                    }
+                }
             }
             store.roll_back();
             prop_assert!(store.get(OI).is_none() && store.used() == 0);

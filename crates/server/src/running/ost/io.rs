@@ -3,7 +3,7 @@
 use std::vec;
 
 use bytes::Bytes;
-use lustrine_fswire::checksum::{Checksum, ChecksumKind};
+use lustrine_fswire::checksum::{Checksum, ChecksumKind, crc32c};
 use lustrine_fswire::codec::Array;
 use lustrine_fswire::ldlm::LockMode;
 use lustrine_fswire::mdt::MdValid;
@@ -17,7 +17,7 @@ use lustrine_lnet::time::Time;
 use crate::errno;
 use crate::offers::OST_BRW;
 use crate::running::{Job, Step, Target};
-use crate::store::objects::PAGE;
+use crate::store::objects::{CHUNK, PAGE, Part};
 
 /// Most bytes within a request or a reply.
 const SHORT_MAX: u64 = 64 << 10;
@@ -60,10 +60,20 @@ impl Transfer {
         bulk_pieces(job.body().mbits, step, &niobufs).map_err(|_| errno::EPROTO)
     }
 
-    /// The checksum of its data: blocks of one niobuf, or one block of several.
-    fn sum(&self, kind: ChecksumKind, data: &[Vec<u8>]) -> u32 {
+    /// The checksum of its data: blocks of one niobuf, or one block of several. What is known of
+    /// the blocks then goes to `crcs`.
+    fn sum(&self, kind: ChecksumKind, data: &[Vec<u8>], crcs: &mut [Option<u32>]) -> u32 {
         let mut sum = Checksum::new(kind);
         match (self.niobufs.as_slice(), data) {
+            ([_], blocks) if kind == ChecksumKind::Crc32c => {
+                for (block, crc) in blocks.iter().zip(crcs) {
+                    if block.len() as u64 == CHUNK {
+                        sum.add_64k_with_crc32c(*crc.insert(crc32c(block)));
+                    } else {
+                        sum.range(0, &[block]);
+                    }
+                }
+            }
             ([niobuf], blocks) => {
                 let blocks: Vec<&[u8]> = blocks.iter().map(Vec::as_slice).collect();
                 sum.range(niobuf.offset, &blocks);
@@ -83,6 +93,24 @@ impl Transfer {
     fn ranges(&self) -> impl Iterator<Item = (u64, u64, NiobufFlags)> + '_ {
         self.niobufs.iter().map(|niobuf| (niobuf.offset, u64::from(niobuf.len), niobuf.flags))
     }
+}
+
+/// Adds the parts of a range of an object to a checksum. The bytes are not looked at where their
+/// CRC-32C is known.
+fn add_parts((kind, sum): (ChecksumKind, &mut Checksum), offset: u64, parts: &[Part<'_>]) {
+    if kind == ChecksumKind::Crc32c {
+        for part in parts {
+            match part.crc32c_of_64k() {
+                Some(crc) => {
+                    sum.add_64k_with_crc32c(crc);
+                }
+                None => sum.range(0, &[&part.bytes]),
+            }
+        }
+        return;
+    }
+    let bytes: Vec<&[u8]> = parts.iter().map(|part| &*part.bytes).collect();
+    sum.range(offset, &bytes);
 }
 
 /// Takes so many bytes from the start of data, or all if there are fewer: `first`, and then `rest`.
@@ -133,11 +161,10 @@ impl Target {
         for (offset, len, _) in transfer.ranges() {
             let len = len.min(end_of_data.saturating_sub(offset));
             let parts = self.objects().read(oi, offset, len);
-            if let Some((_, sum)) = &mut sum {
-                let parts: Vec<&[u8]> = parts.iter().map(Bytes::as_ref).collect();
-                sum.range(offset, &parts);
+            if let Some((kind, sum)) = &mut sum {
+                add_parts((*kind, sum), offset, &parts);
             }
-            data.extend(parts);
+            data.extend(parts.into_iter().map(|part| part.bytes));
         }
         self.release(now, job);
         self.grant_for_read(job.export, &request.body);
@@ -209,7 +236,9 @@ impl Target {
         let quota = self.objects().check_quota(oi, &request.body, last + 1);
         let refused = quota.refused && !may_exceed && job.replayed().is_none();
         let mut results = vec![0; transfer.niobufs.len()];
-        let sum = request.body.checksum().map(|(kind, _)| (kind, transfer.sum(kind, &data)));
+        let mut crcs = vec![None; data.len()];
+        let sum = request.body.checksum();
+        let sum = sum.map(|(kind, _)| (kind, transfer.sum(kind, &data, &mut crcs)));
         let mut body = request.body;
         if refused {
             // The status says so [OST-21].
@@ -218,7 +247,10 @@ impl Target {
         } else {
             let step = self.begin(now, job).step;
             match (transfer.niobufs.as_slice(), data.as_slice()) {
-                ([niobuf], _) => self.objects_mut().write_blocks(step, oi, niobuf.offset, data),
+                ([niobuf], _) => {
+                    let blocks = data.into_iter().zip(crcs);
+                    self.objects_mut().write_blocks(step, oi, niobuf.offset, blocks);
+                }
                 (_, all) => {
                     let mut rest = all.first().map(Vec::as_slice).unwrap_or_default();
                     for (offset, len, _) in transfer.ranges() {
