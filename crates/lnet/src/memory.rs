@@ -121,6 +121,14 @@ pub trait Memory {
     }
     /// Frees a span that [`Memory::alloc`] or [`Memory::lend`] returned.
     fn free(&mut self, span: Span);
+    /// The bytes of a span that [`Memory::alloc`] or [`Memory::lend`] returned, which must not be
+    /// used any more. They may stay where they are: then the memory is free when they are dropped.
+    fn take(&mut self, span: Span) -> Bytes {
+        let mut bytes = Vec::with_capacity(span.len as usize);
+        self.append(span, &mut bytes);
+        self.free(span);
+        bytes.into()
+    }
     /// Copies `bytes`, which must not be longer than `span`, to the start of `span`.
     fn write(&mut self, span: Span, bytes: &[u8]);
     /// Copies the start of `span` to `out`, which must not be longer than `span`.
@@ -168,6 +176,11 @@ impl<L: HasMemory> Memory for L {
     #[inline]
     fn free(&mut self, span: Span) {
         self.memory_mut().free(span);
+    }
+
+    #[inline]
+    fn take(&mut self, span: Span) -> Bytes {
+        self.memory_mut().take(span)
     }
 
     #[inline]

@@ -1,6 +1,9 @@
 //! The memory of one event loop.
 
+use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -10,11 +13,15 @@ use crate::chains::Chains;
 use crate::class::{CLASSES, Class, REGION_LEN, REGION_SIZES};
 use crate::mapping::Mapping;
 use crate::region::Region;
+use crate::taken::{Returns, Taken};
 use crate::words;
 
 /// Number of slices passed to one system call without a heap allocation: 16 blocks and the extra
 /// buffer.
 const SLICES_INLINE: usize = 17;
+
+/// Shorter blocks are not given away: a copy costs less.
+const TAKEN_MIN: u32 = 16 << 10;
 
 /// Set in the region numbers of blocks that were lent.
 const LENT: u32 = 1 << 31;
@@ -30,8 +37,10 @@ pub struct ArenaStats {
     pub high_water: u64,
     /// The most that will ever be mapped.
     pub limit: u64,
-    /// Blocks that were allocated or lent.
+    /// Blocks that were allocated or lent, and those that were taken.
     pub blocks: u64,
+    /// Mapped for regions that have blocks which were taken; never more than half of `limit`.
+    pub taken: u64,
 }
 
 /// The memory of one event loop: blocks of 64 bytes to 64 MiB, mapped lazily up to a limit.
@@ -69,7 +78,11 @@ pub struct Arena {
     /// What was lent, by region number without [`LENT`]. `None`: the number is vacant.
     lent: Vec<Option<Bytes>>,
     vacant_lent: Vec<u32>,
+    /// Blocks that were taken and have come back.
+    returns: Arc<Returns>,
     stats: ArenaStats,
+    /// It belongs to one event loop.
+    not_sync: PhantomData<Cell<()>>,
 }
 
 impl Arena {
@@ -84,7 +97,9 @@ impl Arena {
             idle_bytes: 0,
             lent: Vec::new(),
             vacant_lent: Vec::new(),
+            returns: Arc::default(),
             stats: ArenaStats { limit, ..ArenaStats::default() },
+            not_sync: PhantomData,
         }
     }
 
@@ -102,7 +117,13 @@ impl Arena {
         let class = Class::for_len(len)?;
         let id = match self.open.front(class.index()) {
             Some(id) => id,
-            None => self.open_region(class)?,
+            None => {
+                self.collect();
+                match self.open.front(class.index()) {
+                    Some(id) => id,
+                    None => self.open_region(class)?,
+                }
+            }
         };
         let region = live(&mut self.regions, id);
         if region.is_idle() {
@@ -138,6 +159,50 @@ impl Arena {
         self.lent[index as usize] = Some(bytes);
         self.stats.blocks += 1;
         Some(Block { region: index | LENT, offset: 0, len })
+    }
+
+    /// Gives the bytes of a block away, which [`alloc`](Self::alloc) or [`lend`](Self::lend)
+    /// returned. They stay where they are, and when the last of them are dropped, in any thread,
+    /// the block is free. Until then it counts as in use, and must not be used any more.
+    ///
+    /// `None`: the block stays as it is, and the caller has to copy. It is short, or others would
+    /// have blocks in regions of more than half of the limit: who keeps what was taken cannot use
+    /// the memory up.
+    ///
+    /// # Panics
+    /// If it was freed or taken before, or is not a block of this arena.
+    pub fn take(&mut self, block: Block) -> Option<Bytes> {
+        self.collect();
+        let Some(Some(region)) = self.regions.get_mut(block.region as usize) else {
+            let bytes = self.lent(block).cloned();
+            self.free_lent(block);
+            return bytes;
+        };
+        let mapped = region.mapping.len() as u64;
+        let more = if region.has_taken() { 0 } else { mapped };
+        if block.len < TAKEN_MIN || self.stats.taken + more > self.stats.limit / 2 {
+            return None;
+        }
+        if let Err(mistake) = region.give_away(block.offset, block.len) {
+            panic!("taking a {mistake}: {block:?}");
+        }
+        self.stats.taken += more;
+        let (mapping, returns) = (Arc::clone(&region.mapping), Arc::clone(&self.returns));
+        // SAFETY: it is an allocated block of this mapping; from now on all that write refuse it,
+        // and it is not free before it has come back.
+        Some(Bytes::from_owner(unsafe { Taken::new(mapping, block, returns) }))
+    }
+
+    /// Frees the blocks that have come back.
+    fn collect(&mut self) {
+        for block in self.returns.collect() {
+            let region = live(&mut self.regions, block.region);
+            region.came_back(block.offset);
+            if !region.has_taken() {
+                self.stats.taken -= region.mapping.len() as u64;
+            }
+            self.free(block);
+        }
     }
 
     fn lent(&self, block: Block) -> Option<&Bytes> {
@@ -189,7 +254,12 @@ impl Arena {
     /// Panics, like all methods that follow, if the block is not inside a region of this arena.
     pub fn bytes(&self, block: Block) -> &[u8] {
         match self.regions.get(block.region as usize) {
-            Some(Some(region)) => &region.mapping.bytes()[range(block)],
+            Some(Some(region)) => {
+                // SAFETY: `self` keeps the mapping, and who writes has `self` exclusively.
+                let part =
+                    unsafe { region.mapping.part(block.offset as usize, block.len as usize) };
+                part.unwrap_or_else(|| out_of_range(block))
+            }
             _ => match self.lent(block) {
                 Some(lent) => &lent[range(block)],
                 None => panic!("no such region: {block:?}"),
@@ -200,7 +270,13 @@ impl Arena {
     /// The bytes of `block`, for writing.
     pub fn bytes_mut(&mut self, block: Block) -> &mut [u8] {
         match self.regions.get_mut(block.region as usize) {
-            Some(Some(region)) => &mut region.mapping.bytes_mut()[range(block)],
+            Some(Some(region)) if !region.is_taken(block) => {
+                let (offset, len) = (block.offset as usize, block.len as usize);
+                // SAFETY: `self` keeps the mapping and is borrowed exclusively, and others have
+                // none of these bytes.
+                let part = unsafe { region.mapping.part_mut(offset, len) };
+                part.unwrap_or_else(|| out_of_range(block))
+            }
             _ => panic!("no such region to write to: {block:?}"),
         }
     }
@@ -227,20 +303,21 @@ impl Arena {
     /// Also if `to` is shorter than `from`.
     pub fn copy(&mut self, from: Block, to: Block) {
         let to = to.part(0, from.len);
-        let regions = [from.region as usize, to.region as usize];
-        if from.region == to.region
-            && let Some(Some(region)) = self.regions.get_mut(regions[0])
-        {
-            region.mapping.bytes_mut().copy_within(range(from), to.offset as usize);
-        } else if let Ok([Some(source), Some(sink)]) = self.regions.get_disjoint_mut(regions) {
-            sink.mapping.bytes_mut()[range(to)]
-                .copy_from_slice(&source.mapping.bytes()[range(from)]);
-        } else {
-            let Some(lent) = self.lent(from).cloned() else {
-                panic!("no such region: {from:?}");
-            };
-            self.bytes_mut(to).copy_from_slice(&lent[range(from)]);
+        if from.overlaps(to) {
+            let start = from.offset.min(to.offset);
+            let both =
+                Block { offset: start, len: from.offset.abs_diff(to.offset) + from.len, ..to };
+            let (source, sink) = ((from.offset - start) as usize, (to.offset - start) as usize);
+            self.bytes_mut(both).copy_within(source..source + from.len as usize, sink);
+            return;
         }
+        let Some(Some(region)) = self.regions.get(from.region as usize) else {
+            let Some(lent) = self.lent(from).cloned() else { panic!("no such region: {from:?}") };
+            return self.bytes_mut(to).copy_from_slice(&lent[range(from)]);
+        };
+        // SAFETY: `self` keeps the mapping, and only `to` is written, which has none of these bytes.
+        let source = unsafe { region.mapping.part(from.offset as usize, from.len as usize) };
+        self.bytes_mut(to).copy_from_slice(source.unwrap_or_else(|| out_of_range(from)));
     }
 
     /// Repeats `word` over the whole block; the last repetition is cut if the length is no
@@ -295,10 +372,11 @@ impl Arena {
         assert_disjoint(blocks);
         let mut slices = SmallVec::<[IoSliceMut<'_>; SLICES_INLINE]>::new();
         for &block in blocks {
-            let Some(Some(region)) = self.regions.get(block.region as usize) else {
+            let region = self.regions.get(block.region as usize).and_then(Option::as_ref);
+            let Some(region) = region.filter(|region| !region.is_taken(block)) else {
                 panic!("no such region to write to: {block:?}");
             };
-            // SAFETY: `f` cannot keep a slice beyond this call, during which `self` stays
+            // SAFETY: others have none of these bytes. `f` cannot keep a slice beyond this call, during which `self` stays
             // exclusively borrowed: the mapping stays valid and no slices exist but these, which
             // were just shown to be disjoint.
             let part =
@@ -375,6 +453,11 @@ fn live(regions: &mut [Option<Region>], id: u32) -> &mut Region {
 
 fn idle_list(class: Class) -> usize {
     class.units() as usize - 1
+}
+
+#[cold]
+fn out_of_range(block: Block) -> ! {
+    panic!("out of range of its region: {block:?}")
 }
 
 fn range(block: Block) -> std::ops::Range<usize> {

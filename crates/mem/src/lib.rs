@@ -3,7 +3,8 @@
 //! An event loop owns one [`Arena`]. Everything that is sent or received is in its [`Block`]s,
 //! which the protocol core passes around as three plain numbers: payload never enters the core.
 //! This crate turns those numbers back into bytes, and into slices for system calls. What is to be
-//! sent can also stay where it is: it is [lent](Arena::lend), and has a block for that time.
+//! sent can also stay where it is: it is [lent](Arena::lend), and has a block for that time. What
+//! was received can be [taken](Arena::take) out without a copy.
 //!
 //! Two rules make it dependable:
 //!
@@ -13,7 +14,8 @@
 //! * **A wrong block is a bug.** Freeing twice, freeing what was never allocated, or reaching past
 //!   the end of a region panics at once, in release builds too.
 //!
-//! `unsafe` is confined to `mapping.rs`, and to the one place that borrows several blocks at once.
+//! `unsafe` is confined to `mapping.rs`, and to the places of `arena.rs` and `taken.rs` that borrow
+//! parts of mappings.
 
 mod arena;
 mod block;
@@ -21,6 +23,7 @@ mod chains;
 mod class;
 mod mapping;
 mod region;
+mod taken;
 mod words;
 
 pub use arena::{Arena, ArenaStats};

@@ -11,6 +11,8 @@ pub(crate) struct Mapping {
 
 // SAFETY: the pages belong to this value alone (no other value has the address) and to no thread.
 unsafe impl Send for Mapping {}
+// SAFETY: no safe method touches the bytes.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Length in bytes.
@@ -18,17 +20,16 @@ impl Mapping {
         self.len
     }
 
-    /// All bytes, for reading.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `base` starts `len` initialised bytes that are mapped as long as `self` exists; a
-        // writer needs `&mut self`.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
-    }
-
-    /// All bytes, for writing.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`, and `&mut self` makes this the only slice.
-        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
+    /// `len` bytes from `offset`, for reading, without a claim to the rest of the mapping. `None`
+    /// if they are not inside the mapping.
+    ///
+    /// # Safety
+    /// For as long as `'a`, the caller keeps the mapping alive, and nobody writes to these bytes.
+    pub(crate) unsafe fn part<'a>(&self, offset: usize, len: usize) -> Option<&'a [u8]> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        // SAFETY: the range was just checked against the mapping, whose bytes are initialised; the
+        // caller excludes writers and vouches for the lifetime.
+        inside.then(|| unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), len) })
     }
 
     /// `len` bytes from `offset`, for writing, without a claim to the rest of the mapping, so that
@@ -89,7 +90,8 @@ mod pages {
 
     impl Drop for Mapping {
         fn drop(&mut self) {
-            // SAFETY: the mapping is ours alone, and every slice of it borrows `self`.
+            // SAFETY: the mapping is ours alone, and no slice of it outlives `self`: that is what
+            // the callers of `part` and `part_mut` promise.
             unsafe { unmap(self.base.as_ptr(), self.len) }
         }
     }

@@ -280,6 +280,15 @@ impl Memory for LoopIo {
         self.arena.free(block(span));
     }
 
+    fn take(&mut self, span: Span) -> Bytes {
+        if let Some(bytes) = self.arena.take(block(span)) {
+            return bytes;
+        }
+        let bytes = Bytes::copy_from_slice(self.arena.bytes(block(span)));
+        self.arena.free(block(span));
+        bytes
+    }
+
     #[inline]
     fn write(&mut self, span: Span, bytes: &[u8]) {
         self.arena.write(block(span), bytes);

@@ -100,7 +100,7 @@ impl Io for VirtualIo<'_> {
                 }
                 Piece::Span(span) => {
                     let part = span.part(0, span.len.min(left as u32));
-                    bytes.append(self.memory.take(part));
+                    bytes.append(self.memory.rope(part));
                     if mode == WriteMode::ZeroCopy {
                         let digest = self.memory.digest(part).expect("a span that is alive");
                         lent.push(Lent { span: part, digest });

@@ -90,7 +90,7 @@ impl RopeMemory {
     ///
     /// # Panics
     /// When the span is not allocated.
-    pub fn take(&self, span: Span) -> Rope {
+    pub fn rope(&self, span: Span) -> Rope {
         self.region(span).take(span.offset, span.len)
     }
 
@@ -183,7 +183,7 @@ impl Memory for RopeMemory {
 
     fn copy(&mut self, from: Span, to: Span) {
         assert_eq!(from.len, to.len, "copies are as long as what they are copies of");
-        let rope = self.take(from);
+        let rope = self.rope(from);
         self.put(to, &rope);
     }
 

@@ -232,6 +232,127 @@ fn lent_bytes_are_read_where_they_are_until_they_are_freed() {
 }
 
 #[test]
+fn taken_bytes_stay_where_they_are_and_their_block_comes_back() {
+    let mut arena = arena();
+    let block = arena.alloc(100_000).unwrap();
+    arena.bytes_mut(block).fill(7);
+    let place = arena.bytes(block).as_ptr();
+    let bytes = arena.take(block).unwrap();
+    assert!(bytes.as_ptr() == place && bytes.len() == 100_000);
+    let stats = arena.stats();
+    assert_eq!((stats.blocks, stats.in_use), (1, 128 << 10));
+    assert_eq!(stats.taken, u64::from(REGION_LEN));
+    let part = bytes.slice(10..20);
+    drop(bytes);
+    // The rest of its region is in use as before, and written.
+    let others: Vec<Block> = (0..15).map(|_| arena.alloc(100_000).unwrap()).collect();
+    for other in &others {
+        arena.bytes_mut(*other).fill(9);
+    }
+    assert_eq!(part, vec![7; 10]);
+    std::thread::spawn(move || drop(part)).join().unwrap();
+    // No other is free, so that this one is looked for.
+    assert_eq!(arena.alloc(100_000), Some(block));
+    assert_eq!(arena.stats().taken, 0);
+    arena.bytes_mut(block).fill(1);
+}
+
+#[test]
+fn taken_bytes_outlive_their_arena() {
+    let mut arena = arena();
+    let block = arena.alloc(MIB).unwrap();
+    arena.bytes_mut(block).fill(7);
+    let bytes = arena.take(block).unwrap();
+    drop(arena);
+    assert!(bytes.iter().all(|byte| *byte == 7));
+}
+
+#[test]
+fn half_of_the_limit_is_never_taken() {
+    let mut arena = arena();
+    let blocks: Vec<Block> = (0..6).map(|_| arena.alloc(MIB).unwrap()).collect();
+    let taken: Vec<Option<Bytes>> = blocks.iter().map(|block| arena.take(*block)).collect();
+    assert_eq!(taken.iter().filter(|bytes| bytes.is_some()).count(), 4);
+    assert_eq!(arena.stats().taken, arena.stats().limit / 2);
+    // The others are still the caller's.
+    for (block, _) in blocks.iter().zip(&taken).filter(|(_, bytes)| bytes.is_none()) {
+        arena.bytes_mut(*block).fill(1);
+        arena.free(*block);
+    }
+    drop(taken);
+    let block = arena.alloc(MIB).unwrap();
+    assert!(arena.take(block).is_some());
+    assert_eq!(arena.stats().taken, u64::from(REGION_LEN));
+}
+
+#[test]
+fn a_short_block_is_not_taken_and_lent_bytes_are_given_back() {
+    let mut arena = arena();
+    let block = arena.alloc(1000).unwrap();
+    assert_eq!(arena.take(block), None);
+    arena.free(block);
+    let lent = arena.lend(Bytes::from_static(b"data")).unwrap();
+    assert_eq!(arena.take(lent).unwrap(), b"data"[..]);
+    assert_eq!(arena.stats().blocks, 0);
+}
+
+/// An arena with a block of 100,000 bytes that was taken.
+fn with_taken() -> (Arena, Block, Bytes) {
+    let mut arena = arena();
+    let block = arena.alloc(100_000).unwrap();
+    let bytes = arena.take(block).unwrap();
+    (arena, block, bytes)
+}
+
+#[test]
+#[should_panic(expected = "no such region to write to")]
+fn a_taken_block_is_not_written() {
+    let (mut arena, block, _bytes) = with_taken();
+    arena.write(block.part(99_999, 1), b"x");
+}
+
+#[test]
+#[should_panic(expected = "no such region to write to")]
+fn nothing_is_received_into_a_taken_block() {
+    let (mut arena, block, _bytes) = with_taken();
+    arena.with_io_slices_mut(&[block.part(5, 10)], &mut [], |_| ());
+}
+
+#[test]
+#[should_panic(expected = "no such region to write to")]
+fn nothing_is_copied_to_a_block_that_reaches_into_a_taken_one() {
+    let (mut arena, block, _bytes) = with_taken();
+    let other = arena.alloc(100_000).unwrap();
+    assert_eq!(other.offset, block.offset + (128 << 10));
+    let from = arena.alloc(100_000).unwrap();
+    // No allocated block reaches over its slot; a stale one may.
+    arena.copy(from, Block { offset: other.offset - 40_000, ..other });
+}
+
+#[test]
+#[should_panic(expected = "freeing a block that others have")]
+fn freeing_a_taken_block_is_noticed() {
+    let (mut arena, block, _bytes) = with_taken();
+    arena.free(block);
+}
+
+#[test]
+#[should_panic(expected = "taking a block that others have")]
+fn taking_a_block_twice_is_noticed() {
+    let (mut arena, block, _bytes) = with_taken();
+    arena.take(block);
+}
+
+#[test]
+#[should_panic(expected = "taking a free block")]
+fn taking_a_free_block_is_noticed() {
+    let mut arena = arena();
+    let block = arena.alloc(MIB).unwrap();
+    arena.free(block);
+    arena.take(block);
+}
+
+#[test]
 fn empty_bytes_can_be_lent() {
     let mut arena = arena();
     let block = arena.lend(Bytes::new()).unwrap();
@@ -285,6 +406,9 @@ fn an_arena_may_move_to_its_thread() {
 enum Step {
     Alloc(u32),
     Free(prop::sample::Index),
+    Take(prop::sample::Index),
+    /// Drops what was taken.
+    Drop(prop::sample::Index),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -296,6 +420,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => len.prop_map(Step::Alloc),
         2 => any::<prop::sample::Index>().prop_map(Step::Free),
+        1 => any::<prop::sample::Index>().prop_map(Step::Take),
+        1 => any::<prop::sample::Index>().prop_map(Step::Drop),
     ]
 }
 
@@ -320,14 +446,15 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Allocated blocks never share a byte and keep their contents; the limit holds; the counters
-    /// are sums over the allocated blocks; and after all are freed, a block of any size that fits
-    /// can be allocated.
+    /// Allocated blocks never share a byte and keep their contents, also if they are taken; the
+    /// limit holds; the counters are sums over the allocated blocks; and after all are freed, a
+    /// block of any size that fits can be allocated.
     #[test]
     fn agrees_with_a_model(steps in prop::collection::vec(step(), 0..120), regions in 1..10u64) {
         let mut arena = Arena::new(regions * u64::from(REGION_LEN));
         // Maps the start of an allocated block to the block and its mark.
         let mut model = BTreeMap::<(u32, u32), (Block, u8)>::new();
+        let mut taken: Vec<(Block, Bytes, u8)> = Vec::new();
         let mut high_water = 0;
         for (seed, step) in steps.into_iter().enumerate() {
             match step {
@@ -344,25 +471,44 @@ proptest! {
                     prop_assert!(is_marked(&arena, block, seed));
                     arena.free(block);
                 }
-                Step::Free(_) => {}
+                Step::Take(index) if !model.is_empty() => {
+                    let key = *model.keys().nth(index.index(model.len())).unwrap();
+                    let (block, seed) = model[&key];
+                    if let Some(bytes) = arena.take(block) {
+                        model.remove(&key);
+                        taken.push((block, bytes, seed));
+                    }
+                }
+                Step::Drop(index) if !taken.is_empty() => {
+                    let (_, bytes, seed) = taken.swap_remove(index.index(taken.len()));
+                    prop_assert!(bytes[0] == seed && bytes[bytes.len() - 1] == seed);
+                }
+                Step::Free(_) | Step::Take(_) | Step::Drop(_) => {}
             }
             let stats = arena.stats();
             high_water = high_water.max(stats.in_use);
             prop_assert!(stats.in_use <= stats.mapped && stats.mapped <= stats.limit);
             prop_assert_eq!(stats.high_water, high_water);
-            prop_assert_eq!(stats.blocks, model.len() as u64);
-            let asked_for: u64 = model.values().map(|(b, _)| u64::from(b.len)).sum();
+            prop_assert!(stats.taken <= stats.limit / 2);
+            // Those that were dropped count until they are looked for.
+            let mut all: Vec<Block> = model.values().map(|(block, _)| *block).collect();
+            all.extend(taken.iter().map(|(block, ..)| *block));
+            prop_assert!(stats.blocks >= all.len() as u64);
+            let asked_for: u64 = all.iter().map(|block| u64::from(block.len)).sum();
             prop_assert!(asked_for <= stats.in_use);
-            let ends = model.values().map(|(b, _)| b).zip(model.values().skip(1).map(|(b, _)| b));
-            for (a, b) in ends {
-                prop_assert!(!a.overlaps(*b));
+            all.sort_by_key(|block| (block.region, block.offset));
+            for pair in all.windows(2) {
+                prop_assert!(!pair[0].overlaps(pair[1]));
             }
         }
         for (block, seed) in model.into_values() {
             prop_assert!(is_marked(&arena, block, seed));
             arena.free(block);
         }
-        prop_assert_eq!(arena.stats().in_use, 0);
+        drop(taken);
+        arena.collect();
+        let stats = arena.stats();
+        prop_assert_eq!((stats.in_use, stats.blocks, stats.taken), (0, 0, 0));
         let all = u32::try_from(arena.stats().limit).unwrap();
         prop_assert!(arena.alloc(all).is_some(), "nothing is lost");
     }

@@ -171,7 +171,7 @@ impl Both {
             }
             Op::TakeAndPut(from, to, cut) => {
                 let (from, to) = self.pair(*from, *to)?;
-                let mut rope = self.memory.take(self.span(from));
+                let mut rope = self.memory.rope(self.span(from));
                 let front = rope.split_to(u64::from(*cut) % (rope.len() + 1));
                 let (first, second) = (front.len() as u32, rope.len() as u32);
                 self.memory.put(self.span(to).part(first, second), &rope);
@@ -194,7 +194,7 @@ impl Both {
         let mut found = vec![0; place.len];
         self.memory.read(self.span(place), &mut found);
         assert_eq!(found, self.model.bytes(place), "{place:?}");
-        let rope = self.memory.take(self.span(place));
+        let rope = self.memory.rope(self.span(place));
         let mut copy = vec![0; place.len];
         rope.read(&mut copy);
         assert_eq!(copy, found);
@@ -258,7 +258,7 @@ fn data_that_arrives_in_pieces_becomes_one_part() {
     let (source, sink) = (memory.alloc(1 << 20).unwrap(), memory.alloc(1 << 20).unwrap());
     memory.fill_words(source, PATTERN, Words::All);
     memory.fill_words(sink, POISON, SIMPLE);
-    let mut stream = memory.take(source);
+    let mut stream = memory.rope(source);
     let mut at = 0;
     while !stream.is_empty() {
         let piece = stream.split_to(1448.min(stream.len()));

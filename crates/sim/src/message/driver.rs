@@ -241,7 +241,7 @@ impl MessageDriver {
     ) {
         let mut payload = Rope::default();
         for span in &send.payload {
-            payload.append(out.memory.take(*span));
+            payload.append(out.memory.rope(*span));
         }
         let len = send.header.payload_len;
         let digest = if is_small(len) { 0 } else { out.wire.digests.of(&payload) };

@@ -91,7 +91,7 @@ impl MessageDriver {
                 self.lent -= 1;
                 let mut held = crate::memory::Rope::default();
                 for span in &lent.spans {
-                    held.append(out.memory.take(*span));
+                    held.append(out.memory.rope(*span));
                 }
                 if held.digest() != lent.digest {
                     self.complaints.push(format!("{now:?}: {op:?} was changed while in use"));
