@@ -139,7 +139,7 @@ struct Answer {
     /// The reply.
     reply: Reply,
     /// What bulk brought.
-    data: Vec<u8>,
+    data: Bytes,
 }
 
 /// What goes on when a call is answered.
@@ -149,6 +149,7 @@ type Then = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Outcome<Answer>) + Send>;
 struct Call {
     /// What goes on. None once it is answered.
     then: Option<Then>,
+    /// Memory that is free with it. What is received goes to the only one.
     spans: Vec<Span>,
     sink: bool,
     /// What it has opened, until that is closed and committed.
@@ -430,39 +431,20 @@ impl Client {
         let args = args.into();
         let mut spans = Vec::new();
         let mut bulk = None;
-        let mut sink = false;
         if let Some((portal, data)) = &args.bulk {
-            let lens = match data {
-                Data::In { offset, len } => {
-                    descriptor_lens(core::slice::from_ref(&(*offset..*offset + len)))
-                }
-                Data::Out { ranges, .. } => descriptor_lens(ranges),
+            let Some((lent, pieces)) = bulk_memory(turn, data) else {
+                return then(self, turn, Err(ClientError::NoMemory));
             };
-            let mut rest = match data {
-                Data::In { .. } => None,
-                Data::Out { bytes, .. } => Some(bytes.clone()),
-            };
-            for len in lens {
-                let span = match &mut rest {
-                    None => turn.memory.alloc(len as u32),
-                    Some(rest) => turn.memory.lend(rest.split_to(len as usize)),
-                };
-                let Some(span) = span else {
-                    spans.into_iter().for_each(|span| turn.memory.free(span));
-                    return then(self, turn, Err(ClientError::NoMemory));
-                };
-                spans.push(span);
-            }
             let direction = match data {
                 Data::In { .. } => BulkDirection::Sink,
                 Data::Out { .. } => BulkDirection::Source,
             };
-            sink = direction == BulkDirection::Sink;
-            let pieces = spans.iter().map(|span| Spans::from_slice(&[*span])).collect();
+            spans = lent;
             bulk = Some(Bulk { portal: *portal, direction, pieces });
         }
+        let sink = bulk.as_ref().is_some_and(|bulk| bulk.direction == BulkDirection::Sink);
         let mut request = self.request(import, &args);
-        request.bulk_descriptors = spans.len() as u16;
+        request.bulk_descriptors = bulk.as_ref().map_or(0, |bulk| bulk.pieces.len()) as u16;
         request.payload += spans.iter().map(|span| span.len).sum::<u32>();
         let call = Call { then: Some(Box::new(then)), spans, sink, open: None };
         request.user = self.calls.insert(call).user();
@@ -574,16 +556,10 @@ impl Client {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(then) = call.then.take() else { return };
         let outcome = result.map_err(ClientError::Rpc).map(|reply| {
-            let mut data = Vec::new();
-            if call.sink {
-                let mut left = reply.bulk_moved;
-                data.reserve_exact(left as usize);
-                for span in &call.spans {
-                    let len = left.min(span.len);
-                    turn.memory.append(span.part(0, len), &mut data);
-                    left -= len;
-                }
-            }
+            let data = match call.sink {
+                true => received(turn, &mut call.spans, reply.bulk_moved),
+                false => Bytes::new(),
+            };
             Answer { call: key, request, reply, data }
         });
         then(self, turn, outcome);
@@ -635,6 +611,52 @@ impl Service for Client {
     fn is_quiet(&self) -> bool {
         self.is_closed() && self.rpc.is_quiet() && self.calls.is_empty()
     }
+}
+
+/// The memory of a transfer, and what each of its descriptors has of it; `None` if there is none.
+fn bulk_memory(turn: &mut Turn<'_>, data: &Data<'_>) -> Option<(Vec<Span>, Vec<Spans>)> {
+    let piece = |span| Spans::from_slice(&[span]);
+    match data {
+        Data::In { offset, len } => {
+            let whole = turn.memory.alloc(u32::try_from(*len).ok()?)?;
+            let lens = descriptor_lens(core::slice::from_ref(&(*offset..*offset + len)));
+            let parts = lens.into_iter().scan(0, |at, len| {
+                let part = whole.part(*at, len as u32);
+                *at += part.len;
+                Some(piece(part))
+            });
+            Some((vec![whole], parts.collect()))
+        }
+        Data::Out { ranges, bytes } => {
+            let mut rest = bytes.clone();
+            let mut spans = Vec::new();
+            for len in descriptor_lens(ranges) {
+                let Some(span) = turn.memory.lend(rest.split_to(len as usize)) else {
+                    spans.into_iter().for_each(|span| turn.memory.free(span));
+                    return None;
+                };
+                spans.push(span);
+            }
+            let pieces = spans.iter().copied().map(piece).collect();
+            Some((spans, pieces))
+        }
+    }
+}
+
+/// So many bytes from the start of the memory of a transfer. Most of it is taken as it is; a small
+/// part is copied, so that it does not keep the rest.
+fn received(turn: &mut Turn<'_>, spans: &mut Vec<Span>, moved: u32) -> Bytes {
+    let Some(span) = spans.last().copied() else { return Bytes::new() };
+    let moved = moved.min(span.len);
+    if moved < span.len / 2 {
+        let mut bytes = Vec::new();
+        turn.memory.append(span.part(0, moved), &mut bytes);
+        return bytes.into();
+    }
+    spans.pop();
+    let mut bytes = turn.memory.take(span);
+    bytes.truncate(moved as usize);
+    bytes
 }
 
 /// The lengths of the memory descriptors of a transfer of ranges of an object [RPC-15].

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use lustrine_client::{Attr, Done, FileLayout, Glimpse, OpenArgs, OpenFile, Written};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
@@ -140,9 +141,9 @@ impl File<'_> {
     pub fn read_from<E: From<FsError>>(
         &self,
         offset: u64,
-        mut take: impl FnMut(Vec<u8>) -> Result<(), E>,
+        mut take: impl FnMut(Bytes) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut under_way: VecDeque<(Pending<Vec<u8>>, Permit)> = VecDeque::new();
+        let mut under_way: VecDeque<(Pending<Bytes>, Permit)> = VecDeque::new();
         let mut next = offset;
         loop {
             while next < self.size && under_way.len() < DEPTH {
@@ -164,7 +165,7 @@ impl File<'_> {
         }
     }
 
-    fn start_read(&self, offset: u64, len: u32) -> Result<Pending<Vec<u8>>, FsError> {
+    fn start_read(&self, offset: u64, len: u32) -> Result<Pending<Bytes>, FsError> {
         let (caller, fid) = (self.files.caller, self.open.attr.fid);
         let layout = self.open.layout.clone();
         self.files.start(move |client, turn, done| {
@@ -182,7 +183,7 @@ impl File<'_> {
     /// When a server refuses; or the error of `give`, which ends the writing.
     pub fn write_all<E: From<FsError>>(
         &mut self,
-        mut give: impl FnMut(usize) -> Result<Vec<u8>, E>,
+        mut give: impl FnMut(usize) -> Result<Bytes, E>,
     ) -> Result<(), E> {
         let mut under_way: VecDeque<Pending<()>> = VecDeque::new();
         let mut last = false;
@@ -210,7 +211,7 @@ impl File<'_> {
         }
     }
 
-    fn start_write(&self, offset: u64, data: Vec<u8>) -> Result<Pending<()>, FsError> {
+    fn start_write(&self, offset: u64, data: Bytes) -> Result<Pending<()>, FsError> {
         let caller = self.files.caller;
         let file = (self.open.attr.fid, self.open.attr.owner());
         let layout = self.open.layout.clone();
@@ -221,7 +222,7 @@ impl File<'_> {
                 drop(permit);
                 done(client, turn, outcome);
             });
-            client.write(turn, caller, file, &layout, (offset, data.into()), done);
+            client.write(turn, caller, file, &layout, (offset, data), done);
         })
     }
 

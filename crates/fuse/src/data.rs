@@ -129,7 +129,7 @@ impl Server {
                         if let Some(layout) = layout {
                             newer(&file, layout);
                         }
-                        let data: Vec<u8> = data;
+                        let data: Bytes = data;
                         asked.data(&data);
                     }
                     Err(error) => asked.fail_with(&error),

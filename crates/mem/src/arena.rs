@@ -315,7 +315,7 @@ impl Arena {
             let Some(lent) = self.lent(from).cloned() else { panic!("no such region: {from:?}") };
             return self.bytes_mut(to).copy_from_slice(&lent[range(from)]);
         };
-        // SAFETY: `self` keeps the mapping, and only `to` is written, which has none of these bytes.
+        // SAFETY: `self` keeps the mapping, and only `to` is written: it has none of these bytes.
         let source = unsafe { region.mapping.part(from.offset as usize, from.len as usize) };
         self.bytes_mut(to).copy_from_slice(source.unwrap_or_else(|| out_of_range(from)));
     }
@@ -376,9 +376,10 @@ impl Arena {
             let Some(region) = region.filter(|region| !region.is_taken(block)) else {
                 panic!("no such region to write to: {block:?}");
             };
-            // SAFETY: others have none of these bytes. `f` cannot keep a slice beyond this call, during which `self` stays
+            // SAFETY: `f` cannot keep a slice beyond this call, during which `self` stays
             // exclusively borrowed: the mapping stays valid and no slices exist but these, which
-            // were just shown to be disjoint.
+            // were just shown to be disjoint, and those of blocks that were taken, which are not
+            // among them.
             let part =
                 unsafe { region.mapping.part_mut(block.offset as usize, block.len as usize) };
             slices

@@ -240,7 +240,7 @@ pub(crate) struct Job {
     /// Whether holders of locks in its way need not write what they have.
     pub(crate) discards: bool,
     /// What a transfer has brought, in blocks that follow each other.
-    pub(crate) bulk: Option<Vec<Vec<u8>>>,
+    pub(crate) bulk: Option<Vec<Bytes>>,
     /// What holders of locks know of an object; none before they were asked.
     pub(crate) glimpsed: Option<Vec<OstLvb>>,
     pub(crate) transaction: Option<Transaction>,

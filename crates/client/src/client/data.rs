@@ -44,11 +44,12 @@ pub(crate) struct Io {
 }
 
 pub(super) enum Work {
-    /// `data` is empty until there is something to put there.
+    /// `data` is empty until there is something to put there; `whole` is all of it at once.
     Read {
         offset: u64,
         len: usize,
         data: Vec<u8>,
+        whole: Option<Bytes>,
         present: u64,
         done: Done<ReadData>,
     },
@@ -76,7 +77,7 @@ pub(super) enum Work {
 /// What was read of a file.
 pub(super) struct ReadData {
     /// The bytes; zeros where no object had any.
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: Bytes,
     /// So many from the start are what objects had. Behind them is a hole, or the end of the file.
     pub(super) present: u64,
 }
@@ -107,7 +108,7 @@ impl Client {
         fid: Fid,
         layout: &FileLayout,
         range: (u64, u32),
-        done: Done<Vec<u8>>,
+        done: Done<Bytes>,
     ) {
         let then: Done<ReadData> = Box::new(move |client, turn, read| {
             done(client, turn, read.map(|read| read.bytes));
@@ -134,7 +135,8 @@ impl Client {
             Err(error) => return done(self, turn, Err(error)),
         };
         let present = covered_from(layout, offset, u64::from(len));
-        let work = Work::Read { offset, len: len as usize, data: Vec::new(), present, done };
+        let (data, len) = (Vec::new(), len as usize);
+        let work = Work::Read { offset, len, data, whole: None, present, done };
         let Some(io) = self.start_io(turn, runs.len(), work) else { return };
         for (target, run) in runs {
             let range = run.range();
@@ -184,18 +186,12 @@ impl Client {
 
     /// A run of an operation was read, so many bytes of it for certain before the end of its
     /// object.
-    fn run_read(
-        &mut self,
-        turn: &mut Turn<'_>,
-        io: IoKey,
-        run: &Run,
-        read: Outcome<(Vec<u8>, u64)>,
-    ) {
+    fn run_read(&mut self, turn: &mut Turn<'_>, io: IoKey, run: &Run, read: Outcome<(Bytes, u64)>) {
         let (bytes, certain) = match read {
             Ok(read) => read,
             Err(error) => return self.io_failed(turn, io, error),
         };
-        if let Some(Io { work: Work::Read { offset, len, data, present, .. }, .. }) =
+        if let Some(Io { work: Work::Read { offset, len, data, whole, present, .. }, .. }) =
             self.ios.get_mut(io)
         {
             if let Some(missing) = run.first_behind(certain) {
@@ -203,7 +199,9 @@ impl Client {
             }
             match run.pieces.as_slice() {
                 // All that was asked for.
-                [piece] if piece.offset == *offset && bytes.len() == *len => *data = bytes,
+                [piece] if piece.offset == *offset && bytes.len() == *len => {
+                    *whole = Some(bytes);
+                }
                 _ => {
                     data.resize(*len, 0);
                     scatter(run, &bytes, *offset, data);
@@ -394,9 +392,12 @@ impl Client {
         let Some(Io { error, work, .. }) = self.ios.remove(io) else { return };
         let failed = error.map_or(Ok(()), Err);
         match work {
-            Work::Read { len, mut data, present, done, .. } => {
-                data.resize(len, 0);
-                done(self, turn, failed.map(|()| ReadData { bytes: data, present }));
+            Work::Read { len, mut data, whole, present, done, .. } => {
+                let bytes = whole.unwrap_or_else(|| {
+                    data.resize(len, 0);
+                    data.into()
+                });
+                done(self, turn, failed.map(|()| ReadData { bytes, present }));
             }
             Work::Change { done } => done(self, turn, failed),
             Work::Size { found, done } => done(self, turn, failed.map(|()| found)),

@@ -60,7 +60,7 @@ impl Client {
         &mut self,
         turn: &mut Turn<'_>,
         read: ObjectRange,
-        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Vec<u8>>) + Send + 'static,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Bytes>) + Send + 'static,
     ) {
         let ObjectRange { import, oi, range, lock, caller } = read;
         let (offset, len) = (range.start, range.end - range.start);
@@ -99,7 +99,7 @@ impl Client {
                 let Answer { reply: message, mut data, .. } = answer;
                 let reply = reply_of!(&message, OstRead)?;
                 if short {
-                    data.extend_from_slice(reply.data);
+                    data = Bytes::copy_from_slice(reply.data);
                 }
                 let sent = usize::try_from(message.status).unwrap_or_default();
                 // No more than what came, and what was asked for; the rest is a hole.

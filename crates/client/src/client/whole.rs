@@ -1,5 +1,6 @@
 //! Files as a whole: what the metadata server and the objects know of them together.
 
+use bytes::Bytes;
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 
@@ -18,7 +19,7 @@ struct Range {
 }
 
 /// Bytes of a file, and its layout if another one was needed than the caller had.
-type ReadToEnd = (Vec<u8>, Option<FileLayout>);
+type ReadToEnd = (Bytes, Option<FileLayout>);
 
 impl Client {
     /// Asks for the attributes of a file, with its size and with the times of its objects.
@@ -82,7 +83,7 @@ impl Client {
     ) {
         let range = Range { fid, offset, len };
         if layout.mirrors.is_none() && layout.covers(offset, u64::from(len)) {
-            let then: Done<Vec<u8>> = Box::new(move |client, turn, read| {
+            let then: Done<Bytes> = Box::new(move |client, turn, read| {
                 done(client, turn, read.map(|bytes| (bytes, None)));
             });
             return self.read_range(turn, caller, layout.clone(), range, then);
@@ -94,7 +95,7 @@ impl Client {
                 Err(error) => return done(client, turn, Err(error)),
             };
             let newer = layout.clone();
-            let then: Done<Vec<u8>> = Box::new(move |client, turn, read| {
+            let then: Done<Bytes> = Box::new(move |client, turn, read| {
                 done(client, turn, read.map(|bytes| (bytes, Some(newer))));
             });
             client.read_range(turn, caller, layout, range, then);
@@ -108,7 +109,7 @@ impl Client {
         caller: Caller,
         layout: FileLayout,
         range: Range,
-        done: Done<Vec<u8>>,
+        done: Done<Bytes>,
     ) {
         let asked = layout.clone();
         let then: Done<ReadData> = Box::new(move |client, turn, read| match read {
@@ -130,7 +131,7 @@ impl Client {
         layout: FileLayout,
         range: Range,
         read: ReadData,
-        done: Done<Vec<u8>>,
+        done: Done<Bytes>,
     ) {
         let asked = layout.clone();
         let then: Done<(u64, u64)> = Box::new(move |client, turn, sized| {

@@ -144,8 +144,8 @@ fn read(
     Box::new(move |client, turn, number, done| {
         let (index, offset) = place(number);
         let DataFile { fid, layout, .. } = &data[index];
-        let done: Done<Vec<u8>> = Box::new(
-            move |client: &mut Client, turn: &mut Turn<'_>, read: Result<Vec<u8>, ClientError>| {
+        let done: Done<Bytes> = Box::new(
+            move |client: &mut Client, turn: &mut Turn<'_>, read: Result<Bytes, ClientError>| {
                 let checked = read.and_then(|bytes| match is_from(&bytes, offset, size) {
                     true => Ok(()),
                     false => Err(ClientError::Errno(EIO)),

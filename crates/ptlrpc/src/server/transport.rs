@@ -69,7 +69,7 @@ pub enum ServerEvent {
     Request(Box<Received>),
     /// A bulk transfer is over. What a GET brought, in blocks of up to 64 KiB that follow each
     /// other; none if it failed.
-    Bulk(BulkKey, Option<Vec<Vec<u8>>>),
+    Bulk(BulkKey, Option<Vec<Bytes>>),
     /// A client has answered a callback; none if it did not, or the callback did not reach it.
     Answer(CallKey, Option<Vec<u8>>),
 }
@@ -99,7 +99,7 @@ struct Bulk {
     left: usize,
     failed: bool,
     /// The blocks of each piece.
-    pieces: Vec<Vec<Vec<u8>>>,
+    pieces: Vec<Vec<Bytes>>,
 }
 
 #[derive(Debug)]
@@ -115,6 +115,19 @@ fn lend(turn: &mut Turn<'_>, parts: Vec<Bytes>) -> Option<Spans> {
     let mut spans = Spans::new();
     for part in parts {
         let Some(span) = turn.memory.lend(part) else {
+            spans.into_iter().for_each(|span| turn.memory.free(span));
+            return None;
+        };
+        spans.push(span);
+    }
+    Some(spans)
+}
+
+/// Memory for data of a client, in blocks of up to 64 KiB; `None` if there is none.
+fn alloc_blocks(turn: &mut Turn<'_>, len: u32) -> Option<Spans> {
+    let mut spans = Spans::new();
+    for at in (0..len).step_by(BLOCK_LEN as usize) {
+        let Some(span) = turn.memory.alloc((len - at).min(BLOCK_LEN)) else {
             spans.into_iter().for_each(|span| turn.memory.free(span));
             return None;
         };
@@ -416,8 +429,10 @@ impl RpcServer {
         let bulk = Bulk { left: pieces.len(), failed: false, pieces: bytes };
         let key = self.bulks.insert(bulk);
         for (index, (match_bits, len)) in pieces.iter().enumerate() {
-            let held = self.hold(turn, *len, Use::Bulk(key, index), |turn, md| {
-                turn.shard.bind(Md { threshold: Some(2), ..md }).ok()
+            let held = alloc_blocks(turn, *len).and_then(|spans| {
+                self.hold_spans(turn, spans, Use::Bulk(key, index), |turn, md| {
+                    turn.shard.bind(Md { threshold: Some(2), ..md }).ok()
+                })
             });
             let Some(held) = held else {
                 self.piece_over(key, None);
@@ -450,7 +465,7 @@ impl RpcServer {
     }
 
     /// A piece of a transfer is over: the bytes that it brought, or none if it failed.
-    fn piece_over(&mut self, key: BulkKey, brought: Option<(usize, Vec<Vec<u8>>)>) {
+    fn piece_over(&mut self, key: BulkKey, brought: Option<(usize, Vec<Bytes>)>) {
         let Some(bulk) = self.bulks.get_mut(key) else { return };
         bulk.left -= 1;
         match brought {
@@ -517,7 +532,7 @@ impl RpcServer {
     /// An event of a descriptor of the service.
     pub fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
         let key = HeldKey::from(KeyData::from_ffi(event.user));
-        let Some(held) = self.held.get(key) else { return };
+        let Some(held) = self.held.get_mut(key) else { return };
         let (first, usage) = (held.spans.first().copied(), held.usage);
         let ok = event.status.is_ok();
         let part = |turn: &Turn<'_>, offset: u32, len: u32| {
@@ -539,10 +554,8 @@ impl RpcServer {
             Use::Bulk(bulk, index) if event.unlinked => {
                 let brought = match event.kind {
                     EventKind::Reply if ok && event.moved == total_len(&held.spans) => {
-                        let len = event.moved;
-                        let starts = (0..len).step_by(BLOCK_LEN as usize);
-                        let block = |at| part(turn, at, (len - at).min(BLOCK_LEN));
-                        Some((index, starts.map(block).collect()))
+                        let blocks = core::mem::take(&mut held.spans).into_iter();
+                        Some((index, blocks.map(|span| turn.memory.take(span)).collect()))
                     }
                     EventKind::Ack if ok => Some((index, Vec::new())),
                     _ => None,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lustrine_fswire::body::{BodyFlags, PtlrpcBody};
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::{LockDesc, LockMode, LockType};
@@ -264,7 +265,7 @@ impl Server {
         &mut self,
         turn: &mut Turn<'_>,
         key: BulkKey,
-        result: Option<Vec<Vec<u8>>>,
+        result: Option<Vec<Bytes>>,
     ) {
         let Some(id) = self.bulks.remove(&key) else { return };
         let Some(mut waiting) = self.jobs.remove(&id) else { return };

@@ -162,7 +162,7 @@ impl ObjectStore {
         step: u64,
         oi: Fid,
         offset: u64,
-        blocks: impl IntoIterator<Item = (Vec<u8>, Option<u32>)>,
+        blocks: impl IntoIterator<Item = (Bytes, Option<u32>)>,
     ) {
         let (mut at, mut added) = (offset, 0);
         for (block, crc32c) in blocks {
@@ -307,8 +307,8 @@ fn push_zeros(parts: &mut Vec<Part<'_>>, mut len: u64) {
     }
 }
 
-impl From<Vec<u8>> for Chunk {
-    fn from(bytes: Vec<u8>) -> Chunk {
+impl<B: Into<Bytes>> From<B> for Chunk {
+    fn from(bytes: B) -> Chunk {
         Chunk { bytes: bytes.into(), crc32c: OnceCell::new() }
     }
 }
@@ -400,7 +400,7 @@ mod tests {
                         model[at as usize..end].copy_from_slice(&bytes);
                         let blocks = blocks.into_iter().map(|block| {
                             let sum = crc32c(&block);
-                            (block, (step % 2 == 0).then_some(sum))
+                            (block.into(), step.is_multiple_of(2).then_some(sum))
                         });
                         store.write_blocks(step, OI, at, blocks);
                     }

@@ -5,6 +5,7 @@ mod ending;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use lustrine_client::{
     Appended, Attr, FileLayout, FileOwner, FlockArgs, FlockMode, OpenArgs, OpenFile,
 };
@@ -31,7 +32,7 @@ type Done<T> = lustrine_client::Done<T>;
 /// An operation that is under way.
 enum Op {
     Write { register: usize, value: u64, slot: Slot<()> },
-    Read { register: usize, slot: Slot<Vec<u8>> },
+    Read { register: usize, slot: Slot<Bytes> },
     Make { name: usize, slot: Slot<Attr> },
     Remove { name: usize, slot: Slot<()> },
     Look { name: usize, slot: Slot<Attr> },

@@ -1,5 +1,6 @@
 //! Clients that keep data, on real servers' rules: whatever happens, they see one file.
 
+use bytes::Bytes;
 use lustrine_client::{
     CacheTunables, Caller, Changes, Client, ClientError, Done, FileLayout, FileOwner, OpenArgs,
     OpenFile,
@@ -114,7 +115,7 @@ impl Shared {
         let read = self.world.wait(client, |c, t, done| {
             c.read_to_end(t, CALLER, fid, &layout, range, done);
         });
-        read.unwrap().0
+        read.unwrap().0.to_vec()
     }
 
     fn act(&mut self, client: usize, op: &Op) {
@@ -287,7 +288,7 @@ fn a_lock_of_a_silent_client_goes_to_who_waits_for_it_at_once() {
     }
     // The one that says that the lock is granted.
     assert_eq!(shared.world.server.targets()[OST].callbacks, callbacks + 1);
-    assert_eq!(shared.world.outcome(&read).map(|(bytes, _)| bytes), Ok(Vec::new()));
+    assert_eq!(shared.world.outcome(&read).map(|(bytes, _)| bytes), Ok(Bytes::new()));
 }
 
 /// What was under way when the client was evicted may have reached the server or not; what it had

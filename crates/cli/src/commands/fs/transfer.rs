@@ -14,6 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use lustrine_fs::{Attr, Changes, Fid, FileSystem, SetTime, umask};
 use rustix::fs::OFlags;
@@ -488,7 +489,7 @@ impl Transfer<'_> {
                 file.write_from(start);
                 bar.inc(start);
                 let written = source.pump(start, bar, |pieces| {
-                    file.write_all(|_| pieces.recv().unwrap_or_else(|_| Ok(Vec::new())))
+                    file.write_all(|_| pieces.recv().unwrap_or_else(|_| Ok(Bytes::new())))
                 });
                 let attr = file.attr().clone();
                 // What is behind the end now would be taken for data.

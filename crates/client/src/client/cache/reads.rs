@@ -3,6 +3,7 @@
 
 use core::ops::Range;
 
+use bytes::Bytes;
 use lustrine_fswire::fid::Handle;
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::Time;
@@ -23,7 +24,7 @@ const WINDOW_MIN: u64 = 1 << 20;
 /// Bytes of an object.
 pub(in crate::client) struct ObjectBytes {
     /// The bytes; zeros behind the end of the object.
-    pub(in crate::client) bytes: Vec<u8>,
+    pub(in crate::client) bytes: Bytes,
     /// So many from the start are before the end of the object.
     pub(in crate::client) present: u64,
 }
@@ -112,7 +113,7 @@ impl Client {
         }
         cache.counts.hits += len;
         cache.touch(key, range);
-        Some(ObjectBytes { bytes, present })
+        Some(ObjectBytes { bytes: bytes.into(), present })
     }
 
     fn read_under(
@@ -170,7 +171,7 @@ impl Client {
         let size = self.cache.object(key).size;
         let present = size.saturating_sub(range.start).min(range.end - range.start);
         self.unlock(turn, key, handle);
-        done(self, turn, outcome.map(|bytes| ObjectBytes { bytes, present }));
+        done(self, turn, outcome.map(|bytes| ObjectBytes { bytes: bytes.into(), present }));
     }
 
     /// Asks for a range of an object that is not in memory, apart from what is asked for already.
@@ -329,7 +330,7 @@ impl Client {
         &mut self,
         turn: &mut Turn<'_>,
         (key, number, handle): (ObjectKey, u64, Handle),
-        got: Outcome<Vec<u8>>,
+        got: Outcome<Bytes>,
     ) {
         let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
         target.reading = target.reading.saturating_sub(1);

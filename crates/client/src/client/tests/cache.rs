@@ -327,7 +327,10 @@ impl World {
     fn read(&mut self, offset: u64, len: u32) -> Slot<(Vec<u8>, Option<FileLayout>)> {
         let layout = striped();
         self.start(|client, turn, done| {
-            client.read_to_end(turn, Caller::ROOT, FILE, &layout, (offset, len), done);
+            let then: Done<(Bytes, Option<FileLayout>)> = Box::new(move |client, turn, read| {
+                done(client, turn, read.map(|(bytes, layout)| (bytes.to_vec(), layout)));
+            });
+            client.read_to_end(turn, Caller::ROOT, FILE, &layout, (offset, len), then);
         })
     }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::error::ClientError;
 
 /// Operations that wait: for an answer, for bulk, and for nothing any more but a lock's end.
-fn busy() -> (World, Slot<crate::Attr>, Slot<Vec<u8>>) {
+fn busy() -> (World, Slot<crate::Attr>, Slot<bytes::Bytes>) {
     let mut world = World::new();
     let attr = world.start(|client, turn, done| client.getattr(turn, Caller::ROOT, FILE, done));
     let data = world.start(|client, turn, done| {

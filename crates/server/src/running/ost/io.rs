@@ -62,7 +62,7 @@ impl Transfer {
 
     /// The checksum of its data: blocks of one niobuf, or one block of several. What is known of
     /// the blocks then goes to `crcs`.
-    fn sum(&self, kind: ChecksumKind, data: &[Vec<u8>], crcs: &mut [Option<u32>]) -> u32 {
+    fn sum(&self, kind: ChecksumKind, data: &[Bytes], crcs: &mut [Option<u32>]) -> u32 {
         let mut sum = Checksum::new(kind);
         match (self.niobufs.as_slice(), data) {
             ([_], blocks) if kind == ChecksumKind::Crc32c => {
@@ -75,11 +75,11 @@ impl Transfer {
                 }
             }
             ([niobuf], blocks) => {
-                let blocks: Vec<&[u8]> = blocks.iter().map(Vec::as_slice).collect();
+                let blocks: Vec<&[u8]> = blocks.iter().map(Bytes::as_ref).collect();
                 sum.range(niobuf.offset, &blocks);
             }
             (_, all) => {
-                let mut rest = all.first().map(Vec::as_slice).unwrap_or_default();
+                let mut rest = all.first().map(Bytes::as_ref).unwrap_or_default();
                 for (offset, len, _) in self.ranges() {
                     let (now, others) = rest.split_at(len as usize);
                     sum.range(offset, &[now]);
@@ -206,9 +206,9 @@ impl Target {
         let transfer = Transfer::parse(request)?;
         let how = (LockMode::PW, transfer.by_server);
         let data = match (transfer.short, job.bulk.take()) {
-            (true, _) => vec![request.data.to_vec()],
+            (true, _) => vec![Bytes::copy_from_slice(request.data)],
             (false, Some(blocks)) if transfer.niobufs.len() == 1 => blocks,
-            (false, Some(blocks)) => vec![blocks.concat()],
+            (false, Some(blocks)) => vec![blocks.concat().into()],
             (false, None) => {
                 // Nothing is moved for who has no lock.
                 if !transfer.by_server {
@@ -252,7 +252,7 @@ impl Target {
                     self.objects_mut().write_blocks(step, oi, niobuf.offset, blocks);
                 }
                 (_, all) => {
-                    let mut rest = all.first().map(Vec::as_slice).unwrap_or_default();
+                    let mut rest = all.first().map(Bytes::as_ref).unwrap_or_default();
                     for (offset, len, _) in transfer.ranges() {
                         let (now, others) = rest.split_at(len as usize);
                         self.objects_mut().write(step, oi, offset, now);

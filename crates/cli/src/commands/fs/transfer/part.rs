@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
 
+use bytes::Bytes;
 use lustrine_fs::{Attr, File, FileSystem, WRITE_AHEAD};
 
 use super::source::{Source, read_here};
@@ -112,7 +113,7 @@ pub(super) fn resume_there<'f>(
 fn same_until(
     end: u64,
     source: &Source<'_>,
-    part: impl FnOnce(&mut dyn FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure>,
+    part: impl FnOnce(&mut dyn FnMut(Bytes) -> Result<(), Failure>) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
     if end == 0 {
         return Ok(true);
@@ -130,7 +131,7 @@ fn same_until(
 /// The checksum of the first bytes that a reader hands out; none if it has fewer.
 fn sum_until(
     end: u64,
-    read: impl FnOnce(&mut dyn FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure>,
+    read: impl FnOnce(&mut dyn FnMut(Bytes) -> Result<(), Failure>) -> Result<(), Failure>,
 ) -> Result<Option<String>, Failure> {
     let mut sum = Sha256Sum::default();
     let mut left = end;

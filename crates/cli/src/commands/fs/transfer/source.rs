@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use bytes::Bytes;
 use indicatif::ProgressBar;
 use lustrine_fs::File;
 use rustix::fs::OFlags;
@@ -38,7 +39,7 @@ pub(super) enum SourceFile<'a> {
 }
 
 /// A piece of a file, or why there is none.
-pub(super) type Piece = Result<Vec<u8>, Failure>;
+pub(super) type Piece = Result<Bytes, Failure>;
 
 impl Source<'_> {
     /// Reads the file from an offset on in another thread, while `write` writes its pieces.
@@ -69,7 +70,7 @@ impl Source<'_> {
     pub(super) fn read(
         &self,
         start: u64,
-        mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>,
+        mut take: impl FnMut(Bytes) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut take = |data| interrupt::asked().and_then(|()| take(data));
         let read = match &self.file {
@@ -135,7 +136,7 @@ pub(super) fn children_here(
 /// Reads a file of this machine to its end.
 pub(super) fn read_here(
     file: &mut impl Read,
-    mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>,
+    mut take: impl FnMut(Bytes) -> Result<(), Failure>,
 ) -> io::Result<Result<(), Failure>> {
     loop {
         let mut data = Vec::new();
@@ -143,7 +144,7 @@ pub(super) fn read_here(
         if data.is_empty() {
             return Ok(Ok(()));
         }
-        if let Err(failure) = take(data) {
+        if let Err(failure) = take(data.into()) {
             return Ok(Err(failure));
         }
     }
@@ -151,7 +152,7 @@ pub(super) fn read_here(
 
 /// The checksum of what a reader hands out.
 pub(super) fn sum_of(
-    read: impl FnOnce(&mut dyn FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure>,
+    read: impl FnOnce(&mut dyn FnMut(Bytes) -> Result<(), Failure>) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let mut sum = Sha256Sum::default();
     read(&mut |data| {
