@@ -162,6 +162,9 @@ pub struct TargetRow {
     /// Most changes of metadata at once; 0 as above.
     #[serde(default)]
     pub max_mod_rpcs_in_flight: u16,
+    /// Whether data have checksums; none in the status of an earlier release.
+    #[serde(default)]
+    pub checksums: Option<bool>,
     /// The operations at this target, if they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<OperationRow>,
@@ -194,7 +197,7 @@ impl Status {
     pub fn of(client: &Client, now: Time) -> Status {
         let (open_files, rpcs) = client.in_use();
         let counters = client.counters();
-        let limits = client.limits();
+        let settings = client.rpc_settings();
         let mut latencies = Latencies::default();
         client.targets().for_each(|(import, _)| latencies.add(import.latencies()));
         Status {
@@ -206,12 +209,12 @@ impl Status {
             bulk_received: counters.bulk_received,
             bulk_sent: counters.bulk_sent,
             memory_waits: counters.memory_waits,
-            max_rpcs_in_flight: match limits.max_rpcs_in_flight {
+            max_rpcs_in_flight: match settings.max_rpcs_in_flight {
                 Some(MaxRpcs::Fixed(number)) => number,
                 Some(MaxRpcs::Auto) | None => 0,
             },
-            max_rpcs_in_flight_auto: limits.max_rpcs_in_flight == Some(MaxRpcs::Auto),
-            max_mod_rpcs_in_flight: limits.max_mod_rpcs_in_flight.unwrap_or(0),
+            max_rpcs_in_flight_auto: settings.max_rpcs_in_flight == Some(MaxRpcs::Auto),
+            max_mod_rpcs_in_flight: settings.max_mod_rpcs_in_flight.unwrap_or(0),
             cache: CacheRow::of(client),
             names: NamesRow::of(client),
             configuration: ConfigurationRow::of(client, now),
@@ -314,6 +317,7 @@ impl TargetRow {
             evictions: view.evictions,
             max_rpcs_in_flight: import.tunables().max_rpcs_in_flight,
             max_mod_rpcs_in_flight: import.tunables().max_mod_rpcs_in_flight,
+            checksums: Some(import.tunables().checksums),
             operations: Vec::new(),
         }
     }

@@ -60,9 +60,9 @@ impl Server {
             return reply.error(Errno::EPERM);
         }
         let setting = core::str::from_utf8(value).ok().and_then(|text| settings::parsed(text).ok());
-        let Some(limits) = setting else { return reply.error(Errno::EINVAL) };
+        let Some(settings) = setting else { return reply.error(Errno::EINVAL) };
         self.shared.post(move |client, turn| {
-            client.set_limits(turn, limits);
+            client.set_rpc_settings(turn, settings);
             reply.ok();
         });
     }

@@ -1,6 +1,6 @@
 //! Mount options, as `mount -o` and `/etc/fstab` have them.
 
-use lustrine_client::{LimitError, RpcLimits};
+use lustrine_client::{RpcSettings, SettingError};
 
 use crate::atime::AtimeRule;
 
@@ -33,7 +33,7 @@ pub struct Options {
     /// Whether programs can be executed.
     pub exec: bool,
     /// How many requests a target may have at once.
-    pub limits: RpcLimits,
+    pub settings: RpcSettings,
     /// Whether the management server notifies the client of targets that restart.
     pub imperative_recovery: bool,
 }
@@ -65,7 +65,7 @@ impl Default for Options {
             suid: true,
             dev: None,
             exec: true,
-            limits: RpcLimits::default(),
+            settings: RpcSettings::default(),
             imperative_recovery: true,
         }
     }
@@ -87,7 +87,7 @@ pub enum OptionError {
     },
     /// Its value cannot be used.
     #[error(transparent)]
-    Limit(#[from] LimitError),
+    Limit(#[from] SettingError),
 }
 
 /// Options that have no effect here: they are for mount(8) and its kind, or say what is so anyway.
@@ -102,7 +102,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "diratime",
     "nodiratime",
     // Those of Lustre that say what is so anyway.
-    "checksum",
     "lazystatfs",
     "lruresize",
     "nouser_fid2path",
@@ -112,7 +111,6 @@ const WITHOUT_EFFECT: &[&str] = &[
 
 /// Options that cannot be honoured, and why.
 const REFUSED: &[(&str, &str)] = &[
-    ("nochecksum", "checksums of data are always on"),
     ("noacl", "the servers decide about access control lists"),
     ("dirsync", "servers commit changes of directories within seconds; use fsync(2) on them"),
     ("mand", "the kernel has no mandatory locks"),
@@ -162,7 +160,7 @@ impl Options {
         if let Some((name @ ("max_rpcs_in_flight" | "max_mod_rpcs_in_flight"), value)) =
             name.split_once('=')
         {
-            return Ok(self.limits.set(name, value)?);
+            return Ok(self.settings.set(name, value)?);
         }
         match name {
             "ro" => self.read_only = true,
@@ -184,6 +182,8 @@ impl Options {
             "nosuid" => self.suid = false,
             "dev" => self.dev = Some(true),
             "nodev" => self.dev = Some(false),
+            "checksum" => self.settings.checksums = Some(true),
+            "nochecksum" => self.settings.checksums = Some(false),
             "noir" => self.imperative_recovery = false,
             "exec" => self.exec = true,
             "noexec" => self.exec = false,
@@ -264,10 +264,10 @@ mod tests {
     #[test]
     fn limits_of_requests_are_taken() {
         let options = applied("max_rpcs_in_flight=32,max_mod_rpcs_in_flight=1").unwrap();
-        assert_eq!(options.limits.max_rpcs_in_flight, Some(MaxRpcs::Fixed(32)));
-        assert_eq!(options.limits.max_mod_rpcs_in_flight, Some(1));
+        assert_eq!(options.settings.max_rpcs_in_flight, Some(MaxRpcs::Fixed(32)));
+        assert_eq!(options.settings.max_mod_rpcs_in_flight, Some(1));
         let options = applied("max_rpcs_in_flight=auto").unwrap();
-        assert_eq!(options.limits.max_rpcs_in_flight, Some(MaxRpcs::Auto));
+        assert_eq!(options.settings.max_rpcs_in_flight, Some(MaxRpcs::Auto));
         assert!(applied("max_rpcs_in_flight=0").is_err());
         assert!(applied("max_rpcs_in_flight").is_err());
     }
@@ -293,6 +293,12 @@ mod tests {
             assert_eq!(applied(list).expect("all known").locks, locks, "{list}");
         }
         assert!(!applied("noir").expect("all known").imperative_recovery);
+        let checksums = |list: &str| applied(list).expect("all known").settings.checksums;
+        assert_eq!(checksums("rw"), None);
+        assert_eq!(
+            (checksums("nochecksum"), checksums("nochecksum,checksum")),
+            (Some(false), Some(true))
+        );
         let users = applied("users,exec").expect("all known");
         assert!(!users.suid && users.dev == Some(false) && users.exec);
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use lustrine_client::{LimitError, RpcLimits};
+use lustrine_client::{RpcSettings, SettingError};
 use rustix::fs::XattrFlags;
 
 use crate::error::MountError;
@@ -12,11 +12,11 @@ use crate::error::MountError;
 pub(crate) const NAME: &str = "lustrine.set";
 
 /// A setting as `NAME=VALUE`.
-pub(crate) fn parsed(text: &str) -> Result<RpcLimits, LimitError> {
+pub(crate) fn parsed(text: &str) -> Result<RpcSettings, SettingError> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    let mut limits = RpcLimits::default();
-    limits.set(name, value)?;
-    Ok(limits)
+    let mut settings = RpcSettings::default();
+    settings.set(name, value)?;
+    Ok(settings)
 }
 
 /// Has the mount at a directory change a setting, such as `max_rpcs_in_flight=16`.
@@ -49,8 +49,8 @@ mod tests {
 
     #[test]
     fn a_setting_is_a_name_and_a_value() {
-        let limits = parsed("max_mod_rpcs_in_flight=3").unwrap();
-        assert_eq!((limits.max_rpcs_in_flight, limits.max_mod_rpcs_in_flight), (None, Some(3)));
+        let settings = parsed("max_mod_rpcs_in_flight=3").unwrap();
+        assert_eq!((settings.max_rpcs_in_flight, settings.max_mod_rpcs_in_flight), (None, Some(3)));
         assert!(parsed("max_rpcs_in_flight").is_err());
         assert!(parsed("=5").is_err());
     }

@@ -63,6 +63,8 @@ pub struct ImportTunables {
     /// Most bytes of data for the target that are not written (`max_dirty_mb`). The owner keeps to
     /// it.
     pub max_dirty: u64,
+    /// Whether data have checksums (`checksums`). The owner keeps to it.
+    pub checksums: bool,
     /// Adaptive time-outs.
     pub at: AtTunables,
     /// A ping is sent after this time without a request.
@@ -85,6 +87,7 @@ impl Default for ImportTunables {
             window: None,
             max_transfer: u32::MAX,
             max_dirty: u64::MAX,
+            checksums: true,
             at: AtTunables::default(),
             ping_interval: Nanos::from_secs(25),
             connect_timeout: Nanos::from_secs(5),

@@ -107,7 +107,7 @@ const KEPT: Goal = Goal::AtMost(1.0);
 const FREE: Goal = Goal::None;
 
 /// All of it. `SECONDS`, `FILES` and `KEPT` stand for numbers of the command line.
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 9] = [
     Group {
         name: "read",
         selftest: &["--test", "read", "--size", "1M", "--concurrency", "8", "--check", "none"],
@@ -119,6 +119,38 @@ const GROUPS: [Group; 7] = [
         selftest: &["--test", "write", "--size", "1M", "--concurrency", "8", "--check", "none"],
         library: &["write", "--size", "1048576", "--slots", "8", "--seconds", "SECONDS"],
         rows: &[line("write", "write 1 MiB, 8", Value::MibPerSecond, Goal::AtLeast(0.9))],
+    },
+    Group {
+        name: "read-no-checksums",
+        selftest: &["--test", "read", "--size", "1M", "--concurrency", "8", "--check", "none"],
+        library: &[
+            "read",
+            "--size",
+            "1048576",
+            "--slots",
+            "8",
+            "--checksums",
+            "0",
+            "--seconds",
+            "SECONDS",
+        ],
+        rows: &[line("read", "read 1 MiB, no checksums", Value::MibPerSecond, FREE)],
+    },
+    Group {
+        name: "write-no-checksums",
+        selftest: &["--test", "write", "--size", "1M", "--concurrency", "8", "--check", "none"],
+        library: &[
+            "write",
+            "--size",
+            "1048576",
+            "--slots",
+            "8",
+            "--checksums",
+            "0",
+            "--seconds",
+            "SECONDS",
+        ],
+        rows: &[line("write", "write 1 MiB, no checksums", Value::MibPerSecond, FREE)],
     },
     Group {
         name: "random-read",

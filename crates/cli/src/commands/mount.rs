@@ -313,9 +313,9 @@ fn mount(
     let what = format!("cannot mount {}", args.source);
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{what}: {error}"));
     let files = super::fs::wait::mount(node, &plan.url, &how, &what, goes_on)?;
-    let limits = plan.options.limits;
+    let settings = plan.options.settings;
     files
-        .post(move |client, turn| client.set_limits(turn, limits))
+        .post(move |client, turn| client.set_rpc_settings(turn, settings))
         .map_err(|error| failed(&error))?;
     Mount::start(files, &source(&plan.url), &args.dir, &plan.options)
         .map_err(|error| failed(&error))

@@ -3,6 +3,7 @@
 
 mod attributes;
 mod cache;
+mod checksums;
 mod flocks;
 mod mgc;
 mod mirrors;

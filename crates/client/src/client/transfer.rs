@@ -210,9 +210,13 @@ impl Client {
             && range.end - range.start <= SHORT_MAX
     }
 
-    /// The kind of checksums that a target and the client use.
+    /// The kind of checksums that a target and the client use; none if they are switched off.
     fn checksum_kind(&self, import: ImportKey) -> Option<ChecksumKind> {
-        let granted = self.rpc.import(import)?.granted().cksum_types;
+        let import = self.rpc.import(import)?;
+        let granted = import.granted().cksum_types;
+        if !import.tunables().checksums {
+            return None;
+        }
         let kinds = PREFERRED_CHECKSUMS.into_iter();
         kinds.filter(|_| !granted.is_empty()).find(|kind| granted.contains(kind.mask()))
     }

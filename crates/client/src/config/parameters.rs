@@ -151,6 +151,8 @@ pub(crate) enum Setting {
     MaxTransfer(u32),
     /// Most bytes for a target that are not written.
     MaxDirty(u64),
+    /// Whether data have checksums.
+    Checksums(bool),
     /// The base time-out: a ping is sent after a quarter of it.
     Timeout(Nanos),
     /// Limits and memory of adaptive time-outs, in seconds.
@@ -184,6 +186,7 @@ impl Setting {
             (Scope::Client, "at_history") => Setting::AtHistory(number(1, 36_000)? as u32),
             (Scope::Device(_) | Scope::Pattern(_), name) if at_targets => match name {
                 "active" => Setting::Active(number(0, 1)? == 1),
+                "checksums" => Setting::Checksums(number(0, 1)? == 1),
                 "max_rpcs_in_flight" => Setting::MaxRpcsInFlight(number(1, 512)? as u16),
                 "max_mod_rpcs_in_flight" => Setting::MaxModRpcsInFlight(number(1, 512)? as u16),
                 "max_pages_per_rpc" => {
@@ -337,7 +340,9 @@ mod tests {
             ("llite.*.max_read_ahead_mb=20", Some(Setting::MaxReadAhead(20 << 20))),
             ("llite.*.max_read_ahead_mb=99999999999999999999G", None),
             ("jobid_var=procname_uid", None),
-            ("osc.*.checksums=0", None),
+            ("osc.*.checksums=0", Some(Setting::Checksums(false))),
+            ("mdc.*.checksums=1", Some(Setting::Checksums(true))),
+            ("osc.*.checksums=2", None),
         ] {
             assert_eq!(Setting::of(&path(text)), setting, "{text}");
         }

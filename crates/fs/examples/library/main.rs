@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! library read|random-read|write [--size BYTES] [--mib N] [--slots N] [--seconds S] [--set A=N]
+//!         [--checksums 0|1]
 //! library names [--files N] [--slots N] [--set NAME=VALUE]
 //! library kept [--files N] [--batch N]
 //! library memory|open [--files N]
@@ -66,6 +67,7 @@ struct Args {
     seconds: f64,
     files: u64,
     batch: u64,
+    checksums: bool,
     settings: Vec<Setting>,
     /// Of the processes that are started.
     port: Option<u16>,
@@ -106,6 +108,7 @@ fn read(words: &[String]) -> Option<Args> {
         seconds: 1.0,
         files: 10_000,
         batch: 10_000,
+        checksums: true,
         settings: Vec::new(),
         port: None,
         cpu: None,
@@ -119,6 +122,7 @@ fn read(words: &[String]) -> Option<Args> {
             "--seconds" => args.seconds = value.parse().ok()?,
             "--files" => args.files = value.parse().ok()?,
             "--batch" => args.batch = value.parse().ok()?,
+            "--checksums" => args.checksums = value.parse::<u8>().ok()? != 0,
             "--port" => args.port = Some(value.parse().ok()?),
             "--cpu" => args.cpu = Some(value.parse().ok()?),
             "--set" => {
@@ -203,6 +207,7 @@ fn mount(
     let imports = ImportTunables {
         max_rpcs_in_flight: slots,
         max_mod_rpcs_in_flight: slots,
+        checksums: args.checksums,
         ..ImportTunables::default()
     };
     let options = MountOptions { imports, cache, ..MountOptions::default() };

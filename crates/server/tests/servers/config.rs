@@ -125,15 +125,15 @@ fn parameters_are_seen_while_mounted() {
 #[test]
 fn who_sets_something_last_wins() {
     let mut world = World::mounted(1);
-    let mut limits = lustrine_client::RpcLimits::default();
-    limits.set("max_rpcs_in_flight", "20").unwrap();
-    world.at_client(0, |client, turn| client.set_limits(turn, limits));
+    let mut settings = lustrine_client::RpcSettings::default();
+    settings.set("max_rpcs_in_flight", "20").unwrap();
+    world.at_client(0, |client, turn| client.set_rpc_settings(turn, settings));
     assert_eq!(in_flight(&world, 0, "lustre-OST0000"), 20);
     configure(&mut world, &set_param("osc.*.max_rpcs_in_flight=4"));
     world.pass(PAUSE);
     assert_eq!(in_flight(&world, 0, "lustre-OST0000"), 4);
     // What was read once is not read again.
-    world.at_client(0, |client, turn| client.set_limits(turn, limits));
+    world.at_client(0, |client, turn| client.set_rpc_settings(turn, settings));
     configure(&mut world, &set_param("osc.*.max_dirty_mb=64"));
     world.pass(PAUSE);
     assert_eq!(in_flight(&world, 0, "lustre-OST0000"), 20);

@@ -8,7 +8,7 @@ use crate::output::Failure;
 
 /// Change settings of a mount while it is mounted, as `lctl set_param` does for a kernel client.
 ///
-/// They hold until it is unmounted; the mount options of the same names set them from the start.
+/// They hold until it is unmounted; mount options set them from the start.
 #[derive(Args, Debug)]
 pub(crate) struct SetArgs {
     /// The mount point
@@ -17,7 +17,7 @@ pub(crate) struct SetArgs {
 
     /// max_rpcs_in_flight=N: most reads and writes at a target at once, or `auto` for as many as
     /// the path and the target carry; max_mod_rpcs_in_flight=N: most changes of metadata; both 1
-    /// to 512
+    /// to 512; checksums=0 or 1: whether data have checksums on the network
     #[arg(value_name = "NAME=VALUE", required = true)]
     settings: Vec<String>,
 }

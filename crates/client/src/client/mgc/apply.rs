@@ -303,6 +303,7 @@ fn set(tunables: &mut ImportTunables, setting: Setting) {
         Setting::MaxModRpcsInFlight(most) => tunables.max_mod_rpcs_in_flight = most,
         Setting::MaxTransfer(most) => tunables.max_transfer = most,
         Setting::MaxDirty(most) => tunables.max_dirty = most,
+        Setting::Checksums(on) => tunables.checksums = on,
         Setting::Timeout(timeout) => tunables.ping_interval = Nanos(timeout.0 / 4),
         Setting::AtMin(seconds) => tunables.at.at_min = seconds,
         Setting::AtMax(seconds) => tunables.at.at_max = seconds,

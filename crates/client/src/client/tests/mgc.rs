@@ -12,8 +12,8 @@ use lustrine_fswire::rpc::{Lvb, dlm};
 use lustrine_ptlrpc::{Import, RpcError};
 
 use super::*;
-use crate::client::limits::{MaxRpcs, RpcLimits};
 use crate::client::mgc::{ConfigLock, MgcView, Which};
+use crate::client::settings::{MaxRpcs, RpcSettings};
 use crate::config::{Command, Parameter, Scope};
 
 /// The log of a file system with the targets that the client of these tests has.
@@ -666,8 +666,9 @@ fn what_the_user_sets_wins_over_parameters_of_the_mount_that_come_late() {
     world.now = world.now + Nanos::from_secs(6);
     world.act(|client, turn| client.drive(turn));
     assert_eq!(slot.outcome(), Ok(Fid::ROOT));
-    let limits = RpcLimits { max_rpcs_in_flight: Some(MaxRpcs::Fixed(32)), ..RpcLimits::default() };
-    world.act(|client, turn| client.set_limits(turn, limits));
+    let settings =
+        RpcSettings { max_rpcs_in_flight: Some(MaxRpcs::Fixed(32)), ..RpcSettings::default() };
+    world.act(|client, turn| client.set_rpc_settings(turn, settings));
     world.table(&[], (2, 2));
     let params = world.grant_config("params", ConfigKind::PARAMS);
     let mut parameters = Log::default();

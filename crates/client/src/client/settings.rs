@@ -1,17 +1,19 @@
-//! How many requests a target may have at once: settings that change while the client is mounted.
+//! Settings of the requests at targets that change while the client is mounted.
 
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::ImportTunables;
 
 use super::Client;
 
-/// Limits on the requests at each target, with Lustre's names. None of them is left as it is.
+/// Settings of the requests at each target, with Lustre's names. What is `None` is left as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RpcLimits {
+pub struct RpcSettings {
     /// Reads and writes.
     pub max_rpcs_in_flight: Option<MaxRpcs>,
     /// Most changes of metadata, 1 to 512. What the server granted is a limit as well.
     pub max_mod_rpcs_in_flight: Option<u16>,
+    /// Whether data have checksums.
+    pub checksums: Option<bool>,
 }
 
 /// How many reads and writes a target may have at once.
@@ -24,11 +26,14 @@ pub enum MaxRpcs {
     Auto,
 }
 
-/// Why a limit is not changed.
+/// Why a setting is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LimitError {
+pub enum SettingError {
     /// There is no such setting.
-    #[error("there is no setting `{0}`; max_rpcs_in_flight and max_mod_rpcs_in_flight can be set")]
+    #[error(
+        "there is no setting `{0}`; max_rpcs_in_flight, max_mod_rpcs_in_flight and checksums can be \
+         set"
+    )]
     Unknown(String),
     /// The value is no number, or out of range.
     #[error("`{name}` is {allowed}, not `{value}`")]
@@ -45,17 +50,18 @@ pub enum LimitError {
 /// The largest limit.
 const LIMIT_MAX: u16 = 512;
 
-impl RpcLimits {
-    /// Sets a limit by its name.
+impl RpcSettings {
+    /// Sets one by its name.
     ///
     /// # Errors
-    /// [`LimitError`].
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), LimitError> {
+    /// [`SettingError`].
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
         let number = value.parse().ok().filter(|number| (1..=LIMIT_MAX).contains(number));
         let allowed = match name {
             "max_rpcs_in_flight" => "1 to 512 or `auto`",
             "max_mod_rpcs_in_flight" => "1 to 512",
-            _ => return Err(LimitError::Unknown(name.to_owned())),
+            "checksums" => "0 or 1",
+            _ => return Err(SettingError::Unknown(name.to_owned())),
         };
         match (name, number) {
             ("max_rpcs_in_flight", Some(number)) => {
@@ -67,9 +73,11 @@ impl RpcLimits {
             ("max_mod_rpcs_in_flight", Some(number)) => {
                 self.max_mod_rpcs_in_flight = Some(number);
             }
+            ("checksums", _) if value == "0" => self.checksums = Some(false),
+            ("checksums", _) if value == "1" => self.checksums = Some(true),
             _ => {
                 let (name, value) = (name.to_owned(), value.to_owned());
-                return Err(LimitError::Value { name, allowed, value });
+                return Err(SettingError::Value { name, allowed, value });
             }
         }
         Ok(())
@@ -77,23 +85,24 @@ impl RpcLimits {
 }
 
 impl Client {
-    /// The limits in force.
-    pub fn limits(&self) -> RpcLimits {
+    /// The settings in force.
+    pub fn rpc_settings(&self) -> RpcSettings {
         let tunables = &self.args.imports;
-        RpcLimits {
+        RpcSettings {
             max_rpcs_in_flight: Some(match tunables.window {
                 None => MaxRpcs::Fixed(tunables.max_rpcs_in_flight),
                 Some(_) => MaxRpcs::Auto,
             }),
             max_mod_rpcs_in_flight: Some(tunables.max_mod_rpcs_in_flight),
+            checksums: Some(tunables.checksums),
         }
     }
 
-    /// Changes the limits of all targets, also of those that are added later. It replaces what the
+    /// Changes the settings of all targets, also of those that are added later. It replaces what the
     /// configuration has set before; what the configuration sets later replaces it.
-    pub fn set_limits(&mut self, turn: &mut Turn<'_>, limits: RpcLimits) {
+    pub fn set_rpc_settings(&mut self, turn: &mut Turn<'_>, settings: RpcSettings) {
         let wall = self.wall_clock();
-        let RpcLimits { max_rpcs_in_flight, max_mod_rpcs_in_flight } = limits;
+        let RpcSettings { max_rpcs_in_flight, max_mod_rpcs_in_flight, checksums } = settings;
         let change = move |tunables: &mut ImportTunables| {
             match max_rpcs_in_flight {
                 Some(MaxRpcs::Fixed(number)) => {
@@ -106,10 +115,12 @@ impl Client {
             }
             let most = max_mod_rpcs_in_flight.unwrap_or(tunables.max_mod_rpcs_in_flight);
             tunables.max_mod_rpcs_in_flight = most;
+            tunables.checksums = checksums.unwrap_or(tunables.checksums);
         };
         let names = [
             max_rpcs_in_flight.map(|_| "max_rpcs_in_flight"),
             max_mod_rpcs_in_flight.map(|_| "max_mod_rpcs_in_flight"),
+            checksums.map(|_| "checksums"),
         ];
         self.forget_parameters(&names.into_iter().flatten().collect::<Vec<_>>());
         change(&mut self.args.imports);
@@ -124,20 +135,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_set_by_their_names() {
-        let mut limits = RpcLimits::default();
-        assert_eq!(limits.set("max_rpcs_in_flight", "512"), Ok(()));
-        assert_eq!(limits.max_rpcs_in_flight, Some(MaxRpcs::Fixed(512)));
-        assert_eq!(limits.set("max_rpcs_in_flight", "auto"), Ok(()));
-        assert_eq!(limits.max_rpcs_in_flight, Some(MaxRpcs::Auto));
-        let error = limits.set("max_mod_rpcs_in_flight", "auto").unwrap_err().to_string();
+    fn settings_are_set_by_their_names() {
+        let mut settings = RpcSettings::default();
+        assert_eq!(settings.set("max_rpcs_in_flight", "512"), Ok(()));
+        assert_eq!(settings.max_rpcs_in_flight, Some(MaxRpcs::Fixed(512)));
+        assert_eq!(settings.set("max_rpcs_in_flight", "auto"), Ok(()));
+        assert_eq!(settings.max_rpcs_in_flight, Some(MaxRpcs::Auto));
+        let error = settings.set("max_mod_rpcs_in_flight", "auto").unwrap_err().to_string();
         assert_eq!(error, "`max_mod_rpcs_in_flight` is 1 to 512, not `auto`");
-        assert_eq!(limits.max_mod_rpcs_in_flight, None);
+        assert_eq!(settings.max_mod_rpcs_in_flight, None);
         for value in ["0", "513", "-1", "", "eight"] {
-            let error = limits.set("max_mod_rpcs_in_flight", value).unwrap_err().to_string();
+            let error = settings.set("max_mod_rpcs_in_flight", value).unwrap_err().to_string();
             assert!(error.contains("1 to 512"), "{error}");
         }
-        assert!(matches!(limits.set("max_dirty_mb", "1"), Err(LimitError::Unknown(_))));
-        assert_eq!(limits.max_mod_rpcs_in_flight, None);
+        assert_eq!(settings.set("checksums", "0"), Ok(()));
+        assert_eq!(settings.checksums, Some(false));
+        let error = settings.set("checksums", "off").unwrap_err().to_string();
+        assert_eq!(error, "`checksums` is 0 or 1, not `off`");
+        assert!(matches!(settings.set("max_dirty_mb", "1"), Err(SettingError::Unknown(_))));
+        assert_eq!(settings.max_mod_rpcs_in_flight, None);
     }
 }
