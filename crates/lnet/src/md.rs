@@ -138,6 +138,8 @@ pub(crate) struct MdState {
     /// Deadline of the answer, and the peer that owes it; [`Time::NEVER`] when none is awaited.
     pub(crate) answer_by: Time,
     pub(crate) answer_from: ProcessId,
+    /// Whether the answer that is awaited is a REPLY, with data, rather than an ACK.
+    pub(crate) awaits_reply: bool,
     /// Its place among the descriptors that await an answer of the same NID.
     pub(crate) awaiting: Awaiting,
     /// When the request was handed to the driver; [`Time::NEVER`] before that, and while latencies
@@ -164,6 +166,7 @@ impl MdState {
             unlink,
             aborted: None,
             answer_by: Time::NEVER,
+            awaits_reply: false,
             answer_from: ProcessId { nid: Nid::ANY, pid: 0 },
             awaiting: Awaiting::default(),
             asked: Time::NEVER,

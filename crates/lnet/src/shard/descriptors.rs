@@ -201,14 +201,15 @@ impl Shard {
         self.mds.remove(md);
     }
 
-    /// Awaits an answer until `by`.
-    pub(super) fn await_answer(&mut self, md: MdKey, from: ProcessId, by: Time) {
+    /// Awaits an answer until `by`: a REPLY, or an ACK.
+    pub(super) fn await_answer(&mut self, md: MdKey, from: ProcessId, by: Time, reply: bool) {
         let state = &mut self.mds[md];
         if state.answer_by == Time::NEVER {
             self.answers.begin();
         }
         state.answer_by = by;
         state.answer_from = from;
+        state.awaits_reply = reply;
         state.asked = Time::NEVER;
     }
 

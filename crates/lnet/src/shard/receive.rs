@@ -265,7 +265,7 @@ impl Shard {
         handle: lustrine_wire::header::MdHandle,
         peer_ni: PeerNiKey,
     ) -> Verdict {
-        let Some(md) = self.answering(handle, arrival, header) else {
+        let Some(md) = self.answering(handle, arrival, header, true) else {
             self.note_drop(DropReason::NotAwaited);
             return Verdict::Drop;
         };
@@ -307,7 +307,7 @@ impl Shard {
         handle: lustrine_wire::header::MdHandle,
         peer_ni: PeerNiKey,
     ) -> Verdict {
-        let Some(md) = self.answering(handle, arrival, header) else {
+        let Some(md) = self.answering(handle, arrival, header, false) else {
             self.note_drop(DropReason::NotAwaited);
             return Verdict::Drop;
         };
@@ -340,13 +340,15 @@ impl Shard {
         Verdict::Done
     }
 
-    /// The descriptor that awaits this answer. A sender can write any source NID into a header, so
-    /// the connection must be one of the peer that was asked, too ([HDR-11]).
+    /// The descriptor that awaits this answer, a REPLY or an ACK: nobody may write to the memory of
+    /// a PUT. A sender can write any source NID into a header, so the connection must be one of the
+    /// peer that was asked, too ([HDR-11]).
     fn answering(
         &self,
         handle: lustrine_wire::header::MdHandle,
         arrival: &Arrival,
         header: &Header,
+        reply: bool,
     ) -> Option<crate::md::MdKey> {
         let md = self.mds.find(handle)?;
         let state = &self.mds[md];
@@ -355,6 +357,7 @@ impl Shard {
         };
         let expected = !state.attached
             && state.answer_by != Time::NEVER
+            && state.awaits_reply == reply
             && state.aborted.is_none()
             && !state.exhausted()
             && of_asked(&header.src)

@@ -97,11 +97,8 @@ impl Shard {
             AckWanted::No => MdHandle::NONE,
         };
         if args.ack == AckWanted::Yes {
-            self.await_answer(
-                args.md,
-                hop_of(args.target),
-                self.answer_deadline(now, args.timeout),
-            );
+            let by = self.answer_deadline(now, args.timeout);
+            self.await_answer(args.md, hop_of(args.target), by, false);
         }
         let draft = OutgoingMsg {
             purpose: Purpose::Request,
@@ -135,7 +132,8 @@ impl Shard {
         state.count_operation();
         let sink_len = state.length;
         let return_md = self.mds.handle_of(args.md);
-        self.await_answer(args.md, hop_of(args.target), self.answer_deadline(now, args.timeout));
+        let by = self.answer_deadline(now, args.timeout);
+        self.await_answer(args.md, hop_of(args.target), by, true);
         let draft = OutgoingMsg {
             purpose: Purpose::Request,
             md: Some(args.md),

@@ -201,6 +201,38 @@ fn a_reply_repeated_while_the_first_is_arriving_is_dropped() {
     assert_eq!(replies, 1);
 }
 
+/// The peer of a PUT knows the handle of its descriptor, from which bytes are only sent.
+#[test]
+fn an_answer_of_the_other_kind_is_dropped() {
+    let mut net = Net::new(2, &Tunables::default());
+    let (source, sink, first) = (net.span(0, 64, 7), net.span(0, 64, 0), net.span(0, 8, 0));
+    // The first PUT waits until the peer is discovered, these need not.
+    let discovering = net.bind(0, first, 1, 9);
+    net.put(0, put_args(discovering, process(1), 30, 5));
+    net.run(NOW);
+    let put = net.bind(0, source, 2, 0);
+    net.put(0, PutArgs { ack: AckWanted::Yes, ..put_args(put, process(1), 30, 5) });
+    let get = net.bind(0, sink, 2, 1);
+    net.get(0, get_args(get, process(1), PING_PORTAL, PING_BITS));
+    net.settle(NOW);
+    let bodies: Vec<Body> = net.packets.iter().map(|packet| packet.header.body).collect();
+    let [Body::Put { ack_md, .. }, Body::Get { return_md, .. }] = bodies[..] else {
+        panic!("{bodies:?}")
+    };
+    let from = Arrival { from: process(1), ..arrival() };
+    let answer = |payload_len, body| Header { dst: process(0), src: process(1), payload_len, body };
+    let reply = answer(1, Body::Reply { md: ack_md });
+    let ack = answer(0, Body::Ack { md: return_md, match_bits: 0, mlength: 0 });
+    let shard = &mut net.nodes[0].shard;
+    assert_eq!(shard.recv_header(NOW, from, &reply), Verdict::Drop);
+    assert_eq!(shard.recv_header(NOW, from, &ack), Verdict::Drop);
+    // Those that are awaited are still welcome.
+    let ack = answer(0, Body::Ack { md: ack_md, match_bits: 5, mlength: 64 });
+    assert_eq!(shard.recv_header(NOW, from, &ack), Verdict::Done);
+    let reply = answer(1, Body::Reply { md: return_md });
+    assert!(matches!(shard.recv_header(NOW, from, &reply), Verdict::Into { .. }));
+}
+
 #[test]
 fn a_restart_of_a_peer_fails_awaited_answers_at_once() {
     let mut net = Net::new(2, &Tunables::default());
