@@ -149,7 +149,7 @@ type Then = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Outcome<Answer>) + Send>;
 struct Call {
     /// What goes on. None once it is answered.
     then: Option<Then>,
-    /// Memory that is free with it. What is received goes to the only one.
+    /// Its memory for bulk. When data were received and taken out, it is gone.
     spans: Vec<Span>,
     sink: bool,
     /// What it has opened, until that is closed and committed.
@@ -616,47 +616,61 @@ impl Service for Client {
 /// The memory of a transfer, and what each of its descriptors has of it; `None` if there is none.
 fn bulk_memory(turn: &mut Turn<'_>, data: &Data<'_>) -> Option<(Vec<Span>, Vec<Spans>)> {
     let piece = |span| Spans::from_slice(&[span]);
-    match data {
+    let mut rest = Bytes::new();
+    let lens = match data {
         Data::In { offset, len } => {
-            let whole = turn.memory.alloc(u32::try_from(*len).ok()?)?;
             let lens = descriptor_lens(core::slice::from_ref(&(*offset..*offset + len)));
-            let parts = lens.into_iter().scan(0, |at, len| {
-                let part = whole.part(*at, len as u32);
-                *at += part.len;
-                Some(piece(part))
-            });
-            Some((vec![whole], parts.collect()))
+            // In one piece it can be taken out.
+            if let Some(whole) = u32::try_from(*len).ok().and_then(|len| turn.memory.alloc(len)) {
+                let parts = lens.into_iter().scan(0, |at, len| {
+                    let part = whole.part(*at, len as u32);
+                    *at += part.len;
+                    Some(piece(part))
+                });
+                return Some((vec![whole], parts.collect()));
+            }
+            lens
         }
         Data::Out { ranges, bytes } => {
-            let mut rest = bytes.clone();
-            let mut spans = Vec::new();
-            for len in descriptor_lens(ranges) {
-                let Some(span) = turn.memory.lend(rest.split_to(len as usize)) else {
-                    spans.into_iter().for_each(|span| turn.memory.free(span));
-                    return None;
-                };
-                spans.push(span);
-            }
-            let pieces = spans.iter().copied().map(piece).collect();
-            Some((spans, pieces))
+            rest = bytes.clone();
+            descriptor_lens(ranges)
         }
+    };
+    let mut spans = Vec::new();
+    for len in lens {
+        let span = match data {
+            Data::In { .. } => turn.memory.alloc(len as u32),
+            Data::Out { .. } => turn.memory.lend(rest.split_to(len as usize)),
+        };
+        let Some(span) = span else {
+            spans.into_iter().for_each(|span| turn.memory.free(span));
+            return None;
+        };
+        spans.push(span);
     }
+    let pieces = spans.iter().copied().map(piece).collect();
+    Some((spans, pieces))
 }
 
-/// So many bytes from the start of the memory of a transfer. Most of it is taken as it is; a small
-/// part is copied, so that it does not keep the rest.
+/// So many bytes from the start of the memory of a transfer. Most of a piece is taken as it is;
+/// less is copied, so that it does not keep the rest.
 fn received(turn: &mut Turn<'_>, spans: &mut Vec<Span>, moved: u32) -> Bytes {
-    let Some(span) = spans.last().copied() else { return Bytes::new() };
-    let moved = moved.min(span.len);
-    if moved < span.len / 2 {
-        let mut bytes = Vec::new();
-        turn.memory.append(span.part(0, moved), &mut bytes);
-        return bytes.into();
+    if let [whole] = spans[..]
+        && moved >= whole.len / 2
+    {
+        spans.clear();
+        let mut bytes = turn.memory.take(whole);
+        bytes.truncate(moved as usize);
+        return bytes;
     }
-    spans.pop();
-    let mut bytes = turn.memory.take(span);
-    bytes.truncate(moved as usize);
-    bytes
+    let mut bytes = Vec::with_capacity(moved as usize);
+    let mut left = moved;
+    for span in spans {
+        let len = left.min(span.len);
+        turn.memory.append(span.part(0, len), &mut bytes);
+        left -= len;
+    }
+    bytes.into()
 }
 
 /// The lengths of the memory descriptors of a transfer of ranges of an object [RPC-15].

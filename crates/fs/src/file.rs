@@ -134,7 +134,8 @@ impl File<'_> {
         self.read_from(0, |data| take(&data))
     }
 
-    /// As [`File::read_all`], from an offset on; pieces have 4 MiB at most.
+    /// As [`File::read_all`], from an offset on; pieces have 4 MiB at most. A piece, and each slice
+    /// of it, keeps memory of the node until it is dropped.
     ///
     /// # Errors
     /// As [`File::read_all`].

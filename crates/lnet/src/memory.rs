@@ -1,6 +1,6 @@
 //! Memory as the core sees it: spans, never bytes.
 //!
-//! Payload never enters the core. A [`Span`] names a piece of registered memory; the event loop or
+//! Payload never enters the core. A [`Span`] names a piece of memory; the event loop or
 //! simulator that runs the core implements [`Memory`] and resolves spans. The core itself only
 //! accesses the few hundred bytes of its own ping information through that trait.
 
@@ -11,7 +11,7 @@ mod vec;
 
 pub use vec::VecMemory;
 
-/// A piece of registered memory: `len` bytes at `offset` of region `region`.
+/// A piece of memory: `len` bytes at `offset` of region `region`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     /// Number of the region in the memory that allocated the span.
@@ -111,9 +111,9 @@ pub trait Memory {
     /// Allocates a span of exactly `len` bytes, page aligned from 4096 bytes up. `None` when the
     /// limit is reached: the caller has to wait.
     fn alloc(&mut self, len: u32) -> Option<Span>;
-    /// A span of bytes that are in memory already, to send them from there; nothing is written to
-    /// it. A memory whose drivers have to register it copies them. `None` as for
-    /// [`Memory::alloc`].
+    /// A span of bytes that are in memory already, to send them; nothing is written to it. They are
+    /// sent from where they are if that is possible: a memory that is registered with a driver
+    /// copies them, as does one that has lent enough. `None` as for [`Memory::alloc`].
     fn lend(&mut self, bytes: Bytes) -> Option<Span> {
         let span = self.alloc(u32::try_from(bytes.len()).ok()?)?;
         self.write(span, &bytes);

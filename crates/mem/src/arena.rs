@@ -29,18 +29,20 @@ const LENT: u32 = 1 << 31;
 /// The memory of an [`Arena`]. All values are in bytes unless another unit is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArenaStats {
-    /// Mapped from the operating system; never more than `limit`.
+    /// Mapped from the operating system; never more than `limit`, and half as much for `taken`.
     pub mapped: u64,
     /// Bytes in allocated slots. A slot counts with its whole length, even if less was requested.
     pub in_use: u64,
     /// The largest value that `in_use` has had.
     pub high_water: u64,
-    /// The most that will ever be mapped.
+    /// The most that is mapped, apart from `taken`.
     pub limit: u64,
     /// Blocks that were allocated or lent, and those that were taken.
     pub blocks: u64,
     /// Mapped for regions that have blocks which were taken; never more than half of `limit`.
     pub taken: u64,
+    /// Bytes that were lent; never more than half of `limit`.
+    pub lent: u64,
 }
 
 /// The memory of one event loop: blocks of 64 bytes to 64 MiB, mapped lazily up to a limit.
@@ -86,7 +88,8 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena that maps at most `limit` bytes (rounded down to a multiple of [`REGION_LEN`]).
+    /// An arena that maps at most `limit` bytes (rounded down to a multiple of [`REGION_LEN`]), and
+    /// at most half as much again for what was [taken](Self::take).
     pub fn new(limit: u64) -> Arena {
         let limit = limit - limit % u64::from(REGION_LEN);
         Arena {
@@ -130,7 +133,7 @@ impl Arena {
             self.idle.remove(idle_list(class), id);
             self.idle_bytes -= region.mapping.len() as u64;
         }
-        let offset = region.take();
+        let offset = region.alloc();
         if region.is_full() {
             self.open.remove(class.index(), id);
         }
@@ -141,12 +144,15 @@ impl Arena {
     }
 
     /// A block of bytes that are somewhere else, to send them from there without a copy. They stay
-    /// there until it is freed, and do not count as mapped. `None`: they are more than 4 GiB, or
-    /// 2^31 blocks are lent.
+    /// there until it is freed. `None`: the caller has to copy, since more than half of the limit
+    /// would be lent.
     ///
     /// All methods that write panic for such a block.
     pub fn lend(&mut self, bytes: Bytes) -> Option<Block> {
         let len = u32::try_from(bytes.len()).ok()?;
+        if self.stats.lent + u64::from(len) > self.stats.limit / 2 {
+            return None;
+        }
         let index = match self.vacant_lent.pop() {
             Some(index) => index,
             None => {
@@ -158,6 +164,7 @@ impl Arena {
         };
         self.lent[index as usize] = Some(bytes);
         self.stats.blocks += 1;
+        self.stats.lent += u64::from(len);
         Some(Block { region: index | LENT, offset: 0, len })
     }
 
@@ -165,9 +172,9 @@ impl Arena {
     /// returned. They stay where they are, and when the last of them are dropped, in any thread,
     /// the block is free. Until then it counts as in use, and must not be used any more.
     ///
-    /// `None`: the block stays as it is, and the caller has to copy. It is short, or others would
-    /// have blocks in regions of more than half of the limit: who keeps what was taken cannot use
-    /// the memory up.
+    /// `None`: the block stays as it is, and the caller has to copy. It is short, or the regions
+    /// with blocks that were taken would have more than half of the limit: so much is mapped beyond
+    /// the limit at most, and who keeps what was taken cannot use the memory up.
     ///
     /// # Panics
     /// If it was freed or taken before, or is not a block of this arena.
@@ -178,13 +185,13 @@ impl Arena {
             self.free_lent(block);
             return bytes;
         };
-        let mapped = region.mapping.len() as u64;
-        let more = if region.has_taken() { 0 } else { mapped };
-        if block.len < TAKEN_MIN || self.stats.taken + more > self.stats.limit / 2 {
-            return None;
-        }
-        if let Err(mistake) = region.give_away(block.offset, block.len) {
+        let more = if region.has_taken() { 0 } else { region.mapping.len() as u64 };
+        if let Err(mistake) = region.take(block.offset, block.len) {
             panic!("taking a {mistake}: {block:?}");
+        }
+        if block.len < TAKEN_MIN || self.stats.taken + more > self.stats.limit / 2 {
+            region.put_back(block.offset);
+            return None;
         }
         self.stats.taken += more;
         let (mapping, returns) = (Arc::clone(&region.mapping), Arc::clone(&self.returns));
@@ -197,7 +204,7 @@ impl Arena {
     fn collect(&mut self) {
         for block in self.returns.collect() {
             let region = live(&mut self.regions, block.region);
-            region.came_back(block.offset);
+            region.put_back(block.offset);
             if !region.has_taken() {
                 self.stats.taken -= region.mapping.len() as u64;
             }
@@ -219,6 +226,7 @@ impl Arena {
         self.lent[index as usize] = None;
         self.vacant_lent.push(index);
         self.stats.blocks -= 1;
+        self.stats.lent -= u64::from(block.len);
     }
 
     /// Frees a block that [`alloc`](Self::alloc) or [`lend`](Self::lend) returned.
@@ -231,7 +239,7 @@ impl Arena {
         };
         let class = region.class();
         let was_full = region.is_full();
-        if let Err(mistake) = region.give(block.offset, block.len) {
+        if let Err(mistake) = region.free(block.offset, block.len) {
             panic!("freeing a {mistake}: {block:?}");
         }
         // To the front even if it is in the list already: last in, first out.
@@ -277,7 +285,7 @@ impl Arena {
                 let part = unsafe { region.mapping.part_mut(offset, len) };
                 part.unwrap_or_else(|| out_of_range(block))
             }
-            _ => panic!("no such region to write to: {block:?}"),
+            _ => panic!("not to be written: {block:?}"),
         }
     }
 
@@ -374,7 +382,7 @@ impl Arena {
         for &block in blocks {
             let region = self.regions.get(block.region as usize).and_then(Option::as_ref);
             let Some(region) = region.filter(|region| !region.is_taken(block)) else {
-                panic!("no such region to write to: {block:?}");
+                panic!("not to be written: {block:?}");
             };
             // SAFETY: `f` cannot keep a slice beyond this call, during which `self` stays
             // exclusively borrowed: the mapping stays valid and no slices exist but these, which
@@ -424,14 +432,14 @@ impl Arena {
     /// Unmaps idle regions until `len` more bytes can be mapped; does nothing if that cannot be
     /// achieved.
     fn make_room(&mut self, len: u64) -> Option<()> {
-        let busy = self.stats.mapped - self.idle_bytes;
+        let busy = self.stats.mapped - self.idle_bytes - self.stats.taken;
         if busy + len > self.stats.limit {
             return None;
         }
         // Longest first: this needs the fewest calls, and short regions are the ones most often
         // needed.
         let mut list = REGION_SIZES;
-        while self.stats.mapped + len > self.stats.limit {
+        while self.stats.mapped - self.stats.taken + len > self.stats.limit {
             let Some(id) = self.idle.back(list - 1) else {
                 list -= 1;
                 continue;

@@ -3,8 +3,9 @@
 /// `len` bytes at `offset` in region `region` of one [`Arena`](crate::Arena).
 ///
 /// A block is a plain value: copying it copies no bytes and owns nothing. It is valid until it is
-/// passed to [`Arena::free`](crate::Arena::free); a stale one can reach bytes that now belong to
-/// another owner in the same arena, but never anything outside it.
+/// passed to [`Arena::free`](crate::Arena::free) or [`Arena::take`](crate::Arena::take); a stale
+/// one can reach bytes that now belong to another owner in the same arena, or are lent to it, but
+/// never anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Index of the region inside its arena.

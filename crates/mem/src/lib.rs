@@ -10,7 +10,7 @@
 //!
 //! * **The limit is strict.** An arena never maps more than its limit; when it is used up,
 //!   [`Arena::alloc`] returns `None` and the caller waits. Overload becomes back-pressure, never
-//!   growth. What is lent belongs to the lender, and does not count.
+//!   growth. What was taken and what is lent have limits of their own, each half of that one.
 //! * **A wrong block is a bug.** Freeing twice, freeing what was never allocated, or reaching past
 //!   the end of a region panics at once, in release builds too.
 //!

@@ -17,7 +17,7 @@ pub(crate) struct Region {
     carved: u32,
     used: u32,
     /// Initialised slots that are free; the last one freed is allocated first.
-    free: Vec<u16>,
+    vacant: Vec<u16>,
     /// One bit per slot: set while it is allocated.
     live: Vec<u64>,
     /// One bit per slot: set while others have it.
@@ -33,7 +33,7 @@ impl Region {
             class,
             carved: 0,
             used: 0,
-            free: Vec::new(),
+            vacant: Vec::new(),
             live: Vec::new(),
             taken: Vec::new(),
             taken_count: 0,
@@ -47,7 +47,7 @@ impl Region {
         assert_eq!(self.used, 0, "a region in use keeps its class");
         self.class = class;
         self.carved = 0;
-        self.free.clear();
+        self.vacant.clear();
         self.live.resize(class.slots().div_ceil(64) as usize, 0);
         self.taken.resize(class.slots().div_ceil(64) as usize, 0);
     }
@@ -67,8 +67,8 @@ impl Region {
     }
 
     /// Allocates a slot and returns its offset in bytes. The region must not be full.
-    pub(crate) fn take(&mut self) -> u32 {
-        let slot = match self.free.pop() {
+    pub(crate) fn alloc(&mut self) -> u32 {
+        let slot = match self.vacant.pop() {
             Some(slot) => u32::from(slot),
             None => {
                 assert!(self.carved < self.class.slots(), "a full region has no slot to hand out");
@@ -84,15 +84,15 @@ impl Region {
 
     /// Frees the slot that begins at `offset` and holds `len` bytes. An error is the caller's
     /// mistake, as text for the panic message.
-    pub(crate) fn give(&mut self, offset: u32, len: u32) -> Result<(), &'static str> {
+    pub(crate) fn free(&mut self, offset: u32, len: u32) -> Result<(), &'static str> {
         let slot = self.live_slot(offset, len)?;
         let (word, bit) = bit_of(slot);
         if self.taken[word] & bit != 0 {
-            return Err("block that others have");
+            return Err("taken block");
         }
         self.live[word] &= !bit;
         self.used -= 1;
-        self.free.push(u16::try_from(slot).expect("a region has at most 65536 slots"));
+        self.vacant.push(u16::try_from(slot).expect("a region has at most 65536 slots"));
         Ok(())
     }
 
@@ -107,11 +107,11 @@ impl Region {
         if self.live[word] & bit == 0 { Err("free block") } else { Ok(slot) }
     }
 
-    /// From now on others have an allocated block. Errors are as in [`Region::give`].
-    pub(crate) fn give_away(&mut self, offset: u32, len: u32) -> Result<(), &'static str> {
+    /// From now on others have an allocated block. Errors are as in [`Region::free`].
+    pub(crate) fn take(&mut self, offset: u32, len: u32) -> Result<(), &'static str> {
         let (word, bit) = bit_of(self.live_slot(offset, len)?);
         if self.taken[word] & bit != 0 {
-            return Err("block that others have");
+            return Err("taken block");
         }
         self.taken[word] |= bit;
         self.taken_count += 1;
@@ -119,7 +119,7 @@ impl Region {
     }
 
     /// A block that others had has come back. It is still allocated.
-    pub(crate) fn came_back(&mut self, offset: u32) {
+    pub(crate) fn put_back(&mut self, offset: u32) {
         let (word, bit) = bit_of(offset / self.class.slot_len());
         assert!(self.taken[word] & bit != 0, "nobody had the slot at {offset}");
         self.taken[word] &= !bit;

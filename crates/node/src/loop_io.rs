@@ -273,7 +273,12 @@ impl Memory for LoopIo {
     }
 
     fn lend(&mut self, bytes: Bytes) -> Option<Span> {
-        self.arena.lend(bytes).map(span)
+        if let Some(block) = self.arena.lend(bytes.clone()) {
+            return Some(span(block));
+        }
+        let block = self.arena.alloc(u32::try_from(bytes.len()).ok()?)?;
+        self.arena.write(block, &bytes);
+        Some(span(block))
     }
 
     fn free(&mut self, span: Span) {

@@ -106,7 +106,8 @@ pub(super) fn brw_of(import: &Import, most: u32) -> u64 {
     import.granted().brw_size.min(import.tunables().max_transfer).clamp(4096, most).into()
 }
 
-/// Most bytes of requests of the cache under way, at all targets: they are in the node's memory.
+/// Most bytes of requests of the cache under way, at all targets: those of reads are in the node's
+/// memory, those of writes are copies beside the cache.
 const UNDER_WAY_MAX: u64 = 96 << 20;
 
 /// An object, and the target that has it.

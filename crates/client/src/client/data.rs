@@ -99,7 +99,8 @@ pub(super) struct Target {
 
 impl Client {
     /// Reads a range of a file. What no object holds is zeros: the caller knows the size, and asks
-    /// for nothing behind it.
+    /// for nothing behind it. The bytes, and each slice of them, keep memory of the node until they
+    /// are dropped; at most a part of it can be kept so, and more is copied.
     #[allow(clippy::too_many_arguments, reason = "the file, the range, and whom to answer")]
     pub fn read(
         &mut self,

@@ -31,8 +31,7 @@ pub enum MaxRpcs {
 pub enum SettingError {
     /// There is no such setting.
     #[error(
-        "there is no setting `{0}`; max_rpcs_in_flight, max_mod_rpcs_in_flight and checksums can be \
-         set"
+        "there is no setting `{0}`, but max_rpcs_in_flight, max_mod_rpcs_in_flight and checksums"
     )]
     Unknown(String),
     /// The value is no number, or out of range.
@@ -98,8 +97,8 @@ impl Client {
         }
     }
 
-    /// Changes the settings of all targets, also of those that are added later. It replaces what the
-    /// configuration has set before; what the configuration sets later replaces it.
+    /// Changes the settings of all targets, also of those that are added later. It replaces what
+    /// the configuration has set before; what the configuration sets later replaces it.
     pub fn set_rpc_settings(&mut self, turn: &mut Turn<'_>, settings: RpcSettings) {
         let wall = self.wall_clock();
         let RpcSettings { max_rpcs_in_flight, max_mod_rpcs_in_flight, checksums } = settings;

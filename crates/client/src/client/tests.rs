@@ -35,7 +35,9 @@ use lustrine_lnet_testing::{Net, test_nid};
 use lustrine_ptlrpc::{ImportKey, ImportState, ImportTunables};
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 
-use super::{CacheTunables, Caller, Client, ClientArgs, Done, MgcTunables};
+use super::{
+    CacheTunables, Caller, Client, ClientArgs, Data, Done, MgcTunables, bulk_memory, received,
+};
 use crate::error::Outcome;
 use crate::layout::{FileComponent, FileLayout, ObjectPlace, Place};
 use crate::offers;
@@ -483,6 +485,32 @@ fn descriptors_are_cut_where_the_server_cuts() {
         let pieces = bulk_pieces(last, 64, &Array::from(niobufs.as_slice())).expect("they fit");
         assert_eq!(lens, pieces.iter().map(|piece| piece.len).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn what_was_received_is_taken_out_or_copied() {
+    World::new().act(|_, turn| {
+        // In one piece, of which half has come: its memory is taken.
+        for (moved, left) in [(200_000, 0), (100_000, 0), (99_999, 1), (0, 1)] {
+            let data = Data::In { offset: 7, len: 200_000 };
+            let (mut spans, pieces) = bulk_memory(turn, &data).expect("memory");
+            assert_eq!((spans.len(), pieces.len()), (1, 1));
+            turn.memory.write(spans[0], &vec![5; 200_000]);
+            let bytes = received(turn, &mut spans, moved);
+            assert_eq!((bytes.len(), spans.len()), (moved as usize, left), "{moved}");
+            assert!(bytes.iter().all(|byte| *byte == 5));
+            spans.into_iter().for_each(|span| turn.memory.free(span));
+        }
+        // In several pieces, since there was no room for one.
+        let mut spans: Vec<Span> = (0..2).filter_map(|_| turn.memory.alloc(100)).collect();
+        for (value, span) in spans.clone().into_iter().enumerate() {
+            turn.memory.write(span, &[value as u8; 100]);
+        }
+        let bytes = received(turn, &mut spans, 150);
+        assert_eq!(bytes, [[0; 100], [1; 100]].concat()[..150]);
+        assert_eq!(spans.len(), 2);
+        spans.into_iter().for_each(|span| turn.memory.free(span));
+    });
 }
 
 /// Otherwise the times of writes were up to a second behind those of the host.

@@ -1,5 +1,7 @@
 //! The simplest memory there is.
 
+use bytes::Bytes;
+
 use super::{Memory, Span, Words};
 
 /// Memory made of one vector per span.
@@ -7,6 +9,8 @@ use super::{Memory, Span, Words};
 pub struct VecMemory {
     blocks: Vec<Option<Vec<u8>>>,
     free: Vec<u32>,
+    /// Regions that are only read.
+    lent: Vec<u32>,
     /// Spans alive.
     pub live: usize,
     /// Most spans alive at once; 0 is no limit.
@@ -20,6 +24,7 @@ impl VecMemory {
     }
 
     fn block_mut(&mut self, span: Span) -> &mut [u8] {
+        assert!(!self.lent.contains(&span.region), "lent bytes are not written: {span:?}");
         let block = self.blocks[span.region as usize].as_mut().expect("the span is alive");
         &mut block[span.offset as usize..][..span.len as usize]
     }
@@ -53,9 +58,17 @@ impl Memory for VecMemory {
         Some(Span { region, offset: 0, len })
     }
 
+    fn lend(&mut self, bytes: Bytes) -> Option<Span> {
+        let span = self.alloc(u32::try_from(bytes.len()).ok()?)?;
+        self.write(span, &bytes);
+        self.lent.push(span.region);
+        Some(span)
+    }
+
     fn free(&mut self, span: Span) {
         assert!(self.blocks[span.region as usize].take().is_some(), "freed twice: {span:?}");
         self.live -= 1;
+        self.lent.retain(|region| *region != span.region);
         self.free.push(span.region);
     }
 

@@ -8,7 +8,7 @@ use lustrine_fswire::codec::Wire;
 use lustrine_fswire::message::{BARE_LEN, Header, HeaderFlags, Message, MessageBuilder};
 use lustrine_fswire::opcode::portal;
 use lustrine_lnet::event::{Event, EventKind};
-use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
+use lustrine_lnet::md::{FRAGMENTS_MAX, MatchId, Md, MdKey, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Spans, copy_of, total_len};
 use lustrine_lnet::portal::{Laziness, MatchEntry};
 use lustrine_lnet::service::Turn;
@@ -110,8 +110,13 @@ struct Call {
     offset: u32,
 }
 
-/// Lends parts of data to the memory; `None` if there is no room for them.
+/// Lends parts of data to the memory; `None` if there is no room for them. More parts than a
+/// descriptor can have are copied.
 fn lend(turn: &mut Turn<'_>, parts: Vec<Bytes>) -> Option<Spans> {
+    let parts = match parts.len() {
+        0..=FRAGMENTS_MAX => parts,
+        _ => vec![parts.concat().into()],
+    };
     let mut spans = Spans::new();
     for part in parts {
         let Some(span) = turn.memory.lend(part) else {
@@ -594,5 +599,32 @@ impl RpcServer {
             early_replies,
             message,
         })));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lustrine_lnet::memory::Span;
+    use lustrine_lnet::service::AnyMemory;
+    use lustrine_lnet::tunables::Tunables;
+    use lustrine_lnet_testing::Net;
+
+    use super::*;
+
+    #[test]
+    fn more_parts_than_a_descriptor_can_have_are_copied() {
+        let mut net = Net::new(1, &Tunables::default());
+        let node = &mut net.nodes[0];
+        let memory = AnyMemory(&mut node.memory);
+        let mut turn = Turn { now: Time(1), shard: &mut node.shard, memory };
+        for (parts, spans) in [(1, 1), (FRAGMENTS_MAX, FRAGMENTS_MAX), (FRAGMENTS_MAX + 1, 1)] {
+            let data: Vec<Bytes> = (0..parts).map(|part| vec![part as u8; 10].into()).collect();
+            let lent = lend(&mut turn, data.clone()).expect("memory");
+            assert_eq!((lent.len(), total_len(&lent)), (spans, 10 * parts as u32));
+            let mut bytes = Vec::new();
+            lent.iter().for_each(|span: &Span| turn.memory.append(*span, &mut bytes));
+            assert_eq!(bytes, data.concat());
+            lent.into_iter().for_each(|span| turn.memory.free(span));
+        }
     }
 }

@@ -122,6 +122,7 @@ fn take_front(first: &mut Bytes, rest: &mut vec::IntoIter<Bytes>, len: usize) ->
                 Some(next) => *first = next,
                 None => break,
             }
+            continue;
         }
         let part = first.split_to(left.min(first.len()));
         left -= part.len();
@@ -297,5 +298,27 @@ impl Target {
         if let Some((kind, sum)) = sum {
             body.set_checksum(kind, sum);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_cut_where_the_pieces_end() {
+        let all: Vec<u8> = (0..100).collect();
+        let all = Bytes::from(all);
+        let parts = vec![all.slice(..30), all.slice(30..30), all.slice(30..75), all.slice(75..)];
+        let (mut first, mut rest) = (Bytes::new(), parts.into_iter());
+        let mut at = 0;
+        for (len, count) in [(10, 1), (20, 1), (40, 1), (10, 2), (15, 1), (0, 0), (20, 1), (5, 0)] {
+            let taken = take_front(&mut first, &mut rest, len);
+            let bytes = taken.concat();
+            assert_eq!(taken.len(), count, "{len} at {at}");
+            assert_eq!(bytes, all[at..(at + len).min(100)]);
+            at = (at + len).min(100);
+        }
+        assert_eq!(at, 100);
     }
 }
