@@ -168,6 +168,7 @@ pub struct Controller {
     /// Whether an RPC has found the window full since the last one ended, and when one ended after
     /// that.
     is_full: bool,
+    /// [`Duration::MAX`] if that is not known, but to be taken for now by the next one.
     had_room: Duration,
     /// When an RPC was last admitted, and its bytes.
     admitted: (Duration, f64),
@@ -254,6 +255,9 @@ impl Controller {
         }
         let weight = class.weight() as f64;
         let late = Duration::try_from_secs_f64(self.latency * PACE_LATE).unwrap_or(PACE_BURST);
+        if self.had_room == Duration::MAX {
+            self.had_room = now;
+        }
         let since = now.saturating_sub(late).max(self.had_room.min(now));
         self.paced = self.paced.max(since).saturating_add(self.interval(weight));
         self.admitted = (now, weight);
@@ -316,6 +320,8 @@ impl Controller {
     /// An RPC ended for a reason that says nothing about the path.
     pub fn abandoned(&mut self, ticket: Ticket) {
         self.release(&ticket);
+        // Nothing is to be made up for when the next one is sent.
+        self.makes_room(Duration::MAX);
     }
 
     /// Bytes that may be under way.
@@ -341,7 +347,7 @@ impl Controller {
         self.rpcs -= 1;
     }
 
-    /// An RPC ended: a host that sends the next one later than this is late.
+    /// An RPC ended at a time: a host that sends the next one later is late.
     fn makes_room(&mut self, now: Duration) {
         if core::mem::take(&mut self.is_full) {
             self.had_room = now;
