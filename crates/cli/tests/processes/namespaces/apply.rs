@@ -100,6 +100,21 @@ fn expect(report: &Value, expected: &[(&str, &str)]) {
     assert_eq!(found, expected, "{report:#}");
 }
 
+/// Settings for a part of what the path carries are shown, and not applied.
+#[test]
+fn nothing_is_applied_when_the_budget_ended_too_early() {
+    let Some(scene) = Scene::new() else { return };
+    let (before, conns) = (scene.both(), scene.conns());
+    let budget = ["tune", "--to", "10.99.0.2@tcp", "--json", "--budget-bytes", "30M", "--apply"];
+    let own = ["--control", &scene.control, "--state", &scene.state];
+    let tuned = scene.east(&[&budget[..], &own].concat());
+    let words = ["the budget ended too early", "and nothing is applied"];
+    let report = tuned.expect_error(&words).json();
+    assert!(!report["settings"].is_null() && report["applied"].is_null(), "{report:#}");
+    assert_eq!((scene.both(), scene.conns()), (before, conns));
+    expect(&scene.undo(&[]).ok().json(), &[]);
+}
+
 #[test]
 fn what_is_applied_is_in_force_and_is_undone() {
     let Some(scene) = Scene::new() else { return };

@@ -118,6 +118,14 @@ fn a_small_budget_is_kept_and_the_report_says_what_it_ended() {
     let link = &lab.status()["links"][0]["directions"];
     let carried = number(&link[0]["bytes"]) + number(&link[1]["bytes"]);
     assert!(carried <= used + used / 4 + MIB, "{carried} of {used}");
+    let why = peer["incomplete"].to_string();
+    assert!(why.contains("the budget ended before the path was full"), "{why}");
+    assert!(!report["settings"].is_null(), "{report:#}");
+    // Too little for anything is no success.
+    let args = ["tune", "--to", "10.99.0.2@tcp", "--budget-bytes", "1"];
+    let nothing = finish(&mut lustrine(&lab, "east", &args));
+    let nothing = nothing.expect_error(&["the budget ended too early for the path to 10.99.0.2"]);
+    assert!(nothing.stdout.contains("INCOMPLETE: the budget was too small"), "{nothing:?}");
 }
 
 #[test]
