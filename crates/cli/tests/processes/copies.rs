@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{Running, Scratch, eventually, finish, free_port, loopback, lustrine};
 use crate::mounts::Lustre;
@@ -157,6 +157,27 @@ fn a_mount_that_waits_for_servers_ends_at_a_signal() {
         mount.end().expect_code(130).expect_stderr(&["lustrine: interrupted"]);
         assert!(!Path::new(&format!("/proc/{}", background[0])).exists(), "it is left");
     }
+    // A program in the background that does not end is left behind at the second signal.
+    let mount = start(&[]);
+    let background = Pid::from_raw(children(mount.pid())[0] as i32).expect("a process");
+    kill_process(background, Signal::STOP).expect("it is ours");
+    mount.signal(Signal::INT);
+    // Two that come at once are one.
+    let status = format!("/proc/{}/status", background.as_raw_nonzero());
+    eventually("the first signal is passed on", || {
+        let status = fs::read_to_string(&status).ok()?;
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"))?;
+        let terminate = 1 << (Signal::TERM.as_raw() - 1);
+        (u64::from_str_radix(pending.trim(), 16).ok()? & terminate != 0).then_some(())
+    });
+    mount.signal(Signal::INT);
+    let status = format!("/proc/{}/status", mount.pid());
+    eventually("the mount has ended", || {
+        fs::read_to_string(&status).ok()?.contains("State:\tZ").then_some(())
+    });
+    // It has the standard error of the mount.
+    kill_process(background, Signal::KILL).expect("it is ours");
+    mount.end().expect_code(130).expect_stderr(&["lustrine: interrupted"]);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(dir.to_str().unwrap()), "{mounts}");
 }
