@@ -168,7 +168,7 @@ pub struct Controller {
     /// Whether an RPC has found the window full since the last one ended, and when one ended after
     /// that.
     is_full: bool,
-    /// [`Duration::MAX`] if that is not known, but to be taken for now by the next one.
+    /// [`Duration::MAX`]: that is not known, and the time of the next one counts.
     had_room: Duration,
     /// When an RPC was last admitted, and its bytes.
     admitted: (Duration, f64),
@@ -349,7 +349,7 @@ impl Controller {
 
     /// An RPC ended at a time: a host that sends the next one later is late.
     fn makes_room(&mut self, now: Duration) {
-        if core::mem::take(&mut self.is_full) {
+        if core::mem::take(&mut self.is_full) || self.had_room == Duration::MAX {
             self.had_room = now;
         }
     }

@@ -350,36 +350,6 @@ fn the_path_is_full_after_failures() {
     assert!(share >= 0.9, "{share:.3} of the rate");
 }
 
-/// A host that could send nothing, since the window was full, has nothing to make up for when RPCs
-/// are given up, as when they are answered.
-#[test]
-fn rpcs_given_up_in_a_full_window_cause_no_burst() {
-    let admitted = |given_up: bool| {
-        let mut world = World::new(10.0, 50.0, vec![Flow::new(MIB)]);
-        world.run(5.0);
-        let Flow { mut controller, mut under_way, class, .. } = world.flows.remove(0);
-        let mut now = Duration::from_secs(5);
-        loop {
-            match controller.admit(now, class) {
-                Ok(ticket) => under_way.push_back(ticket),
-                Err(Wait::For(pause)) => now += pause,
-                Err(Wait::Full) => break,
-            }
-        }
-        assert!(under_way.len() > 40);
-        now += Duration::from_millis(40);
-        for ticket in under_way.drain(..20) {
-            match given_up {
-                true => controller.abandoned(ticket),
-                false => controller.done(now, ticket),
-            }
-        }
-        (0..).take_while(|_| controller.admit(now, class).is_ok()).count()
-    };
-    let (given_up, answered) = (admitted(true), admitted(false));
-    assert_eq!(given_up, answered);
-}
-
 #[test]
 fn small_and_large_rpcs_fill_the_path_as_well() {
     for len in [16 << 10, 4 * MIB, 16 * MIB] {

@@ -3,6 +3,7 @@
 use lustrine_client::{
     CacheCounts, Client, ClientError, ConfigLock, ConfigView, LockCounts, MaxRpcs, MgcView,
 };
+use lustrine_fswire::opcode::Target;
 use lustrine_lnet::latency::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{Deactivated, Import, Latencies};
@@ -162,7 +163,8 @@ pub struct TargetRow {
     /// Most changes of metadata at once; 0 as above.
     #[serde(default)]
     pub max_mod_rpcs_in_flight: u16,
-    /// Whether data have checksums; none in the status of an earlier release.
+    /// Whether data have checksums; none for the management server, and in the status of an earlier
+    /// release.
     #[serde(default)]
     pub checksums: Option<bool>,
     /// The operations at this target, if they were asked for.
@@ -317,7 +319,7 @@ impl TargetRow {
             evictions: view.evictions,
             max_rpcs_in_flight: import.tunables().max_rpcs_in_flight,
             max_mod_rpcs_in_flight: import.tunables().max_mod_rpcs_in_flight,
-            checksums: Some(import.tunables().checksums),
+            checksums: (import.kind() != Target::Mgs).then_some(import.tunables().checksums),
             operations: Vec::new(),
         }
     }

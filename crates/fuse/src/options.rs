@@ -32,7 +32,7 @@ pub struct Options {
     pub dev: Option<bool>,
     /// Whether programs can be executed.
     pub exec: bool,
-    /// How many requests a target may have at once.
+    /// Settings of the requests at targets.
     pub settings: RpcSettings,
     /// Whether the management server notifies the client of targets that restart.
     pub imperative_recovery: bool,
@@ -87,7 +87,7 @@ pub enum OptionError {
     },
     /// Its value cannot be used.
     #[error(transparent)]
-    Limit(#[from] SettingError),
+    Setting(#[from] SettingError),
 }
 
 /// Options that have no effect here: they are for mount(8) and its kind, or say what is so anyway.

@@ -29,13 +29,14 @@ const LENT: u32 = 1 << 31;
 /// The memory of an [`Arena`]. All values are in bytes unless another unit is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArenaStats {
-    /// Mapped from the operating system; never more than `limit`, and half as much for `taken`.
+    /// Mapped from the operating system: at most `limit` and half as much again, see `taken`.
     pub mapped: u64,
     /// Bytes in allocated slots. A slot counts with its whole length, even if less was requested.
     pub in_use: u64,
     /// The largest value that `in_use` has had.
     pub high_water: u64,
-    /// The most that is mapped, apart from `taken`.
+    /// The most that is mapped for the event loop. What was taken and comes back may be above it,
+    /// until it is idle.
     pub limit: u64,
     /// Blocks that were allocated or lent, and those that were taken.
     pub blocks: u64,
@@ -252,6 +253,10 @@ impl Arena {
         if region.is_idle() {
             self.idle.push_front(idle_list(class), block.region);
             self.idle_bytes += region.mapping.len() as u64;
+            // So it is when what was taken has come back.
+            if self.stats.mapped - self.stats.taken > self.stats.limit {
+                self.unmap(block.region);
+            }
         }
         self.stats.blocks -= 1;
         self.stats.in_use -= u64::from(class.slot_len());
@@ -444,15 +449,20 @@ impl Arena {
                 list -= 1;
                 continue;
             };
-            let region = self.regions[id as usize].take().expect("idle regions are mapped");
-            let bytes = region.mapping.len() as u64;
-            self.idle.remove(list - 1, id);
-            self.open.remove(region.class().index(), id);
-            self.idle_bytes -= bytes;
-            self.stats.mapped -= bytes;
-            self.vacant.push(id);
+            self.unmap(id);
         }
         Some(())
+    }
+
+    /// Unmaps an idle region.
+    fn unmap(&mut self, id: u32) {
+        let region = self.regions[id as usize].take().expect("idle regions are mapped");
+        let bytes = region.mapping.len() as u64;
+        self.idle.remove(idle_list(region.class()), id);
+        self.open.remove(region.class().index(), id);
+        self.idle_bytes -= bytes;
+        self.stats.mapped -= bytes;
+        self.vacant.push(id);
     }
 }
 

@@ -8,9 +8,9 @@
 //!
 //! Two rules make it dependable:
 //!
-//! * **The limit is strict.** An arena never maps more than its limit; when it is used up,
-//!   [`Arena::alloc`] returns `None` and the caller waits. Overload becomes back-pressure, never
-//!   growth. What was taken and what is lent have limits of their own, each half of that one.
+//! * **Limits are strict.** An arena maps no more than its limit for what is allocated; when it is
+//!   used up, [`Arena::alloc`] returns `None` and the caller waits. Overload becomes back-pressure,
+//!   never growth. What was taken may have half as much again, and half as much may be lent.
 //! * **A wrong block is a bug.** Freeing twice, freeing what was never allocated, or reaching past
 //!   the end of a region panics at once, in release builds too.
 //!

@@ -160,10 +160,14 @@ fn a_mount_that_waits_for_servers_ends_at_a_signal() {
     // A program in the background that does not end is left behind at the second signal.
     let mount = start(&[]);
     let background = Pid::from_raw(children(mount.pid())[0] as i32).expect("a process");
+    let _killed = Killed(background);
     kill_process(background, Signal::STOP).expect("it is ours");
+    let status = format!("/proc/{}/status", background.as_raw_nonzero());
+    let is =
+        |file: &str, state: &str| fs::read_to_string(file).is_ok_and(|all| all.contains(state));
+    eventually("it has stopped", || is(&status, "State:\tT").then_some(()));
     mount.signal(Signal::INT);
     // Two that come at once are one.
-    let status = format!("/proc/{}/status", background.as_raw_nonzero());
     eventually("the first signal is passed on", || {
         let status = fs::read_to_string(&status).ok()?;
         let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"))?;
@@ -171,15 +175,23 @@ fn a_mount_that_waits_for_servers_ends_at_a_signal() {
         (u64::from_str_radix(pending.trim(), 16).ok()? & terminate != 0).then_some(())
     });
     mount.signal(Signal::INT);
-    let status = format!("/proc/{}/status", mount.pid());
-    eventually("the mount has ended", || {
-        fs::read_to_string(&status).ok()?.contains("State:\tZ").then_some(())
-    });
+    let ended = format!("/proc/{}/status", mount.pid());
+    eventually("the mount has ended", || is(&ended, "State:\tZ").then_some(()));
     // It has the standard error of the mount.
     kill_process(background, Signal::KILL).expect("it is ours");
     mount.end().expect_code(130).expect_stderr(&["lustrine: interrupted"]);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(dir.to_str().unwrap()), "{mounts}");
+}
+
+/// A process that is killed when this is dropped.
+struct Killed(Pid);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = kill_process(self.0, Signal::KILL);
+    }
 }
 
 /// The processes that a process has started.

@@ -31,7 +31,8 @@ pub enum MaxRpcs {
 pub enum SettingError {
     /// There is no such setting.
     #[error(
-        "there is no setting `{0}`, but max_rpcs_in_flight, max_mod_rpcs_in_flight and checksums"
+        "there is no setting `{0}`; the settings are max_rpcs_in_flight, \
+             max_mod_rpcs_in_flight and checksums"
     )]
     Unknown(String),
     /// The value is no number, or out of range.

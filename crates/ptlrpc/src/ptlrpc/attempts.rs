@@ -2,7 +2,7 @@
 
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{MatchId, Md, MdKey, MdOptions, Position, Unlink};
-use lustrine_lnet::memory::{Memory, Span, Spans};
+use lustrine_lnet::memory::{Memory, Span, Spans, total_len};
 use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::shard::{AckWanted, PutArgs};
@@ -41,17 +41,33 @@ pub(super) struct Attempt {
     message: Option<(MdKey, Span)>,
     /// The descriptor of the replies and its memory.
     reply: Option<(MdKey, Span)>,
-    /// The descriptors of bulk that LNet has not let go of.
-    bulk: Vec<MdKey>,
-    /// Bytes that bulk has moved.
-    bulk_moved: u32,
+    /// The descriptors of bulk, in order.
+    bulk: Vec<BulkMd>,
     /// Whether it was taken back.
     withdrawn: bool,
 }
 
+/// A descriptor of bulk.
+#[derive(Debug)]
+struct BulkMd {
+    md: MdKey,
+    /// Bytes that it has room for, and that it has moved.
+    len: u32,
+    moved: u32,
+    /// Whether LNet has not let go of it.
+    linked: bool,
+}
+
 impl Attempt {
     fn is_over(&self) -> bool {
-        self.message.is_none() && self.reply.is_none() && self.bulk.is_empty()
+        let is_linked = self.bulk.iter().any(|bulk| bulk.linked);
+        self.message.is_none() && self.reply.is_none() && !is_linked
+    }
+
+    /// Bytes that bulk has moved, from the start and without a gap.
+    fn bulk_moved(&self) -> u32 {
+        let full = self.bulk.iter().take_while(|bulk| bulk.moved == bulk.len).count();
+        self.bulk.iter().take(full + 1).map(|bulk| bulk.moved).sum()
     }
 }
 
@@ -79,7 +95,6 @@ impl Ptlrpc {
             message: None,
             reply: None,
             bulk: Vec::new(),
-            bulk_moved: 0,
             withdrawn: false,
         });
         self.current[import].insert(key, attempt);
@@ -147,7 +162,7 @@ impl Ptlrpc {
             let entry = entry(args.bulk_bits + index as u64, Unlink::Auto);
             let md = md(spans.clone(), Some(1), options);
             let md = turn.shard.attach(now, bulk.portal, entry, md).map_err(|_| NotTaken)?;
-            state.bulk.push(md);
+            state.bulk.push(BulkMd { md, len: total_len(spans), moved: 0, linked: true });
             *descriptors += 1;
         }
         Ok(())
@@ -201,7 +216,8 @@ impl Ptlrpc {
         state.withdrawn = true;
         let message = state.message.map(|(md, _)| md);
         let reply = state.reply.map(|(md, _)| md);
-        for md in message.iter().chain(&reply).chain(&state.bulk) {
+        let bulk = state.bulk.iter().filter(|bulk| bulk.linked).map(|bulk| &bulk.md);
+        for md in message.iter().chain(&reply).chain(bulk) {
             turn.shard.unlink(turn.now, *md);
         }
         self.forget_if_over(attempt);
@@ -227,7 +243,7 @@ impl Ptlrpc {
                 if event.kind == EventKind::Put && event.status.is_ok() && !state.withdrawn {
                     let mut bytes = Vec::new();
                     turn.memory.append(span.part(event.offset, event.moved), &mut bytes);
-                    arrived = Some((bytes, state.bulk_moved));
+                    arrived = Some((bytes, state.bulk_moved()));
                     self.counters.replies_received += 1;
                 }
                 if event.unlinked {
@@ -243,16 +259,21 @@ impl Ptlrpc {
                 }
             }
             _ => {
-                state.bulk_moved = state.bulk_moved.saturating_add(event.moved);
                 match event.kind {
                     EventKind::Put => self.counters.bulk_received += u64::from(event.moved),
                     EventKind::Get => self.counters.bulk_sent += u64::from(event.moved),
                     _ => {}
                 }
-                if event.unlinked && state.bulk.contains(&event.md) {
-                    state.bulk.retain(|md| *md != event.md);
-                    if let Some(lent) = self.bulks.get_mut(&(import, key)) {
-                        lent.descriptors -= 1;
+                let bulk = state.bulk.iter_mut().find(|bulk| bulk.linked && bulk.md == event.md);
+                if let Some(bulk) = bulk {
+                    if event.status.is_ok() {
+                        bulk.moved = event.moved;
+                    }
+                    if event.unlinked {
+                        bulk.linked = false;
+                        if let Some(lent) = self.bulks.get_mut(&(import, key)) {
+                            lent.descriptors -= 1;
+                        }
                     }
                 }
             }

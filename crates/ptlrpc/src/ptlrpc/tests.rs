@@ -323,6 +323,29 @@ fn bulk_comes_before_the_reply_and_its_memory_is_free_afterwards() {
     assert!(world.has_nothing_left());
 }
 
+/// Otherwise a server could have the client hand out bytes of another read.
+#[test]
+fn what_comes_behind_a_gap_does_not_count() {
+    for (first, moved) in [(None, 0), (Some(100), 100), (Some(4096), 4196)] {
+        let (mut world, import) = World::connected();
+        let spans: Vec<Span> =
+            (0..2).map(|_| world.net.nodes[0].memory.alloc(4096).expect("memory")).collect();
+        let pieces = spans.iter().map(|span| [*span].into_iter().collect()).collect();
+        let bulk = Bulk { portal: portal::OST_BULK, direction: BulkDirection::Sink, pieces };
+        world.act(|rpc, turn| {
+            let args = request(Opcode::OST_READ, portal::OST_IO, 2);
+            rpc.submit(turn, import, args, Some(bulk));
+        });
+        let asked = world.next_asked(Opcode::OST_READ);
+        if let Some(len) = first {
+            world.put(portal::OST_BULK, asked.xid, 0, &vec![1; len]);
+        }
+        world.put(portal::OST_BULK, asked.xid + 1, 0, &[2; 100]);
+        world.answer(&asked, PtlrpcBody::reply(Opcode::OST_READ), &[]);
+        assert_eq!(world.outcome().expect("a reply").bulk_moved, moved);
+    }
+}
+
 #[test]
 fn a_failed_read_returns_its_memory_when_lnet_lets_go_of_it() {
     let (mut world, import) = World::connected();

@@ -110,8 +110,8 @@ struct Call {
     offset: u32,
 }
 
-/// Lends parts of data to the memory; `None` if there is no room for them. More parts than a
-/// descriptor can have are copied.
+/// Lends parts of data to the memory; `None` if there is no room for them. Short parts are copied,
+/// which might be all that is used of what they would keep, and more than a descriptor can have.
 fn lend(turn: &mut Turn<'_>, parts: Vec<Bytes>) -> Option<Spans> {
     let parts = match parts.len() {
         0..=FRAGMENTS_MAX => parts,
@@ -119,7 +119,13 @@ fn lend(turn: &mut Turn<'_>, parts: Vec<Bytes>) -> Option<Spans> {
     };
     let mut spans = Spans::new();
     for part in parts {
-        let Some(span) = turn.memory.lend(part) else {
+        let span = match part.len() >= LENT_MIN {
+            true => turn.memory.lend(part),
+            false => turn.memory.alloc(part.len() as u32).inspect(|span| {
+                turn.memory.write(*span, &part);
+            }),
+        };
+        let Some(span) = span else {
             spans.into_iter().for_each(|span| turn.memory.free(span));
             return None;
         };
@@ -140,6 +146,9 @@ fn alloc_blocks(turn: &mut Turn<'_>, len: u32) -> Option<Spans> {
     }
     Some(spans)
 }
+
+/// The shortest part of data that is lent, in bytes: it keeps a block of 64 KiB at most.
+const LENT_MIN: usize = 16 << 10;
 
 /// How long the data of a request are awaited: as long as its client waits, and not longer than
 /// 100 s.
@@ -612,15 +621,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_parts_than_a_descriptor_can_have_are_copied() {
+    fn parts_are_lent_or_copied() {
         let mut net = Net::new(1, &Tunables::default());
         let node = &mut net.nodes[0];
         let memory = AnyMemory(&mut node.memory);
         let mut turn = Turn { now: Time(1), shard: &mut node.shard, memory };
-        for (parts, spans) in [(1, 1), (FRAGMENTS_MAX, FRAGMENTS_MAX), (FRAGMENTS_MAX + 1, 1)] {
-            let data: Vec<Bytes> = (0..parts).map(|part| vec![part as u8; 10].into()).collect();
+        for (len, parts, spans) in [
+            (10, 1, 1),
+            (LENT_MIN, 3, 3),
+            (LENT_MIN - 1, 3, 3),
+            (10, FRAGMENTS_MAX, FRAGMENTS_MAX),
+            (10, FRAGMENTS_MAX + 1, 1),
+        ] {
+            let data: Vec<Bytes> = (0..parts).map(|part| vec![part as u8; len].into()).collect();
             let lent = lend(&mut turn, data.clone()).expect("memory");
-            assert_eq!((lent.len(), total_len(&lent)), (spans, 10 * parts as u32));
+            assert_eq!((lent.len(), total_len(&lent)), (spans, (len * parts) as u32));
             let mut bytes = Vec::new();
             lent.iter().for_each(|span: &Span| turn.memory.append(*span, &mut bytes));
             assert_eq!(bytes, data.concat());

@@ -286,7 +286,7 @@ impl Client {
         self.rpc.with(turn, import, |import, now, xids| import.set_active(now, xids, active));
     }
 
-    /// The user has set limits by name: what the configuration has said of them before does not
+    /// The user has set these settings: what the configuration has said of them before does not
     /// count for targets that are added later.
     pub(in crate::client) fn forget_parameters(&mut self, names: &[&'static str]) {
         self.mgc.set_by_user.extend(names);
