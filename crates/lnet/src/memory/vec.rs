@@ -88,8 +88,9 @@ impl Memory for VecMemory {
     }
 
     fn fill_words(&mut self, span: Span, word: [u8; 8], which: Words) {
+        let block = self.block_mut(span);
         for at in word_offsets(span.len, which) {
-            self.block_mut(span.part(at, 8)).copy_from_slice(&word);
+            block[at as usize..][..8].copy_from_slice(&word);
         }
     }
 
