@@ -1,4 +1,4 @@
-//! Registered memory: regions, allocation, spans to pointers.
+//! The memory of an event loop: regions, allocation, spans to pointers.
 //!
 //! An event loop owns one [`Arena`]. Everything that is sent or received is in its [`Block`]s,
 //! which the protocol core passes around as three plain numbers: payload never enters the core.
