@@ -307,20 +307,19 @@ fn resumed(testbed: &mut Testbed) -> Result<String> {
     let program = testbed.lustrine_file().display();
     let url = at("resumed/file");
     let put = format!("{program} fs put -q --resume --timeout 190 {file} {url}");
-    // On a fast machine the copy ends within seconds.
+    // How soon there is a part of it depends on the machine.
     let mut part: u64 = 0;
-    for seconds in ["5", "3", "2", "1.5", "1"] {
+    for seconds in ["1", "1.5", "2", "3", "5"] {
         testbed.sh("client1", &format!("rm -rf {MNT}/resumed; mkdir {MNT}/resumed"))?;
         testbed.lab().on_host(&format!("timeout -s KILL {seconds} {put}; true"))?;
-        let look =
-            format!("cd {MNT}/resumed && find . -name '.lustrine-part-*' -exec stat -c %s {{}} +");
-        let said = testbed.sh("client1", &look)?;
-        if let Some(size) = said.split_whitespace().next() {
-            part = size.parse().context("a size")?;
+        let parts = "-name '.lustrine-part-*' -exec stat -c %s {} +";
+        let said = testbed.sh("client1", &format!("find {MNT}/resumed {parts}"))?;
+        part = said.split_whitespace().next().map_or(Ok(0), str::parse).context("a size")?;
+        if part > 20_000_000 {
             break;
         }
     }
-    ensure!(part > 20_000_000, "the copy was killed too early, with {part} bytes");
+    ensure!(part > 20_000_000, "no kill left a part of the copy, but {part} bytes");
     testbed.lab().on_host(&put)?;
     let seen = kernel_sums(testbed, "resumed", "file")?;
     ensure!(seen == [sum], "the kernel client reads {seen:?}");
