@@ -24,7 +24,7 @@ impl Mapping {
     /// if they are not inside the mapping.
     ///
     /// # Safety
-    /// For as long as `'a`, the caller keeps the mapping alive, and nobody writes to these bytes.
+    /// For as long as `'a`, the caller keeps the mapping alive, and these bytes are not written.
     pub(crate) unsafe fn part<'a>(&self, offset: usize, len: usize) -> Option<&'a [u8]> {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
         // SAFETY: the range was just checked against the mapping, whose bytes are initialised; the

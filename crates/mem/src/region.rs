@@ -121,7 +121,7 @@ impl Region {
     /// A block that others had has come back. It is still allocated.
     pub(crate) fn put_back(&mut self, offset: u32) {
         let (word, bit) = bit_of(offset / self.class.slot_len());
-        assert!(self.taken[word] & bit != 0, "nobody had the slot at {offset}");
+        assert!(self.taken[word] & bit != 0, "the slot at {offset} was not taken");
         self.taken[word] &= !bit;
         self.taken_count -= 1;
     }

@@ -22,7 +22,7 @@ pub(crate) struct Returns {
 
 impl Taken {
     /// # Safety
-    /// The block is inside the mapping, and nobody writes to it until it has come back.
+    /// The block is inside the mapping, and is not written until it has come back.
     pub(crate) unsafe fn new(mapping: Arc<Mapping>, block: Block, returns: Arc<Returns>) -> Taken {
         Taken { mapping, block, returns }
     }

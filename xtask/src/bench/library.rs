@@ -123,33 +123,15 @@ const GROUPS: [Group; 9] = [
     Group {
         name: "read-no-checksums",
         selftest: &["--test", "read", "--size", "1M", "--concurrency", "8", "--check", "none"],
-        library: &[
-            "read",
-            "--size",
-            "1048576",
-            "--slots",
-            "8",
-            "--checksums",
-            "0",
-            "--seconds",
-            "SECONDS",
-        ],
+        // 1 MiB, 8 under way.
+        library: &["read", "--checksums", "0", "--seconds", "SECONDS"],
         rows: &[line("read", "read 1 MiB, no checksums", Value::MibPerSecond, FREE)],
     },
     Group {
         name: "write-no-checksums",
         selftest: &["--test", "write", "--size", "1M", "--concurrency", "8", "--check", "none"],
-        library: &[
-            "write",
-            "--size",
-            "1048576",
-            "--slots",
-            "8",
-            "--checksums",
-            "0",
-            "--seconds",
-            "SECONDS",
-        ],
+        // 1 MiB, 8 under way.
+        library: &["write", "--checksums", "0", "--seconds", "SECONDS"],
         rows: &[line("write", "write 1 MiB, no checksums", Value::MibPerSecond, FREE)],
     },
     Group {

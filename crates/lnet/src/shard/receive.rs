@@ -340,9 +340,9 @@ impl Shard {
         Verdict::Done
     }
 
-    /// The descriptor that awaits this answer, a REPLY or an ACK: nobody may write to the memory of
-    /// a PUT. A sender can write any source NID into a header, so the connection must be one of the
-    /// peer that was asked, too ([HDR-11]).
+    /// The descriptor that awaits this answer, a REPLY or an ACK: the memory of a PUT is not
+    /// written. A sender can write any source NID into a header, so the connection must be one of
+    /// the peer that was asked, too ([HDR-11]).
     fn answering(
         &self,
         handle: lustrine_wire::header::MdHandle,

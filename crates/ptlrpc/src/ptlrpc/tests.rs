@@ -297,8 +297,8 @@ fn an_early_reply_is_no_reply() {
     assert!(world.outcome().is_ok());
 }
 
-#[test]
-fn bulk_comes_before_the_reply_and_its_memory_is_free_afterwards() {
+/// A read into two pieces of 4 KiB that the server has been asked for.
+fn reading_two_pieces() -> (World, Vec<Span>, Asked) {
     let (mut world, import) = World::connected();
     let spans: Vec<Span> =
         (0..2).map(|_| world.net.nodes[0].memory.alloc(4096).expect("memory")).collect();
@@ -309,6 +309,12 @@ fn bulk_comes_before_the_reply_and_its_memory_is_free_afterwards() {
         rpc.submit(turn, import, args, Some(bulk));
     });
     let asked = world.next_asked(Opcode::OST_READ);
+    (world, spans, asked)
+}
+
+#[test]
+fn bulk_comes_before_the_reply_and_its_memory_is_free_afterwards() {
+    let (mut world, spans, asked) = reading_two_pieces();
     assert_eq!(asked.body.mbits, asked.xid + 1);
     world.put(portal::OST_BULK, asked.xid, 0, &[1; 4096]);
     world.put(portal::OST_BULK, asked.xid + 1, 0, &[2; 100]);
@@ -327,16 +333,7 @@ fn bulk_comes_before_the_reply_and_its_memory_is_free_afterwards() {
 #[test]
 fn what_comes_behind_a_gap_does_not_count() {
     for (first, moved) in [(None, 0), (Some(100), 100), (Some(4096), 4196)] {
-        let (mut world, import) = World::connected();
-        let spans: Vec<Span> =
-            (0..2).map(|_| world.net.nodes[0].memory.alloc(4096).expect("memory")).collect();
-        let pieces = spans.iter().map(|span| [*span].into_iter().collect()).collect();
-        let bulk = Bulk { portal: portal::OST_BULK, direction: BulkDirection::Sink, pieces };
-        world.act(|rpc, turn| {
-            let args = request(Opcode::OST_READ, portal::OST_IO, 2);
-            rpc.submit(turn, import, args, Some(bulk));
-        });
-        let asked = world.next_asked(Opcode::OST_READ);
+        let (mut world, _, asked) = reading_two_pieces();
         if let Some(len) = first {
             world.put(portal::OST_BULK, asked.xid, 0, &vec![1; len]);
         }
