@@ -110,8 +110,8 @@ struct Call {
     offset: u32,
 }
 
-/// Lends parts of data to the memory; `None` if there is no room for them. Short parts are copied,
-/// which might be all that is used of what they would keep, and more than a descriptor can have.
+/// Lends parts of data to the memory; `None` if there is no room for them. A short part is copied,
+/// since it would keep a whole block; all are if there are more than a descriptor can have.
 fn lend(turn: &mut Turn<'_>, parts: Vec<Bytes>) -> Option<Spans> {
     let parts = match parts.len() {
         0..=FRAGMENTS_MAX => parts,
