@@ -139,7 +139,7 @@ pub(crate) fn run(args: &AutoArgs) -> Result<()> {
         }
     }
     let file = args.json.clone();
-    let file = file.unwrap_or_else(|| results::kept(&format!("auto-{}.json", conditions.date)));
+    let file = file.unwrap_or_else(|| conditions.kept(&format!("auto-{}.json", conditions.date)));
     let auto = Auto {
         conditions,
         congestion: args.congestion.clone(),

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &BuffersArgs) -> Result<()> {
     }
     let (rounds, seconds) = (args.rounds, args.seconds);
     let buffers = Buffers { conditions, rounds, seconds, rows };
-    let named = results::kept(&format!("buffers-{}.json", buffers.conditions.date));
+    let named = buffers.conditions.kept(&format!("buffers-{}.json", buffers.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &render(&buffers), &buffers)
 }

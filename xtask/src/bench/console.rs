@@ -107,7 +107,7 @@ pub(crate) fn run(args: &ConsoleArgs) -> Result<()> {
     let table = render(&console);
     let Conditions { date, machine, .. } = &console.conditions;
     let name = format!("console-{date}-{}.json", machine.short_name());
-    let file = args.json.clone().unwrap_or_else(|| results::kept(&name));
+    let file = args.json.clone().unwrap_or_else(|| console.conditions.kept(&name));
     results::write(Some(&file), &table, &console)
 }
 

@@ -140,7 +140,7 @@ pub(crate) fn run(args: &FilesArgs) -> Result<()> {
     let rows: Vec<Row> = rows.collect::<Option<_>>().context("no rounds")?;
     let (rounds, mib, files) = (args.rounds, args.mib, args.files);
     let found = Files { conditions, rounds, mib, files, rows };
-    let named = results::kept(&format!("files-{}.json", found.conditions.date));
+    let named = found.conditions.kept(&format!("files-{}.json", found.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &render(&found), &found)
 }

@@ -193,7 +193,7 @@ pub(crate) fn run(args: &HistogramsArgs) -> Result<()> {
     let table = render(&result);
     let Conditions { date, machine, .. } = &result.conditions;
     let name = format!("histograms-{date}-{}.json", machine.short_name());
-    let file = args.json.clone().unwrap_or_else(|| results::kept(&name));
+    let file = args.json.clone().unwrap_or_else(|| result.conditions.kept(&name));
     results::write(Some(&file), &table, &result)
 }
 

@@ -15,10 +15,12 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::machine;
+use super::{machine, results};
 use crate::process;
 use crate::repository::{cargo, root};
 
+/// The file of the results.
+const NAME: &str = "icount.json";
 /// Iterations of the first run; the second does twice as many.
 const ITERATIONS: u64 = 2000;
 /// A release build from nothing on a small machine.
@@ -33,9 +35,9 @@ pub(crate) struct IcountArgs {
     #[arg(long, value_name = "WORD")]
     only: Option<String>,
 
-    /// Write the results here
-    #[arg(long, value_name = "FILE", default_value = "bench/results/icount.json")]
-    json: PathBuf,
+    /// Write the results here [default: bench/results/icount.json]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,7 +58,7 @@ struct Row {
 pub(crate) fn run(args: &IcountArgs) -> Result<()> {
     ensure!(process::installed("valgrind"), "valgrind is absent: install valgrind");
     let program = build()?;
-    let before = previous(&root().join("bench/results/icount.json"));
+    let before = previous(&root().join(results::RESULTS).join(NAME));
     // The commit of what is measured: the tree can change while it is.
     let versions = machine::versions(&[("valgrind", "--version")]);
     println!("{:20} {:>12} {:>12} {:>8}  unit", "workload", "instructions", "before", "change");
@@ -75,9 +77,8 @@ pub(crate) fn run(args: &IcountArgs) -> Result<()> {
         return Ok(());
     }
     let results = Results { date: machine::today(), versions, rows };
-    let file = root().join(&args.json);
-    let text = serde_json::to_string_pretty(&results)? + "\n";
-    fs::write(&file, text).with_context(|| file.display().to_string())
+    let file = args.json.clone().unwrap_or_else(|| results::kept(&results.versions, NAME));
+    results::write_json(&file, &results)
 }
 
 /// Instructions of one iteration of a workload, with nodes that have these tunables (`name=value`).

@@ -96,7 +96,8 @@ pub(crate) fn run(args: &LabArgs) -> Result<()> {
     }
     let lab = Lab { date, machine, versions, streams: args.streams, rows };
     let file = args.json.clone();
-    let file = file.unwrap_or_else(|| results::kept(&format!("lab-{}.json", lab.date)));
+    let file =
+        file.unwrap_or_else(|| results::kept(&lab.versions, &format!("lab-{}.json", lab.date)));
     results::write(Some(&file), &table(&lab), &lab)
 }
 

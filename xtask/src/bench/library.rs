@@ -284,7 +284,7 @@ pub(crate) fn run(args: &LibraryArgs) -> Result<()> {
     let rows = chosen.iter().zip(&found).flat_map(|(group, rounds)| rows(group, rounds)).collect();
     let (files, kept) = (args.files, args.kept);
     let library = Library { conditions, rounds: total, seconds, files, kept, rows };
-    let named = results::kept(&format!("library-{}.json", library.conditions.date));
+    let named = library.conditions.kept(&format!("library-{}.json", library.conditions.date));
     let named = (!args.quick).then_some(named);
     let file = args.json.clone().or(named);
     results::write(file.as_deref(), &table::render(&library), &library)

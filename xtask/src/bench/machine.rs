@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::results::RESULTS;
 use crate::process;
 use crate::repository::root;
 
@@ -81,12 +82,24 @@ pub(crate) fn versions(programs: &[(&str, &str)]) -> BTreeMap<String, String> {
             versions.insert((*program).to_owned(), version);
         }
     }
-    let commit = first_line(
-        Command::new("git").current_dir(root()).args(["describe", "--always", "--dirty"]),
-    );
-    versions.insert("lustrine".to_owned(), commit);
+    versions.insert("lustrine".to_owned(), commit());
     versions.insert("rustc".to_owned(), first_line(Command::new("rustc").arg("-V")));
     versions
+}
+
+/// What the name of a commit ends with if files of it were changed.
+pub(crate) const DIRTY: &str = "-dirty";
+
+/// The commit of the working tree. Other results, which benchmarks write there, do not count as
+/// changes.
+fn commit() -> String {
+    let git = |args: &[&str]| first_line(Command::new("git").current_dir(root()).args(args));
+    let mut commit = git(&["describe", "--always"]);
+    let others = format!(":!{RESULTS}");
+    if !git(&["status", "--porcelain", "--untracked-files=no", "--", ".", &others]).is_empty() {
+        commit.push_str(DIRTY);
+    }
+    commit
 }
 
 /// Today, as 2026-01-31, in UTC.

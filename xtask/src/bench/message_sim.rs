@@ -124,7 +124,7 @@ pub(crate) fn run(args: &MessageSimArgs) -> Result<()> {
     };
     let table = render(&crowd);
     let name = format!("message-sim-{}-{}.json", crowd.date, crowd.machine.short_name());
-    let named = (!args.quick).then(|| results::kept(&name));
+    let named = (!args.quick).then(|| results::kept(&crowd.versions, &name));
     let file = args.json.clone().or(named);
     results::write(file.as_deref(), &table, &crowd)
 }

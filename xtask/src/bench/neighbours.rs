@@ -117,7 +117,7 @@ pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
     let (rounds, seconds) = (args.rounds, args.seconds);
     let found = Neighbours { conditions, rounds, seconds, rows };
     let table = render(&found);
-    let named = results::kept(&format!("neighbours-{}.json", found.conditions.date));
+    let named = found.conditions.kept(&format!("neighbours-{}.json", found.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &table, &found)
 }

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::machine::{self, Machine};
+use super::machine::{self, DIRTY, Machine};
 use crate::repository::root;
+
+/// Results that are part of the repository.
+pub(crate) const RESULTS: &str = "bench/results";
 
 /// The conditions of a benchmark, which its results begin with.
 #[derive(Debug, Serialize)]
@@ -42,15 +45,22 @@ impl Conditions {
         }
     }
 
+    /// [`kept`] with the versions of these conditions.
+    pub(crate) fn kept(&self, name: &str) -> PathBuf {
+        kept(&self.versions, name)
+    }
+
     /// The first lines of a table of results; `run` says what a run is.
     pub(crate) fn heading(&self, run: &str) -> String {
         self.machine.heading(&self.date, run, &self.versions)
     }
 }
 
-/// Where the results of a benchmark are kept.
-pub(crate) fn kept(name: &str) -> PathBuf {
-    root().join("bench/results").join(name)
+/// Where the results of a benchmark are kept: in the repository if a clean commit was measured,
+/// since nobody can repeat the others.
+pub(crate) fn kept(versions: &BTreeMap<String, String>, name: &str) -> PathBuf {
+    let clean = versions.get("lustrine").is_some_and(|commit| !commit.ends_with(DIRTY));
+    root().join(if clean { RESULTS } else { "target/bench" }).join(name)
 }
 
 /// Prints the table of a benchmark. If there is a file to write, writes the values to it as JSON,
@@ -62,10 +72,40 @@ pub(crate) fn kept(name: &str) -> PathBuf {
 pub(crate) fn write(file: Option<&Path>, table: &str, values: &impl Serialize) -> Result<()> {
     print!("{table}");
     let Some(file) = file else { return Ok(()) };
-    let json = serde_json::to_string_pretty(values)? + "\n";
-    for (file, text) in [(&*file.with_extension("txt"), table), (file, &json)] {
-        fs::write(file, text).with_context(|| file.display().to_string())?;
-        eprintln!("written: {}", file.display());
+    write_text(&file.with_extension("txt"), table)?;
+    write_json(file, values)
+}
+
+/// Writes the values of a benchmark to a file as JSON.
+///
+/// # Errors
+///
+/// The file cannot be written; the message names it.
+pub(crate) fn write_json(file: &Path, values: &impl Serialize) -> Result<()> {
+    write_text(file, &(serde_json::to_string_pretty(values)? + "\n"))
+}
+
+fn write_text(file: &Path, text: &str) -> Result<()> {
+    if let Some(dir) = file.parent() {
+        fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
+    fs::write(file, text).with_context(|| file.display().to_string())?;
+    eprintln!("written: {}", file.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_results_of_a_clean_commit_are_kept_in_the_repository() {
+        let place = |commit: &str| {
+            let versions = [("lustrine".to_owned(), commit.to_owned())].into();
+            kept(&versions, "x.json").strip_prefix(root()).expect("below it").to_owned()
+        };
+        assert_eq!(place("0123abc"), Path::new("bench/results/x.json"));
+        assert_eq!(place("0123abc-dirty"), Path::new("target/bench/x.json"));
+        assert!(kept(&BTreeMap::new(), "x.json").starts_with(root().join("target")));
+    }
 }

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &WaitingArgs) -> Result<()> {
     let (rounds, seconds) = (args.rounds, args.seconds);
     let waiting = Waiting { conditions, rounds, seconds, rows };
     let table = render(&waiting);
-    let named = results::kept(&format!("waiting-{}.json", waiting.conditions.date));
+    let named = waiting.conditions.kept(&format!("waiting-{}.json", waiting.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &table, &waiting)
 }

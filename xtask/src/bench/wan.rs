@@ -212,7 +212,7 @@ pub(crate) fn run(args: &WanArgs) -> Result<()> {
         rows,
     };
     let table = table::render(&wan);
-    let named = results::kept(&format!("wan-{}.json", wan.date));
+    let named = results::kept(&wan.versions, &format!("wan-{}.json", wan.date));
     let file = match (&args.json, args.simulated_only) {
         (Some(file), _) => Some(file.clone()),
         (None, true) => None,
