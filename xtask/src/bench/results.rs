@@ -108,4 +108,18 @@ mod tests {
         assert_eq!(place("0123abc-dirty"), Path::new("target/bench/x.json"));
         assert!(kept(&BTreeMap::new(), "x.json").starts_with(root().join("target")));
     }
+
+    /// Whoever reads a result can check out what was measured.
+    #[test]
+    fn committed_results_are_of_clean_commits() {
+        let mut seen = 0;
+        for entry in fs::read_dir(root().join(RESULTS)).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            let text = fs::read_to_string(&path).expect("text");
+            assert!(!text.contains(DIRTY), "{}: measured with uncommitted changes", path.display());
+            seen += 1;
+        }
+        assert!(seen > 10, "{seen} files");
+    }
+
 }
