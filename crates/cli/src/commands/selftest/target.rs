@@ -58,6 +58,9 @@ impl Target {
         let mut command = node_command(&program, options, (TARGET_IP, port), &control);
         // From here on, every error must stop the processes.
         let mut node = spawn(&mut command)?;
+        // The plain TCP measurement may take any free port, also that of a node that does not
+        // listen yet.
+        wait_for(&control, &mut node, interrupt)?;
         let mut raw = Command::new(&program)
             .args(["raw-tcp", "--listen", &TARGET_IP.to_string()])
             .process_group(0)
@@ -67,7 +70,6 @@ impl Target {
             .map(|child| Guard(Some(child)))
             .map_err(|error| format!("cannot start the plain TCP measurement: {error}"))?;
         let raw_addr = read_address(&mut raw)?;
-        wait_for(&control, &mut node, interrupt)?;
         let (node, raw) = (node.keep(), raw.keep());
         let started = Started { node, raw, raw_addr, control, port, _dir: dir };
         Ok(Target { nid: Nid::from_ip(Net::TCP, TARGET_IP.into()), started: Some(started) })
