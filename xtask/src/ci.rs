@@ -41,9 +41,9 @@ pub(crate) struct CiArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     fuzz_seed: u32,
 
-    /// Random worlds to simulate beyond those of the ordinary tests
+    /// Random cases of the swarm to simulate beyond those of the ordinary tests
     #[arg(long, default_value_t = 200)]
-    worlds: u64,
+    cases: u64,
 
     /// Time limit of the whole in minutes: what runs then is ended, and the checks have failed
     #[arg(long, default_value_t = WHOLE_MAX, value_name = "MINUTES")]
@@ -60,7 +60,7 @@ enum Step {
     Clippy,
     /// All tests, those of the house rules among them
     Test,
-    /// More random worlds than the ordinary tests simulate
+    /// More random cases of the swarm than the ordinary tests simulate
     Swarm,
     /// Each fuzz target for a fixed number of inputs
     Fuzz,
@@ -173,12 +173,12 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
             Ok(tally.to_string())
         }
         Step::Swarm => {
-            let seeds = format!("{SEEDS_BEGIN}..{}", SEEDS_BEGIN + args.worlds);
+            let seeds = format!("{SEEDS_BEGIN}..{}", SEEDS_BEGIN + args.cases);
             let mut command = cargo();
             command.args(["test", "--workspace", "--test", "swarm", "--locked"]);
             let status = process::shown(command.env("LUSTRINE_SEEDS", &seeds), STEP_MAX, |_| {})?;
             ensure!(status.success(), "seeds {seeds}: {status}");
-            Ok(format!("{} worlds", args.worlds))
+            Ok(format!("{} cases", args.cases))
         }
         Step::Fuzz => {
             fuzz::run(&FuzzArgs::for_ci(args.fuzz_seed))?;

@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use lustrine_sim::swarm::{SwarmPlan, generate, run};
+use lustrine_sim::swarm::{SwarmCase, generate, run};
 
 /// Seeds of an ordinary test run.
 const SEEDS: core::ops::Range<u64> = 0..40;
@@ -53,9 +53,9 @@ fn runs_that_once_failed_succeed() {
     for entry in std::fs::read_dir(folder).expect("scenarios/defects") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "json") {
-            let text = std::fs::read_to_string(&path).expect("a plan");
-            let plan: SwarmPlan = serde_json::from_str(&text).expect("a plan");
-            assert!(run(&plan).is_ok(), "{}: {:?}", path.display(), run(&plan));
+            let text = std::fs::read_to_string(&path).expect("a case");
+            let case: SwarmCase = serde_json::from_str(&text).expect("a case");
+            assert!(run(&case).is_ok(), "{}: {:?}", path.display(), run(&case));
             count += 1;
         }
     }
@@ -63,10 +63,10 @@ fn runs_that_once_failed_succeed() {
 }
 
 #[test]
-fn plans_are_read_as_they_are_written() {
-    for plan in (0..100).map(generate) {
-        let text = serde_json::to_string(&plan).expect("plain data");
-        assert_eq!(serde_json::from_str::<SwarmPlan>(&text).expect("plain data"), plan);
+fn cases_are_read_as_they_are_written() {
+    for case in (0..100).map(generate) {
+        let text = serde_json::to_string(&case).expect("plain data");
+        assert_eq!(serde_json::from_str::<SwarmCase>(&text).expect("plain data"), case);
     }
 }
 

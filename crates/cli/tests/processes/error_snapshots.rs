@@ -283,7 +283,7 @@ const READERS: &[&str] = &[
     "selftest --plan DIR/hosts.yaml --start ssh --hosts c[1-3] --program FILE",
     "sim run FILE",
     "sim sweep --vary concurrency=1,2 FILE",
-    "sim swarm --plan FILE",
+    "sim swarm --case FILE",
     "sim replay FILE",
     "pcap FILE",
     "report FILE",

@@ -163,36 +163,36 @@ fn a_signal_ends_a_run_with_the_results_so_far() {
 }
 
 #[test]
-fn the_swarm_runs_seeds_and_plans() {
+fn the_swarm_runs_seeds_and_cases() {
     let seeds = |words: &[&str]| {
         let mut command = lustrine();
         finish(command.args(["sim", "swarm"]).args(words))
     };
     let done = seeds(&["--seeds", "0..3"]).ok();
-    assert!(done.stdout.starts_with("3 scenarios from seed 0 on, "), "{done:#?}");
-    assert!(done.stdout.contains(": 0 failed\n  recovery: 2 scenarios"), "{done:#?}");
+    assert!(done.stdout.starts_with("3 cases from seed 0 on, "), "{done:#?}");
+    assert!(done.stdout.contains(": 0 failed\n  recovery: 2 cases"), "{done:#?}");
 
     let known = scenario("defects/requests-of-a-lost-peer.json");
-    let done = seeds(&["--plan", known.to_str().expect("UTF-8")]).ok();
+    let done = seeds(&["--case", known.to_str().expect("UTF-8")]).ok();
     assert!(done.stdout.starts_with("passed: "), "{done:#?}");
 
-    // A plan that must fail: no message arrives in time.
+    // A case that must fail: no message arrives in time.
     let scratch = Scratch::new();
     let (bad, slow) = (scratch.file("bad.json"), scratch.file("slow.json"));
-    let text = fs::read_to_string(&known).expect("a plan");
+    let text = fs::read_to_string(&known).expect("a case");
     fs::write(&slow, text.replace("10000,", "60000000,")).expect("a file");
-    let done = seeds(&["--plan", slow.to_str().expect("UTF-8")]);
+    let done = seeds(&["--case", slow.to_str().expect("UTF-8")]);
     assert_eq!(done.code, Some(1), "{done:#?}");
     assert!(done.stdout.contains("host 0") && done.stderr.contains("is not over"), "{done:#?}");
     let trace = scratch.file("slow.trace");
-    let words = ["--plan", slow.to_str().expect("UTF-8"), "--trace"];
+    let words = ["--case", slow.to_str().expect("UTF-8"), "--trace"];
     let again = seeds(&[&words[..], &[trace.to_str().expect("UTF-8")]].concat());
     assert_eq!((again.code, &again.stdout), (Some(1), &done.stdout), "{again:#?}");
     let replayed = finish(lustrine().args(["sim", "replay", "--failed"]).arg(&trace)).ok();
     assert!(replayed.stdout.contains("unfinished at the end of the trace"), "{replayed:#?}");
 
     fs::write(&bad, text.replace("\"links\"", "\"linkz\"")).expect("a file");
-    let done = seeds(&["--plan", bad.to_str().expect("UTF-8")]);
+    let done = seeds(&["--case", bad.to_str().expect("UTF-8")]);
     assert_eq!(done.code, Some(2), "{done:#?}");
     assert!(done.stderr.contains("unknown field `linkz`"), "{done:#?}");
     assert_eq!(seeds(&["--seeds", "5..5"]).code, Some(2));

@@ -1,22 +1,22 @@
-//! Generates the plan of a seed.
+//! Generates the case of a seed.
 
 mod adversarial;
 mod demand;
 
 use std::collections::BTreeMap;
 
-use super::plan::{
-    Expectation, Fault, HashBy, Load, Node, Role, StopKind, SwarmPlan, TestKind, Transport, Wire,
+use super::case::{
+    Expectation, Fault, HashBy, Load, Node, Role, StopKind, SwarmCase, TestKind, Transport, Wire,
 };
 use crate::rng::Rng;
 
 /// Every n-th seed is an adversarial run.
 const ADVERSARIAL_EVERY: u64 = 3;
 
-/// The plan of a seed, which is always the same. Two of three plans expect that all operations
+/// The case of a seed, which is always the same. Two of three cases expect that all operations
 /// succeed after the faults; in the third kind the tunables have any values in their ranges, and
 /// only safety is required.
-pub fn generate(seed: u64) -> SwarmPlan {
+pub fn generate(seed: u64) -> SwarmCase {
     let rng = &mut Rng::new(seed);
     if seed % ADVERSARIAL_EVERY == ADVERSARIAL_EVERY - 1 {
         adversarial::generate(rng)
@@ -25,8 +25,8 @@ pub fn generate(seed: u64) -> SwarmPlan {
     }
 }
 
-/// A plan in which all operations must succeed after the faults.
-fn load_after_recovery(rng: &mut Rng) -> SwarmPlan {
+/// A case in which all operations must succeed after the faults.
+fn load_after_recovery(rng: &mut Rng) -> SwarmCase {
     let transport =
         *rng.pick(&[Transport::Plain, Transport::Plain, Transport::Cubic, Transport::Bbr]);
     let count = rng.between(2, 4) as usize;
@@ -52,7 +52,7 @@ fn load_after_recovery(rng: &mut Rng) -> SwarmPlan {
     let faults = (0..rng.below(20)).map(|_| fault(rng, count)).collect();
     let load_after_recovery = (0..count).map(|_| load(rng, 40)).collect();
     let expect = Expectation::Recovery;
-    let mut plan = SwarmPlan {
+    let mut case = SwarmCase {
         seed: rng.draw(),
         expect,
         transport,
@@ -63,8 +63,8 @@ fn load_after_recovery(rng: &mut Rng) -> SwarmPlan {
         faults,
         load_after_recovery,
     };
-    demand::limit(&mut plan);
-    plan
+    demand::limit(&mut case);
+    case
 }
 
 fn wire(rng: &mut Rng, between: (usize, usize)) -> Wire {

@@ -1,4 +1,4 @@
-//! Runs a plan, and reports what went wrong.
+//! Runs a case, and reports what went wrong.
 
 mod adversarial;
 mod start;
@@ -13,7 +13,7 @@ use lustrine_wire::srpc::Name;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::plan::{Expectation, Fault, Load, SwarmPlan};
+use super::case::{Expectation, Fault, Load, SwarmCase};
 use crate::check;
 use crate::event_log::LogEntry;
 use crate::fabric::TrunkId;
@@ -68,35 +68,35 @@ pub struct Failure {
     pub at: Nanos,
 }
 
-/// Runs a plan.
+/// Runs a case.
 ///
 /// # Errors
 /// Why the run failed, including assertions that failed.
-pub fn run(plan: &SwarmPlan) -> Result<RunSummary, Failure> {
-    run_with_log(plan).0
+pub fn run(case: &SwarmCase) -> Result<RunSummary, Failure> {
+    run_with_log(case).0
 }
 
-/// Runs a plan, and returns the end of its event log as well.
-pub fn run_with_log(plan: &SwarmPlan) -> (Result<RunSummary, Failure>, Vec<LogEntry>) {
-    let (result, entries, _) = run_in(StreamSim::new(plan.seed), plan);
+/// Runs a case, and returns the end of its event log as well.
+pub fn run_with_log(case: &SwarmCase) -> (Result<RunSummary, Failure>, Vec<LogEntry>) {
+    let (result, entries, _) = run_in(StreamSim::new(case.seed), case);
     (result, entries)
 }
 
-/// Runs a plan, and records what happened to each message.
+/// Runs a case, and records what happened to each message.
 pub fn run_recorded(
-    plan: &SwarmPlan,
+    case: &SwarmCase,
     wanted: RecordFilter,
 ) -> (Result<RunSummary, Failure>, Vec<LogEntry>, Recording) {
-    let mut world = StreamSim::new(plan.seed);
+    let mut world = StreamSim::new(case.seed);
     Simulation::record(&mut world, wanted);
-    run_in(world, plan)
+    run_in(world, case)
 }
 
 fn run_in(
     world: StreamSim,
-    plan: &SwarmPlan,
+    case: &SwarmCase,
 ) -> (Result<RunSummary, Failure>, Vec<LogEntry>, Recording) {
-    let mut swarm = match Swarm::new(world, plan) {
+    let mut swarm = match Swarm::new(world, case) {
         Ok(swarm) => swarm,
         Err(what) => {
             let failure = Failure { what, at: Nanos::ZERO };
@@ -105,7 +105,7 @@ fn run_in(
     };
     swarm.world.limit_events(EVENTS_MAX, EVENTS_PER_SECOND);
     let begin = swarm.world.now();
-    let run_in = guarded(|| swarm.run(plan));
+    let run_in = guarded(|| swarm.run(case));
     // The recording remains available after an assertion that failed.
     let trace = swarm.world.event_log();
     let (length, hash, events) = (swarm.world.now().since(begin), trace.hash(), trace.count());
@@ -135,7 +135,7 @@ fn text_of(said: &(dyn Any + Send)) -> &str {
 struct Swarm {
     world: StreamSim,
     nodes: Vec<(HostId, Nid)>,
-    /// Between sites, if a plan has some.
+    /// Between sites, if a case has some.
     ways: Vec<TrunkId>,
     runs: u64,
     sessions: u64,
@@ -143,33 +143,33 @@ struct Swarm {
 }
 
 impl Swarm {
-    fn run(&mut self, plan: &SwarmPlan) -> Result<(), String> {
-        self.start_load(&plan.load_under_faults)?;
-        for (index, fault) in plan.faults.iter().enumerate() {
+    fn run(&mut self, case: &SwarmCase) -> Result<(), String> {
+        self.start_load(&case.load_under_faults)?;
+        for (index, fault) in case.faults.iter().enumerate() {
             self.world.run_for(fault.after());
             self.disturb(fault);
-            if plan.expect == Expectation::Safety {
+            if case.expect == Expectation::Safety {
                 self.probe(index);
             }
         }
         self.heal();
-        if plan.expect == Expectation::Safety {
-            return self.rest_of_wild_life(plan);
+        if case.expect == Expectation::Safety {
+            return self.rest_of_wild_life(case);
         }
         let seen = self.finish_load(RECOVERY)?;
         for snapshot in &seen {
             nothing_corrupt(snapshot)?;
         }
         self.all_nodes_answer()?;
-        self.after_the_faults(plan)
+        self.after_the_faults(case)
     }
 
     /// There are no more faults: nothing may fail, and after some loads a load must need no more
     /// memory than the one before (memory that was needed once is kept).
-    fn after_the_faults(&mut self, plan: &SwarmPlan) -> Result<(), String> {
+    fn after_the_faults(&mut self, case: &SwarmCase) -> Result<(), String> {
         let mut before = None;
         for _ in 0..LOADS_MAX {
-            self.start_load(&plan.load_after_recovery)?;
+            self.start_load(&case.load_after_recovery)?;
             for snapshot in &self.finish_load(LOAD_LIMIT)? {
                 if !snapshot.errors.is_empty() {
                     return Err(format!(
@@ -406,12 +406,12 @@ mod tests {
 
     #[test]
     fn a_failed_assertion_leaves_the_recording() {
-        let plan = generate(3);
-        let mut world = StreamSim::new(plan.seed);
+        let case = generate(3);
+        let mut world = StreamSim::new(case.seed);
         Simulation::record(&mut world, RecordFilter::newest(1000));
-        let mut swarm = Swarm::new(world, &plan).expect("a good plan");
+        let mut swarm = Swarm::new(world, &case).expect("a good case");
         let ended = guarded(|| {
-            swarm.run(&plan)?;
+            swarm.run(&case)?;
             panic!("{} is odd", 3)
         });
         assert_eq!(ended, Err("an assertion failed: 3 is odd".to_owned()));
@@ -423,10 +423,10 @@ mod tests {
 
     #[test]
     fn too_many_events_are_a_failure() {
-        let plan = generate(3);
-        let mut swarm = Swarm::new(StreamSim::new(plan.seed), &plan).expect("a good plan");
+        let case = generate(3);
+        let mut swarm = Swarm::new(StreamSim::new(case.seed), &case).expect("a good case");
         swarm.world.limit_events(1000, 0);
-        let what = guarded(|| swarm.run(&plan)).expect_err("it has more events");
+        let what = guarded(|| swarm.run(&case)).expect_err("it has more events");
         assert!(what.starts_with("an assertion failed: ") && what.ends_with(" events"), "{what}");
     }
 }

@@ -1,18 +1,18 @@
-//! Searches for smaller plans that fail as well.
+//! Searches for smaller cases that fail as well.
 
-use super::plan::{Load, Role, SwarmPlan, Transport, Wire};
+use super::case::{Load, Role, SwarmCase, Transport, Wire};
 
-/// Removes everything without which a plan still fails: faults, the length of loads, partitions,
-/// tunables, unusual values of links. `fails` says whether a plan fails; it is called `tries` times
+/// Removes everything without which a case still fails: faults, the length of loads, partitions,
+/// tunables, unusual values of links. `fails` says whether a case fails; it is called `tries` times
 /// at most.
 pub fn shrink(
-    plan: &SwarmPlan,
+    case: &SwarmCase,
     tries: u32,
-    mut fails: impl FnMut(&SwarmPlan) -> bool,
-) -> SwarmPlan {
-    let mut best = plan.clone();
+    mut fails: impl FnMut(&SwarmCase) -> bool,
+) -> SwarmCase {
+    let mut best = case.clone();
     let mut left = tries;
-    let mut attempt = |candidate: SwarmPlan, best: &mut SwarmPlan| {
+    let mut attempt = |candidate: SwarmCase, best: &mut SwarmCase| {
         if left == 0 || candidate == *best {
             return false;
         }
@@ -60,41 +60,41 @@ pub fn shrink(
     }
 }
 
-type Simplification = Box<dyn Fn(&mut SwarmPlan)>;
+type Simplification = Box<dyn Fn(&mut SwarmCase)>;
 
 /// Possible simplifications, one change each.
-fn simplifications(plan: &SwarmPlan) -> Vec<Simplification> {
+fn simplifications(case: &SwarmCase) -> Vec<Simplification> {
     let mut found: Vec<Simplification> = Vec::new();
-    for away in (0..plan.nodes.len()).rev() {
-        found.push(Box::new(move |plan| remove_node(plan, away)));
+    for away in (0..case.nodes.len()).rev() {
+        found.push(Box::new(move |case| remove_node(case, away)));
     }
-    found.push(Box::new(|plan| {
-        if plan.sites.is_empty() {
-            plan.transport = Transport::Plain;
+    found.push(Box::new(|case| {
+        if case.sites.is_empty() {
+            case.transport = Transport::Plain;
         }
     }));
-    found.push(Box::new(|plan| {
-        let count = plan.nodes.len();
-        plan.load_under_faults.truncate(count);
-        plan.load_after_recovery.truncate(count);
+    found.push(Box::new(|case| {
+        let count = case.nodes.len();
+        case.load_under_faults.truncate(count);
+        case.load_after_recovery.truncate(count);
     }));
-    found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.memory_mib = 0)));
+    found.push(Box::new(|case| case.nodes.iter_mut().for_each(|node| node.memory_mib = 0)));
     found.push(Box::new(leave_sites));
-    for node in 0..plan.nodes.len() {
-        found.push(Box::new(move |plan| {
-            if let Some(node) = plan.nodes.get_mut(node) {
+    for node in 0..case.nodes.len() {
+        found.push(Box::new(move |case| {
+            if let Some(node) = case.nodes.get_mut(node) {
                 node.role = Role::Node;
             }
         }));
     }
-    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.extra_links = 0)));
-    found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.cpts = 1)));
-    found.push(Box::new(|plan| plan.nodes.iter_mut().for_each(|node| node.skew_us = 0)));
-    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.jitter_us = 0)));
-    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.call_max = None)));
-    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.loss_ppm = 0)));
-    found.push(Box::new(|plan| plan.links.iter_mut().for_each(|link| link.latency_us = 100)));
-    for index in 0..plan.nodes.len() {
+    found.push(Box::new(|case| case.links.iter_mut().for_each(|link| link.extra_links = 0)));
+    found.push(Box::new(|case| case.nodes.iter_mut().for_each(|node| node.cpts = 1)));
+    found.push(Box::new(|case| case.nodes.iter_mut().for_each(|node| node.skew_us = 0)));
+    found.push(Box::new(|case| case.links.iter_mut().for_each(|link| link.jitter_us = 0)));
+    found.push(Box::new(|case| case.links.iter_mut().for_each(|link| link.call_max = None)));
+    found.push(Box::new(|case| case.links.iter_mut().for_each(|link| link.loss_ppm = 0)));
+    found.push(Box::new(|case| case.links.iter_mut().for_each(|link| link.latency_us = 100)));
+    for index in 0..case.nodes.len() {
         for load_after_recovery in [false, true] {
             found.push(change_load(index, load_after_recovery, |load| load.concurrency = 1));
             found.push(change_load(index, load_after_recovery, |load| {
@@ -106,11 +106,11 @@ fn simplifications(plan: &SwarmPlan) -> Vec<Simplification> {
 }
 
 fn change_load(index: usize, load_after_recovery: bool, change: fn(&mut Load)) -> Simplification {
-    Box::new(move |plan| {
+    Box::new(move |case| {
         let loads = if load_after_recovery {
-            &mut plan.load_after_recovery
+            &mut case.load_after_recovery
         } else {
-            &mut plan.load_under_faults
+            &mut case.load_under_faults
         };
         if let Some(load) = loads.get_mut(index) {
             change(load);
@@ -119,37 +119,37 @@ fn change_load(index: usize, load_after_recovery: bool, change: fn(&mut Load)) -
 }
 
 /// Whether each node has its own site, and a link to each other one.
-fn leave_sites(plan: &mut SwarmPlan) {
-    if plan.sites.is_empty() {
+fn leave_sites(case: &mut SwarmCase) {
+    if case.sites.is_empty() {
         return;
     }
-    plan.sites.clear();
-    let usual = plan.links[0].clone();
-    let count = plan.nodes.len();
+    case.sites.clear();
+    let usual = case.links[0].clone();
+    let count = case.nodes.len();
     let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |two| (one, two)));
-    plan.links = pairs.map(|between| Wire { between, extra_links: 0, ..usual.clone() }).collect();
+    case.links = pairs.map(|between| Wire { between, extra_links: 0, ..usual.clone() }).collect();
 }
 
 /// At least two remain.
-fn remove_node(plan: &mut SwarmPlan, away: usize) {
-    if plan.nodes.len() == 2 || away >= plan.nodes.len() {
+fn remove_node(case: &mut SwarmCase, away: usize) {
+    if case.nodes.len() == 2 || away >= case.nodes.len() {
         return;
     }
-    let nodes = plan.nodes.len();
-    plan.nodes.remove(away);
-    for loads in [&mut plan.load_under_faults, &mut plan.load_after_recovery] {
+    let nodes = case.nodes.len();
+    case.nodes.remove(away);
+    for loads in [&mut case.load_under_faults, &mut case.load_after_recovery] {
         // The last round first: the remaining loads belong to the same nodes as before.
         for round in (0..loads.len() / nodes).rev() {
             loads.remove(round * nodes + away);
         }
     }
-    if !plan.sites.is_empty() {
+    if !case.sites.is_empty() {
         // The site stays.
-        plan.sites.remove(away);
+        case.sites.remove(away);
         return;
     }
-    plan.links.retain(|link| link.between.0 != away && link.between.1 != away);
-    for link in &mut plan.links {
+    case.links.retain(|link| link.between.0 != away && link.between.1 != away);
+    for link in &mut case.links {
         let moved = |place: usize| if place > away { place - 1 } else { place };
         link.between = (moved(link.between.0), moved(link.between.1));
     }
@@ -157,23 +157,23 @@ fn remove_node(plan: &mut SwarmPlan, away: usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::case::Fault;
     use super::super::generate;
-    use super::super::plan::Fault;
     use super::*;
 
-    /// Whether the plan has what the hypothetical defect needs: a restart of node 0, and zero-copy.
-    fn fails(plan: &SwarmPlan) -> bool {
+    /// Whether the case has what the hypothetical defect needs: a restart of node 0, and zero-copy.
+    fn fails(case: &SwarmCase) -> bool {
         let restart = |fault: &Fault| matches!(fault, Fault::Restart { node: 0, .. });
-        plan.faults.iter().any(restart)
-            && plan.nodes.iter().any(|node| node.tunables.get("zero_copy") == Some(&1))
+        case.faults.iter().any(restart)
+            && case.nodes.iter().any(|node| node.tunables.get("zero_copy") == Some(&1))
     }
 
     #[test]
     fn only_the_parts_that_matter_are_left() {
-        let plans = (0..1000).map(generate).filter(fails).take(20);
+        let cases = (0..1000).map(generate).filter(fails).take(20);
         let mut count = 0;
-        for plan in plans {
-            let small = shrink(&plan, 2000, fails);
+        for case in cases {
+            let small = shrink(&case, 2000, fails);
             assert!(fails(&small));
             assert_eq!((small.faults.len(), small.nodes.len()), (1, 2));
             let tunables = small.nodes.iter().flat_map(|node| node.tunables.keys());
@@ -188,14 +188,14 @@ mod tests {
 
     #[test]
     fn a_removed_node_loses_all_its_loads() {
-        let plan = (0..1000).map(generate).find(|plan| {
-            plan.nodes.len() > 2 && plan.load_under_faults.len() == 2 * plan.nodes.len()
+        let case = (0..1000).map(generate).find(|case| {
+            case.nodes.len() > 2 && case.load_under_faults.len() == 2 * case.nodes.len()
         });
-        let plan = plan.expect("a third of the adversarial plans");
-        let nodes = plan.nodes.len();
-        let mut smaller = plan.clone();
+        let case = case.expect("a third of the adversarial cases");
+        let nodes = case.nodes.len();
+        let mut smaller = case.clone();
         remove_node(&mut smaller, 1);
-        let mut left = plan.load_under_faults.clone();
+        let mut left = case.load_under_faults.clone();
         left.remove(nodes + 1);
         left.remove(1);
         assert_eq!(smaller.load_under_faults, left);
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn fails_is_called_no_more_than_the_permitted_number_of_times() {
         let mut asked = 0;
-        let always = |_: &SwarmPlan| {
+        let always = |_: &SwarmCase| {
             asked += 1;
             true
         };

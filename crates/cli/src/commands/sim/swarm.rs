@@ -1,4 +1,4 @@
-//! `lustrine sim swarm`: random scenarios, until one fails.
+//! `lustrine sim swarm`: random cases, until one fails.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lustrine_report::numbers::counted;
 use lustrine_sim::swarm::{
-    Expectation, Failure as Wrong, RunSummary, SwarmPlan, generate, run as run_plan, run_recorded,
+    Expectation, Failure as Wrong, RunSummary, SwarmCase, generate, run as run_case, run_recorded,
     run_with_log, shrink,
 };
 use lustrine_sim::{RecordFilter, Recording};
@@ -27,31 +27,31 @@ use crate::report_file::{ReportFile, check_distinct};
 /// How often the command checks for interruptions and for the end of its time.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Generate random scenarios from seeds, run them with faults, and check the results
+/// Generate random cases from seeds, run them with faults, and check the results
 #[derive(Args, Debug)]
 pub(super) struct SwarmArgs {
     /// Seeds to run; the last one is not included
-    #[arg(long, value_name = "A..B", default_value = "0..100", conflicts_with = "plan")]
+    #[arg(long, value_name = "A..B", default_value = "0..100", conflicts_with = "case")]
     seeds: Seeds,
 
     /// Continue with the seeds that follow for this many minutes
-    #[arg(long, value_name = "M", conflicts_with = "plan",
+    #[arg(long, value_name = "M", conflicts_with = "case",
           value_parser = whole_minutes)]
     minutes: Option<u64>,
 
-    /// Run the scenario in this file instead, and print its last events if it fails
+    /// Run the case in this file instead, and print its last events if it fails
     #[arg(long, value_name = "FILE")]
-    plan: Option<PathBuf>,
+    case: Option<PathBuf>,
 
-    /// Write a trace of the messages of --plan to a file, for lustrine sim replay
-    #[arg(long, value_name = "FILE", requires = "plan", conflicts_with_all = ["seeds", "minutes"])]
+    /// Write a trace of the messages of --case to a file, for lustrine sim replay
+    #[arg(long, value_name = "FILE", requires = "case", conflicts_with_all = ["seeds", "minutes"])]
     trace: Option<PathBuf>,
 
-    /// Folder for scenarios that failed, reduced to what makes them fail
+    /// Folder for cases that failed, reduced to what makes them fail
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     out: PathBuf,
 
-    /// Number of attempts to reduce a scenario that failed
+    /// Number of attempts to reduce a case that failed
     #[arg(long, value_name = "N", default_value_t = 300)]
     tries: u32,
 
@@ -82,7 +82,7 @@ impl FromStr for Seeds {
     }
 }
 
-/// Kinds of scenarios, by what is expected of them.
+/// Kinds of cases, by what is expected of them.
 const KINDS: [&str; 2] = ["recovery", "safety"];
 
 /// Totals of one kind.
@@ -94,7 +94,7 @@ struct Tally {
     /// Operations of the load.
     well: u64,
     failed: u64,
-    /// The largest number of events of a scenario, and its seed.
+    /// The largest number of events of a case, and its seed.
     longest: (u64, u64),
 }
 
@@ -116,10 +116,10 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs a plan; an assertion that fails is treated as any other failure.
-fn try_plan(plan: &SwarmPlan) -> Result<RunSummary, String> {
+/// Runs a case; an assertion that fails is treated as any other failure.
+fn try_case(case: &SwarmCase) -> Result<RunSummary, String> {
     let message = |wrong: Wrong| format!("after {:.1} s: {}", wrong.at.as_secs_f64(), what(wrong));
-    run_plan(plan).map_err(message)
+    run_case(case).map_err(message)
 }
 
 /// The error; for an assertion that failed, with its place in the source.
@@ -130,31 +130,31 @@ fn what(wrong: Wrong) -> String {
 
 pub(super) fn run(args: &SwarmArgs) -> Result<(), Failure> {
     std::panic::set_hook(Box::new(|info| LAST_PANIC.set(info.to_string())));
-    match &args.plan {
+    match &args.case {
         Some(path) => run_one(path, args.trace.as_deref()),
         None => run_seeds(args),
     }
 }
 
-/// Runs one plan, and prints the last events if it fails.
+/// Runs one case, and prints the last events if it fails.
 fn run_one(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
     let text = read(path)?;
-    let plan: SwarmPlan = serde_json::from_str(&text)
-        .map_err(|error| format!("{}: not a scenario of sim swarm: {error}", path.display()))
+    let case: SwarmCase = serde_json::from_str(&text)
+        .map_err(|error| format!("{}: not a case of sim swarm: {error}", path.display()))
         .map_err(Failure::Input)?;
     let mut out = String::new();
     let trace_file = trace_path.map(ReportFile::open).transpose()?;
     check_distinct(path, &[&trace_file])?;
     let recorded = trace_file.is_some();
     let (result, trace, recording) = match recorded {
-        true => run_recorded(&plan, RecordFilter::newest(LIMIT_DEFAULT as usize)),
+        true => run_recorded(&case, RecordFilter::newest(LIMIT_DEFAULT as usize)),
         false => {
-            let (result, trace) = run_with_log(&plan);
+            let (result, trace) = run_with_log(&case);
             (result, trace, Recording::default())
         }
     };
     if let Some(file) = trace_file {
-        let head = head_of(path.display().to_string(), Vec::new(), plan.seed, "stream");
+        let head = head_of(path.display().to_string(), Vec::new(), case.seed, "stream");
         file.write(&Trace::of(&recording, head).to_text())?;
     }
     let result = match result {
@@ -195,10 +195,10 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
             if seed >= end {
                 return;
             }
-            let plan = generate(seed);
+            let case = generate(seed);
             let began = Instant::now();
-            let tried = try_plan(&plan);
-            let kind = usize::from(plan.expect == Expectation::Safety);
+            let tried = try_case(&case);
+            let kind = usize::from(case.expect == Expectation::Safety);
             tally.lock().expect("no thread has panicked")[kind].add(seed, &tried, began.elapsed());
             match tried {
                 Ok(_) => {}
@@ -237,13 +237,13 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
     let tally = tally.into_inner().expect("no thread has panicked");
     let events: u64 = tally.iter().map(|tally| tally.events).sum();
     print(&format!(
-        "{count} scenarios from seed {from} on, {events} events, {seconds:.0} s: {} failed\n",
+        "{count} cases from seed {from} on, {events} events, {seconds:.0} s: {} failed\n",
         failed.len()
     ))?;
     for (kind, Tally { runs, time, well, failed, longest, .. }) in KINDS.iter().zip(&tally) {
         print(&format!(
             "  {kind}: {}, {:.0} s of all threads; operations: {well} succeeded, {failed} failed\n",
-            counted(*runs, "scenario"),
+            counted(*runs, "case"),
             time.as_secs_f64()
         ))?;
         let (events, seed) = longest;
@@ -261,24 +261,23 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
     match failed.len() {
         0 => Ok(()),
         count => {
-            Err(format!("{count} of {} scenarios failed", done_count.load(Ordering::Relaxed))
-                .into())
+            Err(format!("{count} of {} cases failed", done_count.load(Ordering::Relaxed)).into())
         }
     }
 }
 
-/// Reduces a plan that fails and writes it to a file.
+/// Reduces a case that fails and writes it to a file.
 fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failure> {
-    let plan = generate(seed);
-    let fails = |plan: &SwarmPlan| interrupt.check().is_ok() && try_plan(plan).is_err();
-    let small = shrink(&plan, args.tries, fails);
+    let case = generate(seed);
+    let fails = |case: &SwarmCase| interrupt.check().is_ok() && try_case(case).is_err();
+    let small = shrink(&case, args.tries, fails);
     let path = args.out.join(format!("swarm-{seed}.json"));
     let text = serde_json::to_string_pretty(&small).map_err(|error| error.to_string())?;
     lustrine_sys::files::write(&path, &(text + "\n"))
         .map_err(|error| format!("{}: {error}", path.display()))?;
     print(&format!(
         "  reduced to {} and {}; to run it again with its events:\n  \
-         lustrine sim swarm --plan {}\n",
+         lustrine sim swarm --case {}\n",
         counted(small.nodes.len() as u64, "node"),
         counted(small.faults.len() as u64, "fault"),
         path.display()

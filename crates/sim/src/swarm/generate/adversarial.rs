@@ -1,4 +1,4 @@
-//! Plans with values from the whole ranges of all tunables.
+//! Cases with values from the whole ranges of all tunables.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use lustrine_partition::tunables::TABLE;
 
 use super::{fault, load, wire};
 use crate::rng::Rng;
-use crate::swarm::plan::{Expectation, Fault, HashBy, Node, Role, SwarmPlan, Transport, Wire};
+use crate::swarm::case::{Expectation, Fault, HashBy, Node, Role, SwarmCase, Transport, Wire};
 
 /// Tunables on which nodes must agree to connect at all; sometimes they do not.
 const COMMON: [&str; 2] = ["accept_port", "accept_port_bulk"];
 
-/// An adversarial plan.
-pub(super) fn generate(rng: &mut Rng) -> SwarmPlan {
+/// An adversarial case.
+pub(super) fn generate(rng: &mut Rng) -> SwarmCase {
     let transport =
         *rng.pick(&[Transport::Plain, Transport::Cubic, Transport::Cubic, Transport::Bbr]);
     let count = rng.between(2, 8) as usize;
@@ -56,7 +56,7 @@ pub(super) fn generate(rng: &mut Rng) -> SwarmPlan {
     let load_under_faults = (0..loads).map(|_| load(rng, 60)).collect();
     let faults = (0..rng.below(20)).map(|_| wild_trouble(rng, count)).collect();
     let load_after_recovery = (0..loads).map(|_| load(rng, 20)).collect();
-    SwarmPlan {
+    SwarmCase {
         seed: rng.draw(),
         expect: Expectation::Safety,
         transport,

@@ -1,9 +1,9 @@
-//! Keeps the loads of a plan within what its links carry.
+//! Keeps the loads of a case within what its links carry.
 //!
-//! A plan that expects recovery demands that every operation succeeds. No node can satisfy that
+//! A case that expects recovery demands that every operation succeeds. No node can satisfy that
 //! when the data under way take longer over the link than a time-out permits.
 
-use crate::swarm::plan::{Load, Node, SwarmPlan, Transport, Wire};
+use crate::swarm::case::{Load, Node, SwarmCase, Transport, Wire};
 
 /// Bytes of a segment, and the segments that BBR always has under way.
 const SEGMENT: u64 = 1448;
@@ -18,21 +18,21 @@ const WHOLE_LOAD: u64 = 60;
 /// Time-outs that an operation must meet.
 const TIMEOUTS: [&str; 3] = ["sock_timeout", "transaction_timeout", "rpc_timeout"];
 
-/// Reduces the loads of a plan until its links carry them in time; most plans stay as they are.
-pub(super) fn limit(plan: &mut SwarmPlan) {
-    let tcp = plan.transport != Transport::Plain;
+/// Reduces the loads of a case until its links carry them in time; most cases stay as they are.
+pub(super) fn limit(case: &mut SwarmCase) {
+    let tcp = case.transport != Transport::Plain;
     // Data may pass any of the links: the slowest one counts.
-    let speed = plan.links.iter().map(|wire| speed(wire, tcp)).min().unwrap_or(u64::MAX);
-    let mut under_way = speed.saturating_mul(shortest_timeout(&plan.nodes)) / PART_OF_TIMEOUT;
-    if plan.transport == Transport::Bbr {
-        let starved = plan.links.iter().map(starved).min().unwrap_or(u64::MAX);
-        let half = starved.saturating_mul(shortest_timeout(&plan.nodes)) / 2;
+    let speed = case.links.iter().map(|wire| speed(wire, tcp)).min().unwrap_or(u64::MAX);
+    let mut under_way = speed.saturating_mul(shortest_timeout(&case.nodes)) / PART_OF_TIMEOUT;
+    if case.transport == Transport::Bbr {
+        let starved = case.links.iter().map(starved).min().unwrap_or(u64::MAX);
+        let half = starved.saturating_mul(shortest_timeout(&case.nodes)) / 2;
         under_way = under_way.min(half);
     }
-    limit_under_way(&mut plan.load_after_recovery, under_way);
+    limit_under_way(&mut case.load_after_recovery, under_way);
     let total = speed.saturating_mul(WHOLE_LOAD);
-    limit_total(&mut plan.load_under_faults, total);
-    limit_total(&mut plan.load_after_recovery, total);
+    limit_total(&mut case.load_under_faults, total);
+    limit_total(&mut case.load_after_recovery, total);
 }
 
 /// The longest round trip of a link without a queue, in microseconds.
@@ -108,8 +108,8 @@ fn limit_total(loads: &mut [Load], most: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::swarm::case::{Expectation, TestKind};
     use crate::swarm::generate;
-    use crate::swarm::plan::{Expectation, TestKind};
 
     fn load(bytes: u32, concurrency: u32, count: u64) -> Load {
         Load { what: TestKind::Write, bytes, full_check: true, concurrency, count }
@@ -134,19 +134,19 @@ mod tests {
     }
 
     #[test]
-    fn a_few_plans_are_reduced_and_most_are_not() {
+    fn a_few_cases_are_reduced_and_most_are_not() {
         let mut reduced = 0;
         for seed in 0..3000 {
-            let plan = generate(seed);
-            if plan.expect == Expectation::Safety {
+            let case = generate(seed);
+            if case.expect == Expectation::Safety {
                 continue;
             }
-            let mut again = plan.clone();
+            let mut again = case.clone();
             limit(&mut again);
-            assert_eq!(again, plan, "seed {seed} is within its limits");
+            assert_eq!(again, case, "seed {seed} is within its limits");
             let is_small = |load: &Load| load.what != TestKind::Ping && load.bytes < 8;
-            assert!(!plan.load_after_recovery.iter().any(is_small), "seed {seed}");
-            reduced += u32::from(plan.load_under_faults.iter().any(|load| load.count < 200));
+            assert!(!case.load_after_recovery.iter().any(is_small), "seed {seed}");
+            reduced += u32::from(case.load_under_faults.iter().any(|load| load.count < 200));
         }
         assert!((1..1000).contains(&reduced), "{reduced}");
     }

@@ -6,7 +6,7 @@ use lustrine_partition::tunables::Tunables;
 use super::{LOADS_MAX, SECOND, Swarm, count, nothing_corrupt, summary};
 use crate::check;
 use crate::simulation::Simulation;
-use crate::swarm::plan::SwarmPlan;
+use crate::swarm::case::SwarmCase;
 
 /// The limit of a load; then it is ended.
 const LOAD: Nanos = Nanos::from_secs(60);
@@ -20,13 +20,13 @@ const TIMEOUTS_IN_A_ROW: u64 = 4;
 impl Swarm {
     /// Loads and pings may fail. They must end, no corrupt data may be accepted, and when they have
     /// ended everything must become quiet: credits, queues, loops, and after some loads memory.
-    pub(super) fn rest_of_wild_life(&mut self, plan: &SwarmPlan) -> Result<(), String> {
-        let patience = self.patience(plan);
+    pub(super) fn rest_of_wild_life(&mut self, case: &SwarmCase) -> Result<(), String> {
+        let patience = self.patience(case);
         self.end_load(patience)?;
         self.ping_all();
         let (mut before, mut grown) = (None, None);
         for _ in 0..LOADS_MAX {
-            self.start_load(&plan.load_after_recovery)?;
+            self.start_load(&case.load_after_recovery)?;
             self.end_load(patience)?;
             self.come_to_rest(patience)?;
             let now = check::spans(self.world.nodes());
@@ -53,7 +53,7 @@ impl Swarm {
 
     /// After at most this time, abandoned operations have ended: because of the time-outs, and
     /// because data under way arrives as long as some of it does.
-    fn patience(&self, plan: &SwarmPlan) -> Nanos {
+    fn patience(&self, case: &SwarmCase) -> Nanos {
         let length = |tunables: &Tunables| {
             let seconds = tunables.selftest.rpc_timeout
                 + tunables.selftest.session_timeout
@@ -66,7 +66,7 @@ impl Swarm {
             Nanos::from_secs(60 + seconds as u64)
         };
         let longest = self.world.nodes().map(|(_, node)| length(&node.spec().tunables)).max();
-        Nanos(longest.unwrap_or_default().0 * TIMEOUTS_IN_A_ROW + time_under_way(plan))
+        Nanos(longest.unwrap_or_default().0 * TIMEOUTS_IN_A_ROW + time_under_way(case))
     }
 
     /// Waits for the load for a while, then ends it; the data must be correct.
@@ -117,15 +117,15 @@ impl Swarm {
     }
 }
 
-/// How long the slowest of a plan's links takes for everything that its loads can have under way at
+/// How long the slowest of a case's links takes for everything that its loads can have under way at
 /// once, in nanoseconds: a byte takes its share of the bandwidth, and of the round trips of a
 /// window.
-fn time_under_way(plan: &SwarmPlan) -> u64 {
-    let loads = plan.load_under_faults.iter().chain(&plan.load_after_recovery);
+fn time_under_way(case: &SwarmCase) -> u64 {
+    let loads = case.load_under_faults.iter().chain(&case.load_after_recovery);
     let bytes: u64 = loads.map(|load| u64::from(load.bytes) * u64::from(load.concurrency)).sum();
-    let per_byte = plan.links.iter().map(|link| {
+    let per_byte = case.links.iter().map(|link| {
         let round_trip = 2 * (link.latency_us + link.jitter_us) * 1000;
         round_trip / link.window.max(1) + 8000 / link.megabits.max(1) + 1
     });
-    bytes * plan.nodes.len() as u64 * per_byte.max().unwrap_or(0)
+    bytes * case.nodes.len() as u64 * per_byte.max().unwrap_or(0)
 }

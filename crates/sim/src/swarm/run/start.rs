@@ -1,4 +1,4 @@
-//! Builds the simulation of a plan.
+//! Builds the simulation of a case.
 
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
@@ -12,14 +12,14 @@ use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::simulation::{Placement, Simulation};
 use crate::stream::StreamSim;
-use crate::swarm::plan::{Node, Role, SwarmPlan, Transport};
+use crate::swarm::case::{Node, Role, SwarmCase, Transport};
 use crate::tcp::{Algorithm, TcpSpec};
 
 impl Swarm {
-    pub(super) fn new(mut world: StreamSim, plan: &SwarmPlan) -> Result<Swarm, String> {
-        let first = plan.links.first().ok_or("a plan without links")?;
+    pub(super) fn new(mut world: StreamSim, case: &SwarmCase) -> Result<Swarm, String> {
+        let first = case.links.first().ok_or("a case without links")?;
         let tcp = TcpSpec {
-            algorithm: if plan.transport == Transport::Bbr {
+            algorithm: if case.transport == Transport::Bbr {
                 Algorithm::Bbr
             } else {
                 Algorithm::Cubic
@@ -28,18 +28,18 @@ impl Swarm {
             receive_buffer: first.window.max(16_384),
             ..TcpSpec::default()
         };
-        let places = places(plan)?;
+        let places = places(case)?;
         let mut sites = Vec::new();
-        if plan.transport != Transport::Plain {
-            let links = plan.links.iter().map(|link| link.between.0.max(link.between.1));
+        if case.transport != Transport::Plain {
+            let links = case.links.iter().map(|link| link.between.0.max(link.between.1));
             let count = places.iter().copied().chain(links).max().map_or(0, |last| last + 1);
             sites = (0..count).map(|_| Simulation::fabric(&mut world).add_site()).collect();
         }
         let mut nodes: Vec<(HostId, Nid)> = Vec::new();
-        for (index, node) in plan.nodes.iter().enumerate() {
-            let spec = spec(plan, index, node)?;
+        for (index, node) in case.nodes.iter().enumerate() {
+            let spec = spec(case, index, node)?;
             let nid = spec.nids[0];
-            let host = match plan.transport {
+            let host = match case.transport {
                 Transport::Plain => world.add_node(spec),
                 Transport::Cubic | Transport::Bbr => {
                     let site = sites[places[index]];
@@ -52,23 +52,23 @@ impl Swarm {
             };
             nodes.push((host, nid));
         }
-        let ways = connect(plan, &mut world, &nodes, &sites)?;
+        let ways = connect(case, &mut world, &nodes, &sites)?;
         Ok(Swarm { world, nodes, ways, runs: 1, sessions: 0, operations: (0, 0) })
     }
 }
 
 /// The site of each node.
-fn places(plan: &SwarmPlan) -> Result<Vec<usize>, String> {
-    if plan.sites.is_empty() {
-        return Ok((0..plan.nodes.len()).collect());
+fn places(case: &SwarmCase) -> Result<Vec<usize>, String> {
+    if case.sites.is_empty() {
+        return Ok((0..case.nodes.len()).collect());
     }
-    if plan.sites.len() != plan.nodes.len() || plan.transport == Transport::Plain {
-        return Err(format!("sites of {} nodes, of {}", plan.sites.len(), plan.nodes.len()));
+    if case.sites.len() != case.nodes.len() || case.transport == Transport::Plain {
+        return Err(format!("sites of {} nodes, of {}", case.sites.len(), case.nodes.len()));
     }
-    Ok(plan.sites.clone())
+    Ok(case.sites.clone())
 }
 
-fn spec(plan: &SwarmPlan, index: usize, node: &Node) -> Result<NodeSpec, String> {
+fn spec(case: &SwarmCase, index: usize, node: &Node) -> Result<NodeSpec, String> {
     let nid: Nid = node.nid.parse().map_err(|error| format!("{}: {error}", node.nid))?;
     let (identity, accept) = match node.role {
         Role::Node => (Identity::Node, Some(Accept::Secure)),
@@ -78,7 +78,7 @@ fn spec(plan: &SwarmPlan, index: usize, node: &Node) -> Result<NodeSpec, String>
     let mut spec = NodeSpec {
         incarnation: 0x1000_0000 + ((index as u64) << 16),
         wall_seconds: 0x6000_0000 + index as u64 * 100,
-        seed: plan.seed ^ (index as u64 + 1),
+        seed: case.seed ^ (index as u64 + 1),
         cpts: node.cpts,
         skew: Nanos::from_micros(node.skew_us),
         identity,
@@ -94,17 +94,17 @@ fn spec(plan: &SwarmPlan, index: usize, node: &Node) -> Result<NodeSpec, String>
     Ok(spec)
 }
 
-/// Links between nodes or, if a plan has sites, between sites; and the paths over them.
+/// Links between nodes or, if a case has sites, between sites; and the paths over them.
 fn connect(
-    plan: &SwarmPlan,
+    case: &SwarmCase,
     world: &mut StreamSim,
     nodes: &[(HostId, Nid)],
     sites: &[SiteId],
 ) -> Result<Vec<TrunkId>, String> {
     let mut ways = Vec::new();
-    let between_sites = !plan.sites.is_empty();
+    let between_sites = !case.sites.is_empty();
     let ends = if between_sites { sites.len() } else { nodes.len() };
-    for wire in &plan.links {
+    for wire in &case.links {
         let (one, two) = wire.between;
         if one.max(two) >= ends {
             return Err(format!("a link of {}, of {ends}", one.max(two)));
@@ -112,7 +112,7 @@ fn connect(
         if !between_sites {
             world.network().set_link(nodes[one].0, nodes[two].0, wire.link());
         }
-        if plan.transport != Transport::Plain && one != two {
+        if case.transport != Transport::Plain && one != two {
             let links = vec![wire.spec(); 1 + usize::from(wire.extra_links)];
             let fabric = Simulation::fabric(world);
             let way = fabric.add_trunk((sites[one], sites[two]), &links, wire.hash_by.into());
@@ -122,7 +122,7 @@ fn connect(
         }
     }
     if between_sites {
-        let transport = plan.links.iter().cycle();
+        let transport = case.links.iter().cycle();
         let pairs =
             (0..nodes.len()).flat_map(|one| (one + 1..nodes.len()).map(move |two| (one, two)));
         for ((one, two), wire) in pairs.zip(transport) {

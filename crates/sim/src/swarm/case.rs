@@ -13,8 +13,8 @@ use crate::network::{Chunking, Link};
 /// A network and what happens in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SwarmPlan {
-    /// The seed of everything that the plan leaves to chance: jitter, losses, sizes of pieces,
+pub struct SwarmCase {
+    /// The seed of everything that the case leaves to chance: jitter, losses, sizes of pieces,
     /// delays of timers.
     pub seed: u64,
     /// What must hold.
@@ -97,7 +97,7 @@ pub enum Role {
     Userland,
 }
 
-/// Whether a value is the default that a plan leaves out.
+/// Whether a value is the default that a case leaves out.
 fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
