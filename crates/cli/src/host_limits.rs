@@ -65,7 +65,7 @@ impl HostLimits {
 }
 
 /// TCP segments that this host has sent again so far, for all its programs.
-pub(crate) fn segments_sent_again() -> Option<u64> {
+pub(crate) fn segments_retransmitted() -> Option<u64> {
     counter(&fs::read_to_string("/proc/self/net/snmp").ok()?, "RetransSegs")
 }
 

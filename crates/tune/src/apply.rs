@@ -5,7 +5,7 @@
 //! says what the setting was and what this program may have set it to. A value that is neither is
 //! someone else's, and is left alone unless the user insists.
 //!
-//! It is pure: a [`World`] reads and changes the settings.
+//! It is pure: a [`SettingsHost`] reads and changes the settings.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +24,8 @@ pub const AUTO: &str = "auto";
 /// A setting of something that runs. What it belongs to is part of it: after a restart it is
 /// another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "of", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Place {
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum SettingLocation {
     /// `conns_per_peer` of an interface of a running node.
     Node {
         /// The path of the node's control socket.
@@ -88,22 +88,22 @@ impl Sysctl {
     }
 }
 
-impl Place {
+impl SettingLocation {
     /// The name of the setting.
     pub fn setting(&self) -> &'static str {
         match self {
-            Place::Node { .. } => "conns_per_peer",
-            Place::Mount { .. } => "max_rpcs_in_flight",
-            Place::Sysctl { name, .. } => name.name(),
+            SettingLocation::Node { .. } => "conns_per_peer",
+            SettingLocation::Mount { .. } => "max_rpcs_in_flight",
+            SettingLocation::Sysctl { name, .. } => name.name(),
         }
     }
 
     /// What has it, for people.
     pub fn owner(&self) -> String {
         match self {
-            Place::Node { control, nid, .. } => format!("{nid} of the node at {control}"),
-            Place::Mount { dir, .. } => format!("the mount at {dir}"),
-            Place::Sysctl { .. } => "this host".to_owned(),
+            SettingLocation::Node { control, nid, .. } => format!("{nid} of the node at {control}"),
+            SettingLocation::Mount { dir, .. } => format!("the mount at {dir}"),
+            SettingLocation::Sysctl { .. } => "this host".to_owned(),
         }
     }
 
@@ -115,16 +115,16 @@ impl Place {
     fn aim(&self, now: &str, formula: u64) -> Result<String, String> {
         let unknown = || format!("its value {now:?} is not understood");
         match self {
-            Place::Node { .. } => {
+            SettingLocation::Node { .. } => {
                 let now: u64 = now.parse().map_err(|_| unknown())?;
                 Ok(formula.max(now).to_string())
             }
-            Place::Mount { .. } if now == AUTO => Ok(AUTO.to_owned()),
-            Place::Mount { .. } => {
+            SettingLocation::Mount { .. } if now == AUTO => Ok(AUTO.to_owned()),
+            SettingLocation::Mount { .. } => {
                 let _: u64 = now.parse().map_err(|_| unknown())?;
                 Ok(formula.clamp(1, RPCS_MAX).to_string())
             }
-            Place::Sysctl { .. } => {
+            SettingLocation::Sysctl { .. } => {
                 let all: Result<Vec<u64>, _> = now.split_whitespace().map(str::parse).collect();
                 match all.as_deref() {
                     Ok([least, first, largest]) => {
@@ -152,7 +152,7 @@ pub struct Record {
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// The setting.
-    place: Place,
+    location: SettingLocation,
     /// Its value before the first change.
     first: String,
     /// What it was set to; two values while a change is under way.
@@ -180,18 +180,18 @@ impl Record {
         if self.entries.len() > ENTRIES_MAX {
             return Err(format!("it has more than {ENTRIES_MAX} settings"));
         }
-        let wrong = |entry: &Entry| match entry.place.aim(&entry.first, 0) {
+        let wrong = |entry: &Entry| match entry.location.aim(&entry.first, 0) {
             Err(why) => Some(why),
             Ok(_) => (entry.set.len() > 2).then(|| "it has too many values".to_owned()),
         };
         match self.entries.iter().find_map(|entry| Some((entry, wrong(entry)?))) {
             None => Ok(()),
-            Some((entry, why)) => Err(format!("{}: {why}", entry.place.setting())),
+            Some((entry, why)) => Err(format!("{}: {why}", entry.location.setting())),
         }
     }
 
-    fn entry(&mut self, place: &Place) -> Option<&mut Entry> {
-        self.entries.iter_mut().find(|entry| entry.place == *place)
+    fn entry(&mut self, location: &SettingLocation) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.location == *location)
     }
 }
 
@@ -204,7 +204,7 @@ impl Entry {
 
 /// What reading a setting finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum Found {
     /// Its value.
     Value(String),
     /// What had it has ended, and the setting with it. The text says so.
@@ -214,16 +214,16 @@ pub enum Look {
 }
 
 /// Reads and changes settings, and keeps the record.
-pub trait World {
+pub trait SettingsHost {
     /// # Errors
     /// When it is not known whether the setting is there.
-    fn look(&mut self, place: &Place) -> Result<Look, String>;
+    fn read(&mut self, location: &SettingLocation) -> Result<Found, String>;
 
     /// Sets a value.
     ///
     /// # Errors
     /// When it is refused. The value may have changed all the same.
-    fn set(&mut self, place: &Place, value: &str) -> Result<(), String>;
+    fn set(&mut self, location: &SettingLocation, value: &str) -> Result<(), String>;
 
     /// Keeps the record: once this returns, it survives a crash.
     ///
@@ -234,11 +234,11 @@ pub trait World {
 
 /// Whether settings are changed, or it is shown what would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub enum Mode {
     /// Change them.
-    Change,
+    Apply,
     /// Show it.
-    Show,
+    DryRun,
 }
 
 /// What is done with values that someone else has set meanwhile.
@@ -255,7 +255,7 @@ pub enum Foreign {
 pub struct Outcome {
     /// The setting.
     #[serde(flatten)]
-    pub place: Place,
+    pub location: SettingLocation,
     /// Its name.
     pub setting: &'static str,
     /// Its value before, where it is known.
@@ -263,15 +263,15 @@ pub struct Outcome {
     /// The value that it was to get.
     pub value: Option<String>,
     /// What was done.
-    pub result: Done,
+    pub result: ChangeResult,
     /// Why, where that is not obvious.
     pub why: Option<String>,
 }
 
-/// What was done with a setting.
+/// The result of a change of a setting, or of undoing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Done {
+pub enum ChangeResult {
     /// It has its new value.
     Changed,
     /// It would get it.
@@ -292,192 +292,199 @@ pub enum Done {
     Failed,
 }
 
-impl Done {
+impl ChangeResult {
     /// Whether the user did not get what was asked for.
     pub fn is_failure(self) -> bool {
-        matches!(self, Done::Foreign | Done::Failed)
+        matches!(self, ChangeResult::Foreign | ChangeResult::Failed)
     }
 }
 
 /// Sets each setting to what its formula asks for, in this order.
 pub fn apply(
-    world: &mut impl World,
+    host: &mut impl SettingsHost,
     record: &mut Record,
-    wanted: &[(Place, u64)],
-    doing: Doing,
+    wanted: &[(SettingLocation, u64)],
+    mode: Mode,
     foreign: Foreign,
 ) -> Vec<Outcome> {
-    let one = |(place, formula): &(Place, u64)| {
-        let mut outcome = Outcome::new(place);
-        let done = apply_one(world, record, &mut outcome, *formula, doing, foreign);
+    let one = |(location, formula): &(SettingLocation, u64)| {
+        let mut outcome = Outcome::new(location);
+        let done = apply_one(host, record, &mut outcome, *formula, mode, foreign);
         outcome.end(done)
     };
     wanted.iter().map(one).collect()
 }
 
 /// The settings that would be changed, when their values are not known yet.
-pub fn show(world: &mut impl World, places: &[Place]) -> Vec<Outcome> {
-    let one = |place: &Place| {
-        let mut outcome = Outcome::new(place);
-        let step = world.look(place).and_then(|look| match look {
-            Look::Value(now) => {
+pub fn show(host: &mut impl SettingsHost, locations: &[SettingLocation]) -> Vec<Outcome> {
+    let one = |location: &SettingLocation| {
+        let mut outcome = Outcome::new(location);
+        let step = host.read(location).and_then(|look| match look {
+            Found::Value(now) => {
                 outcome.before = Some(now);
-                Ok((Done::WouldChange, Some("its value follows from what is measured".to_owned())))
+                Ok((
+                    ChangeResult::WouldChange,
+                    Some("its value follows from what is measured".to_owned()),
+                ))
             }
-            Look::Gone(why) | Look::Elsewhere(why) => Err(why),
+            Found::Gone(why) | Found::Elsewhere(why) => Err(why),
         });
         outcome.end(step)
     };
-    places.iter().map(one).collect()
+    locations.iter().map(one).collect()
 }
 
 /// Gives each setting in the record its first value, the latest one first, and takes it from the
 /// record.
 pub fn undo(
-    world: &mut impl World,
+    host: &mut impl SettingsHost,
     record: &mut Record,
-    doing: Doing,
+    mode: Mode,
     foreign: Foreign,
 ) -> Vec<Outcome> {
     let all: Vec<Entry> = record.entries.iter().rev().cloned().collect();
     let one = |entry: Entry| {
-        let mut outcome = Outcome::new(&entry.place);
-        let done = undo_one(world, record, &entry, &mut outcome, doing, foreign);
+        let mut outcome = Outcome::new(&entry.location);
+        let done = undo_one(host, record, &entry, &mut outcome, mode, foreign);
         outcome.end(done)
     };
     all.into_iter().map(one).collect()
 }
 
 /// What was done, and why, or the reason of a failure.
-type Step = Result<(Done, Option<String>), String>;
+type Step = Result<(ChangeResult, Option<String>), String>;
 
 fn apply_one(
-    world: &mut impl World,
+    host: &mut impl SettingsHost,
     record: &mut Record,
     outcome: &mut Outcome,
     formula: u64,
-    doing: Doing,
+    mode: Mode,
     foreign: Foreign,
 ) -> Step {
-    let place = outcome.place.clone();
-    let now = match world.look(&place)? {
-        Look::Value(now) => now,
-        Look::Gone(why) | Look::Elsewhere(why) => return Err(why),
+    let location = outcome.location.clone();
+    let now = match host.read(&location)? {
+        Found::Value(now) => now,
+        Found::Gone(why) | Found::Elsewhere(why) => return Err(why),
     };
     outcome.before = Some(now.clone());
-    let value = place.aim(&now, formula)?;
+    let value = location.aim(&now, formula)?;
     outcome.value = Some(value.clone());
     if value == now {
         let itself = (now == AUTO).then(|| "it finds its value by itself".to_owned());
-        return Ok((Done::Unchanged, itself));
+        return Ok((ChangeResult::Unchanged, itself));
     }
-    let known = record.entry(&place).is_none_or(|entry| entry.knows(&now));
+    let known = record.entry(&location).is_none_or(|entry| entry.knows(&now));
     if !known && foreign == Foreign::Leave {
-        return Ok((Done::Foreign, Some(someone_else(record.entry(&place).as_deref()))));
+        return Ok((ChangeResult::Foreign, Some(someone_else(record.entry(&location).as_deref()))));
     }
-    if doing == Doing::Show {
-        return Ok((Done::WouldChange, None));
+    if mode == Mode::DryRun {
+        return Ok((ChangeResult::WouldChange, None));
     }
     let before = record.clone();
-    if record.entry(&place).is_none() {
+    if record.entry(&location).is_none() {
         if record.entries.len() >= ENTRIES_MAX {
             return Err(format!("the record has {ENTRIES_MAX} settings; undo them first"));
         }
-        record.entries.push(Entry { place: place.clone(), first: now.clone(), set: Vec::new() });
+        record.entries.push(Entry {
+            location: location.clone(),
+            first: now.clone(),
+            set: Vec::new(),
+        });
     }
     let set_to = |record: &mut Record, values: Vec<String>| {
-        if let Some(entry) = record.entry(&place) {
+        if let Some(entry) = record.entry(&location) {
             entry.set = values;
         }
     };
     // Whether or not the change is made, or the next record is kept: both values are known.
-    let both = match known && record.entry(&place).is_some_and(|entry| entry.first == now) {
+    let both = match known && record.entry(&location).is_some_and(|entry| entry.first == now) {
         true => vec![value.clone()],
         false => vec![now.clone(), value.clone()],
     };
     set_to(record, both);
-    if let Err(why) = world.keep(record) {
+    if let Err(why) = host.keep(record) {
         *record = before;
         return Err(format!("{why}; nothing is changed that cannot be undone"));
     }
-    let refused = world.set(&place, &value).err();
-    match (world.look(&place), refused) {
-        (Ok(Look::Value(seen)), refused) if seen == value => {
+    let refused = host.set(&location, &value).err();
+    match (host.read(&location), refused) {
+        (Ok(Found::Value(seen)), refused) if seen == value => {
             set_to(record, vec![value]);
             // The record that is kept says as much.
-            let _ = world.keep(record);
-            Ok((Done::Changed, refused))
+            let _ = host.keep(record);
+            Ok((ChangeResult::Changed, refused))
         }
-        (Ok(Look::Value(seen)), refused) if seen == now => {
+        (Ok(Found::Value(seen)), refused) if seen == now => {
             *record = before;
-            let _ = world.keep(record);
+            let _ = host.keep(record);
             Err(refused.unwrap_or_else(|| format!("it stays {now}")))
         }
-        (Ok(Look::Value(seen)), refused) => {
+        (Ok(Found::Value(seen)), refused) => {
             set_to(record, vec![value.clone(), seen.clone()]);
-            let _ = world.keep(record);
+            let _ = host.keep(record);
             let why = refused.map_or_else(String::new, |why| format!(": {why}"));
             Err(format!("it became {seen} instead of {value}{why}"))
         }
         (_, Some(refused)) => Err(refused),
-        (Ok(Look::Gone(why) | Look::Elsewhere(why)) | Err(why), None) => {
+        (Ok(Found::Gone(why) | Found::Elsewhere(why)) | Err(why), None) => {
             Err(format!("it was set to {value}, and cannot be read any more: {why}"))
         }
     }
 }
 
 fn undo_one(
-    world: &mut impl World,
+    host: &mut impl SettingsHost,
     record: &mut Record,
     entry: &Entry,
     outcome: &mut Outcome,
-    doing: Doing,
+    mode: Mode,
     foreign: Foreign,
 ) -> Step {
-    let Entry { place, first, .. } = entry;
+    let Entry { location, first, .. } = entry;
     outcome.value = Some(first.clone());
-    let now = match world.look(place)? {
-        Look::Value(now) => now,
-        Look::Elsewhere(why) => return Ok((Done::Elsewhere, Some(why))),
-        Look::Gone(why) => {
-            forget(world, record, place, doing)?;
-            return Ok((Done::Gone, Some(why)));
+    let now = match host.read(location)? {
+        Found::Value(now) => now,
+        Found::Elsewhere(why) => return Ok((ChangeResult::Elsewhere, Some(why))),
+        Found::Gone(why) => {
+            forget(host, record, location, mode)?;
+            return Ok((ChangeResult::Gone, Some(why)));
         }
     };
     outcome.before = Some(now.clone());
     if now == *first {
-        forget(world, record, place, doing)?;
-        return Ok((Done::Unchanged, Some("it has its first value".to_owned())));
+        forget(host, record, location, mode)?;
+        return Ok((ChangeResult::Unchanged, Some("it has its first value".to_owned())));
     }
     if !entry.knows(&now) && foreign == Foreign::Leave {
-        return Ok((Done::Foreign, Some(someone_else(Some(entry)))));
+        return Ok((ChangeResult::Foreign, Some(someone_else(Some(entry)))));
     }
-    if doing == Doing::Show {
-        return Ok((Done::WouldRestore, None));
+    if mode == Mode::DryRun {
+        return Ok((ChangeResult::WouldRestore, None));
     }
-    let refused = world.set(place, first).err();
-    match world.look(place)? {
-        Look::Value(seen) if seen == *first => {
-            forget(world, record, place, doing)?;
-            Ok((Done::Restored, None))
+    let refused = host.set(location, first).err();
+    match host.read(location)? {
+        Found::Value(seen) if seen == *first => {
+            forget(host, record, location, mode)?;
+            Ok((ChangeResult::Restored, None))
         }
-        Look::Value(seen) => Err(refused.unwrap_or_else(|| format!("it stays {seen}"))),
-        Look::Gone(why) | Look::Elsewhere(why) => Err(refused.unwrap_or(why)),
+        Found::Value(seen) => Err(refused.unwrap_or_else(|| format!("it stays {seen}"))),
+        Found::Gone(why) | Found::Elsewhere(why) => Err(refused.unwrap_or(why)),
     }
 }
 
 /// Takes a setting out of the record.
 fn forget(
-    world: &mut impl World,
+    host: &mut impl SettingsHost,
     record: &mut Record,
-    place: &Place,
-    doing: Doing,
+    location: &SettingLocation,
+    mode: Mode,
 ) -> Result<(), String> {
-    if doing == Doing::Show {
+    if mode == Mode::DryRun {
         return Ok(());
     }
-    record.entries.retain(|entry| entry.place != *place);
-    world.keep(record)
+    record.entries.retain(|entry| entry.location != *location);
+    host.keep(record)
 }
 
 /// Why a value is left alone.
@@ -487,9 +494,16 @@ fn someone_else(entry: Option<&Entry>) -> String {
 }
 
 impl Outcome {
-    fn new(place: &Place) -> Outcome {
-        let (place, setting) = (place.clone(), place.setting());
-        Outcome { place, setting, before: None, value: None, result: Done::Failed, why: None }
+    fn new(location: &SettingLocation) -> Outcome {
+        let (location, setting) = (location.clone(), location.setting());
+        Outcome {
+            location,
+            setting,
+            before: None,
+            value: None,
+            result: ChangeResult::Failed,
+            why: None,
+        }
     }
 
     fn end(self, step: Step) -> Outcome {

@@ -10,8 +10,8 @@
 //! | `conns_per_peer` | >= rate / rate of one stream | one stream may be limited by its CPU |
 //!
 //! It is pure: it measures nothing, and what it changes it changes through a trait,
-//! [`World`](apply::World). Units are bits per second for rates, bytes for sizes and nanoseconds
-//! for times; no size is ever counted in "MB" of an unknown kind.
+//! [`SettingsHost`](apply::SettingsHost). Units are bits per second for rates, bytes for sizes and
+//! nanoseconds for times; no size is ever counted in "MB" of an unknown kind.
 #![forbid(unsafe_code)]
 
 mod advice;

@@ -17,21 +17,23 @@ struct Model {
 
 const PLACES: usize = 4;
 
-fn place(index: usize) -> Place {
+fn location(index: usize) -> SettingLocation {
     let (netns, boot) = (7, "b".to_owned());
     match index {
         0 => node(1),
-        1 => Place::Mount { dir: "/mnt".to_owned(), source: "a@tcp:/l".to_owned(), pid: 9 },
-        2 => Place::Sysctl { name: Sysctl::TcpRmem, netns, boot },
-        _ => Place::Sysctl { name: Sysctl::TcpWmem, netns, boot },
+        1 => {
+            SettingLocation::Mount { dir: "/mnt".to_owned(), source: "a@tcp:/l".to_owned(), pid: 9 }
+        }
+        2 => SettingLocation::Sysctl { name: Sysctl::TcpRmem, netns, boot },
+        _ => SettingLocation::Sysctl { name: Sysctl::TcpWmem, netns, boot },
     }
 }
 
 /// The setting of a node that was started at this second.
-fn node(made_s: i64) -> Place {
+fn node(made_s: i64) -> SettingLocation {
     let start = NodeStart { inode: 5, made_s, made_ns: 0 };
     let (control, nid) = ("/run/a.sock".to_owned(), "10.0.0.1@tcp".to_owned());
-    Place::Node { control, nid, start }
+    SettingLocation::Node { control, nid, start }
 }
 
 const FIRST: [&str; PLACES] = ["1", "8", "4096 131072 6291456", "4096 16384 4194304"];
@@ -43,10 +45,10 @@ impl Model {
         Model { values, disk, left, refuse: None, gone: false, start: 1 }
     }
 
-    fn at(&mut self, place: &Place) -> &mut String {
-        let index = match place {
-            Place::Node { .. } => 0,
-            _ => (1..PLACES).find(|index| self::place(*index) == *place).unwrap(),
+    fn at(&mut self, location: &SettingLocation) -> &mut String {
+        let index = match location {
+            SettingLocation::Node { .. } => 0,
+            _ => (1..PLACES).find(|index| self::location(*index) == *location).unwrap(),
         };
         &mut self.values[index]
     }
@@ -57,21 +59,21 @@ impl Model {
     }
 }
 
-impl World for Model {
-    fn look(&mut self, place: &Place) -> Result<Look, String> {
+impl SettingsHost for Model {
+    fn read(&mut self, location: &SettingLocation) -> Result<Found, String> {
         self.live()?;
-        let old = matches!(place, Place::Node { .. }) && *place != node(self.start);
+        let old = matches!(location, SettingLocation::Node { .. }) && *location != node(self.start);
         match self.gone || old {
-            true => Ok(Look::Gone("it has ended".to_owned())),
-            false => Ok(Look::Value(self.at(place).clone())),
+            true => Ok(Found::Gone("it has ended".to_owned())),
+            false => Ok(Found::Value(self.at(location).clone())),
         }
     }
 
-    fn set(&mut self, place: &Place, value: &str) -> Result<(), String> {
+    fn set(&mut self, location: &SettingLocation, value: &str) -> Result<(), String> {
         self.live()?;
         let refuse = self.refuse.take();
         if refuse != Some(false) {
-            *self.at(place) = value.to_owned();
+            *self.at(location) = value.to_owned();
         }
         refuse.map_or(Ok(()), |_| Err("refused".to_owned()))
     }
@@ -84,29 +86,29 @@ impl World for Model {
     }
 }
 
-fn results(outcomes: &[Outcome]) -> Vec<Done> {
+fn results(outcomes: &[Outcome]) -> Vec<ChangeResult> {
     outcomes.iter().map(|outcome| outcome.result).collect()
 }
 
-fn all(formula: u64) -> Vec<(Place, u64)> {
-    (0..PLACES).map(|index| (place(index), formula)).collect()
+fn all(formula: u64) -> Vec<(SettingLocation, u64)> {
+    (0..PLACES).map(|index| (location(index), formula)).collect()
 }
 
 fn applied(model: &mut Model, formula: u64) -> Vec<Outcome> {
     let mut record = model.disk.clone();
-    apply(model, &mut record, &all(formula), Doing::Change, Foreign::Leave)
+    apply(model, &mut record, &all(formula), Mode::Apply, Foreign::Leave)
 }
 
 fn undone(model: &mut Model, foreign: Foreign) -> Vec<Outcome> {
     let mut record = model.disk.clone();
-    undo(model, &mut record, Doing::Change, foreign)
+    undo(model, &mut record, Mode::Apply, foreign)
 }
 
 #[test]
 fn each_setting_is_raised_and_gets_its_first_value_back() {
     let mut model = Model::new();
     assert_eq!(results(&applied(&mut model, 5_000_000)), {
-        use Done::{Changed, Unchanged};
+        use ChangeResult::{Changed, Unchanged};
         [Changed, Changed, Unchanged, Changed]
     });
     // The largest receive buffer was more already; a mount takes at most 512.
@@ -114,14 +116,14 @@ fn each_setting_is_raised_and_gets_its_first_value_back() {
     assert_eq!(model.values, now);
     // A second one keeps the first values, also of what it lowers.
     let second = applied(&mut model, 7_000_000);
-    assert_eq!(second[1].result, Done::Unchanged);
+    assert_eq!(second[1].result, ChangeResult::Unchanged);
     let mut record = model.disk.clone();
-    apply(&mut model, &mut record, &[(place(1), 3)], Doing::Change, Foreign::Leave);
+    apply(&mut model, &mut record, &[(location(1), 3)], Mode::Apply, Foreign::Leave);
     assert_eq!(model.values[1], "3");
     let outcomes = undone(&mut model, Foreign::Leave);
-    assert_eq!(results(&outcomes), [Done::Restored; 4]);
+    assert_eq!(results(&outcomes), [ChangeResult::Restored; 4]);
     // The setting that was changed last comes first.
-    assert_eq!(outcomes[3].place, place(0));
+    assert_eq!(outcomes[3].location, location(0));
     assert_eq!(model.values, FIRST);
     assert!(model.disk.is_empty() && undone(&mut model, Foreign::Leave).is_empty());
 }
@@ -130,15 +132,15 @@ fn each_setting_is_raised_and_gets_its_first_value_back() {
 fn nothing_is_changed_when_it_is_only_shown() {
     let mut model = Model::new();
     let mut record = Record::default();
-    let shown = apply(&mut model, &mut record, &all(9), Doing::Show, Foreign::Leave);
-    use Done::{Unchanged, WouldChange, WouldRestore};
+    let shown = apply(&mut model, &mut record, &all(9), Mode::DryRun, Foreign::Leave);
+    use ChangeResult::{Unchanged, WouldChange, WouldRestore};
     assert_eq!(results(&shown), [WouldChange, WouldChange, Unchanged, Unchanged]);
     assert_eq!((shown[0].before.as_deref(), shown[0].value.as_deref()), (Some("1"), Some("9")));
     assert_eq!(model.values, FIRST);
     assert!(model.disk.is_empty() && record.is_empty());
     applied(&mut model, 9);
     let (mut record, values) = (model.disk.clone(), model.values.clone());
-    let shown = undo(&mut model, &mut record, Doing::Show, Foreign::Leave);
+    let shown = undo(&mut model, &mut record, Mode::DryRun, Foreign::Leave);
     assert_eq!(results(&shown), [WouldRestore; 2]);
     assert_eq!((model.values, model.disk), (values, record));
 }
@@ -149,12 +151,12 @@ fn what_someone_else_has_changed_is_left_alone_unless_forced() {
     applied(&mut model, 16);
     model.values[1] = "99".to_owned();
     let outcomes = applied(&mut model, 20);
-    assert_eq!((outcomes[1].result, model.values[1].as_str()), (Done::Foreign, "99"));
+    assert_eq!((outcomes[1].result, model.values[1].as_str()), (ChangeResult::Foreign, "99"));
     let outcomes = undone(&mut model, Foreign::Leave);
-    assert_eq!(results(&outcomes), [Done::Foreign, Done::Restored]);
+    assert_eq!(results(&outcomes), [ChangeResult::Foreign, ChangeResult::Restored]);
     assert!(outcomes[0].why.as_ref().is_some_and(|why| why.contains("since this program set 16")));
     assert_eq!((model.values[0].as_str(), model.values[1].as_str()), ("1", "99"));
-    assert_eq!(results(&undone(&mut model, Foreign::Overwrite)), [Done::Restored]);
+    assert_eq!(results(&undone(&mut model, Foreign::Overwrite)), [ChangeResult::Restored]);
     assert_eq!(model.values, FIRST);
     assert!(model.disk.is_empty());
 }
@@ -165,9 +167,9 @@ fn a_refusal_is_reported_and_what_it_has_changed_is_undone() {
         let mut model = Model::new();
         model.refuse = Some(effect);
         let outcomes = applied(&mut model, 16);
-        let result = if effect { Done::Changed } else { Done::Failed };
+        let result = if effect { ChangeResult::Changed } else { ChangeResult::Failed };
         assert_eq!((outcomes[0].result, outcomes[0].why.as_deref()), (result, Some("refused")));
-        assert_eq!(outcomes[1].result, Done::Changed);
+        assert_eq!(outcomes[1].result, ChangeResult::Changed);
         undone(&mut model, Foreign::Leave);
         assert_eq!(model.values, FIRST, "{effect}");
     }
@@ -178,13 +180,13 @@ fn a_mount_that_finds_its_value_by_itself_is_left_alone() {
     let mut model = Model::new();
     model.values[1] = AUTO.to_owned();
     let outcomes = applied(&mut model, 16);
-    assert_eq!((outcomes[1].result, model.values[1].as_str()), (Done::Unchanged, AUTO));
+    assert_eq!((outcomes[1].result, model.values[1].as_str()), (ChangeResult::Unchanged, AUTO));
     assert!(outcomes[1].why.as_ref().is_some_and(|why| why.contains("by itself")));
     // A user who chooses it after --apply keeps it.
     let mut model = Model::new();
     applied(&mut model, 16);
     model.values[1] = AUTO.to_owned();
-    assert_eq!(undone(&mut model, Foreign::Leave)[0].result, Done::Foreign);
+    assert_eq!(undone(&mut model, Foreign::Leave)[0].result, ChangeResult::Foreign);
     assert_eq!(model.values[1], AUTO);
     undone(&mut model, Foreign::Overwrite);
     assert_eq!(model.values, FIRST);
@@ -195,7 +197,7 @@ fn without_a_record_nothing_is_changed() {
     let mut model = Model::new();
     // It dies before the record is kept.
     model.left = 1;
-    assert!(results(&applied(&mut model, 16)).iter().all(|done| *done == Done::Failed));
+    assert!(results(&applied(&mut model, 16)).iter().all(|done| *done == ChangeResult::Failed));
     assert_eq!(model.values, FIRST);
 }
 
@@ -204,9 +206,9 @@ fn what_has_ended_needs_no_undo() {
     let mut model = Model::new();
     applied(&mut model, 16);
     model.gone = true;
-    assert_eq!(results(&undone(&mut model, Foreign::Leave)), [Done::Gone; 2]);
+    assert_eq!(results(&undone(&mut model, Foreign::Leave)), [ChangeResult::Gone; 2]);
     assert!(model.disk.is_empty());
-    assert_eq!(results(&applied(&mut model, 16)), [Done::Failed; 4]);
+    assert_eq!(results(&applied(&mut model, 16)), [ChangeResult::Failed; 4]);
 }
 
 #[test]
@@ -217,7 +219,7 @@ fn a_node_that_was_started_again_keeps_what_it_was_started_with() {
     // It is started again, with the same value from its file.
     model.start = 2;
     let outcomes = undone(&mut model, Foreign::Leave);
-    assert_eq!(outcomes.last().map(|outcome| outcome.result), Some(Done::Gone));
+    assert_eq!(outcomes.last().map(|outcome| outcome.result), Some(ChangeResult::Gone));
     assert_eq!(model.values[0], "4");
     assert!(model.disk.is_empty());
     // Another --apply in between begins with the value of the new start.
@@ -225,10 +227,13 @@ fn a_node_that_was_started_again_keeps_what_it_was_started_with() {
     applied(&mut model, 4);
     model.start = 2;
     let (mut record, new) = (model.disk.clone(), [(node(2), 8)]);
-    let outcomes = apply(&mut model, &mut record, &new, Doing::Change, Foreign::Leave);
-    assert_eq!((results(&outcomes), model.values[0].as_str()), (vec![Done::Changed], "8"));
+    let outcomes = apply(&mut model, &mut record, &new, Mode::Apply, Foreign::Leave);
+    assert_eq!((results(&outcomes), model.values[0].as_str()), (vec![ChangeResult::Changed], "8"));
     let outcomes = undone(&mut model, Foreign::Leave);
-    assert_eq!(results(&outcomes), [Done::Restored, Done::Restored, Done::Gone]);
+    assert_eq!(
+        results(&outcomes),
+        [ChangeResult::Restored, ChangeResult::Restored, ChangeResult::Gone]
+    );
     assert_eq!(model.values[0], "4");
     assert!(model.disk.is_empty());
 }
@@ -236,7 +241,7 @@ fn a_node_that_was_started_again_keeps_what_it_was_started_with() {
 #[test]
 fn records_of_others_are_refused() {
     let wrong = |entry: Entry| Record { version: 1, entries: vec![entry] }.check();
-    let entry = Entry { place: place(2), first: "4096 1".to_owned(), set: Vec::new() };
+    let entry = Entry { location: location(2), first: "4096 1".to_owned(), set: Vec::new() };
     assert!(wrong(entry.clone()).is_err());
     assert!(wrong(Entry { first: "1 2 3\nnet.x = 1".to_owned(), ..entry.clone() }).is_err());
     let first = "1 2 3".to_owned();
@@ -302,7 +307,8 @@ proptest! {
         let theirs = ["777", "600", "1 2 999999999", "1 2 999999999"][which];
         let mut is_theirs = false;
         for (index, act) in acts.into_iter().enumerate() {
-            if index >= at && model.disk.entries.iter().any(|entry| entry.place == place(which)) {
+            let is_kept = |entry: &Entry| entry.location == location(which);
+            if index >= at && model.disk.entries.iter().any(is_kept) {
                 model.values[which] = theirs.to_owned();
                 is_theirs = true;
             }

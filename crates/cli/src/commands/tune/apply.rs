@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lustrine_control::{Answer, Request};
-use lustrine_tune::apply::{Doing, Foreign, Outcome, Place, Record, Sysctl, apply, show, undo};
+use lustrine_tune::apply::{
+    Foreign, Mode, Outcome, Record, SettingLocation, Sysctl, apply, show, undo,
+};
 use lustrine_tune::{Settings, Streams};
 use serde::Serialize;
 
@@ -130,48 +132,49 @@ pub(super) struct Plan {
     here: Here,
     record: Record,
     file: PathBuf,
-    doing: Doing,
-    places: Vec<Place>,
+    mode: Mode,
+    locations: Vec<SettingLocation>,
     notes: Vec<String>,
 }
 
 impl Plan {
-    /// Finds the places of the settings, and reads the record.
+    /// Finds the locations of the settings, and reads the record.
     ///
     /// # Errors
     /// When a node or a mount that the user names is not there, and when no record can be kept.
     pub(super) fn new(args: &TuneArgs) -> Result<Plan, Failure> {
         let (own, mut notes) = (&args.apply, Vec::new());
-        let doing = if args.dry_run { Doing::Show } else { Doing::Change };
+        let mode = if args.dry_run { Mode::DryRun } else { Mode::Apply };
         let dir = own.state_dir()?;
-        let store = match doing {
-            Doing::Change => Some(Store::make(&dir)?),
-            Doing::Show => Store::open(&dir)?,
+        let store = match mode {
+            Mode::Apply => Some(Store::make(&dir)?),
+            Mode::DryRun => Store::open(&dir)?,
         };
         let record = store.as_ref().map(Store::load).transpose()?.unwrap_or_default();
         let here = Here::new(store)?;
-        let mut places = Vec::new();
+        let mut locations = Vec::new();
         if own.apply.contains(&What::Sysctl) {
-            places.extend([Sysctl::TcpRmem, Sysctl::TcpWmem].map(|name| here.sysctl(name)));
+            locations.extend([Sysctl::TcpRmem, Sysctl::TcpWmem].map(|name| here.sysctl(name)));
         }
         if own.apply.contains(&What::Node) {
-            places.extend(of_node(args, &mut notes)?);
+            locations.extend(of_node(args, &mut notes)?);
         }
         if own.apply.contains(&What::Mounts) {
-            places.extend(of_mounts(args, &mut notes)?);
+            locations.extend(of_mounts(args, &mut notes)?);
         }
-        Ok(Plan { here, record, file: dir.join(super::store::NAME), doing, places, notes })
+        Ok(Plan { here, record, file: dir.join(super::store::NAME), mode, locations, notes })
     }
 
     /// Changes the settings to what was computed, or shows it.
     pub(super) fn carry_out(mut self, args: &TuneArgs, report: &Report) -> Applied {
         let conns = conns(report);
-        let is_conns = |place: &Place| matches!(place, Place::Node { .. });
+        let is_conns =
+            |location: &SettingLocation| matches!(location, SettingLocation::Node { .. });
         let settings = match &report.settings {
-            None => show(&mut self.here, &self.places),
+            None => show(&mut self.here, &self.locations),
             Some(settings) => {
-                if conns.is_none() && self.places.iter().any(is_conns) {
-                    self.places.retain(|place| !is_conns(place));
+                if conns.is_none() && self.locations.iter().any(is_conns) {
+                    self.locations.retain(|location| !is_conns(location));
                     self.notes.push(
                         "conns_per_peer stays as it is: it is not known what one stream carries \
                          (--net with an address that the running node does not use, or \
@@ -179,11 +182,14 @@ impl Plan {
                             .to_owned(),
                     );
                 }
-                let value = |place: &Place| formula(place, settings, conns);
-                let wanted: Vec<_> =
-                    self.places.iter().map(|place| (place.clone(), value(place))).collect();
+                let value = |location: &SettingLocation| formula(location, settings, conns);
+                let wanted: Vec<_> = self
+                    .locations
+                    .iter()
+                    .map(|location| (location.clone(), value(location)))
+                    .collect();
                 let foreign = args.apply.foreign();
-                apply(&mut self.here, &mut self.record, &wanted, self.doing, foreign)
+                apply(&mut self.here, &mut self.record, &wanted, self.mode, foreign)
             }
         };
         self.notes.push(
@@ -196,11 +202,11 @@ impl Plan {
 }
 
 /// What a formula asks for.
-fn formula(place: &Place, settings: &Settings, conns: Option<u64>) -> u64 {
-    match place {
-        Place::Node { .. } => conns.unwrap_or(1),
-        Place::Mount { .. } => settings.max_rpcs_in_flight,
-        Place::Sysctl { .. } => settings.tcp_buffer,
+fn formula(location: &SettingLocation, settings: &Settings, conns: Option<u64>) -> u64 {
+    match location {
+        SettingLocation::Node { .. } => conns.unwrap_or(1),
+        SettingLocation::Mount { .. } => settings.max_rpcs_in_flight,
+        SettingLocation::Sysctl { .. } => settings.tcp_buffer,
     }
 }
 
@@ -214,7 +220,7 @@ fn conns(report: &Report) -> Option<u64> {
 }
 
 /// The interfaces of the running node that lead to the nodes of `--to`.
-fn of_node(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<Place>, Failure> {
+fn of_node(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<SettingLocation>, Failure> {
     let choice = NodeChoice { control: (&args.apply.node).into(), no_node: false };
     let Some(node) = running_node(&NodeOptions::default(), &choice, None)? else {
         notes.push("no node runs here, so conns_per_peer is not applied".to_owned());
@@ -230,40 +236,40 @@ fn of_node(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<Place>, Failu
     };
     let nets: Vec<_> = args.to.iter().map(|nid| nid.net()).collect();
     let own = rows.iter().filter(|row| nets.contains(&row.nid.net()));
-    let place = |nid: String| Place::Node { control: control.clone(), nid, start };
-    let places: Vec<Place> = own.map(|row| place(row.nid.to_string())).collect();
-    if places.is_empty() {
+    let location = |nid: String| SettingLocation::Node { control: control.clone(), nid, start };
+    let locations: Vec<SettingLocation> = own.map(|row| location(row.nid.to_string())).collect();
+    if locations.is_empty() {
         notes.push(format!("the node at {control} has no interface on the nets of --to"));
     }
-    Ok(places)
+    Ok(locations)
 }
 
 /// The mounts that the user names, or those that use the nodes of `--to`.
-fn of_mounts(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<Place>, Failure> {
+fn of_mounts(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<SettingLocation>, Failure> {
     if !args.apply.mount.is_empty() {
         return Ok(args.apply.mount.iter().map(|dir| mount_at(dir)).collect::<Result<_, _>>()?);
     }
-    let (places, others) = mounts_towards(&args.to)?;
+    let (locations, others) = mounts_towards(&args.to)?;
     notes.extend(others.into_iter().map(|(dir, why)| match why.contains(&dir) {
         true => why,
         false => format!("{dir}: {why}"),
     }));
-    if places.is_empty() {
+    if locations.is_empty() {
         let words = "no mount here has a target at a node of --to, so max_rpcs_in_flight is not \
                      applied";
         notes.push(words.to_owned());
     }
-    Ok(places)
+    Ok(locations)
 }
 
 /// Runs `lustrine tune --undo`.
 pub(super) fn run_undo(args: &TuneArgs) -> Result<(), Failure> {
     let dir = args.apply.state_dir()?;
-    let doing = if args.dry_run { Doing::Show } else { Doing::Change };
+    let mode = if args.dry_run { Mode::DryRun } else { Mode::Apply };
     let store = Store::open(&dir)?;
     let mut record = store.as_ref().map(Store::load).transpose()?.unwrap_or_default();
     let mut here = Here::new(store)?;
-    let settings = undo(&mut here, &mut record, doing, args.apply.foreign());
+    let settings = undo(&mut here, &mut record, mode, args.apply.foreign());
     let applied = Applied { record: dir.join(super::store::NAME), settings, notes: Vec::new() };
     match args.json {
         true => print_json(&applied)?,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use lustrine_control::{Answer, ChangeRequest, NetRow, NiSelector, Request};
 use lustrine_fuse::MountStatus;
 use lustrine_node::control::{Connection, ControlError};
-use lustrine_tune::apply::{AUTO, Look, NodeStart, Place, Record, Sysctl, World};
+use lustrine_tune::apply::{AUTO, Found, NodeStart, Record, SettingLocation, SettingsHost, Sysctl};
 use lustrine_wire::nid::Nid;
 
 use super::start::connect;
@@ -43,8 +43,8 @@ impl Here {
     }
 
     /// A sysctl of this network namespace.
-    pub(super) fn sysctl(&self, name: Sysctl) -> Place {
-        Place::Sysctl { name, netns: self.netns, boot: self.boot.clone() }
+    pub(super) fn sysctl(&self, name: Sysctl) -> SettingLocation {
+        SettingLocation::Sysctl { name, netns: self.netns, boot: self.boot.clone() }
     }
 }
 
@@ -68,20 +68,21 @@ pub(super) fn interfaces(socket: &Path) -> Result<Option<(NodeStart, Vec<NetRow>
     }
 }
 
-fn of_node(socket: &str, nid: &str, start: NodeStart) -> Result<Look, String> {
+fn of_node(socket: &str, nid: &str, start: NodeStart) -> Result<Found, String> {
     match interfaces(Path::new(socket))? {
-        None => Ok(Look::Gone("the node does not run any more".to_owned())),
-        Some((other, _)) if other != start => Ok(Look::Gone(STARTED_AGAIN.to_owned())),
+        None => Ok(Found::Gone("the node does not run any more".to_owned())),
+        Some((other, _)) if other != start => Ok(Found::Gone(STARTED_AGAIN.to_owned())),
         Some((_, rows)) => match rows.iter().find(|row| row.nid.to_string() == nid) {
-            Some(row) => Ok(Look::Value(row.conns_per_peer.to_string())),
-            None => Ok(Look::Gone("the node does not have this interface any more".to_owned())),
+            Some(row) => Ok(Found::Value(row.conns_per_peer.to_string())),
+            None => Ok(Found::Gone("the node does not have this interface any more".to_owned())),
         },
     }
 }
 
 fn set_node(socket: &str, nid: &str, start: NodeStart, value: &str) -> Result<(), String> {
     let nid: Nid = nid.parse().map_err(|error| format!("{nid}: {error}"))?;
-    let count: u16 = value.parse().map_err(|_| format!("{value} is no number of connections"))?;
+    let count: u16 =
+        value.parse().map_err(|_| format!("{value} is not a number of connections"))?;
     let which = NiSelector::Nid(nid);
     let change = ChangeRequest::SetNet { which, conns_per_peer: Some(count), lnd_timeout: None };
     let request = Request::Change { change: Box::new(change), dry_run: false };
@@ -135,20 +136,20 @@ fn status(dir: &Path) -> Result<MountStatus, String> {
     ask(dir, |dir| lustrine_fuse::status(dir, None).map_err(|error| error.to_string()))
 }
 
-fn of_mount(dir: &str, source: &str, pid: u32) -> Result<Look, String> {
+fn of_mount(dir: &str, source: &str, pid: u32) -> Result<Found, String> {
     let all = lustrine_fuse::mount_points()
         .map_err(|error| format!("cannot read /proc/self/mountinfo: {error}"))?;
-    if !all.iter().any(|place| place == Path::new(dir)) {
-        return Ok(Look::Gone("it is not mounted any more".to_owned()));
+    if !all.iter().any(|location| location == Path::new(dir)) {
+        return Ok(Found::Gone("it is not mounted any more".to_owned()));
     }
     let status = status(Path::new(dir))?;
     if status.pid != pid || status.source != source {
-        return Ok(Look::Gone("it was unmounted, and another mount is there now".to_owned()));
+        return Ok(Found::Gone("it was unmounted, and another mount is there now".to_owned()));
     }
     match status.client.max_rpcs_in_flight {
-        0 if status.client.max_rpcs_in_flight_auto => Ok(Look::Value(AUTO.to_owned())),
+        0 if status.client.max_rpcs_in_flight_auto => Ok(Found::Value(AUTO.to_owned())),
         0 => Err("its program is of an earlier release, which does not say its limit".to_owned()),
-        limit => Ok(Look::Value(limit.to_string())),
+        limit => Ok(Found::Value(limit.to_string())),
     }
 }
 
@@ -156,37 +157,37 @@ fn file_of(name: Sysctl) -> String {
     format!("/proc/sys/net/ipv4/{}", name.name())
 }
 
-impl World for Here {
-    fn look(&mut self, place: &Place) -> Result<Look, String> {
-        match place {
-            Place::Node { control, nid, start } => of_node(control, nid, *start),
-            Place::Mount { dir, source, pid } => of_mount(dir, source, *pid),
-            Place::Sysctl { boot, .. } if *boot != self.boot => {
-                Ok(Look::Gone("this machine was started again since".to_owned()))
+impl SettingsHost for Here {
+    fn read(&mut self, location: &SettingLocation) -> Result<Found, String> {
+        match location {
+            SettingLocation::Node { control, nid, start } => of_node(control, nid, *start),
+            SettingLocation::Mount { dir, source, pid } => of_mount(dir, source, *pid),
+            SettingLocation::Sysctl { boot, .. } if *boot != self.boot => {
+                Ok(Found::Gone("this machine was started again since".to_owned()))
             }
-            Place::Sysctl { netns, .. } if *netns != self.netns => {
+            SettingLocation::Sysctl { netns, .. } if *netns != self.netns => {
                 let words = "it belongs to another network namespace: run --undo there";
-                Ok(Look::Elsewhere(words.to_owned()))
+                Ok(Found::Elsewhere(words.to_owned()))
             }
-            Place::Sysctl { name, .. } => {
+            SettingLocation::Sysctl { name, .. } => {
                 let file = file_of(*name);
                 let text = fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
                 let values: Vec<&str> = text.split_whitespace().collect();
-                Ok(Look::Value(values.join(" ")))
+                Ok(Found::Value(values.join(" ")))
             }
         }
     }
 
-    fn set(&mut self, place: &Place, value: &str) -> Result<(), String> {
-        match place {
-            Place::Node { control, nid, start } => set_node(control, nid, *start, value),
-            Place::Mount { dir, .. } => {
-                let setting = format!("{}={value}", place.setting());
+    fn set(&mut self, location: &SettingLocation, value: &str) -> Result<(), String> {
+        match location {
+            SettingLocation::Node { control, nid, start } => set_node(control, nid, *start, value),
+            SettingLocation::Mount { dir, .. } => {
+                let setting = format!("{}={value}", location.setting());
                 ask(Path::new(dir), move |dir| {
                     lustrine_fuse::set(dir, &setting).map_err(|error| error.to_string())
                 })
             }
-            Place::Sysctl { name, .. } => {
+            SettingLocation::Sysctl { name, .. } => {
                 let file = file_of(*name);
                 // It is there, and is written with one call.
                 fs::write(&file, value).map_err(|error| match error.kind() {
@@ -200,20 +201,20 @@ impl World for Here {
     fn keep(&mut self, record: &Record) -> Result<(), String> {
         match &self.store {
             Some(store) => store.keep(record),
-            None => Err("there is no place for the values before".to_owned()),
+            None => Err("there is no directory for the previous values".to_owned()),
         }
     }
 }
 
-/// The mounts that have a target at one of these nodes: their place, and what there is to say of
+/// The mounts that have a target at one of these nodes: their location, and what there is to say of
 /// the others, by mount point.
 pub(super) fn mounts_towards(
     nids: &[Nid],
-) -> Result<(Vec<Place>, BTreeMap<String, String>), String> {
+) -> Result<(Vec<SettingLocation>, BTreeMap<String, String>), String> {
     let dirs = lustrine_fuse::mount_points()
         .map_err(|error| format!("cannot read /proc/self/mountinfo: {error}"))?;
     let wanted: Vec<String> = nids.iter().map(ToString::to_string).collect();
-    let (mut places, mut others) = (Vec::new(), BTreeMap::new());
+    let (mut locations, mut others) = (Vec::new(), BTreeMap::new());
     for dir in dirs {
         let shown = dir.display().to_string();
         match status(&dir) {
@@ -224,13 +225,13 @@ pub(super) fn mounts_towards(
                              which one, so it is not changed unless --mount names it";
                 others.insert(shown, words.to_owned());
             }
-            Ok(status) => places.push(place_of(&dir, status)?),
+            Ok(status) => locations.push(location_of(&dir, status)?),
             Err(why) => {
                 others.insert(shown, why);
             }
         }
     }
-    Ok((places, others))
+    Ok((locations, others))
 }
 
 /// Whether a process is known to be in the network namespace of this one.
@@ -244,17 +245,17 @@ fn is_in_this_network(pid: u32) -> bool {
 ///
 /// # Errors
 /// When no mount of `lustrine mount` is there, or it may not be asked.
-pub(super) fn mount_at(dir: &Path) -> Result<Place, String> {
+pub(super) fn mount_at(dir: &Path) -> Result<SettingLocation, String> {
     let real =
         |dir: &Path| fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()));
     let dir = ask(dir, real)?;
-    place_of(&dir, status(&dir)?)
+    location_of(&dir, status(&dir)?)
 }
 
-fn place_of(dir: &Path, status: MountStatus) -> Result<Place, String> {
+fn location_of(dir: &Path, status: MountStatus) -> Result<SettingLocation, String> {
     let shown = dir.display();
     let dir = dir.to_str().ok_or_else(|| format!("the path {shown} is not UTF-8"))?.to_owned();
-    Ok(Place::Mount { dir, source: status.source, pid: status.pid })
+    Ok(SettingLocation::Mount { dir, source: status.source, pid: status.pid })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::load::{LOOK, Load, Used, unexpected};
 use super::report::{Compared, Direction, NodeValues, PeerReport, Rtts, StepRow};
 use crate::access::Link;
 use crate::common::NodeOptions;
-use crate::host_limits::{HostLimits, segments_sent_again};
+use crate::host_limits::{HostLimits, segments_retransmitted};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, note};
 
@@ -184,7 +184,7 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
         report.path = wanted.args.rate.map(|rate| report.new_path(rate, streams));
         return Ok(report);
     }
-    let sent_again = segments_sent_again();
+    let retransmits = segments_retransmitted();
     note(&format!("{}: ramp", wanted.nid));
     let wide = u64::from(UNDER_WAY_MAX) + 8;
     let rtt = report.rtt.idle_median_ns;
@@ -232,8 +232,9 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
             None
         }
     };
-    report.segments_sent_again =
-        sent_again.zip(segments_sent_again()).map(|(before, after)| after.saturating_sub(before));
+    report.segments_retransmitted = retransmits
+        .zip(segments_retransmitted())
+        .map(|(before, after)| after.saturating_sub(before));
     let (rate, streams) = streams_of(best.rate, end, several);
     report.path = Some(report.new_path(rate, streams));
     report.rtt.loaded_ns = report.ramp.iter().max_by_key(|row| row.rate).and_then(|row| row.rtt_ns);

@@ -58,7 +58,7 @@ pub(super) struct PeerReport {
     /// The best of the ramp, over four connections of each type.
     pub(super) several_connections: Option<Compared>,
     /// TCP segments that all programs of this host sent again during the ramp.
-    pub(super) segments_sent_again: Option<u64>,
+    pub(super) segments_retransmitted: Option<u64>,
     /// Why the rate of the path may be higher than what was measured, or was not measured.
     pub(super) incomplete: Option<String>,
     /// What the settings are computed from.
@@ -204,7 +204,7 @@ impl PeerReport {
             before: None,
             ramp: Vec::new(),
             several_connections: None,
-            segments_sent_again: None,
+            segments_retransmitted: None,
             incomplete: None,
             path: None,
             settings: None,

@@ -1,6 +1,6 @@
 //! What `lustrine tune` reads and prints for people.
 
-use lustrine_tune::apply::Done;
+use lustrine_tune::apply::ChangeResult;
 
 use super::TuneArgs;
 use super::apply::Applied;
@@ -113,7 +113,7 @@ pub(super) fn applied(applied: &Applied) -> String {
             (before, value) => format!("{} -> {}", known(before), known(value)),
         };
         let what =
-            format!("{} {} of {}", done(outcome.result), outcome.setting, outcome.place.owner());
+            format!("{} {} of {}", done(outcome.result), outcome.setting, outcome.location.owner());
         let parts = [Some(what), Some(values).filter(|text| !text.is_empty()), outcome.why.clone()];
         text += &parts.into_iter().flatten().collect::<Vec<_>>().join(": ");
         text.push('\n');
@@ -121,24 +121,24 @@ pub(super) fn applied(applied: &Applied) -> String {
     for note in &applied.notes {
         text += &format!("note: {note}\n");
     }
-    if applied.settings.iter().any(|outcome| outcome.result == Done::Changed) {
+    if applied.settings.iter().any(|outcome| outcome.result == ChangeResult::Changed) {
         let record = applied.record.display();
         text += &format!("the values before are in {record}; lustrine tune --undo restores them\n");
     }
     text
 }
 
-fn done(result: Done) -> &'static str {
+fn done(result: ChangeResult) -> &'static str {
     match result {
-        Done::Changed => "changed",
-        Done::WouldChange => "would change",
-        Done::Unchanged => "unchanged:",
-        Done::Restored => "restored",
-        Done::WouldRestore => "would restore",
-        Done::Gone => "nothing left of",
-        Done::Elsewhere => "left alone:",
-        Done::Foreign => "NOT CHANGED:",
-        Done::Failed => "FAILED:",
+        ChangeResult::Changed => "changed",
+        ChangeResult::WouldChange => "would change",
+        ChangeResult::Unchanged => "unchanged:",
+        ChangeResult::Restored => "restored",
+        ChangeResult::WouldRestore => "would restore",
+        ChangeResult::Gone => "nothing left of",
+        ChangeResult::Elsewhere => "left alone:",
+        ChangeResult::Foreign => "NOT CHANGED:",
+        ChangeResult::Failed => "FAILED:",
     }
 }
 
@@ -169,7 +169,7 @@ fn of_peer(peer: &PeerReport) -> String {
     if let Some(why) = &peer.incomplete {
         text += &format!("  INCOMPLETE: {why}\n");
     }
-    if let Some(count) = peer.segments_sent_again {
+    if let Some(count) = peer.segments_retransmitted {
         text += &format!("  segments sent again by all programs during the ramp: {count}\n");
     }
     for advice in &peer.advice {
