@@ -84,7 +84,7 @@ codes! {
     NidRefused "nid-refused" Error "The peer does not have the NID.";
     NotNow "not-now" Warning "The peer refuses each connection for now.";
     OtherNid "other-nid" Error "The node at this address calls itself by another NID.";
-    PingSilent "ping-silent" Error "The peer greets, and does not answer a small ping.";
+    PingSilent "ping-silent" Error "The peer answers the HELLO, but not a small ping.";
     BlackHoleOut "mtu-black-hole-out" Error
         "Large packets to the peer disappear without a message; small ones arrive.";
     BlackHoleIn "mtu-black-hole-in" Error

@@ -122,8 +122,7 @@ fn port_taken(host: &HostView, node: Option<&NodeView>) -> Option<Finding> {
             Words {
                 what: "a program that is no LNet node listens at TCP port 988 of this host"
                     .to_owned(),
-                evidence: "the port is listened at, and a connection request of LNet is not \
-                           treated as one"
+                evidence: "a program listens on the port, but does not answer as LNet does"
                     .to_owned(),
                 consequence: "no node and no kernel's LNet can be started; peers cannot connect"
                     .to_owned(),

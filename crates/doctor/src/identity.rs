@@ -15,8 +15,8 @@ pub(crate) fn findings(observed: &Observed, peer: &PeerView) -> Vec<Finding> {
     found.extend(duplicated(peer));
     found.extend(down(peer));
     found.extend(clock(peer));
-    if let Some(far) = &peer.far {
-        found.extend(defects_of(&far.host, Some(&peer.nid)));
+    if let Some(remote) = &peer.remote {
+        found.extend(defects_of(&remote.host, Some(&peer.nid)));
     }
     found.extend(duplicated_here(observed, peer));
     found
@@ -63,7 +63,7 @@ fn duplicated_here(observed: &Observed, peer: &PeerView) -> Option<Finding> {
             Words {
                 what: format!("the running node of this host calls itself {}, too", peer.nid),
                 evidence: format!(
-                    "{} is no address of this host: packets leave from {}",
+                    "{} is not an address of this host: packets leave from {}",
                     peer.address, route.local
                 ),
                 consequence: "peers confuse the two".to_owned(),
@@ -106,9 +106,9 @@ fn clock(peer: &PeerView) -> Option<Finding> {
         );
         seen.push((least.saturating_mul(1_000_000), text));
     }
-    if let Some(far) = &peer.far {
-        let [before, after] = far.asked_ns;
-        let there = far.host.wall_ns;
+    if let Some(remote) = &peer.remote {
+        let [before, after] = remote.queried_ns;
+        let there = remote.host.wall_ns;
         let least = before.saturating_sub(there).max(there.saturating_sub(after));
         seen.push((least, format!("its own end says so: at least {} ms", least / 1_000_000)));
     }

@@ -24,8 +24,8 @@ pub use defects::{DEFECTS, Defect, Release};
 pub use finding::{Finding, Rate};
 pub use icmp::{IcmpAnswer, IcmpMessage, IcmpQuestion, hops_of_ttl};
 pub use observed::{
-    Carried, ConfigView, Dial, DialOutcome, FarView, HostView, IcmpView, InterfaceView, NiView,
-    NodeView, Observed, PeerCredits, PeerView, PlannedNi, PortHolder, RouteView, Source,
+    Carried, ConfigView, Dial, DialOutcome, HostView, IcmpView, InterfaceView, NiView, NodeView,
+    Observed, PeerCredits, PeerView, PlannedNi, PortHolder, RemoteView, RouteView, Source,
     StreamView, Unread,
 };
 

@@ -184,7 +184,7 @@ pub struct PeerView {
     /// Credits of this host for it.
     pub peer_credits: Option<u32>,
     /// What its own end says.
-    pub far: Option<FarView>,
+    pub remote: Option<RemoteView>,
 }
 
 /// How packets to a peer leave.
@@ -298,7 +298,7 @@ pub struct StreamView {
     /// The window scale that the peer has chosen; `None`: no scaling.
     pub peer_scale: Option<u8>,
     /// Segments that were sent again.
-    pub sent_again: u32,
+    pub retransmits: u32,
 }
 
 /// What became of data in one direction.
@@ -335,11 +335,11 @@ pub enum Carried {
 /// What the peer's end says of itself and of this one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct FarView {
+pub struct RemoteView {
     /// The peer's host.
     pub host: HostView,
     /// Nanoseconds since 1970 here, before and after it was asked.
-    pub asked_ns: [u64; 2],
+    pub queried_ns: [u64; 2],
     /// What ICMP shows of this host from there.
     pub icmp: Option<IcmpView>,
     /// How packets to this host leave there.

@@ -4,7 +4,7 @@ use lustrine_tune::rate_of;
 
 use crate::code::Code;
 use crate::finding::{Finding, Words};
-use crate::observed::{Carried, FarView, HostView, IcmpView, PeerView, StreamView};
+use crate::observed::{Carried, HostView, IcmpView, PeerView, RemoteView, StreamView};
 
 /// Bytes of the headers of IPv4 and TCP.
 const HEADERS: u32 = 40;
@@ -92,9 +92,9 @@ fn mtu_mismatch(host: &HostView, peer: &PeerView) -> Option<Finding> {
 }
 
 /// The hops out and back, with where each is from.
-fn hops(icmp: &IcmpView, far: Option<&FarView>) -> Option<(u8, u8, &'static str)> {
+fn hops(icmp: &IcmpView, remote: Option<&RemoteView>) -> Option<(u8, u8, &'static str)> {
     let out = icmp.hops_out?;
-    match far.and_then(|far| far.icmp.as_ref()?.hops_out) {
+    match remote.and_then(|remote| remote.icmp.as_ref()?.hops_out) {
         Some(back) => Some((out, back, "counted at both ends")),
         None => Some((out, icmp.hops_back?, "the way back from the TTL of the answers")),
     }
@@ -105,9 +105,9 @@ fn asymmetry(peer: &PeerView) -> Option<Finding> {
     let left = peer.route.as_ref().and_then(|route| route.interface.as_deref());
     let mut seen: Vec<String> = Vec::new();
     let mut ends = vec![("this host", left, icmp.arrived_at.as_deref())];
-    if let Some(far) = &peer.far {
-        let left = far.route.as_ref().and_then(|route| route.interface.as_deref());
-        ends.push(("the peer", left, far.icmp.as_ref().and_then(|i| i.arrived_at.as_deref())));
+    if let Some(remote) = &peer.remote {
+        let left = remote.route.as_ref().and_then(|route| route.interface.as_deref());
+        ends.push(("the peer", left, remote.icmp.as_ref().and_then(|i| i.arrived_at.as_deref())));
     }
     for (whose, left, arrived) in ends {
         if let (Some(left), Some(arrived)) = (left, arrived)
@@ -116,7 +116,7 @@ fn asymmetry(peer: &PeerView) -> Option<Finding> {
             seen.push(format!("packets of {whose} leave by {left}, answers arrive at {arrived}"));
         }
     }
-    if let Some((out, back, how)) = hops(icmp, peer.far.as_ref())
+    if let Some((out, back, how)) = hops(icmp, peer.remote.as_ref())
         && out != back
     {
         seen.push(format!("hops to the peer: {out}, back: {back} ({how})"));
@@ -148,7 +148,7 @@ fn slow_receiver(peer: &PeerView) -> Option<Finding> {
             "its host acknowledged {bytes} bytes, then closed the window for the rest of {ms} ms; \
              nothing was lost on the way"
         ),
-        consequence: "messages to it wait; of the data of this test it took".to_owned(),
+        consequence: "messages to it wait; it read the data of this test at".to_owned(),
         remedy: "the peer lacks CPU time, or is stopped: see its load, and `lustrine show stats` \
                  or `lnetctl stats show` there"
             .to_owned(),

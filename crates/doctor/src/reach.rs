@@ -34,7 +34,7 @@ pub(crate) fn findings(host: &HostView, peer: &PeerView) -> Vec<Finding> {
             Code::PingSilent,
             nid,
             Words {
-                what: "the peer greets and then does not answer".to_owned(),
+                what: "the peer answers the HELLO, and nothing after it".to_owned(),
                 evidence: format!("HELLO exchanged; pings of 96 bytes without an answer: {lost}"),
                 consequence: "every message to it times out".to_owned(),
                 remedy: "the peer's LNet is overloaded or stuck: see its log, `lustrine show \
@@ -97,7 +97,7 @@ fn refused(host: &HostView, peer: &PeerView) -> Option<Finding> {
             format!("a firewall swallows packets of TCP port {}", peer.port),
             format!(
                 "{} answers ICMP echo; the TCP connection request got no answer in {ms} ms, \
-                 neither a refusal",
+                 not even a refusal",
                 peer.address
             ),
             "every attempt to connect waits until it times out",
@@ -180,7 +180,10 @@ fn closed(host: &HostView, peer: &PeerView, last: &Dial, make: &Make<'_>) -> Opt
         return make(
             Code::WrongNet,
             format!("the peer is {}, not {}", other.target, peer.nid),
-            format!("it closed the connection for {} and greeted for {}", peer.nid, other.target),
+            format!(
+                "it closed the connection for {} and answered the HELLO for {}",
+                peer.nid, other.target
+            ),
             "every connection for this NID is closed without a word",
             format!("use {}, or give both hosts the same net", other.target),
         );
@@ -224,9 +227,10 @@ fn closed(host: &HostView, peer: &PeerView, last: &Dial, make: &Make<'_>) -> Opt
 fn userland_refused(peer: &PeerView) -> Finding {
     let words = Words {
         what: "the peer refuses source ports above 1023 (accept=secure)".to_owned(),
-        evidence: "it closed a connection from a high port before its HELLO, and greeted one from \
-                   a privileged port"
-            .to_owned(),
+        evidence:
+            "it closed a connection from a high port before its HELLO, and sent its HELLO to \
+                   one from a privileged port"
+                .to_owned(),
         consequence: "users without privilege cannot reach it; root can".to_owned(),
         remedy: "run as root or with CAP_NET_BIND_SERVICE; accept=all on the peer lets every user \
                  of every host in (docs/security.md)"

@@ -83,8 +83,8 @@ fn own_buffers(host: &HostView, peer: &PeerView, rtt: u64, rate: u64) -> Option<
 fn peer_buffers(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
     let scale = peer.stream?.peer_scale?;
     let scaled = WINDOW << scale.min(14);
-    let far = peer.far.as_ref().and_then(|far| far.host.tcp_rmem);
-    let (window, seen) = match far {
+    let remote = peer.remote.as_ref().and_then(|remote| remote.host.tcp_rmem);
+    let (window, seen) = match remote {
         Some([.., largest]) => (largest / 2, format!("its tcp_rmem is {largest}; half is window")),
         None => (scaled, format!("its window scale {scale} allows windows up to {scaled} bytes")),
     };

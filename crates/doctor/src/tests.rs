@@ -24,7 +24,7 @@ fn healthy() -> Observed {
         path_mtu: 1500,
         options: 12,
         peer_scale: Some(9),
-        sent_again: 0,
+        retransmits: 0,
     };
     let interface = InterfaceView {
         name: "eth0".to_owned(),
@@ -202,7 +202,7 @@ fn routes_are_compared() {
     let mut observed = healthy();
     observed.peers[0].icmp.as_mut().unwrap().hops_back = Some(3);
     let there = IcmpView { hops_out: Some(1), ..IcmpView::default() };
-    observed.peers[0].far = Some(FarView { icmp: Some(there), ..FarView::default() });
+    observed.peers[0].remote = Some(RemoteView { icmp: Some(there), ..RemoteView::default() });
     assert_eq!(codes(&observed), []);
 }
 
@@ -279,8 +279,8 @@ fn who_answers_is_judged_by_what_it_says() {
     });
     expect(Code::ClockSkew, |observed| {
         let host = HostView { wall_ns: 9_000_000_000, ..HostView::default() };
-        let asked_ns = [20_000_000_000, 21_000_000_000];
-        observed.peers[0].far = Some(FarView { host, asked_ns, ..FarView::default() });
+        let queried_ns = [20_000_000_000, 21_000_000_000];
+        observed.peers[0].remote = Some(RemoteView { host, queried_ns, ..RemoteView::default() });
     });
 }
 
@@ -429,7 +429,7 @@ proptest! {
         let peer = &mut observed.peers[0];
         let [segment_out, segment_back, path_mtu, options] = sizes.map(|size| size / 4);
         peer.stream = Some(StreamView {
-            segment_out, segment_back, path_mtu, options, peer_scale: scale, sent_again: 0,
+            segment_out, segment_back, path_mtu, options, peer_scale: scale, retransmits: 0,
         });
         (peer.rtt_ns, peer.rate, peer.peer_credits) = (rtt, rate, credits);
         (peer.out, peer.bulk) = (out, bulk);

@@ -126,7 +126,7 @@ pub struct StreamInfo {
     /// How often in a row the oldest of them was sent again because of a time-out.
     pub timeouts: u8,
     /// Segments that were sent again since the beginning.
-    pub sent_again: u32,
+    pub retransmits: u32,
 }
 
 /// Effective buffer sizes in bytes, as the kernel counts them (twice the requested sizes).
@@ -305,7 +305,7 @@ impl Socket {
             peer_scale: (info.tcpi_options & SCALED != 0).then_some(scale),
             under_way: info.tcpi_unacked,
             timeouts: info.tcpi_retransmits,
-            sent_again: info.tcpi_total_retrans,
+            retransmits: info.tcpi_total_retrans,
         })
     }
 

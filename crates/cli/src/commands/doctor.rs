@@ -19,12 +19,12 @@ use crate::values::{self, PORTS, seconds};
 mod budget;
 mod bundle;
 mod conversation;
-mod far;
 mod host;
 mod icmp;
 mod node;
 pub(super) mod path;
 mod peer;
+mod remote;
 mod sizes;
 mod words;
 

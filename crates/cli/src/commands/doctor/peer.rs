@@ -15,7 +15,7 @@ use super::DoctorArgs;
 use super::budget::Budget;
 use super::conversation::{Caller, Conversation};
 use super::sizes::{Bulk, Line};
-use super::{far, icmp, sizes};
+use super::{icmp, remote, sizes};
 use crate::access::ask_running;
 use crate::common::IdentityArg;
 use crate::interrupt::Interrupt;
@@ -177,7 +177,7 @@ impl Look<'_> {
         self.context.interrupt.check()?;
         self.icmp();
         self.context.interrupt.check()?;
-        self.far()
+        self.remote()
     }
 
     /// The first source port, and the one to try after it.
@@ -361,15 +361,15 @@ impl Look<'_> {
         }
     }
 
-    fn far(&mut self) -> Result<(), Failure> {
+    fn remote(&mut self) -> Result<(), Failure> {
         let nid = self.nid;
         let Some(command) = &self.context.args.both_ends else {
             self.unseen.push(format!("{nid}: what only the other end sees (--both-ends)"));
             return Ok(());
         };
         let own = self.caller.nid;
-        match far::ask(command, &own, self.context.args, self.context.interrupt)? {
-            Ok(view) => self.view.far = Some(view),
+        match remote::ask(command, &own, self.context.args, self.context.interrupt)? {
+            Ok(view) => self.view.remote = Some(view),
             Err(why) => self.unseen.push(format!("{nid}: what the other end sees: {why}")),
         }
         Ok(())

@@ -138,7 +138,7 @@ fn view(open: &Conversation) -> Option<StreamView> {
         path_mtu: info.path_mtu,
         options: if info.timestamps { 12 } else { 0 },
         peer_scale: info.peer_scale,
-        sent_again: info.sent_again,
+        retransmits: info.retransmits,
     })
 }
 

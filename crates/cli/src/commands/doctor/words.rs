@@ -9,13 +9,13 @@ use super::{DoctorArgs, Report, peer};
 /// What is about to be done, before it begins.
 pub(super) fn announcement(args: &DoctorArgs) -> String {
     let will = if args.dry_run { "without --dry-run, for each peer" } else { "for each peer" };
-    let far = match &args.both_ends {
+    let remote = match &args.both_ends {
         Some(command) => format!("; the same from there, by `{command} doctor`"),
         None => String::new(),
     };
     format!(
         "{will}: up to {} TCP connections, {} pings of {} bytes, a few full segments both ways, {} \
-         KiB of keepalives, 40 ICMP echos{far}; at most {} KiB in all (--budget-bytes) and {} s \
+         KiB of keepalives, 40 ICMP echos{remote}; at most {} KiB in all (--budget-bytes) and {} s \
          (--budget-time). Settings of this host and of the peers are not changed",
         peer::GREETINGS + usize::from(peer::NETS) + 8,
         peer::PINGS,

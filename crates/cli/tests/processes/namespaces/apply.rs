@@ -191,7 +191,7 @@ fn what_cannot_be_applied_is_reported_and_the_rest_is() {
     };
     let (nowhere, plain) = (scene.lab.scratch("nowhere"), scene.lab.scratch(""));
     mounts(&nowhere).expect_error(&["No such file or directory"]);
-    let words = "no Lustre file system that `lustrine mount` has mounted";
+    let words = "not the mount point of a file system mounted with `lustrine mount`";
     mounts(&plain).expect_error(&[words]);
     // A node that has ended takes its setting with it; the sysctls are of another namespace.
     scene.apply(&["--apply", "--stream-rate", "3G"]).ok();

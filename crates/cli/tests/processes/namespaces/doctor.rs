@@ -182,9 +182,9 @@ fn from_both_ends(here: &NetNs, there: &NetNs, args: &[&str]) -> Finished {
 fn both_ends_are_asked() {
     let Some([here, there]) = NetNs::several() else { return };
     let report = healthy(&from_both_ends(&here, &there, &RATE));
-    let far = &report["observed"]["peers"][0]["far"];
-    assert_eq!(far["icmp"]["hops_out"], 1, "{far}");
-    assert_eq!(far["route"]["interface"], "eth0", "{far}");
+    let remote = &report["observed"]["peers"][0]["remote"];
+    assert_eq!(remote["icmp"]["hops_out"], 1, "{remote}");
+    assert_eq!(remote["route"]["interface"], "eth0", "{remote}");
 }
 
 #[test]

@@ -62,9 +62,9 @@ fn interrupted(
     let before = node.received();
     eventually("traffic", || (node.received() > before + (1 << 20)).then_some(()));
     there.run("ip link set eth0 down");
-    let cut = here.segments_sent_again();
+    let cut = here.segments_retransmitted();
     eventually("an effect of the cut", || {
-        until(&here, &node, here.segments_sent_again() - cut).then_some(())
+        until(&here, &node, here.segments_retransmitted() - cut).then_some(())
     });
     there.run("ip link set eth0 up");
     let done = client.end();
@@ -77,7 +77,7 @@ fn interrupted(
 #[test]
 fn a_link_that_is_down_for_a_moment_causes_delay_only() {
     // What the client sends again was under way, and waits for the link.
-    let until = |_: &NetNs, _: &NetNsNode, sent_again| sent_again >= 3;
+    let until = |_: &NetNs, _: &NetNsNode, retransmits| retransmits >= 3;
     let Some((_, done)) = interrupted(&[], until) else { return };
     let rows = rows(&done.ok());
     assert_eq!(rows[0]["errors"], 0, "{rows:#?}");

@@ -107,7 +107,7 @@ impl NetNs {
 
     /// TCP segments that were sent again so far.
     #[track_caller]
-    pub(crate) fn segments_sent_again(&self) -> u64 {
+    pub(crate) fn segments_retransmitted(&self) -> u64 {
         let text = self.proc_net("snmp");
         let mut lines = text.lines().filter(|line| line.starts_with("Tcp: "));
         let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));

@@ -180,7 +180,7 @@ faults! {
             peer.nid = "10.99.0.77@tcp".parse().expect("a NID");
         })
     };
-    no_answer: PingSilent, "the peer greets, and answers no ping", || {
+    no_answer: PingSilent, "the peer answers the HELLO, and no ping", || {
         with_peer(|peer| peer.answers = false)
     };
     black_hole_out: BlackHoleOut, "packets above 1,500 bytes to the peer are dropped", || {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lustrine_doctor::{FarView, Observed};
+use lustrine_doctor::{Observed, RemoteView};
 use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ pub(super) fn ask(
     own: &Nid,
     args: &DoctorArgs,
     interrupt: &Interrupt,
-) -> Result<Result<FarView, String>, Failure> {
+) -> Result<Result<RemoteView, String>, Failure> {
     let mut line = format!(
         "exec {command} doctor --json --to '{own}' --budget-bytes {} --budget-time {}",
         args.budget_bytes, args.budget_time
@@ -84,7 +84,7 @@ pub(super) fn ask(
     // A process that it left behind may have its output open.
     let text = match reader.recv_timeout(until.saturating_duration_since(Instant::now())) {
         Ok(Ok(text)) => text,
-        Ok(Err(_)) => return Ok(Err("its output is no text".to_owned())),
+        Ok(Err(_)) => return Ok(Err("its output is not text".to_owned())),
         Err(_) => return Ok(Err("its output did not end in time".to_owned())),
     };
     // Some ways to another host put the lines of standard error before the report.
@@ -156,10 +156,10 @@ fn wait(child: &mut Child, until: Instant, interrupt: &Interrupt) -> Result<bool
     }
 }
 
-fn view(observed: Observed, asked_ns: [u64; 2]) -> FarView {
+fn view(observed: Observed, queried_ns: [u64; 2]) -> RemoteView {
     let peer = observed.peers.into_iter().next();
     let (icmp, route) = peer.map_or((None, None), |peer| (peer.icmp, peer.route));
-    FarView { host: observed.host, asked_ns, icmp, route }
+    RemoteView { host: observed.host, queried_ns, icmp, route }
 }
 
 #[cfg(test)]
