@@ -7,8 +7,9 @@ use crate::answer::Answer;
 use crate::request::Request;
 
 /// The version of the control API. Version 1 was the one before versions were exchanged; version 3
-/// added loads and sessions of the console that belong to their connection.
-pub const VERSION: u32 = 3;
+/// added loads and sessions of the console that belong to their connection; version 4 gave the
+/// tags of loads, console commands and their answers plain names.
+pub const VERSION: u32 = 4;
 
 /// The release of Lustrine that this is, for messages.
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// An order about the load of a connection. A connection has at most one load, which ends with it;
 /// a later one can start when the progress of the earlier one shows that it is finished.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LoadOrder {
     /// Make a session with a node.
     Start {

@@ -36,7 +36,7 @@ fn requests_have_these_lines() {
         (Request::ShowLatency { nid: None }, r#"{"cmd":"show_latency","nid":null}"#),
         (
             Request::Load { order: LoadOrder::Progress },
-            r#"{"cmd":"load","order":{"do":"progress"}}"#,
+            r#"{"cmd":"load","order":{"command":"progress"}}"#,
         ),
         (
             change(ChangeRequest::SetNet {
@@ -117,14 +117,14 @@ fn a_newer_node_and_an_older_one_are_told_apart() {
     let newer = Greeting::check(&hello(VERSION + 1)).unwrap_err();
     assert_eq!(
         newer.to_string(),
-        "the node speaks control version 4, this tool version 3, so this tool is older: use the \
+        "the node speaks control version 5, this tool version 4, so this tool is older: use the \
          `lustrine` that the node was started with (release 9.8.7)"
     );
     let older = Greeting::check(&hello(VERSION - 1)).unwrap_err();
     assert_eq!(
         older.to_string(),
         format!(
-            "the node speaks control version 2, this tool version 3, so the node is older: \
+            "the node speaks control version 3, this tool version 4, so the node is older: \
              restart it with this release ({RELEASE}), or use the `lustrine` that it was started \
              with (release 9.8.7)"
         )
@@ -132,7 +132,7 @@ fn a_newer_node_and_an_older_one_are_told_apart() {
     // What a node of version 1 answers to the greeting.
     let old = r#"{"answer":"error","errno":-22,"message":"not a request: missing field `cmd`"}"#;
     let older = Greeting::check(old).unwrap_err();
-    assert!(older.to_string().contains("older than this tool, which speaks version 3"), "{older}");
+    assert!(older.to_string().contains("older than this tool, which speaks version 4"), "{older}");
     for other in ["", "220 smtp ready", "{}", "[1]", "{\"hello\":3}"] {
         assert_eq!(Greeting::check(other), Err(VersionError::NotANode), "{other}");
     }
@@ -150,7 +150,7 @@ fn a_node_says_which_one_it_is() {
         panic!("versions differ")
     };
     let line = concat!(
-        r#"{"hello":{"control":3,"release":"RELEASE","node":{"nid":"10.0.0.2@tcp","#,
+        r#"{"hello":{"control":4,"release":"RELEASE","node":{"nid":"10.0.0.2@tcp","#,
         r#""identity":"node","netns":{"device":4,"inode":4026531840}}}}"#,
     );
     assert_eq!(reply.trim_end(), line.replace("RELEASE", RELEASE));
@@ -175,7 +175,7 @@ fn a_tool_of_another_version_is_answered_and_gets_nothing_done() {
     let Ok(Answer::Error { errno: EPROTO, message, .. }) = Answer::from_line(&reply) else {
         panic!("{reply}")
     };
-    assert!(message.starts_with("the node speaks control version 3, and this tool"), "{message}");
+    assert!(message.starts_with("the node speaks control version 4, and this tool"), "{message}");
 }
 
 #[test]

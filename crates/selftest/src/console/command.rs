@@ -14,7 +14,7 @@ use crate::load::Test;
 /// What an administrator wants of a console with `lst`. Names of groups and batches have 1 to
 /// 31 bytes, as the session's has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
     /// Begins a session.
     NewSession {
@@ -229,7 +229,7 @@ pub enum NodeState {
 
 /// What a console answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "is", content = "with", rename_all = "snake_case")]
+#[serde(tag = "answer", content = "value", rename_all = "snake_case")]
 pub enum Answer {
     /// It is done, and no node had to be asked.
     Done,
