@@ -230,6 +230,8 @@ fn refused(path: &Path, why: &'static str) -> io::Error {
 mod tests {
     use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
+    use lustrine_testing::{Need, not_run};
+
     use super::*;
 
     /// A directory of one test, removed at its end.
@@ -313,8 +315,7 @@ mod tests {
     #[test]
     fn entries_of_others_in_a_shared_directory_are_refused() {
         if !crate::process::is_root() {
-            println!("skipped: links of another user need root");
-            return;
+            return not_run(Need::Root, "links of another user");
         }
         let scratch = Scratch::new("foreign", 0o1777);
         let [target, link, file] = ["target", "link", "file"].map(|name| scratch.0.join(name));

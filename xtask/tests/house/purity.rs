@@ -12,7 +12,7 @@ use syn::{Attribute, UseTree};
 
 use crate::finding::{Finding, assert_none};
 use crate::hashing;
-use crate::roots::{PURE, shown};
+use crate::roots::{IMPURE, PURE, repository, shown};
 use crate::shipped::{only_in_tests, shipped};
 use crate::tokens;
 
@@ -229,6 +229,18 @@ impl<'ast> Visit<'ast> for Reader {
         self.macro_body(call.tokens.clone());
         visit::visit_macro(self, call);
     }
+}
+
+/// A crate that is missing in both lists would be checked by nobody.
+#[test]
+fn every_crate_is_pure_or_known_not_to_be() {
+    let crates = std::fs::read_dir(repository().join("crates")).expect("a directory");
+    let names = crates.map(|entry| entry.expect("an entry").file_name().into_string());
+    let mut names: Vec<String> = names.map(|name| name.expect("ASCII")).collect();
+    let mut listed: Vec<&str> = PURE.iter().chain(IMPURE).copied().collect();
+    names.sort();
+    listed.sort_unstable();
+    assert_eq!(names, listed, "list each crate once, in PURE or in IMPURE");
 }
 
 #[test]

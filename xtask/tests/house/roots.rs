@@ -35,6 +35,22 @@ pub(crate) const PURE: &[&str] = &[
     "watch",
 ];
 
+/// The other crates: those that touch the machine, and those that are for tests only.
+pub(crate) const IMPURE: &[&str] = &[
+    "mem",
+    "sys",
+    "node",
+    "fs",
+    "fuse",
+    "lab-host",
+    "watch-store",
+    "cli",
+    "lnet-testing",
+    "lnd-testing",
+    "capture-testing",
+    "testing",
+];
+
 /// Directories without source of this repository, by name at any place.
 const SKIPPED: [&str; 5] = [".git", "target", "testdata", "corpus", "artifacts"];
 

@@ -16,6 +16,9 @@ const UNFINISHED: [&str; 3] = ["todo", "unimplemented", "dbg"];
 /// Beginnings of paths that exist on one machine only; assembled here, so that this file is clean.
 const MACHINES: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
+/// How a test would print that it did not run, which nobody would count.
+const UNCOUNTED: &str = concat!("println!(\"sk", "ipped");
+
 /// Checks of Rust source.
 fn rust_findings(text: &str) -> Vec<Finding> {
     let mut found = text_findings(text);
@@ -29,6 +32,10 @@ fn rust_findings(text: &str) -> Vec<Finding> {
         }
         if line.contains('\t') {
             found.push(Finding::new(at + 1, "a tab"));
+        }
+        if line.contains(UNCOUNTED) {
+            let what = "tests that do not run are counted: lustrine_testing::not_run";
+            found.push(Finding::new(at + 1, what));
         }
     }
     let tokens = tokens::of_file(text);
@@ -110,6 +117,7 @@ fn each_untidiness_is_found() {
         "fn f() { todo!() }",
         "fn f() { vec![std::unimplemented!(\"later\")] }",
         "fn f() { dbg!(1); }",
+        concat!("fn f() { println!(\"sk", "ipped: no root\") }"),
     ];
     for source in untidy {
         assert_eq!(rust_findings(source).len(), 1, "{source:?}");
