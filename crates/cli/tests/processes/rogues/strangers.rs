@@ -21,6 +21,13 @@ fn one_address_cannot_lock_out_others() {
     face(Scene::new(&["handshakes_max=64", "connections_max=256", "accept_timeout=60"]), rows);
 }
 
+#[test]
+fn with_strict_source_a_nid_is_the_address_it_comes_from() {
+    let name = "another address's NID, with strict_source";
+    let rows: &[Row] = &[privileged(name, &[("foreign_address", 1)], foreign_name)];
+    face(Scene::new(&["strict_source=1"]), rows);
+}
+
 /// A newcomer from another address is accepted at once, without a retry.
 fn require_room(scene: &Scene) {
     for _ in 0..3 {
@@ -102,4 +109,15 @@ fn stolen_name(scene: &Scene, rogue: &mut Rogue) {
         assert_eq!(answer.kind, ConnType::None);
         line.wait_for_end();
     }
+}
+
+/// Nobody has the NID. It is refused all the same; that of the rogue's own address is not.
+fn foreign_name(_: &Scene, rogue: &mut Rogue) {
+    let own = rogue.words.hello(ConnType::Control);
+    let src = ProcessId::lustre(Nid::new4(Net::TCP, 0x0a63_0000));
+    let mut line = rogue.dial();
+    line.say(&greeting(&rogue.words, &Hello { src, ..own }));
+    line.wait_for_end();
+    let (_line, answer) = rogue.befriend_as(&own);
+    assert_eq!(answer.kind, ConnType::Control);
 }
