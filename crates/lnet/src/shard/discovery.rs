@@ -431,8 +431,8 @@ impl Shard {
 
     /// The primary NID of the peer that a NID belongs to, as far as is known now. With
     /// `lock_prim_nid` it stays the peer's primary NID from now on, and the peer stays in the table
-    /// of peers ([PING-21]). This is for a file system, which knows its servers by this name.
-    /// Pings, discoveries and the selftest do not call it.
+    /// of peers ([PING-21]). A client of a file system calls it for its servers, which it
+    /// knows by this name. Pings, discoveries and the selftest do not.
     ///
     /// # Errors
     /// When no local interface is on the peer's network, or the table of peers is full.
