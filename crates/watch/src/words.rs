@@ -41,9 +41,7 @@ pub fn line(peer: &str, event: &Event, since: &str) -> String {
             let lasted = span_text(at_ms.saturating_sub(alarm.since_ms));
             let how = match end {
                 AlarmEnd::Back => format!("as before ({})", alarm.before),
-                AlarmEnd::Accepted => {
-                    "not back, and is what is compared with from now on".to_owned()
-                }
+                AlarmEnd::Accepted => "it has not returned, and is the new baseline".to_owned(),
             };
             format!("{peer}: {name} is over: {how}; {} since {since}, for {lasted}", alarm.what)
         }

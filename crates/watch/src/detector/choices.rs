@@ -1,7 +1,7 @@
 //! A value that is usually one and the same: a size, an interface, a number of hops.
 //!
 //! The value of most looks is the usual one. Another one in so many looks in a row that chance does
-//! not explain it is a change: a path whose packets take turns between two ways has none, and a
+//! not explain it is a change: a path whose packets alternate between two routes has none, and a
 //! lasting change is never missed.
 
 use serde::{Deserialize, Serialize};

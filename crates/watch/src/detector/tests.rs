@@ -50,13 +50,13 @@ struct Change {
 
 const CHANGES: &[Change] = &[
     Change {
-        name: "a way that is longer by half",
+        name: "a path that is longer by half",
         kind: AlarmKind::Rtt,
         apply: |path| path.base += (path.base / 2.0).max(200e3),
         most: (20, 40),
     },
     Change {
-        name: "a way that is shorter by a third",
+        name: "a path that is shorter by a third",
         kind: AlarmKind::Rtt,
         // On the LAN that is less than the margin.
         apply: |path| path.base = if path.base < 1e6 { 3.0 * path.base } else { path.base / 1.5 },
@@ -229,10 +229,10 @@ fn sizes_and_hops_are_compared() {
     assert_eq!(route.what, "the peer was 1 hop away, and is 3 hops");
 }
 
-/// Packets that take turns between two ways are no change; that one of the two is gone for good is
-/// none either, and a third one is.
+/// Packets that alternate between two paths are not a change; that one of the two is gone for good
+/// is none either, and a third one is.
 #[test]
-fn two_ways_in_turn_are_no_change() {
+fn two_paths_in_turn_are_no_change() {
     let mut found = 0;
     for seed in 1..=20 {
         let (mut detector, mut random) = (detector(), Random::new(seed));

@@ -84,13 +84,13 @@ pub(super) const MODELS: &[Model] = &[
         loss: 0.0,
     },
     Model {
-        name: "packets that take turns between two ways, 10 and 12 ms",
+        name: "packets that alternate between two paths, 10 and 12 ms",
         base: 10e6,
         noise: |path, _| if path.random.part() < 0.5 { 2e6 } else { 0.0 },
         loss: 0.0,
     },
     Model {
-        name: "samples that take turns between two ways",
+        name: "samples that alternate between two paths",
         base: 10e6,
         noise: |path, _| if path.coin { 2e6 } else { path.random.part() * 1e5 },
         loss: 0.0,
