@@ -67,8 +67,8 @@ pub(crate) struct NodeOptions {
     #[arg(long, value_name = "NIDS")]
     pub(crate) selftest_consoles: Option<ConsoleList>,
 
-    /// `auto`: selftest sends as much as each path carries, and credits are so many that they do
-    /// not limit it (docs/auto-tuning.md); --set replaces single values
+    /// `auto`: selftest sends as much as each path carries, and credits are set high enough not to
+    /// limit it (docs/auto-tuning.md); --set replaces single values
     #[arg(long, value_name = "auto|fixed")]
     pub(crate) tuning: Option<Tuning>,
 }

@@ -122,8 +122,8 @@ impl FromStr for Setting {
         let (name, value) = (name.trim().to_owned(), value.trim());
         if let "selftest" | "tuning" | "accept" | "identity" = &*name {
             return Err(format!(
-                "{name} is no tunable, but a key of the configuration, and, where a command has \
-                 it, the option --{name}"
+                "{name} is not a tunable: it is a key of the configuration, and the option \
+                 --{name} of the commands that have it"
             ));
         }
         let value = value.parse().map_err(|_| format!("{value:?} is not a number; {example}"))?;

@@ -296,8 +296,8 @@ impl ConfigReader {
 }
 
 fn index_of(text: &[u8]) -> Result<u32, &'static str> {
-    let text = core::str::from_utf8(text).map_err(|_| "an index that is no number")?;
-    let index: u32 = text.parse().map_err(|_| "an index that is no number")?;
+    let text = core::str::from_utf8(text).map_err(|_| "an index that is not a number")?;
+    let index: u32 = text.parse().map_err(|_| "an index that is not a number")?;
     if index > INDEX_MAX { Err("an index above 65535") } else { Ok(index) }
 }
 

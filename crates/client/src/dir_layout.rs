@@ -47,7 +47,9 @@ impl DirLayout {
             }
             Ok(Some(Layout::Lmv(lmv))) if lmv.header.magic == magic::LMV_STRIPE => Ok(None),
             Ok(Some(Layout::Lmv(lmv))) => DirLayout::of(&lmv),
-            Ok(Some(Layout::Foreign(_))) => bad("its names are not held by Lustre"),
+            Ok(Some(Layout::Foreign(_))) => {
+                bad("it is a foreign directory, whose names are not in Lustre")
+            }
             Err(error) => bad(&error.to_string()),
         }
     }

@@ -132,7 +132,9 @@ impl FileLayout {
                         && !entry.flags.contains(EntryFlags::EXTENSION);
                     let place = match &component.layout {
                         Some(plain) => place_of(plain, made)?,
-                        None => return Err(bad(&"its data are held elsewhere")),
+                        None => {
+                            return Err(bad(&"a component is foreign: its data are not in Lustre"));
+                        }
                     };
                     components.push(FileComponent { start: entry.start, end: entry.end, place });
                 }

@@ -329,7 +329,7 @@ impl Controller {
         self.window as u64
     }
 
-    /// What is known.
+    /// The present state of the window and what was measured of the path.
     pub fn view(&self) -> View {
         View {
             phase: self.phase,

@@ -21,7 +21,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What is asked.
+    /// The command of a quota request.
     pub struct QuotaCommand: u32 {
         /// Times of grace.
         GET_INFO = 0x80_0005, "get_info";
@@ -39,7 +39,7 @@ wire_enum! {
 wire_struct! {
     /// A question about quota, and its answer.
     pub struct Quotactl [112] {
-        /// What is asked.
+        /// The command of a quota request.
         command: QuotaCommand;
         /// Whose quota.
         kind: QuotaKind;

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 
 use lustrine_fs::FsError;
 
+/// Why a directory is refused that should be a mount point of this program.
+pub(crate) const NOT_OURS: &str =
+    "this is not the mount point of a file system mounted with `lustrine mount`";
+
 /// Why a file system cannot be mounted, or not be unmounted.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
@@ -25,8 +29,8 @@ pub enum MountError {
     /// The session with the kernel broke.
     #[error("the session with the kernel ended: {0}")]
     Session(io::Error),
-    /// The servers were not informed of the end.
-    #[error("the servers were not informed of the end: {0}")]
+    /// The connections to the servers were not closed in order.
+    #[error("could not disconnect from the servers: {0}")]
     Servers(FsError),
     /// Data that programs had written are lost.
     #[error("not all data that programs have written reached the servers: {0}")]

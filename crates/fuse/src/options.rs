@@ -104,6 +104,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     // Those of Lustre that say what is so anyway.
     "lazystatfs",
     "lruresize",
+    // The number of locks that are kept is fixed: the servers do not change it.
+    "nolruresize",
     "nouser_fid2path",
     "noencrypt",
     "acl",
@@ -118,7 +120,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("bind", "use mount --bind, which needs no file system"),
     ("user_fid2path", "requests for paths of FIDs are not implemented"),
     ("32bitapi", "inode numbers have 64 bits"),
-    ("nolruresize", "the number of locks that are kept is fixed"),
     ("nolazystatfs", "the metadata server answers for the object servers"),
     ("encrypt", "encrypted files are not implemented"),
     ("lazytime", "times are set at the servers"),

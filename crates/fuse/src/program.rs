@@ -25,7 +25,7 @@ impl MountProgram {
     /// or the kernel is older than Linux 5.3. The text says which.
     pub fn of(pid: u32) -> Result<MountProgram, String> {
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let raw = raw.ok_or_else(|| format!("{pid} is no process ID"))?;
+        let raw = raw.ok_or_else(|| format!("{pid} is not a process ID"))?;
         let unseen = |error| format!("process {pid}: {error}");
         let process = pidfd_open(raw, PidfdFlags::empty()).map_err(unseen)?;
         // The number may belong to another process here.
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn another_process_is_no_program_of_a_mount() {
-        assert!(MountProgram::of(0).is_err_and(|why| why.contains("0 is no process ID")));
+        assert!(MountProgram::of(0).is_err_and(|why| why.contains("0 is not a process ID")));
         assert!(MountProgram::of(std::process::id()).is_err());
     }
 

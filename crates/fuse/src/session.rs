@@ -180,14 +180,13 @@ fn config(source: &str, options: &Options) -> Config {
 /// that one would be out of reach.
 pub fn mount_point(dir: &Path) -> Result<PathBuf, MountError> {
     let bad = |why: String| MountError::MountPoint { dir: dir.to_owned(), why };
-    let unusable = |error: io::Error| {
-        match error.raw_os_error() {
+    let unusable = |error: io::Error| match error.raw_os_error() {
         Some(code) if code == Errno::NOTCONN.raw_os_error() => bad(
-            "a mount is here whose program has ended; remove it with `lustrine umount` or umount(8)"
+            "a stale mount is here (its process has ended); remove it with `lustrine umount` or \
+             umount(8)"
                 .to_owned(),
         ),
         _ => bad(error.to_string()),
-    }
     };
     let whole = dir.canonicalize().map_err(unusable)?;
     match fs::metadata(&whole).map_err(unusable)?.is_dir() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use lustrine_client::{RpcSettings, SettingError};
 use rustix::fs::XattrFlags;
 
-use crate::error::MountError;
+use crate::error::{MountError, NOT_OURS};
 
 /// The extended attribute of the root that is set to `NAME=VALUE`.
 pub(crate) const NAME: &str = "lustrine.set";
@@ -30,11 +30,7 @@ pub fn set(dir: &Path, setting: &str) -> Result<(), MountError> {
     }
     match rustix::fs::setxattr(dir, NAME, setting.as_bytes(), XattrFlags::empty()) {
         Ok(()) => Ok(()),
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NODATA) => {
-            bad("no Lustre file system that `lustrine mount` has mounted is there, or it is a \
-             directory inside of it"
-                .to_owned())
-        }
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NODATA) => bad(NOT_OURS.to_owned()),
         Err(rustix::io::Errno::PERM) => {
             bad("only root and the user who mounted it may change its settings".to_owned())
         }

@@ -10,7 +10,7 @@ use lustrine_fs::Status;
 use rustix::buffer::spare_capacity;
 use serde::{Deserialize, Serialize};
 
-use crate::error::MountError;
+use crate::error::{MountError, NOT_OURS};
 
 /// The extended attribute of the root with a [`MountStatus`]. Behind a dot, the name of a target
 /// may follow: then this is the only one, with its operations.
@@ -85,8 +85,7 @@ pub fn status(dir: &Path, target: Option<&str>) -> Result<MountStatus, MountErro
     match rustix::fs::getxattr(dir, &*name, spare_capacity(&mut json)) {
         Ok(_) => {}
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NODATA) => {
-            let whose = "no Lustre file system that `lustrine mount` has mounted";
-            return Err(bad(format!("{whose} is there, or it is a directory inside of it")));
+            return Err(bad(NOT_OURS.to_owned()));
         }
         Err(rustix::io::Errno::PERM) => {
             return Err(bad("only root and the user who mounted it may see its status".to_owned()));
@@ -162,6 +161,6 @@ mod tests {
     #[test]
     fn other_places_have_no_status() {
         let error = status(Path::new("/proc"), None).unwrap_err().to_string();
-        assert!(error.contains("no Lustre file system"), "{error}");
+        assert!(error.contains("not the mount point"), "{error}");
     }
 }

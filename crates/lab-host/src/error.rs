@@ -83,8 +83,8 @@ pub enum LabError {
     /// There is no host of this name; the names of all.
     #[error("the laboratory has no host {0}; its hosts: {1}")]
     NoSuchHost(String, String),
-    /// An answer that is none.
-    #[error("the laboratory's daemon answers what is not understood: {0}")]
+    /// An answer that is not one of the protocol.
+    #[error("unexpected answer of the laboratory's daemon: {0}")]
     Answer(String),
 }
 

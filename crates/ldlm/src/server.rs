@@ -98,7 +98,7 @@ impl Enqueued {
     }
 }
 
-/// What somebody has to be told.
+/// A message that the lock server has to send to a client, or an outcome for its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockEvent {
     /// A client has to give a lock back: BL_CALLBACK.

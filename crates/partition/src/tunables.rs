@@ -2,7 +2,8 @@
 
 use lustrine_lnet::tunables::{Tunable, TunableError};
 
-/// Declares how many event loops there are and how they wait.
+/// Declares how many event loops there are and how they wait. The loops are in `node`; their
+/// tunables are here because `config`, which reads all tunables, may not use `node`.
 pub mod loops {
     lustrine_lnet::declare_tunables! {
         cpu_npartitions "cpu_npartitions" "" 0 0..=256 Start

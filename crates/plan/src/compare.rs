@@ -45,7 +45,7 @@ pub struct ComparedValue {
     pub verdict: Verdict,
 }
 
-/// What can be said of a change.
+/// How the change between two runs compares with the spread of their repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -162,7 +162,7 @@ fn circumstances(results: &Results) -> BTreeMap<String, String> {
 }
 
 impl Comparison {
-    /// What can be said of all values.
+    /// One sentence about all values.
     pub fn verdict(&self) -> String {
         self.sentences().join(" ")
     }

@@ -113,7 +113,7 @@ impl Limit {
             limit.word(word, &mut metric).map_err(wrong)?;
         }
         if limit.test.is_none() && metric.is_none() {
-            return Err(wrong(format!("it does not say of what; it has one of {}", known())));
+            return Err(wrong(format!("the limit names no value; use one of {}", known())));
         }
         let amount = amount.trim();
         let digits = amount.find(|c: char| !c.is_ascii_digit() && c != '.');
@@ -128,7 +128,7 @@ impl Limit {
 
     /// Reads a word before the sign.
     fn word(&mut self, word: &str, metric: &mut Option<Metric>) -> Result<(), String> {
-        let twice = |word: &str| format!("{word:?} is one word too many of its kind");
+        let twice = |word: &str| format!("{word:?} repeats or contradicts a word before it");
         if let Some(test) = TESTS.into_iter().find(|test| test.name() == word) {
             return once(&mut self.test, test).ok_or_else(|| twice(word));
         }

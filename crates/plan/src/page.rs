@@ -56,7 +56,7 @@ pub fn page_of_runs(
     let mut measured: Vec<String> = measured.collect();
     measured.dedup();
     page.end(&format!(
-        "Measured by {}. Figures are those of the tests' own operations, at the clients; \
+        "Measured by {}. Results are those of the tests' own operations, at the clients; \
          docs/plans.md says how they are taken.",
         measured.join(", ")
     ))

@@ -118,8 +118,8 @@ pub fn points(plan: &Plan, nodes: &Nodes) -> Result<Vec<Point>, TooManyPoints> {
                     places += flows.iter().map(Flow::places).sum::<usize>();
                     if places > PLACES_MAX {
                         return Err(wrong(format!(
-                            "its points name {PLACES_MAX} nodes with it; vary less, or take fewer \
-                             nodes"
+                            "with this step, the points name more than {PLACES_MAX} nodes; vary \
+                             less, or use fewer nodes"
                         )));
                     }
                     let mut labels = chosen.labels.clone();
@@ -183,7 +183,7 @@ fn combinations(step: &Step) -> Option<usize> {
 }
 
 fn too_many_points() -> String {
-    format!("more than {POINTS_MAX} points with it; vary less, or repeat less")
+    format!("with this step there are more than {POINTS_MAX} points; vary less, or reduce `repeat`")
 }
 
 impl Flow {

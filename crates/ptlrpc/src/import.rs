@@ -144,7 +144,7 @@ impl ImportState {
     }
 }
 
-/// What has to be done for an import.
+/// A step that the owner of an import has to carry out for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send a request: attach its reply and bulk descriptors, then PUT [`Import::message`].

@@ -252,7 +252,7 @@ impl Ptlrpc {
         self.imports.values().map(Import::view)
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counters(&self) -> &PtlrpcCounters {
         &self.counters
     }

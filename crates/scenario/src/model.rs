@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Largest number of nodes in a scenario.
 pub const NODES_MAX: u32 = 100_000;
 
-/// What is to be simulated.
+/// A simulation as a scenario file describes it: network, nodes, loads and events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// The seed of all that is random.

@@ -19,7 +19,7 @@ pub struct Dimension {
     pub steps: Vec<Vec<String>>,
 }
 
-/// What is varied.
+/// The values that a sweep varies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
     /// The dimensions, independent of each other.

@@ -88,7 +88,7 @@ pub enum HarmfulTest {
     Features(u32),
     /// Number 2, without the feature "bulk parameters in bytes".
     #[error(
-        "a bulk test of {0} bytes is no whole number of pages: a session of version 0 needs it"
+        "a bulk test of {0} bytes is not a whole number of pages, as a session of version 0 needs"
     )]
     PartialPage(u32),
     /// Number 3.

@@ -38,7 +38,7 @@ pub struct ServerArgs {
     pub tunables: TargetTunables,
 }
 
-/// What can be seen of a target.
+/// A summary of a target, for tests and tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetView {
     /// Its name, such as `lustre-MDT0000`.
@@ -210,7 +210,7 @@ impl Server {
         self.slots.into_iter().map(disk).collect()
     }
 
-    /// What can be seen of the targets.
+    /// Summaries of all targets.
     pub fn targets(&self) -> Vec<TargetView> {
         self.slots.iter().enumerate().map(|(index, slot)| self.view(index, slot)).collect()
     }

@@ -18,7 +18,7 @@ pub(crate) fn request(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: zero is a valid value of every field of this C structure.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() {
-        let what = format!("{name:?} is no name of an interface: 1 to 15 letters");
+        let what = format!("{name:?} is not a valid interface name: 1 to 15 bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {

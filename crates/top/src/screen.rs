@@ -32,7 +32,7 @@ pub enum Key {
     End,
 }
 
-/// What is shown.
+/// The page of the live view that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
     /// The node, its interfaces and peers.
@@ -128,7 +128,7 @@ fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
 pub struct Screen {
     /// The order of rows.
     pub sort: SortBy,
-    /// What is shown.
+    /// The page of the live view that is shown.
     pub page: Page,
     /// Whether new views are left out.
     pub paused: bool,

@@ -114,7 +114,7 @@ impl TraceReader {
     /// Takes the next line, without its end.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The line is not one of a trace; the error says why.
     pub fn line(&mut self, text: &str) -> Result<(), TraceError> {
         self.read += 1;
         let line = self.read;

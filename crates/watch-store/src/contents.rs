@@ -12,7 +12,7 @@ use crate::tables::{
     ALARMS, FORMAT, FORMAT_VALUE, HOURS, META, PEERS, SAMPLES, STATES, StoredAlarm, StoredState,
 };
 
-/// What is known of a peer.
+/// All that a file has of a peer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeerHistory {
     /// Its NID.

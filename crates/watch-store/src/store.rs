@@ -18,7 +18,7 @@ use crate::error::StoreError;
 use crate::file::{io_error, not_usable, whole};
 use crate::tables::{self, ALARMS, PEERS, PEERS_MAX, SAMPLES, STATES, StoredAlarm, StoredState};
 
-/// What is kept.
+/// How long rows are kept, and how large the file may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Samples are kept for so many milliseconds, then rows of their hours.

@@ -16,7 +16,7 @@ const BYTES_PER_ALARM: u64 = 8192;
 /// A part of the limit that may be added before the size is looked at again.
 const LOOK: u64 = 32;
 
-/// What was done.
+/// How many rows were dropped to keep the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tidied {
     /// Samples that became parts of hourly rows.

@@ -196,7 +196,7 @@ impl<P: Clone> Node<P> {
     }
 }
 
-/// What is wrong and where.
+/// An error and its position in the document.
 pub type Failure = (Position, YamlError);
 
 /// Reads one document; an empty text is [`Content::Null`].

@@ -121,5 +121,4 @@ mod tests {
         }
         assert!(seen > 10, "{seen} files");
     }
-
 }

@@ -58,9 +58,11 @@ impl Testbed {
         self.machines.insert(machine, modules);
         if self.version.is_none() {
             let release = self.sh(machine, "lnetctl --version; uname -sr")?;
-            let words: Vec<&str> = release.split_whitespace().collect();
-            // "lnetctl 2.17.0 Linux 6.1.0"
-            self.version = Some(format!("Lustre's {}", words.join(" ")));
+            // "lnetctl 2.17.0" and "Linux 6.1.0"
+            let mut words = release.split_whitespace().skip(1);
+            let lustre = words.next().unwrap_or_default();
+            let system = words.collect::<Vec<_>>().join(" ");
+            self.version = Some(format!("Lustre {lustre} on {system}"));
         }
         Ok(())
     }

@@ -118,7 +118,7 @@ fn with_file_system(
     let files = wait::mount(&node, url, &mount, &what, || true)?;
     let outcome = work(&files);
     if let Err(error) = files.unmount() {
-        print_error(&format!("the servers were not informed of the end: {error}"));
+        print_error(&format!("could not disconnect from the servers: {error}"));
     }
     node.stop();
     outcome

@@ -518,8 +518,8 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<(), Failure> {
         Ok(None) => Ok(()),
         Err(why) => {
             note(&format!(
-                "unmounted; the program of the mount is not waited for ({why}): what was written \
-                 may not be at the servers yet"
+                "unmounted, without waiting for the mount process ({why}): written data may not \
+                 have reached the servers yet"
             ));
             Ok(())
         }
@@ -564,14 +564,14 @@ fn wait_for(program: &MountProgram, unmounted: &Unmounted) -> Result<(), Failure
     }
     if let Some(places) = still_mounted(&unmounted.elsewhere()) {
         note(&format!(
-            "unmounted here; {places}, so its program goes on: what was written may not be at the \
-             servers yet"
+            "unmounted here; {places}, so the mount process continues: written data may not have \
+             reached the servers yet"
         ));
         return Ok(());
     }
     note(&format!(
-        "unmounted; process {} gives the servers what was written (Ctrl-C ends the wait, and not \
-         that process)",
+        "unmounted; process {} is still writing data to the servers (Ctrl-C stops waiting; the \
+         process continues)",
         program.pid()
     ));
     // It gives up after this time itself, and disconnects from servers that may be silent.
@@ -580,7 +580,7 @@ fn wait_for(program: &MountProgram, unmounted: &Unmounted) -> Result<(), Failure
         return Ok(());
     }
     Err(Failure::Failed(format!(
-        "it is unmounted, but process {} has not ended: what was written may not be at the \
+        "it is unmounted, but process {} has not ended: written data may not have reached the \
          servers; its log (`lustrine mount --log`) has the reason",
         program.pid()
     )))

@@ -269,10 +269,9 @@ pub(crate) fn run(args: &SelftestArgs) -> Result<(), Failure> {
     if args.to.is_none()
         && (node.basic.config.is_some() || !node.basic.net.is_empty() || node.accept.is_some())
     {
-        let words = "--net, --accept and --config describe this command's own node while it \
-                     measures another one, and no other is given: name it with --to NID, or leave \
-                     them out. Without --to both nodes are on this machine's loopback; --set and \
-                     --identity hold for both";
+        let words = "--net, --accept and --config need --to NID: they describe this command's \
+                     own node while it measures another one. Without --to, both nodes run on this \
+                     machine's loopback; --set and --identity apply to both";
         return Err(Failure::Usage(words.to_owned()));
     }
     // A path that cannot be written is reported before the measurement.

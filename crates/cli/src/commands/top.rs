@@ -41,7 +41,7 @@ pub(crate) struct TopArgs {
     #[arg(long)]
     json: bool,
 
-    /// The first order of rows: name, received, sent, queued, time or errors
+    /// Initial sort column: name, received, sent, queued, time or errors
     #[arg(long, value_name = "COLUMN", default_value = "name", value_parser = sort)]
     sort: SortBy,
 

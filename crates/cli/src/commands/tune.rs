@@ -41,8 +41,8 @@ pub(crate) struct TuneArgs {
     #[arg(required_unless_present = "undo", num_args = 1..)]
     to: Vec<Nid>,
 
-    /// Most bytes to send and receive in all, such as 512M or 4G. RPCs that are under way when they
-    /// are used up still end
+    /// Most bytes to send and receive in all, such as 512M or 4G. RPCs in flight when the
+    /// budget is used up still complete
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = values::bytes)]
     budget_bytes: u64,
 

@@ -94,7 +94,7 @@ struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "90d", value_parser = duration)]
     keep: Duration,
 
-    /// Most bytes of the file, 8M to 1G; the oldest rows are dropped for it
+    /// Most bytes of the file, 8M to 1G; the oldest rows are dropped to stay below it
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = file_size)]
     max_size: u64,
 

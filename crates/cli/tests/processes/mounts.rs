@@ -419,8 +419,10 @@ fn umount_says_why_it_waits() {
     file.write_all(b"only in this client").unwrap();
     drop(file);
     let mut waiting = Running::start(lustrine().arg("umount").arg(&mount.dir));
-    waiting
-        .wait_for(&format!("unmounted; process {} gives the servers what was written", mount.pid));
+    waiting.wait_for(&format!(
+        "unmounted; process {} is still writing data to the servers",
+        mount.pid
+    ));
     assert_eq!(names(&mount.dir), Vec::<String>::new());
     assert!(mount.is_running());
     mount.kill().unwrap();
@@ -459,7 +461,7 @@ fn umount_names_who_has_the_file_system_mounted_still() {
     mount_bind(&mount.dir, &bound).unwrap();
     // Namespaces of other tests have copies.
     let place = format!("still mounted at {}, ", bound.display());
-    mount.umount().ok().expect_stderr(&[&place, "so its program goes on"]);
+    mount.umount().ok().expect_stderr(&[&place, "so the mount process continues"]);
     assert_eq!(fs::read(bound.join("file")).unwrap(), b"written");
     finish(lustrine().arg("umount").arg(&bound)).ok();
     assert!(!mount.is_running());

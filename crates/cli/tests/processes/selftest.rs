@@ -138,9 +138,10 @@ fn a_page_and_its_plots_are_written() {
 }
 
 /// Compares the report's rate with the bytes that the other node has sent, and the time that the
-/// command took.
+/// command took. What the row does not count is sent before and after it: a fifth of the bytes is
+/// left for a machine that stops in between.
 #[test]
-fn a_report_shows_no_more_than_the_other_node_has_sent() {
+fn a_report_shows_what_the_other_node_has_sent() {
     let node = Node::open();
     let sent = || node.stats().lnet["send_length"] as f64;
     let mut command = node.client("selftest");
@@ -151,10 +152,11 @@ fn a_report_shows_no_more_than_the_other_node_has_sent() {
     let row = &rows(&report)[0];
     assert_eq!(number(row, "/errors"), 0.0, "{row:#}");
     assert!(number(row, "/seconds") <= elapsed, "{elapsed} s: {row:#}");
+    let fits = |claimed: f64| (sent / 5.0..=sent * (1.0 + 1e-9)).contains(&claimed);
     let claimed = number(row, "/mib_per_s") * number(row, "/seconds") * f64::from(1 << 20);
-    assert!(claimed > 0.0 && claimed <= sent * (1.0 + 1e-9), "{sent} bytes sent: {row:#}");
+    assert!(fits(claimed), "{claimed} claimed, {sent} bytes sent: {row:#}");
     let claimed = number(row, "/ops_per_s") * number(row, "/seconds") * 65_536.0;
-    assert!(claimed > 0.0 && claimed <= sent * (1.0 + 1e-9), "{sent} bytes sent: {row:#}");
+    assert!(fits(claimed), "{claimed} claimed, {sent} bytes sent: {row:#}");
 }
 
 #[test]
@@ -216,8 +218,8 @@ fn bad_options_are_explained() {
         (&["--port", "988"], "--to <NID>"),
         (&["--time", "-1"], "a number of seconds above 0"),
         (&["--to", "10.0.0.1@tcp", "--port", "0"], "0 is not in 1..=65535"),
-        (&["--net", "tcp=127.0.0.9"], "name it with --to NID"),
-        (&["--accept", "all"], "name it with --to NID"),
+        (&["--net", "tcp=127.0.0.9"], "need --to NID"),
+        (&["--accept", "all"], "need --to NID"),
     ];
     for (args, words) in cases {
         let done = finish(lustrine().arg("selftest").args(args)).expect_code(2);

@@ -13,7 +13,7 @@ use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::{FileLayout, Place};
 use crate::reply::reply_of;
 
-/// What is sought.
+/// What lseek(2) looks for in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// Bytes that are held somewhere.

@@ -31,7 +31,7 @@ buffers! {
 }
 
 buffers! {
-    /// What was granted.
+    /// The reply to a connect: what the server granted.
     pub struct ConnectReply {
         /// The flags and values granted.
         data: ConnectData;

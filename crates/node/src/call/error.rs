@@ -174,9 +174,9 @@ fn hint(call: &Call, port: Option<u16>, status: Status, reached: Reached) -> Str
 /// Why a node refuses connections for a while.
 fn refused(port: &str) -> String {
     format!(
-        "the node at {port} answers, but takes no connection now: it is connecting to this node \
-         itself, and does not get through (a firewall on the way here?), or still has connections \
-         of an earlier time, or as many as it may have"
+        "the node at {port} refuses new connections at present. It may be trying to connect to \
+         this node without success (is a firewall in the way?), still have old connections of this \
+         node, or have reached its limit"
     )
 }
 
@@ -297,9 +297,9 @@ mod tests {
             assert_eq!(
                 shown(Status::Busy, identity),
                 "ping 10.0.0.1@tcp: the peer accepts no connection at present; the node at TCP \
-                 port 9988 answers, but takes no connection now: it is connecting to this node \
-                 itself, and does not get through (a firewall on the way here?), or still has \
-                 connections of an earlier time, or as many as it may have"
+                 port 9988 refuses new connections at present. It may be trying to connect to this \
+                 node without success (is a firewall in the way?), still have old connections of \
+                 this node, or have reached its limit"
             );
         }
     }

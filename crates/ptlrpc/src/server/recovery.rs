@@ -20,7 +20,7 @@ impl Default for RecoveryTunables {
     }
 }
 
-/// What is executed now.
+/// The phase of a recovery: which requests are executed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Replays of changes, in the order of their transactions.
@@ -121,7 +121,7 @@ impl Recovery {
         }
     }
 
-    /// What is executed now.
+    /// The phase of a recovery: which requests are executed now.
     pub fn phase(&self) -> Phase {
         if !self.replays.is_empty() || self.clients.values().any(|client| !client.requests_done) {
             Phase::Requests

@@ -90,7 +90,7 @@ pub(super) fn read(
             ))
         } else if rpcs > RPCS_MAX {
             Some(format!(
-                "{rpcs} RPCs under trunk with this load; allowed: {RPCS_MAX}; for example \
+                "{rpcs} RPCs in flight with this load; allowed: {RPCS_MAX}; for example \
                  \"concurrency: 8\""
             ))
         } else if loads.len() == LOADS_MAX {

@@ -57,7 +57,7 @@ pub enum Refusal {
     #[error("{} of the nodes concerned {} not active: {}", .0.len(), are(.0), listed(.0))]
     NotActive(Vec<(Nid, NodeState)>),
     /// A name has 1 to 31 bytes.
-    #[error("{0:?} is no name: 1 to 31 bytes are allowed, none of them zero")]
+    #[error("{0:?} is not a valid name: 1 to 31 bytes are allowed, none of them zero")]
     BadName(String),
     /// A value is out of its range.
     #[error("{what} {value}: {allowed} is allowed")]
@@ -76,7 +76,9 @@ pub enum Refusal {
     #[error("{0}")]
     HarmfulTest(String),
     /// It needs nodes that know more than kernel nodes do.
-    #[error("{what} needs nodes of ours; {nid} is not known to be one (`lst ping` finds out)")]
+    #[error(
+        "{what} works only with Lustrine nodes; {nid} is not known to be one (`lst ping` finds out)"
+    )]
     NotOurs {
         /// The command or option that needs it.
         what: String,

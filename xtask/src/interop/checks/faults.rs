@@ -1,4 +1,4 @@
-//! Deaths and partitions in the middle of transfers.
+//! Node failures and link interruptions in the middle of transfers.
 
 use std::process::Stdio;
 use std::thread;
@@ -15,31 +15,31 @@ use crate::process::{ChildGuard, Finished};
 
 pub(super) const CHECKS: &[Listed] = &[
     (
-        "partitions",
+        "link interruptions",
         "5 s without packets in the middle of 1 MiB writes",
         "the writes go on, no errors; the longest took the 5 s",
         short_partition,
     ),
     (
-        "partitions",
+        "link interruptions",
         "10 s without packets from the middle of an 8 s row past its end",
         "no errors; the operations under way are in the figures",
         past_the_end,
     ),
     (
-        "deaths",
+        "node failures",
         "the kernel's machine loses power during 1 MiB writes",
         "the run ends after its patience, exit 1, with what it measured",
         kernel_dies,
     ),
     (
-        "deaths",
+        "node failures",
         "the server of a Lustrine client loses power in a session of the kernel's `lst`",
         "show_error counts the RPCs that were lost; the session ends",
         server_dies,
     ),
     (
-        "deaths",
+        "node failures",
         "Lustrine is killed while it serves a kernel client, and restarted",
         "the kernel pings it again",
         ours_dies,

@@ -419,7 +419,7 @@ fn killed(testbed: &mut Testbed) -> Result<String> {
     let said = mount.host(&format!("ls {dir} 2>&1 || true"))?;
     holds(&said, "endpoint is not connected")?;
     let refused = mount.mount().err().map(|error| format!("{error:#}")).unwrap_or_default();
-    holds(&refused, "a mount is here whose program has ended")?;
+    holds(&refused, "a stale mount is here (its process has ended)")?;
     mount.host(&format!("{program} umount {dir}"))?;
     mount.mount()?;
     ensure!(mount.sh("cat kept")? == "kept\n", "the file is not there");

@@ -39,7 +39,7 @@ pub(crate) struct RmArgs {
     client: ClientOptions,
 }
 
-/// Change the name of a file.
+/// Move or rename a file or directory.
 #[derive(Args, Debug)]
 pub(crate) struct MvArgs {
     /// The file

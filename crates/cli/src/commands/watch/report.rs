@@ -40,7 +40,7 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "TIME", value_parser = time)]
     until: Option<u64>,
 
-    /// What a row is of
+    /// Time that one row covers
     #[arg(long, value_enum, default_value_t = By::Auto)]
     by: By,
 

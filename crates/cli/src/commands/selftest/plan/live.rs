@@ -128,7 +128,7 @@ fn line(name: &str, counted: Option<&OpCounts>) -> String {
 /// The figures of a test. Kernel nodes report none; those of one test can be had from the counters
 /// of the servers, those of several at once cannot.
 fn figures(counted: Option<&OpCounts>) -> String {
-    counted.map_or_else(|| "its clients report no figures".to_owned(), in_words)
+    counted.map_or_else(|| "its clients report no results".to_owned(), in_words)
 }
 
 fn in_words(counted: &OpCounts) -> String {
@@ -183,7 +183,7 @@ mod tests {
         let done = [("ping".to_owned(), Some(counted(10.0))), ("read".to_owned(), None)];
         let said = finished("[1/2] mixed", &done, false);
         assert!(said.starts_with("[1/2] mixed\n  ping: 12.5 MiB/s"), "{said}");
-        assert!(said.ends_with("\n  read: its clients report no figures"), "{said}");
+        assert!(said.ends_with("\n  read: its clients report no results"), "{said}");
         assert_eq!(in_words(&counted(10.0)), "12.5 MiB/s  10.0 ops/s  p50 8.00 us  p99 12.0 us");
     }
 }
