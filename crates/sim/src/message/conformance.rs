@@ -2,6 +2,8 @@
 //! message driver, and both in one partition, with their interfaces in either order.
 
 mod kinds;
+mod links;
+mod nodes;
 mod testbed;
 
 use kinds::{MessagesThenStreams, OnMessages, OnMessagesInPlace, OnStreams, StreamsThenMessages};

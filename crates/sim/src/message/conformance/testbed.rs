@@ -1,8 +1,5 @@
 //! Nodes with one or two drivers, over the simulator's byte streams and its whole messages.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use core::net::SocketAddr;
 
 use lustrine_lnd_testing::{
@@ -17,20 +14,13 @@ use lustrine_partition::{Driver, StreamReport};
 use lustrine_socklnd::Accept;
 use lustrine_wire::nid::Nid;
 
-use super::super::calendar::Event;
-use super::super::packet::{Cargo, ParcelId};
-use super::super::wire::Wire;
+use super::super::packet::Cargo;
 use super::kinds::{BothIo, Kind, Make};
-use crate::fabric::{LinkSpec, Rate};
+use super::links::{Links, TURN};
 use crate::io::VirtualIo;
 use crate::memory::RopeMemory;
-use crate::network::{HostId, Network};
+use crate::network::HostId;
 use crate::node::NodeSpec;
-use crate::rng::Rng;
-use crate::stream::BEGIN;
-
-/// A turn takes so long.
-const TURN: Nanos = Nanos(1000);
 
 /// Most turns of one run: more of them are a driver that asks for turns without end.
 const TURNS_MAX: usize = 2_000_000;
@@ -40,11 +30,8 @@ const PORT: u16 = 988;
 
 /// The network in which nodes with a kind of driver are.
 pub(super) struct Bed<K: Kind> {
-    network: Network,
-    wire: Wire,
+    links: Links,
     nodes: Vec<Node<K>>,
-    /// Packets that are through their last link, by when they arrive.
-    landing: BinaryHeap<Reverse<(Time, u64, ParcelId)>>,
 }
 
 struct Node<K: Kind> {
@@ -87,15 +74,7 @@ impl<K: Kind> Bed<K> {
             nids,
             ..NodeSpec::new(nid_of(node, 0))
         };
-        let host = self.network.add_host(&spec.addresses(), !userland);
-        let site = if node == 0 { self.wire.fabric.add_site() } else { crate::fabric::SiteId(0) };
-        let interface = LinkSpec {
-            rate: Rate::from_bits(10_000_000_000),
-            delay: Nanos::from_micros(25),
-            ..LinkSpec::default()
-        };
-        self.wire.fabric.place(host, site, interface);
-        self.wire.add_host(&spec.nids, &spec.tunables);
+        let host = self.links.add_host(&spec, node == 0, !userland);
         let nis = spec.nids[..setup.nis].to_vec();
         self.nodes.push(Node { host, spec, nis, cpts: Vec::new(), silent: false });
         self.begin(node);
@@ -126,7 +105,7 @@ impl<K: Kind> Bed<K> {
             .collect();
         if spec.accept.is_some() {
             for nid in nis {
-                self.network.listen(*host, listener(nid));
+                self.links.network.listen(*host, listener(nid));
             }
         }
     }
@@ -139,10 +118,10 @@ impl<K: Kind> Bed<K> {
     /// Hands what has come over streams to the partitions.
     fn take_streams(&mut self) {
         for Node { host, nis, cpts, .. } in &mut self.nodes {
-            while let Some(incoming) = self.network.next_incoming(*host) {
+            while let Some(incoming) = self.links.network.next_incoming(*host) {
                 let found = nis.iter().position(|nid| nid.ip() == Some(incoming.local.ip()));
                 let (Some(ni), Some(cpt)) = (found, cpts.first_mut()) else {
-                    self.network.close(incoming.sock);
+                    self.links.network.close(incoming.sock);
                     continue;
                 };
                 let (sock, local, remote) = (incoming.sock, incoming.local, incoming.remote);
@@ -150,8 +129,8 @@ impl<K: Kind> Bed<K> {
                 let report = StreamReport::Accepted { sock, ni, local, remote };
                 cpt.input.reports.push(K::stream(report));
             }
-            while let Some((sock, report)) = self.network.next_report(*host) {
-                let Some(cpt) = cpts.get_mut(usize::from(self.network.cpt_of(sock))) else {
+            while let Some((sock, report)) = self.links.network.next_report(*host) {
+                let Some(cpt) = cpts.get_mut(usize::from(self.links.network.cpt_of(sock))) else {
                     continue;
                 };
                 for lent in &report.returned {
@@ -166,20 +145,17 @@ impl<K: Kind> Bed<K> {
 
     /// Hands packets that have arrived to the partitions.
     fn take_packets(&mut self, now: Time) {
-        while let Some(Reverse((at, _, id))) = self.landing.peek().copied() {
-            if at > now {
-                break;
-            }
-            self.landing.pop();
-            let packet = self.wire.packets.take(id);
+        while let Some(packet) = self.links.next_packet(now) {
             let node = &mut self.nodes[packet.to.0 as usize];
             match (node.cpts.first_mut(), &packet.cargo) {
                 (Some(cpt), _) => cpt.input.reports.push(K::packet(packet)),
                 (None, _) if node.silent => {}
                 (None, Cargo::Dial { .. }) => {
-                    self.wire.turn_away(now, packet, Cargo::Refused(Status::Refused));
+                    self.links.wire.turn_away(now, packet, Cargo::Refused(Status::Refused));
                 }
-                (None, Cargo::Message { .. }) => self.wire.turn_away(now, packet, Cargo::Closed),
+                (None, Cargo::Message { .. }) => {
+                    self.links.wire.turn_away(now, packet, Cargo::Closed)
+                }
                 (None, _) => {}
             }
         }
@@ -195,53 +171,30 @@ impl<K: Kind> Bed<K> {
                 cpt.touched = false;
                 let input = core::mem::take(&mut cpt.input);
                 let adopted: Vec<_> = input.handoffs.iter().map(K::handed_over).collect();
-                let (network, memory) = (&mut self.network, &mut cpt.memory);
+                let (network, memory) = (&mut self.links.network, &mut cpt.memory);
                 let streams = VirtualIo { host: *host, cpt: number, network, memory };
-                let mut io = BothIo { streams, wire: &mut self.wire };
+                let mut io = BothIo { streams, wire: &mut self.links.wire };
                 let configure = |ni, nid| K::ni_config(spec, ni, nid);
                 turn(now, &mut cpt.driver, &mut cpt.core, &mut io, input, configure);
                 for sock in adopted {
-                    self.network.tell_again(sock);
+                    self.links.network.tell_again(sock);
                 }
                 while let Some(handoff) = cpt.driver.next_handoff() {
                     handed_over.push(handoff);
                 }
             }
             for (home, handoff) in handed_over {
-                self.network.give_to(K::handed_over(&handoff), home);
+                self.links.network.give_to(K::handed_over(&handoff), home);
                 cpts[usize::from(home)].input.handoffs.push(handoff);
             }
         }
         any
     }
 
-    /// Carries what is on its way through the links until `end`, as far as it is known now;
-    /// whether there was anything.
-    fn carry(&mut self, end: Time) -> bool {
-        let mut window: Vec<Event> = Vec::new();
-        let Some(over) = self.wire.calendar.take(end, &mut window) else { return false };
-        self.wire.earliest = over;
-        for event in window {
-            let Some(id) = event.packet else { continue };
-            let packet = self.wire.packets.get_mut(id);
-            let again = packet.at == 0 && !packet.hops.is_empty();
-            if event.place.as_host().is_none() || again {
-                self.wire.forward(id, event.at);
-            } else if matches!(packet.cargo, Cargo::Room(_)) {
-                self.landing.push(Reverse((event.at, event.order, id)));
-            } else if let Some(at) = self.wire.land(id, event.at) {
-                self.landing.push(Reverse((at, event.order, id)));
-                self.wire.acknowledge(id);
-            }
-        }
-        true
-    }
-
     fn next_event(&self) -> Time {
-        let landing = self.landing.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let cpts = self.nodes.iter().flat_map(|node| &node.cpts);
         let deadlines = cpts.map(|cpt| cpt.driver.next_deadline()).min();
-        deadlines.unwrap_or(Time::NEVER).min(landing).min(self.network.next_due())
+        deadlines.unwrap_or(Time::NEVER).min(self.links.next_event())
     }
 }
 
@@ -251,25 +204,20 @@ fn listener(nid: &Nid) -> SocketAddr {
 
 impl<K: Kind> Testbed for Bed<K> {
     fn new(setup: &Setup) -> Bed<K> {
-        let mut bed = Bed {
-            network: Network::new(BEGIN, Rng::new(1)),
-            wire: Wire::new(1, BEGIN),
-            nodes: Vec::new(),
-            landing: BinaryHeap::new(),
-        };
+        let mut bed = Bed { links: Links::new(), nodes: Vec::new() };
         (0..setup.nodes).for_each(|node| bed.add_node(node, setup));
-        bed.wire.measure();
+        bed.links.wire.measure();
         bed
     }
 
     fn now(&self) -> Time {
-        self.network.now()
+        self.links.now()
     }
 
     fn run_until(&mut self, end: Time) {
         for _ in 0..TURNS_MAX {
             let now = self.now();
-            self.wire.earliest = now + Nanos(1);
+            self.links.wire.earliest = now + Nanos(1);
             self.take_streams();
             self.take_packets(now);
             let next = match self.take_turns(now) {
@@ -278,11 +226,11 @@ impl<K: Kind> Testbed for Bed<K> {
             };
             let next = next.min(end);
             // What is carried may arrive before that.
-            while self.carry(next.min(self.next_event().max(now + TURN))) {}
+            self.links.carry_until(next);
             if now == end {
                 return;
             }
-            self.network.advance(next.min(self.next_event().max(now + TURN)));
+            self.links.advance(next);
         }
         panic!("a driver asks for turns without end");
     }
@@ -305,11 +253,11 @@ impl<K: Kind> Testbed for Bed<K> {
                 let place = usize::from(ni.0);
                 nis.resize(nis.len().max(place + 1), Nid::ANY);
                 nis[place] = *nid;
-                self.network.listen(*host, listener(nid));
+                self.links.network.listen(*host, listener(nid));
             }
             Command::RemoveNi(ni, _) => {
                 let nid = core::mem::replace(&mut nis[usize::from(ni.0)], Nid::ANY);
-                self.network.unlisten(listener(&nid));
+                self.links.network.unlisten(listener(&nid));
             }
             _ => {}
         }
@@ -325,24 +273,24 @@ impl<K: Kind> Testbed for Bed<K> {
     fn stop(&mut self, node: usize, kind: StopKind) {
         let (host, now) = (self.nodes[node].host, self.now());
         let silent = kind == StopKind::Silent;
-        self.wire.earliest = now + Nanos(1);
+        self.links.wire.earliest = now + Nanos(1);
         self.nodes[node].silent = silent;
         for cpt in core::mem::take(&mut self.nodes[node].cpts) {
             if !silent {
                 for packet in K::farewells(&cpt.driver) {
-                    self.wire.send(now, packet);
+                    self.links.wire.send(now, packet);
                 }
             }
         }
-        self.network.fell(host, silent);
-        self.wire.set_silent(host, silent);
+        self.links.network.fell(host, silent);
+        self.links.wire.set_silent(host, silent);
     }
 
     fn start(&mut self, node: usize) {
         let (host, spec) = (self.nodes[node].host, &mut self.nodes[node].spec);
         spec.incarnation += 1;
-        self.network.raise_host(host);
-        self.wire.set_silent(host, false);
+        self.links.network.raise_host(host);
+        self.links.wire.set_silent(host, false);
         self.nodes[node].silent = false;
         self.begin(node);
     }
@@ -350,16 +298,16 @@ impl<K: Kind> Testbed for Bed<K> {
     fn sever(&mut self, node: usize) {
         let host = self.nodes[node].host;
         for other in self.others(node) {
-            self.network.sever(host, other);
+            self.links.network.sever(host, other);
         }
-        self.wire.set_silent(host, true);
+        self.links.wire.set_silent(host, true);
     }
 
     fn heal(&mut self, node: usize) {
         let host = self.nodes[node].host;
         for other in self.others(node) {
-            self.network.restore(host, other);
+            self.links.network.restore(host, other);
         }
-        self.wire.set_silent(host, false);
+        self.links.wire.set_silent(host, false);
     }
 }
