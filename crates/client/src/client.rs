@@ -372,11 +372,6 @@ impl Client {
             peers: nids.iter().map(|nid| ProcessId::lustre(*nid)).collect(),
             offer: offers::of(kind, self.cache.is_on(), recovers),
         };
-        for nid in nids {
-            // LNet keeps the names by which the configuration knows the server [PING-21]. A NID
-            // that cannot be reached from here fails when it is connected to.
-            let _ = turn.shard.primary_nid(turn.now, nid);
-        }
         let key = self.rpc.add_import(args, self.args.imports);
         self.rpc.connect(turn, key);
         key

@@ -56,17 +56,3 @@ fn a_target_that_connects_is_reported() {
     assert!(world.client.is_connected(target), "{new:?}");
     assert_eq!(seen.load(Ordering::Relaxed), 1);
 }
-
-/// A fail-over NID has a name before it is used, and both keep theirs ([PING-21]).
-#[test]
-fn lnet_keeps_the_names_of_servers() {
-    let mut world = World::new();
-    let (used, spare, unknown) = (test_nid(1), test_nid(8), test_nid(9));
-    world.act(|client, turn| {
-        client.add_import(turn, Target::Ost, "lustre-OST0002_UUID", &[used, spare]);
-    });
-    world.settle();
-    let shard = &world.net.nodes[0].shard;
-    let name = |nid: &Nid| shard.peer(nid).map(|peer| peer.primary);
-    assert_eq!((name(&used), name(&spare), name(&unknown)), (Some(used), Some(spare), None));
-}
