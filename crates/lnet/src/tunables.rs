@@ -151,7 +151,7 @@ declare_tunables! {
     discovery "discovery" "0/1" 1 0..=1 Live
         "Whether this node and its peers discover each other; a userland node is never discovered."
     lock_prim_nid "lock_prim_nid" "0/1" 1 0..=1 Live
-        "Whether a server keeps the primary NID by which a file system's client knows it."
+        "No effect yet: would keep the primary NID that a file system asked for."
     max_interfaces "lnet_interfaces_max" "" 200 16..=4096 Live
         "Most NIDs accepted in a peer's ping information."
     peers_max "" "" 131_072 16..=16_777_216 Start

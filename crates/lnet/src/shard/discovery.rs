@@ -431,8 +431,9 @@ impl Shard {
 
     /// The primary NID of the peer that a NID belongs to, as far as is known now. With
     /// `lock_prim_nid` it stays the peer's primary NID from now on, and the peer stays in the table
-    /// of peers ([PING-21]). A client of a file system calls it for its servers, which it
-    /// knows by this name. Pings, discoveries and the selftest do not.
+    /// of peers ([PING-21]). This is for a file system, which knows its servers by this name;
+    /// its client does not call it yet, since it knows a server by several NIDs, and two locked
+    /// peers are never merged. Pings, discoveries and the selftest do not call it.
     ///
     /// # Errors
     /// When no local interface is on the peer's network, or the table of peers is full.

@@ -11,7 +11,7 @@ use lustrine_wire::nid::ProcessId;
 use slotmap::{Key, KeyData, new_key_type};
 
 use super::{BulkDirection, ImportKey, LentBulk, MEMORY_PAUSE, Ptlrpc};
-use crate::import::{ImportState, ReplyEvent, SendArgs};
+use crate::import::{ReplyEvent, SendArgs};
 use crate::request::RequestKey;
 
 new_key_type! {
@@ -75,11 +75,6 @@ impl Ptlrpc {
     /// Sends a request: attaches what its answer needs, then PUTs its message.
     pub(super) fn send(&mut self, turn: &mut Turn<'_>, import: ImportKey, args: SendArgs) {
         let key = args.key;
-        if self.imports[import].state() == ImportState::Connecting {
-            // The server keeps the NID by which the configuration knows it [PING-21]. A NID that
-            // cannot be reached from here fails below.
-            let _ = turn.shard.primary_nid(turn.now, &args.peer.nid);
-        }
         let message = self.imports[import].message(key);
         let sent = turn.memory.alloc(message.len() as u32);
         let reply = turn.memory.alloc(args.reply_room);

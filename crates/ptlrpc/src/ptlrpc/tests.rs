@@ -7,7 +7,6 @@ use lustrine_fswire::fid::Handle;
 use lustrine_fswire::message::{BARE_LEN, Header, HeaderFlags, Message, MessageBuilder};
 use lustrine_fswire::opcode::{Opcode, Target, portal};
 use lustrine_lnet::event::EventKind;
-use lustrine_lnet::lnd::{Core as _, LinkEvent, NiIndex};
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::portal::MatchEntry;
@@ -44,8 +43,8 @@ struct World {
 }
 
 impl World {
-    fn new(tunables: &Tunables) -> World {
-        let mut net = Net::new(2, tunables);
+    fn new() -> World {
+        let mut net = Net::new(2, &Tunables::default());
         let now = Time(1_000_000_000);
         let server = &mut net.nodes[1];
         let request_buffer = server.memory.alloc(BUFFER).expect("memory");
@@ -176,11 +175,7 @@ impl World {
     }
 
     fn connected() -> (World, ImportKey) {
-        World::connected_with(&Tunables::default())
-    }
-
-    fn connected_with(tunables: &Tunables) -> (World, ImportKey) {
-        let mut world = World::new(tunables);
+        let mut world = World::new();
         let import = world.import();
         world.act(|rpc, turn| rpc.drive(turn));
         world.act(|rpc, turn| rpc.connect(turn, import));
@@ -512,21 +507,4 @@ fn a_closed_layer_lets_go_of_all_memory() {
     world.act(|rpc, turn| rpc.close(turn));
     assert!(world.rpc.is_quiet());
     assert_eq!(world.rpc.next_deadline(), Time::NEVER);
-}
-
-/// The smallest table of peers, and far more peers than it has room for.
-#[test]
-fn a_server_keeps_its_place_and_its_name_in_the_table_of_peers() {
-    let (mut world, _) = World::connected_with(&Tunables { peers_max: 4, ..Tunables::default() });
-    let server = test_nid(1);
-    world.act(|_, turn| {
-        for other in (10..40).map(|number| ProcessId::lustre(test_nid(number))) {
-            turn.shard.link(turn.now, NiIndex(0), other, LinkEvent::Up);
-            let down = LinkEvent::Down { status: Status::ConnectionLost };
-            turn.shard.link(turn.now, NiIndex(0), other, down);
-        }
-    });
-    let shard = &world.net.nodes[0].shard;
-    assert_eq!(shard.peer(&test_nid(10)), None, "others make room");
-    assert_eq!(shard.peer(&server).map(|peer| peer.primary), Some(server));
 }

@@ -222,7 +222,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "lock_prim_nid",
         "set lock_prim_nid VALUE",
-        "Whether a server keeps the primary NID by which a file system's client knows it. 0 to 1, \
+        "No effect yet: would keep the primary NID that a file system asked for. 0 to 1, \
          1 by default",
     ),
     key(
