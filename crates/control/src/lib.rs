@@ -10,8 +10,8 @@
 //! of versions; then each request gets one answer, in order:
 //!
 //! ```text
-//! tool: {"hello":{"control":3,"release":"0.1.0"}}
-//! node: {"hello":{"control":3,"release":"0.1.0","node":{"nid":"10.0.0.1@tcp",...}}}
+//! tool: {"hello":{"control":4,"release":"0.1.0"}}
+//! node: {"hello":{"control":4,"release":"0.1.0","node":{"nid":"10.0.0.1@tcp",...}}}
 //! tool: {"cmd":"ping","nid":"10.0.0.2@tcp","timeout_ms":1000}
 //! node: {"answer":"ping","primary_nid":"10.0.0.2@tcp",...}
 //! ```

@@ -148,7 +148,8 @@ fn slow_receiver(peer: &PeerView) -> Option<Finding> {
             "its host acknowledged {bytes} bytes, then closed the window for the rest of {ms} ms; \
              nothing was lost on the way"
         ),
-        consequence: "messages to it wait; it read the data of this test at".to_owned(),
+        consequence: "messages to it wait; the rate at which it read the data of this test"
+            .to_owned(),
         remedy: "the peer lacks CPU time, or is stopped: see its load, and `lustrine show stats` \
                  or `lnetctl stats show` there"
             .to_owned(),

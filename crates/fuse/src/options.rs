@@ -103,8 +103,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "nodiratime",
     // Those of Lustre that say what is so anyway.
     "lazystatfs",
+    // Whether servers size the list of locks. Here the option `names` does.
     "lruresize",
-    // The number of locks that are kept is fixed: the servers do not change it.
     "nolruresize",
     "nouser_fid2path",
     "noencrypt",

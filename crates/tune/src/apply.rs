@@ -9,8 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The version of a [`Record`].
-const VERSION: u32 = 1;
+/// The version of a [`Record`]. Version 1 had other names for the same fields.
+const VERSION: u32 = 2;
 
 /// Most settings in a record.
 pub const ENTRIES_MAX: usize = 4096;
@@ -141,7 +141,7 @@ impl SettingLocation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// 1.
+    /// 2.
     version: u32,
     /// In the order of the first changes.
     entries: Vec<Entry>,
@@ -174,9 +174,7 @@ impl Record {
     /// # Errors
     /// When it was written by another release, or not by this program.
     pub fn check(&self) -> Result<(), String> {
-        if self.version != VERSION {
-            return Err(format!("it has version {}, and this program reads 1", self.version));
-        }
+        check_version(self.version)?;
         if self.entries.len() > ENTRIES_MAX {
             return Err(format!("it has more than {ENTRIES_MAX} settings"));
         }
@@ -193,6 +191,20 @@ impl Record {
     fn entry(&mut self, location: &SettingLocation) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|entry| entry.location == *location)
     }
+}
+
+/// Whether a record of this version can be read, before its fields are.
+///
+/// # Errors
+/// When it was written by another release.
+pub fn check_version(version: u32) -> Result<(), String> {
+    if version == VERSION {
+        return Ok(());
+    }
+    Err(format!(
+        "it has version {version}, and this program reads {VERSION}: undo it with the `lustrine` \
+         that wrote it"
+    ))
 }
 
 impl Entry {

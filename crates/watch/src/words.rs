@@ -41,7 +41,9 @@ pub fn line(peer: &str, event: &Event, since: &str) -> String {
             let lasted = span_text(at_ms.saturating_sub(alarm.since_ms));
             let how = match end {
                 AlarmEnd::Back => format!("as before ({})", alarm.before),
-                AlarmEnd::Accepted => "it has not returned, and is the new baseline".to_owned(),
+                AlarmEnd::Accepted => {
+                    "the values have not returned, and are the new baseline".to_owned()
+                }
             };
             format!("{peer}: {name} is over: {how}; {} since {since}, for {lasted}", alarm.what)
         }

@@ -145,7 +145,7 @@ fn a_report_shows_what_the_other_node_has_sent() {
     let node = Node::open();
     let sent = || node.stats().lnet["send_length"] as f64;
     let mut command = node.client("selftest");
-    command.args(["--test", "read", "--size", "64k", "--concurrency", "4", "--time", "0.3"]);
+    command.args(["--test", "read", "--size", "64k", "--concurrency", "4", "--time", "1"]);
     let (before, begin) = (sent(), Instant::now());
     let report = finish(command.args(["--json", "-"])).ok().json();
     let (elapsed, sent) = (begin.elapsed().as_secs_f64(), sent() - before);

@@ -240,13 +240,13 @@ fn a_node_that_was_started_again_keeps_what_it_was_started_with() {
 
 #[test]
 fn records_of_others_are_refused() {
-    let wrong = |entry: Entry| Record { version: 1, entries: vec![entry] }.check();
+    let wrong = |entry: Entry| Record { version: VERSION, entries: vec![entry] }.check();
     let entry = Entry { location: location(2), first: "4096 1".to_owned(), set: Vec::new() };
     assert!(wrong(entry.clone()).is_err());
     assert!(wrong(Entry { first: "1 2 3\nnet.x = 1".to_owned(), ..entry.clone() }).is_err());
     let first = "1 2 3".to_owned();
     assert!(wrong(Entry { first: first.clone(), set: vec![first.clone(); 3], ..entry }).is_err());
-    assert!(Record { version: 2, entries: Vec::new() }.check().is_err());
+    assert!(Record { version: VERSION + 1, entries: Vec::new() }.check().is_err());
     assert_eq!(Record::default().check(), Ok(()));
 }
 

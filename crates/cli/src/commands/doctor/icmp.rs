@@ -36,7 +36,7 @@ struct Questions<'a> {
     to: Ipv4Addr,
     id: u16,
     sequence: u16,
-    /// The longest round trip so remote.
+    /// The longest round trip so far.
     rtt: Duration,
 }
 

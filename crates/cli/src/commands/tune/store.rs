@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use lustrine_sys::files::try_lock;
 use lustrine_sys::process::{is_root, user_id};
-use lustrine_tune::apply::Record;
+use lustrine_tune::apply::{Record, check_version};
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
+use serde::Deserialize;
 
 use crate::output::Failure;
 
@@ -110,8 +111,10 @@ impl Store {
         if read as u64 > LEN_MAX {
             return Err(wrong(&"it is too long"));
         }
-        let record: Record = serde_json::from_str(&text)
-            .map_err(|error| wrong(&format!("it is not a record of lustrine tune: {error}")))?;
+        let not_ours = |error| wrong(&format!("it is not a record of lustrine tune: {error}"));
+        let Versioned { version } = serde_json::from_str(&text).map_err(not_ours)?;
+        check_version(version).map_err(|why| wrong(&why))?;
+        let record: Record = serde_json::from_str(&text).map_err(not_ours)?;
         record.check().map_err(|why| wrong(&why))?;
         Ok(record)
     }
@@ -150,6 +153,12 @@ impl Store {
     }
 }
 
+/// What a record of any version begins with.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
 /// The directory of root is in no home directory: under sudo, `HOME` may be that of another user,
 /// in which
 /// root would make directories, and follow links.
@@ -177,7 +186,7 @@ mod tests {
 
     /// A record with a setting of a mount and one of a node.
     fn record() -> Record {
-        let text = r#"{"version": 1, "entries": [{"location": {"kind": "mount", "dir": "/mnt",
+        let text = r#"{"version": 2, "entries": [{"location": {"kind": "mount", "dir": "/mnt",
             "source": "a@tcp:/l", "pid": 7}, "first": "8", "set": ["16"]},
             {"location": {"kind": "node", "control": "/run/a.sock", "nid": "10.0.0.1@tcp",
             "start": {"inode": 5, "made_s": 1700000000, "made_ns": 9}},
@@ -264,12 +273,15 @@ mod tests {
     fn other_files_are_no_records() {
         let scratch = tempfile::tempdir().unwrap();
         let store = Store::make(&scratch.path().join("lustrine")).unwrap();
-        let sysctl = r#"{"version": 1, "entries": [{"location": {"kind": "sysctl", "name": "../x",
+        let sysctl = r#"{"version": 2, "entries": [{"location": {"kind": "sysctl", "name": "../x",
             "netns": 1, "boot": "b"}, "first": "1 2 3", "set": []}]}"#;
         for text in ["", "[]", "{\"version\": 9, \"entries\": []}", sysctl, "\u{0}"] {
             fs::write(store.file(), text).unwrap();
             assert!(message(store.load().unwrap_err()).contains("tune.json: it "), "{text}");
         }
+        // An earlier version says so, whatever its fields are.
+        fs::write(store.file(), r#"{"version": 1, "entries": [{"place": {}}]}"#).unwrap();
+        assert!(message(store.load().unwrap_err()).contains("it has version 1, and this program"));
         let long = " ".repeat(LEN_MAX as usize + 1);
         fs::write(store.file(), long).unwrap();
         assert!(message(store.load().unwrap_err()).contains("too long"));

@@ -104,6 +104,10 @@ impl Nodes {
                 reports.push(StreamReport::Accepted { sock, ni: NiIndex(0), local, remote });
             }
             while let Some((sock, report)) = self.links.network.next_report(host) {
+                for lent in &report.returned {
+                    let held = self.nodes[node].memory.digest(lent.span);
+                    assert_eq!(held, Some(lent.digest), "{lent:?} was changed while in use");
+                }
                 reports.push(StreamReport::Ready { sock, readiness: report.readiness });
             }
             any |= self.with(node, |now, partition, io| {
