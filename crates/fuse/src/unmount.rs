@@ -7,6 +7,8 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -71,11 +73,27 @@ impl Unmounted {
     }
 }
 
+/// How a file system is unmounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnmountMode {
+    /// If no program uses it.
+    Unused,
+    /// It is detached now, and unmounted once no program uses it.
+    Lazy,
+    /// Operations that wait for servers end with an error first, which needs root.
+    Force,
+}
+
+/// How long programs whose operations were ended may take to let go of the file system.
+const LET_GO: Duration = Duration::from_secs(2);
+/// The pause between attempts to unmount it meanwhile.
+const ATTEMPTS: Duration = Duration::from_millis(20);
+
 /// Unmounts a file system that this program has mounted, also if its process has died.
 ///
 /// # Errors
 /// When there is none at the directory, or the kernel refuses. The text starts with the directory.
-pub fn unmount(dir: &Path, lazy: bool) -> Result<Unmounted, MountError> {
+pub fn unmount(dir: &Path, mode: UnmountMode) -> Result<Unmounted, MountError> {
     let bad = |why: String| MountError::MountPoint { dir: dir.to_owned(), why };
     let place = without_following(dir).map_err(|error| bad(error.to_string()))?;
     let mounts = fs::read_to_string("/proc/self/mountinfo")
@@ -95,13 +113,33 @@ pub fn unmount(dir: &Path, lazy: bool) -> Result<Unmounted, MountError> {
             return Err(bad(why.to_owned()));
         }
     };
-    let lazily = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    match rustix::mount::unmount(&place, lazily | UnmountFlags::NOFOLLOW) {
+    let flag = match mode {
+        UnmountMode::Unused => UnmountFlags::empty(),
+        UnmountMode::Lazy => UnmountFlags::DETACH,
+        UnmountMode::Force => UnmountFlags::FORCE,
+    };
+    let attempt = || rustix::mount::unmount(&place, flag | UnmountFlags::NOFOLLOW);
+    let mut result = attempt();
+    if mode == UnmountMode::Force {
+        // The first attempt has ended what waited.
+        let end = Instant::now() + LET_GO;
+        while result == Err(Errno::BUSY) && Instant::now() < end {
+            thread::sleep(ATTEMPTS);
+            result = attempt();
+        }
+    }
+    match result {
         Ok(()) => Ok(unmounted),
         Err(Errno::BUSY) => Err(bad(
             "programs use it; end them, or use --lazy (`fuser -vm DIR` shows them)".to_owned(),
         )),
-        Err(Errno::PERM) => by_helper(&place, lazy).map(|()| unmounted).map_err(bad),
+        Err(Errno::PERM) if mode == UnmountMode::Force => {
+            Err(bad("only root may end operations that wait for servers".to_owned()))
+        }
+        Err(Errno::PERM) => {
+            let lazy = mode == UnmountMode::Lazy;
+            by_helper(&place, lazy).map(|()| unmounted).map_err(bad)
+        }
         Err(error) => Err(bad(error.to_string())),
     }
 }
@@ -233,7 +271,8 @@ mod tests {
 
     #[test]
     fn only_mounts_of_this_program_are_unmounted() {
-        let error = |place: &str| unmount(Path::new(place), false).unwrap_err().to_string();
+        let error =
+            |place: &str| unmount(Path::new(place), UnmountMode::Unused).unwrap_err().to_string();
         assert!(error("/proc").contains("/proc: the file system there is proc, not lustrine"));
         assert!(error("/proc/self/fd").contains("no file system is mounted there"));
         assert!(error("/no/such/place").contains("No such file"));

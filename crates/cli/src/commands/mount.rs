@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lustrine_fs::{CacheTunables, FsUrl, MgcTunables, MountOptions};
 use lustrine_fuse::{
-    FLUSH_TIMEOUT, Mount, MountProgram, MountedAt, Options, Unmounted, mount_point,
+    FLUSH_TIMEOUT, Mount, MountProgram, MountedAt, Options, UnmountMode, Unmounted, mount_point,
 };
 use lustrine_node::Node;
 use lustrine_sys::{Pending, Signals};
@@ -440,6 +440,11 @@ pub(crate) struct UmountArgs {
     #[arg(short, long)]
     lazy: bool,
 
+    /// End operations that wait for servers with an error, then unmount, and return; what the
+    /// servers do not have may be lost (root only)
+    #[arg(short, long, conflicts_with = "lazy")]
+    force: bool,
+
     /// Return when the file system is unmounted, even if the servers do not have everything yet
     #[arg(long)]
     no_wait: bool,
@@ -460,7 +465,7 @@ pub(crate) struct UmountHelperArgs {
     #[arg(short)]
     lazy: bool,
 
-    /// Return when the file system is unmounted, even if the servers do not have everything yet
+    /// End operations that wait for servers with an error, then unmount, and return
     #[arg(short)]
     force: bool,
 
@@ -493,14 +498,20 @@ pub(crate) fn help_umount(args: &UmountHelperArgs) -> Result<(), Failure> {
     umount(&UmountArgs {
         dir: args.dir.clone(),
         lazy: args.lazy,
-        no_wait: args.force,
+        force: args.force && !args.lazy,
+        no_wait: false,
         print_pid: false,
     })
 }
 
 /// Runs `lustrine umount`.
 pub(crate) fn umount(args: &UmountArgs) -> Result<(), Failure> {
-    let waits = !args.lazy && !args.no_wait;
+    let mode = match (args.lazy, args.force) {
+        (true, _) => UnmountMode::Lazy,
+        (false, true) => UnmountMode::Force,
+        (false, false) => UnmountMode::Unused,
+    };
+    let waits = mode == UnmountMode::Unused && !args.no_wait;
     if args.print_pid {
         // What has no program says so when it is unmounted.
         return match lustrine_fuse::status(&args.dir, None) {
@@ -509,7 +520,7 @@ pub(crate) fn umount(args: &UmountArgs) -> Result<(), Failure> {
         };
     }
     let program = if waits { program_of(&args.dir) } else { Ok(None) };
-    let unmounted = lustrine_fuse::unmount(&args.dir, args.lazy).map_err(|error| {
+    let unmounted = lustrine_fuse::unmount(&args.dir, mode).map_err(|error| {
         print_error(&format!("cannot unmount {error}"));
         Failure::Reported(1)
     })?;

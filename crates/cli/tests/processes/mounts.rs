@@ -429,6 +429,30 @@ fn umount_says_why_it_waits() {
     waiting.end().ok().expect_stderr(&["its log", "names what is lost"]);
 }
 
+/// A program that waits for a server that is gone cannot be killed; root can end its wait.
+#[test]
+fn a_forced_umount_ends_operations_that_wait() {
+    if !can_mount() {
+        return;
+    }
+    let mut lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    fs::write(mount.path("file"), b"written").unwrap();
+    lustre.servers = None;
+    let waiting = Running::start(Command::new("stat").arg(mount.path("other")));
+    eventually("an operation that waits", || {
+        // The function of the kernel in which it waits, if the kernel says so.
+        let place = fs::read_to_string(format!("/proc/{}/wchan", waiting.pid())).ok()?;
+        (place == "0" || place.contains("request_wait_answer")).then_some(())
+    });
+    // Neither does this end it.
+    mount.umount().expect_error(&["cannot unmount", "programs use it"]);
+    finish(lustrine().args(["umount", "--force"]).arg(&mount.dir)).ok();
+    let done = waiting.end();
+    assert_eq!(done.code, Some(1), "{done:#?}");
+    assert_eq!(names(&mount.dir), Vec::<String>::new());
+}
+
 /// As a container that was started meanwhile does.
 #[test]
 fn umount_names_who_has_the_file_system_mounted_still() {
