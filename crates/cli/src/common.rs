@@ -385,7 +385,7 @@ fn in_use(nid: &Nid, other: OtherNode) -> String {
     };
     format!(
         "{NID_IN_USE}, {nid}: this command appears as userland, which a kernel takes only with \
-         accept=all; give it an address of its own with --net, or stop that node{ask}"
+         accept=all; give it an address of its own with --net, or stop that program{ask}"
     )
 }
 

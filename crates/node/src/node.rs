@@ -31,7 +31,7 @@ use crate::resolve::{ResolvedIdentity, resolve_identity, resolve_nis};
 use crate::watch::Watch;
 
 /// [`NodeInfo::identity_reason`] of a command that could be a node and is not.
-pub const NID_IN_USE: &str = "another LNet node of this machine listens at our address";
+pub const NID_IN_USE: &str = "another program of this machine listens at our address and port";
 
 /// Capacity of a loop's mailbox.
 const MAILBOX_LEN: usize = 4096;

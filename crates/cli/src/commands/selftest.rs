@@ -165,12 +165,13 @@ impl CheckWord {
 /// A number of bytes with an optional k or M.
 fn size(text: &str) -> Result<u32, String> {
     let lower = text.to_ascii_lowercase();
-    let (digits, unit) = match lower.strip_suffix(['k', 'm']) {
+    let (digits, unit) = match lower.strip_suffix(['k', 'm', 'g']) {
         Some(digits) if lower.ends_with('k') => (digits, 1u64 << 10),
+        Some(digits) if lower.ends_with('g') => (digits, 1 << 30),
         Some(digits) => (digits, 1 << 20),
         None => (lower.as_str(), 1),
     };
-    let bytes = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
+    let bytes = digits.parse::<u64>().ok().map(|count| count.saturating_mul(unit));
     match bytes {
         Some(bytes) if (8..=1 << 20).contains(&bytes) && bytes % 8 == 0 => Ok(bytes as u32),
         Some(_) => {
