@@ -57,7 +57,7 @@ impl Conditions {
 }
 
 /// Where the results of a benchmark are kept: in the repository if a clean commit was measured,
-/// since nobody can repeat the others.
+/// since others cannot be repeated.
 pub(crate) fn kept(versions: &BTreeMap<String, String>, name: &str) -> PathBuf {
     let commit = versions.get("lustrine").map_or("", String::as_str);
     let clean = !commit.is_empty() && !commit.ends_with(DIRTY);
@@ -111,7 +111,7 @@ mod tests {
         assert!(kept(&BTreeMap::new(), "x.json").starts_with(root().join("target")));
     }
 
-    /// A result with uncommitted changes cannot be repeated by anybody.
+    /// A result with uncommitted changes cannot be repeated.
     #[test]
     fn committed_results_are_of_clean_commits() {
         let mut seen = 0;

@@ -231,7 +231,7 @@ impl<'ast> Visit<'ast> for Reader {
     }
 }
 
-/// A crate that is missing in both lists would be checked by nobody.
+/// A crate that is missing in both lists would not be checked.
 #[test]
 fn every_crate_is_pure_or_known_not_to_be() {
     let crates = std::fs::read_dir(repository().join("crates")).expect("a directory");

@@ -16,7 +16,7 @@ const UNFINISHED: [&str; 3] = ["todo", "unimplemented", "dbg"];
 /// Beginnings of paths that exist on one machine only; assembled here, so that this file is clean.
 const MACHINES: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
-/// How a test would print that it did not run, which nobody would count.
+/// How a test would print that it did not run, so that it would not be counted.
 const UNCOUNTED: &str = concat!("println!(\"sk", "ipped");
 
 /// Checks of Rust source.

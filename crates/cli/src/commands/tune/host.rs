@@ -139,7 +139,7 @@ fn status(dir: &Path) -> Result<MountStatus, String> {
 fn of_mount(dir: &str, source: &str, pid: u32) -> Result<Found, String> {
     let all = lustrine_fuse::mount_points()
         .map_err(|error| format!("cannot read /proc/self/mountinfo: {error}"))?;
-    if !all.iter().any(|location| location == Path::new(dir)) {
+    if !all.iter().any(|mounted| mounted == Path::new(dir)) {
         return Ok(Found::Gone("it is not mounted any more".to_owned()));
     }
     let status = status(Path::new(dir))?;

@@ -111,7 +111,7 @@ fn stolen_name(scene: &Scene, rogue: &mut Rogue) {
     }
 }
 
-/// Nobody has the NID. It is refused all the same; that of the rogue's own address is not.
+/// No peer has the NID. It is refused all the same; that of the rogue's own address is not.
 fn foreign_name(_: &Scene, rogue: &mut Rogue) {
     let own = rogue.words.hello(ConnType::Control);
     let src = ProcessId::lustre(Nid::new4(Net::TCP, 0x0a63_0000));
