@@ -75,7 +75,7 @@ impl Server {
         room: u32,
         reply: ReplyXattr,
     ) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let name = name.as_bytes().to_vec();
         let node = self.knows(&name).and_then(|()| self.shared.node(number.0));
         let Some((asked, node)) = asked.with(node) else { return };
@@ -93,7 +93,7 @@ impl Server {
         room: u32,
         reply: ReplyXattr,
     ) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
         let user_xattr = self.user_xattr;
@@ -123,7 +123,7 @@ impl Server {
         flags: i32,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let name = name.as_bytes().to_vec();
         let node = self.knows(&name).and_then(|()| self.shared.node(number.0));
         let Some((asked, node)) = asked.with(node) else { return };
@@ -144,7 +144,7 @@ impl Server {
         name: &OsStr,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let name = name.as_bytes().to_vec();
         let node = self.knows(&name).and_then(|()| self.shared.node(number.0));
         let Some((asked, node)) = asked.with(node) else { return };
@@ -163,7 +163,7 @@ impl Server {
         mask: AccessFlags,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let requester = self.shared.requester(request);
         let caller = requester.caller(&[node.gid]);

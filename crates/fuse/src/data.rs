@@ -61,12 +61,15 @@ impl Server {
         flags: OpenFlags,
         reply: ReplyOpen,
     ) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
         let args = OpenArgs { flags: wanted(flags.0), mode: 0, umask: 0 };
         self.shared.post(move |client, turn| {
-            let done = asked.done(move |asked, _, _, open: OpenFile| {
+            let done = asked.done(move |asked, client, turn, open: OpenFile| {
+                if !asked.claim() {
+                    return close_unused(client, turn, caller, open);
+                }
                 let handle = asked.shared.add_file(OpenedFile::new(open, caller));
                 asked.opened(handle, FILE_FLAGS);
             });
@@ -82,7 +85,7 @@ impl Server {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
         let caller = self.shared.requester(request).caller(&[dir.gid]);
         let mut how = wanted(flags) | Wanted::CREAT;
@@ -111,16 +114,20 @@ impl Server {
 
     pub(crate) fn read_file(
         &self,
+        request: &Request,
         handle: FileHandle,
         (offset, len): (u64, u32),
         reply: ReplyData,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
         file.state().read = true;
         let bytes = u64::from(len);
         let targets = targets_of(&file, (offset, bytes), false);
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
+            if asked.is_over() {
+                return;
+            }
             let layout = file.state().layout.clone();
             let (caller, fid) = (file.caller, file.fid);
             let done = move |_: &mut Client, _: &mut Turn<'_>, read: Outcome<_>| {
@@ -143,15 +150,21 @@ impl Server {
 
     pub(crate) fn write_file(
         &self,
+        request: &Request,
         handle: FileHandle,
         (offset, data): (u64, &[u8]),
         (write_flags, flags): (WriteFlags, OpenFlags),
         reply: ReplyWrite,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let is_mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let asked = match is_mapped {
+            // A write-back that fails is an error of the file.
+            true => Asked::not_interrupted(&self.shared, reply),
+            false => Asked::new(&self.shared, request, reply),
+        };
         let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
         // What is written back from a mapping has its place.
-        let append = flags.0 & O_APPEND != 0 && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let append = flags.0 & O_APPEND != 0 && !is_mapped;
         let sync = self.sync || flags.0 & (O_DSYNC | O_DIRECT) != 0;
         let bytes = data.len() as u64;
         let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
@@ -161,6 +174,9 @@ impl Server {
         let held = Some(self.shared.held.take(bytes));
         let data = Bytes::copy_from_slice(data);
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
+            if asked.is_over() {
+                return;
+            }
             let write = Write { file, offset, data, append, sync, asked, permit, held };
             match kills {
                 true => write.clear_ids(client, turn),
@@ -174,11 +190,12 @@ impl Server {
     /// the open file itself.
     pub(crate) fn close_file(
         &self,
+        request: &Request,
         handle: FileHandle,
         owner: Option<LockOwner>,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let removed = self.shared.remove_file(handle.0);
         let Some((asked, file)) = asked.with(removed) else { return };
         let (caller, fid) = (file.caller, file.fid);
@@ -361,6 +378,7 @@ fn created(
         (attr.size, attr.blocks) = (Some(0), attr.blocks.or(Some(0)));
     }
     let then = move |client: &mut Client, turn: &mut Turn<'_>, attr: Outcome<Attr>| match attr {
+        Ok(_) if !asked.claim() => close_unused(client, turn, caller, open),
         Ok(attr) => {
             let handle = asked.shared.add_file(OpenedFile::new(open, caller));
             asked.created(&attr, handle, FILE_FLAGS);
@@ -368,6 +386,16 @@ fn created(
         Err(error) => give_up(asked, client, turn, caller, open, errno(&error)),
     };
     client.complete(turn, caller, attr, Box::new(then));
+}
+
+/// Closes a file or a directory that is open and that nobody waits for any more.
+pub(crate) fn close_unused(
+    client: &mut Client,
+    turn: &mut Turn<'_>,
+    caller: Caller,
+    open: OpenFile,
+) {
+    client.close(turn, caller, open, None, Box::new(|_, _, _| {}));
 }
 
 /// Closes a file that is open and cannot be used, and answers why.

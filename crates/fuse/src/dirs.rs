@@ -10,6 +10,7 @@ use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
 
 use crate::convert::kind;
+use crate::data::close_unused;
 use crate::listings::{END, Part, hash_of};
 use crate::reply::Asked;
 use crate::server::Server;
@@ -18,12 +19,15 @@ use crate::shared::{OpenedDir, Permit};
 impl Server {
     /// Opens a directory. This is where the server checks whether it may be listed.
     pub(crate) fn open_dir(&self, request: &Request, number: INodeNo, reply: ReplyOpen) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let Some((asked, node)) = asked.with(self.shared.dir(number.0)) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
         let args = OpenArgs { flags: Wanted::READ | Wanted::DIRECTORY, mode: 0, umask: 0 };
         self.shared.post(move |client, turn| {
-            let done = asked.done(move |asked, _, _, open: OpenFile| {
+            let done = asked.done(move |asked, client, turn, open: OpenFile| {
+                if !asked.claim() {
+                    return close_unused(client, turn, caller, open);
+                }
                 let handle = asked.shared.add_dir(OpenedDir::new(open, caller));
                 asked.opened(handle, FopenFlags::empty());
             });
@@ -38,12 +42,12 @@ impl Server {
     /// twice after a seek; a listing from the start to the end has each name once.
     pub(crate) fn list_dir(
         &self,
-        _: INodeNo,
+        request: &Request,
         handle: FileHandle,
         position: u64,
         reply: ReplyDirectory,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.opened_dir(handle.0)) else { return };
         let handle = handle.0;
         {
@@ -60,6 +64,9 @@ impl Server {
         let fid = dir.fid;
         let targets = move |client: &Client| client.targets_of_dir(fid);
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
+            if asked.is_over() {
+                return;
+            }
             let caller = dir.caller;
             let done = asked.done(move |asked, _: &mut Client, _: &mut Turn<'_>, page: DirPage| {
                 let shared = Arc::clone(&asked.shared);
@@ -75,8 +82,8 @@ impl Server {
         self.shared.post_with_data(READDIR_LEN, targets, Box::new(job));
     }
 
-    pub(crate) fn close_dir(&self, handle: FileHandle, reply: ReplyEmpty) {
-        let asked = Asked::new(&self.shared, reply);
+    pub(crate) fn close_dir(&self, request: &Request, handle: FileHandle, reply: ReplyEmpty) {
+        let asked = Asked::new(&self.shared, request, reply);
         let removed = self.shared.remove_dir(handle.0);
         let Some((asked, dir)) = asked.with(removed) else { return };
         self.shared.post(move |client, turn| {
@@ -87,14 +94,15 @@ impl Server {
 }
 
 /// Answers with the entries that are there.
-fn list(mut asked: Asked<ReplyDirectory>, part: &mut Part) {
-    while let Some((entry, next)) = part.next() {
-        let kind = kind(u32::from(entry.file_type.unwrap_or_default()));
-        let name = OsStr::from_bytes(&entry.name);
-        if asked.reply.add(INodeNo(entry.fid.inode()), next, kind, name) {
-            break;
+fn list(asked: Asked<ReplyDirectory>, part: &mut Part) {
+    asked.listed(|reply| {
+        while let Some((entry, next)) = part.next() {
+            let kind = kind(u32::from(entry.file_type.unwrap_or_default()));
+            let name = OsStr::from_bytes(&entry.name);
+            if reply.add(INodeNo(entry.fid.inode()), next, kind, name) {
+                break;
+            }
+            part.advance();
         }
-        part.advance();
-    }
-    asked.listed();
+    });
 }

@@ -47,8 +47,10 @@ mod server;
 mod session;
 mod settings;
 mod shared;
+mod signals;
 mod space;
 mod status;
+mod under_way;
 mod unmount;
 
 pub use atime::AtimeRule;

@@ -1,7 +1,6 @@
 //! The locks that processes have and wait for, and what ends their waiting.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lustrine_client::FlockKey;
@@ -116,24 +115,6 @@ impl LockTable {
     }
 }
 
-/// Whether a signal waits for a thread to return from the kernel.
-pub(crate) fn has_signal(thread: u32) -> bool {
-    let status = fs::read(format!("/proc/{thread}/status"));
-    status.is_ok_and(|status| is_signalled(&String::from_utf8_lossy(&status)))
-}
-
-/// The same, of its `/proc/PID/status`. A signal for a whole process counts only if it has one
-/// thread: with several, another one may be the one that gets it. What ends a process is a signal
-/// for each of its threads.
-fn is_signalled(status: &str) -> bool {
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    let set = |name: &str| field(name).and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
-    let alone = field("Threads:").is_some_and(|threads| threads.trim() == "1");
-    let own = set("SigPnd:").unwrap_or(0);
-    let shared = set("ShdPnd:").filter(|_| alone).unwrap_or(0);
-    (own | shared) & !set("SigBlk:").unwrap_or(0) != 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,20 +133,6 @@ mod tests {
         assert!(table.forget(fid, 10) && !table.forget(fid, 7));
         assert_eq!(table.forget_all(fid, 2), [8]);
         assert!(table.forget(other, 9));
-    }
-
-    #[test]
-    fn a_signal_that_is_not_blocked_ends_the_wait() {
-        let status = |threads: u32, own: u64, shared: u64, blocked: u64| {
-            let sets = format!("SigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n");
-            is_signalled(&format!("Name:\tx\nThreads:\t{threads}\n{sets}SigBlk:\t{blocked:016x}\n"))
-        };
-        assert!(!status(1, 0, 0, 0));
-        assert!(status(1, 2, 0, 0) && status(1, 0, 2, 0) && status(8, 0x100, 0, 0));
-        assert!(!status(1, 2, 2, 2) && status(1, 2, 4, 2));
-        // It may be for another thread.
-        assert!(!status(2, 0, 2, 0));
-        assert!(!is_signalled(""));
     }
 
     #[test]

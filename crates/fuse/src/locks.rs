@@ -4,16 +4,16 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use fuser::{Errno, FileHandle, LockOwner, ReplyEmpty, ReplyLock};
+use fuser::{Errno, FileHandle, LockOwner, ReplyEmpty, ReplyLock, Request};
 use lustrine_client::{Client, ClientError, FlockArgs, FlockMode};
 use lustrine_lnet::service::Turn;
 
 use crate::convert::errno;
-use crate::lock_table::has_signal;
 use crate::options::Locks;
 use crate::reply::Asked;
 use crate::server::Server;
 use crate::shared::{OpenedFile, Shared};
+use crate::signals::has_signal;
 
 /// How often processes that wait for a lock are looked at for a signal.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(100);
@@ -62,13 +62,14 @@ impl Server {
     /// What stands in the way of a lock.
     pub(crate) fn test_lock(
         &self,
+        request: &Request,
         handle: FileHandle,
         owner: LockOwner,
         range: (u64, u64),
         (kind, pid): (i32, u32),
         reply: ReplyLock,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let found = self.lock_args(handle, owner, range, (kind, pid));
         let Some((asked, (file, args))) = asked.with(found) else { return };
         self.shared.post(move |client, turn| {
@@ -86,30 +87,38 @@ impl Server {
     /// Takes a lock, or gives one up.
     pub(crate) fn set_lock(
         &self,
-        (handle, thread): (FileHandle, u32),
+        (request, handle): (&Request, FileHandle),
         owner: LockOwner,
         range: (u64, u64),
         (kind, pid): (i32, u32),
         wait: bool,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let found = self.lock_args(handle, owner, range, (kind, pid));
         let Some((asked, (file, args))) = asked.with(found) else { return };
         if args.mode != FlockMode::Unlock {
             self.shared.locks.note(file.fid, args.owner, handle.0);
         }
         let waits = wait && args.mode != FlockMode::Unlock;
-        let number = if waits { self.shared.locks.begin(thread) } else { None };
+        let number = if waits { self.shared.locks.begin(request.pid()) } else { None };
         if waits && number.is_none() {
             return asked.fail(Errno::ENOLCK);
         }
-        let (shared, fid) = (Arc::clone(&self.shared), file.fid);
+        let (shared, caller, fid) = (Arc::clone(&self.shared), file.caller, file.fid);
         self.shared.post(move |client, turn| {
             let table = Arc::clone(&shared);
-            let done = move |_: &mut Client, _: &mut Turn<'_>, outcome: Result<(), ClientError>| {
+            let done = move |client: &mut Client,
+                             turn: &mut Turn<'_>,
+                             outcome: Result<(), ClientError>| {
                 if let Some(number) = number {
                     table.locks.end(number);
+                }
+                if outcome.is_ok() && !asked.claim() {
+                    // The process is killed, and may have closed the file before it had the lock.
+                    let unlock = FlockArgs { mode: FlockMode::Unlock, ..args };
+                    client.flock(turn, caller, fid, unlock, false, Box::new(|_, _, _| {}));
+                    return;
                 }
                 // A close by another thread may have ended all locks while this one was waited for.
                 if outcome.is_ok() && args.mode != FlockMode::Unlock {
@@ -120,7 +129,7 @@ impl Server {
                     Err(error) => asked.fail(errno(&error)),
                 }
             };
-            let key = client.flock(turn, file.caller, file.fid, args, wait, Box::new(done));
+            let key = client.flock(turn, caller, fid, args, wait, Box::new(done));
             if number.is_some_and(|number| shared.locks.asked(number, key)) {
                 shared.watch_locks();
             }
@@ -130,13 +139,19 @@ impl Server {
     /// A process closes a file: what it has written begins to be sent, and it learns of earlier
     /// writes that failed. Its locks of fcntl(2) on the file end, also those that it has taken
     /// through another descriptor.
-    pub(crate) fn flush_file(&self, handle: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+    pub(crate) fn flush_file(
+        &self,
+        request: &Request,
+        handle: FileHandle,
+        owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
         let Ok(file) = self.shared.file(handle.0) else { return reply.ok() };
         let owned = self.locks == Locks::Cluster && self.shared.locks.forget(file.fid, owner.0);
         if !owned && !self.caches {
             return reply.ok();
         }
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         self.shared.post(move |client, turn| {
             let layout = file.state().layout.clone();
             client.start_flush(turn, file.fid, &layout);

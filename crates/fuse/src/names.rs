@@ -27,7 +27,7 @@ impl Server {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         if !flags.is_empty() {
             // Servers have no request for it, as kernel clients say too.
             return asked.fail(Errno::EINVAL);
@@ -73,7 +73,7 @@ impl Server {
         (new_parent, new_name): (INodeNo, &OsStr),
         reply: ReplyEntry,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let nodes = self.shared.node(number.0).and_then(|node| {
             let dir = self.shared.dir(new_parent.0)?;
             Ok((node, dir))
@@ -120,7 +120,7 @@ impl Server {
         is_dir: bool,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
         let caller = self.shared.requester(request).caller(&[dir.gid]);
         let name = name.as_bytes().to_vec();

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use fuser::{
     Errno, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
     ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request,
 };
 use lustrine_client::{Attr, Caller, Client, ClientError, Done, Space};
 use lustrine_lnet::service::Turn;
 
 use crate::convert::{NOT_CACHED, errno, file_attr};
-use crate::shared::{Shared, Ticket};
+use crate::shared::Shared;
+use crate::under_way::{Interrupt, Slot};
 
 /// Longest name in bytes.
 const NAME_MAX: u32 = 255;
@@ -42,34 +44,76 @@ pub(crate) struct Asked<R> {
     /// What the threads of the mount share.
     pub(crate) shared: Arc<Shared>,
     /// What answers it.
-    pub(crate) reply: R,
+    reply: Arc<Slot<R>>,
     /// It is counted until it is over.
-    ticket: Ticket,
+    _ticket: Ticket,
     /// Whether it is about a file that the kernel knows, and not about a name.
     is_of_file: bool,
 }
 
+/// An operation that is under way, until this is dropped.
+struct Ticket {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.shared.under_way.end(self.number);
+    }
+}
+
 impl<R: Reply> Asked<R> {
     /// An operation, which waits while too many are under way.
-    pub(crate) fn new(shared: &Arc<Shared>, reply: R) -> Asked<R> {
-        Asked { shared: Arc::clone(shared), reply, ticket: shared.ticket(), is_of_file: false }
+    pub(crate) fn new(shared: &Arc<Shared>, request: &Request, reply: R) -> Asked<R> {
+        Asked::by_thread(shared, request.pid(), reply)
     }
 
     /// The same, about a file that the kernel knows. If the file is gone, another one may have its
     /// name by now: the kernel looks a path up again for ESTALE, and ENOENT would be the answer to
     /// the program.
-    pub(crate) fn of_file(shared: &Arc<Shared>, reply: R) -> Asked<R> {
-        Asked { is_of_file: true, ..Asked::new(shared, reply) }
+    pub(crate) fn of_file(shared: &Arc<Shared>, request: &Request, reply: R) -> Asked<R> {
+        Asked { is_of_file: true, ..Asked::new(shared, request, reply) }
+    }
+
+    /// An operation that has to be answered with its outcome, also if the thread that caused it is
+    /// killed: others may depend on it.
+    pub(crate) fn not_interrupted(shared: &Arc<Shared>, reply: R) -> Asked<R> {
+        // No thread has this number.
+        Asked::by_thread(shared, 0, reply)
+    }
+
+    fn by_thread(shared: &Arc<Shared>, thread: u32, reply: R) -> Asked<R> {
+        let reply = Slot::new(reply, |reply: R| reply.fail(Errno::EINTR));
+        let interrupt: Arc<dyn Interrupt> = Arc::clone(&reply) as Arc<dyn Interrupt>;
+        let number = shared.under_way.begin(thread, Arc::downgrade(&interrupt));
+        let _ticket = Ticket { shared: Arc::clone(shared), number };
+        Asked { shared: Arc::clone(shared), reply, _ticket, is_of_file: false }
+    }
+
+    /// Whether the operation has an answer already, because its thread is killed. It need not be
+    /// started.
+    pub(crate) fn is_over(&self) -> bool {
+        self.reply.is_sent()
+    }
+
+    /// From now on the operation can only be answered by who calls this. False if it is over: then
+    /// nobody learns of its outcome, and what the kernel was to keep has to be undone.
+    #[must_use]
+    pub(crate) fn claim(&self) -> bool {
+        self.reply.claim()
     }
 
     /// Answers that it failed.
     pub(crate) fn fail(self, error: Errno) {
-        self.reply.fail(error);
+        self.answer(|reply| reply.fail(error));
     }
 
-    /// What answers it, and what has to be kept until it has.
-    fn into_reply(self) -> (R, Ticket) {
-        (self.reply, self.ticket)
+    /// Answers it, unless it is over.
+    fn answer(self, send: impl FnOnce(R)) {
+        if let Some(reply) = self.reply.take() {
+            send(reply);
+        }
     }
 
     /// What answers it when an operation of the client is over: `ok` with its outcome, or the
@@ -90,7 +134,7 @@ impl<R: Reply> Asked<R> {
             Errno::ENOENT if self.is_of_file => Errno::ESTALE,
             error => error,
         };
-        self.reply.fail(error);
+        self.fail(error);
     }
 
     /// Goes on with a value, or answers the error.
@@ -113,8 +157,7 @@ impl Asked<ReplyEmpty> {
 
     /// Answers that it is done.
     pub(crate) fn ok(self) {
-        let (reply, _ticket) = self.into_reply();
-        reply.ok();
+        self.answer(|reply| reply.ok());
     }
 }
 
@@ -128,8 +171,7 @@ impl Asked<ReplyAttr> {
                     nodes.seen(&attr);
                     nodes.number_of(attr.fid).unwrap_or(attr.fid.inode())
                 };
-                let (reply, _ticket) = asked.into_reply();
-                reply.attr(&NOT_CACHED, &file_attr(&attr, number));
+                asked.answer(|reply| reply.attr(&NOT_CACHED, &file_attr(&attr, number)));
             });
             client.complete(turn, caller, attr, whole);
         })
@@ -156,88 +198,87 @@ impl Asked<ReplyEntry> {
 
     /// Answers with a file that a name leads to.
     fn found(self, attr: &Attr) {
-        // The kernel has the reference when it has the answer, and not before.
+        // The kernel has the reference when it has the answer, and neither before nor without it.
+        if !self.claim() {
+            return;
+        }
         let number = self.shared.look_up(attr);
-        let (reply, _ticket) = self.into_reply();
-        reply.entry(&NOT_CACHED, &file_attr(attr, number), Generation(0));
+        self.answer(|reply| reply.entry(&NOT_CACHED, &file_attr(attr, number), Generation(0)));
     }
 }
 
 impl Asked<ReplyData> {
     /// Answers with bytes.
     pub(crate) fn data(self, data: &[u8]) {
-        let (reply, _ticket) = self.into_reply();
-        reply.data(data);
+        self.answer(|reply| reply.data(data));
     }
 }
 
 impl Asked<ReplyWrite> {
     /// Answers that so many bytes are written.
     pub(crate) fn written(self, bytes: u32) {
-        let (reply, _ticket) = self.into_reply();
-        reply.written(bytes);
+        self.answer(|reply| reply.written(bytes));
     }
 }
 
 impl Asked<ReplyLock> {
     /// Answers with a lock of another owner, by its first and last byte, its kind and its process.
     pub(crate) fn locked(self, (start, end): (u64, u64), kind: i32, pid: u32) {
-        let (reply, _ticket) = self.into_reply();
-        reply.locked(start, end, kind, pid);
+        self.answer(|reply| reply.locked(start, end, kind, pid));
     }
 }
 
 impl Asked<ReplyLseek> {
     /// Answers with an offset in a file, which is below 2^63.
     pub(crate) fn found_at(self, at: u64) {
-        let (reply, _ticket) = self.into_reply();
-        reply.offset(i64::try_from(at).unwrap_or(i64::MAX));
+        self.answer(|reply| reply.offset(i64::try_from(at).unwrap_or(i64::MAX)));
     }
 }
 
 impl Asked<ReplyOpen> {
-    /// Answers with the number of an open file or directory.
+    /// Answers with the number of an open file or directory. It must have been claimed.
     pub(crate) fn opened(self, handle: u64, flags: FopenFlags) {
-        let (reply, _ticket) = self.into_reply();
-        reply.opened(FileHandle(handle), flags);
+        self.answer(|reply| reply.opened(FileHandle(handle), flags));
     }
 }
 
 impl Asked<ReplyCreate> {
-    /// Answers with a file that a name leads to, and the number under which it is open.
+    /// Answers with a file that a name leads to, and the number under which it is open. It must
+    /// have been claimed.
     pub(crate) fn created(self, attr: &Attr, handle: u64, flags: FopenFlags) {
-        let number = self.shared.look_up(attr);
-        let (reply, _ticket) = self.into_reply();
-        let shown = file_attr(attr, number);
-        reply.created(&NOT_CACHED, &shown, Generation(0), FileHandle(handle), flags);
+        let shown = file_attr(attr, self.shared.look_up(attr));
+        let handle = FileHandle(handle);
+        self.answer(|reply| reply.created(&NOT_CACHED, &shown, Generation(0), handle, flags));
     }
 }
 
 impl Asked<ReplyDirectory> {
-    /// Answers with the entries that were added.
-    pub(crate) fn listed(self) {
-        let (reply, _ticket) = self.into_reply();
-        reply.ok();
+    /// Answers with the entries that `add` adds.
+    pub(crate) fn listed(self, add: impl FnOnce(&mut ReplyDirectory)) {
+        self.answer(|mut reply| {
+            add(&mut reply);
+            reply.ok();
+        });
     }
 }
 
 impl Asked<ReplyStatfs> {
     /// Answers with the space of the file system.
     pub(crate) fn space(self, space: &Space) {
-        let (reply, _ticket) = self.into_reply();
-        let Space { block_size, blocks, free, available, files, files_free } = *space;
-        reply.statfs(blocks, free, available, files, files_free, block_size, NAME_MAX, block_size);
+        let Space { block_size: size, blocks, free, available, files, files_free } = *space;
+        self.answer(|reply| {
+            reply.statfs(blocks, free, available, files, files_free, size, NAME_MAX, size);
+        });
     }
 }
 
 impl Asked<ReplyXattr> {
     /// Answers with a value, or, if there is no room, with its length.
     pub(crate) fn value(self, value: &[u8], room: u32) {
-        let (reply, _ticket) = self.into_reply();
-        match room {
+        self.answer(|reply| match room {
             0 => reply.size(value.len() as u32),
             room if value.len() > room as usize => reply.error(Errno::ERANGE),
             _ => reply.data(value),
-        }
+        });
     }
 }

@@ -92,7 +92,7 @@ impl Filesystem for Server {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
         let caller = self.shared.requester(request).caller(&[dir.gid]);
         let name = name.as_bytes().to_vec();
@@ -106,7 +106,7 @@ impl Filesystem for Server {
     }
 
     fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
         self.shared.post(move |client, turn| {
@@ -132,7 +132,7 @@ impl Filesystem for Server {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let now = SystemTime::now();
         let at = |time: TimeOrNow| match time {
@@ -194,7 +194,7 @@ impl Filesystem for Server {
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
-        let asked = Asked::of_file(&self.shared, reply);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
         self.shared.post(move |client, turn| {
@@ -213,7 +213,7 @@ impl Filesystem for Server {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
         let caller = self.shared.requester(request).caller(&[dir.gid]);
         let name = name.as_bytes().to_vec();
@@ -232,7 +232,7 @@ impl Filesystem for Server {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
         let caller = self.shared.requester(request).caller(&[dir.gid]);
         let name = name.as_bytes().to_vec();
@@ -257,7 +257,7 @@ impl Filesystem for Server {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
         let caller = self.shared.requester(request).caller(&[dir.gid]);
         let name = name.as_bytes().to_vec();
@@ -315,7 +315,7 @@ impl Filesystem for Server {
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -324,12 +324,12 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.read_file(handle, (offset, size.min(DATA_MAX)), reply);
+        self.read_file(request, handle, (offset, size.min(DATA_MAX)), reply);
     }
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -339,12 +339,12 @@ impl Filesystem for Server {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.write_file(handle, (offset, data), (write_flags, flags), reply);
+        self.write_file(request, handle, (offset, data), (write_flags, flags), reply);
     }
 
     fn fallocate(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -352,24 +352,24 @@ impl Filesystem for Server {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.allocate_file(handle, (offset, len), mode, reply);
+        self.allocate_file(request, handle, (offset, len), mode, reply);
     }
 
     fn lseek(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.seek_file(handle, (offset, whence), reply);
+        self.seek_file(request, handle, (offset, whence), reply);
     }
 
     fn release(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
@@ -377,12 +377,12 @@ impl Filesystem for Server {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.close_file(handle, owner, reply);
+        self.close_file(request, handle, owner, reply);
     }
 
     fn flush(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         owner: LockOwner,
@@ -391,13 +391,13 @@ impl Filesystem for Server {
         match (self.locks, self.caches) {
             // What is written is at the servers, and the kernel does not ask again.
             (Locks::Local | Locks::Refused, false) => reply.error(Errno::ENOSYS),
-            _ => self.flush_file(handle, owner, reply),
+            _ => self.flush_file(request, handle, owner, reply),
         }
     }
 
     fn getlk(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         owner: LockOwner,
@@ -407,7 +407,7 @@ impl Filesystem for Server {
         pid: u32,
         reply: ReplyLock,
     ) {
-        self.test_lock(handle, owner, (start, end), (kind, pid), reply);
+        self.test_lock(request, handle, owner, (start, end), (kind, pid), reply);
     }
 
     fn setlk(
@@ -423,12 +423,11 @@ impl Filesystem for Server {
         sleep: bool,
         reply: ReplyEmpty,
     ) {
-        let who = (handle, request.pid());
-        self.set_lock(who, owner, (start, end), (kind, pid), sleep, reply);
+        self.set_lock((request, handle), owner, (start, end), (kind, pid), sleep, reply);
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        let asked = Asked::new(&self.shared, reply);
+    fn fsync(&self, request: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
         self.shared.post(move |client, turn| {
             let layout = file.state().layout.clone();
@@ -442,36 +441,43 @@ impl Filesystem for Server {
 
     fn readdir(
         &self,
-        _: &Request,
-        number: INodeNo,
+        request: &Request,
+        _: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectory,
     ) {
-        self.list_dir(number, handle, offset, reply);
+        self.list_dir(request, handle, offset, reply);
     }
 
     fn releasedir(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.close_dir(handle, reply);
+        self.close_dir(request, handle, reply);
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        let asked = Asked::new(&self.shared, reply);
+    fn fsyncdir(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.opened_dir(handle.0)) else { return };
         self.shared.post(move |client, turn| {
             client.sync(turn, dir.caller, dir.fid, asked.finish());
         });
     }
 
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let asked = Asked::new(&self.shared, reply);
+    fn statfs(&self, request: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let asked = Asked::new(&self.shared, request, reply);
         self.shared.post(move |client, turn| {
             let done = asked.done(|asked, _, _, space| asked.space(&space));
             client.statfs(turn, done);

@@ -63,6 +63,7 @@ impl Mount {
         let device = session.as_fd().try_clone_to_owned().map_err(|error| refused(&error))?;
         shared.set_device(device);
         shared.watch_connections();
+        shared.watch_signals().map_err(MountError::Thread)?;
         let session = thread::Builder::new()
             .name("fuse".to_owned())
             .spawn(move || session.run())
@@ -137,7 +138,7 @@ impl Mount {
         };
         // What waits for a lock would wait on.
         self.shared.give_up_locks(|_| true);
-        self.shared.wait_until_idle(END_TIMEOUT);
+        self.shared.under_way.wait_until_idle(END_TIMEOUT);
         // What cannot be written is lost when the client disconnects: the caller learns of it.
         let flushed = self.shared.files().flush_all(FLUSH_TIMEOUT).map_err(MountError::Unwritten);
         self.shared.files().disconnect().map_err(MountError::Servers)?;

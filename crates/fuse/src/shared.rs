@@ -1,8 +1,10 @@
 //! What the threads of a mount share: the client, the files that the kernel knows, open files.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use fuser::{Errno, Request};
@@ -19,10 +21,14 @@ use crate::listings::{Listings, Part};
 use crate::lock_table::LockTable;
 use crate::nodes::{Node, Nodes};
 use crate::requester::Requester;
+use crate::signals::{is_exiting, is_killed};
+use crate::under_way::UnderWay;
 
-/// Most operations under way: fewer than the event loop of the client takes in at once. Others
-/// wait in the kernel.
-const OPERATIONS_MAX: usize = 2048;
+/// How often threads that wait are looked at for a signal that kills them.
+const SIGNALS_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a thread that exits waits for what is left of its operations, such as unlocking: that
+/// goes on without it.
+const EXIT_WAIT: Duration = Duration::from_secs(10);
 
 /// What the threads of a mount share.
 pub(crate) struct Shared {
@@ -35,8 +41,8 @@ pub(crate) struct Shared {
     listings: Mutex<Listings>,
     /// Locks that programs have and wait for.
     pub(crate) locks: LockTable,
-    under_way: Mutex<usize>,
-    ended: Condvar,
+    /// Operations that programs wait for.
+    pub(crate) under_way: UnderWay,
     /// The connection with the kernel, once the file system is mounted.
     device: OnceLock<OwnedFd>,
     pub(crate) atime: AtimeRule,
@@ -149,17 +155,6 @@ impl OpenedDir {
     }
 }
 
-/// An operation that is under way, until it is dropped.
-pub(crate) struct Ticket(Arc<Shared>);
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let mut count = locked(&self.0.under_way);
-        *count -= 1;
-        self.0.ended.notify_all();
-    }
-}
-
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("files", &self.files).finish_non_exhaustive()
@@ -177,8 +172,7 @@ impl Shared {
             held: Room::new(),
             listings: Mutex::default(),
             locks: LockTable::default(),
-            under_way: Mutex::new(0),
-            ended: Condvar::new(),
+            under_way: UnderWay::default(),
             device: OnceLock::new(),
             atime,
             ids: IdMaps::of_this_process(),
@@ -207,28 +201,22 @@ impl Shared {
         polled.is_ok() && devices[0].revents().contains(PollFlags::ERR)
     }
 
-    /// Takes a ticket for an operation. It waits if there are too many.
-    pub(crate) fn ticket(self: &Arc<Shared>) -> Ticket {
-        let count = locked(&self.under_way);
-        let full = |count: &mut usize| *count >= OPERATIONS_MAX;
-        let waited = self.ended.wait_while(count, full);
-        *waited.unwrap_or_else(PoisonError::into_inner) += 1;
-        Ticket(Arc::clone(self))
-    }
-
-    /// Waits until no operation is under way, for at most this time. Whether that is so.
-    pub(crate) fn wait_until_idle(&self, most: Duration) -> bool {
-        let deadline = Instant::now() + most;
-        let mut count = locked(&self.under_way);
-        while *count > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
+    /// Answers operations of threads that are killed, until the mount has ended: servers may not
+    /// answer them for hours.
+    ///
+    /// # Errors
+    /// When there can be no thread for it.
+    pub(crate) fn watch_signals(self: &Arc<Shared>) -> io::Result<()> {
+        let shared: Weak<Shared> = Arc::downgrade(self);
+        let stops = |thread, age| is_killed(thread) || age >= EXIT_WAIT && is_exiting(thread);
+        let watch = move || {
+            while let Some(shared) = shared.upgrade() {
+                shared.under_way.interrupt(Instant::now(), stops);
+                drop(shared);
+                thread::sleep(SIGNALS_INTERVAL);
             }
-            let waited = self.ended.wait_timeout(count, left);
-            count = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+        };
+        thread::Builder::new().name("fuse-signals".to_owned()).spawn(watch).map(drop)
     }
 
     /// Has the event loop of the client start an operation. If the loop has ended, the operation

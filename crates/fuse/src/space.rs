@@ -1,6 +1,6 @@
 //! Space of open files: fallocate(2), and where data and holes are.
 
-use fuser::{Errno, FileHandle, ReplyEmpty, ReplyLseek};
+use fuser::{Errno, FileHandle, ReplyEmpty, ReplyLseek, Request};
 use lustrine_client::{Allocate, Attr, Client, FileLayout, Outcome, Seek};
 use lustrine_lnet::service::Turn;
 
@@ -18,12 +18,13 @@ impl Server {
     /// Reserves space for a range of a file, or gives it back.
     pub(crate) fn allocate_file(
         &self,
+        request: &Request,
         handle: FileHandle,
         (offset, len): (u64, u64),
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
         let Some((asked, what)) = asked.with(allocation(mode)) else { return };
         self.shared.post(move |client, turn| {
@@ -45,11 +46,12 @@ impl Server {
     /// Seeks data or a hole.
     pub(crate) fn seek_file(
         &self,
+        request: &Request,
         handle: FileHandle,
         (offset, whence): (i64, i32),
         reply: ReplyLseek,
     ) {
-        let asked = Asked::new(&self.shared, reply);
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
         let Some((asked, (from, what))) = asked.with(sought(offset, whence)) else { return };
         self.shared.post(move |client, turn| {

@@ -25,7 +25,7 @@ pub(crate) type Setting = (String, i64);
 
 /// A node with the servers. They end when this is dropped.
 pub(crate) struct Servers {
-    _server: RegisteredService<Server>,
+    server: RegisteredService<Server>,
     _node: Node,
 }
 
@@ -80,6 +80,12 @@ impl Servers {
             tunables: TargetTunables { max_mod_rpcs, ..TargetTunables::default() },
         };
         let server = node.register(&nid(ip), move |owner| Server::new(owner, args, disks))?;
-        Ok(Servers { _server: server, _node: node })
+        Ok(Servers { server, _node: node })
+    }
+
+    /// What runs in the event loop of the node.
+    #[allow(dead_code, reason = "tests that include this file use it")]
+    pub(crate) fn server(&self) -> &RegisteredService<Server> {
+        &self.server
     }
 }

@@ -3,9 +3,50 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+
+use rustix::process::Signal;
 
 use super::{Lustre, can_mount, names};
 use crate::common::{Running, eventually, finish, lustrine};
+
+impl Lustre {
+    /// Has the servers answer nothing until what this returns is dropped.
+    fn pause(&self) -> Sender<()> {
+        let (resume, resumed) = channel::<()>();
+        let server = self.servers.as_ref().expect("the servers run").server();
+        server.post(move |_, _| _ = resumed.recv()).expect("the event loop runs");
+        resume
+    }
+
+    /// Files that clients have open, as the metadata server sees it.
+    fn opens(&self) -> usize {
+        let (sender, seen) = channel();
+        let server = self.servers.as_ref().expect("the servers run").server();
+        let post = server.post(move |server, _| {
+            let opens = server.targets().iter().map(|target| target.opens).sum();
+            let _ = sender.send(opens);
+        });
+        post.expect("the event loop runs");
+        seen.recv().expect("the event loop runs")
+    }
+}
+
+/// Waits until a program waits for an answer of a mount, or for another program that does, and not
+/// only for a moment.
+fn wait_for_wait(program: &Running) {
+    const LOOKS: u32 = 10;
+    let mut seen = 0;
+    eventually("an operation that waits", || {
+        let about = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", program.pid())).ok();
+        let (place, status) = (about("wchan")?, about("status")?);
+        // The function of the kernel in which it waits, if the kernel says so.
+        let asks = place == "0" || place.contains("request_wait_answer");
+        let waits = status.contains("\nState:\tD") || asks && status.contains("\nState:\tS");
+        seen = if waits { seen + 1 } else { 0 };
+        (seen >= LOOKS).then_some(())
+    });
+}
 
 #[test]
 fn umount_says_why_it_waits() {
@@ -33,7 +74,7 @@ fn umount_says_why_it_waits() {
     waiting.end().ok().expect_stderr(&["its log", "names what is lost"]);
 }
 
-/// A program that waits for a server that is gone cannot be killed; root can end its wait.
+/// Root can end the waits of all programs.
 #[test]
 fn a_forced_umount_ends_operations_that_wait() {
     if !can_mount() {
@@ -44,12 +85,8 @@ fn a_forced_umount_ends_operations_that_wait() {
     fs::write(mount.path("file"), b"written").unwrap();
     lustre.servers = None;
     let waiting = Running::start(Command::new("stat").arg(mount.path("other")));
-    eventually("an operation that waits", || {
-        // The function of the kernel in which it waits, if the kernel says so.
-        let place = fs::read_to_string(format!("/proc/{}/wchan", waiting.pid())).ok()?;
-        (place == "0" || place.contains("request_wait_answer")).then_some(())
-    });
-    // Neither does this end it.
+    wait_for_wait(&waiting);
+    // This does not end it.
     mount.umount().expect_error(&["cannot unmount", "programs use it"]);
     finish(lustrine().args(["umount", "--force"]).arg(&mount.dir)).ok();
     let done = waiting.end();
@@ -75,4 +112,95 @@ fn umount_does_not_wait_when_it_is_not_to() {
     for mount in [&one, &other] {
         assert_eq!(names(&mount.dir), Vec::<String>::new());
     }
+}
+
+/// What programs that are killed have begun is ended when the server answers: nothing stays open,
+/// and nothing is locked.
+#[test]
+fn programs_that_wait_for_a_server_can_be_killed() {
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    fs::create_dir(mount.path("dir")).unwrap();
+    fs::write(mount.path("file"), b"written").unwrap();
+    let file = File::open(mount.path("file")).unwrap();
+    eventually("the other files are closed", || (lustre.opens() == 1).then_some(()));
+    // The client knows these names now: the next that needs a server is what the program asks for.
+    fs::read_dir(mount.path("dir")).unwrap();
+    fs::metadata(mount.path("dir/created")).unwrap_err();
+    let start = |program: &str| {
+        let script = format!("exec 3< file; echo ready >&2; read go; exec {program}");
+        let mut shell = Command::new("sh");
+        Running::start(shell.args(["-c", &script]).current_dir(&mount.dir))
+    };
+    let programs = [
+        ("stat dir/other", Signal::TERM),
+        ("cat file", Signal::KILL),
+        ("ls dir", Signal::USR1),
+        // It dumps its memory first.
+        ("prlimit --core=0 rmdir dir", Signal::ABORT),
+        ("sh -c ': > dir/created'", Signal::TERM),
+        ("flock 3", Signal::KILL),
+    ];
+    let mut programs = programs.map(|(program, signal)| (start(program), signal));
+    programs.iter_mut().for_each(|(program, _)| program.wait_for("ready"));
+
+    let paused = lustre.pause();
+    for (program, _) in &mut programs {
+        program.close_stdin();
+        wait_for_wait(program);
+    }
+    // Some wait for others in the kernel.
+    programs.iter().for_each(|(program, signal)| program.signal(*signal));
+    for (program, signal) in programs {
+        let done = program.end();
+        assert_eq!(done.code, None, "{signal:?} ends it: {done:#?}");
+    }
+    drop(paused);
+    // The names are there, as the server has answered by then.
+    names(&mount.dir);
+    eventually("nothing else is open", || (lustre.opens() == 1).then_some(()));
+    eventually("nothing is locked", || file.try_lock().ok());
+    drop(file);
+    mount.umount().ok();
+}
+
+/// A process that ends unlocks what it has locked, and does not wait for that for ever.
+#[test]
+fn a_program_that_has_locks_can_end() {
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    let lock = "use Fcntl; use POSIX; open($f, '+<', $ARGV[0]) or die; \
+                $l = pack('s s x4 q q i x4', F_WRLCK, 0, 0, 0, 0); \
+                fcntl($f, F_SETLK, $l) or die; print STDERR 'locked'; <STDIN>; _exit(0)";
+    let start = |name: &str| {
+        let mut perl = Command::new("perl");
+        Running::start(perl.args(["-e", lock, name]).current_dir(&mount.dir))
+    };
+    // Perl would close the file before it exits.
+    let files = ["killed", "exits"];
+    files.iter().for_each(|name| drop(File::create(mount.path(name)).unwrap()));
+    let [mut killed, mut exits] = files.map(start);
+    [&mut killed, &mut exits].into_iter().for_each(|holder| holder.wait_for("locked"));
+    let paused = lustre.pause();
+    killed.signal(Signal::KILL);
+    exits.close_stdin();
+    assert_eq!(killed.end().code, None);
+    assert_eq!(exits.end().code, Some(0));
+    drop(paused);
+    for name in files {
+        eventually("the lock is free", || {
+            let mut other = start(name);
+            eventually("an answer", || {
+                (!other.is_running() || other.stderr().contains("locked")).then_some(())
+            });
+            other.stderr().contains("locked").then_some(())
+        });
+    }
+    mount.umount().ok();
 }

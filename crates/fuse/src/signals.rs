@@ -1,0 +1,139 @@
+//! Signals for processes that wait for the file system. fuser 0.18 answers the kernel that it
+//! cannot interrupt requests, so signals have to be looked for.
+
+use std::fs;
+
+/// SIGKILL, which is also what each thread of a process gets that another signal ends.
+const KILL: u64 = bit(9);
+/// Signals that do not end a process that has not asked for them: SIGCHLD, SIGCONT, SIGSTOP,
+/// SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH, by their numbers on all machines that this program
+/// runs on.
+const HARMLESS: u64 = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28);
+/// The flag of a thread that has begun to exit, in `/proc/PID/stat`.
+const PF_EXITING: u64 = 4;
+
+const fn bit(signal: u32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Whether a signal waits for a thread to return from the kernel.
+pub(crate) fn has_signal(thread: u32) -> bool {
+    status(thread).is_some_and(|status| Signals::of(&status).interrupt())
+}
+
+/// Whether a signal that ends its process waits for a thread to return from the kernel.
+pub(crate) fn is_killed(thread: u32) -> bool {
+    status(thread).is_some_and(|status| Signals::of(&status).kill())
+}
+
+/// Whether a thread has begun to exit.
+pub(crate) fn is_exiting(thread: u32) -> bool {
+    let stat = fs::read(format!("/proc/{thread}/stat"));
+    stat.is_ok_and(|stat| flags(&String::from_utf8_lossy(&stat)) & PF_EXITING != 0)
+}
+
+fn status(thread: u32) -> Option<String> {
+    let status = fs::read(format!("/proc/{thread}/status")).ok()?;
+    Some(String::from_utf8_lossy(&status).into_owned())
+}
+
+/// The flags of a thread: the ninth field of its `stat`. The second one is a name in parentheses,
+/// which may contain both spaces and parentheses.
+fn flags(stat: &str) -> u64 {
+    let behind = stat.rsplit_once(") ").map_or("", |(_, behind)| behind);
+    behind.split(' ').nth(6).and_then(|flags| flags.parse().ok()).unwrap_or(0)
+}
+
+/// The sets of signals of a thread.
+#[derive(Debug, Default)]
+struct Signals {
+    /// Whether its process has no other thread.
+    alone: bool,
+    /// Those that wait for the thread.
+    own: u64,
+    /// Those that wait for a thread of the process.
+    shared: u64,
+    blocked: u64,
+    ignored: u64,
+    caught: u64,
+}
+
+impl Signals {
+    /// Those of a `/proc/PID/status`. What cannot be read is empty.
+    fn of(status: &str) -> Signals {
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let set = |name: &str| {
+            field(name).and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
+        };
+        Signals {
+            alone: field("Threads:").is_some_and(|threads| threads.trim() == "1"),
+            own: set("SigPnd:"),
+            shared: set("ShdPnd:"),
+            blocked: set("SigBlk:"),
+            ignored: set("SigIgn:"),
+            caught: set("SigCgt:"),
+        }
+    }
+
+    /// Whether one interrupts what the thread waits for. A signal for a whole process counts only
+    /// if it has one thread: with several, another one may be the one that gets it. What ends a
+    /// process is a signal for each of its threads.
+    fn interrupt(&self) -> bool {
+        let shared = if self.alone { self.shared } else { 0 };
+        (self.own | shared) & !self.blocked != 0
+    }
+
+    /// Whether one ends the process. The kernel turns most of them into SIGKILL for each thread,
+    /// but not those that dump the memory first.
+    fn kill(&self) -> bool {
+        let waiting = self.own | self.shared;
+        let ends = waiting & !(self.blocked | self.ignored | self.caught | HARMLESS) != 0;
+        ends || waiting & KILL != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signals(fields: &str) -> Signals {
+        let lines = fields.split(' ').map(|field| field.replace('=', ":\t"));
+        Signals::of(&lines.collect::<Vec<String>>().join("\n"))
+    }
+
+    #[test]
+    fn a_signal_that_is_not_blocked_interrupts() {
+        let status = |threads: u32, own: u64, shared: u64, blocked: u64| {
+            let sets = format!("SigPnd={own:016x} ShdPnd={shared:016x} SigBlk={blocked:016x}");
+            signals(&format!("Name=x Threads={threads} {sets}")).interrupt()
+        };
+        assert!(!status(1, 0, 0, 0));
+        assert!(status(1, 2, 0, 0) && status(1, 0, 2, 0) && status(8, 0x100, 0, 0));
+        assert!(!status(1, 2, 2, 2) && status(1, 2, 4, 2));
+        // It may be for another thread.
+        assert!(!status(2, 0, 2, 0));
+        assert!(!Signals::of("").interrupt());
+    }
+
+    #[test]
+    fn a_signal_that_is_neither_caught_nor_ignored_kills() {
+        let kills = |fields: &str| signals(fields).kill();
+        assert!(!kills("Threads=1") && kills("Threads=3 SigPnd=100"));
+        // SIGQUIT waits for the process as a whole.
+        assert!(kills("Threads=3 ShdPnd=4") && !kills("Threads=3 ShdPnd=4 SigBlk=4"));
+        assert!(!kills("ShdPnd=4 SigIgn=4") && !kills("SigPnd=4 SigCgt=4"));
+        assert!(kills("SigPnd=104 SigCgt=4"), "SIGKILL as well");
+        // SIGWINCH, SIGCHLD, SIGSTOP; and a real-time signal.
+        assert!(!kills("SigPnd=8000000") && !kills("SigPnd=10000") && !kills("SigPnd=40000"));
+        assert!(kills("SigPnd=200000000"));
+    }
+
+    #[test]
+    fn a_thread_that_exits_has_a_flag() {
+        let stat = |name: &str, flags: u64| format!("7 ({name}) D 1 7 7 34816 7 {flags} 120 0");
+        assert_eq!(flags(&stat("cat", 4_194_308)), 4_194_308);
+        assert_eq!(flags(&stat("a ) D 1) x", 5)), 5);
+        assert_eq!(flags(""), 0);
+        assert!(!is_exiting(std::process::id()) && !is_killed(std::process::id()));
+    }
+}

@@ -1,0 +1,223 @@
+//! Operations that programs wait for. A program that is killed does not wait any longer.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Most operations under way: fewer than the event loop of the client takes in at once. Others
+/// wait in the kernel.
+const OPERATIONS_MAX: usize = 2048;
+/// How long an operation may take, at most, before its thread is looked at for a signal. What ends
+/// sooner needs no such care.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The answer that an operation waits for.
+pub(crate) trait Interrupt: Send + Sync {
+    /// Answers that the operation was interrupted, unless it has an answer or is about to get one.
+    fn interrupt(&self);
+}
+
+/// The operations that are under way.
+#[derive(Default)]
+pub(crate) struct UnderWay {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    /// How many have begun and are not over, also those that nobody waits for any more.
+    count: usize,
+    /// Those that somebody waits for, in the order in which they came.
+    waits: BTreeMap<u64, Wait>,
+}
+
+/// An operation that a thread waits for.
+struct Wait {
+    thread: u32,
+    since: Instant,
+    reply: Weak<dyn Interrupt>,
+}
+
+impl UnderWay {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An operation begins, for which a thread waits. This waits if there are too many. The number
+    /// of the operation.
+    pub(crate) fn begin(&self, thread: u32, reply: Weak<dyn Interrupt>) -> u64 {
+        let mut state = self.state();
+        state.last += 1;
+        let number = state.last;
+        state.waits.insert(number, Wait { thread, since: Instant::now(), reply });
+        let full = |state: &mut State| state.count >= OPERATIONS_MAX;
+        let waited = self.ended.wait_while(state, full);
+        waited.unwrap_or_else(PoisonError::into_inner).count += 1;
+        number
+    }
+
+    /// An operation is over.
+    pub(crate) fn end(&self, number: u64) {
+        let mut state = self.state();
+        state.waits.remove(&number);
+        state.count -= 1;
+        self.ended.notify_all();
+    }
+
+    /// Answers the operations that are older than [`PATIENCE`] at a time and whose threads are not
+    /// to wait any longer, which `stops` says by the thread and the age.
+    pub(crate) fn interrupt(&self, now: Instant, stops: impl Fn(u32, Duration) -> bool) {
+        let old = |(number, wait): (&u64, &Wait)| {
+            let age = now.saturating_duration_since(wait.since);
+            (age >= PATIENCE).then_some((*number, wait.thread, age))
+        };
+        let old: Vec<(u64, u32, Duration)> = self.state().waits.iter().map_while(old).collect();
+        for (number, thread, age) in old {
+            if !stops(thread, age) {
+                continue;
+            }
+            // Not under the mutex: it makes a system call.
+            let reply = self.state().waits.remove(&number).map(|wait| wait.reply);
+            if let Some(reply) = reply.and_then(|reply| reply.upgrade()) {
+                reply.interrupt();
+            }
+        }
+    }
+
+    /// Waits until no operation is under way, for at most this time. Whether that is so.
+    pub(crate) fn wait_until_idle(&self, most: Duration) -> bool {
+        let waited = self.ended.wait_timeout_while(self.state(), most, |state| state.count > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.count == 0
+    }
+}
+
+/// A reply that one thread sends at most.
+pub(crate) struct Slot<R> {
+    state: Mutex<SlotState<R>>,
+    /// Sends the reply of an interrupted operation.
+    interrupt: fn(R),
+}
+
+struct SlotState<R> {
+    reply: Option<R>,
+    /// Whether the thread that has the outcome is about to send it.
+    claimed: bool,
+}
+
+impl<R> Slot<R> {
+    /// With what sends the reply of an interrupted operation.
+    pub(crate) fn new(reply: R, interrupt: fn(R)) -> Arc<Slot<R>> {
+        let state = Mutex::new(SlotState { reply: Some(reply), claimed: false });
+        Arc::new(Slot { state, interrupt })
+    }
+
+    fn state(&self) -> MutexGuard<'_, SlotState<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody waits for the reply, and does until it is taken.
+    pub(crate) fn claim(&self) -> bool {
+        let mut state = self.state();
+        state.claimed = true;
+        state.reply.is_some()
+    }
+
+    /// Whether the reply has been sent.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.state().reply.is_none()
+    }
+
+    /// What sends the reply, unless it has been sent.
+    pub(crate) fn take(&self) -> Option<R> {
+        self.state().reply.take()
+    }
+}
+
+impl<R: Send> Interrupt for Slot<R> {
+    fn interrupt(&self) {
+        let mut state = self.state();
+        let reply = if state.claimed { None } else { state.reply.take() };
+        drop(state);
+        if let Some(reply) = reply {
+            (self.interrupt)(reply);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
+
+    use super::*;
+
+    /// An operation of a thread, what has its reply, and what is sent as one.
+    fn operation(of: &UnderWay, thread: u32) -> (u64, Arc<Slot<Sender<()>>>, Receiver<()>) {
+        let (sender, sent) = channel();
+        let slot = Slot::new(sender, |sender| sender.send(()).unwrap());
+        let reply: Weak<dyn Interrupt> = Arc::downgrade(&(Arc::clone(&slot) as Arc<dyn Interrupt>));
+        (of.begin(thread, reply), slot, sent)
+    }
+
+    #[test]
+    fn the_threads_that_are_killed_get_an_answer() {
+        let under_way = UnderWay::default();
+        let (first, slot, sent) = operation(&under_way, 1);
+        let (second, other, nothing) = operation(&under_way, 2);
+        let now = Instant::now();
+        under_way.interrupt(now, |_, _| true);
+        assert!(sent.try_recv().is_err(), "it has just begun");
+        let later = now + PATIENCE;
+        under_way.interrupt(later, |thread, age| thread == 1 && age >= PATIENCE);
+        assert_eq!(sent.try_recv(), Ok(()));
+        assert!(slot.is_sent() && slot.take().is_none() && !slot.claim());
+        assert!(nothing.try_recv().is_err() && !other.is_sent());
+        // It is under way until it is over, and nobody looks at its thread again.
+        under_way.interrupt(later, |thread, _| {
+            assert_ne!(thread, 1);
+            false
+        });
+        under_way.end(second);
+        assert!(!under_way.wait_until_idle(Duration::ZERO));
+        under_way.end(first);
+        assert!(under_way.wait_until_idle(Duration::ZERO));
+    }
+
+    #[test]
+    fn one_thread_answers() {
+        let under_way = UnderWay::default();
+        let (_, slot, sent) = operation(&under_way, 1);
+        assert!(slot.claim());
+        under_way.interrupt(Instant::now() + PATIENCE, |_, _| true);
+        assert!(sent.try_recv().is_err());
+        assert!(slot.take().is_some() && slot.take().is_none());
+    }
+
+    #[test]
+    fn so_many_are_under_way_and_an_operation_that_waits_for_room_is_answered_too() {
+        let under_way = UnderWay::default();
+        let numbers: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&under_way, 1).0).collect();
+        let (sender, begun) = channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (sent, slot) = channel();
+                let slot_of = Slot::new(sent, |sent: Sender<()>| sent.send(()).unwrap());
+                let reply = Arc::downgrade(&(Arc::clone(&slot_of) as Arc<dyn Interrupt>));
+                let number = under_way.begin(2, reply);
+                sender.send(number).unwrap();
+                assert_eq!(slot.try_recv(), Ok(()));
+                under_way.end(number);
+            });
+            let is_there = || under_way.state().waits.len() > OPERATIONS_MAX;
+            while !is_there() {
+                thread::yield_now();
+            }
+            assert!(begun.try_recv().is_err());
+            under_way.interrupt(Instant::now() + PATIENCE, |thread, _| thread == 2);
+            numbers.iter().for_each(|number| under_way.end(*number));
+        });
+        assert!(begun.try_recv().is_ok() && under_way.wait_until_idle(Duration::ZERO));
+    }
+}
