@@ -303,7 +303,7 @@ impl Client {
 
     /// Number of files and directories that are open, and of RPCs whose outcome is awaited.
     pub fn in_use(&self) -> (usize, usize) {
-        let open = self.calls.values().filter(|call| call.open.is_some()).count();
+        let open = self.calls.values().filter_map(|call| call.open).filter(Open::is_in_use).count();
         let awaited = self.calls.values().filter(|call| call.then.is_some()).count();
         (open, awaited)
     }

@@ -68,6 +68,15 @@ pub(super) struct Open {
     request: RequestKey,
     /// The server's handle, which is another one after a restart.
     handle: Handle,
+    /// Whether the close was answered. The open is kept until it is committed.
+    closed: bool,
+}
+
+impl Open {
+    /// Whether the file has not been closed yet.
+    pub(super) fn is_in_use(&self) -> bool {
+        !self.closed
+    }
 }
 
 impl Client {
@@ -242,7 +251,7 @@ impl Client {
             return;
         };
         if let Some(call) = self.calls.get_mut(answer.call) {
-            call.open = Some(Open { import, request, handle: file.handle });
+            call.open = Some(Open { import, request, handle: file.handle, closed: false });
         }
         let (fid, handle, layout) = (file.attr.fid, file.handle, file.attr.layout.clone());
         self.keep_choices(turn, import, request, Choices::Open { fid, handle, layout });
@@ -359,7 +368,10 @@ impl Client {
                     }
                     Ok(())
                 });
-                if let Some(open) = client.open_of(file.call).copied() {
+                let open = client.calls.get_mut(file.call).and_then(|call| call.open.as_mut());
+                if let Some(open) = open {
+                    open.closed = true;
+                    let open = *open;
                     client.rpc.with(turn, open.import, |import, _, _| {
                         import.release(open.request);
                     });

@@ -12,6 +12,7 @@ mod load;
 
 use lustrine_client::{AttrCounts, CacheCounts, CacheTunables, LockCounts};
 use lustrine_lnet::time::{Nanos, Time};
+use lustrine_ptlrpc::ImportView;
 use lustrine_server::{CommitTunables, TargetTunables, TargetView};
 
 use crate::world::{Evictions, Links, MDT, MGS, OST, Rng, World};
@@ -285,7 +286,10 @@ fn age(world: &mut World) -> Result<(), String> {
             return Err(format!("client {number} keeps {kept:?}, and uses {in_use:?}"));
         }
         for (import, locks) in client.targets() {
-            let name = import.view().target;
+            let ImportView { target: name, kept, .. } = import.view();
+            if kept != 0 {
+                return Err(format!("client {number} would replay {kept} requests at {name}"));
+            }
             if !name.contains("MGS") && locks != LockCounts::default() {
                 return Err(format!("client {number} has {locks:?} at {name}"));
             }

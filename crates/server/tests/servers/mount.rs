@@ -63,7 +63,10 @@ fn names_are_made_listed_changed_and_removed() {
         .unwrap();
     assert!(file.created && file.attr.mode == 0o100_644);
     let fid = file.attr.fid;
+    let in_use = |world: &mut World| world.clients[0].in_use();
+    assert_eq!(in_use(&mut world), (1, 0));
     world.wait(0, |c, t, done| c.close(t, CALLER, file, None, done)).unwrap();
+    assert_eq!(in_use(&mut world), (0, 0), "also before the open is committed");
     world.wait(0, |c, t, done| c.link(t, CALLER, fid, root, b"second", done)).unwrap();
     let attr = world.wait(0, |c, t, done| c.lookup(t, CALLER, root, b"second", done)).unwrap();
     assert_eq!((attr.fid, attr.nlink), (fid, 2));
