@@ -199,24 +199,30 @@ pub fn mount_point(dir: &Path) -> Result<PathBuf, MountError> {
     }
 }
 
-/// Why the kernel refuses the mount.
+/// Why the file system cannot be mounted.
 fn refused(error: &io::Error) -> MountError {
+    MountError::Fuse(explain(error, Path::new("/dev/fuse").exists()))
+}
+
+/// The same as text, by whether there is the device.
+fn explain(error: &io::Error, has_device: bool) -> String {
     let text = error.to_string();
-    let hint = match error.kind() {
-        io::ErrorKind::NotFound if !Path::new("/dev/fuse").exists() => {
-            ": there is no /dev/fuse; load the module with `modprobe fuse`, and give a container \
-             the device with --device /dev/fuse"
+    // The helper explains itself.
+    if let Some(said) = text.trim().strip_prefix("fusermount3: ") {
+        return format!("fusermount3 says: {said}");
+    }
+    let why = match error.kind() {
+        io::ErrorKind::NotFound if !has_device => {
+            "there is no /dev/fuse; load the module with `modprobe fuse`, and give a container the \
+             device with --device /dev/fuse"
         }
-        io::ErrorKind::NotFound => {
-            ": without the right to mount, fusermount3 is needed; install the package fuse3"
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
+            "this process may not mount; it needs CAP_SYS_ADMIN (root has it; in a container \
+             --cap-add SYS_ADMIN), or fusermount3 of the package fuse3"
         }
-        io::ErrorKind::PermissionDenied => {
-            ": this needs root or fusermount3, and in a container --device /dev/fuse --cap-add \
-             SYS_ADMIN"
-        }
-        _ => "",
+        _ => return text,
     };
-    MountError::Fuse(format!("{text}{hint}"))
+    why.to_owned()
 }
 
 #[cfg(test)]
@@ -229,6 +235,17 @@ mod tests {
         assert!(error("/proc/self/status").contains("must be a directory"));
         assert!(error("/no/such/place").contains("No such file"));
         assert_eq!(mount_point(Path::new("/proc/../proc")).unwrap(), Path::new("/proc"));
+    }
+
+    #[test]
+    fn a_mount_that_is_refused_says_what_is_missing() {
+        let not_found = io::Error::from_raw_os_error(2);
+        assert!(explain(&not_found, false).starts_with("there is no /dev/fuse"));
+        assert!(explain(&not_found, true).contains("--cap-add SYS_ADMIN"));
+        let said = "fusermount3: mountpoint /tmp not owned by user\n";
+        let helper = io::Error::new(io::ErrorKind::PermissionDenied, said);
+        let expected = "fusermount3 says: mountpoint /tmp not owned by user";
+        assert_eq!(explain(&helper, true), expected);
     }
 
     #[test]
