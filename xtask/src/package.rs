@@ -5,6 +5,7 @@
 mod build;
 mod check;
 mod debian;
+mod image;
 mod layout;
 mod licences;
 mod rpm;
@@ -45,9 +46,8 @@ pub(crate) fn run(args: &PackageArgs) -> Result<String> {
     let mut made = vec![out.join("lustrine")];
     replace(&program.path, &made[0])?;
     fs::write(out.join("lustrine.spec"), rpm::spec(&layout, version))?;
-    for name in ["Containerfile", "node.yaml"] {
-        replace(&root().join("packaging").join(name), &out.join(name))?;
-    }
+    replace(&root().join("packaging/Containerfile"), &out.join("Containerfile"))?;
+    image::write(&layout, &out.join("image"))?;
     // `lustrine_*.deb` shall name one package.
     for entry in fs::read_dir(&out).with_context(|| out.display().to_string())? {
         let path = entry?.path();
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &PackageArgs) -> Result<String> {
         }
     };
     made.extend(package.clone());
-    made.extend(["lustrine.spec", "Containerfile", "stage"].map(|name| out.join(name)));
+    made.extend(["lustrine.spec", "stage", "Containerfile", "image"].map(|name| out.join(name)));
     let mut about = format!("{version}, static with {}", program.libc.name());
     for path in &made {
         println!("package: {} ({})", path.display(), size(path)?);
@@ -92,7 +92,7 @@ fn replace(from: &Path, to: &PathBuf) -> Result<()> {
 fn size(path: &Path) -> Result<String> {
     let about = fs::metadata(path).with_context(|| path.display().to_string())?;
     Ok(match (about.is_dir(), about.len()) {
-        (true, _) => "the files of the packages".to_owned(),
+        (true, _) => "a directory".to_owned(),
         (false, bytes @ ..100_000) => format!("{bytes} bytes"),
         (false, bytes) => format!("{:.1} MB", bytes as f64 / 1e6),
     })

@@ -5,13 +5,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::layout::{CONFIGURATION, Layout, TOOLS, TOOLS_DIR, UNIT};
+use super::image::DIRECTORIES;
+use super::layout::{CONFIGURATION, Layout, PROGRAM, TOOLS, TOOLS_DIR, UNIT};
 use super::rpm;
 use crate::process::{self, ChildGuard, installed};
 
@@ -47,6 +49,7 @@ pub(super) fn check(
         ensure!(said.trim() == format!("lustrine {}", env!("CARGO_PKG_VERSION")), "{said}");
         Ok(())
     })?;
+    report.take("container image", rights.clone(), || image(out))?;
     let rights = rights.and_then(|()| need(&["dpkg"])).and_then(|()| match package {
         Some(_) => Ok(()),
         None => Err("no package was made".to_owned()),
@@ -115,6 +118,26 @@ fn root_only() -> Result<(), String> {
 fn run(command: &mut Command) -> Result<String> {
     let what = format!("{command:?}");
     process::capture(command, RUN_MAX)?.output(&what)
+}
+
+/// The program of the image runs there, and has the configuration and the directories that it
+/// needs. The container itself is not made.
+fn image(out: &Path) -> Result<()> {
+    let dir = out.join("image");
+    for (name, mode) in DIRECTORIES {
+        let about = fs::metadata(dir.join(name)).with_context(|| name.to_owned())?;
+        ensure!(about.permissions().mode() & 0o7777 == mode, "{name}: {about:?}");
+    }
+    let mut inside = Command::new("chroot");
+    inside.arg(&dir).args([PROGRAM, "--version"]);
+    let said = run(&mut inside)?;
+    ensure!(said.trim() == format!("lustrine {}", env!("CARGO_PKG_VERSION")), "{said}");
+    let containerfile = fs::read_to_string(out.join("Containerfile"))?;
+    for path in ["COPY image /", PROGRAM, CONFIGURATION] {
+        ensure!(containerfile.contains(path), "Containerfile does not have {path}");
+    }
+    ensure!(dir.join(&CONFIGURATION[1..]).is_file(), "{CONFIGURATION} is not in the image");
+    Ok(())
 }
 
 /// `man` formats every page, without a warning.

@@ -25,6 +25,9 @@ pub(super) const TOOLS_DIR: &str = "/usr/lib/lustrine/bin";
 /// The names by which mount(8) and umount(8) call the program.
 const MOUNT_HELPERS: [&str; 2] = ["mount.lustrine", "umount.fuse.lustrine"];
 
+/// The program.
+pub(super) const PROGRAM: &str = "/usr/bin/lustrine";
+
 /// The file that an administrator changes, and that an upgrade keeps.
 pub(super) const CONFIGURATION: &str = "/etc/lustrine/node.yaml";
 
@@ -54,7 +57,7 @@ pub(super) fn layout(program: &Program, scratch: &Path) -> Result<Layout> {
         assert!(layout.insert(path.clone(), content).is_none(), "{path} is listed twice");
     };
     let file = |path: &str| Content::Copy(top.join(path));
-    add("/usr/bin/lustrine".into(), Content::Copy(program.path.clone()));
+    add(PROGRAM.into(), Content::Copy(program.path.clone()));
     for tool in TOOLS {
         add(format!("{TOOLS_DIR}/{tool}"), Content::Link("../../../bin/lustrine"));
     }

@@ -1,6 +1,7 @@
 //! `lustrine mount` and `lustrine umount`, over the model servers, which run in this process.
 
 mod model;
+mod users;
 mod waits;
 
 #[path = "../../../fs/examples/library/servers.rs"]
