@@ -22,46 +22,90 @@ pub(crate) fn caller() -> Caller {
     }
 }
 
-/// The numbers that users and groups of this process's user namespace have outside of it.
+/// The numbers that users and groups of this process's user namespace have outside of it, in the
+/// namespace that it was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdMaps {
-    users: String,
-    groups: String,
+    users: IdMap,
+    groups: IdMap,
 }
 
 impl IdMaps {
     /// Those of this process. Without `/proc` all numbers stay as they are.
     pub fn of_this_process() -> IdMaps {
-        let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
+        let read =
+            |file: &str| fs::read_to_string(file).map_or(IdMap::identity(), |map| IdMap::of(&map));
         IdMaps { users: read("/proc/self/uid_map"), groups: read("/proc/self/gid_map") }
     }
 
     /// The number of a user outside.
     pub fn user(&self, uid: u32) -> u32 {
-        mapped(&self.users, uid).unwrap_or(uid)
+        self.users.outside(uid).unwrap_or(uid)
     }
 
     /// The number of a group outside.
     pub fn group(&self, gid: u32) -> u32 {
-        mapped(&self.groups, gid).unwrap_or(gid)
+        self.groups.outside(gid).unwrap_or(gid)
+    }
+
+    /// The number of a user of outside in the namespace: 65534, the one of Linux for users that
+    /// have no number there, if it has none; `None` if the namespace has no such number either.
+    pub fn user_inside(&self, uid: u32) -> Option<u32> {
+        self.users.inside_or_overflow(uid)
+    }
+
+    /// The same of a group.
+    pub fn group_inside(&self, gid: u32) -> Option<u32> {
+        self.groups.inside_or_overflow(gid)
     }
 
     /// Whether this is the namespace of the system, in which all numbers are the same.
     pub fn are_the_systems(&self) -> bool {
-        let numbers: Vec<&str> = self.users.split_whitespace().collect();
-        numbers == ["0", "0", "4294967295"]
+        self.users == IdMap::identity()
     }
 }
 
-/// A line of the map has the first number inside, the first one outside, and how many there are.
-fn mapped(map: &str, id: u32) -> Option<u32> {
-    map.lines().find_map(|line| {
-        let numbers: Vec<u32> =
-            line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-        let [inside, outside, count] = numbers[..] else { return None };
-        let distance = id.checked_sub(inside).filter(|distance| *distance < count)?;
-        outside.checked_add(distance)
-    })
+/// A map of numbers: the first one inside, the first one outside, and how many there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct IdMap(Vec<[u32; 3]>);
+
+impl IdMap {
+    /// What Linux shows for users and groups that have no number in a namespace.
+    const OVERFLOW: u32 = 65534;
+
+    /// That of the system.
+    fn identity() -> IdMap {
+        IdMap(vec![[0, 0, u32::MAX]])
+    }
+
+    /// Reads a map in the form of `/proc/PID/uid_map`.
+    fn of(map: &str) -> IdMap {
+        let line = |line: &str| {
+            let numbers: Vec<u32> =
+                line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+            numbers.try_into().ok()
+        };
+        IdMap(map.lines().filter_map(line).collect())
+    }
+
+    fn outside(&self, id: u32) -> Option<u32> {
+        self.0.iter().find_map(|[inside, outside, count]| moved(id, *inside, *outside, *count))
+    }
+
+    fn inside(&self, id: u32) -> Option<u32> {
+        self.0.iter().find_map(|[inside, outside, count]| moved(id, *outside, *inside, *count))
+    }
+
+    fn inside_or_overflow(&self, id: u32) -> Option<u32> {
+        let overflow = || self.outside(IdMap::OVERFLOW).map(|_| IdMap::OVERFLOW);
+        self.inside(id).or_else(overflow)
+    }
+}
+
+/// A number of a range that starts at `from`, in the range that starts at `to`.
+fn moved(id: u32, from: u32, to: u32, count: u32) -> Option<u32> {
+    let distance = id.checked_sub(from).filter(|distance| *distance < count)?;
+    to.checked_add(distance)
 }
 
 /// A random number.
@@ -96,10 +140,17 @@ mod tests {
 
     #[test]
     fn users_of_namespaces_are_mapped_to_those_outside() {
-        assert_eq!(mapped("0 1000 1\n1 100000 65536\n", 0), Some(1000));
-        assert_eq!(mapped("0 1000 1\n1 100000 65536\n", 5), Some(100_004));
-        assert_eq!(mapped("         0          0 4294967295\n", 42), Some(42));
-        assert_eq!(mapped("0 1000 1\n", 7), None);
+        let map = IdMap::of("0 1000 1\n1 100000 65536\n");
+        assert_eq!((map.outside(0), map.outside(5)), (Some(1000), Some(100_004)));
+        assert_eq!((map.inside(1000), map.inside(100_004)), (Some(0), Some(5)));
+        // The superuser outside is nobody inside.
+        assert_eq!((map.inside(0), map.inside_or_overflow(0)), (None, Some(65534)));
+        let system = IdMap::of("         0          0 4294967295\n");
+        assert_eq!((system.outside(42), system.inside(42)), (Some(42), Some(42)));
+        assert_eq!(system, IdMap::identity());
+        let one = IdMap::of("0 1000 1\n");
+        assert_eq!((one.outside(7), one.inside_or_overflow(1000)), (None, Some(0)));
+        assert_eq!(one.inside_or_overflow(0), None);
     }
 
     #[test]

@@ -11,8 +11,8 @@ const BLOCK_SIZE: u32 = 4 << 20;
 /// The kernel may use no name and no attribute without asking again.
 pub(crate) const NOT_CACHED: Duration = Duration::ZERO;
 
-/// The attributes of a file, as node `number`.
-pub(crate) fn file_attr(attr: &Attr, number: u64) -> FileAttr {
+/// The attributes of a file, as node `number`, with the owner and the group that programs see.
+pub(crate) fn file_attr(attr: &Attr, number: u64, (uid, gid): (u32, u32)) -> FileAttr {
     FileAttr {
         ino: INodeNo(number),
         size: attr.size.unwrap_or(0),
@@ -24,8 +24,8 @@ pub(crate) fn file_attr(attr: &Attr, number: u64) -> FileAttr {
         kind: kind(attr.mode),
         perm: (attr.mode & 0o7777) as u16,
         nlink: attr.nlink,
-        uid: attr.uid,
-        gid: attr.gid,
+        uid,
+        gid,
         rdev: attr.rdev,
         blksize: BLOCK_SIZE,
         flags: 0,
@@ -103,7 +103,8 @@ mod tests {
     #[test]
     fn types_and_permissions_are_those_of_the_mode() {
         let attr = Attr { mode: 0o042_775, nlink: 3, ..Attr::default() };
-        let shown = file_attr(&attr, 9);
+        let shown = file_attr(&attr, 9, (7, 8));
+        assert_eq!((shown.uid, shown.gid), (7, 8));
         assert_eq!((shown.kind, shown.perm, shown.ino), (FileType::Directory, 0o2775, INodeNo(9)));
         assert_eq!(kind(0o120_777), FileType::Symlink);
         assert_eq!(kind(0o020_600), FileType::CharDevice);

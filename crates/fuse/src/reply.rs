@@ -10,7 +10,7 @@ use fuser::{
 use lustrine_client::{Attr, Caller, Client, ClientError, Done, Space};
 use lustrine_lnet::service::Turn;
 
-use crate::convert::{NOT_CACHED, errno, file_attr};
+use crate::convert::{NOT_CACHED, errno};
 use crate::shared::Shared;
 use crate::under_way::{Interrupt, Slot};
 
@@ -171,7 +171,8 @@ impl Asked<ReplyAttr> {
                     nodes.seen(&attr);
                     nodes.number_of(attr.fid).unwrap_or(attr.fid.inode())
                 };
-                asked.answer(|reply| reply.attr(&NOT_CACHED, &file_attr(&attr, number)));
+                let shown = asked.shared.shown(&attr, number);
+                asked.answer(|reply| reply.attr(&NOT_CACHED, &shown));
             });
             client.complete(turn, caller, attr, whole);
         })
@@ -203,7 +204,8 @@ impl Asked<ReplyEntry> {
             return;
         }
         let number = self.shared.look_up(attr);
-        self.answer(|reply| reply.entry(&NOT_CACHED, &file_attr(attr, number), Generation(0)));
+        let shown = self.shared.shown(attr, number);
+        self.answer(|reply| reply.entry(&NOT_CACHED, &shown, Generation(0)));
     }
 }
 
@@ -246,7 +248,7 @@ impl Asked<ReplyCreate> {
     /// Answers with a file that a name leads to, and the number under which it is open. It must
     /// have been claimed.
     pub(crate) fn created(self, attr: &Attr, handle: u64, flags: FopenFlags) {
-        let shown = file_attr(attr, self.shared.look_up(attr));
+        let shown = self.shared.shown(attr, self.shared.look_up(attr));
         let handle = FileHandle(handle);
         self.answer(|reply| reply.created(&NOT_CACHED, &shown, Generation(0), handle, flags));
     }

@@ -140,6 +140,8 @@ impl Filesystem for Server {
             TimeOrNow::SpecificTime(time) => SetTime::At(seconds(time)),
         };
         let open = handle.is_some();
+        let uid = uid.map(|uid| self.shared.ids.user(uid));
+        let gid = gid.map(|gid| self.shared.ids.group(gid));
         let (set_atime, set_mtime) = (atime.map(at), mtime.map(at));
         let changes = Changes {
             mode,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fuser::{Errno, Request};
+use fuser::{Errno, FileAttr, Request};
 use lustrine_client::{Attr, Caller, Client, FileLayout, OpenFile, TargetKey};
 use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::atime::AtimeRule;
 use crate::budget::{Budget, Charge};
+use crate::convert::file_attr;
 use crate::held::Room;
 use crate::listings::{Listings, Part};
 use crate::lock_table::LockTable;
@@ -46,7 +47,7 @@ pub(crate) struct Shared {
     /// The connection with the kernel, once the file system is mounted.
     device: OnceLock<OwnedFd>,
     pub(crate) atime: AtimeRule,
-    ids: IdMaps,
+    pub(crate) ids: IdMaps,
 }
 
 /// An operation with data that is about to be started.
@@ -301,6 +302,18 @@ impl Shared {
     /// Gives the kernel a reference to a file. The file's number.
     pub(crate) fn look_up(&self, attr: &Attr) -> u64 {
         self.nodes().look_up(attr)
+    }
+
+    /// The attributes of a file as programs see them. In a user namespace a user of outside who has
+    /// no number there is shown as nobody. If there is not even a number for that, the kernel takes
+    /// the owner for one that it cannot know, and lets nobody write; a group is shown as that of
+    /// this process then, as files of the user himself have groups without a number as well.
+    pub(crate) fn shown(&self, attr: &Attr, number: u64) -> FileAttr {
+        const NO_ID: u32 = u32::MAX;
+        let own_group = || rustix::process::getegid().as_raw();
+        let uid = self.ids.user_inside(attr.uid).unwrap_or(NO_ID);
+        let gid = self.ids.group_inside(attr.gid).unwrap_or_else(own_group);
+        file_attr(attr, number, (uid, gid))
     }
 
     /// Registers an open file. The number by which the kernel names it.
