@@ -1,9 +1,10 @@
 //! How a user names a file of a file system.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-use lustrine_wire::nid::Nid;
+use lustrine_wire::nid::{Net, Nid};
 
 /// A file of a file system: `lustre://10.0.0.9@tcp/lustre/path`, or as `mount -t lustre` has it,
 /// `10.0.0.9@tcp:/lustre/path`. Several NIDs of the management server are separated by `,`, those
@@ -74,8 +75,9 @@ impl FromStr for FsUrl {
     }
 }
 
-/// The NIDs of a list with `,` and `:`. The colons of IPv6 addresses separate nothing: a part
-/// without an `@` belongs to the next one.
+/// The NIDs of a list with `,` and `:`. An address without a network is one of `tcp`, as for the
+/// tools of LNet. The colons of IPv6 addresses separate nothing: a part without an `@` belongs to
+/// the next one if it is no IPv4 address.
 fn nids_of(text: &str) -> Result<Vec<Nid>, UrlError> {
     let mut nids = Vec::new();
     for list in text.split(',').filter(|list| !list.is_empty()) {
@@ -84,8 +86,12 @@ fn nids_of(text: &str) -> Result<Vec<Nid>, UrlError> {
             if !part.is_empty() {
                 part.push(':');
             }
+            let is_ipv4 = part.is_empty() && piece.parse::<Ipv4Addr>().is_ok();
             part.push_str(piece);
-            if piece.contains('@') {
+            if is_ipv4 {
+                part.push_str("@tcp");
+            }
+            if part.contains('@') {
                 let text = std::mem::take(&mut part);
                 let nid = text
                     .parse()
@@ -93,8 +99,10 @@ fn nids_of(text: &str) -> Result<Vec<Nid>, UrlError> {
                 nids.push(nid);
             }
         }
-        if !part.is_empty() {
-            let why = "the network is missing".to_owned();
+        if let Ok(ip) = part.parse() {
+            nids.push(Nid::from_ip(Net::TCP, ip));
+        } else if !part.is_empty() {
+            let why = "it is no IP address and has no network".to_owned();
             return Err(UrlError::BadNid { text: part, why });
         }
     }
@@ -135,6 +143,9 @@ mod tests {
             ["fe80::9@tcp", "10.0.0.1@tcp"]
         );
         assert_eq!(nids("fe80::9@tcp:fe80::8@tcp:/lustre"), ["fe80::9@tcp", "fe80::8@tcp"]);
+        assert_eq!(nids("10.0.0.9:/lustre"), ["10.0.0.9@tcp"]);
+        assert_eq!(nids("fe80::9,10.0.0.8:10.0.0.7@tcp1:/lustre").len(), 3);
+        assert_eq!(nids("fe80::9:/lustre"), ["fe80::9@tcp"]);
     }
 
     #[test]
@@ -142,7 +153,7 @@ mod tests {
         let error = |text: &str| text.parse::<FsUrl>().unwrap_err().to_string();
         assert!(error("/mnt/lustre").contains("does not name a file"));
         assert!(error("lustre:///lustre/x").contains("does not name a file"));
-        assert!(error("lustre://10.0.0.9/lustre").contains("the network is missing"));
+        assert!(error("lustre://mgs/lustre").contains("no IP address and has no network"));
         assert!(error("lustre://300.0.0.9@tcp/lustre").contains("is not a NID"));
         assert!(error("10.0.0.9@tcp:/ninechars/x").contains("1 to 8 letters"));
         assert!(error("10.0.0.9@tcp:/").contains("1 to 8 letters"));

@@ -1,9 +1,10 @@
 //! `lustrine fs ls`, `stat` and `df`.
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
 use serde::Serialize;
 
+use super::tree::human;
 use super::walk::Entered;
 use super::{ClientOptions, with_file_system};
 use crate::output::{Failure, print, print_error, print_json};
@@ -11,6 +12,7 @@ use crate::values::utc;
 
 /// List a directory.
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct LsArgs {
     /// The directory or file
     url: FsUrl,
@@ -22,6 +24,14 @@ pub(crate) struct LsArgs {
     /// List the directories below it too
     #[arg(long, short = 'R')]
     recursive: bool,
+
+    /// Show sizes with K, M, G and T instead of bytes
+    #[arg(long, short = 'h')]
+    human: bool,
+
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
 
     /// Print JSON
     #[arg(long)]
@@ -47,9 +57,18 @@ pub(crate) struct StatArgs {
 
 /// Show the free space of a file system.
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct DfArgs {
     /// The file system, such as lustre://10.0.0.9@tcp/lustre
     url: FsUrl,
+
+    /// Show sizes with K, M, G and T instead of KiB
+    #[arg(long, short = 'h')]
+    human: bool,
+
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
 
     /// Print JSON
     #[arg(long)]
@@ -251,7 +270,8 @@ impl Listing<'_> {
             self.rows.push(Row { path, attr: AttrRow::of(&attr), target });
             return Ok(());
         }
-        let size = attr.size.map_or_else(|| "?".to_owned(), |size| size.to_string());
+        let text = |size| if self.args.human { human(size) } else { size.to_string() };
+        let size = attr.size.map_or_else(|| "?".to_owned(), text);
         let target = target.map_or_else(String::new, |target| format!(" -> {target}"));
         print(&format!(
             "{} {:>3} {:>6} {:>6} {size:>14} {} {path}{target}\n",
@@ -325,26 +345,24 @@ pub(super) fn df(args: &DfArgs) -> Result<(), Failure> {
         if args.json {
             return print_json(&row);
         }
-        let kib = |bytes: u64| bytes / 1024;
         let share = match row.used.saturating_add(row.available) {
             0 => "-".to_owned(),
             all => format!("{:.0} %", row.used as f64 / all as f64 * 100.0),
         };
-        print(&format!(
-            "{:>16} {:>16} {:>16} {:>6} {:>14} {:>14}\n{:>16} {:>16} {:>16} {share:>6} {:>14} \
-             {:>14}\n",
-            "Size (KiB)",
-            "Used (KiB)",
-            "Available (KiB)",
-            "Use",
-            "Files",
-            "Files used",
-            kib(row.size),
-            kib(row.used),
-            kib(row.available),
-            row.files,
-            row.files_used,
-        ))
+        let unit = if args.human { "" } else { " (KiB)" };
+        let heads = ["Size", "Used", "Available"].map(|head| format!("{head}{unit}"));
+        let sizes = [row.size, row.used, row.available]
+            .map(|bytes| if args.human { human(bytes) } else { (bytes / 1024).to_string() });
+        let line = |sizes: [String; 3], others: [&str; 3]| {
+            let ([size, used, available], [share, files, used_files]) = (sizes, others);
+            format!(
+                "{size:>16} {used:>16} {available:>16} {share:>6} {files:>14} {used_files:>14}\n"
+            )
+        };
+        let (all, used) = (row.files.to_string(), row.files_used.to_string());
+        let text =
+            line(heads, ["Use", "Files", "Files used"]) + &line(sizes, [&share, &all, &used]);
+        print(&text)
     })
 }
 

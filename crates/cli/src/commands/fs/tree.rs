@@ -350,7 +350,7 @@ fn kib(bytes: u64) -> u64 {
 }
 
 /// A size with a suffix, rounded up as du does.
-fn human(bytes: u64) -> String {
+pub(super) fn human(bytes: u64) -> String {
     let mut size = bytes as f64 / 1024.0;
     let mut units = "KMGTPE".chars();
     let mut unit = units.next().unwrap_or('K');
