@@ -15,8 +15,8 @@ pub(crate) const MDT_BRW: u32 = 1 << 20;
 pub(crate) const OST_BRW: u32 = 4 << 20;
 /// Largest value of an attribute, and largest layout, in bytes.
 pub(crate) const EASIZE_MAX: u32 = 65536;
-/// Largest object in bytes.
-pub(crate) const OBJECT_MAX: u64 = i64::MAX as u64;
+/// Largest object in bytes, as that of ldiskfs [OST-22].
+pub(crate) const OBJECT_MAX: u64 = 0xfff_ffff_f000;
 /// Most changes of metadata of a client at a time that are granted.
 pub(crate) const MOD_RPCS_MAX: u16 = 512;
 

@@ -96,6 +96,12 @@ impl Client {
             let error = ClientError::Layout("a part of the file has no objects yet".to_owned());
             return done(self, turn, Err(error));
         }
+        // Space behind the largest end can be given back, as there is none.
+        if what != Allocate::PunchHole
+            && let Err(error) = self.check_size(fid, layout, end)
+        {
+            return done(self, turn, Err(error));
+        }
         let now = self.wall(turn);
         let ranges = layout.object_ranges(start, end).into_iter();
         let requests = ranges.map(|(place, from, to)| {

@@ -96,7 +96,11 @@ impl Client {
             };
             let layout = attr.and_then(|attr| {
                 check_owner(&attr, &caller, &changes)?;
-                layout_for(&attr, &changes)
+                let layout = layout_for(&attr, &changes)?;
+                if let Some(size) = changes.size {
+                    client.check_size(fid, &layout, size)?;
+                }
+                Ok(layout)
             });
             let layout = match layout {
                 Ok(layout) => layout,

@@ -7,6 +7,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use lustrine_fswire::connect::ConnectFlags;
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::layout::Ea;
 use lustrine_fswire::ldlm::{Ibits, IntentOp, LayoutIntent, LayoutOp, LockMode};
@@ -316,6 +317,10 @@ impl Client {
             let error = ClientError::Layout("a part of the file has no objects yet".to_owned());
             return done(self, turn, Err(error));
         }
+        let ends = runs.iter().map(|(target, run)| (target.import, run.range().end));
+        if let Err(error) = self.check_ends(ends) {
+            return done(self, turn, Err(error));
+        }
         let time = self.wall(turn);
         let Some(io) = self.start_io(turn, runs.len(), Work::Change { done }) else { return };
         for (target, run) in runs {
@@ -442,6 +447,35 @@ impl Client {
             runs.push((self.target_of(fid, layout, place)?, run));
         }
         Ok(runs)
+    }
+
+    /// Whether objects may be as large as is wanted: how far each goes, and its target [OST-22].
+    ///
+    /// # Errors
+    /// EFBIG.
+    pub(super) fn check_ends(
+        &self,
+        mut ends: impl Iterator<Item = (ImportKey, u64)>,
+    ) -> Outcome<()> {
+        /// What servers allow that name nothing.
+        const USUAL: u64 = 1 << 44;
+        let most = |import: ImportKey| {
+            let granted = self.rpc.import(import)?.granted();
+            let named = granted.flags.contains(ConnectFlags::MAXBYTES).then_some(granted.maxbytes);
+            named.filter(|most| *most > 0)
+        };
+        match ends.all(|(import, end)| end <= most(import).unwrap_or(USUAL)) {
+            true => Ok(()),
+            false => Err(ClientError::Errno(errno::EFBIG)),
+        }
+    }
+
+    /// The same for a file of a size, as far as its objects are known.
+    pub(super) fn check_size(&self, fid: Fid, layout: &FileLayout, size: u64) -> Outcome<()> {
+        let ends = layout.object_sizes(size).into_iter();
+        self.check_ends(ends.filter_map(|(component, stripe, end)| {
+            Some((self.target_of(fid, layout, (component, stripe)).ok()?.import, end))
+        }))
     }
 
     /// Where requests for the data of a stripe go.

@@ -1,7 +1,7 @@
 //! The client library on the servers: names, data, attributes.
 
 use crate::world::{CALLER, MDT, World};
-use lustrine_client::{CacheTunables, Changes, ClientError, FileOwner, OpenArgs};
+use lustrine_client::{Allocate, CacheTunables, Changes, ClientError, FileOwner, OpenArgs};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::{OpenFlags, XattrFlags};
 use lustrine_server::TargetTunables;
@@ -174,6 +174,51 @@ fn data_are_written_read_cut_and_sized_over_stripes() {
     assert_eq!(targets[crate::world::MGS].locks, 2 * 4);
     let others = &targets[crate::world::MDT..];
     assert!(others.iter().all(|target| target.locks == 0 && target.opens == 0));
+}
+
+/// Also with a cache, where a write that fails later would be told by the next fsync(2).
+#[test]
+fn what_objects_cannot_hold_is_refused_at_once() {
+    const EFBIG: i32 = 27;
+    let cache =
+        CacheTunables { max_cached: 8 << 20, max_dirty: 4 << 20, ..CacheTunables::default() };
+    let mut world = World::with_caches(TargetTunables::default(), &[cache, CacheTunables::NONE]);
+    for client in 0..2 {
+        world.root = world.wait(client, |c, t, done| c.mount(t, done)).unwrap();
+    }
+    let root = world.root;
+    let file = world
+        .wait(0, |c, t, done| c.create(t, CALLER, root, b"large", create_args(), done))
+        .unwrap();
+    let (fid, layout) = (file.attr.fid, file.layout.clone());
+    // Each object ends a page before 2^44: this is in the last stripe of the last one.
+    let most = ((layout.objects().count() as u64) << 44) - 4096;
+    for client in 0..2 {
+        let write = |world: &mut World, at: u64| {
+            let data = b"four".to_vec().into();
+            world.wait(client, |c, t, done| {
+                c.write(t, CALLER, (fid, OWNER), &layout, (at, data), done);
+            })
+        };
+        assert_eq!(errno(write(&mut world, 1 << 60)), EFBIG);
+        assert_eq!(errno(write(&mut world, most)), EFBIG);
+        write(&mut world, 5).unwrap();
+        let resize = |world: &mut World, size| {
+            let changes = Changes { size: Some(size), ..Changes::default() };
+            world.wait(client, |c, t, done| c.set_attributes(t, CALLER, fid, changes, done))
+        };
+        assert_eq!(errno(resize(&mut world, 1 << 60)), EFBIG);
+        assert_eq!(resize(&mut world, 1 << 40).unwrap().size, Some(1 << 40));
+        let allocate = |world: &mut World, what, range| {
+            world.wait(client, |c, t, done| {
+                c.allocate(t, CALLER, (fid, OWNER), &layout, what, range, done);
+            })
+        };
+        assert_eq!(errno(allocate(&mut world, Allocate::Reserve, (1 << 60, 1))), EFBIG);
+        allocate(&mut world, Allocate::PunchHole, (1 << 60, 1)).unwrap();
+        let end = world.wait(client, |c, t, done| c.size(t, CALLER, fid, &layout, done)).unwrap();
+        assert_eq!(end.0, 1 << 40, "nothing has changed");
+    }
 }
 
 #[test]
