@@ -59,6 +59,16 @@ impl IdMaps {
         self.groups.inside_or_overflow(gid)
     }
 
+    /// Whether a user of outside has a number of its own in the namespace.
+    pub fn knows_user(&self, uid: u32) -> bool {
+        self.users.inside(uid).is_some()
+    }
+
+    /// The same of a group.
+    pub fn knows_group(&self, gid: u32) -> bool {
+        self.groups.inside(gid).is_some()
+    }
+
     /// Whether this is the namespace of the system, in which all numbers are the same.
     pub fn are_the_systems(&self) -> bool {
         self.users == IdMap::identity()

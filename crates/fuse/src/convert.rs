@@ -73,8 +73,8 @@ pub(crate) fn errno(error: &ClientError) -> Errno {
 }
 
 /// The bits of a mode that a write clears: those of the user, and of the group if it may execute.
-const SET_USER_ID: u32 = 0o4000;
-const SET_GROUP_ID: u32 = 0o2000;
+pub(crate) const SET_USER_ID: u32 = 0o4000;
+pub(crate) const SET_GROUP_ID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o010;
 
 /// The permissions that a file has after it is written to, if they change.

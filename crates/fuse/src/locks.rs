@@ -94,7 +94,9 @@ impl Server {
         wait: bool,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::new(&self.shared, request, reply);
+        // A request whose process has not waited for it would change what a later one of its owner
+        // gets, such as that of the parent.
+        let asked = Asked::not_interrupted(&self.shared, reply);
         let found = self.lock_args(handle, owner, range, (kind, pid));
         let Some((asked, (file, args))) = asked.with(found) else { return };
         if args.mode != FlockMode::Unlock {
@@ -108,17 +110,9 @@ impl Server {
         let (shared, caller, fid) = (Arc::clone(&self.shared), file.caller, file.fid);
         self.shared.post(move |client, turn| {
             let table = Arc::clone(&shared);
-            let done = move |client: &mut Client,
-                             turn: &mut Turn<'_>,
-                             outcome: Result<(), ClientError>| {
+            let done = move |_: &mut Client, _: &mut Turn<'_>, outcome: Result<(), ClientError>| {
                 if let Some(number) = number {
                     table.locks.end(number);
-                }
-                if outcome.is_ok() && !asked.claim() {
-                    // The process is killed, and may have closed the file before it had the lock.
-                    let unlock = FlockArgs { mode: FlockMode::Unlock, ..args };
-                    client.flock(turn, caller, fid, unlock, false, Box::new(|_, _, _| {}));
-                    return;
                 }
                 // A close by another thread may have ended all locks while this one was waited for.
                 if outcome.is_ok() && args.mode != FlockMode::Unlock {
@@ -139,19 +133,14 @@ impl Server {
     /// A process closes a file: what it has written begins to be sent, and it learns of earlier
     /// writes that failed. Its locks of fcntl(2) on the file end, also those that it has taken
     /// through another descriptor.
-    pub(crate) fn flush_file(
-        &self,
-        request: &Request,
-        handle: FileHandle,
-        owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
+    pub(crate) fn flush_file(&self, handle: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
         let Ok(file) = self.shared.file(handle.0) else { return reply.ok() };
         let owned = self.locks == Locks::Cluster && self.shared.locks.forget(file.fid, owner.0);
         if !owned && !self.caches {
             return reply.ok();
         }
-        let asked = Asked::new(&self.shared, request, reply);
+        // It waits for nothing but the unlock.
+        let asked = Asked::not_interrupted(&self.shared, reply);
         self.shared.post(move |client, turn| {
             let layout = file.state().layout.clone();
             client.start_flush(turn, file.fid, &layout);

@@ -12,7 +12,7 @@ use lustrine_lnet::service::Turn;
 
 use crate::convert::{NOT_CACHED, errno};
 use crate::shared::Shared;
-use crate::under_way::{Interrupt, Slot};
+use crate::under_way::{Interrupt, NO_THREAD, Slot};
 
 /// Longest name in bytes.
 const NAME_MAX: u32 = 255;
@@ -79,8 +79,7 @@ impl<R: Reply> Asked<R> {
     /// An operation that has to be answered with its outcome, also if the thread that caused it is
     /// killed: others may depend on it.
     pub(crate) fn not_interrupted(shared: &Arc<Shared>, reply: R) -> Asked<R> {
-        // No thread has this number.
-        Asked::by_thread(shared, 0, reply)
+        Asked::by_thread(shared, NO_THREAD, reply)
     }
 
     fn by_thread(shared: &Arc<Shared>, thread: u32, reply: R) -> Asked<R> {

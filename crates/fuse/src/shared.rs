@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fuser::{Errno, FileAttr, Request};
+use fuser::{Errno, FileAttr, FileType, Request};
 use lustrine_client::{Attr, Caller, Client, FileLayout, OpenFile, TargetKey};
 use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
@@ -16,20 +16,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::atime::AtimeRule;
 use crate::budget::{Budget, Charge};
-use crate::convert::file_attr;
+use crate::convert::{SET_GROUP_ID, SET_USER_ID, file_attr};
 use crate::held::Room;
 use crate::listings::{Listings, Part};
 use crate::lock_table::LockTable;
 use crate::nodes::{Node, Nodes};
 use crate::requester::Requester;
-use crate::signals::{is_exiting, is_killed};
+use crate::signals::is_killed;
 use crate::under_way::UnderWay;
 
 /// How often threads that wait are looked at for a signal that kills them.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a thread that exits waits for what is left of its operations, such as unlocking: that
-/// goes on without it.
-const EXIT_WAIT: Duration = Duration::from_secs(10);
 
 /// What the threads of a mount share.
 pub(crate) struct Shared {
@@ -202,17 +199,16 @@ impl Shared {
         polled.is_ok() && devices[0].revents().contains(PollFlags::ERR)
     }
 
-    /// Answers operations of threads that are killed, until the mount has ended: servers may not
+    /// Answers operations of threads that are killed, as long as this is in use: servers may not
     /// answer them for hours.
     ///
     /// # Errors
     /// When there can be no thread for it.
     pub(crate) fn watch_signals(self: &Arc<Shared>) -> io::Result<()> {
         let shared: Weak<Shared> = Arc::downgrade(self);
-        let stops = |thread, age| is_killed(thread) || age >= EXIT_WAIT && is_exiting(thread);
         let watch = move || {
             while let Some(shared) = shared.upgrade() {
-                shared.under_way.interrupt(Instant::now(), stops);
+                shared.under_way.interrupt(Instant::now(), is_killed);
                 drop(shared);
                 thread::sleep(SIGNALS_INTERVAL);
             }
@@ -313,7 +309,14 @@ impl Shared {
         let own_group = || rustix::process::getegid().as_raw();
         let uid = self.ids.user_inside(attr.uid).unwrap_or(NO_ID);
         let gid = self.ids.group_inside(attr.gid).unwrap_or_else(own_group);
-        file_attr(attr, number, (uid, gid))
+        let mut shown = file_attr(attr, number, (uid, gid));
+        if shown.kind == FileType::RegularFile {
+            // A program gives no rights of who is only shown.
+            let mut clear = |known: bool, bit: u16| shown.perm &= if known { !0 } else { !bit };
+            clear(self.ids.knows_user(attr.uid), SET_USER_ID as u16);
+            clear(self.ids.knows_group(attr.gid), SET_GROUP_ID as u16);
+        }
+        shown
     }
 
     /// Registers an open file. The number by which the kernel names it.

@@ -9,9 +9,6 @@ const KILL: u64 = bit(9);
 /// SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH, by their numbers on all machines that this program
 /// runs on.
 const HARMLESS: u64 = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28);
-/// The flag of a thread that has begun to exit, in `/proc/PID/stat`.
-const PF_EXITING: u64 = 4;
-
 const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
@@ -26,22 +23,9 @@ pub(crate) fn is_killed(thread: u32) -> bool {
     status(thread).is_some_and(|status| Signals::of(&status).kill())
 }
 
-/// Whether a thread has begun to exit.
-pub(crate) fn is_exiting(thread: u32) -> bool {
-    let stat = fs::read(format!("/proc/{thread}/stat"));
-    stat.is_ok_and(|stat| flags(&String::from_utf8_lossy(&stat)) & PF_EXITING != 0)
-}
-
 fn status(thread: u32) -> Option<String> {
     let status = fs::read(format!("/proc/{thread}/status")).ok()?;
     Some(String::from_utf8_lossy(&status).into_owned())
-}
-
-/// The flags of a thread: the ninth field of its `stat`. The second one is a name in parentheses,
-/// which may contain both spaces and parentheses.
-fn flags(stat: &str) -> u64 {
-    let behind = stat.rsplit_once(") ").map_or("", |(_, behind)| behind);
-    behind.split(' ').nth(6).and_then(|flags| flags.parse().ok()).unwrap_or(0)
 }
 
 /// The sets of signals of a thread.
@@ -49,6 +33,8 @@ fn flags(stat: &str) -> u64 {
 struct Signals {
     /// Whether its process has no other thread.
     alone: bool,
+    /// Whether a debugger has it, which may take a signal away.
+    traced: bool,
     /// Those that wait for the thread.
     own: u64,
     /// Those that wait for a thread of the process.
@@ -67,6 +53,7 @@ impl Signals {
         };
         Signals {
             alone: field("Threads:").is_some_and(|threads| threads.trim() == "1"),
+            traced: field("TracerPid:").is_some_and(|tracer| tracer.trim() != "0"),
             own: set("SigPnd:"),
             shared: set("ShdPnd:"),
             blocked: set("SigBlk:"),
@@ -88,7 +75,7 @@ impl Signals {
     fn kill(&self) -> bool {
         let waiting = self.own | self.shared;
         let ends = waiting & !(self.blocked | self.ignored | self.caught | HARMLESS) != 0;
-        ends || waiting & KILL != 0
+        ends && !self.traced || waiting & KILL != 0
     }
 }
 
@@ -125,15 +112,8 @@ mod tests {
         assert!(kills("SigPnd=104 SigCgt=4"), "SIGKILL as well");
         // SIGWINCH, SIGCHLD, SIGSTOP; and a real-time signal.
         assert!(!kills("SigPnd=8000000") && !kills("SigPnd=10000") && !kills("SigPnd=40000"));
-        assert!(kills("SigPnd=200000000"));
-    }
-
-    #[test]
-    fn a_thread_that_exits_has_a_flag() {
-        let stat = |name: &str, flags: u64| format!("7 ({name}) D 1 7 7 34816 7 {flags} 120 0");
-        assert_eq!(flags(&stat("cat", 4_194_308)), 4_194_308);
-        assert_eq!(flags(&stat("a ) D 1) x", 5)), 5);
-        assert_eq!(flags(""), 0);
-        assert!(!is_exiting(std::process::id()) && !is_killed(std::process::id()));
+        assert!(kills("SigPnd=200000000") && kills("TracerPid=0 SigPnd=4"));
+        assert!(!kills("TracerPid=7 SigPnd=4") && kills("TracerPid=7 SigPnd=100"));
+        assert!(!is_killed(std::process::id()));
     }
 }

@@ -11,6 +11,10 @@ const OPERATIONS_MAX: usize = 2048;
 /// sooner needs no such care.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What the kernel says of a thread that this program cannot see, because it is in another PID
+/// namespace; and of an operation that no thread waits for.
+pub(crate) const NO_THREAD: u32 = 0;
+
 /// The answer that an operation waits for.
 pub(crate) trait Interrupt: Send + Sync {
     /// Answers that the operation was interrupted, unless it has an answer or is about to get one.
@@ -66,16 +70,15 @@ impl UnderWay {
         self.ended.notify_all();
     }
 
-    /// Answers the operations that are older than [`PATIENCE`] at a time and whose threads are not
-    /// to wait any longer, which `stops` says by the thread and the age.
-    pub(crate) fn interrupt(&self, now: Instant, stops: impl Fn(u32, Duration) -> bool) {
-        let old = |(number, wait): (&u64, &Wait)| {
-            let age = now.saturating_duration_since(wait.since);
-            (age >= PATIENCE).then_some((*number, wait.thread, age))
-        };
-        let old: Vec<(u64, u32, Duration)> = self.state().waits.iter().map_while(old).collect();
-        for (number, thread, age) in old {
-            if !stops(thread, age) {
+    /// Answers the operations that are older than [`PATIENCE`] at a time and whose threads are
+    /// killed.
+    pub(crate) fn interrupt(&self, now: Instant, is_killed: impl Fn(u32) -> bool) {
+        let is_old =
+            |(_, wait): &(&u64, &Wait)| now.saturating_duration_since(wait.since) >= PATIENCE;
+        let old = |(number, wait): (&u64, &Wait)| (*number, wait.thread);
+        let old: Vec<(u64, u32)> = self.state().waits.iter().take_while(is_old).map(old).collect();
+        for (number, thread) in old.into_iter().filter(|(_, thread)| *thread != NO_THREAD) {
+            if !is_killed(thread) {
                 continue;
             }
             // Not under the mutex: it makes a system call.
@@ -167,15 +170,15 @@ mod tests {
         let (first, slot, sent) = operation(&under_way, 1);
         let (second, other, nothing) = operation(&under_way, 2);
         let now = Instant::now();
-        under_way.interrupt(now, |_, _| true);
+        under_way.interrupt(now, |_| true);
         assert!(sent.try_recv().is_err(), "it has just begun");
         let later = now + PATIENCE;
-        under_way.interrupt(later, |thread, age| thread == 1 && age >= PATIENCE);
+        under_way.interrupt(later, |thread| thread == 1);
         assert_eq!(sent.try_recv(), Ok(()));
         assert!(slot.is_sent() && slot.take().is_none() && !slot.claim());
         assert!(nothing.try_recv().is_err() && !other.is_sent());
         // It is under way until it is over, and nobody looks at its thread again.
-        under_way.interrupt(later, |thread, _| {
+        under_way.interrupt(later, |thread| {
             assert_ne!(thread, 1);
             false
         });
@@ -190,7 +193,7 @@ mod tests {
         let under_way = UnderWay::default();
         let (_, slot, sent) = operation(&under_way, 1);
         assert!(slot.claim());
-        under_way.interrupt(Instant::now() + PATIENCE, |_, _| true);
+        under_way.interrupt(Instant::now() + PATIENCE, |_| true);
         assert!(sent.try_recv().is_err());
         assert!(slot.take().is_some() && slot.take().is_none());
     }
@@ -215,7 +218,7 @@ mod tests {
                 thread::yield_now();
             }
             assert!(begun.try_recv().is_err());
-            under_way.interrupt(Instant::now() + PATIENCE, |thread, _| thread == 2);
+            under_way.interrupt(Instant::now() + PATIENCE, |thread| thread == 2);
             numbers.iter().for_each(|number| under_way.end(*number));
         });
         assert!(begun.try_recv().is_ok() && under_way.wait_until_idle(Duration::ZERO));

@@ -57,6 +57,12 @@ pub(super) const CHECKS: &[Listed] = &[
         "the new mount works, and stays when the old program has gone",
         again,
     ),
+    (
+        "mount",
+        "programs that wait for a server without a network are killed",
+        "they end; when the server is back nothing is open",
+        killed_programs,
+    ),
     ("mount", "the program is killed", "umount removes the mount point; it mounts again", killed),
 ];
 
@@ -409,6 +415,29 @@ fn fail_over(testbed: &mut Testbed) -> Result<String> {
     let said = mount.sh(&format!("cd over; echo > {fifo}; {wait}; cat named copy log"))?;
     ensure!(said == "before\nafter\nbefore\nafter\n", "{said}");
     Ok("a file with a name, and one without".to_owned())
+}
+
+fn killed_programs(testbed: &mut Testbed) -> Result<String> {
+    let mount = Mounted::new(testbed)?;
+    // The names are known to the client, but for one.
+    mount.sh("rm -rf wait; mkdir wait; echo data > wait/file; stat wait/* > /dev/null")?;
+    testbed.lab().link("server", "down")?;
+    let script = "set +e; exec 2> /dev/null; stat wait/none & cat wait/file & ls wait & \
+                  touch wait/made & mv wait/file wait/moved & rm wait/file & all=$(jobs -p); \
+                  sleep 3; kill $all; begin=$(date +%s); for i in $all; do wait $i; echo $?; \
+                  done; [ $(($(date +%s) - begin)) -le 10 ] && echo soon";
+    let killed = mount.sh(script);
+    testbed.lab().link("server", "up")?;
+    let killed = killed?;
+    ensure!(killed == "143\n".repeat(6) + "soon\n", "{killed}");
+    let again = "for i in $(seq 120); do ls wait > /dev/null && break; sleep 1; done";
+    mount.sh(&format!("{again}; touch wait/on"))?;
+    let mine = "lctl get_param -n mdt.lustre-MDT0000.exports.10.77.0.1@tcp.open_files";
+    let closed = format!("for i in $(seq 60); do {mine} | grep -q . || break; sleep 1; done");
+    let open = testbed.sh("server", &format!("{closed}; {mine}"))?;
+    ensure!(open.trim().is_empty(), "still open: {open}");
+    testbed.sh("client1", &format!("rm -r {KERNEL}/wait"))?;
+    Ok("six programs, within 10 s".to_owned())
 }
 
 fn killed(testbed: &mut Testbed) -> Result<String> {

@@ -114,8 +114,7 @@ fn umount_does_not_wait_when_it_is_not_to() {
     }
 }
 
-/// What programs that are killed have begun is ended when the server answers: nothing stays open,
-/// and nothing is locked.
+/// What programs that are killed have begun is ended when the server answers: nothing stays open.
 #[test]
 fn programs_that_wait_for_a_server_can_be_killed() {
     if !can_mount() {
@@ -142,7 +141,7 @@ fn programs_that_wait_for_a_server_can_be_killed() {
         // It dumps its memory first.
         ("prlimit --core=0 rmdir dir", Signal::ABORT),
         ("sh -c ': > dir/created'", Signal::TERM),
-        ("flock 3", Signal::KILL),
+        ("mv file dir/moved", Signal::KILL),
     ];
     let mut programs = programs.map(|(program, signal)| (start(program), signal));
     programs.iter_mut().for_each(|(program, _)| program.wait_for("ready"));
@@ -162,45 +161,6 @@ fn programs_that_wait_for_a_server_can_be_killed() {
     // The names are there, as the server has answered by then.
     names(&mount.dir);
     eventually("nothing else is open", || (lustre.opens() == 1).then_some(()));
-    eventually("nothing is locked", || file.try_lock().ok());
     drop(file);
-    mount.umount().ok();
-}
-
-/// A process that ends unlocks what it has locked, and does not wait for that for ever.
-#[test]
-fn a_program_that_has_locks_can_end() {
-    if !can_mount() {
-        return;
-    }
-    let lustre = Lustre::for_mounts();
-    let mount = lustre.mount("m");
-    let lock = "use Fcntl; use POSIX; open($f, '+<', $ARGV[0]) or die; \
-                $l = pack('s s x4 q q i x4', F_WRLCK, 0, 0, 0, 0); \
-                fcntl($f, F_SETLK, $l) or die; print STDERR 'locked'; <STDIN>; _exit(0)";
-    let start = |name: &str| {
-        let mut perl = Command::new("perl");
-        Running::start(perl.args(["-e", lock, name]).current_dir(&mount.dir))
-    };
-    // Perl would close the file before it exits.
-    let files = ["killed", "exits"];
-    files.iter().for_each(|name| drop(File::create(mount.path(name)).unwrap()));
-    let [mut killed, mut exits] = files.map(start);
-    [&mut killed, &mut exits].into_iter().for_each(|holder| holder.wait_for("locked"));
-    let paused = lustre.pause();
-    killed.signal(Signal::KILL);
-    exits.close_stdin();
-    assert_eq!(killed.end().code, None);
-    assert_eq!(exits.end().code, Some(0));
-    drop(paused);
-    for name in files {
-        eventually("the lock is free", || {
-            let mut other = start(name);
-            eventually("an answer", || {
-                (!other.is_running() || other.stderr().contains("locked")).then_some(())
-            });
-            other.stderr().contains("locked").then_some(())
-        });
-    }
     mount.umount().ok();
 }
