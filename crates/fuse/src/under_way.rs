@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 /// Most operations under way: fewer than the event loop of the client takes in at once. Others
 /// wait in the kernel.
 const OPERATIONS_MAX: usize = 2048;
+/// As many more may be under way that nobody waits for any more: the event loop has them, and they
+/// end when their servers answer.
+const LEFT_MAX: usize = 16_384;
 /// How long an operation may take, at most, before its thread is looked at for a signal. What ends
 /// sooner needs no such care.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,8 +34,10 @@ pub(crate) struct UnderWay {
 #[derive(Default)]
 struct State {
     last: u64,
-    /// How many have begun and are not over, also those that nobody waits for any more.
+    /// How many have begun and are not over.
     count: usize,
+    /// How many of them nobody waits for any more.
+    left: usize,
     /// Those that somebody waits for, in the order in which they came.
     waits: BTreeMap<u64, Wait>,
 }
@@ -41,6 +46,8 @@ struct State {
 struct Wait {
     thread: u32,
     since: Instant,
+    /// Whether it had room.
+    begun: bool,
     reply: Weak<dyn Interrupt>,
 }
 
@@ -55,17 +62,23 @@ impl UnderWay {
         let mut state = self.state();
         state.last += 1;
         let number = state.last;
-        state.waits.insert(number, Wait { thread, since: Instant::now(), reply });
-        let full = |state: &mut State| state.count >= OPERATIONS_MAX;
+        state.waits.insert(number, Wait { thread, since: Instant::now(), begun: false, reply });
+        let full = |state: &mut State| state.count - state.left.min(LEFT_MAX) >= OPERATIONS_MAX;
         let waited = self.ended.wait_while(state, full);
-        waited.unwrap_or_else(PoisonError::into_inner).count += 1;
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.count += 1;
+        match state.waits.get_mut(&number) {
+            Some(wait) => wait.begun = true,
+            // It was answered while it waited for room.
+            None => state.left += 1,
+        }
         number
     }
 
     /// An operation is over.
     pub(crate) fn end(&self, number: u64) {
         let mut state = self.state();
-        state.waits.remove(&number);
+        state.left -= usize::from(state.waits.remove(&number).is_none());
         state.count -= 1;
         self.ended.notify_all();
     }
@@ -81,9 +94,14 @@ impl UnderWay {
             if !is_killed(thread) {
                 continue;
             }
+            let mut state = self.state();
+            let Some(wait) = state.waits.remove(&number) else { continue };
+            // One that waits for room has not begun.
+            state.left += usize::from(wait.begun);
+            self.ended.notify_all();
+            drop(state);
             // Not under the mutex: it makes a system call.
-            let reply = self.state().waits.remove(&number).map(|wait| wait.reply);
-            if let Some(reply) = reply.and_then(|reply| reply.upgrade()) {
+            if let Some(reply) = wait.reply.upgrade() {
                 reply.interrupt();
             }
         }
@@ -186,6 +204,18 @@ mod tests {
         assert!(!under_way.wait_until_idle(Duration::ZERO));
         under_way.end(first);
         assert!(under_way.wait_until_idle(Duration::ZERO));
+    }
+
+    #[test]
+    fn what_nobody_waits_for_leaves_room() {
+        let under_way = UnderWay::default();
+        let old: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&under_way, 1).0).collect();
+        under_way.interrupt(Instant::now() + PATIENCE, |_| true);
+        // This would wait for ever otherwise.
+        let new: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&under_way, 2).0).collect();
+        old.iter().chain(&new).for_each(|number| under_way.end(*number));
+        let state = under_way.state();
+        assert_eq!((state.count, state.left, state.waits.len()), (0, 0, 0));
     }
 
     #[test]
