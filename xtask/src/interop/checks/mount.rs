@@ -422,11 +422,16 @@ fn killed_programs(testbed: &mut Testbed) -> Result<String> {
     // The names are known to the client, but for one.
     mount.sh("rm -rf wait; mkdir wait; echo data > wait/file; stat wait/* > /dev/null")?;
     testbed.lab().link("server", "down")?;
-    let script = "set +e; exec 2> /dev/null; stat wait/none & cat wait/file & ls wait & \
-                  touch wait/made & mv wait/file wait/moved & rm wait/file & all=$(jobs -p); \
-                  sleep 3; kill $all; begin=$(date +%s); for i in $all; do wait $i; echo $?; \
-                  done; [ $(($(date +%s) - begin)) -le 10 ] && echo soon";
-    let killed = mount.sh(script);
+    // It is not in the mount itself: that takes an answer of the server.
+    let script = format!(
+        "set +e; exec 2> /dev/null; d={}/wait; all=; start() {{ \"$@\" > /dev/null & \
+         all=\"$all $!\"; }}; start stat $d/none; start cat $d/file; start ls $d; \
+         start touch $d/made; start mv $d/file $d/moved; start rm $d/file; sleep 3; kill $all; \
+         begin=$(date +%s); for i in $all; do wait $i; echo $?; done; \
+         [ $(($(date +%s) - begin)) -le 10 ] && echo soon",
+        mount.dir.display()
+    );
+    let killed = mount.host(&script);
     testbed.lab().link("server", "up")?;
     let killed = killed?;
     ensure!(killed == "143\n".repeat(6) + "soon\n", "{killed}");
