@@ -153,7 +153,7 @@ mod tests {
         let map = IdMap::of("0 1000 1\n1 100000 65536\n");
         assert_eq!((map.outside(0), map.outside(5)), (Some(1000), Some(100_004)));
         assert_eq!((map.inside(1000), map.inside(100_004)), (Some(0), Some(5)));
-        // The superuser outside is nobody inside.
+        // The superuser outside has no number inside.
         assert_eq!((map.inside(0), map.inside_or_overflow(0)), (None, Some(65534)));
         let system = IdMap::of("         0          0 4294967295\n");
         assert_eq!((system.outside(42), system.inside(42)), (Some(42), Some(42)));

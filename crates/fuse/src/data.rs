@@ -125,7 +125,7 @@ impl Server {
         let bytes = u64::from(len);
         let targets = targets_of(&file, (offset, bytes), false);
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
-            if asked.is_over() {
+            if asked.is_interrupted() {
                 return;
             }
             let layout = file.state().layout.clone();
@@ -174,7 +174,7 @@ impl Server {
         let held = Some(self.shared.held.take(bytes));
         let data = Bytes::copy_from_slice(data);
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
-            if asked.is_over() {
+            if asked.is_interrupted() {
                 return;
             }
             let write = Write { file, offset, data, append, sync, asked, permit, held };
@@ -388,7 +388,7 @@ fn created(
     client.complete(turn, caller, attr, Box::new(then));
 }
 
-/// Closes a file or a directory that is open and that nobody waits for any more.
+/// Closes a file or a directory whose open was interrupted.
 pub(crate) fn close_unused(
     client: &mut Client,
     turn: &mut Turn<'_>,

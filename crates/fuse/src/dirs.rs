@@ -64,7 +64,7 @@ impl Server {
         let fid = dir.fid;
         let targets = move |client: &Client| client.targets_of_dir(fid);
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
-            if asked.is_over() {
+            if asked.is_interrupted() {
                 return;
             }
             let caller = dir.caller;

@@ -94,8 +94,8 @@ impl Server {
         wait: bool,
         reply: ReplyEmpty,
     ) {
-        // A request whose process has not waited for it would change what a later one of its owner
-        // gets, such as that of the parent.
+        // Otherwise it would have to be undone later, and that could take away a lock which the
+        // same owner, such as the parent process, has got meanwhile.
         let asked = Asked::not_interrupted(&self.shared, reply);
         let found = self.lock_args(handle, owner, range, (kind, pid));
         let Some((asked, (file, args))) = asked.with(found) else { return };

@@ -90,14 +90,13 @@ impl<R: Reply> Asked<R> {
         Asked { shared: Arc::clone(shared), reply, _ticket, is_of_file: false }
     }
 
-    /// Whether the operation has an answer already, because its thread is killed. It need not be
-    /// started.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether the operation was interrupted. Then it need not be started.
+    pub(crate) fn is_interrupted(&self) -> bool {
         self.reply.is_sent()
     }
 
-    /// From now on the operation can only be answered by who calls this. False if it is over: then
-    /// nobody learns of its outcome, and what the kernel was to keep has to be undone.
+    /// From now on the operation is not interrupted. False if it has been: then its outcome reaches
+    /// no program, and what the kernel was to keep has to be undone.
     #[must_use]
     pub(crate) fn claim(&self) -> bool {
         self.reply.claim()
@@ -108,7 +107,7 @@ impl<R: Reply> Asked<R> {
         self.answer(|reply| reply.fail(error));
     }
 
-    /// Answers it, unless it is over.
+    /// Answers it, unless it was interrupted.
     fn answer(self, send: impl FnOnce(R)) {
         if let Some(reply) = self.reply.take() {
             send(reply);

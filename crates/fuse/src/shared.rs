@@ -300,10 +300,10 @@ impl Shared {
         self.nodes().look_up(attr)
     }
 
-    /// The attributes of a file as programs see them. In a user namespace a user of outside who has
-    /// no number there is shown as nobody. If there is not even a number for that, the kernel takes
-    /// the owner for one that it cannot know, and lets nobody write; a group is shown as that of
-    /// this process then, as files of the user himself have groups without a number as well.
+    /// The attributes of a file as programs see them. In a user namespace, an owner who has no
+    /// number there is shown as 65534. If the namespace lacks that number too, the owner is invalid
+    /// for the kernel, which then refuses all writes; an unknown group is shown as that of this
+    /// process then, as files of the user's own can have such a group.
     pub(crate) fn shown(&self, attr: &Attr, number: u64) -> FileAttr {
         const NO_ID: u32 = u32::MAX;
         let own_group = || rustix::process::getegid().as_raw();
@@ -311,7 +311,7 @@ impl Shared {
         let gid = self.ids.group_inside(attr.gid).unwrap_or_else(own_group);
         let mut shown = file_attr(attr, number, (uid, gid));
         if shown.kind == FileType::RegularFile {
-            // A program gives no rights of who is only shown.
+            // They would give the rights of the user who is shown, and not of the owner.
             let mut clear = |known: bool, bit: u16| shown.perm &= if known { !0 } else { !bit };
             clear(self.ids.knows_user(attr.uid), SET_USER_ID as u16);
             clear(self.ids.knows_group(attr.gid), SET_GROUP_ID as u16);

@@ -9,6 +9,8 @@ const KILL: u64 = bit(9);
 /// SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH, by their numbers on all machines that this program
 /// runs on.
 const HARMLESS: u64 = bit(17) | bit(18) | bit(19) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28);
+
+/// The set of one signal.
 const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 /// Most operations under way: fewer than the event loop of the client takes in at once. Others
 /// wait in the kernel.
 const OPERATIONS_MAX: usize = 2048;
-/// As many more may be under way that nobody waits for any more: the event loop has them, and they
-/// end when their servers answer.
-const LEFT_MAX: usize = 16_384;
-/// How long an operation may take, at most, before its thread is looked at for a signal. What ends
-/// sooner needs no such care.
+/// As many interrupted ones may be under way besides: the event loop has them, and they end when
+/// their servers answer.
+const INTERRUPTED_MAX: usize = 16_384;
+/// The age from which on the thread of an operation is looked at for a signal. Most operations end
+/// sooner.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the kernel says of a thread that this program cannot see, because it is in another PID
@@ -36,8 +36,8 @@ struct State {
     last: u64,
     /// How many have begun and are not over.
     count: usize,
-    /// How many of them nobody waits for any more.
-    left: usize,
+    /// How many of them were interrupted.
+    interrupted: usize,
     /// Those that somebody waits for, in the order in which they came.
     waits: BTreeMap<u64, Wait>,
 }
@@ -63,14 +63,16 @@ impl UnderWay {
         state.last += 1;
         let number = state.last;
         state.waits.insert(number, Wait { thread, since: Instant::now(), begun: false, reply });
-        let full = |state: &mut State| state.count - state.left.min(LEFT_MAX) >= OPERATIONS_MAX;
+        let full = |state: &mut State| {
+            state.count - state.interrupted.min(INTERRUPTED_MAX) >= OPERATIONS_MAX
+        };
         let waited = self.ended.wait_while(state, full);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         state.count += 1;
         match state.waits.get_mut(&number) {
             Some(wait) => wait.begun = true,
             // It was answered while it waited for room.
-            None => state.left += 1,
+            None => state.interrupted += 1,
         }
         number
     }
@@ -78,7 +80,7 @@ impl UnderWay {
     /// An operation is over.
     pub(crate) fn end(&self, number: u64) {
         let mut state = self.state();
-        state.left -= usize::from(state.waits.remove(&number).is_none());
+        state.interrupted -= usize::from(state.waits.remove(&number).is_none());
         state.count -= 1;
         self.ended.notify_all();
     }
@@ -97,7 +99,7 @@ impl UnderWay {
             let mut state = self.state();
             let Some(wait) = state.waits.remove(&number) else { continue };
             // One that waits for room has not begun.
-            state.left += usize::from(wait.begun);
+            state.interrupted += usize::from(wait.begun);
             self.ended.notify_all();
             drop(state);
             // Not under the mutex: it makes a system call.
@@ -195,7 +197,7 @@ mod tests {
         assert_eq!(sent.try_recv(), Ok(()));
         assert!(slot.is_sent() && slot.take().is_none() && !slot.claim());
         assert!(nothing.try_recv().is_err() && !other.is_sent());
-        // It is under way until it is over, and nobody looks at its thread again.
+        // It is under way until it is over, and its thread is not looked at again.
         under_way.interrupt(later, |thread| {
             assert_ne!(thread, 1);
             false
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_leaves_room() {
+    fn interrupted_operations_leave_room() {
         let under_way = UnderWay::default();
         let old: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&under_way, 1).0).collect();
         under_way.interrupt(Instant::now() + PATIENCE, |_| true);
@@ -215,7 +217,7 @@ mod tests {
         let new: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&under_way, 2).0).collect();
         old.iter().chain(&new).for_each(|number| under_way.end(*number));
         let state = under_way.state();
-        assert_eq!((state.count, state.left, state.waits.len()), (0, 0, 0));
+        assert_eq!((state.count, state.interrupted, state.waits.len()), (0, 0, 0));
     }
 
     #[test]

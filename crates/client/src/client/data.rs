@@ -449,7 +449,7 @@ impl Client {
         Ok(runs)
     }
 
-    /// Whether objects may be as large as is wanted: how far each goes, and its target [OST-22].
+    /// Whether the servers allow objects that end there: each by its target and its end [OST-22].
     ///
     /// # Errors
     /// EFBIG.
@@ -457,14 +457,14 @@ impl Client {
         &self,
         mut ends: impl Iterator<Item = (ImportKey, u64)>,
     ) -> Outcome<()> {
-        /// What servers allow that name nothing.
-        const USUAL: u64 = 1 << 44;
+        /// The limit of a server that names none.
+        const DEFAULT_MAX: u64 = 1 << 44;
         let most = |import: ImportKey| {
             let granted = self.rpc.import(import)?.granted();
             let named = granted.flags.contains(ConnectFlags::MAXBYTES).then_some(granted.maxbytes);
             named.filter(|most| *most > 0)
         };
-        match ends.all(|(import, end)| end <= most(import).unwrap_or(USUAL)) {
+        match ends.all(|(import, end)| end <= most(import).unwrap_or(DEFAULT_MAX)) {
             true => Ok(()),
             false => Err(ClientError::Errno(errno::EFBIG)),
         }

@@ -176,7 +176,7 @@ fn data_are_written_read_cut_and_sized_over_stripes() {
     assert!(others.iter().all(|target| target.locks == 0 && target.opens == 0));
 }
 
-/// Also with a cache, where a write that fails later would be told by the next fsync(2).
+/// Also with a cache, where a write that fails later would be reported by the next fsync(2).
 #[test]
 fn what_objects_cannot_hold_is_refused_at_once() {
     const EFBIG: i32 = 27;
@@ -208,6 +208,14 @@ fn what_objects_cannot_hold_is_refused_at_once() {
             world.wait(client, |c, t, done| c.set_attributes(t, CALLER, fid, changes, done))
         };
         assert_eq!(errno(resize(&mut world, 1 << 60)), EFBIG);
+        // One more stripe of each object is too much.
+        let stripes = layout.objects().count() << 20;
+        resize(&mut world, most + 4096 - stripes as u64).unwrap();
+        let appended = world.wait(client, |c, t, done| {
+            let data = vec![1; stripes].into();
+            c.append(t, CALLER, (fid, OWNER), layout.clone(), data, done);
+        });
+        assert_eq!(errno(appended), EFBIG);
         assert_eq!(resize(&mut world, 1 << 40).unwrap().size, Some(1 << 40));
         let allocate = |world: &mut World, what, range| {
             world.wait(client, |c, t, done| {

@@ -436,8 +436,10 @@ fn killed_programs(testbed: &mut Testbed) -> Result<String> {
     let killed = killed?;
     ensure!(killed == "143\n".repeat(6) + "soon\n", "{killed}");
     let again = "for i in $(seq 120); do ls wait > /dev/null && break; sleep 1; done";
-    mount.sh(&format!("{again}; touch wait/on"))?;
+    mount.sh(&format!("{again}; touch wait/on; sleep 20 < wait/on > /dev/null 2>&1 &"))?;
     let mine = "lctl get_param -n mdt.lustre-MDT0000.exports.10.77.0.1@tcp.open_files";
+    let opened = format!("for i in $(seq 10); do {mine} | grep . && break; sleep 1; done");
+    ensure!(!testbed.sh("server", &opened)?.is_empty(), "an open file is not listed");
     let closed = format!("for i in $(seq 60); do {mine} | grep -q . || break; sleep 1; done");
     let open = testbed.sh("server", &format!("{closed}; {mine}"))?;
     ensure!(open.trim().is_empty(), "still open: {open}");

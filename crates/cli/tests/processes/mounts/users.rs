@@ -41,7 +41,7 @@ fn a_user_mounts_at_a_directory_of_his_own() {
 }
 
 /// In a user namespace of his own a user mounts by himself. He is root there, and another user for
-/// the servers; files of others are nobody's, and he may not change them.
+/// the servers; files of others have no owner there, and he may not change them.
 #[test]
 fn a_user_mounts_in_a_namespace_of_his_own() {
     if !can_mount() || !has_strangers() {
@@ -75,8 +75,8 @@ fn a_user_mounts_in_a_namespace_of_his_own() {
     let done = place.run(&format!("{in_namespace} sh inside \"$1\" \"$2\"")).ok();
     let expected = "own/file 0 0\nown 0 0\nopen 65534 0\nrefused\n";
     assert_eq!(done.stdout, expected, "{done:#?}");
-    let list = place.lustre.client(&["fs", "stat", "--json", &place.lustre.url("own/file")]);
-    let file = finish(&mut { list }).ok().json();
+    let url = place.lustre.url("own/file");
+    let file = finish(&mut place.lustre.client(&["fs", "stat", "--json", &url])).ok().json();
     assert_eq!((&file["uid"], &file["gid"]), (&65534.into(), &65534.into()), "{file}");
 }
 
