@@ -65,7 +65,7 @@ use cache::Cache;
 pub use cache::{CacheCounts, CacheTunables};
 pub use caller::Caller;
 use data::{Io, IoKey};
-use flocks::AskedFlock;
+use flocks::AskedFlocks;
 pub use flocks::{FlockArgs, FlockKey, FlockMode};
 pub use locks::LockCounts;
 use locks::Locks;
@@ -240,8 +240,8 @@ pub struct Client {
     cache: Cache,
     /// Attributes and names, under locks.
     attrs: AttrCache,
-    /// Flocks that are asked for, by their handles.
-    flocks: BTreeMap<Handle, AskedFlock>,
+    /// Flocks that are asked for.
+    flocks: AskedFlocks,
     /// What waits for all imports to be closed.
     closing: Option<Done<()>>,
     /// What is called when a target is connected.
@@ -278,7 +278,7 @@ impl Client {
             locks: Locks::default(),
             cache: Cache::new(args.cache),
             attrs: AttrCache::new(args.cache.attrs, args.cache.lru_max_age),
-            flocks: BTreeMap::new(),
+            flocks: AskedFlocks::default(),
             closing: None,
             watch: None,
             unmounted: false,

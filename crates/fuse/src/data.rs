@@ -207,7 +207,9 @@ impl Server {
         }
         self.shared.post(move |client, turn| {
             for owner in owners {
-                client.unlock_all(turn, caller, fid, owner, Box::new(|_, _, _| {}));
+                let key = client.unlock_all(turn, caller, fid, owner, Box::new(|_, _, _| {}));
+                // Nobody waits for it, but whoever gets the owner's number next.
+                client.abandon_flock(turn, key);
             }
             let (layout, written) = {
                 let state = file.state();

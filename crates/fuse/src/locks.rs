@@ -1,11 +1,11 @@
 //! Locks of flock(2) and fcntl(2), which the metadata servers keep for all machines.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
 use fuser::{Errno, FileHandle, LockOwner, ReplyEmpty, ReplyLock, Request};
-use lustrine_client::{Client, ClientError, FlockArgs, FlockMode};
+use lustrine_client::{Client, ClientError, FlockArgs, FlockKey, FlockMode};
 use lustrine_lnet::service::Turn;
 
 use crate::convert::errno;
@@ -22,6 +22,9 @@ const SIGNALS_INTERVAL: Duration = Duration::from_millis(100);
 const F_RDLCK: i32 = 0;
 const F_WRLCK: i32 = 1;
 const F_UNLCK: i32 = 2;
+
+/// The request at the client that an operation has made, if it has made one.
+type Made = Arc<OnceLock<FlockKey>>;
 
 impl Shared {
     /// Gives up the locks whose processes are not to wait any longer. Whether others wait.
@@ -94,9 +97,7 @@ impl Server {
         wait: bool,
         reply: ReplyEmpty,
     ) {
-        // Otherwise it would have to be undone later, and that could take away a lock which the
-        // same owner, such as the parent process, has got meanwhile.
-        let asked = Asked::not_interrupted(&self.shared, reply);
+        let (asked, made) = self.asked_lock(request, reply);
         let found = self.lock_args(handle, owner, range, (kind, pid));
         let Some((asked, (file, args))) = asked.with(found) else { return };
         if args.mode != FlockMode::Unlock {
@@ -110,9 +111,14 @@ impl Server {
         let (shared, caller, fid) = (Arc::clone(&self.shared), file.caller, file.fid);
         self.shared.post(move |client, turn| {
             let table = Arc::clone(&shared);
+            if asked.is_interrupted() {
+                number.into_iter().for_each(|number| table.locks.end(number));
+                return;
+            }
             let done = move |_: &mut Client, _: &mut Turn<'_>, outcome: Result<(), ClientError>| {
-                if let Some(number) = number {
-                    table.locks.end(number);
+                number.into_iter().for_each(|number| table.locks.end(number));
+                if !asked.claim() {
+                    return;
                 }
                 // A close by another thread may have ended all locks while this one was waited for.
                 if outcome.is_ok() && args.mode != FlockMode::Unlock {
@@ -124,6 +130,7 @@ impl Server {
                 }
             };
             let key = client.flock(turn, caller, fid, args, wait, Box::new(done));
+            let _ = made.set(key);
             if number.is_some_and(|number| shared.locks.asked(number, key)) {
                 shared.watch_locks();
             }
@@ -133,15 +140,21 @@ impl Server {
     /// A process closes a file: what it has written begins to be sent, and it learns of earlier
     /// writes that failed. Its locks of fcntl(2) on the file end, also those that it has taken
     /// through another descriptor.
-    pub(crate) fn flush_file(&self, handle: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
+    pub(crate) fn flush_file(
+        &self,
+        request: &Request,
+        handle: FileHandle,
+        owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
         let Ok(file) = self.shared.file(handle.0) else { return reply.ok() };
         let owned = self.locks == Locks::Cluster && self.shared.locks.forget(file.fid, owner.0);
         if !owned && !self.caches {
             return reply.ok();
         }
-        // It waits for nothing but the unlock.
-        let asked = Asked::not_interrupted(&self.shared, reply);
+        let (asked, made) = self.asked_lock(request, reply);
         self.shared.post(move |client, turn| {
+            let was_interrupted = asked.is_interrupted();
             let layout = file.state().layout.clone();
             client.start_flush(turn, file.fid, &layout);
             let error = client.write_error(file.fid, &layout);
@@ -153,8 +166,26 @@ impl Server {
                 return answer(asked);
             }
             let then = asked.done(move |asked, _, _, ()| answer(asked));
-            client.unlock_all(turn, file.caller, file.fid, owner.0, then);
+            // Its locks end, whoever waits for that.
+            let key = client.unlock_all(turn, file.caller, file.fid, owner.0, then);
+            let _ = made.set(key);
+            if was_interrupted {
+                client.abandon_flock(turn, key);
+            }
         });
+    }
+
+    /// An operation on locks. If it is interrupted, what it has asked for stays under way, and what
+    /// the same owner, such as the parent process, asks for after that must not be undone by it.
+    fn asked_lock(&self, request: &Request, reply: ReplyEmpty) -> (Asked<ReplyEmpty>, Made) {
+        let made = Made::default();
+        let of_asked = Arc::clone(&made);
+        let tell = move |client: &mut Client, turn: &mut Turn<'_>| {
+            if let Some(key) = of_asked.get() {
+                client.abandon_flock(turn, *key);
+            }
+        };
+        (Asked::telling(&self.shared, request, reply, tell), made)
     }
 
     fn lock_args(

@@ -12,7 +12,7 @@ use lustrine_lnet::service::Turn;
 
 use crate::convert::{NOT_CACHED, errno};
 use crate::shared::Shared;
-use crate::under_way::{Interrupt, NO_THREAD, Slot};
+use crate::under_way::{Before, Interrupt, NO_THREAD, Slot};
 
 /// Longest name in bytes.
 const NAME_MAX: u32 = 255;
@@ -66,7 +66,19 @@ impl Drop for Ticket {
 impl<R: Reply> Asked<R> {
     /// An operation, which waits while too many are under way.
     pub(crate) fn new(shared: &Arc<Shared>, request: &Request, reply: R) -> Asked<R> {
-        Asked::by_thread(shared, request.pid(), reply)
+        Asked::by_thread(shared, request.pid(), reply, None)
+    }
+
+    /// An operation that lets the client know before it is answered as interrupted.
+    pub(crate) fn telling(
+        shared: &Arc<Shared>,
+        request: &Request,
+        reply: R,
+        tell: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static,
+    ) -> Asked<R> {
+        let of_mount = Arc::clone(shared);
+        let before = move || of_mount.post(tell);
+        Asked::by_thread(shared, request.pid(), reply, Some(Box::new(before)))
     }
 
     /// The same, about a file that the kernel knows. If the file is gone, another one may have its
@@ -79,11 +91,11 @@ impl<R: Reply> Asked<R> {
     /// An operation that has to be answered with its outcome, also if the thread that caused it is
     /// killed: others may depend on it.
     pub(crate) fn not_interrupted(shared: &Arc<Shared>, reply: R) -> Asked<R> {
-        Asked::by_thread(shared, NO_THREAD, reply)
+        Asked::by_thread(shared, NO_THREAD, reply, None)
     }
 
-    fn by_thread(shared: &Arc<Shared>, thread: u32, reply: R) -> Asked<R> {
-        let reply = Slot::new(reply, |reply: R| reply.fail(Errno::EINTR));
+    fn by_thread(shared: &Arc<Shared>, thread: u32, reply: R, before: Option<Before>) -> Asked<R> {
+        let reply = Slot::new(reply, |reply: R| reply.fail(Errno::EINTR), before);
         let interrupt: Arc<dyn Interrupt> = Arc::clone(&reply) as Arc<dyn Interrupt>;
         let number = shared.under_way.begin(thread, Arc::downgrade(&interrupt));
         let _ticket = Ticket { shared: Arc::clone(shared), number };

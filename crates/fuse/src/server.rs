@@ -384,7 +384,7 @@ impl Filesystem for Server {
 
     fn flush(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         owner: LockOwner,
@@ -393,7 +393,7 @@ impl Filesystem for Server {
         match (self.locks, self.caches) {
             // What is written is at the servers, and the kernel does not ask again.
             (Locks::Local | Locks::Refused, false) => reply.error(Errno::ENOSYS),
-            _ => self.flush_file(handle, owner, reply),
+            _ => self.flush_file(request, handle, owner, reply),
         }
     }
 

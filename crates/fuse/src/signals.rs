@@ -20,9 +20,22 @@ pub(crate) fn has_signal(thread: u32) -> bool {
     status(thread).is_some_and(|status| Signals::of(&status).interrupt())
 }
 
-/// Whether a signal that ends its process waits for a thread to return from the kernel.
+/// Whether a thread ends, or a signal that ends its process waits for it to return from the kernel.
 pub(crate) fn is_killed(thread: u32) -> bool {
-    status(thread).is_some_and(|status| Signals::of(&status).kill())
+    status(thread).is_some_and(|status| Signals::of(&status).kill()) || is_ending(thread)
+}
+
+/// Whether a thread ends, and waits for what it closes. No signal reaches it any more.
+fn is_ending(thread: u32) -> bool {
+    fs::read(format!("/proc/{thread}/stat")).is_ok_and(|stat| ends(&String::from_utf8_lossy(&stat)))
+}
+
+/// The same, by what `/proc/PID/stat` says. The flags are the seventh field behind the name, which
+/// can have parentheses.
+fn ends(stat: &str) -> bool {
+    const PF_EXITING: u64 = 4;
+    let flags = stat.rsplit(')').next().and_then(|fields| fields.split_whitespace().nth(6));
+    flags.and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
 fn status(thread: u32) -> Option<String> {
@@ -117,5 +130,12 @@ mod tests {
         assert!(kills("SigPnd=200000000") && kills("TracerPid=0 SigPnd=4"));
         assert!(!kills("TracerPid=7 SigPnd=4") && kills("TracerPid=7 SigPnd=100"));
         assert!(!is_killed(std::process::id()));
+    }
+
+    #[test]
+    fn a_thread_that_ends_is_known_by_its_flags() {
+        let stat = |flags: u32| ends(&format!("17 (a ) 4 b) S 1 17 17 0 -1 {flags} 4 0 0"));
+        assert!(stat(0x0040_0004) && !stat(0x0040_0000));
+        assert!(!ends("") && !ends("17 (cat) S"));
     }
 }

@@ -127,12 +127,17 @@ struct SlotState<R> {
     reply: Option<R>,
     /// Whether the thread that has the outcome is about to send it.
     claimed: bool,
+    /// What is done before the operation is answered as interrupted.
+    before: Option<Before>,
 }
 
+/// What is done before an operation is answered as interrupted.
+pub(crate) type Before = Box<dyn FnOnce() + Send>;
+
 impl<R> Slot<R> {
-    /// With what sends the reply of an interrupted operation.
-    pub(crate) fn new(reply: R, interrupt: fn(R)) -> Arc<Slot<R>> {
-        let state = Mutex::new(SlotState { reply: Some(reply), claimed: false });
+    /// With what sends the reply of an interrupted operation, and what is done before that.
+    pub(crate) fn new(reply: R, interrupt: fn(R), before: Option<Before>) -> Arc<Slot<R>> {
+        let state = Mutex::new(SlotState { reply: Some(reply), claimed: false, before });
         Arc::new(Slot { state, interrupt })
     }
 
@@ -162,8 +167,12 @@ impl<R: Send> Interrupt for Slot<R> {
     fn interrupt(&self) {
         let mut state = self.state();
         let reply = if state.claimed { None } else { state.reply.take() };
+        let before = state.before.take();
         drop(state);
         if let Some(reply) = reply {
+            if let Some(before) = before {
+                before();
+            }
             (self.interrupt)(reply);
         }
     }
@@ -179,7 +188,7 @@ mod tests {
     /// An operation of a thread, what has its reply, and what is sent as one.
     fn operation(of: &UnderWay, thread: u32) -> (u64, Arc<Slot<Sender<()>>>, Receiver<()>) {
         let (sender, sent) = channel();
-        let slot = Slot::new(sender, |sender| sender.send(()).unwrap());
+        let slot = Slot::new(sender, |sender| sender.send(()).unwrap(), None);
         let reply: Weak<dyn Interrupt> = Arc::downgrade(&(Arc::clone(&slot) as Arc<dyn Interrupt>));
         (of.begin(thread, reply), slot, sent)
     }
@@ -238,7 +247,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 let (sent, slot) = channel();
-                let slot_of = Slot::new(sent, |sent: Sender<()>| sent.send(()).unwrap());
+                let slot_of = Slot::new(sent, |sent: Sender<()>| sent.send(()).unwrap(), None);
                 let reply = Arc::downgrade(&(Arc::clone(&slot_of) as Arc<dyn Interrupt>));
                 let number = under_way.begin(2, reply);
                 sender.send(number).unwrap();

@@ -1,5 +1,7 @@
 //! Flocks: locks of programs on ranges of files, which hold between machines [LOCK-16].
 
+use std::collections::{BTreeMap, VecDeque};
+
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::{
     Flock, LdlmRequest, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
@@ -45,16 +47,98 @@ pub struct FlockArgs {
 pub struct FlockKey(Handle);
 
 /// A flock that was asked for and is not granted.
-pub(super) struct AskedFlock {
+struct AskedFlock {
     fid: Fid,
     args: FlockArgs,
     wait: bool,
     caller: Caller,
+    /// Whether it is asked for only if its owner has something of the file.
+    only_if_held: bool,
+    /// Whether it does not wait for earlier requests of its owner any more.
+    started: bool,
     /// Whether its owner has given it up.
     given_up: bool,
+    /// Whether nobody waits for its outcome.
+    abandoned: bool,
     /// Whether its enqueue is not answered.
     unanswered: bool,
     done: Done<()>,
+}
+
+/// An owner, on a file.
+type OwnerKey = (Fid, u64);
+
+/// The flocks that are asked for and are not granted.
+#[derive(Default)]
+pub(super) struct AskedFlocks {
+    by_handle: BTreeMap<Handle, AskedFlock>,
+    /// Those of each owner on each file, in the order in which they came. The unlocks that make up
+    /// for those which were given up are in front.
+    by_owner: BTreeMap<OwnerKey, Vec<Handle>>,
+    /// The owners of whom requests may be started.
+    ready: VecDeque<OwnerKey>,
+    /// Whether requests are being started.
+    starting: bool,
+}
+
+impl AskedFlocks {
+    fn get(&self, handle: Handle) -> Option<&AskedFlock> {
+        self.by_handle.get(&handle)
+    }
+
+    fn get_mut(&mut self, handle: Handle) -> Option<&mut AskedFlock> {
+        self.by_handle.get_mut(&handle)
+    }
+
+    fn remove(&mut self, handle: Handle) -> Option<AskedFlock> {
+        let asked = self.by_handle.remove(&handle)?;
+        let owner = (asked.fid, asked.args.owner);
+        if let Some(requests) = self.by_owner.get_mut(&owner) {
+            requests.retain(|other| *other != handle);
+            if requests.is_empty() {
+                self.by_owner.remove(&owner);
+            }
+        }
+        Some(asked)
+    }
+
+    /// The next request of an owner that is to be started; none while one before it is abandoned.
+    fn next_to_start(&self, owner: OwnerKey) -> Option<Handle> {
+        for handle in self.by_owner.get(&owner)? {
+            let asked = self.get(*handle)?;
+            if !asked.started {
+                return Some(*handle);
+            }
+            if asked.abandoned {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Whether nothing is asked for.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_handle.is_empty() && self.by_owner.is_empty()
+    }
+}
+
+impl AskedFlock {
+    /// One for root that waits for others, and for earlier requests of its owner.
+    fn new(fid: Fid, args: FlockArgs, done: Done<()>) -> AskedFlock {
+        AskedFlock {
+            fid,
+            args,
+            wait: true,
+            caller: Caller::ROOT,
+            only_if_held: false,
+            started: false,
+            given_up: false,
+            abandoned: false,
+            unanswered: true,
+            done,
+        }
+    }
 }
 
 impl FlockArgs {
@@ -83,7 +167,8 @@ impl Client {
     /// `wait`, and fails with EAGAIN without. EDEADLK if they wait for its owner.
     ///
     /// The owner keeps it until it is unlocked, also over a restart of the server. An eviction ends
-    /// it without notice.
+    /// it without notice. Requests of an owner are under way side by side, but none overtakes one
+    /// that was abandoned before; see [`Client::abandon_flock`].
     pub fn flock(
         &mut self,
         turn: &mut Turn<'_>,
@@ -93,22 +178,76 @@ impl Client {
         wait: bool,
         done: Done<()>,
     ) -> FlockKey {
+        let asked = AskedFlock { caller, wait, ..AskedFlock::new(fid, args, done) };
+        self.ask_flock(turn, asked)
+    }
+
+    fn ask_flock(&mut self, turn: &mut Turn<'_>, asked: AskedFlock) -> FlockKey {
         let handle = self.next_handle();
-        let (given_up, unanswered) = (false, true);
-        let asked = AskedFlock { fid, args, wait, caller, given_up, unanswered, done };
-        self.flocks.insert(handle, asked);
-        self.start_flock(turn, handle);
+        let owner = (asked.fid, asked.args.owner);
+        self.flocks.by_handle.insert(handle, asked);
+        self.flocks.by_owner.entry(owner).or_default().push(handle);
+        self.start_flocks(turn, owner);
         FlockKey(handle)
     }
 
+    /// Starts the requests of an owner that may be started.
+    fn start_flocks(&mut self, turn: &mut Turn<'_>, owner: OwnerKey) {
+        self.flocks.ready.push_back(owner);
+        // What is over at once comes back here; many of them must not fill the stack.
+        if core::mem::replace(&mut self.flocks.starting, true) {
+            return;
+        }
+        while let Some(owner) = self.flocks.ready.pop_front() {
+            while let Some(handle) = self.flocks.next_to_start(owner) {
+                self.start_asked(turn, handle);
+            }
+        }
+        self.flocks.starting = false;
+    }
+
+    fn start_asked(&mut self, turn: &mut Turn<'_>, handle: Handle) {
+        let Some(asked) = self.flocks.get_mut(handle) else { return };
+        asked.started = true;
+        let (fid, owner) = (asked.fid, Handle(asked.args.owner));
+        let only_if_held = asked.only_if_held;
+        // No program gets what nobody waits for. But an unlock is due in any case.
+        let useless = asked.abandoned && asked.args.mode != FlockMode::Unlock;
+        if useless {
+            return self.flock_over(turn, handle, Err(ClientError::Errno(errno::EINTR)));
+        }
+        if only_if_held {
+            let known = self.known_mdt_of(fid).and_then(Result::ok);
+            let resource = Resource::of_flock(fid);
+            let has = |import| self.locks.at(import).has_flocks(resource, owner);
+            if !known.is_some_and(has) {
+                return self.flock_over(turn, handle, Ok(()));
+            }
+        }
+        self.start_flock(turn, handle);
+    }
+
+    /// Nobody waits for the outcome of a request any more. It stays under way, and what it brings
+    /// is its owner's; but one that waits for others is given up, see [`Client::give_up_flock`].
+    /// Later requests of the owner on the file are not started before it is over, so that it does
+    /// not undo them. If it waits for such a request itself, it is over with EINTR after that; an
+    /// unlock is made nevertheless.
+    pub fn abandon_flock(&mut self, turn: &mut Turn<'_>, key: FlockKey) {
+        let Some(asked) = self.flocks.get_mut(key.0) else { return };
+        asked.abandoned = true;
+        if asked.wait && asked.args.mode != FlockMode::Unlock {
+            self.give_up_flock(turn, key);
+        }
+    }
+
     fn start_flock(&mut self, turn: &mut Turn<'_>, handle: Handle) {
-        let Some(asked) = self.flocks.get_mut(&handle) else { return };
+        let Some(asked) = self.flocks.get_mut(handle) else { return };
         asked.unanswered = true;
         let (fid, args, wait, caller) = (asked.fid, asked.args, asked.wait, asked.caller);
         let failed: Done<()> =
             Box::new(move |client, turn, outcome| client.flock_over(turn, handle, outcome));
         self.at_mdt_of(turn, fid, failed, move |client, turn, import, failed| {
-            let given_up = client.flocks.get(&handle).is_none_or(|asked| asked.given_up);
+            let given_up = client.flocks.get(handle).is_none_or(|asked| asked.given_up);
             if given_up {
                 return failed(client, turn, Err(ClientError::Errno(errno::EINTR)));
             }
@@ -125,7 +264,7 @@ impl Client {
     /// once more, after a restart also long after it was granted, and takes it then for another
     /// one, which replaces what its owner has.
     pub(super) fn is_unanswered_flock(&self, handle: Handle) -> bool {
-        self.flocks.get(&handle).is_some_and(|asked| asked.unanswered)
+        self.flocks.get(handle).is_some_and(|asked| asked.unanswered)
     }
 
     /// The enqueue of a lock is answered. A callback can have granted it before.
@@ -135,7 +274,7 @@ impl Client {
         import: ImportKey,
         handle: Handle,
     ) {
-        let Some(asked) = self.flocks.get_mut(&handle) else { return };
+        let Some(asked) = self.flocks.get_mut(handle) else { return };
         let before = core::mem::replace(&mut asked.unanswered, false);
         if before && self.locks.state(import, handle) == Some(LockState::Granted) {
             self.wake(turn, handle, Ok(Granted::default()));
@@ -150,7 +289,7 @@ impl Client {
         handle: Handle,
         granted: Outcome<Granted>,
     ) {
-        let given_up = self.flocks.get(&handle).is_none_or(|asked| asked.given_up);
+        let given_up = self.flocks.get(handle).is_none_or(|asked| asked.given_up);
         match granted {
             Ok(_) => {
                 let spare = self.next_handle();
@@ -172,14 +311,16 @@ impl Client {
     }
 
     fn flock_over(&mut self, turn: &mut Turn<'_>, handle: Handle, outcome: Outcome<()>) {
-        if let Some(asked) = self.flocks.remove(&handle) {
+        if let Some(asked) = self.flocks.remove(handle) {
+            let owner = (asked.fid, asked.args.owner);
             (asked.done)(self, turn, outcome);
+            self.start_flocks(turn, owner);
         }
     }
 
     /// The server says that a lock has to wait.
     pub(super) fn flock_waits(&mut self, turn: &mut Turn<'_>, import: ImportKey, handle: Handle) {
-        if self.flocks.get(&handle).is_some_and(|asked| asked.given_up) {
+        if self.flocks.get(handle).is_some_and(|asked| asked.given_up) {
             self.withdraw_flock(turn, import, handle);
         }
     }
@@ -188,11 +329,14 @@ impl Client {
     /// with EINTR when the server knows of it, or with what came before.
     pub fn give_up_flock(&mut self, turn: &mut Turn<'_>, key: FlockKey) {
         let FlockKey(handle) = key;
-        let Some(asked) = self.flocks.get_mut(&handle) else { return };
+        let Some(asked) = self.flocks.get_mut(handle) else { return };
         if core::mem::replace(&mut asked.given_up, true) {
             return;
         }
-        let fid = asked.fid;
+        let (fid, started) = (asked.fid, asked.started);
+        if !started {
+            return self.flock_over(turn, handle, Err(ClientError::Errno(errno::EINTR)));
+        }
         // Before the enqueue is answered, an unlock could overtake it.
         let Some(Ok(import)) = self.known_mdt_of(fid) else { return };
         if self.locks.state(import, handle) == Some(LockState::Waiting) {
@@ -202,17 +346,26 @@ impl Client {
 
     /// Unlocks the range of a flock that was given up, as kernel clients do.
     fn withdraw_flock(&mut self, turn: &mut Turn<'_>, import: ImportKey, handle: Handle) {
-        let Some(asked) = self.flocks.get(&handle) else { return };
+        let Some(asked) = self.flocks.get(handle) else { return };
         let (fid, args, caller) = (asked.fid, asked.args, asked.caller);
         let unlock = FlockArgs { mode: FlockMode::Unlock, ..args };
         let done: Done<()> = Box::new(move |client, turn, _| {
             client.locks.forget(import, handle);
             client.flock_over(turn, handle, Err(ClientError::Errno(errno::EINTR)));
         });
-        self.flock(turn, caller, fid, unlock, true, done);
+        // It is a part of the request that was given up: it does not wait for that, but what came
+        // later waits for both.
+        let (started, abandoned) = (true, true);
+        let new = AskedFlock::new(fid, unlock, done);
+        let handle = self.next_handle();
+        let asked = AskedFlock { caller, started, abandoned, ..new };
+        self.flocks.by_handle.insert(handle, asked);
+        self.flocks.by_owner.entry((fid, args.owner)).or_default().insert(0, handle);
+        self.start_flock(turn, handle);
     }
 
-    /// Unlocks all that an owner has of a file, if it has anything there.
+    /// Unlocks all that an owner has of a file, if it has anything there, after the requests of the
+    /// owner that were abandoned.
     pub fn unlock_all(
         &mut self,
         turn: &mut Turn<'_>,
@@ -220,15 +373,11 @@ impl Client {
         fid: Fid,
         owner: u64,
         done: Done<()>,
-    ) {
-        let known = self.known_mdt_of(fid).and_then(Result::ok);
-        let resource = Resource::of_flock(fid);
-        if !known.is_some_and(|import| self.locks.at(import).has_flocks(resource, Handle(owner))) {
-            return done(self, turn, Ok(()));
-        }
+    ) -> FlockKey {
         let mode = FlockMode::Unlock;
         let args = FlockArgs { mode, start: 0, end: FlockArgs::END, owner, pid: 0 };
-        self.flock(turn, caller, fid, args, true, done);
+        let asked = AskedFlock { caller, only_if_held: true, ..AskedFlock::new(fid, args, done) };
+        self.ask_flock(turn, asked)
     }
 
     /// What stands in the way of a flock; none if it would be granted now. The owner is not told to

@@ -1,11 +1,16 @@
 //! Programs that wait for servers, and what ends their waits.
 
+use std::env;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write, stdin};
+use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 
-use rustix::process::Signal;
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::gettid;
 
 use super::{Lustre, can_mount, names};
 use crate::common::{Running, eventually, finish, lustrine};
@@ -32,13 +37,13 @@ impl Lustre {
     }
 }
 
-/// Waits until a program waits for an answer of a mount, or for another program that does, and not
+/// Waits until a thread waits for an answer of a mount, or for another thread that does, and not
 /// only for a moment.
-fn wait_for_wait(program: &Running) {
+fn wait_for_wait(pid: u32) {
     const LOOKS: u32 = 10;
     let mut seen = 0;
     eventually("an operation that waits", || {
-        let about = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", program.pid())).ok();
+        let about = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
         let (place, status) = (about("wchan")?, about("status")?);
         // The function of the kernel in which it waits, if the kernel says so.
         let asks = place == "0" || place.contains("request_wait_answer");
@@ -85,7 +90,7 @@ fn a_forced_umount_ends_operations_that_wait() {
     fs::write(mount.path("file"), b"written").unwrap();
     lustre.servers = None;
     let waiting = Running::start(Command::new("stat").arg(mount.path("other")));
-    wait_for_wait(&waiting);
+    wait_for_wait(waiting.pid());
     // This does not end it.
     mount.umount().expect_error(&["cannot unmount", "programs use it"]);
     finish(lustrine().args(["umount", "--force"]).arg(&mount.dir)).ok();
@@ -149,7 +154,7 @@ fn programs_that_wait_for_a_server_can_be_killed() {
     let paused = lustre.pause();
     for (program, _) in &mut programs {
         program.close_stdin();
-        wait_for_wait(program);
+        wait_for_wait(program.pid());
     }
     // Some wait for others in the kernel.
     programs.iter().for_each(|(program, signal)| program.signal(*signal));
@@ -163,4 +168,85 @@ fn programs_that_wait_for_a_server_can_be_killed() {
     eventually("nothing else is open", || (lustre.opens() == 1).then_some(()));
     drop(file);
     mount.umount().ok();
+}
+
+/// A directory of the mount, for the process that [`programs_that_ask_for_locks_can_be_killed`]
+/// starts.
+const LOCKS_IN: &str = "LUSTRINE_TEST_LOCKS_IN";
+
+/// Has a lock of fcntl(2), and asks for another one when standard input ends.
+fn ask_for_locks(dir: &Path) {
+    let take = |name: &str| {
+        let file = File::options().write(true).open(dir.join(name)).unwrap();
+        fcntl_lock(&file, FlockOperation::LockExclusive).unwrap();
+        file
+    };
+    let _held = take("held");
+    eprintln!("thread {} is ready", gettid().as_raw_nonzero());
+    stdin().read_to_end(&mut Vec::new()).unwrap();
+    take("asked");
+}
+
+/// What the killed have asked for stays under way, and does not undo what their owners ask for
+/// later.
+#[test]
+fn programs_that_ask_for_locks_can_be_killed() {
+    if let Some(dir) = env::var_os(LOCKS_IN) {
+        return ask_for_locks(Path::new(&dir));
+    }
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let (mount, other) = (lustre.mount("m"), lustre.mount("other"));
+    for name in ["held", "asked", "shared"] {
+        fs::write(mount.path(name), b"").unwrap();
+    }
+    let mut own = Command::new(env::current_exe().unwrap());
+    own.args(["--exact", "mounts::waits::programs_that_ask_for_locks_can_be_killed"]);
+    let mut locks = Running::start(own.arg("--nocapture").env(LOCKS_IN, &mount.dir));
+    locks.wait_for("is ready");
+    // The lock of an open file that a program shares with another one, which unlocks it later.
+    let script = "exec 3<> shared; echo ready >&2; read go; flock 3 & echo child $! >&2; wait; \
+                  flock -u 3; echo unlocked >&2; exec sleep 1000";
+    let mut shell = Running::start(Command::new("sh").args(["-c", script]).current_dir(&mount.dir));
+    shell.wait_for("ready");
+    let number_after = |text: &str, word: &str| -> i32 {
+        let rest = text.split_once(word).expect(word).1;
+        rest.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
+    };
+    let refused = fcntl_lock(
+        File::options().write(true).open(other.path("held")).unwrap(),
+        FlockOperation::NonBlockingLockExclusive,
+    );
+    assert_eq!(refused, Err(Errno::AGAIN));
+
+    let paused = lustre.pause();
+    locks.close_stdin();
+    shell.close_stdin();
+    shell.wait_for("child");
+    let child = number_after(&shell.stderr(), "child ");
+    for thread in [number_after(&locks.stderr(), "thread "), child] {
+        wait_for_wait(thread as u32);
+    }
+    kill_process(Pid::from_raw(child).expect("not 0"), Signal::KILL).unwrap();
+    locks.signal(Signal::KILL);
+    // It waits for a lock first, and then for the end of those that it has.
+    let done = locks.end();
+    assert_eq!(done.code, None, "{done:#?}");
+    drop(paused);
+    shell.wait_for("unlocked");
+    // Another client gets all of them. That of the open file is free though it is open.
+    let shared =
+        finish(Command::new("flock").args(["-n", "shared", "true"]).current_dir(&other.dir));
+    shared.ok();
+    for name in ["held", "asked"] {
+        let file = File::options().write(true).open(other.path(name)).unwrap();
+        let lock = || fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).ok();
+        eventually("the locks of the process have ended", lock);
+    }
+    shell.signal(Signal::KILL);
+    shell.end();
+    mount.umount().ok();
+    other.umount().ok();
 }

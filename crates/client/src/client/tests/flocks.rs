@@ -204,20 +204,121 @@ fn a_flock_that_is_given_up_is_unlocked_at_the_server() {
     }
 }
 
+impl World {
+    fn abandon(&mut self, key: FlockKey) {
+        self.act(|client, turn| {
+            client.abandon_flock(turn, key);
+            client.settle(turn);
+        });
+    }
+
+    fn close(&mut self, owner: u64) -> Slot<()> {
+        self.start(|client, turn, done| {
+            client.unlock_all(turn, Caller::ROOT, FILE, owner, done);
+        })
+    }
+}
+
+/// Otherwise an unlock could come to the server before a lock that was asked for earlier.
+#[test]
+fn a_request_that_was_abandoned_is_not_overtaken_by_its_owner() {
+    let mut world = World::new();
+    let (lock, key) = world.lock(WRITE, false);
+    let (asked, _, desc, _) = world.enqueue();
+    let (before, _) = world.lock(FlockArgs { start: 50, end: 59, ..WRITE }, false);
+    let (other, _, other_desc, _) = world.enqueue();
+    world.abandon(key);
+    let (unlock, _) = world.lock(UNLOCK, true);
+    assert!(world.asked.is_empty());
+    // Another owner, and another range that was asked for before, do not wait.
+    let (_, _) = world.lock(FlockArgs { owner: 8, start: 90, end: 99, ..WRITE }, false);
+    let (third, _, third_desc, _) = world.enqueue();
+    world.grant(&third, third_desc, LockMode::PW);
+    world.grant(&other, other_desc, LockMode::PW);
+    before.outcome().expect("it is granted");
+    assert!(world.asked.is_empty() && unlock.is_pending());
+    world.grant(&asked, desc, LockMode::PW);
+    lock.outcome().expect("it is granted");
+    let (asked, _, desc, _) = world.enqueue();
+    assert_eq!(desc.req_mode, LockMode::NL);
+    world.grant(&asked, desc, LockMode::NL);
+    unlock.outcome().expect("it is unlocked");
+    assert_eq!(world.held(), [(50, 59), (90, 99)]);
+    assert!(world.client.flocks.is_empty());
+}
+
+#[test]
+fn what_waits_for_an_abandoned_request_and_is_abandoned_too_is_not_asked_for() {
+    let mut world = World::new();
+    let (first, key) = world.lock(WRITE, false);
+    let (asked, _, desc, _) = world.enqueue();
+    world.abandon(key);
+    // So many must not fill the stack.
+    let later: Vec<_> = (0..20_000).map(|at| world.lock(WRITE, at % 2 == 0)).collect();
+    later.iter().for_each(|(_, key)| world.abandon(*key));
+    let close = world.close(WRITE.owner);
+    assert!(world.asked.is_empty() && close.is_pending());
+    world.grant(&asked, desc, LockMode::PW);
+    first.outcome().expect("it is granted");
+    for (slot, _) in later {
+        assert_eq!(slot.outcome(), Err(ClientError::Errno(errno::EINTR)));
+    }
+    // But the unlock is made, now that there is something to unlock.
+    let (asked, _, desc, _) = world.enqueue();
+    assert_eq!(desc.req_mode, LockMode::NL);
+    world.grant(&asked, desc, LockMode::NL);
+    close.outcome().expect("it is unlocked");
+    assert!(world.held().is_empty() && world.client.flocks.is_empty());
+}
+
+#[test]
+fn a_close_behind_an_abandoned_request_that_fails_asks_for_nothing() {
+    let mut world = World::new();
+    let (first, key) = world.lock(WRITE, false);
+    let (asked, ..) = world.enqueue();
+    world.abandon(key);
+    let close = world.close(WRITE.owner);
+    assert!(close.is_pending());
+    world.answer(&asked, -errno::EAGAIN, &ReplyBuffers::Bare);
+    assert_eq!(first.outcome(), Err(ClientError::Errno(errno::EAGAIN)));
+    close.outcome().expect("there is nothing to do");
+    assert!(world.asked.is_empty() && world.client.flocks.is_empty());
+}
+
+/// Otherwise its owner would wait for the others as well, for whatever it asks.
+#[test]
+fn an_abandoned_request_that_waits_for_others_is_given_up() {
+    let mut world = World::new();
+    let (first, key) = world.lock(WRITE, true);
+    let (asked, _, desc, handle) = world.enqueue();
+    world.grant(&asked, desc, LockMode::NONE);
+    world.abandon(key);
+    let (later, _) = world.lock(WRITE, false);
+    let (undo, _, undo_desc, _) = world.enqueue();
+    assert_eq!(undo_desc.req_mode, LockMode::NL);
+    // It is granted before the server knows: what was granted is unlocked once more.
+    world.complete(handle, desc, LockMode::PW, LockFlags::empty());
+    let (again, ..) = world.enqueue();
+    world.grant(&undo, undo_desc, LockMode::NL);
+    assert_eq!(first.outcome(), Err(ClientError::Errno(errno::EINTR)));
+    assert!(world.asked.is_empty(), "the second unlock would undo the later request");
+    world.grant(&again, undo_desc, LockMode::NL);
+    let (asked, _, desc, _) = world.enqueue();
+    world.grant(&asked, desc, LockMode::PW);
+    later.outcome().expect("it is granted");
+    assert_eq!(world.held(), [(10, 29)]);
+    assert!(world.client.flocks.is_empty());
+}
+
 #[test]
 fn what_an_owner_has_is_unlocked_when_it_closes_the_file() {
     let mut world = World::new();
-    let close = |world: &mut World| {
-        world.start(|client, turn, done| {
-            client.unlock_all(turn, Caller::ROOT, FILE, WRITE.owner, done);
-        })
-    };
-    close(&mut world).outcome().expect("there is nothing to do");
+    world.close(WRITE.owner).outcome().expect("there is nothing to do");
     assert!(world.asked.is_empty());
     let (_, _) = world.lock(WRITE, true);
     let (asked, _, desc, _) = world.enqueue();
     world.grant(&asked, desc, LockMode::PW);
-    let slot = close(&mut world);
+    let slot = world.close(WRITE.owner);
     let (asked, _, desc, _) = world.enqueue();
     let Policy::Flock(range) = desc.policy else { panic!() };
     assert_eq!((desc.req_mode, range.start, range.end), (LockMode::NL, 0, i64::MAX as u64));
