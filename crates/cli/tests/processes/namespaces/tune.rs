@@ -58,8 +58,9 @@ fn the_settings_follow_from_the_path_and_are_written() {
     let (path, settings) = (&peer["path"], &report["settings"]);
     let (rtt, rate) = (number(&path["rtt_idle_ns"]), number(&path["rate"]));
     assert!(rtt >= RTT, "no packet is faster than the link: {rtt}");
-    // A step counts whole RPCs, one of which may have begun before it.
-    assert!((RATE / 10..=RATE + RATE / 10).contains(&rate), "{rate}: {peer:#}");
+    // Other programs can hold the link up, which then brings at once what waited: a short step can
+    // count more than the rate, as a busy machine showed. A wrong unit is a factor of 8.
+    assert!((RATE / 10..=2 * RATE).contains(&rate), "{rate}: {peer:#}");
     let rpcs = number(&settings["max_rpcs_in_flight"]);
     let latency = path["rpc_latency_ns"].as_u64().unwrap_or(0).max(2 * rtt);
     assert_eq!(rpcs, (rate * (latency / 1000) / 8_000_000 / RPC + 1).max(8), "{peer:#}");
