@@ -30,6 +30,10 @@ const TESTS_PER_CPU: usize = 3;
 /// The ordinary tests run the seeds below this one.
 const SEEDS_BEGIN: u64 = 40;
 
+/// The same of the swarm of clients and servers, of which a case takes longer.
+const SERVER_SEEDS_BEGIN: u64 = 24;
+const CASES_PER_SERVER_CASE: u64 = 5;
+
 /// Everything a change must pass.
 #[derive(Args)]
 pub(crate) struct CiArgs {
@@ -176,9 +180,13 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
             let seeds = format!("{SEEDS_BEGIN}..{}", SEEDS_BEGIN + args.cases);
             let mut command = cargo();
             command.args(["test", "--workspace", "--test", "swarm", "--locked"]);
-            let status = process::shown(command.env("LUSTRINE_SEEDS", &seeds), STEP_MAX, |_| {})?;
-            ensure!(status.success(), "seeds {seeds}: {status}");
-            Ok(format!("{} cases", args.cases))
+            let of_servers = SERVER_SEEDS_BEGIN + args.cases / CASES_PER_SERVER_CASE;
+            let server_seeds = format!("{SERVER_SEEDS_BEGIN}..{of_servers}");
+            command.env("LUSTRINE_SEEDS", &seeds).env("LUSTRINE_SERVER_SEEDS", &server_seeds);
+            let status = process::shown(&mut command, STEP_MAX, |_| {})?;
+            ensure!(status.success(), "seeds {seeds}, of servers {server_seeds}: {status}");
+            let server_cases = of_servers - SERVER_SEEDS_BEGIN;
+            Ok(format!("{} cases, {server_cases} of clients and servers", args.cases))
         }
         Step::Fuzz => {
             fuzz::run(&FuzzArgs::for_ci(args.fuzz_seed))?;
