@@ -97,22 +97,39 @@ impl Server {
         wait: bool,
         reply: ReplyEmpty,
     ) {
-        let (asked, made) = self.asked_lock(request, reply);
-        let found = self.lock_args(handle, owner, range, (kind, pid));
-        let Some((asked, (file, args))) = asked.with(found) else { return };
-        if args.mode != FlockMode::Unlock {
+        let (file, args) = match self.lock_args(handle, owner, range, (kind, pid)) {
+            Ok(found) => found,
+            Err(error) => return reply.error(error),
+        };
+        let locks = args.mode != FlockMode::Unlock;
+        if locks {
             self.shared.locks.note(file.fid, args.owner, handle.0);
         }
-        let waits = wait && args.mode != FlockMode::Unlock;
+        let waits = wait && locks;
         let number = if waits { self.shared.locks.begin(request.pid()) } else { None };
         if waits && number.is_none() {
-            return asked.fail(Errno::ENOLCK);
+            return reply.error(Errno::ENOLCK);
         }
+        let made = Made::default();
+        let (shared, of_asked, fid) = (Arc::clone(&self.shared), Arc::clone(&made), file.fid);
+        // If it is interrupted, what it has asked for stays under way, and what the same owner,
+        // such as the parent process, asks for after that must not be undone by it.
+        let before = move || {
+            number.into_iter().for_each(|number| shared.locks.end(number));
+            if locks {
+                // A close by another thread may have ended what was noted.
+                shared.locks.note(fid, args.owner, handle.0);
+            }
+            let made = Arc::clone(&of_asked);
+            shared.try_post(move |client, turn| {
+                made.get().into_iter().for_each(|key| client.abandon_flock(turn, *key));
+            })
+        };
+        let asked = Asked::with_before(&self.shared, request, reply, Box::new(before));
         let (shared, caller, fid) = (Arc::clone(&self.shared), file.caller, file.fid);
         self.shared.post(move |client, turn| {
             let table = Arc::clone(&shared);
             if asked.is_interrupted() {
-                number.into_iter().for_each(|number| table.locks.end(number));
                 return;
             }
             let done = move |_: &mut Client, _: &mut Turn<'_>, outcome: Result<(), ClientError>| {
@@ -121,7 +138,7 @@ impl Server {
                     return;
                 }
                 // A close by another thread may have ended all locks while this one was waited for.
-                if outcome.is_ok() && args.mode != FlockMode::Unlock {
+                if outcome.is_ok() && locks {
                     table.locks.note(fid, args.owner, handle.0);
                 }
                 match outcome {
@@ -152,9 +169,26 @@ impl Server {
         if !owned && !self.caches {
             return reply.ok();
         }
-        let (asked, made) = self.asked_lock(request, reply);
+        let made = Made::default();
+        let (shared, of_asked, of_file) =
+            (Arc::clone(&self.shared), Arc::clone(&made), Arc::clone(&file));
+        // Its locks end, whoever waits for that; and before the kernel gives the owner's number to
+        // another process.
+        let before = move || {
+            if !owned {
+                return true;
+            }
+            let (made, file) = (Arc::clone(&of_asked), Arc::clone(&of_file));
+            shared.try_post(move |client, turn| {
+                let key = *made.get_or_init(|| {
+                    let done = Box::new(|_: &mut Client, _: &mut Turn<'_>, _| {});
+                    client.unlock_all(turn, file.caller, file.fid, owner.0, done)
+                });
+                client.abandon_flock(turn, key);
+            })
+        };
+        let asked = Asked::with_before(&self.shared, request, reply, Box::new(before));
         self.shared.post(move |client, turn| {
-            let was_interrupted = asked.is_interrupted();
             let layout = file.state().layout.clone();
             client.start_flush(turn, file.fid, &layout);
             let error = client.write_error(file.fid, &layout);
@@ -166,26 +200,8 @@ impl Server {
                 return answer(asked);
             }
             let then = asked.done(move |asked, _, _, ()| answer(asked));
-            // Its locks end, whoever waits for that.
-            let key = client.unlock_all(turn, file.caller, file.fid, owner.0, then);
-            let _ = made.set(key);
-            if was_interrupted {
-                client.abandon_flock(turn, key);
-            }
+            made.get_or_init(|| client.unlock_all(turn, file.caller, file.fid, owner.0, then));
         });
-    }
-
-    /// An operation on locks. If it is interrupted, what it has asked for stays under way, and what
-    /// the same owner, such as the parent process, asks for after that must not be undone by it.
-    fn asked_lock(&self, request: &Request, reply: ReplyEmpty) -> (Asked<ReplyEmpty>, Made) {
-        let made = Made::default();
-        let of_asked = Arc::clone(&made);
-        let tell = move |client: &mut Client, turn: &mut Turn<'_>| {
-            if let Some(key) = of_asked.get() {
-                client.abandon_flock(turn, *key);
-            }
-        };
-        (Asked::telling(&self.shared, request, reply, tell), made)
     }
 
     fn lock_args(

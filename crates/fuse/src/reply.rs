@@ -12,6 +12,7 @@ use lustrine_lnet::service::Turn;
 
 use crate::convert::{NOT_CACHED, errno};
 use crate::shared::Shared;
+use crate::signals::is_killed;
 use crate::under_way::{Before, Interrupt, NO_THREAD, Slot};
 
 /// Longest name in bytes.
@@ -69,16 +70,14 @@ impl<R: Reply> Asked<R> {
         Asked::by_thread(shared, request.pid(), reply, None)
     }
 
-    /// An operation that lets the client know before it is answered as interrupted.
-    pub(crate) fn telling(
+    /// An operation before whose answer as an interrupted one something has to be done.
+    pub(crate) fn with_before(
         shared: &Arc<Shared>,
         request: &Request,
         reply: R,
-        tell: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static,
+        before: Before,
     ) -> Asked<R> {
-        let of_mount = Arc::clone(shared);
-        let before = move || of_mount.post(tell);
-        Asked::by_thread(shared, request.pid(), reply, Some(Box::new(before)))
+        Asked::by_thread(shared, request.pid(), reply, Some(before))
     }
 
     /// The same, about a file that the kernel knows. If the file is gone, another one may have its
@@ -98,6 +97,7 @@ impl<R: Reply> Asked<R> {
         let reply = Slot::new(reply, |reply: R| reply.fail(Errno::EINTR), before);
         let interrupt: Arc<dyn Interrupt> = Arc::clone(&reply) as Arc<dyn Interrupt>;
         let number = shared.under_way.begin(thread, Arc::downgrade(&interrupt));
+        shared.under_way.interrupt_next(number, thread, is_killed);
         let _ticket = Ticket { shared: Arc::clone(shared), number };
         Asked { shared: Arc::clone(shared), reply, _ticket, is_of_file: false }
     }

@@ -219,7 +219,16 @@ impl Shared {
     /// Has the event loop of the client start an operation. If the loop has ended, the operation
     /// is dropped, and with it the reply, which then is an input/output error.
     pub(crate) fn post(&self, act: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static) {
-        let _ = self.files.post(act);
+        let _ = self.try_post(act);
+    }
+
+    /// The same; whether there was room for it.
+    #[must_use]
+    pub(crate) fn try_post(
+        &self,
+        act: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static,
+    ) -> bool {
+        self.files.post(act).is_ok()
     }
 
     /// The same for an operation with data, which waits while too many bytes are under way.

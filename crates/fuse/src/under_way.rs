@@ -14,6 +14,9 @@ const INTERRUPTED_MAX: usize = 16_384;
 /// sooner.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long a killed thread is remembered after its last operation.
+const REMEMBERED: Duration = Duration::from_secs(10);
+
 /// What the kernel says of a thread that this program cannot see, because it is in another PID
 /// namespace; and of an operation that no thread waits for.
 pub(crate) const NO_THREAD: u32 = 0;
@@ -21,7 +24,8 @@ pub(crate) const NO_THREAD: u32 = 0;
 /// The answer that an operation waits for.
 pub(crate) trait Interrupt: Send + Sync {
     /// Answers that the operation was interrupted, unless it has an answer or is about to get one.
-    fn interrupt(&self);
+    /// False if that is not possible now.
+    fn interrupt(&self) -> bool;
 }
 
 /// The operations that are under way.
@@ -40,6 +44,9 @@ struct State {
     interrupted: usize,
     /// Those that somebody waits for, in the order in which they came.
     waits: BTreeMap<u64, Wait>,
+    /// The threads that were killed, and when an operation of each was last interrupted. One that
+    /// ends closes its files one after another, and does not have to wait for each.
+    killed: BTreeMap<u32, Instant>,
 }
 
 /// An operation that a thread waits for.
@@ -91,22 +98,40 @@ impl UnderWay {
         let is_old =
             |(_, wait): &(&u64, &Wait)| now.saturating_duration_since(wait.since) >= PATIENCE;
         let old = |(number, wait): (&u64, &Wait)| (*number, wait.thread);
-        let old: Vec<(u64, u32)> = self.state().waits.iter().take_while(is_old).map(old).collect();
-        for (number, thread) in old.into_iter().filter(|(_, thread)| *thread != NO_THREAD) {
-            if !is_killed(thread) {
-                continue;
-            }
+        let old: Vec<(u64, u32)> = {
             let mut state = self.state();
-            let Some(wait) = state.waits.remove(&number) else { continue };
-            // One that waits for room has not begun.
-            state.interrupted += usize::from(wait.begun);
-            self.ended.notify_all();
-            drop(state);
-            // Not under the mutex: it makes a system call.
-            if let Some(reply) = wait.reply.upgrade() {
-                reply.interrupt();
+            state.killed.retain(|_, at| now.saturating_duration_since(*at) < REMEMBERED);
+            state.waits.iter().take_while(is_old).map(old).collect()
+        };
+        for (number, thread) in old.into_iter().filter(|(_, thread)| *thread != NO_THREAD) {
+            if is_killed(thread) {
+                self.interrupt_one(number, thread, now);
             }
         }
+    }
+
+    /// Answers an operation that has just begun if another one of its thread was interrupted, and
+    /// the thread is killed.
+    pub(crate) fn interrupt_next(&self, number: u64, thread: u32, is_killed: fn(u32) -> bool) {
+        let is_known = self.state().killed.contains_key(&thread);
+        if is_known && is_killed(thread) {
+            self.interrupt_one(number, thread, Instant::now());
+        }
+    }
+
+    fn interrupt_one(&self, number: u64, thread: u32, now: Instant) {
+        let reply = self.state().waits.get(&number).and_then(|wait| wait.reply.upgrade());
+        // Not under the mutex: it makes a system call.
+        if reply.is_some_and(|reply| !reply.interrupt()) {
+            return;
+        }
+        let mut state = self.state();
+        // It may be over by now.
+        let Some(wait) = state.waits.remove(&number) else { return };
+        // One that waits for room has not begun.
+        state.interrupted += usize::from(wait.begun);
+        state.killed.insert(thread, now);
+        self.ended.notify_all();
     }
 
     /// Waits until no operation is under way, for at most this time. Whether that is so.
@@ -131,8 +156,8 @@ struct SlotState<R> {
     before: Option<Before>,
 }
 
-/// What is done before an operation is answered as interrupted.
-pub(crate) type Before = Box<dyn FnOnce() + Send>;
+/// What is done before an operation is answered as interrupted; false if that is not possible now.
+pub(crate) type Before = Box<dyn Fn() -> bool + Send>;
 
 impl<R> Slot<R> {
     /// With what sends the reply of an interrupted operation, and what is done before that.
@@ -164,17 +189,21 @@ impl<R> Slot<R> {
 }
 
 impl<R: Send> Interrupt for Slot<R> {
-    fn interrupt(&self) {
+    fn interrupt(&self) -> bool {
         let mut state = self.state();
-        let reply = if state.claimed { None } else { state.reply.take() };
-        let before = state.before.take();
+        if state.claimed || state.reply.is_none() {
+            return true;
+        }
+        // Under the mutex: what has the outcome finds that out before it answers, or after this.
+        if state.before.as_ref().is_some_and(|before| !before()) {
+            return false;
+        }
+        let reply = state.reply.take();
         drop(state);
         if let Some(reply) = reply {
-            if let Some(before) = before {
-                before();
-            }
             (self.interrupt)(reply);
         }
+        true
     }
 }
 
@@ -215,6 +244,56 @@ mod tests {
         assert!(!under_way.wait_until_idle(Duration::ZERO));
         under_way.end(first);
         assert!(under_way.wait_until_idle(Duration::ZERO));
+    }
+
+    #[test]
+    fn what_a_killed_thread_asks_for_next_is_answered_at_once() {
+        let under_way = UnderWay::default();
+        let (first, slot, _first_sent) = operation(&under_way, 1);
+        under_way.interrupt_next(first, 1, |_| true);
+        assert!(!slot.is_sent(), "nothing of it was interrupted before");
+        let later = Instant::now() + PATIENCE;
+        under_way.interrupt(later, |_| true);
+        let (second, slot, sent) = operation(&under_way, 1);
+        under_way.interrupt_next(second, 1, |_| false);
+        assert!(!slot.is_sent(), "another thread has its number");
+        under_way.interrupt_next(second, 1, |_| true);
+        assert_eq!(sent.try_recv(), Ok(()));
+        let (third, slot, _third_sent) = operation(&under_way, 1);
+        under_way.interrupt(later + REMEMBERED + PATIENCE, |_| false);
+        under_way.interrupt_next(third, 1, |_| true);
+        assert!(!slot.is_sent(), "it was long ago");
+        [first, second, third].iter().for_each(|number| under_way.end(*number));
+        let state = under_way.state();
+        assert_eq!((state.count, state.interrupted, state.waits.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_has_to_be_done_before_the_answer_is_done_before_it() {
+        let under_way = UnderWay::default();
+        let (sender, sent) = channel();
+        let (tell, told) = channel();
+        let (possible, is_possible) = channel();
+        let before = move || {
+            tell.send(()).unwrap();
+            is_possible.try_recv().is_ok()
+        };
+        let answer = |sender: Sender<()>| sender.send(()).unwrap();
+        let slot = Slot::new(sender, answer, Some(Box::new(before)));
+        let number = under_way.begin(1, Arc::downgrade(&(Arc::clone(&slot) as Arc<dyn Interrupt>)));
+        let later = Instant::now() + PATIENCE;
+        under_way.interrupt(later, |_| true);
+        assert!(told.try_recv().is_ok() && sent.try_recv().is_err(), "not possible yet");
+        possible.send(()).unwrap();
+        under_way.interrupt(later, |_| true);
+        assert!(told.try_recv().is_ok() && sent.try_recv().is_ok());
+        under_way.interrupt(later, |_| true);
+        assert!(told.try_recv().is_err(), "once");
+        under_way.end(number);
+        // What is about to be answered is not told.
+        let (sender, _sent) = channel();
+        let slot = Slot::new(sender, answer, Some(Box::new(|| panic!("it was claimed"))));
+        assert!(slot.claim() && slot.interrupt());
     }
 
     #[test]

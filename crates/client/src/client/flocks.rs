@@ -102,6 +102,17 @@ impl AskedFlocks {
         Some(asked)
     }
 
+    /// Has a request wait behind the others of its owner, which are returned, to be started again.
+    fn move_back(&mut self, handle: Handle) -> Option<OwnerKey> {
+        let asked = self.by_handle.get_mut(&handle)?;
+        asked.started = false;
+        let owner = (asked.fid, asked.args.owner);
+        let requests = self.by_owner.entry(owner).or_default();
+        requests.retain(|other| *other != handle);
+        requests.push(handle);
+        Some(owner)
+    }
+
     /// The next request of an owner that is to be started; none while one before it is abandoned.
     fn next_to_start(&self, owner: OwnerKey) -> Option<Handle> {
         for handle in self.by_owner.get(&owner)? {
@@ -228,10 +239,10 @@ impl Client {
     }
 
     /// Nobody waits for the outcome of a request any more. It stays under way, and what it brings
-    /// is its owner's; but one that waits for others is given up, see [`Client::give_up_flock`].
-    /// Later requests of the owner on the file are not started before it is over, so that it does
-    /// not undo them. If it waits for such a request itself, it is over with EINTR after that; an
-    /// unlock is made nevertheless.
+    /// is its owner's; but one that may wait for others is given up, see
+    /// [`Client::give_up_flock`]. Later requests of the owner on the file are not started before it
+    /// is over, so that it does not undo them. A request that is not started itself is over with
+    /// EINTR, at the latest when those before it are over; but an unlock is made.
     pub fn abandon_flock(&mut self, turn: &mut Turn<'_>, key: FlockKey) {
         let Some(asked) = self.flocks.get_mut(key.0) else { return };
         asked.abandoned = true;
@@ -301,7 +312,9 @@ impl Client {
             }
             // Its owner unlocked the range, which ends what waits for it too.
             Err(ClientError::Rpc(RpcError::Canceled)) if !given_up => {
-                self.start_flock(turn, handle);
+                if let Some(owner) = self.flocks.move_back(handle) {
+                    self.start_flocks(turn, owner);
+                }
             }
             Err(_) if given_up => {
                 self.flock_over(turn, handle, Err(ClientError::Errno(errno::EINTR)));
@@ -350,7 +363,10 @@ impl Client {
         let (fid, args, caller) = (asked.fid, asked.args, asked.caller);
         let unlock = FlockArgs { mode: FlockMode::Unlock, ..args };
         let done: Done<()> = Box::new(move |client, turn, _| {
-            client.locks.forget(import, handle);
+            // What is granted may be what its owner had before, which has been joined with it.
+            if client.locks.state(import, handle) != Some(LockState::Granted) {
+                client.locks.forget(import, handle);
+            }
             client.flock_over(turn, handle, Err(ClientError::Errno(errno::EINTR)));
         });
         // It is a part of the request that was given up: it does not wait for that, but what came

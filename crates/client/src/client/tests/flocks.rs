@@ -204,6 +204,31 @@ fn a_flock_that_is_given_up_is_unlocked_at_the_server() {
     }
 }
 
+/// The server joins what is granted with what the owner has beside it.
+#[test]
+fn what_an_owner_had_before_survives_a_flock_that_is_given_up() {
+    let mut world = World::new();
+    let (before, _) = world.lock(FlockArgs { start: 0, end: 9, ..WRITE }, false);
+    let (asked, _, desc, _) = world.enqueue();
+    world.grant(&asked, desc, LockMode::PW);
+    before.outcome().expect("it is granted");
+    let (slot, key) = world.lock(WRITE, true);
+    let (asked, _, desc, _) = world.enqueue();
+    world.abandon(key);
+    let close = world.close(WRITE.owner);
+    world.grant(&asked, desc, LockMode::PW);
+    assert_eq!(world.held(), [(0, 29), (10, 29)], "the unlock is on its way");
+    let (unlock, _, desc, _) = world.enqueue();
+    world.grant(&unlock, desc, LockMode::NL);
+    assert_eq!(slot.outcome(), Err(ClientError::Errno(errno::EINTR)));
+    assert_eq!(world.held()[0], (0, 9));
+    // So there is something to unlock.
+    let (all, _, desc, _) = world.enqueue();
+    world.grant(&all, desc, LockMode::NL);
+    close.outcome().expect("it is unlocked");
+    assert!(world.held().is_empty() && world.client.flocks.is_empty());
+}
+
 impl World {
     fn abandon(&mut self, key: FlockKey) {
         self.act(|client, turn| {
