@@ -125,8 +125,8 @@ fn choose(names: &[String]) -> Result<Vec<Target>> {
     let target = |name: String| {
         let (len_max, inputs) = match &*name {
             "wire_parsers" => (1024, 600_000),
-            "fswire_parsers" => (4096, 120_000),
-            "capture" => (4096, 70_000),
+            "fswire_parsers" => (4096, 90_000),
+            "capture" => (4096, 45_000),
             "shard_ops" => (2048, 20_000),
             "console" => (2048, 1_300),
             "documents" => (4096, 12_000),
