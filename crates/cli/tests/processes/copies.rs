@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -99,6 +100,47 @@ fn errors_of_a_copy_name_the_file_that_they_are_about() {
     finish(&mut lustre.client(&["fs", "put", file, &lustre.url("e/d")])).ok();
     let words = ["fs", "cp", "-r", &lustre.url("d"), &lustre.url("e/d")];
     finish(&mut lustre.client(&words)).expect_error(&["lustrine: e/d: is not a directory"]);
+}
+
+#[test]
+fn standard_input_becomes_a_file_when_it_ends() {
+    let lustre = Lustre::start();
+    let large = lustre.scratch.file("large");
+    let data: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(&large, &data).unwrap();
+    let put = |script: &str, words: &[&str]| {
+        let ours = lustre.client(&[&["fs", "put", "-", &lustre.url("a")], words].concat());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh"]).arg(&large).arg(ours.get_program()).args(ours.get_args());
+        shell
+    };
+    // From a pipe, in parts; and from a file, and nothing at all.
+    let from_pipe = r#"file=$1; shift; (head -c 5 "$file"; sleep 0.3; tail -c +6 "$file") | "$@""#;
+    for (script, words, size) in [
+        (from_pipe, &["--verify"][..], data.len()),
+        (r#"file=$1; shift; exec "$@" < "$file""#, &["-f", "--verify"], data.len()),
+        (r#"shift; exec "$@" < /dev/null"#, &["-f"], 0),
+    ] {
+        finish(&mut put(script, words)).ok();
+        let back = lustre.scratch.file("back");
+        finish(lustre.client(&["fs", "get", &lustre.url("a")]).arg(&back)).ok();
+        assert!(fs::read(&back).unwrap() == data[..size], "{script}");
+    }
+    let from_null = r#"shift; exec "$@" < /dev/null"#;
+    finish(&mut put(from_null, &[])).expect_error(&["a: file exists; --force replaces it"]);
+    let refused = ["standard input cannot be copied with --resume"];
+    finish(&mut put(from_null, &["--resume"])).expect_bad_input(&refused);
+    let root = lustre.client(&["fs", "put", "-", &lustre.url("")]);
+    let named = ["/: is a directory, and the original has no name: name the file in it"];
+    finish(Command::new(root.get_program()).args(root.get_args())).expect_bad_input(&named);
+
+    // The end of what writes is no end of the data if a signal has come.
+    let words = ["fs", "put", "-", &lustre.url("b")];
+    let waiting = Running::start(&mut lustre.client(&words));
+    eventually("a part", || there(&lustre, "").iter().any(|name| is_part(name)).then_some(()));
+    waiting.signal(Signal::INT);
+    waiting.end().expect_code(130).expect_stderr(&["lustrine: interrupted"]);
+    assert_eq!(there(&lustre, ""), ["a"]);
 }
 
 #[test]

@@ -42,10 +42,10 @@ pub(crate) struct GetArgs {
     client: ClientOptions,
 }
 
-/// Copy a file of this machine to a file system.
+/// Copy a file of this machine, or standard input, to a file system.
 #[derive(Args, Debug)]
 pub(crate) struct PutArgs {
-    /// Local file
+    /// Local file, or - for standard input
     from: PathBuf,
 
     /// The file in the file system, or a directory in it
@@ -149,8 +149,27 @@ pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
     })
 }
 
+/// Makes a file of what standard input brings.
+fn put_input(args: &PutArgs) -> Result<(), Failure> {
+    let CopyOptions { recursive, preserve, resume, .. } = args.copy;
+    let options = [("recursive", recursive), ("preserve", preserve), ("resume", resume)];
+    if let Some((option, _)) = options.iter().find(|(_, given)| *given) {
+        let error = format!("standard input cannot be copied with --{option}");
+        return Err(Failure::Usage(error));
+    }
+    with_file_system(&args.url, &args.client, |files| {
+        let (dir, name) = place_there(files, &args.url.path, (None, false))?;
+        let (to, options, replace) = (Some(files), &args.copy, args.force);
+        let transfer = Transfer { from: None, to, options, replace, within: false };
+        transfer.run_until_signal(Item::Input, &dir, &name)
+    })
+}
+
 pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
     let from = &args.from;
+    if from.as_os_str() == "-" {
+        return put_input(args);
+    }
     let meta = fs::metadata(from).map_err(|error| local(from, &error))?;
     if meta.is_dir() && !args.copy.recursive {
         let error = format!("{} is a directory; --recursive copies it", from.display());
@@ -259,8 +278,13 @@ fn place_there(
     let there = |dir, path: &str| Dir::There(Box::new(dir), path.to_owned());
     match files.walk(path) {
         Ok(dir) if dir.is_dir() => {
-            let no_name = || Failure::Usage("the original has no name".to_owned());
-            return Ok((there(dir, path), original.ok_or_else(no_name)?));
+            let no_name = || {
+                let path = if path.is_empty() { "/" } else { path };
+                let error = "is a directory, and the original has no name: name the file in it";
+                Failure::Usage(format!("{path}: {error}"))
+            };
+            let name = original.ok_or_else(no_name)?;
+            return Ok((there(dir, path), name));
         }
         Ok(_) if path.ends_with('/') => return Err(format!("{path}: is not a directory").into()),
         Ok(_) => {}

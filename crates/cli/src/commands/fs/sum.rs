@@ -45,7 +45,7 @@ pub(crate) struct SumArgs {
 }
 
 /// The SHA-256 checksum of bytes that come in pieces.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Sha256Sum(Sha256);
 
 impl Sha256Sum {

@@ -1,5 +1,6 @@
 //! Copies of files and trees, from this machine or a file system to this machine or a file system.
 
+mod input;
 mod part;
 mod source;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use super::list::shown;
 use super::walk::{Entered, NotEntered, in_parallel, join};
 use crate::interrupt;
 use crate::output::{Failure, print_error};
+use input::Input;
 use part::{PART_PREFIX, new_here, part_name, resume_here, resume_there};
 use source::{Source, SourceFile, children_here, of_file, open_found, read_here, sum_of};
 
@@ -52,6 +54,8 @@ pub(super) struct Transfer<'a> {
 pub(super) enum Item {
     Here(PathBuf, fs::Metadata),
     There(String, Attr),
+    /// Standard input, from which one file is made.
+    Input,
 }
 
 /// A directory that gets copies.
@@ -112,6 +116,7 @@ impl Item {
         match self {
             Item::Here(path, _) => path.display().to_string(),
             Item::There(path, _) => path.clone(),
+            Item::Input => input::NAME.to_owned(),
         }
     }
 
@@ -119,6 +124,7 @@ impl Item {
         match self {
             Item::Here(_, meta) => meta.mode(),
             Item::There(_, attr) => attr.mode,
+            Item::Input => 0o100_666,
         }
     }
 
@@ -136,6 +142,8 @@ impl Item {
         match self {
             Item::Here(_, meta) => (meta.atime(), meta.mtime()),
             Item::There(_, attr) => (attr.atime, attr.mtime),
+            // They are not preserved.
+            Item::Input => (0, 0),
         }
     }
 }
@@ -200,6 +208,8 @@ impl Transfer<'_> {
                     Item::Here(_, meta) => meta.len(),
                     // The objects of a file say more when it is opened.
                     Item::There(_, attr) => attr.size.unwrap_or(0),
+                    // It is not known before the end.
+                    Item::Input => 0,
                 });
                 return give((item, dir.clone(), name.to_owned()));
             }
@@ -219,14 +229,14 @@ impl Transfer<'_> {
         let path = item.path();
         // Directories of this machine do not hold themselves.
         let fid = match item {
-            Item::Here(..) => Fid::ZERO,
+            Item::Here(..) | Item::Input => Fid::ZERO,
             Item::There(_, attr) => attr.fid,
         };
         if self.within && gathered.targets.contains(&fid) {
             return Err(format!("{path}: cannot be copied into itself").into());
         }
         let entered = match item {
-            Item::Here(..) => check_depth(&path).map_err(NotEntered::Because),
+            Item::Here(..) | Item::Input => check_depth(&path).map_err(NotEntered::Because),
             Item::There(..) => gathered.entered.enter(&path, fid),
         };
         match entered {
@@ -298,7 +308,7 @@ impl Transfer<'_> {
                 };
                 Ok(found.into_iter().map(of).collect())
             }
-            (Item::There(..), None) => Ok(Vec::new()),
+            (Item::There(..), None) | (Item::Input, _) => Ok(Vec::new()),
         }
     }
 
@@ -362,7 +372,7 @@ impl Transfer<'_> {
                 let target = fs::read_link(path).map_err(|error| local(path, &error))?;
                 target.as_os_str().as_bytes().to_vec()
             }
-            (Item::There(..), None) => return Ok(()),
+            (Item::There(..), None) | (Item::Input, _) => return Ok(()),
         };
         let copy = dir.path_of(name);
         match (dir, self.to) {
@@ -438,7 +448,7 @@ impl Transfer<'_> {
         copy: &str,
         (dir, part): (&Dir, &str),
     ) -> Result<(), Failure> {
-        if sum_of(|take| source.read(0, take))? == copy {
+        if source.sum()? == copy {
             return Ok(());
         }
         self.remove_part(dir, part);
@@ -460,6 +470,10 @@ impl Transfer<'_> {
                 let times = (meta.atime(), meta.mtime());
                 let path = path.display().to_string();
                 Ok(Source { path, size: meta.len(), times, file: SourceFile::Here(file) })
+            }
+            (Item::Input, _) => {
+                let file = SourceFile::Input(Input::new(self.options.verify));
+                Ok(Source { path: item.path(), size: 0, times: item.times(), file })
             }
             (Item::There(..), None) => Err(Failure::Failed("no file system".to_owned())),
         }

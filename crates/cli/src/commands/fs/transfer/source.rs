@@ -14,6 +14,7 @@ use indicatif::ProgressBar;
 use lustrine_fs::File;
 use rustix::fs::OFlags;
 
+use super::input::Input;
 use crate::commands::fs::sum::Sha256Sum;
 use crate::interrupt;
 use crate::output::Failure;
@@ -21,7 +22,7 @@ use crate::output::Failure;
 /// Pieces that are read and not written yet.
 const PIECES: usize = 2;
 /// Bytes of a piece of a file of this machine.
-const PIECE: u64 = 4 << 20;
+pub(super) const PIECE: u64 = 4 << 20;
 
 /// A file that is read.
 pub(super) struct Source<'a> {
@@ -36,6 +37,7 @@ pub(super) struct Source<'a> {
 pub(super) enum SourceFile<'a> {
     Here(fs::File),
     There(Box<File<'a>>),
+    Input(Input),
 }
 
 /// A piece of a file, or why there is none.
@@ -52,7 +54,11 @@ impl Source<'_> {
         let (sender, pieces) = sync_channel(PIECES);
         thread::scope(|scope| {
             scope.spawn(move || {
+                let grows = matches!(self.file, SourceFile::Input(_));
                 let sent = self.read(start, |data| {
+                    if grows {
+                        bar.inc_length(data.len() as u64);
+                    }
                     bar.inc(data.len() as u64);
                     // A writer that failed has left.
                     sender.send(Ok(data)).map_err(|_| Failure::Interrupted)
@@ -74,6 +80,7 @@ impl Source<'_> {
     ) -> Result<(), Failure> {
         let mut take = |data| interrupt::asked().and_then(|()| take(data));
         let read = match &self.file {
+            SourceFile::Input(input) => input.read(take),
             SourceFile::There(file) => file.read_from(start, take),
             SourceFile::Here(file) => {
                 let mut file = file;
@@ -88,7 +95,15 @@ impl Source<'_> {
     pub(super) fn close(self) -> Result<(), Failure> {
         match self.file {
             SourceFile::There(file) => Ok(file.close().map_err(|error| error.at(&self.path))?),
-            SourceFile::Here(_) => Ok(()),
+            SourceFile::Here(_) | SourceFile::Input(_) => Ok(()),
+        }
+    }
+
+    /// The checksum of all of it; of standard input, of what was read.
+    pub(super) fn sum(&self) -> Result<String, Failure> {
+        match &self.file {
+            SourceFile::Input(input) => Ok(input.sum().unwrap_or_default()),
+            _ => sum_of(|take| self.read(0, take)),
         }
     }
 }
