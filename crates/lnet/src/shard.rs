@@ -147,7 +147,7 @@ impl Shard {
 
     /// Whether there is work: for [`Shard::drive`], or actions and events to take.
     pub fn has_work(&self) -> bool {
-        self.has_own_work() || !self.reports.are_empty()
+        self.has_own_work() || !self.reports.are_empty() || self.has_events()
     }
 
     /// Whether [`Shard::drive`] has work.

@@ -8,7 +8,7 @@ use lustrine_lnet::memory::Memory;
 use lustrine_lnet::service::{AnyMemory, Service, Turn};
 use lustrine_lnet::shard::{Queues, Shard};
 use lustrine_lnet::status::Status;
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet::topology::Topology;
 
 use crate::driver::{Driver, DriverOn};
@@ -30,6 +30,10 @@ const GATHERED_MAX: u64 = 1 << 20;
 /// the two wait for each other in turn. With fewer, the calls that write cost more than it brings.
 const EVENTS_MAX: usize = 32;
 
+/// After a pause of this length all events are delivered at once: services look at the time, and
+/// must not take for overdue what has arrived meanwhile.
+const LATE: Nanos = Nanos::from_millis(100);
+
 /// Most passes in a row before the loop looks at its streams again.
 pub const PASSES_MAX: usize = 32;
 
@@ -39,12 +43,15 @@ pub struct Partition<D> {
     shard: Shard,
     driver: D,
     services: Services,
+    /// The time of the last pass.
+    passed_at: Time,
 }
 
 impl<D: Driver> Partition<D> {
     /// A partition without peers and services.
     pub fn new(topology: Topology, driver: D, memory: &mut impl Memory) -> Partition<D> {
-        Partition { shard: Shard::new(topology, memory), driver, services: Services::default() }
+        let (shard, services) = (Shard::new(topology, memory), Services::default());
+        Partition { shard, driver, services, passed_at: Time::ZERO }
     }
 
     /// The core, to look at.
@@ -208,7 +215,9 @@ impl<D: Driver> Partition<D> {
         }
         self.driver.flush(now, &mut self.shard, io);
         self.shard.drive(now, io);
-        let mut has_more = self.dispatch(now, io);
+        let late = now.since(core::mem::replace(&mut self.passed_at, now)) >= LATE;
+        let most = if late { usize::MAX } else { EVENTS_MAX };
+        let mut has_more = self.dispatch(now, io, most);
         let mut staged = false;
         // One message leads to another, but not without end, as others wait; what is left is
         // staged below.
@@ -220,12 +229,12 @@ impl<D: Driver> Partition<D> {
             if has_more {
                 break;
             }
-            has_more = self.dispatch(now, io);
+            has_more = self.dispatch(now, io, most);
         }
         let memory = AnyMemory(io);
         self.services.drive(&mut Turn { now, shard: &mut self.shard, memory });
         if !has_more {
-            self.dispatch(now, io);
+            self.dispatch(now, io, most);
         }
         if self.stage(now, io) | staged {
             self.driver.flush(now, &mut self.shard, io);
@@ -266,14 +275,15 @@ impl<D: Driver> Partition<D> {
 
     /// Delivers events and lost peers in the order in which they came: what was in good order
     /// before a connection broke still counts, and what is sent after a peer restarted is not lost
-    /// with it. Returns whether events are left, because much is to be written before.
+    /// with it; at most so many events. Returns whether events are left, because something is to be
+    /// written before.
     #[inline]
-    fn dispatch(&mut self, now: Time, memory: &mut impl Memory) -> bool {
+    fn dispatch(&mut self, now: Time, memory: &mut impl Memory, most: usize) -> bool {
         // Before the call, as in [`Partition::stage`].
-        self.shard.has_events() && self.deliver_all(now, memory)
+        self.shard.has_events() && self.deliver(now, memory, most)
     }
 
-    fn deliver_all(&mut self, now: Time, memory: &mut impl Memory) -> bool {
+    fn deliver(&mut self, now: Time, memory: &mut impl Memory, most: usize) -> bool {
         // REPLYs of the core itself are no work of a service.
         let before = self.shard.gathered_bytes();
         let mut delivered = 0;
@@ -292,7 +302,7 @@ impl<D: Driver> Partition<D> {
             }
             delivered += 1;
             let much = self.shard.gathered_bytes() - before >= GATHERED_MAX;
-            if much || delivered == EVENTS_MAX {
+            if much || delivered == most {
                 return self.shard.has_events();
             }
         }

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverPeer};
-use lustrine_lnet::lnd::{Action, Arrival, Core, NiIndex, RxId, Verdict};
+use lustrine_lnet::lnd::{Action, Arrival, Core, LinkEvent, NiIndex, RxId, Verdict};
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Span, VecMemory};
 use lustrine_lnet::portal::MatchEntry;
@@ -53,7 +53,8 @@ pub struct TestDriver {
 impl Driver for TestDriver {
     type NiConfig = Nid;
     type Report = (Arrival, Header);
-    type Handoff = u32;
+    /// A peer that has lost its last connection.
+    type Handoff = ProcessId;
 
     fn has_work(&self) -> bool {
         false
@@ -71,7 +72,7 @@ impl Driver for TestDriver {
 
     fn set_conns_per_peer(&mut self, _: NiIndex, _: u16) {}
 
-    fn next_handoff(&mut self) -> Option<(u16, u32)> {
+    fn next_handoff(&mut self) -> Option<(u16, ProcessId)> {
         None
     }
 
@@ -107,7 +108,9 @@ impl DriverOn<VecMemory> for TestDriver {
         }
     }
 
-    fn adopt<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory, _: u32) {}
+    fn adopt<C: Core>(&mut self, now: Time, core: &mut C, _: &mut VecMemory, lost: ProcessId) {
+        core.link(now, NiIndex(0), lost, LinkEvent::Down { status: Status::ConnectionLost });
+    }
 
     fn tick<C: Core>(&mut self, _: Time, _: &mut C, _: &mut VecMemory) {}
 
