@@ -410,8 +410,9 @@ impl Transfer<'_> {
         };
         let copied = self.fill(&source, item, (dir, name), &part, bar).map_err(of_copy);
         let closed = source.close();
-        let named =
-            copied.and(closed).and_then(|()| self.give_name(dir, &part, name).map_err(of_copy));
+        // A signal can have ended what writes to standard input: that is not the end of the data.
+        let complete = copied.and(closed).and_then(|()| interrupt::asked());
+        let named = complete.and_then(|()| self.give_name(dir, &part, name).map_err(of_copy));
         if named.is_err() && !self.options.resume {
             // A part must not be taken for the whole.
             self.remove_part(dir, &part);

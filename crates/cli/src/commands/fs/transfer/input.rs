@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -23,11 +24,18 @@ const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 pub(super) struct Input {
     /// The checksum of what was read, if it is wanted.
     sum: Option<Mutex<Sha256Sum>>,
+    /// Whether nobody wants more of it.
+    left: AtomicBool,
 }
 
 impl Input {
     pub(super) fn new(sums: bool) -> Input {
-        Input { sum: sums.then(Mutex::default) }
+        Input { sum: sums.then(Mutex::default), left: AtomicBool::new(false) }
+    }
+
+    /// Ends its reading, which may wait for more.
+    pub(super) fn leave(&self) {
+        self.left.store(true, Ordering::Relaxed);
     }
 
     /// Reads it to its end.
@@ -37,7 +45,7 @@ impl Input {
     ) -> Result<(), Failure> {
         loop {
             let mut data = Vec::new();
-            let more = fill(&mut data)?;
+            let more = fill(&mut data, &self.left)?;
             if let Some(sum) = &self.sum {
                 sum.lock().unwrap_or_else(PoisonError::into_inner).add(&data);
             }
@@ -58,13 +66,16 @@ impl Input {
 }
 
 /// Reads a piece; whether there may be more.
-fn fill(data: &mut Vec<u8>) -> Result<bool, Failure> {
+fn fill(data: &mut Vec<u8>, left: &AtomicBool) -> Result<bool, Failure> {
     let failed = |error: Errno| Failure::Failed(io::Error::from(error).to_string());
     let input = io::stdin();
     let mut buffer = vec![0; BUFFER];
     while data.len() + BUFFER <= PIECE as usize {
         // What writes to a pipe ends at the same signal: that is not the end of the data.
         interrupt::asked()?;
+        if left.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted);
+        }
         let mut polled = [PollFd::new(&input, PollFlags::IN)];
         match poll(&mut polled, Some(&PAUSE)) {
             Ok(0) | Err(Errno::INTR) => continue,

@@ -69,6 +69,9 @@ impl Source<'_> {
             });
             let written = write(&pieces);
             drop(pieces);
+            if let SourceFile::Input(input) = &self.file {
+                input.leave();
+            }
             written
         })
     }
