@@ -113,6 +113,13 @@ impl LockTable {
         }
         Some(keys)
     }
+
+    /// These could not be given up: they are found again.
+    pub(crate) fn not_given_up(&self, keys: &[FlockKey]) {
+        let mut state = self.state();
+        let of_keys = |wait: &&mut Wait| wait.key.is_some_and(|key| keys.contains(&key));
+        state.waits.values_mut().filter(of_keys).for_each(|wait| wait.given_up = false);
+    }
 }
 
 #[cfg(test)]

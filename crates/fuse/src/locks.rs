@@ -30,12 +30,15 @@ impl Shared {
     /// Gives up the locks whose processes are not to wait any longer. Whether others wait.
     pub(crate) fn give_up_locks(&self, stops: impl Fn(u32) -> bool) -> bool {
         let Some(keys) = self.locks.to_give_up(stops) else { return false };
-        if !keys.is_empty() {
-            self.post(move |client, turn| {
-                for key in keys {
+        let given_up = keys.clone();
+        let is_posted = keys.is_empty()
+            || self.try_post(move |client, turn| {
+                for key in given_up {
                     client.give_up_flock(turn, key);
                 }
             });
+        if !is_posted {
+            self.locks.not_given_up(&keys);
         }
         true
     }
@@ -115,17 +118,23 @@ impl Server {
         // If it is interrupted, what it has asked for stays under way, and what the same owner,
         // such as the parent process, asks for after that must not be undone by it.
         let before = move || {
-            number.into_iter().for_each(|number| shared.locks.end(number));
             if locks {
                 // A close by another thread may have ended what was noted.
                 shared.locks.note(fid, args.owner, handle.0);
             }
             let made = Arc::clone(&of_asked);
-            shared.try_post(move |client, turn| {
+            let is_posted = shared.try_post(move |client, turn| {
                 made.get().into_iter().for_each(|key| client.abandon_flock(turn, *key));
-            })
+            });
+            if is_posted {
+                number.into_iter().for_each(|number| shared.locks.end(number));
+            }
+            is_posted
         };
         let asked = Asked::with_before(&self.shared, request, reply, Box::new(before));
+        if asked.is_interrupted() {
+            return;
+        }
         let (shared, caller, fid) = (Arc::clone(&self.shared), file.caller, file.fid);
         self.shared.post(move |client, turn| {
             let table = Arc::clone(&shared);

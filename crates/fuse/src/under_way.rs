@@ -10,6 +10,9 @@ const OPERATIONS_MAX: usize = 2048;
 /// As many interrupted ones may be under way besides: the event loop has them, and they end when
 /// their servers answer.
 const INTERRUPTED_MAX: usize = 16_384;
+/// With more of them under way, operations of threads that are killed have to wait like others:
+/// each is a message to the event loop, which has room for some thousands.
+const INTERRUPTED_AT_ONCE: usize = 1024;
 /// The age from which on the thread of an operation is looked at for a signal. Most operations end
 /// sooner.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
@@ -113,7 +116,10 @@ impl UnderWay {
     /// Answers an operation that has just begun if another one of its thread was interrupted, and
     /// the thread is killed.
     pub(crate) fn interrupt_next(&self, number: u64, thread: u32, is_killed: fn(u32) -> bool) {
-        let is_known = self.state().killed.contains_key(&thread);
+        let is_known = {
+            let state = self.state();
+            state.killed.contains_key(&thread) && state.interrupted < INTERRUPTED_AT_ONCE
+        };
         if is_known && is_killed(thread) {
             self.interrupt_one(number, thread, Instant::now());
         }

@@ -102,9 +102,13 @@ impl AskedFlocks {
         Some(asked)
     }
 
-    /// Has a request wait behind the others of its owner, which are returned, to be started again.
+    /// Has a request wait behind the others of its owner, who is returned, to be started again.
+    /// None for an unlock: others may wait for that.
     fn move_back(&mut self, handle: Handle) -> Option<OwnerKey> {
         let asked = self.by_handle.get_mut(&handle)?;
+        if asked.args.mode == FlockMode::Unlock {
+            return None;
+        }
         asked.started = false;
         let owner = (asked.fid, asked.args.owner);
         let requests = self.by_owner.entry(owner).or_default();
@@ -312,8 +316,9 @@ impl Client {
             }
             // Its owner unlocked the range, which ends what waits for it too.
             Err(ClientError::Rpc(RpcError::Canceled)) if !given_up => {
-                if let Some(owner) = self.flocks.move_back(handle) {
-                    self.start_flocks(turn, owner);
+                match self.flocks.move_back(handle) {
+                    Some(owner) => self.start_flocks(turn, owner),
+                    None => self.start_flock(turn, handle),
                 }
             }
             Err(_) if given_up => {
