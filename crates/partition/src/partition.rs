@@ -193,7 +193,8 @@ impl<D: Driver> Partition<D> {
         D: DriverOn<O>,
     {
         for _ in 0..PASSES_MAX {
-            if !self.pass(now, io) {
+            // No other side works meanwhile.
+            if !self.pass_of(now, io, usize::MAX) {
                 break;
             }
         }
@@ -209,14 +210,21 @@ impl<D: Driver> Partition<D> {
     where
         D: DriverOn<O>,
     {
+        let late = now.since(core::mem::replace(&mut self.passed_at, now)) >= LATE;
+        self.pass_of(now, io, if late { usize::MAX } else { EVENTS_MAX })
+    }
+
+    /// A pass that delivers at most so many events before it writes.
+    fn pass_of<O: Memory>(&mut self, now: Time, io: &mut O, most: usize) -> bool
+    where
+        D: DriverOn<O>,
+    {
         self.driver.register_memory(io);
         if now >= self.driver.next_deadline() {
             self.driver.tick(now, &mut self.shard, io);
         }
         self.driver.flush(now, &mut self.shard, io);
         self.shard.drive(now, io);
-        let late = now.since(core::mem::replace(&mut self.passed_at, now)) >= LATE;
-        let most = if late { usize::MAX } else { EVENTS_MAX };
         let mut has_more = self.dispatch(now, io, most);
         let mut staged = false;
         // One message leads to another, but not without end, as others wait; what is left is

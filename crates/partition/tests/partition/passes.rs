@@ -111,7 +111,7 @@ fn asked(requests: usize, len: u32, peer_credits: u32) -> Asked {
     let mut partition = Partition::new(topology, TestDriver::default(), &mut memory);
     let service =
         partition.register(|owner| Answerer { owner, len, attached: false, lost: Vec::new() });
-    partition.turn(NOW, &mut memory);
+    while partition.pass(NOW, &mut memory) {}
     let body =
         Body::Put { ack_md: MdHandle::NONE, match_bits: 7, hdr_data: 0, portal: PORTAL, offset: 0 };
     let (dst, src) = (ProcessId::lustre(test_nid(0)), asker());
