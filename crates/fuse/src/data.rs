@@ -208,7 +208,7 @@ impl Server {
         self.shared.post(move |client, turn| {
             for owner in owners {
                 let key = client.unlock_all(turn, caller, fid, owner, Box::new(|_, _, _| {}));
-                // Nobody waits for it, but whoever gets the owner's number next.
+                // Only the next owner with this number has to wait for it.
                 client.abandon_flock(turn, key);
             }
             let (layout, written) = {

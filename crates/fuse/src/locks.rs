@@ -181,8 +181,8 @@ impl Server {
         let made = Made::default();
         let (shared, of_asked, of_file) =
             (Arc::clone(&self.shared), Arc::clone(&made), Arc::clone(&file));
-        // Its locks end, whoever waits for that; and before the kernel gives the owner's number to
-        // another process.
+        // The locks end in any case, and before the kernel gives the owner's number to another
+        // process.
         let before = move || {
             if !owned {
                 return true;

@@ -96,8 +96,10 @@ impl<R: Reply> Asked<R> {
     fn by_thread(shared: &Arc<Shared>, thread: u32, reply: R, before: Option<Before>) -> Asked<R> {
         let reply = Slot::new(reply, |reply: R| reply.fail(Errno::EINTR), before);
         let interrupt: Arc<dyn Interrupt> = Arc::clone(&reply) as Arc<dyn Interrupt>;
-        let number = shared.under_way.begin(thread, Arc::downgrade(&interrupt));
-        shared.under_way.interrupt_next(number, thread, is_killed);
+        let (number, is_known) = shared.under_way.begin(thread, Arc::downgrade(&interrupt));
+        if is_known {
+            shared.under_way.interrupt_next(number, thread, is_killed);
+        }
         let _ticket = Ticket { shared: Arc::clone(shared), number };
         Asked { shared: Arc::clone(shared), reply, _ticket, is_of_file: false }
     }

@@ -67,8 +67,9 @@ impl UnderWay {
     }
 
     /// An operation begins, for which a thread waits. This waits if there are too many. The number
-    /// of the operation.
-    pub(crate) fn begin(&self, thread: u32, reply: Weak<dyn Interrupt>) -> u64 {
+    /// of the operation, and whether an earlier one of the thread was interrupted; then
+    /// [`UnderWay::interrupt_next`] is to be called.
+    pub(crate) fn begin(&self, thread: u32, reply: Weak<dyn Interrupt>) -> (u64, bool) {
         let mut state = self.state();
         state.last += 1;
         let number = state.last;
@@ -84,7 +85,9 @@ impl UnderWay {
             // It was answered while it waited for room.
             None => state.interrupted += 1,
         }
-        number
+        let is_known =
+            state.interrupted < INTERRUPTED_AT_ONCE && state.killed.contains_key(&thread);
+        (number, is_known)
     }
 
     /// An operation is over.
@@ -113,14 +116,9 @@ impl UnderWay {
         }
     }
 
-    /// Answers an operation that has just begun if another one of its thread was interrupted, and
-    /// the thread is killed.
-    pub(crate) fn interrupt_next(&self, number: u64, thread: u32, is_killed: fn(u32) -> bool) {
-        let is_known = {
-            let state = self.state();
-            state.killed.contains_key(&thread) && state.interrupted < INTERRUPTED_AT_ONCE
-        };
-        if is_known && is_killed(thread) {
+    /// Answers an operation that has just begun, if its thread is killed.
+    pub(crate) fn interrupt_next(&self, number: u64, thread: u32, is_killed: impl Fn(u32) -> bool) {
+        if is_killed(thread) {
             self.interrupt_one(number, thread, Instant::now());
         }
     }
@@ -225,7 +223,7 @@ mod tests {
         let (sender, sent) = channel();
         let slot = Slot::new(sender, |sender| sender.send(()).unwrap(), None);
         let reply: Weak<dyn Interrupt> = Arc::downgrade(&(Arc::clone(&slot) as Arc<dyn Interrupt>));
-        (of.begin(thread, reply), slot, sent)
+        (of.begin(thread, reply).0, slot, sent)
     }
 
     #[test]
@@ -255,21 +253,25 @@ mod tests {
     #[test]
     fn what_a_killed_thread_asks_for_next_is_answered_at_once() {
         let under_way = UnderWay::default();
-        let (first, slot, _first_sent) = operation(&under_way, 1);
-        under_way.interrupt_next(first, 1, |_| true);
-        assert!(!slot.is_sent(), "nothing of it was interrupted before");
+        let is_known = |thread: u32| {
+            let nothing: Weak<Slot<()>> = Weak::new();
+            let (number, is_known) = under_way.begin(thread, nothing);
+            under_way.end(number);
+            is_known
+        };
+        let (first, ..) = operation(&under_way, 1);
+        assert!(!is_known(1), "nothing of it was interrupted before");
         let later = Instant::now() + PATIENCE;
         under_way.interrupt(later, |_| true);
+        assert!(is_known(1) && !is_known(2));
         let (second, slot, sent) = operation(&under_way, 1);
         under_way.interrupt_next(second, 1, |_| false);
         assert!(!slot.is_sent(), "another thread has its number");
         under_way.interrupt_next(second, 1, |_| true);
         assert_eq!(sent.try_recv(), Ok(()));
-        let (third, slot, _third_sent) = operation(&under_way, 1);
         under_way.interrupt(later + REMEMBERED + PATIENCE, |_| false);
-        under_way.interrupt_next(third, 1, |_| true);
-        assert!(!slot.is_sent(), "it was long ago");
-        [first, second, third].iter().for_each(|number| under_way.end(*number));
+        assert!(!is_known(1), "it was long ago");
+        [first, second].iter().for_each(|number| under_way.end(*number));
         let state = under_way.state();
         assert_eq!((state.count, state.interrupted, state.waits.len()), (0, 0, 0));
     }
@@ -278,25 +280,26 @@ mod tests {
     fn what_has_to_be_done_before_the_answer_is_done_before_it() {
         let under_way = UnderWay::default();
         let (sender, sent) = channel();
-        let (tell, told) = channel();
+        let (call, called) = channel();
         let (possible, is_possible) = channel();
         let before = move || {
-            tell.send(()).unwrap();
+            call.send(()).unwrap();
             is_possible.try_recv().is_ok()
         };
         let answer = |sender: Sender<()>| sender.send(()).unwrap();
         let slot = Slot::new(sender, answer, Some(Box::new(before)));
-        let number = under_way.begin(1, Arc::downgrade(&(Arc::clone(&slot) as Arc<dyn Interrupt>)));
+        let reply: Weak<dyn Interrupt> = Arc::downgrade(&(Arc::clone(&slot) as Arc<dyn Interrupt>));
+        let (number, _) = under_way.begin(1, reply);
         let later = Instant::now() + PATIENCE;
         under_way.interrupt(later, |_| true);
-        assert!(told.try_recv().is_ok() && sent.try_recv().is_err(), "not possible yet");
+        assert!(called.try_recv().is_ok() && sent.try_recv().is_err(), "not possible yet");
         possible.send(()).unwrap();
         under_way.interrupt(later, |_| true);
-        assert!(told.try_recv().is_ok() && sent.try_recv().is_ok());
+        assert!(called.try_recv().is_ok() && sent.try_recv().is_ok());
         under_way.interrupt(later, |_| true);
-        assert!(told.try_recv().is_err(), "once");
+        assert!(called.try_recv().is_err(), "once");
         under_way.end(number);
-        // What is about to be answered is not told.
+        // It is not called for what is about to be answered.
         let (sender, _sent) = channel();
         let slot = Slot::new(sender, answer, Some(Box::new(|| panic!("it was claimed"))));
         assert!(slot.claim() && slot.interrupt());
@@ -334,7 +337,7 @@ mod tests {
                 let (sent, slot) = channel();
                 let slot_of = Slot::new(sent, |sent: Sender<()>| sent.send(()).unwrap(), None);
                 let reply = Arc::downgrade(&(Arc::clone(&slot_of) as Arc<dyn Interrupt>));
-                let number = under_way.begin(2, reply);
+                let (number, _) = under_way.begin(2, reply);
                 sender.send(number).unwrap();
                 assert_eq!(slot.try_recv(), Ok(()));
                 under_way.end(number);

@@ -12,4 +12,4 @@ pub(crate) use process::{
 };
 pub(crate) use scratch::{Scratch, free_port, loopback};
 pub(crate) use usage::Usage;
-pub(crate) use user::{may_be_node, own_identity, unprivileged};
+pub(crate) use user::{copy_of_program, may_be_node, own_identity, unprivileged};

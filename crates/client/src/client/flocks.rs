@@ -58,7 +58,7 @@ struct AskedFlock {
     started: bool,
     /// Whether its owner has given it up.
     given_up: bool,
-    /// Whether nobody waits for its outcome.
+    /// Whether its caller does not wait for the outcome any more.
     abandoned: bool,
     /// Whether its enqueue is not answered.
     unanswered: bool,
@@ -92,7 +92,7 @@ impl AskedFlocks {
 
     fn remove(&mut self, handle: Handle) -> Option<AskedFlock> {
         let asked = self.by_handle.remove(&handle)?;
-        let owner = (asked.fid, asked.args.owner);
+        let owner = asked.owner();
         if let Some(requests) = self.by_owner.get_mut(&owner) {
             requests.retain(|other| *other != handle);
             if requests.is_empty() {
@@ -110,7 +110,7 @@ impl AskedFlocks {
             return None;
         }
         asked.started = false;
-        let owner = (asked.fid, asked.args.owner);
+        let owner = asked.owner();
         let requests = self.by_owner.entry(owner).or_default();
         requests.retain(|other| *other != handle);
         requests.push(handle);
@@ -153,6 +153,10 @@ impl AskedFlock {
             unanswered: true,
             done,
         }
+    }
+
+    fn owner(&self) -> OwnerKey {
+        (self.fid, self.args.owner)
     }
 }
 
@@ -199,7 +203,7 @@ impl Client {
 
     fn ask_flock(&mut self, turn: &mut Turn<'_>, asked: AskedFlock) -> FlockKey {
         let handle = self.next_handle();
-        let owner = (asked.fid, asked.args.owner);
+        let owner = asked.owner();
         self.flocks.by_handle.insert(handle, asked);
         self.flocks.by_owner.entry(owner).or_default().push(handle);
         self.start_flocks(turn, owner);
@@ -226,9 +230,8 @@ impl Client {
         asked.started = true;
         let (fid, owner) = (asked.fid, Handle(asked.args.owner));
         let only_if_held = asked.only_if_held;
-        // No program gets what nobody waits for. But an unlock is due in any case.
-        let useless = asked.abandoned && asked.args.mode != FlockMode::Unlock;
-        if useless {
+        // A lock would have no user; but an unlock is due in any case.
+        if asked.abandoned && asked.args.mode != FlockMode::Unlock {
             return self.flock_over(turn, handle, Err(ClientError::Errno(errno::EINTR)));
         }
         if only_if_held {
@@ -242,11 +245,11 @@ impl Client {
         self.start_flock(turn, handle);
     }
 
-    /// Nobody waits for the outcome of a request any more. It stays under way, and what it brings
-    /// is its owner's; but one that may wait for others is given up, see
-    /// [`Client::give_up_flock`]. Later requests of the owner on the file are not started before it
-    /// is over, so that it does not undo them. A request that is not started itself is over with
-    /// EINTR, at the latest when those before it are over; but an unlock is made.
+    /// The caller does not wait for the outcome of a request any more. The request stays under way,
+    /// and its owner gets the lock if it is granted; but one that may wait for others is given up,
+    /// see [`Client::give_up_flock`]. Later requests of the owner on the file are not started
+    /// before it is over, so that it does not undo them. A request that was not started yet is over
+    /// with EINTR, at the latest when those before it are over; but an unlock is made.
     pub fn abandon_flock(&mut self, turn: &mut Turn<'_>, key: FlockKey) {
         let Some(asked) = self.flocks.get_mut(key.0) else { return };
         asked.abandoned = true;
@@ -330,7 +333,7 @@ impl Client {
 
     fn flock_over(&mut self, turn: &mut Turn<'_>, handle: Handle, outcome: Outcome<()>) {
         if let Some(asked) = self.flocks.remove(handle) {
-            let owner = (asked.fid, asked.args.owner);
+            let owner = asked.owner();
             (asked.done)(self, turn, outcome);
             self.start_flocks(turn, owner);
         }
@@ -376,12 +379,11 @@ impl Client {
         });
         // It is a part of the request that was given up: it does not wait for that, but what came
         // later waits for both.
-        let (started, abandoned) = (true, true);
-        let new = AskedFlock::new(fid, unlock, done);
+        let asked = AskedFlock::new(fid, unlock, done);
+        let asked = AskedFlock { caller, started: true, abandoned: true, ..asked };
         let handle = self.next_handle();
-        let asked = AskedFlock { caller, started, abandoned, ..new };
+        self.flocks.by_owner.entry(asked.owner()).or_default().insert(0, handle);
         self.flocks.by_handle.insert(handle, asked);
-        self.flocks.by_owner.entry((fid, args.owner)).or_default().insert(0, handle);
         self.start_flock(turn, handle);
     }
 

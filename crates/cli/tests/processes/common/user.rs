@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use lustrine_testing::{Need, not_run};
@@ -21,6 +22,17 @@ pub(crate) fn own_identity() -> &'static str {
     if may_be_node() { "node" } else { "userland" }
 }
 
+/// A copy of the program that every user can run. Another process makes it: what another test
+/// starts at the same moment would have a descriptor of this one that writes to the copy, which
+/// could not be run until that is closed (ETXTBSY).
+pub(crate) fn copy_of_program(scratch: &Scratch) -> PathBuf {
+    let program = scratch.file("lustrine");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_lustrine")).arg(&program).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the program can be copied");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("the copy is ours");
+    program
+}
+
 /// The program run by a user who may not bind ports below 1024; `None`, with the reason recorded,
 /// if there is no such user.
 #[track_caller]
@@ -36,9 +48,7 @@ pub(crate) fn unprivileged(scratch: &Scratch) -> Option<Command> {
         return None;
     }
     // Other users may not have access to the build directory.
-    let program = scratch.file("lustrine");
-    fs::copy(env!("CARGO_BIN_EXE_lustrine"), &program).expect("the program can be copied");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("the copy is ours");
+    let program = copy_of_program(scratch);
     let become_nobody = || {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program);

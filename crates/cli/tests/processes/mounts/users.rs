@@ -1,13 +1,13 @@
 //! Mounts by users without rights, through fusermount3 and in user namespaces.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::process::Command;
 
 use lustrine_testing::{Need, not_run};
 
 use super::{FSNAME, Lustre, can_mount, has_strangers, nid};
-use crate::common::{Finished, finish, loopback};
+use crate::common::{Finished, copy_of_program, finish, loopback};
 
 /// A user without root mounts at a directory of his own, uses it, and unmounts. Other users have no
 /// access, and he needs a directory that is his.
@@ -94,9 +94,8 @@ impl Place {
             finish(&mut lustre.client(&["fs", "mkdir", &url])).ok();
             finish(&mut lustre.client(&["fs", words[0], words[1], &url])).ok();
         }
-        let (program, dir) = (lustre.scratch.file("lustrine"), lustre.scratch.file("home"));
-        fs::copy(env!("CARGO_BIN_EXE_lustrine"), &program).expect("the program can be copied");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        copy_of_program(&lustre.scratch);
+        let dir = lustre.scratch.file("home");
         for name in ["", "m"] {
             fs::create_dir(dir.join(name)).unwrap();
             chown(dir.join(name), Some(65534), Some(65534)).unwrap();

@@ -24,7 +24,7 @@ const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 pub(super) struct Input {
     /// The checksum of what was read, if it is wanted.
     sum: Option<Mutex<Sha256Sum>>,
-    /// Whether nobody wants more of it.
+    /// Whether the writer of the copy has ended.
     left: AtomicBool,
 }
 
