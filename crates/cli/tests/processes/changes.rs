@@ -451,7 +451,11 @@ fn a_change_without_room_leaves_existing_peers_unchanged() {
     let other = Node::open();
     let node = other.beside(&["--accept", "all", "--set", "peers_max=16"]);
     lnetctl(&node, &format!("ping --timeout 60 {}", other.nid())).ok();
-    let before = peer(&node, &other.nid()).expect("it is known").connections;
+    // The answer may come before the last connection is open.
+    let before = eventually("a connection of each type", || {
+        let connections = peer(&node, &other.nid()).expect("it is known").connections;
+        (connections.len() == 3).then_some(connections)
+    });
     let mut file = format!("peer:\n- primary nid: {}\n", other.nid());
     for last in 1..=20 {
         file += &format!("- primary nid: 10.99.1.{last}@tcp\n");

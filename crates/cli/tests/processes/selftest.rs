@@ -89,7 +89,7 @@ fn rows(report: &Value) -> &[Value] {
 fn all_rows_are_written_as_json() {
     let scratch = Scratch::new();
     let done =
-        finish(&mut selftest(&scratch, &["--time", "0.2", "--json", "-", "--placement", "shared"]))
+        finish(&mut selftest(&scratch, &["--time", "0.4", "--json", "-", "--placement", "shared"]))
             .ok();
     let report = done.json();
     assert_eq!(report["placement"], "shared");
@@ -107,7 +107,7 @@ fn all_rows_are_written_as_json() {
     let found: Vec<_> = rows(&report).iter().map(name_of).collect();
     assert_eq!(found, USUAL_ROWS);
     for row in rows(&report) {
-        check_row(row, 0.2);
+        check_row(row, 0.4);
         assert!(number(row, "/cpu_s/server") >= 0.0, "{row:#}");
     }
     // Progress for people, on standard error.
@@ -163,23 +163,24 @@ fn a_report_shows_what_the_other_node_has_sent() {
 fn options_choose_the_rows() {
     let scratch = Scratch::new();
     let file = scratch.file("report.json");
-    let mut command = selftest(&scratch, &["--time", "0.05", "--test", "read", "--test", "write"]);
-    command.args(["--size", "8,64k", "--concurrency", "2,1024", "--check", "none", "--json"]);
+    // Of 1024 operations some end in this time, also on a busy machine.
+    let mut command = selftest(&scratch, &["--time", "0.1", "--test", "read", "--test", "write"]);
+    command.args(["--size", "8,4k", "--concurrency", "2,1024", "--check", "none", "--json"]);
     let done = finish(command.arg(&file)).ok();
     let text = fs::read_to_string(&file).expect("the report was written");
     let report: Value = serde_json::from_str(&text).expect("the report is JSON");
     let found: Vec<_> = rows(&report).iter().map(name_of).collect();
-    let sizes = [(8, 2), (8, 1024), (65536, 2), (65536, 1024)];
+    let sizes = [(8, 2), (8, 1024), (4096, 2), (4096, 1024)];
     let wanted = |test| sizes.map(|(size, concurrency)| (test, size, concurrency));
     assert_eq!(found, [wanted("read"), wanted("write")].concat());
-    rows(&report).iter().for_each(|row| check_row(row, 0.05));
+    rows(&report).iter().for_each(|row| check_row(row, 0.1));
 
     // The table is printed as well, one line for each row; it fits a narrow terminal.
     let widest = done.stdout.lines().map(str::len).max();
     assert!(widest <= Some(80), "{widest:?} columns:\n{}", done.stdout);
     let lines: Vec<Vec<&str>> =
         done.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
-    for (test, size, concurrency) in [("read", "8", "2"), ("write", "64k", "1024")] {
+    for (test, size, concurrency) in [("read", "8", "2"), ("write", "4k", "1024")] {
         let line = lines.iter().find(|words| words.starts_with(&[test, size, concurrency]));
         assert!(line.is_some(), "{test} {size} {concurrency} in\n{}", done.stdout);
     }
