@@ -60,7 +60,7 @@ pub(super) const CHECKS: &[Listed] = &[
     (
         "mount",
         "programs that wait for a server without a network are killed",
-        "they end; when the server is back nothing is open",
+        "they end; when the server is back nothing is open, and nothing is locked",
         killed_programs,
     ),
     ("mount", "the program is killed", "umount removes the mount point; it mounts again", killed),
@@ -421,20 +421,45 @@ fn killed_programs(testbed: &mut Testbed) -> Result<String> {
     let mount = Mounted::new(testbed)?;
     // The names are known to the client, but for one.
     mount.sh("rm -rf wait; mkdir wait; echo data > wait/file; stat wait/* > /dev/null")?;
+    // These open a file while there is a network, one has a lock already, and ask for locks of it
+    // when there is none.
+    let go = mount.dir.with_extension("go").display().to_string();
+    let ask = |first: &str, then: &str| {
+        format!(
+            "import fcntl, os, time\nf = open('wait/lock', 'r+')\n{first}\n\
+             open('{go}', 'a').write('x')\nwhile os.path.exists('{go}'): time.sleep(0.1)\n{then}"
+        )
+    };
+    let lockers = [
+        ask("", "fcntl.flock(f, fcntl.LOCK_EX)"),
+        ask("", "fcntl.lockf(f, fcntl.LOCK_EX, 1, 0)"),
+        ask("fcntl.lockf(f, fcntl.LOCK_EX, 10, 100)", "fcntl.lockf(f, fcntl.LOCK_EX, 10, 200)"),
+    ];
+    let started = lockers.map(|text| format!("python3 -c \"{text}\" > /dev/null 2>&1 & echo $!; "));
+    let lockers = mount.sh(&format!(
+        "echo x > wait/lock; rm -f {go}; {}for i in $(seq 100); do \
+         [ $(stat -c %s {go} 2> /dev/null || echo 0) = 3 ] && break; sleep 0.1; done",
+        started.concat()
+    ))?;
+    let lockers = lockers.split_whitespace().collect::<Vec<_>>().join(" ");
     testbed.lab().link("server", "down")?;
-    // It is not in the mount itself: that takes an answer of the server.
+    // It is not in the mount itself: that takes an answer of the server. The lockers are children
+    // of another shell.
     let script = format!(
         "set +e; exec 2> /dev/null; d={}/wait; all=; start() {{ \"$@\" > /dev/null & \
          all=\"$all $!\"; }}; start stat $d/none; start cat $d/file; start ls $d; \
-         start touch $d/made; start mv $d/file $d/moved; start rm $d/file; sleep 3; kill $all; \
+         start touch $d/made; start mv $d/file $d/moved; start rm $d/file; rm {go}; sleep 3; \
+         kill -0 {lockers} && echo waiting; kill $all {lockers}; \
          begin=$(date +%s); for i in $all; do wait $i; echo $?; done; \
+         for i in {lockers}; do while grep -q '^State:.[^XZ]' /proc/$i/status; \
+         do sleep 0.1; done; done; \
          [ $(($(date +%s) - begin)) -le 10 ] && echo soon",
         mount.dir.display()
     );
     let killed = mount.host(&script);
     testbed.lab().link("server", "up")?;
     let killed = killed?;
-    ensure!(killed == "143\n".repeat(6) + "soon\n", "{killed}");
+    ensure!(killed == format!("waiting\n{}soon\n", "143\n".repeat(6)), "{killed}");
     let again = "for i in $(seq 120); do ls wait > /dev/null && break; sleep 1; done";
     mount.sh(&format!("{again}; touch wait/on; sleep 20 < wait/on > /dev/null 2>&1 &"))?;
     let mine = "lctl get_param -n mdt.lustre-MDT0000.exports.10.77.0.1@tcp.open_files";
@@ -443,8 +468,15 @@ fn killed_programs(testbed: &mut Testbed) -> Result<String> {
     let closed = format!("for i in $(seq 60); do {mine} | grep -q . || break; sleep 1; done");
     let open = testbed.sh("server", &format!("{closed}; {mine}"))?;
     ensure!(open.trim().is_empty(), "still open: {open}");
+    for kind in ["flock", "posix"] {
+        let lock = format!("labtool lock {kind} {KERNEL}/wait/lock ex 0 nb >/dev/null 2>&1");
+        let lock =
+            format!("for i in $(seq 30); do {lock} && break; sleep 1; done; {lock}; echo $?");
+        let free = testbed.sh("client1", &lock)?;
+        ensure!(free == "0\n", "{kind}: a lock of a killed program is still there");
+    }
     testbed.sh("client1", &format!("rm -r {KERNEL}/wait"))?;
-    Ok("six programs, within 10 s".to_owned())
+    Ok("nine programs, three of them with locks, within 10 s".to_owned())
 }
 
 fn killed(testbed: &mut Testbed) -> Result<String> {
