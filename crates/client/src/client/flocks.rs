@@ -1,6 +1,6 @@
 //! Flocks: locks of programs on ranges of files, which hold between machines [LOCK-16].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::{
@@ -52,6 +52,8 @@ struct AskedFlock {
     args: FlockArgs,
     wait: bool,
     caller: Caller,
+    /// Its place among the requests of its owner on the file.
+    place: i64,
     /// Whether it is asked for only if its owner has something of the file.
     only_if_held: bool,
     /// Whether it does not wait for earlier requests of its owner any more.
@@ -62,6 +64,8 @@ struct AskedFlock {
     abandoned: bool,
     /// Whether its enqueue is not answered.
     unanswered: bool,
+    /// Whether the server has dropped it before it answered the enqueue.
+    dropped: bool,
     done: Done<()>,
 }
 
@@ -72,13 +76,22 @@ type OwnerKey = (Fid, u64);
 #[derive(Default)]
 pub(super) struct AskedFlocks {
     by_handle: BTreeMap<Handle, AskedFlock>,
-    /// Those of each owner on each file, in the order in which they came. The unlocks that make up
-    /// for those which were given up are in front.
-    by_owner: BTreeMap<OwnerKey, Vec<Handle>>,
+    by_owner: BTreeMap<OwnerKey, OwnerRequests>,
+    /// The places that were given in front of all others and behind them.
+    places: (i64, i64),
     /// The owners of whom requests may be started.
     ready: VecDeque<OwnerKey>,
     /// Whether requests are being started.
     starting: bool,
+}
+
+/// What decides which requests of an owner may be started, by their places.
+#[derive(Default)]
+struct OwnerRequests {
+    /// Those that are not started.
+    waiting: BTreeMap<i64, Handle>,
+    /// Those that are started and abandoned: no later one is started before they are over.
+    abandoned: BTreeSet<i64>,
 }
 
 impl AskedFlocks {
@@ -90,45 +103,96 @@ impl AskedFlocks {
         self.by_handle.get_mut(&handle)
     }
 
+    /// Adds a request behind the others of its owner; but if it is started, as the unlock is that
+    /// makes up for one which was given up, in front of them.
+    fn insert(&mut self, handle: Handle, mut asked: AskedFlock) {
+        asked.place = if asked.started { self.front() } else { self.back() };
+        self.by_handle.insert(handle, asked);
+        self.sort(handle);
+    }
+
     fn remove(&mut self, handle: Handle) -> Option<AskedFlock> {
         let asked = self.by_handle.remove(&handle)?;
-        let owner = asked.owner();
-        if let Some(requests) = self.by_owner.get_mut(&owner) {
-            requests.retain(|other| *other != handle);
-            if requests.is_empty() {
-                self.by_owner.remove(&owner);
-            }
-        }
+        let requests = self.by_owner.entry(asked.owner()).or_default();
+        requests.waiting.remove(&asked.place);
+        requests.abandoned.remove(&asked.place);
+        self.drop_if_empty(asked.owner());
         Some(asked)
+    }
+
+    /// The request is under way.
+    fn start(&mut self, handle: Handle) {
+        if let Some(asked) = self.by_handle.get_mut(&handle) {
+            asked.started = true;
+            self.sort(handle);
+        }
+    }
+
+    /// The caller does not wait for the outcome any more.
+    fn abandon(&mut self, handle: Handle) {
+        if let Some(asked) = self.by_handle.get_mut(&handle) {
+            asked.abandoned = true;
+            self.sort(handle);
+        }
     }
 
     /// Has a request wait behind the others of its owner, who is returned, to be started again.
     /// None for an unlock: others may wait for that.
     fn move_back(&mut self, handle: Handle) -> Option<OwnerKey> {
-        let asked = self.by_handle.get_mut(&handle)?;
+        let asked = self.get(handle)?;
         if asked.args.mode == FlockMode::Unlock {
             return None;
         }
-        asked.started = false;
         let owner = asked.owner();
-        let requests = self.by_owner.entry(owner).or_default();
-        requests.retain(|other| *other != handle);
-        requests.push(handle);
+        let mut asked = self.remove(handle)?;
+        asked.started = false;
+        self.insert(handle, asked);
         Some(owner)
     }
 
     /// The next request of an owner that is to be started; none while one before it is abandoned.
     fn next_to_start(&self, owner: OwnerKey) -> Option<Handle> {
-        for handle in self.by_owner.get(&owner)? {
-            let asked = self.get(*handle)?;
-            if !asked.started {
-                return Some(*handle);
+        let requests = self.by_owner.get(&owner)?;
+        let (place, handle) = requests.waiting.first_key_value()?;
+        let is_held_up = requests.abandoned.first().is_some_and(|abandoned| abandoned < place);
+        (!is_held_up).then_some(*handle)
+    }
+
+    fn front(&mut self) -> i64 {
+        self.places.0 -= 1;
+        self.places.0
+    }
+
+    fn back(&mut self) -> i64 {
+        self.places.1 += 1;
+        self.places.1
+    }
+
+    /// Puts a request where it belongs among those of its owner.
+    fn sort(&mut self, handle: Handle) {
+        let Some(asked) = self.by_handle.get(&handle) else { return };
+        let (owner, place) = (asked.owner(), asked.place);
+        let requests = self.by_owner.entry(owner).or_default();
+        match (asked.started, asked.abandoned) {
+            (false, _) => {
+                requests.waiting.insert(place, handle);
             }
-            if asked.abandoned {
-                return None;
+            (true, false) => {
+                requests.waiting.remove(&place);
+            }
+            (true, true) => {
+                requests.waiting.remove(&place);
+                requests.abandoned.insert(place);
             }
         }
-        None
+        self.drop_if_empty(owner);
+    }
+
+    fn drop_if_empty(&mut self, owner: OwnerKey) {
+        let requests = self.by_owner.get(&owner);
+        if requests.is_some_and(|it| it.waiting.is_empty() && it.abandoned.is_empty()) {
+            self.by_owner.remove(&owner);
+        }
     }
 
     /// Whether nothing is asked for.
@@ -146,11 +210,13 @@ impl AskedFlock {
             args,
             wait: true,
             caller: Caller::ROOT,
+            place: 0,
             only_if_held: false,
             started: false,
             given_up: false,
             abandoned: false,
             unanswered: true,
+            dropped: false,
             done,
         }
     }
@@ -204,8 +270,7 @@ impl Client {
     fn ask_flock(&mut self, turn: &mut Turn<'_>, asked: AskedFlock) -> FlockKey {
         let handle = self.next_handle();
         let owner = asked.owner();
-        self.flocks.by_handle.insert(handle, asked);
-        self.flocks.by_owner.entry(owner).or_default().push(handle);
+        self.flocks.insert(handle, asked);
         self.start_flocks(turn, owner);
         FlockKey(handle)
     }
@@ -226,8 +291,8 @@ impl Client {
     }
 
     fn start_asked(&mut self, turn: &mut Turn<'_>, handle: Handle) {
-        let Some(asked) = self.flocks.get_mut(handle) else { return };
-        asked.started = true;
+        self.flocks.start(handle);
+        let Some(asked) = self.flocks.get(handle) else { return };
         let (fid, owner) = (asked.fid, Handle(asked.args.owner));
         let only_if_held = asked.only_if_held;
         // A lock would have no user; but an unlock is due in any case.
@@ -251,8 +316,8 @@ impl Client {
     /// before it is over, so that it does not undo them. A request that was not started yet is over
     /// with EINTR, at the latest when those before it are over; but an unlock is made.
     pub fn abandon_flock(&mut self, turn: &mut Turn<'_>, key: FlockKey) {
-        let Some(asked) = self.flocks.get_mut(key.0) else { return };
-        asked.abandoned = true;
+        self.flocks.abandon(key.0);
+        let Some(asked) = self.flocks.get(key.0) else { return };
         if asked.wait && asked.args.mode != FlockMode::Unlock {
             self.give_up_flock(turn, key);
         }
@@ -260,7 +325,7 @@ impl Client {
 
     fn start_flock(&mut self, turn: &mut Turn<'_>, handle: Handle) {
         let Some(asked) = self.flocks.get_mut(handle) else { return };
-        asked.unanswered = true;
+        (asked.unanswered, asked.dropped) = (true, false);
         let (fid, args, wait, caller) = (asked.fid, asked.args, asked.wait, asked.caller);
         let failed: Done<()> =
             Box::new(move |client, turn, outcome| client.flock_over(turn, handle, outcome));
@@ -285,7 +350,15 @@ impl Client {
         self.flocks.get(handle).is_some_and(|asked| asked.unanswered)
     }
 
-    /// The enqueue of a lock is answered. A callback can have granted it before.
+    /// A callback says that the server has dropped a flock. Whether its enqueue is not answered:
+    /// then it is not over before that. An enqueue made anew before would have the same handle, and
+    /// the reply to the old one would be taken for its reply.
+    pub(super) fn drops_unanswered_flock(&mut self, handle: Handle) -> bool {
+        let asked = self.flocks.get_mut(handle).filter(|asked| asked.unanswered);
+        asked.map(|asked| asked.dropped = true).is_some()
+    }
+
+    /// The enqueue of a lock is answered. A callback can have granted or dropped it before.
     pub(super) fn flock_answered(
         &mut self,
         turn: &mut Turn<'_>,
@@ -294,6 +367,9 @@ impl Client {
     ) {
         let Some(asked) = self.flocks.get_mut(handle) else { return };
         let before = core::mem::replace(&mut asked.unanswered, false);
+        if asked.dropped {
+            return self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Canceled)));
+        }
         if before && self.locks.state(import, handle) == Some(LockState::Granted) {
             self.wake(turn, handle, Ok(Granted::default()));
         }
@@ -382,8 +458,7 @@ impl Client {
         let asked = AskedFlock::new(fid, unlock, done);
         let asked = AskedFlock { caller, started: true, abandoned: true, ..asked };
         let handle = self.next_handle();
-        self.flocks.by_owner.entry(asked.owner()).or_default().insert(0, handle);
-        self.flocks.by_handle.insert(handle, asked);
+        self.flocks.insert(handle, asked);
         self.start_flock(turn, handle);
     }
 
@@ -444,5 +519,81 @@ fn holder(desc: &LockDesc) -> Option<FlockArgs> {
             Some(FlockArgs { mode, start, end, owner: 0, pid })
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The requests of an owner in their order, and whether each is started and abandoned.
+    type Model = Vec<(Handle, bool, bool)>;
+
+    fn next_of(model: &Model) -> Option<Handle> {
+        for (handle, started, abandoned) in model {
+            match (started, abandoned) {
+                (false, _) => return Some(*handle),
+                (true, true) => return None,
+                (true, false) => {}
+            }
+        }
+        None
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        /// What is started next is what a plain list of the requests says.
+        #[test]
+        fn requests_of_an_owner_start_in_their_order(
+            steps in prop::collection::vec((0..6, any::<prop::sample::Index>()), 1..60),
+        ) {
+            let args = FlockArgs { mode: FlockMode::Write, start: 0, end: 9, owner: 7, pid: 1 };
+            let new = || AskedFlock::new(Fid::ROOT, args, Box::new(|_, _, _| {}));
+            let owner = new().owner();
+            let mut flocks = AskedFlocks::default();
+            let mut model = Model::new();
+            for (number, (step, index)) in (1..).zip(steps) {
+                let at = (!model.is_empty()).then(|| index.index(model.len()));
+                match (step, at) {
+                    (0, _) => {
+                        flocks.insert(Handle(number), new());
+                        model.push((Handle(number), false, false));
+                    }
+                    (1, _) => {
+                        let in_front = AskedFlock { started: true, abandoned: true, ..new() };
+                        flocks.insert(Handle(number), in_front);
+                        model.insert(0, (Handle(number), true, true));
+                    }
+                    (2, _) => {
+                        if let Some(handle) = next_of(&model) {
+                            flocks.start(handle);
+                            let request = model.iter_mut().find(|(other, ..)| *other == handle);
+                            request.expect("it is in the list").1 = true;
+                        }
+                    }
+                    (3, Some(at)) => {
+                        flocks.abandon(model[at].0);
+                        model[at].2 = true;
+                    }
+                    (4, Some(at)) => {
+                        prop_assert!(flocks.remove(model.remove(at).0).is_some());
+                    }
+                    (5, Some(at)) if model[at].1 => {
+                        let (handle, _, abandoned) = model.remove(at);
+                        prop_assert_eq!(flocks.move_back(handle), Some(owner));
+                        model.push((handle, false, abandoned));
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(flocks.next_to_start(owner), next_of(&model));
+            }
+            for (handle, ..) in model {
+                flocks.remove(handle);
+            }
+            prop_assert!(flocks.is_empty());
+        }
     }
 }

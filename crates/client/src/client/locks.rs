@@ -244,7 +244,7 @@ impl Client {
                 Ok((reply, lvb)) => {
                     let progress = client.locks.at(import).answered(handle, &reply);
                     if progress == Progress::Forgotten {
-                        return client.cancel_remote(turn, import, reply.handle, |_, _| {});
+                        client.cancel_remote(turn, import, reply.handle, |_, _| {});
                     }
                     client.lock_moved(turn, import, handle, progress, lvb);
                     client.flock_answered(turn, import, handle);
@@ -359,6 +359,9 @@ impl Client {
                 self.wake(turn, handle, Err(ClientError::Errno(errno::EDEADLK)));
             }
             Completed::Failed { handle, deadlock: false } => {
+                if self.drops_unanswered_flock(handle) {
+                    return;
+                }
                 self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Canceled)));
             }
             Completed::Unchanged | Completed::Unknown => {}

@@ -164,6 +164,36 @@ fn a_flock_that_the_server_drops_is_asked_for_again() {
     assert_eq!(world.held(), [(10, 29)]);
 }
 
+/// An enqueue that is made anew has the handle of the first: its reply must not be mixed up with
+/// the first one's.
+#[test]
+fn a_flock_that_is_dropped_before_the_reply_is_asked_for_again_after_it() {
+    for given_up in [false, true] {
+        let mut world = World::new();
+        let (slot, key) = world.lock(WRITE, true);
+        let (asked, _, desc, handle) = world.enqueue();
+        world.complete(handle, desc, LockMode::NONE, LockFlags::empty());
+        assert_eq!(world.callbacks.pop_front(), Some(0));
+        assert!(slot.is_pending() && world.asked.is_empty());
+        if given_up {
+            world.act(|client, turn| client.give_up_flock(turn, key));
+        }
+        world.grant(&asked, desc, LockMode::NONE);
+        // The reply can be one of a restarted server, which has the lock once more.
+        let cancel = world.next(Kind::LdlmCancel);
+        world.answer(&cancel, 0, &ReplyBuffers::Bare);
+        if given_up {
+            assert_eq!(slot.outcome(), Err(ClientError::Errno(errno::EINTR)));
+        } else {
+            let (asked, _, desc, _) = world.enqueue();
+            world.grant(&asked, desc, LockMode::PW);
+            slot.outcome().expect("it is granted");
+            assert_eq!(world.held(), [(10, 29)]);
+        }
+        assert!(world.asked.is_empty() && world.client.flocks.is_empty());
+    }
+}
+
 #[test]
 fn a_flock_that_is_given_up_is_unlocked_at_the_server() {
     // Before the enqueue is answered, while it waits, and when it was granted meanwhile.
