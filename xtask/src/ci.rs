@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 
 use crate::fuzz::{self, FuzzArgs};
 use crate::package::{self, PackageArgs};
-use crate::process;
+use crate::process::{self, ChildGuard};
 use crate::repository::cargo;
 use tally::Tally;
 
@@ -72,6 +72,13 @@ enum Step {
     Package,
 }
 
+impl CiArgs {
+    /// Whether a step is to be taken.
+    fn has(&self, step: Step) -> bool {
+        self.only.is_empty() || self.only.contains(&step)
+    }
+}
+
 /// A step that was run.
 struct Verdict {
     step: Step,
@@ -85,13 +92,14 @@ pub(crate) fn run(args: &CiArgs) -> Result<()> {
     let end = begin + Duration::from_secs(args.limit * 60);
     process::end_by(end);
     let all = Step::value_variants().iter().copied();
-    let chosen = all.filter(|step| args.only.is_empty() || args.only.contains(step));
+    let chosen = all.filter(|step| args.has(*step));
     let mut verdicts = Vec::new();
+    let mut fuzz_build = None;
     for step in chosen {
         println!("ci: {} ...", name(step));
         let begin = Instant::now();
         let outcome = match begin < end {
-            true => take(step, args),
+            true => take(step, args, &mut fuzz_build),
             false => Err(anyhow!("not begun: the limit of {} min is over", args.limit)),
         };
         verdicts.push(Verdict { step, time: begin.elapsed(), outcome });
@@ -130,7 +138,8 @@ fn line(verdict: &Verdict) -> String {
     format!("ci: {word} {:7} {seconds:7.1} s  {remark}", name(verdict.step))
 }
 
-fn take(step: Step, args: &CiArgs) -> Result<String> {
+/// Takes a step. `fuzz_build` is the build of the fuzz targets, if it has begun before its step.
+fn take(step: Step, args: &CiArgs, fuzz_build: &mut Option<ChildGuard>) -> Result<String> {
     match step {
         Step::Fmt => {
             run_cargo(&["fmt", "--all", "--check"])?;
@@ -159,6 +168,10 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
             Ok(String::new())
         }
         Step::Test => {
+            // Tests wait for much, so there is time for it beside them.
+            if args.has(Step::Fuzz) {
+                *fuzz_build = fuzz::begin_build()?;
+            }
             let tally = Arc::new(Mutex::new(Tally::default()));
             let counting = Arc::clone(&tally);
             // The README's own command, except that it continues after a failure.
@@ -189,6 +202,9 @@ fn take(step: Step, args: &CiArgs) -> Result<String> {
             Ok(format!("{} cases, {server_cases} of clients and servers", args.cases))
         }
         Step::Fuzz => {
+            if let Some(mut build) = fuzz_build.take() {
+                build.wait(fuzz::BUILD_MAX)?;
+            }
             fuzz::run(&FuzzArgs::for_ci(args.fuzz_seed))?;
             Ok(format!("seed {}", args.fuzz_seed))
         }

@@ -26,7 +26,7 @@ pub(crate) struct PackageArgs {
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Build without optimisation, to check how packages are made and not what is in them
+    /// Package the program of the tests, to check how packages are made and not what is in them
     #[arg(long)]
     pub(crate) quick: bool,
 }
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &PackageArgs) -> Result<String> {
         }
     }
     let package = match installed("dpkg-deb") {
-        true => Some(debian::package(&layout, &stage, &program, version, &out)?),
+        true => Some(debian::package(&layout, &stage, &program, (version, args.quick), &out)?),
         false => {
             println!("package: no Debian package: dpkg-deb is not installed");
             None

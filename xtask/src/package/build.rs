@@ -12,7 +12,11 @@ use crate::repository::{cargo, host_triple, root, target_dir};
 /// The profile of `Cargo.toml` for packages.
 const PROFILE: &str = "shipped";
 
+/// The flags of a program that needs no dynamic loader.
+const STATIC: &str = "-C target-feature=+crt-static";
+
 const BUILD_MAX: Duration = Duration::from_secs(20 * 60);
+const STRIP_MAX: Duration = Duration::from_secs(60);
 const ASK_MAX: Duration = Duration::from_secs(60);
 
 /// Which C library is linked into the program.
@@ -40,11 +44,21 @@ impl Libc {
     }
 }
 
-/// Builds the program from this tree, with musl if the toolchain has that target; without
-/// optimisation if it has to be quick.
+/// Builds the program from this tree, with musl if the toolchain has that target. With `quick`, it
+/// is the program of the tests, without its debug information.
 pub(super) fn build(quick: bool) -> Result<Program> {
+    let (path, triple, libc) = match quick {
+        true => of_the_tests()?,
+        false => to_ship()?,
+    };
+    expect_static(&path)?;
+    let arch = triple.split('-').next().unwrap_or_default().to_owned();
+    Ok(Program { path, arch, libc })
+}
+
+fn to_ship() -> Result<(PathBuf, String, Libc)> {
     let host = host_triple()?;
-    let arch = host.split('-').next().unwrap_or_default().to_owned();
+    let arch = host.split('-').next().unwrap_or_default();
     let musl = format!("{arch}-unknown-linux-musl");
     let (libc, triple) = match has_target(&musl)? {
         true => (Libc::Musl, musl),
@@ -60,20 +74,37 @@ pub(super) fn build(quick: bool) -> Result<Program> {
     command.args(["build", "--locked", "--profile", PROFILE, "--target", &triple]);
     command.args(["--package", "lustrine-cli", "--bin", "lustrine"]);
     // Programs for musl are static without it.
-    let flags = format!("target.{triple}.rustflags=[\"-C\",\"target-feature=+crt-static\"]");
-    command.args(["--config", &flags]);
-    if quick {
-        command.args(["--config", &format!("profile.{PROFILE}.opt-level=0")]);
-        command.args(["--config", &format!("profile.{PROFILE}.lto=\"off\"")]);
-        command.args(["--config", &format!("profile.{PROFILE}.codegen-units=16")]);
-    }
+    command.env(flags_variable(&triple), STATIC);
     // What is shipped is compiled by rustc itself, see `.ci/run`.
     command.env_remove("RUSTC_WORKSPACE_WRAPPER");
     let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
     ensure!(status.success(), "cargo build for {triple}: {status}");
-    let path = target_dir().join(&triple).join(PROFILE).join("lustrine");
-    expect_static(&path)?;
-    Ok(Program { path, arch, libc })
+    Ok((target_dir().join(&triple).join(PROFILE).join("lustrine"), triple, libc))
+}
+
+/// In a run of `.ci/run`, which sets the same target and flags, the program is there already.
+fn of_the_tests() -> Result<(PathBuf, String, Libc)> {
+    let triple = host_triple()?;
+    let libc = if triple.contains("musl") { Libc::Musl } else { Libc::Glibc };
+    let mut command = cargo();
+    // Of the whole workspace, and with what tests need: otherwise crates have fewer features, and
+    // are built once more.
+    command.args(["test", "--workspace", "--test", "processes", "--no-run", "--locked"]);
+    command.args(["--target", &triple]).env(flags_variable(&triple), STATIC);
+    let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
+    ensure!(status.success(), "cargo test --no-run for {triple}: {status}");
+    let built = target_dir().join(&triple).join("debug");
+    let path = built.join("lustrine.stripped");
+    let mut strip = Command::new("strip");
+    strip.args(["--strip-all", "-o"]).arg(&path).arg(built.join("lustrine"));
+    process::capture(&mut strip, STRIP_MAX)?.output("strip")?;
+    Ok((path, triple, libc))
+}
+
+/// The environment variable with the compiler's flags for a target. Flags of `--config` would be
+/// added to those of the variable in a run of `.ci/run`, and more flags mean another build.
+fn flags_variable(triple: &str) -> String {
+    format!("CARGO_TARGET_{}_RUSTFLAGS", triple.replace('-', "_").to_uppercase())
 }
 
 /// Whether the toolchain has the standard library for this target.

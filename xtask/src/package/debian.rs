@@ -15,23 +15,24 @@ use crate::repository::root;
 const BUILD_MAX: Duration = Duration::from_secs(300);
 
 /// The description of the packages, first in a line.
-pub(super) const SUMMARY: &str = "LNet, the network of Lustre, in user space";
+pub(super) const SUMMARY: &str = "Lustre's network and client in user space";
 
 /// The same in sentences.
-pub(super) const DESCRIPTION: [&str; 5] = [
+pub(super) const DESCRIPTION: [&str; 6] = [
     "One program that speaks the protocol of Lustre's network over TCP without kernel modules:",
-    "it pings, discovers and measures Lustre servers and clients, replaces lst, lnetctl, lctl",
-    "(networking) and routerstat on hosts without them, and simulates networks.",
+    "it mounts Lustre file systems, pings, discovers and measures Lustre servers and clients,",
+    "replaces lst, lnetctl, lctl (networking) and routerstat on hosts without them, and",
+    "simulates networks.",
     "The tools' own names are in /usr/lib/lustrine/bin, so that the package can be installed",
     "beside those of Lustre.",
 ];
 
-/// Makes the package of the files in `stage`, in the directory `out`.
+/// Makes the package of the files in `stage`, in the directory `out`. With `quick`, it is larger.
 pub(super) fn package(
     layout: &Layout,
     stage: &Path,
     program: &Program,
-    version: &str,
+    (version, quick): (&str, bool),
     out: &Path,
 ) -> Result<PathBuf> {
     let arch = architecture(&program.arch)?;
@@ -52,7 +53,8 @@ pub(super) fn package(
     }
     let package = out.join(format!("lustrine_{version}_{arch}.deb"));
     let mut command = Command::new("dpkg-deb");
-    command.args(["--root-owner-group", "-Zxz", "--build"]).arg(stage).arg(&package);
+    command.args(["--root-owner-group", "-Zxz", if quick { "-z0" } else { "-z6" }]);
+    command.arg("--build").arg(stage).arg(&package);
     command.env("SOURCE_DATE_EPOCH", date()?);
     process::capture(&mut command, BUILD_MAX)?.output("dpkg-deb")?;
     fs::remove_dir_all(&about)?;
