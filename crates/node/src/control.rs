@@ -240,6 +240,11 @@ fn stream_socket() -> rustix::io::Result<std::os::fd::OwnedFd> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
+/// Whether something else than a socket is at the path, also at the end of a symbolic link.
+fn is_no_socket(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| !meta.file_type().is_socket())
+}
+
 /// Listens at a free path. The mode is set before the file exists: Linux gives it the mode of the
 /// socket, so that there is no path through which another user could be given access.
 fn listen(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
@@ -408,6 +413,9 @@ impl Connection {
 
     fn open_once(path: &Path, patience: Duration) -> Result<Connection, ControlError> {
         let stream = connect(path, patience).map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused if is_no_socket(path) => {
+                ControlError::NotASocket(path.to_owned())
+            }
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 ControlError::NotRunning { path: path.to_owned(), error }
             }

@@ -400,6 +400,9 @@ fn a_missing_node_is_reported() {
         finish(lustrine().args(args).arg("--control").arg(&path))
             .expect_error(&["no node answers at", &words]);
     }
+    let file = scratch.write("file", "not a socket");
+    finish(lustrine().args(["show", "net", "--control"]).arg(&file))
+        .expect_error(&["exists and is not a socket; choose another path with --control"]);
     // A command that names a running node does not start a temporary one.
     let mut both = lustrine();
     both.args(["ping", "10.0.0.1@tcp", "--port", "9", "--control"]).arg(&path);

@@ -379,7 +379,7 @@ pub(super) fn tree(args: &TreeArgs) -> Result<(), Failure> {
         }
         let files_seen = match args.directories {
             true => String::new(),
-            false => format!(", {}", counted(drawing.files_seen, "other file")),
+            false => format!(", {}", counted(drawing.files_seen, "file")),
         };
         let noun = if drawing.dirs == 1 { "directory" } else { "directories" };
         print(&format!("\n{} {noun}{files_seen}\n", drawing.dirs))?;
