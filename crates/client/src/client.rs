@@ -167,6 +167,8 @@ struct CallArgs<'a> {
     keep: Keep,
     /// Whether its first buffer begins with the handle of an open file.
     names_open_file: bool,
+    /// The open of the file that it closes.
+    closes: Option<RequestKey>,
     /// Data, and the portal that the server uses for them.
     bulk: Option<(u32, Data<'a>)>,
     caller: Option<Caller>,
@@ -182,6 +184,7 @@ impl<'a> From<Request<'a>> for CallArgs<'a> {
             counted: false,
             keep: Keep::No,
             names_open_file: false,
+            closes: None,
             bulk: None,
             caller: None,
         }
@@ -485,6 +488,7 @@ impl Client {
             counted: args.counted,
             keep: args.keep,
             open_handle_at: names_open_file,
+            closes: args.closes,
             ..RequestArgs::default()
         }
     }

@@ -58,6 +58,10 @@ pub struct RequestArgs {
     /// Where in the message the handle of an open file is, if it has one. It changes when the
     /// open is replayed.
     pub open_handle_at: Option<u32>,
+    /// The open of the file that it closes. Once it was sent, a restarted server may have executed
+    /// it, and then answers it without closing the file again: an open that the server has
+    /// committed is not replayed from then on.
+    pub closes: Option<RequestKey>,
     /// A value of the owner's, returned in each action.
     pub user: u64,
 }
@@ -178,6 +182,8 @@ pub(crate) struct Request {
     pub(crate) done: bool,
     /// Whether the owner of an open has released it.
     pub(crate) released: bool,
+    /// Whether the close of an open was sent.
+    pub(crate) closing: bool,
     /// The room for a reply longer than expected; 0 at first.
     pub(crate) reply_room: u32,
     /// The opcode of its message, as it was sent.
@@ -232,6 +238,7 @@ impl Request {
             replaying: false,
             done: false,
             released: false,
+            closing: false,
             reply_room: 0,
         }
     }

@@ -359,6 +359,7 @@ impl Client {
             call.slot = SlotKind::Close;
             call.keep = Keep::UntilCommitted;
             call.names_open_file = true;
+            call.closes = client.open_of(file.call).map(|open| open.request);
             call.caller = Some(caller);
             client.call(turn, import, call, move |client, turn, answer| {
                 let closed = answer.and_then(|answer| {

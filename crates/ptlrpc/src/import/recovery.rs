@@ -20,8 +20,9 @@ impl Import {
         let mut later = self.kept.range((Bound::Excluded(after), Bound::Unbounded));
         let wanted = |key: &RequestKey| {
             let request = &self.requests[*key];
-            let open = request.args.keep == Keep::UntilReleased && !request.released;
-            open || request.transno > self.last_committed
+            let is_open =
+                request.args.keep == Keep::UntilReleased && !request.released && !request.closing;
+            is_open || request.transno > self.last_committed
         };
         later.find(|(_, key)| wanted(key)).map(|(transno, key)| (*transno, *key))
     }

@@ -267,6 +267,9 @@ impl Import {
             if request.purpose == Purpose::Connect {
                 return self.connect_over(now, xids, key, None);
             }
+            if request.replaying {
+                return self.disconnected(now, xids);
+            }
             self.actions.push_back(Action::Withdraw { key });
             return self.finish(key, Err(RpcError::TooLong(sent)));
         }
@@ -277,9 +280,11 @@ impl Import {
     }
 
     fn bad_reply(&mut self, now: Time, xids: &mut XidSource, key: RequestKey) {
-        match self.requests[key].purpose {
+        let request = &self.requests[key];
+        match request.purpose {
             Purpose::Connect => self.connect_over(now, xids, key, None),
-            Purpose::Owner => {
+            // What is kept stays, and the next connect begins the replay anew.
+            Purpose::Owner if !request.replaying => {
                 self.actions.push_back(Action::Withdraw { key });
                 self.finish(key, Err(RpcError::BadReply));
                 self.pump(now, xids);

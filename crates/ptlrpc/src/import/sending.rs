@@ -91,6 +91,7 @@ impl Import {
         if !request.replaying {
             self.unanswered.insert(request.xid);
         }
+        let closes = request.args.closes;
         let last = bulk_mbits(request.match_bits, u64::from(request.args.bulk_descriptors));
         let connect = request.purpose == Purpose::Connect;
         let service = request.args.portal;
@@ -117,6 +118,9 @@ impl Import {
         self.last_sent = now;
         if request.purpose == Purpose::Owner {
             self.last_used = now;
+        }
+        if let Some(open) = closes.and_then(|open| self.requests.get_mut(open)) {
+            open.closing = true;
         }
         self.set_stage(key, Stage::Sent { deadline });
         self.actions.push_back(Action::Send(send));

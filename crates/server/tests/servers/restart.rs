@@ -117,6 +117,36 @@ fn a_change_whose_reply_is_lost_is_made_once() {
     }
 }
 
+/// A server answers a close that it has executed before it restarted, and does not execute it
+/// again: the client must not open the file once more.
+#[test]
+fn a_file_whose_close_was_not_answered_before_a_restart_is_closed() {
+    let mut world = World::mounted(1);
+    let root = world.root;
+    let file =
+        world.wait(0, |c, t, done| c.create(t, CALLER, root, b"f", create_args(), done)).unwrap();
+    let other =
+        world.wait(0, |c, t, done| c.create(t, CALLER, root, b"o", create_args(), done)).unwrap();
+    // Long enough for a commit, of which a ping tells.
+    world.pass(60);
+    let server = world.net.nodes[1].nid;
+    world.fate = Box::new(move |net| match net.packets[0].header.src.nid == server {
+        true => Delivery::Lose,
+        false => Delivery::Deliver,
+    });
+    let closed = world.start(0, |c, t, done| c.close(t, CALLER, file, None, done));
+    world.settle();
+    assert!(closed.is_pending());
+    assert_eq!(world.server.targets()[MDT].opens, 1, "the close is executed");
+    world.pass(6);
+    crash(&mut world, MDT);
+    world.fate = Box::new(|_| Delivery::Deliver);
+    world.outcome(&closed).unwrap();
+    assert_eq!(world.server.targets()[MDT].opens, 1, "only the other file is open again");
+    world.wait(0, |c, t, done| c.close(t, CALLER, other, None, done)).unwrap();
+    assert_eq!(world.server.targets()[MDT].opens, 0);
+}
+
 #[test]
 fn locks_come_back_after_a_restart() {
     let mut world = lagging(2);

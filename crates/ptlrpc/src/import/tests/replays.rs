@@ -84,3 +84,80 @@ fn a_replay_is_what_its_owner_makes_of_the_request_and_its_fields_are_those_of_t
         assert_eq!(replays, [(1, 2, export), (2, 1, export), (3, 1, export)], "{restart}");
     }
 }
+
+/// The server may have executed the close: it then answers it from memory, and would not close what
+/// a replay has opened once more.
+#[test]
+fn an_open_that_is_committed_is_not_replayed_once_its_close_was_sent() {
+    for is_committed in [false, true] {
+        let mut pair = Pair::connected();
+        let request = |opcode, user| RequestArgs {
+            portal: portal::MDS,
+            message: bare(&PtlrpcBody::request(opcode)),
+            reply_len: 512,
+            user,
+            ..RequestArgs::default()
+        };
+        let open = RequestArgs { keep: Keep::UntilReleased, ..request(Opcode::MDS_REINT, 1) };
+        let open = pair.import.submit(pair.now, &mut pair.xids, open);
+        pair.run();
+        pair.server.committed = u64::from(is_committed);
+        pair.server.crash();
+        pair.submit(8, false);
+        pair.run();
+        assert_eq!(core::mem::take(&mut pair.replayed), [1], "it is open");
+        let close = RequestArgs { closes: Some(open), ..request(Opcode::MDS_CLOSE, 2) };
+        pair.import.submit(pair.now, &mut pair.xids, close);
+        pair.collect();
+        pair.answer_next(false);
+        pair.server.crash();
+        pair.submit(9, false);
+        pair.run();
+        assert_eq!(pair.import.state(), ImportState::Full);
+        let wanted: &[u64] = if is_committed { &[] } else { &[1] };
+        assert_eq!(pair.replayed, wanted);
+        // It is kept all the same, until its owner knows that it is closed.
+        assert!(!pair.released.contains(&1));
+        pair.import.release(open);
+        pair.collect();
+        assert_eq!(pair.released.contains(&1), is_committed);
+    }
+}
+
+#[test]
+fn a_malformed_reply_to_a_replay_begins_the_recovery_anew() {
+    for is_too_long in [false, true] {
+        let mut pair = Pair::connected();
+        pair.submit(1, true);
+        pair.run();
+        pair.server.crash();
+        pair.submit(9, false);
+        pair.collect();
+        while !pair.body(pair.answered).flags.contains(BodyFlags::REPLAY) {
+            pair.answer_next(true);
+        }
+        let (send, message) = pair.sent[pair.answered].clone();
+        pair.answered += 1;
+        match is_too_long {
+            true => {
+                let arrived =
+                    ReplyEvent { offset: 0, bytes: Vec::new(), sent: 1 << 30, bulk_moved: 0 };
+                pair.import.on_reply(pair.now, &mut pair.xids, send.key, arrived);
+            }
+            false => pair.reply(&send, &message, b"nonsense"),
+        }
+        pair.collect();
+        assert_eq!(pair.replayed, []);
+        (0..60).for_each(|_| {
+            pair.run();
+            pair.pass(SECOND);
+        });
+        assert_eq!((pair.replayed.clone(), pair.import.state()), (vec![1], ImportState::Full));
+        assert_eq!(pair.done.last(), Some(&(9, Ok(0))));
+        // A later restart finds all that is kept.
+        pair.server.crash();
+        pair.submit(10, false);
+        pair.run();
+        assert_eq!(pair.replayed, [1, 1]);
+    }
+}
