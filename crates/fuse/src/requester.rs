@@ -4,7 +4,7 @@ use std::fs;
 
 use lustrine_client::{Attr, Caller};
 use lustrine_fs::IdMaps;
-use lustrine_fswire::mdt::{AclEntry, AclTag};
+use lustrine_fswire::mdt::AclEntry;
 
 /// Attributes of a file, and its access control list, which is empty if the permissions say all.
 pub(crate) type Seen = (Attr, Vec<AclEntry>);
@@ -67,51 +67,8 @@ impl Requester {
     /// Whether a file allows what is asked for: 4 to read, 2 to write, 1 to execute or search. The
     /// access control list is empty if the permissions say all.
     pub(crate) fn may(&self, attr: &Attr, acl: &[AclEntry], asks: u32) -> bool {
-        let listed =
-            if acl.is_empty() { self.permitted(attr) } else { self.listed(attr, acl, asks) };
-        asks & !listed == 0 || self.overrides(attr, asks)
-    }
-
-    /// What the permissions allow: those of the first class that applies.
-    fn permitted(&self, attr: &Attr) -> u32 {
-        let shift = match () {
-            () if self.uid == attr.uid => 6,
-            () if self.is_in(attr.gid) => 3,
-            () => 0,
-        };
-        attr.mode >> shift & 7
-    }
-
-    /// What an access control list allows, by the algorithm of acl(5). Of several entries for
-    /// groups of the process, one has to allow all that is asked for.
-    fn listed(&self, attr: &Attr, acl: &[AclEntry], asks: u32) -> u32 {
-        let first = |tag| acl.iter().find(move |entry| entry.tag == tag);
-        // Without a mask nothing is masked.
-        let mask = first(AclTag::MASK).map_or(7, |entry| u32::from(entry.perm));
-        if self.uid == attr.uid {
-            return first(AclTag::USER_OBJ).map_or(0, |entry| u32::from(entry.perm));
-        }
-        let named = |entry: &&AclEntry| entry.tag == AclTag::USER && entry.id == self.uid;
-        if let Some(entry) = acl.iter().find(named) {
-            return u32::from(entry.perm) & mask;
-        }
-        let of_groups = acl.iter().filter(|entry| match entry.tag {
-            AclTag::GROUP_OBJ => self.is_in(attr.gid),
-            AclTag::GROUP => self.is_in(entry.id),
-            _ => false,
-        });
-        let mut in_one = false;
-        for entry in of_groups {
-            let allowed = u32::from(entry.perm) & mask;
-            if asks & !allowed == 0 {
-                return allowed;
-            }
-            in_one = true;
-        }
-        match in_one {
-            true => 0,
-            false => first(AclTag::OTHER).map_or(0, |entry| u32::from(entry.perm)),
-        }
+        let allowed = attr.allowed(acl, self.uid, |gid| self.is_in(gid), asks);
+        asks & !allowed == 0 || self.overrides(attr, asks)
     }
 
     /// Whether capabilities allow what a file does not.
@@ -201,6 +158,8 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
+    use lustrine_fswire::mdt::AclTag;
+
     use super::*;
 
     const STATUS: &str = "Name:\tbash\nUid:\t1000\t1001\t1000\t1002\nGid:\t7\t7\t7\t8\n\

@@ -2,7 +2,7 @@
 
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::{
-    MdValid, MdtBody, OpenFlags, Reint, ReintOp, SetxattrRecord, XattrFlags,
+    AclEntry, MdValid, MdtBody, OpenFlags, Reint, ReintOp, SetxattrRecord, XattrFlags,
 };
 use lustrine_fswire::rpc::{Request, mds};
 use lustrine_fswire::text::Text;
@@ -83,20 +83,20 @@ impl Client {
         done: Done<T>,
         act: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
     ) {
-        let then: Done<Attr> = Box::new(move |client, turn, attr| {
-            let refusal = match &attr {
+        let then: Done<(Attr, Vec<AclEntry>)> = Box::new(move |client, turn, seen| {
+            let refusal = match &seen {
                 Err(_) => None,
                 // Others than files and directories have no such attributes.
-                Ok(attr) if !attr.is_file() && !attr.is_dir() => Some(errno::EPERM),
-                Ok(attr) if attr.is_dir() && flags == OpenFlags::WRITE => {
-                    match may_change(attr, &caller) {
+                Ok((attr, _)) if !attr.is_file() && !attr.is_dir() => Some(errno::EPERM),
+                Ok((attr, acl)) if attr.is_dir() && flags == OpenFlags::WRITE => {
+                    match may_change(attr, acl, &caller) {
                         true => return act(client, turn, done),
                         false => Some(errno::EACCES),
                     }
                 }
                 Ok(_) => None,
             };
-            let refused = refusal.map(ClientError::Errno).or(attr.err());
+            let refused = refusal.map(ClientError::Errno).or(seen.err());
             if let Some(error) = refused {
                 return done(client, turn, Err(error));
             }
@@ -113,7 +113,7 @@ impl Client {
             });
             client.open(turn, caller, fid, args, then);
         });
-        self.getattr(turn, caller, fid, then);
+        self.getattr_with_acl(turn, caller, fid, then);
     }
 
     /// The value of an attribute, or the list of all names.
@@ -256,15 +256,12 @@ fn is_users(name: &[u8], caller: &Caller) -> bool {
     name.starts_with(b"user.") && caller.capabilities & CAP_DAC_OVERRIDE == 0
 }
 
-/// Whether permissions allow a caller to change a directory.
-fn may_change(attr: &Attr, caller: &Caller) -> bool {
-    let in_group = [caller.gid, caller.suppgid, caller.suppgid2].contains(&attr.gid);
-    let shift = match (caller.uid == attr.uid, in_group) {
-        (true, _) => 6,
-        (false, true) => 3,
-        (false, false) => 0,
-    };
-    attr.mode >> shift & 2 != 0
+/// Whether permissions, or the access control list, allow a caller to change a directory. Of the
+/// groups of a process those count that the caller names.
+fn may_change(attr: &Attr, acl: &[AclEntry], caller: &Caller) -> bool {
+    const WRITE: u32 = 2;
+    let groups = [caller.gid, caller.suppgid, caller.suppgid2];
+    attr.allowed(acl, caller.uid, |gid| groups.contains(&gid), WRITE) & WRITE != 0
 }
 
 /// Names have a namespace, and no zero bytes.
@@ -289,6 +286,8 @@ fn names(list: &[u8]) -> Outcome<Vec<Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
+    use lustrine_fswire::mdt::AclTag;
+
     use super::*;
 
     #[test]
@@ -298,5 +297,25 @@ mod tests {
         assert!(names(b"user.a").is_err());
         assert!(names(b"user.a\0\0").is_err());
         assert!(names(b"\0").is_err());
+    }
+
+    #[test]
+    fn the_access_control_list_of_a_directory_decides_and_not_its_mask() {
+        // u:1000:rwx, g::r-x, m::rwx, o::r-x: the group has the bits of the mask in the mode.
+        let entry = |tag, perm, id| AclEntry { tag, perm, id };
+        let acl = [
+            entry(AclTag::USER_OBJ, 7, 0),
+            entry(AclTag::USER, 7, 1000),
+            entry(AclTag::GROUP_OBJ, 5, 0),
+            entry(AclTag::MASK, 7, 0),
+            entry(AclTag::OTHER, 5, 0),
+        ];
+        let attr = Attr { mode: 0o040_775, uid: 1, gid: 50, ..Attr::default() };
+        let caller = |uid, gid| Caller { uid, gid, capabilities: 0, ..Caller::ROOT };
+        let cases = [(1, 1, true), (1000, 1000, true), (2, 50, false), (2, 2, false)];
+        for (uid, gid, may) in cases {
+            assert_eq!(may_change(&attr, &acl, &caller(uid, gid)), may, "{uid} {gid}");
+        }
+        assert!(may_change(&attr, &[], &caller(2, 50)));
     }
 }
