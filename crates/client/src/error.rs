@@ -62,6 +62,24 @@ impl ClientError {
             | ClientError::NoTarget(_) => errno::EIO,
         }
     }
+
+    /// Of an operation that needs the objects of a file: whether one of these is lost or not to be
+    /// used, such as after a target was deactivated. Otherwise the connection to a target is lost,
+    /// or this client cannot go on.
+    pub fn is_of_objects(&self) -> bool {
+        match self {
+            ClientError::Errno(_)
+            | ClientError::Malformed(_)
+            | ClientError::Layout(_)
+            | ClientError::NoTarget(_)
+            | ClientError::Rpc(RpcError::Inactive) => true,
+            ClientError::Rpc(_)
+            | ClientError::Config(_)
+            | ClientError::NoFileSystem(_)
+            | ClientError::Directory(_)
+            | ClientError::NoMemory => false,
+        }
+    }
 }
 
 impl From<MalformedBuffers> for ClientError {

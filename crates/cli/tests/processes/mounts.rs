@@ -16,6 +16,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lustrine_server::ConfigChange;
 use lustrine_testing::{Need, not_run};
 use rustix::fs::{AtFlags, CWD, linkat};
 use rustix::io::Errno;
@@ -292,6 +293,35 @@ fn a_file_that_another_client_has_removed_is_stale() {
     // Nothing has the name.
     assert_eq!(errno(File::open(mount.path("gone")).unwrap_err()), Some(Errno::NOENT));
     drop(known);
+    mount.umount().ok();
+}
+
+/// It is what an administrator does after a target was lost.
+#[test]
+fn files_on_a_deactivated_target_are_removed_and_renamed() {
+    if !can_mount() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    for name in ["gone", "moved"] {
+        fs::write(mount.path(name), vec![7; 200_000]).unwrap();
+    }
+    let device = format!("{FSNAME}-OST0001-osc");
+    let change = ConfigChange::ConfParam { device, parameter: "osc.active=0".to_owned() };
+    let server = lustre.servers.as_ref().expect("the servers run").server();
+    let post = server.post(move |server, turn| {
+        server.configure(turn, FSNAME, &change);
+    });
+    post.expect("the event loop runs");
+    eventually("the client knows of it", || {
+        let error = fs::metadata(mount.path("moved")).err()?;
+        (Errno::from_io_error(&error) == Some(Errno::SHUTDOWN)).then_some(())
+    });
+    fs::rename(mount.path("moved"), mount.path("renamed")).unwrap();
+    fs::remove_file(mount.path("gone")).unwrap();
+    assert_eq!(names(&mount.dir), ["renamed"]);
+    fs::remove_file(mount.path("renamed")).unwrap();
     mount.umount().ok();
 }
 
