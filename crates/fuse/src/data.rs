@@ -134,7 +134,7 @@ impl Server {
                 match read {
                     Ok((data, layout)) => {
                         if let Some(layout) = layout {
-                            newer(&file, layout);
+                            asked.shared.found_layout(&file, layout);
                         }
                         let data: Bytes = data;
                         asked.data(&data);
@@ -274,11 +274,11 @@ impl Write {
         let now = client.wall(turn);
         let then =
             move |client: &mut Client, turn: &mut Turn<'_>, done: Outcome<Appended>| match done {
-                Ok(Appended { layout, .. }) => {
+                Ok(Appended { offset, layout }) => {
                     if let Some(layout) = layout {
-                        newer(&self.file, layout);
+                        self.asked.shared.found_layout(&self.file, layout);
                     }
-                    self.written(client, turn, len, now);
+                    self.written(client, turn, (offset, len), now);
                 }
                 Err(error) => self.end(errno(&error)),
             };
@@ -297,7 +297,7 @@ impl Write {
         let then =
             move |client: &mut Client, turn: &mut Turn<'_>, made: Outcome<FileLayout>| match made {
                 Ok(layout) => {
-                    newer(&self.file, layout.clone());
+                    self.asked.shared.found_layout(&self.file, layout.clone());
                     self.permit.recharge(client.targets_of(fid, &layout, false));
                     self.send(client, turn, &layout);
                 }
@@ -314,7 +314,7 @@ impl Write {
         // The time that the write has at the object servers: the close repeats it.
         let now = client.wall(turn);
         let then = move |client: &mut Client, turn: &mut Turn<'_>, done: Outcome<()>| match done {
-            Ok(()) => self.written(client, turn, len, now),
+            Ok(()) => self.written(client, turn, (offset, len), now),
             Err(error) => self.end(errno(&error)),
         };
         client.write(turn, caller, file, layout, (offset, data), Box::new(then));
@@ -322,20 +322,20 @@ impl Write {
         drop(held);
     }
 
-    fn written(self, client: &mut Client, turn: &mut Turn<'_>, len: u64, now: i64) {
+    fn written(self, client: &mut Client, turn: &mut Turn<'_>, range: (u64, u64), now: i64) {
         let mut state = self.file.state();
         state.written = state.written.max(Some(now));
         let layout = state.layout.clone();
         drop(state);
+        let (fid, (_, len)) = (self.file.fid, range);
         if !self.sync {
             return self.asked.written(len as u32);
         }
-        let fid = self.file.fid;
         let then = move |_: &mut Client, _: &mut Turn<'_>, flushed: Outcome<()>| match flushed {
             Ok(()) => self.asked.written(len as u32),
             Err(error) => self.end(errno(&error)),
         };
-        client.flush(turn, fid, &layout, Box::new(then));
+        client.write_through(turn, fid, &layout, range, Box::new(then));
     }
 
     fn end(self, error: Errno) {
@@ -355,15 +355,6 @@ fn targets_of(
         let state = file.state();
         let asks_mdt = asks_mdt || !state.layout.covers(offset, len);
         client.targets_of(file.fid, &state.layout, asks_mdt)
-    }
-}
-
-/// Takes the layout of a file that has got more objects meanwhile.
-fn newer(file: &OpenedFile, layout: FileLayout) {
-    let mut state = file.state();
-    // Generations are compared across their wrap-around.
-    if layout.generation.wrapping_sub(state.layout.generation) as i32 >= 0 {
-        state.layout = layout;
     }
 }
 

@@ -198,9 +198,8 @@ impl Server {
         };
         let asked = Asked::with_before(&self.shared, request, reply, Box::new(before));
         self.shared.post(move |client, turn| {
-            let layout = file.state().layout.clone();
-            client.start_flush(turn, file.fid, &layout);
-            let error = client.write_error(file.fid, &layout);
+            client.start_flush(turn, file.fid);
+            let error = client.write_error(file.fid);
             let answer = move |asked: Asked<ReplyEmpty>| match error {
                 Some(error) => asked.fail_with(&error),
                 None => asked.ok(),

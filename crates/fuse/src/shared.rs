@@ -112,6 +112,19 @@ pub(crate) struct FileState {
     pub(crate) read: bool,
 }
 
+impl FileState {
+    /// Takes a layout that is not older than the known one. Whether it is another one.
+    fn take_layout(&mut self, layout: &FileLayout) -> bool {
+        // Generations are compared across their wrap-around.
+        let age = self.layout.generation.wrapping_sub(layout.generation) as i32;
+        let is_taken = age <= 0 && self.layout != *layout;
+        if is_taken {
+            self.layout = layout.clone();
+        }
+        is_taken
+    }
+}
+
 /// A directory that a program has open.
 pub(crate) struct OpenedDir {
     /// Its FID.
@@ -161,7 +174,12 @@ impl std::fmt::Debug for Shared {
 
 impl Shared {
     pub(crate) fn new(files: FileSystem, atime: AtimeRule) -> Shared {
-        let nodes = Nodes::new(files.root());
+        let mut nodes = Nodes::new(files.root());
+        // A request names a group of the process only if it is that of the directory. If it is not
+        // known now, it is when somebody asks for the attributes of the root.
+        if let Ok(root) = files.walk("") {
+            nodes.seen(&root);
+        }
         Shared {
             files,
             nodes: Mutex::new(nodes),
@@ -339,6 +357,19 @@ impl Shared {
 
     pub(crate) fn file(&self, handle: u64) -> Result<Arc<OpenedFile>, Errno> {
         locked(&self.open).files.get(&handle).cloned().ok_or(Errno::EBADF)
+    }
+
+    /// A file has got more objects. All that have it open learn of it: an fsync(2) is for what was
+    /// written through any of them.
+    pub(crate) fn found_layout(&self, file: &OpenedFile, layout: FileLayout) {
+        if !file.state().take_layout(&layout) {
+            return;
+        }
+        let same = |other: &&Arc<OpenedFile>| other.fid == file.fid;
+        let others: Vec<_> = locked(&self.open).files.values().filter(same).cloned().collect();
+        for other in others {
+            other.state().take_layout(&layout);
+        }
     }
 
     pub(crate) fn remove_file(&self, handle: u64) -> Result<Arc<OpenedFile>, Errno> {

@@ -17,6 +17,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::ost::Obdo;
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{Import, ImportKey, RpcError};
@@ -107,8 +108,12 @@ pub(super) fn brw_of(import: &Import, most: u32) -> u64 {
 }
 
 /// Most bytes of requests of the cache under way, at all targets: those of reads are in the node's
-/// memory, those of writes are copies beside the cache.
+/// memory, those of writes are copies beside the cache. One target gets less, so that one that is
+/// down leaves room for the others; and there is more for those that have none under way, so that
+/// several that are down do so too.
 const UNDER_WAY_MAX: u64 = 96 << 20;
+const UNDER_WAY_MAX_OF_TARGET: u64 = UNDER_WAY_MAX / 4 * 3;
+const UNDER_WAY_MAX_FOR_FIRST: u64 = UNDER_WAY_MAX / 2 * 3;
 
 /// An object, and the target that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,9 +130,10 @@ struct TargetIo {
     /// Bytes that are not written, and the most that there may be, if that was set.
     dirty: u64,
     max_dirty: Option<u64>,
-    /// Requests under way.
+    /// Requests under way, and their bytes.
     reading: usize,
     writing: usize,
+    under_way: u64,
     /// Requests that wait for others.
     reads: VecDeque<QueuedRead>,
     writes: VecDeque<(ObjectKey, Range<u64>)>,
@@ -143,6 +149,9 @@ pub(super) struct Cache {
     targets: BTreeMap<ImportKey, TargetIo>,
     /// Objects with dirty data.
     dirty_objects: BTreeSet<ObjectKey>,
+    /// Objects of files of which the servers lack something, or with an error that fsync has not
+    /// reported.
+    unwritten: BTreeMap<Fid, BTreeSet<ObjectKey>>,
     /// Writes that wait until less is dirty.
     throttled: VecDeque<ThrottledWrite>,
     /// Chunks of objects in the order of their use. One that was used again takes its new place
@@ -174,6 +183,7 @@ impl Cache {
             objects: BTreeMap::new(),
             targets: BTreeMap::new(),
             dirty_objects: BTreeSet::new(),
+            unwritten: BTreeMap::new(),
             throttled: VecDeque::new(),
             chunks: BTreeMap::new(),
             idle: Lru::default(),
@@ -239,11 +249,27 @@ impl Cache {
         self.objects.entry(key).or_default()
     }
 
-    /// Whether there may be one more request under way. Those that may not go on when another one
-    /// is over.
-    fn has_room(&mut self) -> bool {
-        self.held_up |= self.under_way >= UNDER_WAY_MAX;
-        self.under_way < UNDER_WAY_MAX
+    /// Whether there may be one more request to a target under way. Those that may not go on when
+    /// another one is over.
+    fn has_room(&mut self, import: ImportKey) -> bool {
+        let there = self.targets.get(&import).map_or(0, |target| target.under_way);
+        let most = if there == 0 { UNDER_WAY_MAX_FOR_FIRST } else { UNDER_WAY_MAX };
+        let room = self.under_way < most && there < UNDER_WAY_MAX_OF_TARGET;
+        self.held_up |= !room;
+        room
+    }
+
+    /// A request to a target that moves so many bytes is under way.
+    fn begins(&mut self, import: ImportKey, bytes: u64) {
+        self.under_way += bytes;
+        self.targets.entry(import).or_default().under_way += bytes;
+    }
+
+    /// One is over.
+    fn ends(&mut self, import: ImportKey, bytes: u64) {
+        self.under_way = self.under_way.saturating_sub(bytes);
+        let target = self.targets.entry(import).or_default();
+        target.under_way = target.under_way.saturating_sub(bytes);
     }
 
     fn next_io(&mut self) -> u64 {
@@ -304,7 +330,20 @@ impl Cache {
 
     /// Gives memory back that an object does not need, and forgets one of which there is nothing.
     fn tidy(&mut self, key: ObjectKey) {
-        if self.objects.get_mut(&key).is_some_and(|object| object.tidy()) {
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        // Only what was written has a file, which is forgotten with the rest.
+        let file = object.data.fid;
+        let is_over = object.tidy();
+        if let Some(fid) = file
+            && (is_over || !object.has_unwritten())
+            && let Entry::Occupied(mut keys) = self.unwritten.entry(fid)
+        {
+            keys.get_mut().remove(&key);
+            if keys.get().is_empty() {
+                keys.remove();
+            }
+        }
+        if is_over {
             self.objects.remove(&key);
         }
     }
@@ -321,6 +360,10 @@ impl Cache {
             false => {
                 object.data.dirty_since.get_or_insert(now);
                 self.dirty_objects.insert(key);
+                // Until it is tidied up, when nothing is under way any more.
+                if let Some(fid) = object.data.fid {
+                    self.unwritten.entry(fid).or_default().insert(key);
+                }
                 self.flush_at.get_or_insert(now + age);
             }
         }
@@ -339,35 +382,27 @@ impl Client {
         self.cache.is_on() && layout.mirrors.is_none()
     }
 
-    /// The objects of a file whose data the client may keep.
-    fn cached_objects(&self, fid: Fid, layout: &FileLayout) -> Vec<ObjectKey> {
-        if !self.cache.is_on() {
-            return Vec::new();
-        }
-        let keys = layout.objects().filter_map(|(component, stripe, _)| {
-            let target = self.target_of(fid, layout, (component, stripe)).ok()?;
-            Some(ObjectKey { import: target.import, oi: target.oi })
-        });
-        keys.filter(|key| self.cache.objects.contains_key(key)).collect()
-    }
-
     /// Sends what programs have written to a file and the servers do not have. `done` is called
-    /// when they have it on stable storage, with the first error of a write since the last time
-    /// that this was asked.
-    pub fn flush(&mut self, turn: &mut Turn<'_>, fid: Fid, layout: &FileLayout, done: Done<()>) {
-        let keys = self.written_objects(fid, layout);
+    /// when they have it, with the first error of a write since the last time that this was asked.
+    pub(super) fn flush(&mut self, turn: &mut Turn<'_>, fid: Fid, done: Done<()>) {
+        let keys = self.written_objects(fid);
         self.flush_objects(turn, keys, done);
     }
 
-    /// The objects of a file with unwritten data or errors, also those that another user of the
-    /// file had made since the layout was read.
-    fn written_objects(&self, fid: Fid, layout: &FileLayout) -> Vec<ObjectKey> {
-        let mut keys: BTreeSet<ObjectKey> = self.cached_objects(fid, layout).into_iter().collect();
-        let others = self.cache.dirty_objects.iter().filter(|key| {
-            self.cache.objects.get(key).is_some_and(|object| object.data.fid == Some(fid))
-        });
-        keys.extend(others);
-        keys.into_iter().collect()
+    /// A server has set the times of the objects of a file.
+    pub(super) fn note_times(&mut self, fid: Fid, layout: &FileLayout, set: &Obdo) {
+        for (component, stripe, _) in layout.objects() {
+            let Ok(target) = self.target_of(fid, layout, (component, stripe)) else { continue };
+            let key = ObjectKey { import: target.import, oi: target.oi };
+            if let Some(object) = self.cache.objects.get_mut(&key) {
+                object.times_were_set(set);
+            }
+        }
+    }
+
+    /// The objects of a file with unwritten data or errors, whatever its layout was then.
+    fn written_objects(&self, fid: Fid) -> Vec<ObjectKey> {
+        self.cache.unwritten.get(&fid).into_iter().flatten().copied().collect()
     }
 
     /// The same for all files. Errors are those of all.
@@ -378,17 +413,17 @@ impl Client {
     }
 
     /// Begins to send what programs have written to a file; nobody waits for it.
-    pub fn start_flush(&mut self, turn: &mut Turn<'_>, fid: Fid, layout: &FileLayout) {
-        for key in self.written_objects(fid, layout) {
+    pub fn start_flush(&mut self, turn: &mut Turn<'_>, fid: Fid) {
+        for key in self.written_objects(fid) {
             self.write_out(turn, key, 0..u64::MAX, false);
         }
     }
 
     /// The error of a write that neither a close nor an fsync has reported. An fsync reports it
     /// once more: the program that closes the file may be another one than the one that wrote.
-    pub fn write_error(&mut self, fid: Fid, layout: &FileLayout) -> Option<ClientError> {
+    pub fn write_error(&mut self, fid: Fid) -> Option<ClientError> {
         let mut found = None;
-        for key in self.cached_objects(fid, layout) {
+        for key in self.written_objects(fid) {
             let object = self.cache.object(key);
             // A look through `&mut` would make the part that has data.
             if object.data.error.as_ref().is_some_and(|error| !error.reported)
@@ -426,7 +461,7 @@ impl Client {
 
     /// A request of the cache is over, which had so many bytes: others may go on.
     fn request_over(&mut self, turn: &mut Turn<'_>, import: ImportKey, bytes: u64) {
-        self.cache.under_way = self.cache.under_way.saturating_sub(bytes);
+        self.cache.ends(import, bytes);
         match core::mem::take(&mut self.cache.held_up) {
             true => {
                 for import in self.cache.targets.keys().copied().collect::<Vec<_>>() {
@@ -530,5 +565,29 @@ impl Client {
         self.reads_gone(turn, key, handle);
         self.check_flushes(turn, key);
         self.cache.tidy(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slotmap::SlotMap;
+
+    use super::*;
+
+    #[test]
+    fn targets_that_are_down_leave_room_for_others() {
+        let mut imports: SlotMap<ImportKey, ()> = SlotMap::with_key();
+        let [a, b, c, d] = [(); 4].map(|()| imports.insert(()));
+        let mut cache = Cache::new(CacheTunables::of(1 << 20));
+        cache.begins(a, 72 << 20);
+        assert!(!cache.has_room(a) && cache.held_up);
+        assert!(cache.has_room(b));
+        cache.begins(b, 30 << 20);
+        assert!(!cache.has_room(b));
+        assert!(cache.has_room(c), "it has none under way");
+        cache.begins(c, 42 << 20);
+        assert!(!cache.has_room(c) && !cache.has_room(d));
+        cache.ends(b, 30 << 20);
+        assert!(cache.has_room(b) && !cache.has_room(c));
     }
 }

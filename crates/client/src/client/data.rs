@@ -366,6 +366,27 @@ impl Client {
         }
     }
 
+    /// Waits until the servers have a range of a file that a program has written just now. It fails
+    /// if that cannot be stored. Errors of earlier writes are left to those who made them.
+    pub fn write_through(
+        &mut self,
+        turn: &mut Turn<'_>,
+        fid: Fid,
+        layout: &FileLayout,
+        (offset, len): (u64, u64),
+        done: Done<()>,
+    ) {
+        let runs = match self.runs(fid, layout, offset, len) {
+            Ok(runs) => runs,
+            Err(error) => return done(self, turn, Err(error)),
+        };
+        let parts = runs.into_iter().map(|(target, run)| {
+            let (key, range) = (ObjectKey { import: target.import, oi: target.oi }, run.range());
+            (key, range.clone(), Some([range].into_iter().collect()))
+        });
+        self.flush_parts(turn, parts.collect(), done);
+    }
+
     /// Registers an operation of so many requests. One without requests is over at once.
     pub(super) fn start_io(
         &mut self,

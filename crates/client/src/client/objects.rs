@@ -54,7 +54,7 @@ impl Client {
                 client.at_object(turn, caller, (fid, &file), request, Request::OstSync, part);
             }
         });
-        self.flush(turn, fid, layout, then);
+        self.flush(turn, fid, then);
     }
 
     /// Cuts the objects of a file, or lets them grow, so that it ends at `size`. The metadata
@@ -160,8 +160,16 @@ impl Client {
         let (changes, file) = (all(body), layout.clone());
         let then: Done<()> = Box::new(move |client, turn, flushed| match flushed {
             Ok(()) => {
+                // A program that reads can have got a lock again before, with the old times.
+                let (set, of_cache) = (body, file.clone());
+                let then: Done<()> = Box::new(move |client, turn, outcome| {
+                    if outcome.is_ok() {
+                        client.note_times(fid, &of_cache, &set);
+                    }
+                    done(client, turn, outcome);
+                });
                 let file = (fid, &file);
-                client.at_objects(turn, caller, file, changes, Request::OstSetattr, done);
+                client.at_objects(turn, caller, file, changes, Request::OstSetattr, then);
             }
             Err(error) => done(client, turn, Err(error)),
         });

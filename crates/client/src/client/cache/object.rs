@@ -135,9 +135,9 @@ pub(super) struct ObjectData {
     pub(super) flushes: Vec<Flush>,
     /// The error of a write that fsync has not reported yet.
     pub(super) error: Option<WriteError>,
-    /// How often writes failed that may succeed later, one after another, and until when nothing is
+    /// Since when bytes could not be written that may be written later, and until when nothing is
     /// sent because of that.
-    pub(super) failures: u32,
+    pub(super) failing: RangeMap<u64, Time>,
     pub(super) pause: Option<Time>,
     /// The file that was written to.
     pub(super) fid: Option<Fid>,
@@ -167,7 +167,7 @@ impl ObjectData {
             readers: Vec::new(),
             flushes: Vec::new(),
             error: None,
-            failures: 0,
+            failing: RangeMap::new(),
             pause: None,
             fid: None,
             writer: None,
@@ -328,8 +328,32 @@ impl CachedObject {
         }
     }
 
+    /// Ranges could not be written, and will be tried again.
+    pub(super) fn fails_for_now(&mut self, ranges: &[Range<u64>], now: Time) {
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            for gap in self.data.failing.gaps(range).collect::<Vec<_>>() {
+                self.data.failing.insert(gap, now);
+            }
+        }
+    }
+
+    /// Since when a part of some ranges could not be written.
+    pub(super) fn failing_since(&self, ranges: &[Range<u64>]) -> Option<Time> {
+        let ranges = ranges.iter().filter(|range| !range.is_empty());
+        let failing = ranges.flat_map(|range| self.data.failing.overlapping(range));
+        failing.map(|(_, since)| *since).min()
+    }
+
+    /// A range is written, or is not going to be.
+    pub(super) fn fails_no_more(&mut self, range: &Range<u64>) {
+        if !range.is_empty() && !self.data.failing.is_empty() {
+            self.data.failing.remove(range.clone());
+        }
+    }
+
     /// A range is not going to be written.
     pub(super) fn was_dropped(&mut self, range: &Range<u64>) {
+        self.fails_no_more(range);
         if !range.is_empty() {
             self.data.flushes.iter_mut().for_each(|flush| flush.dirty.remove(range.clone()));
         }
@@ -372,9 +396,10 @@ impl CachedObject {
         self.times = Some(Times { atime: lvb.atime, mtime, ctime });
     }
 
-    /// What is known of the object, if a lock keeps others from changing its end.
+    /// What is known of the object, if a lock keeps others from changing its end. With a lock that
+    /// begins behind the end, others may write before it.
     pub(super) fn known(&self) -> Option<DataAttr> {
-        let at_end = |held: &Held| held.extent.end == u64::MAX;
+        let at_end = |held: &Held| held.extent.end == u64::MAX && held.extent.start <= self.size;
         self.locks.values().any(at_end).then(|| self.attributes())
     }
 
@@ -411,6 +436,19 @@ impl CachedObject {
         for reading in self.data.reading.values_mut() {
             reading.valid.remove(range.clone());
         }
+    }
+
+    /// The server has set times. What was written since has a later one.
+    pub(super) fn times_were_set(&mut self, set: &Obdo) {
+        let is_written = self.has_unwritten() || self.data.written > set.ctime;
+        let Some(times) = &mut self.times else { return };
+        if set.valid.contains(MdValid::ATIME) {
+            times.atime = set.atime;
+        }
+        if set.valid.contains(MdValid::MTIME) && !is_written {
+            times.mtime = set.mtime;
+        }
+        times.ctime = times.ctime.max(set.ctime);
     }
 
     /// The server has stored a write, and says what it knows of the object.
@@ -486,6 +524,32 @@ mod tests {
         assert!(object.tidy(), "it is to be forgotten without a lock");
         object.locks.insert(Handle(1), Held::new(Mode::Read, 0..1, false));
         assert!(!object.tidy() && object.data.pages.has_chunk(0));
+    }
+
+    /// Somebody else may have the bytes before it, and be writing there.
+    #[test]
+    fn a_lock_that_begins_behind_the_end_does_not_show_the_size() {
+        let mut object = CachedObject { size: 100, ..CachedObject::default() };
+        object.locks.insert(Handle(1), Held::new(Mode::Read, 4096..u64::MAX, false));
+        assert_eq!(object.known(), None);
+        object.size = 4096;
+        assert_eq!(object.known().map(|known| known.size), Some(4096));
+    }
+
+    #[test]
+    fn times_that_were_set_replace_earlier_ones_but_not_those_of_writes_since() {
+        let valid = MdValid::ATIME | MdValid::MTIME | MdValid::CTIME;
+        let set = Obdo { valid, atime: 7, mtime: 5, ctime: 100, ..Obdo::default() };
+        for (written, mtime) in [(100, 5), (101, 101)] {
+            let mut object = CachedObject::default();
+            object.was_written(&(0..9), written);
+            object.times_were_set(&set);
+            let times = object.times.expect("it has times");
+            assert_eq!((times.atime, times.mtime, times.ctime), (7, mtime, written));
+        }
+        let mut unknown = CachedObject::default();
+        unknown.times_were_set(&set);
+        assert!(unknown.times.is_none());
     }
 
     #[test]

@@ -246,7 +246,7 @@ impl Client {
             if waits || self.cache.starved {
                 return;
             }
-            if !self.cache.has_room() {
+            if !self.cache.has_room(import) {
                 return;
             }
             let target = self.cache.targets.entry(import).or_default();
@@ -260,7 +260,7 @@ impl Client {
         let QueuedRead { key, number, handle, caller } = queued;
         let reading = self.cache.object(key).data.reading.get(&number);
         let Some(range) = reading.map(|reading| reading.range.clone()) else { return };
-        self.cache.under_way += range.end - range.start;
+        self.cache.begins(key.import, range.end - range.start);
         self.cache.uses_grant(key.import, turn.now);
         let lock = self.locks.remote(key.import, handle);
         if lock.is_none() {
@@ -278,7 +278,7 @@ impl Client {
     fn read_later(&mut self, turn: &mut Turn<'_>, queued: QueuedRead) {
         let reading = self.cache.object(queued.key).data.reading.get(&queued.number);
         let len = reading.map_or(0, |reading| reading.range.end - reading.range.start);
-        self.cache.under_way = self.cache.under_way.saturating_sub(len);
+        self.cache.ends(queued.key.import, len);
         let target: &mut TargetIo = self.cache.targets.entry(queued.key.import).or_default();
         target.reading = target.reading.saturating_sub(1);
         target.reads.push_front(queued);

@@ -10,6 +10,7 @@ use lustrine_fswire::ost::Obdo;
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{ImportKey, RpcError};
+use rangemap::RangeSet;
 
 use super::gather::Gathered;
 use super::object::{Mode, Writer};
@@ -22,9 +23,9 @@ use crate::error::{ClientError, Outcome};
 /// How long it takes until writes are tried again for which there was no memory.
 const RETRY: Nanos = Nanos::from_millis(100);
 
-/// How long after a failed write the next try is made, and how many tries there are.
+/// How long after a failed write the next try is made, and for how long there are tries.
 const TRY_AGAIN: Nanos = Nanos::from_secs(1);
-const TRIES_MAX: u32 = 10;
+const TRIES_END: Nanos = Nanos::from_secs(10);
 /// Errors that can be gone the next time: EIO, which also is that of a checksum, EAGAIN, ENOMEM,
 /// EROFS, EINPROGRESS.
 const TEMPORARY: [i32; 5] = [5, 11, 12, 30, 115];
@@ -162,12 +163,25 @@ impl Client {
         keys: Vec<ObjectKey>,
         done: Done<()>,
     ) {
+        let parts = keys.into_iter().map(|key| (key, 0..u64::MAX, None)).collect();
+        self.flush_parts(turn, parts, done);
+    }
+
+    /// Waits until the servers lack nothing of ranges of objects; with what a write that waits has
+    /// written of each, see [`CachedObject::wait_for`].
+    pub(in crate::client) fn flush_parts(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut parts: Vec<(ObjectKey, Range<u64>, Option<RangeSet<u64>>)>,
+        done: Done<()>,
+    ) {
+        parts.retain(|(key, ..)| self.cache.objects.contains_key(key));
         let work = crate::client::data::Work::Change { done };
-        let Some(io) = self.start_io(turn, keys.len(), work) else { return };
-        for key in keys {
+        let Some(io) = self.start_io(turn, parts.len(), work) else { return };
+        for (key, range, own) in parts {
             let part = crate::client::objects::part_of(io);
-            self.cache.object(key).wait_for(&(0..u64::MAX), None, part);
-            self.write_out(turn, key, 0..u64::MAX, false);
+            self.cache.object(key).wait_for(&range, own, part);
+            self.write_out(turn, key, range, false);
             self.check_flushes(turn, key);
         }
     }
@@ -203,7 +217,7 @@ impl Client {
                 return;
             }
             let Some((key, range)) = target.writes.front().cloned() else { return };
-            if !self.cache.has_room() {
+            if !self.cache.has_room(import) {
                 return;
             }
             if !self.send_write(turn, key, &range, true)
@@ -260,7 +274,7 @@ impl Client {
         let grant = *grant;
         let report = move |body: &mut Obdo| grant.report(body, paid.unwrap_or(0));
         self.cache.targets.entry(key.import).or_default().writing += 1;
-        self.cache.under_way += total(&parts);
+        self.cache.begins(key.import, total(&parts));
         self.cache.object(key).was_sent(number, &parts);
         let (import, oi) = (key.import, key.oi);
         let write = ObjectWrite { import, oi, parts: parts.clone(), lock: Some(lock), caller };
@@ -345,13 +359,14 @@ impl Client {
         match outcome {
             Ok(body) => {
                 object.was_answered(number, None);
-                (object.data.failures, object.data.pause) = (0, None);
+                object.data.pause = None;
                 let body = body.unwrap_or_default();
                 for part in &parts {
+                    object.fails_no_more(part);
                     object.was_stored(part, &body);
                 }
             }
-            Err(error) if self.may_try_again(key, &parts, &error) => {
+            Err(error) if self.may_try_again(key, &parts, &error, turn.now) => {
                 let no_memory = error == ClientError::NoMemory;
                 let object = self.cache.object(key);
                 object.was_not_sent(number, &parts);
@@ -359,7 +374,7 @@ impl Client {
                 if no_memory {
                     self.cache.starve(turn.now);
                 } else {
-                    object.data.failures += 1;
+                    object.fails_for_now(&parts, turn.now);
                     object.data.pause = Some(turn.now + wait);
                 }
                 self.cache.grant(key.import).refund(paid.unwrap_or(0), no_memory);
@@ -379,6 +394,7 @@ impl Client {
                 self.cache.counts.lost +=
                     lost.iter().map(|part| part.end - part.start).sum::<u64>();
                 for part in &parts {
+                    self.cache.object(key).fails_no_more(part);
                     self.forget_sent(key, part);
                 }
                 self.cache.object(key).was_lost();
@@ -461,7 +477,13 @@ impl Client {
     }
 
     /// Whether data whose write has failed are to be written once more: the error may be gone then.
-    fn may_try_again(&self, key: ObjectKey, parts: &[Range<u64>], error: &ClientError) -> bool {
+    fn may_try_again(
+        &self,
+        key: ObjectKey,
+        parts: &[Range<u64>],
+        error: &ClientError,
+        now: Time,
+    ) -> bool {
         let Some(object) = self.cache.objects.get(&key) else { return false };
         let is_locked = parts
             .iter()
@@ -472,7 +494,8 @@ impl Client {
             ClientError::Malformed(_) => true,
             _ => false,
         };
-        temporary && is_locked && object.data.failures < TRIES_MAX
+        let since = object.failing_since(parts);
+        temporary && is_locked && since.is_none_or(|since| now < since + TRIES_END)
     }
 
     pub(super) fn wake_throttled(&mut self, turn: &mut Turn<'_>) {

@@ -131,8 +131,8 @@ impl Load {
 
     /// A program closes a file, which reports whether something was lost.
     pub(super) fn close(&mut self, world: &mut World, client: usize, file: File) {
-        let (fid, layout) = self.file(file);
-        let Some(error) = world.at_client(client, |c, _| c.write_error(fid, &layout)) else {
+        let (fid, _) = self.file(file);
+        let Some(error) = world.at_client(client, |c, _| c.write_error(fid)) else {
             return;
         };
         let now = world.now;

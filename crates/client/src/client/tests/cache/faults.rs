@@ -58,7 +58,7 @@ impl Osts {
 
 fn start_flush(world: &mut World) {
     world.act(|client, turn| {
-        client.start_flush(turn, FILE, &striped());
+        client.start_flush(turn, FILE);
         client.settle(turn);
     });
 }
@@ -292,6 +292,103 @@ fn a_write_that_failed_for_now_is_tried_again() {
     assert_eq!((synced.outcome(), world.client.cache_counts().lost), (Ok(()), 0));
 }
 
+/// However many requests fail at the same time.
+#[test]
+fn writes_that_fail_for_now_are_tried_again_for_ten_seconds() {
+    for seconds in [9, 11] {
+        let (mut world, mut osts) = scene();
+        for number in 0..8 {
+            let written = world.write(number * 131_072, &[1; 100]);
+            if number == 0 {
+                osts.serve(&mut world);
+            }
+            assert_eq!(written.outcome(), Ok(()));
+            start_flush(&mut world);
+        }
+        assert_eq!(world.asked.len(), 8);
+        osts.status = -5;
+        let synced = world.fsync();
+        for _ in 0..seconds {
+            osts.serve(&mut world);
+            world.pass(Nanos::from_secs(1));
+        }
+        osts.status = 0;
+        osts.serve(&mut world);
+        let lost = world.client.cache_counts().lost;
+        match seconds {
+            9 => assert_eq!((synced.outcome(), lost), (Ok(()), 0)),
+            _ => assert_eq!((synced.outcome(), lost), (Err(ClientError::Errno(5)), 800)),
+        }
+        // What fails later has its own time.
+        let written = world.write(0, &[2; 100]);
+        osts.serve(&mut world);
+        assert_eq!(written.outcome(), Ok(()));
+        osts.fails = Some(-5);
+        let synced = world.fsync();
+        osts.serve(&mut world);
+        world.pass(Nanos::from_secs(1));
+        osts.serve(&mut world);
+        assert_eq!((synced.outcome(), world.client.cache_counts().lost), (Ok(()), lost));
+    }
+}
+
+/// Another program may have had objects made since the file was opened.
+#[test]
+fn an_fsync_with_an_older_layout_reports_what_fails() {
+    for is_answered in [false, true] {
+        let (mut world, mut osts) = dirty();
+        start_flush(&mut world);
+        osts.fails = Some(-28);
+        if is_answered {
+            osts.serve(&mut world);
+        }
+        let before = FileLayout::default();
+        let synced = world.start(|client, turn, done| {
+            client.fsync(turn, Caller::ROOT, FILE, &before, done);
+        });
+        osts.serve(&mut world);
+        assert_eq!(synced.outcome(), Err(ClientError::Errno(28)), "{is_answered}");
+        assert_eq!(world.client.write_error(FILE), None, "it was reported");
+    }
+}
+
+#[test]
+fn a_write_that_is_stored_does_not_fail_for_an_earlier_one() {
+    let (mut world, mut osts) = dirty();
+    start_flush(&mut world);
+    osts.fails = Some(-28);
+    osts.serve(&mut world);
+    let through = |world: &mut World, osts: &mut Osts| {
+        let written = world.write(100, b"own");
+        osts.serve(world);
+        assert_eq!(written.outcome(), Ok(()));
+        let layout = striped();
+        let stored = world.start(|client, turn, done| {
+            client.write_through(turn, FILE, &layout, (100, 3), done);
+        });
+        assert!(stored.is_pending());
+        osts.serve(world);
+        stored.outcome()
+    };
+    assert_eq!(through(&mut world, &mut osts), Ok(()));
+    let failed = |world: &mut World, osts: &mut Osts| {
+        let synced = world.fsync();
+        osts.serve(world);
+        synced.outcome()
+    };
+    assert_eq!(failed(&mut world, &mut osts), Err(ClientError::Errno(28)));
+    osts.fails = Some(-28);
+    assert_eq!(through(&mut world, &mut osts), Err(ClientError::Errno(28)));
+    let synced = world.fsync();
+    while let Some(asked) = world.asked.pop_front() {
+        match asked.kind {
+            Kind::MdsSync => break,
+            _ => osts.answer(&mut world, &asked),
+        }
+    }
+    assert!(synced.is_pending(), "the write has reported it");
+}
+
 #[test]
 fn writes_go_on_when_what_was_in_their_way_is_dropped() {
     let tunables = CacheTunables { max_dirty: 100_000, ..CACHE };
@@ -341,7 +438,7 @@ fn a_close_of_another_program_does_not_take_the_error_of_a_write() {
     start_flush(&mut world);
     osts.serve(&mut world);
     // What the mount does at a close of any descriptor.
-    let other = world.act(|client, _| client.write_error(FILE, &striped()));
+    let other = world.act(|client, _| client.write_error(FILE));
     let synced = world.fsync();
     osts.serve(&mut world);
     println!("the other one got {other:?}");
@@ -433,7 +530,7 @@ fn a_close_reports_each_write_that_is_lost() {
         start_flush(&mut world);
         osts.serve(&mut world);
         for error in [Some(ClientError::Errno(ENOSPC)), None] {
-            assert_eq!(world.act(|client, _| client.write_error(FILE, &striped())), error);
+            assert_eq!(world.act(|client, _| client.write_error(FILE)), error);
         }
         assert_eq!(world.write(10, b"again").outcome(), Ok(()));
     }
