@@ -12,9 +12,6 @@ use crate::repository::{cargo, host_triple, root, target_dir};
 /// The profile of `Cargo.toml` for packages.
 const PROFILE: &str = "shipped";
 
-/// The flags of a program that needs no dynamic loader.
-const STATIC: &str = "-C target-feature=+crt-static";
-
 const BUILD_MAX: Duration = Duration::from_secs(20 * 60);
 const STRIP_MAX: Duration = Duration::from_secs(60);
 const ASK_MAX: Duration = Duration::from_secs(60);
@@ -74,7 +71,7 @@ fn to_ship() -> Result<(PathBuf, String, Libc)> {
     command.args(["build", "--locked", "--profile", PROFILE, "--target", &triple]);
     command.args(["--package", "lustrine-cli", "--bin", "lustrine"]);
     // Programs for musl are static without it.
-    command.env(flags_variable(&triple), STATIC);
+    set_flags(&mut command, &triple);
     // What is shipped is compiled by rustc itself, see `.ci/run`.
     command.env_remove("RUSTC_WORKSPACE_WRAPPER");
     let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
@@ -90,7 +87,8 @@ fn of_the_tests() -> Result<(PathBuf, String, Libc)> {
     // Of the whole workspace, and with what tests need: otherwise crates have fewer features, and
     // are built once more.
     command.args(["test", "--workspace", "--test", "processes", "--no-run", "--locked"]);
-    command.args(["--target", &triple]).env(flags_variable(&triple), STATIC);
+    command.args(["--target", &triple]);
+    set_flags(&mut command, &triple);
     let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
     ensure!(status.success(), "cargo test --no-run for {triple}: {status}");
     let built = target_dir().join(&triple).join("debug");
@@ -101,10 +99,13 @@ fn of_the_tests() -> Result<(PathBuf, String, Libc)> {
     Ok((path, triple, libc))
 }
 
-/// The environment variable with the compiler's flags for a target. Flags of `--config` would be
-/// added to those of the variable in a run of `.ci/run`, and more flags mean another build.
-fn flags_variable(triple: &str) -> String {
-    format!("CARGO_TARGET_{}_RUSTFLAGS", triple.replace('-', "_").to_uppercase())
+/// Has programs for a target need no dynamic loader. Flags of `--config` would be added to those of
+/// the variable in a run of `.ci/run`, and more flags mean another build.
+fn set_flags(command: &mut Command, triple: &str) {
+    let variable = format!("CARGO_TARGET_{}_RUSTFLAGS", triple.replace('-', "_").to_uppercase());
+    command.env(variable, "-C target-feature=+crt-static");
+    // They would count instead.
+    command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
 }
 
 /// Whether the toolchain has the standard library for this target.
