@@ -201,6 +201,21 @@ impl Import {
 
     /// The connection is lost: what is not answered is sent again after the next connect.
     pub(super) fn disconnected(&mut self, now: Time, xids: &mut XidSource) {
+        if self.break_off() {
+            self.try_connect(now, xids);
+        }
+    }
+
+    /// The server answers a part of the recovery with nonsense. The recovery begins anew after a
+    /// pause: the answer may be the same again.
+    pub(super) fn recovery_failed(&mut self, now: Time) {
+        if self.break_off() {
+            self.reconnect_at = now + self.tunables.reconnect_delay_min;
+        }
+    }
+
+    /// Gives a connection up, if there is one.
+    fn break_off(&mut self) -> bool {
         if matches!(
             self.state,
             ImportState::Closed
@@ -209,7 +224,7 @@ impl Import {
                 | ImportState::Connecting
                 | ImportState::Idle
         ) {
-            return;
+            return false;
         }
         self.set_state(ImportState::Disconn);
         let sent = |request: &Request| matches!(request.stage, Stage::Sent { .. });
@@ -239,10 +254,8 @@ impl Import {
             }
         }
         self.ping = None;
-        if self.going_idle {
-            self.going_idle = false;
-        }
-        self.try_connect(now, xids);
+        self.going_idle = false;
+        true
     }
 
     /// Ends all requests of the owner, and forgets what was kept.

@@ -264,14 +264,12 @@ impl Import {
             || room > REPLY_MAX
             || request.reply_room >= room
         {
-            if request.purpose == Purpose::Connect {
-                return self.connect_over(now, xids, key, None);
-            }
-            if request.replaying {
-                return self.disconnected(now, xids);
+            if request.purpose != Purpose::Owner || request.replaying {
+                return self.bad_reply(now, xids, key);
             }
             self.actions.push_back(Action::Withdraw { key });
-            return self.finish(key, Err(RpcError::TooLong(sent)));
+            self.finish(key, Err(RpcError::TooLong(sent)));
+            return self.pump(now, xids);
         }
         request.reply_room = room;
         request.resent = true;
@@ -289,7 +287,8 @@ impl Import {
                 self.finish(key, Err(RpcError::BadReply));
                 self.pump(now, xids);
             }
-            _ => self.disconnected(now, xids),
+            Purpose::Ping | Purpose::Disconnect => self.disconnected(now, xids),
+            Purpose::Owner | Purpose::LockReplay | Purpose::FinalPing => self.recovery_failed(now),
         }
     }
 
