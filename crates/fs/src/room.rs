@@ -5,7 +5,14 @@ use std::time::Duration;
 
 /// Room for a number of pieces.
 #[derive(Clone, Debug)]
-pub(crate) struct Room(Arc<(Mutex<usize>, Condvar)>);
+pub(crate) struct Room(Arc<(Mutex<Places>, Condvar)>);
+
+#[derive(Debug)]
+struct Places {
+    free: usize,
+    /// Threads that wait for one.
+    waiting: usize,
+}
 
 /// The place of a piece; it is free again when this is dropped.
 #[derive(Debug)]
@@ -13,26 +20,32 @@ pub(crate) struct Permit(Room);
 
 impl Room {
     pub(crate) fn new(pieces: usize) -> Room {
-        Room(Arc::new((Mutex::new(pieces), Condvar::new())))
+        Room(Arc::new((Mutex::new(Places { free: pieces, waiting: 0 }), Condvar::new())))
     }
 
-    /// Takes a place. If there is none it waits for one up to `limit`; zero does not wait.
+    /// Takes a place. If there is none it waits for one up to `limit`. With zero it does not wait,
+    /// and takes none while others wait: who gives a place back would have it again before those.
     pub(crate) fn take(&self, limit: Duration) -> Option<Permit> {
-        let (left, freed) = &*self.0;
-        let left = left.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut left, _) = freed
-            .wait_timeout_while(left, limit, |left| *left == 0)
+        let (places, freed) = &*self.0;
+        let mut places = places.lock().unwrap_or_else(PoisonError::into_inner);
+        if limit.is_zero() && places.waiting > 0 {
+            return None;
+        }
+        places.waiting += 1;
+        let (mut places, _) = freed
+            .wait_timeout_while(places, limit, |places| places.free == 0)
             .unwrap_or_else(PoisonError::into_inner);
-        *left = left.checked_sub(1)?;
-        drop(left);
+        places.waiting -= 1;
+        places.free = places.free.checked_sub(1)?;
+        drop(places);
         Some(Permit(self.clone()))
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let (left, freed) = &*self.0.0;
-        *left.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let (places, freed) = &*self.0.0;
+        places.lock().unwrap_or_else(PoisonError::into_inner).free += 1;
         freed.notify_one();
     }
 }
@@ -55,6 +68,23 @@ mod tests {
             assert!(waiting.join().unwrap());
         });
         assert!(room.take(Duration::ZERO).is_some());
+    }
+
+    /// Otherwise those that have places would take them again and again.
+    #[test]
+    fn a_place_is_not_taken_from_who_waits() {
+        let room = Room::new(1);
+        let long = Duration::from_secs(60);
+        let first = room.take(long).expect("a place");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| room.take(long));
+            while room.0.0.lock().unwrap().waiting == 0 {
+                thread::yield_now();
+            }
+            drop(first);
+            assert!(room.take(Duration::ZERO).is_none());
+            assert!(waiting.join().unwrap().is_some());
+        });
     }
 
     /// A server that is down keeps the places of its requests.

@@ -20,6 +20,18 @@ use crate::process::user_id;
 /// Largest number of symbolic links in one path, as in Linux.
 const LINKS_MAX: usize = 40;
 
+/// Closes a file, with the error that dropping it would hide: file systems in the network report
+/// then what they could not write.
+///
+/// # Errors
+/// The system's. The file is closed all the same.
+pub fn close(file: File) -> io::Result<()> {
+    match nix::unistd::close(file) {
+        Ok(()) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// What to do with a file that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {

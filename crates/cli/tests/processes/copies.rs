@@ -1,6 +1,7 @@
 //! `lustrine fs` copies that fail or are interrupted, and servers that do not answer.
 
 use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -82,6 +83,32 @@ fn a_slash_at_the_end_means_a_directory_that_is_there() {
     assert!(missing.is_dir());
     finish(&mut lustre.client(&["fs", "cp", &lustre.url("a"), &lustre.url("e/")])).ok();
     assert_eq!(there(&lustre, "e"), ["a"]);
+    // A second mv would replace the file that the first one has made of the name.
+    no_dir(&["fs", "mv", &lustre.url("a"), &lustre.url("missing/")], "missing/: ");
+    no_dir(&["fs", "ln", &lustre.url("a"), &lustre.url("missing/")], "missing/: ");
+    let mv = ["fs", "mv", &lustre.url("e/a"), &lustre.url("a/")];
+    finish(&mut lustre.client(&mv)).expect_error(&["a/: is not a directory"]);
+    finish(&mut lustre.client(&["fs", "mv", &lustre.url("d"), &lustre.url("new/")])).ok();
+    assert_eq!(there(&lustre, ""), ["a", "e", "new"]);
+}
+
+/// Not that of the file to which it points.
+#[test]
+fn a_symbolic_link_is_put_under_its_own_name() {
+    let lustre = Lustre::start();
+    let dir = lustre.scratch.file("runs");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("run-42"), b"data").unwrap();
+    let link = lustre.scratch.file("current");
+    symlink(dir.join("run-42"), &link).unwrap();
+    let put = |from: &Path, words: &[&str]| {
+        finish(lustre.client(&[&["fs", "put"], words].concat()).arg(from).arg(lustre.url(""))).ok();
+    };
+    put(&link, &[]);
+    assert_eq!(there(&lustre, ""), ["current"]);
+    // A directory has its own name, however it is called.
+    put(&dir.join("."), &["-r"]);
+    assert_eq!(there(&lustre, ""), ["current", "runs"]);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! `lustrine fs chmod`, `chown`, `touch` and `truncate`.
 
+use std::collections::BTreeMap;
+
 use clap::{ArgAction, Args};
 use lustrine_fs::{Attr, Changes, FileSystem, FollowLinks, FsUrl, SetTime, umask};
 
 use super::mode::{ModeChange, Owner};
 use super::walk::{Walk, in_parallel};
 use super::{ClientOptions, split, with_file_system};
-use crate::output::Failure;
+use crate::output::{Failure, print_error};
 
 /// Change permissions.
 #[derive(Args, Debug)]
@@ -144,15 +146,31 @@ fn change_all(
             }
             Ok(())
         };
+        // A file for each sequence of FIDs: all of a sequence are at one metadata target.
+        let mut changed = BTreeMap::new();
+        let mut dirs_done = true;
         let done = in_parallel(
             |give| {
                 walk.visit(path, &top, 0, &mut |path, attr, _| {
-                    give((path.to_owned(), attr.clone())).map(|()| recursive)
+                    changed.entry(attr.fid.seq).or_insert(attr.fid);
+                    if !attr.is_dir() {
+                        return give((path.to_owned(), attr.clone())).map(|()| recursive);
+                    }
+                    // Before it is read, which may become possible only by this.
+                    match work((path.to_owned(), attr.clone())) {
+                        Err(Failure::Failed(error)) => {
+                            print_error(&error);
+                            dirs_done = false;
+                        }
+                        other => other?,
+                    }
+                    Ok(recursive)
                 })
             },
             work,
         )?;
-        files.sync(top.fid)?;
+        let done = done && dirs_done;
+        files.sync_all(changed.into_values().collect())?;
         if done && !walk.failed { Ok(()) } else { Err(Failure::Reported(1)) }
     })
 }

@@ -176,7 +176,10 @@ pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(error));
     }
     with_file_system(&args.url, &args.client, |files| {
-        let name = from.canonicalize().ok().and_then(|path| path.file_name().map(Into::into));
+        // The last name of the path, also of a symbolic link. What `.` or `a/..` is called is found
+        // out.
+        let name = from.file_name().map(Into::into).filter(|_| !ends_with_dot(from));
+        let name = name.or_else(|| Some(from.canonicalize().ok()?.file_name()?.into()));
         let (dir, name) = place_there(files, &args.url.path, (name, meta.is_dir()))?;
         // A symbolic link is followed here and nowhere below.
         let path = match from.is_symlink() {
@@ -187,6 +190,12 @@ pub(super) fn put(args: &PutArgs) -> Result<(), Failure> {
         let transfer = Transfer { from: None, to, options, replace, within: false };
         transfer.run_until_signal(Item::Here(path, meta), &dir, &name)
     })
+}
+
+/// Whether a path ends with `/.`, which [`Path::file_name`] leaves out.
+fn ends_with_dot(path: &Path) -> bool {
+    let path = path.as_os_str().as_encoded_bytes();
+    path == b"." || path.ends_with(b"/.")
 }
 
 pub(super) fn cp(args: &CpArgs) -> Result<(), Failure> {

@@ -84,21 +84,26 @@ pub(super) fn mkdir(args: &MkdirArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
         let mut here = files.walk("")?;
         let mut done = String::new();
+        let mut made = Vec::new();
         for name in path.split('/').filter(|name| !name.is_empty()) {
             done = format!("{done}{name}");
             let next = match files.walk(&done) {
                 Ok(attr) if attr.is_dir() => attr,
                 Ok(_) => return Err(format!("{done}: is not a directory").into()),
-                Err(error) if error.is_not_found() => files
-                    .mkdir(&here, name.as_bytes(), 0o777)
-                    .and_then(|_| files.walk(&done))
-                    .map_err(|error| error.at(&done))?,
+                Err(error) if error.is_not_found() => {
+                    let next = files
+                        .mkdir(&here, name.as_bytes(), 0o777)
+                        .and_then(|_| files.walk(&done))
+                        .map_err(|error| error.at(&done))?;
+                    made.extend([here.fid, next.fid]);
+                    next
+                }
                 Err(error) => return Err(error.into()),
             };
             here = next;
             done.push('/');
         }
-        Ok(files.sync(here.fid)?)
+        Ok(files.sync_all(made)?)
     })
 }
 
@@ -154,7 +159,10 @@ pub(super) fn mv(args: &MvArgs) -> Result<(), Failure> {
     let (dir, name) = split(&args.from.path)?;
     with_file_system(&args.from, &args.client, |files| {
         let parent = files.walk(dir)?;
-        let (new_parent, new_name) = destination(files, &args.to.path, name)?;
+        let attr = files.look(&parent, name.as_bytes());
+        let attr = attr.map_err(|error| error.at(&args.from.path))?;
+        let to = (name, attr.is_dir());
+        let (new_parent, new_name) = destination(files, &args.to.path, to)?;
         let renamed = files
             .rename((&parent, name.as_bytes()), (&new_parent, new_name.as_bytes()))
             .and_then(|()| files.sync(new_parent.fid))
@@ -181,7 +189,7 @@ pub(super) fn ln(args: &LnArgs) -> Result<(), Failure> {
     };
     with_file_system(&args.url, &args.client, |files| {
         let last = target.as_ref().map_or(args.target.as_str(), |target| target.path.as_str());
-        let (parent, name) = destination(files, path, last)?;
+        let (parent, name) = destination(files, path, (last, false))?;
         let made = match &target {
             Some(target) => {
                 let attr = files.find(&target.path, FollowLinks::No)?;
@@ -198,11 +206,20 @@ pub(super) fn ln(args: &LnArgs) -> Result<(), Failure> {
 }
 
 /// The directory and the name that a path stands for: it names a new file, or a directory that gets
-/// one with the last name of another path.
-fn destination(files: &FileSystem, path: &str, from: &str) -> Result<(Attr, String), Failure> {
+/// one with the last name of another path. Only a directory can be new with a slash at the end.
+fn destination(
+    files: &FileSystem,
+    path: &str,
+    (from, is_dir): (&str, bool),
+) -> Result<(Attr, String), Failure> {
     match files.walk(path) {
         Ok(attr) if attr.is_dir() => Ok((attr, split(from)?.1.to_owned())),
         Err(error) if !error.is_not_found() => Err(error.into()),
+        // What ends with a slash means a directory.
+        Ok(_) if path.ends_with('/') => Err(format!("{path}: is not a directory").into()),
+        Err(_) if path.ends_with('/') && !is_dir => {
+            Err(format!("{path}: no such directory; `mkdir` makes it").into())
+        }
         _ => {
             let (dir, name) = split(path)?;
             Ok((files.walk(dir)?, name.to_owned()))

@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use lustrine_fs::{Attr, Changes, Fid, FileSystem, SetTime, umask};
+use lustrine_sys::files::close;
 use rustix::fs::OFlags;
 
 use super::check_depth;
@@ -549,7 +550,9 @@ impl Transfer<'_> {
                     self.check(source, &sum?, at)?;
                 }
                 let mask = if preserve { 0 } else { umask() };
-                set_here(&file, Some(mode & !mask), times).map_err(failed)
+                set_here(&file, Some(mode & !mask), times).map_err(failed)?;
+                // Network file systems report there what could not be written.
+                close(file).map_err(failed)
             }
             (Dir::There(..), None) => Ok(()),
         }

@@ -429,12 +429,19 @@ impl Drawing<'_> {
         };
         let names: Vec<&[u8]> = entries.iter().map(|entry| entry.name.as_slice()).collect();
         let found = self.files.look_all(dir, &names)?;
-        // What was removed in the meantime is left out.
-        let mut children: Vec<(&[u8], Attr)> = names
-            .into_iter()
-            .zip(found)
-            .filter_map(|(name, attr)| attr.ok().map(|attr| (name, attr)))
-            .collect();
+        let mut children: Vec<(&[u8], Attr)> = Vec::new();
+        for (name, attr) in names.into_iter().zip(found) {
+            match attr {
+                Ok(attr) => children.push((name, attr)),
+                // It was removed in the meantime.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => {
+                    let path = super::walk::join(path, &shown(name));
+                    crate::output::print_error(&format!("{path}: {error}"));
+                    self.failed = true;
+                }
+            }
+        }
         if self.args.directories {
             children.retain(|(_, attr)| attr.is_dir());
         }

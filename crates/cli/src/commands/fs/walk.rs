@@ -136,8 +136,12 @@ impl<'a> Walk<'a> {
                 let path = join(path, &shown(&entry.name));
                 match found {
                     Ok(found) => self.visit(&path, &found, depth + 1, visit)?,
-                    // It was removed in the meantime.
-                    Err(error) if error.is_not_found() => {}
+                    Err(error) if error.is_not_found() => {
+                        // Otherwise it was removed in the meantime.
+                        if self.sizes && self.files.look(attr, &entry.name).is_ok() {
+                            self.note(&path, &format!("an object of the file is lost: {error}"))?;
+                        }
+                    }
                     Err(error) => self.note(&path, &error.to_string())?,
                 }
             }
