@@ -63,22 +63,16 @@ impl ClientError {
         }
     }
 
-    /// Of an operation that needs the objects of a file: whether one of these is lost or not to be
-    /// used, such as after a target was deactivated. Otherwise the connection to a target is lost,
-    /// or this client cannot go on.
-    pub fn is_of_objects(&self) -> bool {
-        match self {
-            ClientError::Errno(_)
-            | ClientError::Malformed(_)
-            | ClientError::Layout(_)
-            | ClientError::NoTarget(_)
-            | ClientError::Rpc(RpcError::Inactive) => true,
-            ClientError::Rpc(_)
-            | ClientError::Config(_)
-            | ClientError::NoFileSystem(_)
-            | ClientError::Directory(_)
-            | ClientError::NoMemory => false,
-        }
+    /// Of an operation that needs the objects of a file: whether one of these is lost, or is on a
+    /// target that was deactivated or removed. Other errors may be gone the next time.
+    pub fn lacks_objects(&self) -> bool {
+        matches!(
+            self,
+            ClientError::Errno(errno::ENOENT)
+                | ClientError::Layout(_)
+                | ClientError::NoTarget(_)
+                | ClientError::Rpc(RpcError::Inactive)
+        )
     }
 }
 

@@ -204,15 +204,18 @@ impl Asked<ReplyEntry> {
     /// The same for a look-up, which the kernel may repeat: the name was there.
     ///
     /// A file whose objects are lost or deactivated can still be looked up, so that it can be
-    /// removed and renamed, which is done without them. Whoever asks for its attributes, which the
-    /// kernel does not keep, gets the error.
+    /// removed and renamed, which is done without them. Whoever asks for its attributes gets the
+    /// error. The kernel is told a size all the same, and drops the pages behind it, so that this
+    /// is not done for a file that a program has open, or has mapped.
     pub(crate) fn looked_up(self, caller: Caller) -> Done<Attr> {
         self.done(move |asked, client, turn, attr: Attr| {
             let asked = Asked { is_of_file: true, ..asked };
             let of_mdt = attr.clone();
             let whole: Done<Attr> = Box::new(move |_, _, whole| match whole {
                 Ok(attr) => asked.found(&attr),
-                Err(error) if error.is_of_objects() => asked.found(&of_mdt),
+                Err(error) if error.lacks_objects() && !asked.shared.is_open(of_mdt.fid) => {
+                    asked.found(&of_mdt);
+                }
                 Err(error) => asked.fail_with(&error),
             });
             client.complete(turn, caller, attr, whole);

@@ -359,6 +359,11 @@ impl Shared {
         locked(&self.open).files.get(&handle).cloned().ok_or(Errno::EBADF)
     }
 
+    /// Whether a program has a file open.
+    pub(crate) fn is_open(&self, fid: Fid) -> bool {
+        locked(&self.open).files.values().any(|file| file.fid == fid)
+    }
+
     /// A file has got more objects. All that have it open learn of it: an fsync(2) is for what was
     /// written through any of them.
     pub(crate) fn found_layout(&self, file: &OpenedFile, layout: FileLayout) {

@@ -550,7 +550,7 @@ impl Client {
         let dirty = object.data.pages.dirty(&held.extent);
         let lost: u64 = dirty.iter().map(|part| part.end - part.start).sum();
         if lost > 0 {
-            object.fails(ClientError::Rpc(RpcError::Evicted));
+            object.fails(ClientError::Rpc(RpcError::Evicted), dirty);
             self.cache.counts.lost += lost;
         }
         self.drop_dirty(turn, key, held.extent.clone());

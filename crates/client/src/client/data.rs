@@ -367,7 +367,8 @@ impl Client {
     }
 
     /// Waits until the servers have a range of a file that a program has written just now. It fails
-    /// if that cannot be stored. Errors of earlier writes are left to those who made them.
+    /// if that cannot be stored, which an fsync reports too. Errors of other writes are left to
+    /// those who made them.
     pub fn write_through(
         &mut self,
         turn: &mut Turn<'_>,
@@ -380,10 +381,9 @@ impl Client {
             Ok(runs) => runs,
             Err(error) => return done(self, turn, Err(error)),
         };
-        let parts = runs.into_iter().map(|(target, run)| {
-            let (key, range) = (ObjectKey { import: target.import, oi: target.oi }, run.range());
-            (key, range.clone(), Some([range].into_iter().collect()))
-        });
+        let parts = runs
+            .into_iter()
+            .map(|(target, run)| (ObjectKey { import: target.import, oi: target.oi }, run.range()));
         self.flush_parts(turn, parts.collect(), done);
     }
 

@@ -102,6 +102,8 @@ pub(super) struct WriteError {
     pub(super) error: ClientError,
     /// Whether a close has reported it.
     pub(super) reported: bool,
+    /// The bytes that are lost, and were not written since.
+    pub(super) lost: RangeSet<u64>,
 }
 
 /// In whose name data are written, and to whom they belong.
@@ -288,6 +290,25 @@ impl CachedObject {
         self.data.flushes.push(Flush { dirty, under_way, own, error: None, done });
     }
 
+    /// Waits until what was last written to a range is at the server. Errors are reported to
+    /// others as well.
+    pub(super) fn wait_for_last(&mut self, range: &Range<u64>, done: Done<()>) {
+        let dirty: RangeSet<u64> = self.data.pages.dirty(range).into_iter().collect();
+        // What is dirty again while an earlier write of it is under way does not need that one.
+        let mut sent = RangeSet::new();
+        if !range.is_empty() {
+            sent.insert(range.clone());
+        }
+        dirty.iter().for_each(|part| sent.remove(part.clone()));
+        let has = |writing: &Vec<Range<u64>>| {
+            writing.iter().any(|part| !part.is_empty() && sent.overlaps(part))
+        };
+        let under_way = self.data.writing.iter().filter(|(_, writing)| has(writing));
+        let under_way = under_way.map(|(number, _)| *number).collect();
+        let own = Some(RangeSet::new());
+        self.data.flushes.push(Flush { dirty, under_way, own, error: None, done });
+    }
+
     /// A request for ranges is on its way.
     pub(super) fn was_sent(&mut self, number: u64, ranges: &[Range<u64>]) {
         self.data.writing.insert(number, ranges.to_vec());
@@ -299,33 +320,39 @@ impl CachedObject {
         }
     }
 
-    /// A request is over, with an error or without. Returns its bytes, except for those of writes
-    /// that wait, whose programs learn of the error.
-    pub(super) fn was_answered(
+    /// A request is over.
+    pub(super) fn was_answered(&mut self, number: u64) {
+        self.data.writing.remove(&number);
+        for flush in &mut self.data.flushes {
+            flush.under_way.remove(&number);
+        }
+    }
+
+    /// A request has failed: ranges of it are lost, and the others have to be sent again. Returns
+    /// what is lost, except for the bytes of writes that wait, whose programs learn of the error.
+    pub(super) fn was_refused(
         &mut self,
         number: u64,
-        error: Option<&ClientError>,
+        (lost, again): (&[Range<u64>], &[Range<u64>]),
+        error: &ClientError,
     ) -> RangeSet<u64> {
-        let parts = self.data.writing.remove(&number).unwrap_or_default();
-        let mut taken: RangeSet<u64> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        self.data.writing.remove(&number);
+        let full = |ranges: &[Range<u64>]| -> RangeSet<u64> {
+            ranges.iter().filter(|range| !range.is_empty()).cloned().collect()
+        };
+        let (mut taken, again) = (full(lost), full(again));
         for flush in &mut self.data.flushes {
-            if flush.under_way.remove(&number) {
-                flush.error = flush.error.take().or(error.cloned());
+            if !flush.under_way.remove(&number) {
+                continue;
+            }
+            flush.dirty.extend(again.iter().cloned());
+            if !lost.is_empty() {
+                flush.error.get_or_insert(error.clone());
                 let own = flush.own.iter().flat_map(RangeSet::iter);
                 own.for_each(|own| taken.remove(own.clone()));
             }
         }
         taken
-    }
-
-    /// A request has to be made again.
-    pub(super) fn was_not_sent(&mut self, number: u64, ranges: &[Range<u64>]) {
-        self.data.writing.remove(&number);
-        for flush in &mut self.data.flushes {
-            if flush.under_way.remove(&number) {
-                flush.dirty.extend(ranges.iter().cloned());
-            }
-        }
     }
 
     /// Ranges could not be written, and will be tried again.
@@ -337,11 +364,16 @@ impl CachedObject {
         }
     }
 
-    /// Since when a part of some ranges could not be written.
-    pub(super) fn failing_since(&self, ranges: &[Range<u64>]) -> Option<Time> {
-        let ranges = ranges.iter().filter(|range| !range.is_empty());
-        let failing = ranges.flat_map(|range| self.data.failing.overlapping(range));
-        failing.map(|(_, since)| *since).min()
+    /// The parts of ranges that could not be written at this time or before.
+    pub(super) fn failing_since(&self, ranges: &[Range<u64>], time: Time) -> RangeSet<u64> {
+        let mut found = RangeSet::new();
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            let failing = self.data.failing.overlapping(range);
+            for (part, _) in failing.filter(|(_, since)| **since <= time) {
+                found.insert(part.start.max(range.start)..part.end.min(range.end));
+            }
+        }
+        found
     }
 
     /// A range is written, or is not going to be.
@@ -370,11 +402,24 @@ impl CachedObject {
         self.data.writing.values().flatten().map(|range| range.end).max().unwrap_or(0)
     }
 
-    /// A write has failed, which is not reported yet, also if an earlier one was.
-    pub(super) fn fails(&mut self, error: ClientError) {
-        if self.data.error.as_ref().is_none_or(|known| known.reported) {
-            self.data.error = Some(WriteError { error, reported: false });
-        }
+    /// A write of ranges has failed, which is not reported yet, also if an earlier one was.
+    pub(super) fn fails(
+        &mut self,
+        error: ClientError,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+    ) {
+        let known = self.data.error.take().filter(|known| !known.reported);
+        let known =
+            known.unwrap_or(WriteError { error, reported: false, lost: RangeSet::default() });
+        let known = self.data.error.insert(known);
+        known.lost.extend(ranges.into_iter().filter(|range| !range.is_empty()));
+    }
+
+    /// The error of a write of a part of a range that is lost, and was not written since.
+    pub(super) fn lost_in(&self, range: &Range<u64>) -> Option<&ClientError> {
+        let error = self.data.error.as_ref()?;
+        let is_lost = !range.is_empty() && error.lost.overlaps(range);
+        is_lost.then_some(&error.error)
     }
 
     /// Whether the server lacks something that was written.
@@ -442,6 +487,8 @@ impl CachedObject {
     pub(super) fn times_were_set(&mut self, set: &Obdo) {
         let is_written = self.has_unwritten() || self.data.written > set.ctime;
         let Some(times) = &mut self.times else { return };
+        // Somebody else has changed it since.
+        let is_written = is_written || times.ctime > set.ctime;
         if set.valid.contains(MdValid::ATIME) {
             times.atime = set.atime;
         }
@@ -453,6 +500,9 @@ impl CachedObject {
 
     /// The server has stored a write, and says what it knows of the object.
     pub(super) fn was_stored(&mut self, range: &Range<u64>, body: &Obdo) {
+        if let Some(error) = self.data.error.as_mut().filter(|_| !range.is_empty()) {
+            error.lost.remove(range.clone());
+        }
         self.stored = self.stored.max(range.end);
         if body.valid.contains(MdValid::BLOCKS) {
             self.blocks = body.blocks;
@@ -515,7 +565,7 @@ mod tests {
         object.data.next_read = 4096;
         assert!(object.data.0.is_some() && object.tidy() && object.data.0.is_none());
         let pause = Some(Time(1));
-        object.data.error = Some(WriteError { error: ClientError::NoMemory, reported: false });
+        object.fails(ClientError::NoMemory, []);
         object.data.pause = pause;
         assert!(!object.tidy() && object.data.pause == pause);
         object.data.pages.write(0, &[1]);
@@ -562,7 +612,8 @@ mod tests {
         // The lock brings the size that the server knows.
         object.take_lvb(&OstLvb::default());
         assert_eq!(object.size, 100);
-        object.was_answered(1, Some(&ClientError::Errno(28)));
+        let all = core::slice::from_ref(&(0..100));
+        object.was_refused(1, (all, &[]), &ClientError::Errno(28));
         object.was_lost();
         assert_eq!(object.size, 0);
     }

@@ -163,24 +163,37 @@ impl Client {
         keys: Vec<ObjectKey>,
         done: Done<()>,
     ) {
-        let parts = keys.into_iter().map(|key| (key, 0..u64::MAX, None)).collect();
-        self.flush_parts(turn, parts, done);
+        let work = crate::client::data::Work::Change { done };
+        let Some(io) = self.start_io(turn, keys.len(), work) else { return };
+        for key in keys {
+            let part = crate::client::objects::part_of(io);
+            self.cache.object(key).wait_for(&(0..u64::MAX), None, part);
+            self.write_out(turn, key, 0..u64::MAX, false);
+            self.check_flushes(turn, key);
+        }
     }
 
-    /// Waits until the servers lack nothing of ranges of objects; with what a write that waits has
-    /// written of each, see [`CachedObject::wait_for`].
+    /// Waits until what was last written to ranges of objects is at their servers; fails if a part
+    /// of it is lost.
     pub(in crate::client) fn flush_parts(
         &mut self,
         turn: &mut Turn<'_>,
-        mut parts: Vec<(ObjectKey, Range<u64>, Option<RangeSet<u64>>)>,
+        mut parts: Vec<(ObjectKey, Range<u64>)>,
         done: Done<()>,
     ) {
-        parts.retain(|(key, ..)| self.cache.objects.contains_key(key));
-        let work = crate::client::data::Work::Change { done };
+        parts.retain(|(key, _)| self.cache.objects.contains_key(key));
+        let all = parts.clone();
+        let then: Done<()> = Box::new(move |client, turn, outcome| {
+            let lost = all.iter().find_map(|(key, range)| {
+                client.cache.objects.get(key).and_then(|object| object.lost_in(range)).cloned()
+            });
+            done(client, turn, outcome.and(lost.map_or(Ok(()), Err)));
+        });
+        let work = crate::client::data::Work::Change { done: then };
         let Some(io) = self.start_io(turn, parts.len(), work) else { return };
-        for (key, range, own) in parts {
+        for (key, range) in parts {
             let part = crate::client::objects::part_of(io);
-            self.cache.object(key).wait_for(&range, own, part);
+            self.cache.object(key).wait_for_last(&range, part);
             self.write_out(turn, key, range, false);
             self.check_flushes(turn, key);
         }
@@ -332,7 +345,7 @@ impl Client {
         self.cache.counts.lost += range.end - range.start;
         let object = self.cache.object(key);
         object.was_lost();
-        object.fails(error);
+        object.fails(error, [range]);
     }
 
     /// What the reply to a write says of its target, also to one that failed.
@@ -358,7 +371,7 @@ impl Client {
         let object = self.cache.object(key);
         match outcome {
             Ok(body) => {
-                object.was_answered(number, None);
+                object.was_answered(number);
                 object.data.pause = None;
                 let body = body.unwrap_or_default();
                 for part in &parts {
@@ -366,38 +379,25 @@ impl Client {
                     object.was_stored(part, &body);
                 }
             }
-            Err(error) if self.may_try_again(key, &parts, &error, turn.now) => {
-                let no_memory = error == ClientError::NoMemory;
-                let object = self.cache.object(key);
-                object.was_not_sent(number, &parts);
-                let wait = if no_memory { RETRY } else { TRY_AGAIN };
-                if no_memory {
-                    self.cache.starve(turn.now);
-                } else {
-                    object.fails_for_now(&parts, turn.now);
-                    object.data.pause = Some(turn.now + wait);
-                }
-                self.cache.grant(key.import).refund(paid.unwrap_or(0), no_memory);
-                for part in &parts {
-                    self.redirty(key, part, writer.caller, turn.now);
-                }
-                let at = turn.now + wait;
-                let before = self.cache.flush_at.filter(|before| *before > turn.now);
-                self.cache.flush_at = Some(before.map_or(at, |before| before.min(at)));
-            }
             Err(error) => {
+                let (lost, again) = self.divide_refused(key, &parts, &error, turn.now);
                 let object = self.cache.object(key);
-                let lost = object.was_answered(number, Some(&error));
-                if !lost.is_empty() {
-                    object.fails(error);
+                let unreported = object.was_refused(number, (&lost, &again), &error);
+                if !unreported.is_empty() {
+                    object.fails(error.clone(), unreported.iter().cloned());
                 }
                 self.cache.counts.lost +=
-                    lost.iter().map(|part| part.end - part.start).sum::<u64>();
-                for part in &parts {
+                    unreported.iter().map(|part| part.end - part.start).sum::<u64>();
+                for part in &lost {
                     self.cache.object(key).fails_no_more(part);
                     self.forget_sent(key, part);
                 }
-                self.cache.object(key).was_lost();
+                if !again.is_empty() {
+                    self.write_again(turn, key, (&again, writer.caller), paid, &error);
+                }
+                if !lost.is_empty() {
+                    self.cache.object(key).was_lost();
+                }
             }
         }
         self.check_flushes(turn, key);
@@ -476,26 +476,66 @@ impl Client {
         self.cache.tidy(key);
     }
 
-    /// Whether data whose write has failed are to be written once more: the error may be gone then.
-    fn may_try_again(
+    /// Divides what a server has refused into what is lost, and what is to be sent again, because
+    /// the error may be gone then.
+    fn divide_refused(
         &self,
         key: ObjectKey,
         parts: &[Range<u64>],
         error: &ClientError,
         now: Time,
-    ) -> bool {
-        let Some(object) = self.cache.objects.get(&key) else { return false };
+    ) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+        let all = || (parts.to_vec(), Vec::new());
+        let Some(object) = self.cache.objects.get(&key) else { return all() };
         let is_locked = parts
             .iter()
             .all(|part| object.write_lock_at(part).is_some_and(|(_, end)| end >= part.end));
-        let temporary = match error {
-            ClientError::NoMemory => return is_locked,
+        let is_temporary = match error {
             ClientError::Errno(number) => TEMPORARY.contains(number),
-            ClientError::Malformed(_) => true,
+            ClientError::NoMemory | ClientError::Malformed(_) => true,
             _ => false,
         };
-        let since = object.failing_since(parts);
-        temporary && is_locked && since.is_none_or(|since| now < since + TRIES_END)
+        if !is_locked || !is_temporary {
+            return all();
+        }
+        if *error == ClientError::NoMemory {
+            return (Vec::new(), parts.to_vec());
+        }
+        // What has begun to fail so long ago; a request can have newer bytes as well.
+        let Some(begin) = now.0.checked_sub(TRIES_END.0).map(Time) else {
+            return (Vec::new(), parts.to_vec());
+        };
+        let lost = object.failing_since(parts, begin);
+        let mut again: RangeSet<u64> =
+            parts.iter().filter(|part| !part.is_empty()).cloned().collect();
+        lost.iter().for_each(|part| again.remove(part.clone()));
+        (lost.into_iter().collect(), again.into_iter().collect())
+    }
+
+    /// What could not be written is dirty again, and is sent after a pause.
+    fn write_again(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        (ranges, caller): (&[Range<u64>], Caller),
+        paid: Option<u64>,
+        error: &ClientError,
+    ) {
+        let no_memory = *error == ClientError::NoMemory;
+        let at = turn.now + if no_memory { RETRY } else { TRY_AGAIN };
+        if no_memory {
+            self.cache.starve(turn.now);
+        } else {
+            let object = self.cache.object(key);
+            object.fails_for_now(ranges, turn.now);
+            object.data.pause = Some(at);
+        }
+        self.cache.grant(key.import).refund(paid.unwrap_or(0), no_memory);
+        for range in ranges {
+            self.redirty(key, range, caller, turn.now);
+        }
+        let before = self.cache.flush_at.filter(|before| *before > turn.now);
+        self.cache.flush_at = Some(before.map_or(at, |before| before.min(at)));
     }
 
     pub(super) fn wake_throttled(&mut self, turn: &mut Turn<'_>) {

@@ -379,14 +379,82 @@ fn a_write_that_is_stored_does_not_fail_for_an_earlier_one() {
     assert_eq!(failed(&mut world, &mut osts), Err(ClientError::Errno(28)));
     osts.fails = Some(-28);
     assert_eq!(through(&mut world, &mut osts), Err(ClientError::Errno(28)));
-    let synced = world.fsync();
-    while let Some(asked) = world.asked.pop_front() {
-        match asked.kind {
-            Kind::MdsSync => break,
-            _ => osts.answer(&mut world, &asked),
-        }
+    let fsync = failed(&mut world, &mut osts);
+    assert_eq!(fsync, Err(ClientError::Errno(28)), "others may have written there too");
+    // An earlier write of the same bytes fails while they are dirty again.
+    let before = world.write(90, b"before and behind");
+    assert_eq!(before.outcome(), Ok(()));
+    start_flush(&mut world);
+    let asked = world.asked.pop_front().expect("a write");
+    let written = world.write(100, b"own");
+    assert_eq!(written.outcome(), Ok(()));
+    let layout = striped();
+    let stored = world.start(|client, turn, done| {
+        client.write_through(turn, FILE, &layout, (100, 3), done);
+    });
+    osts.fails = Some(-28);
+    osts.answer(&mut world, &asked);
+    osts.serve(&mut world);
+    assert_eq!(stored.outcome(), Ok(()));
+    assert_eq!(failed(&mut world, &mut osts), Err(ClientError::Errno(28)));
+}
+
+/// A part of it may be lost before another part has its lock.
+#[test]
+fn a_write_of_which_a_part_is_lost_fails() {
+    let (mut world, mut osts) = dirty();
+    assert_eq!(world.write(65_530, &[1; 6]).outcome(), Ok(()));
+    let written = world.write(65_530, &[2; 12]);
+    assert!(written.is_pending(), "the other object has to be locked");
+    let enqueue = world.asked.pop_front().expect("an enqueue");
+    start_flush(&mut world);
+    osts.fails = Some(-28);
+    osts.serve(&mut world);
+    osts.answer(&mut world, &enqueue);
+    osts.serve(&mut world);
+    assert_eq!(written.outcome(), Ok(()));
+    for _ in 0..2 {
+        let layout = striped();
+        let stored = world.start(|client, turn, done| {
+            client.write_through(turn, FILE, &layout, (65_530, 12), done);
+        });
+        osts.serve(&mut world);
+        assert_eq!(stored.outcome(), Err(ClientError::Errno(28)));
     }
-    assert!(synced.is_pending(), "the write has reported it");
+    // Once it is written again, it is not lost any more.
+    assert_eq!(world.write(65_520, &[3; 16]).outcome(), Ok(()));
+    let layout = striped();
+    let stored = world.start(|client, turn, done| {
+        client.write_through(turn, FILE, &layout, (65_520, 16), done);
+    });
+    osts.serve(&mut world);
+    assert_eq!(stored.outcome(), Ok(()));
+}
+
+/// A request has bytes that have failed for long and others.
+#[test]
+fn newer_bytes_are_tried_again_for_ten_seconds_of_their_own() {
+    let (mut world, mut osts) = scene();
+    osts.status = -5;
+    let written = world.write(0, &[1; 100]);
+    osts.serve(&mut world);
+    assert_eq!(written.outcome(), Ok(()));
+    start_flush(&mut world);
+    for second in 0..12 {
+        osts.serve(&mut world);
+        if second == 9 {
+            assert_eq!(world.write(100, &[2; 50]).outcome(), Ok(()));
+        }
+        start_flush(&mut world);
+        world.pass(Nanos::from_secs(1));
+    }
+    assert_eq!(world.client.cache_counts().lost, 100);
+    osts.status = 0;
+    start_flush(&mut world);
+    osts.serve(&mut world);
+    let counts = world.client.cache_counts();
+    assert_eq!((counts.lost, counts.dirty), (100, 0));
+    assert_eq!(osts.objects[&0][100..], [2; 50]);
 }
 
 #[test]
