@@ -188,6 +188,12 @@ impl FileLayout {
         within.sum::<u64>() == end - offset
     }
 
+    /// Whether every component has a place. Otherwise any client can have some of them made, and
+    /// write there.
+    pub fn is_complete(&self) -> bool {
+        self.components.iter().all(|component| component.place != Place::None)
+    }
+
     /// Whether a range can be changed now. Otherwise the metadata server has to prepare that: it
     /// makes objects, or makes other mirrors stale [LAYOUT-12].
     pub fn may_write(&self, offset: u64, len: u64) -> bool {

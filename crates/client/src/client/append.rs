@@ -13,7 +13,7 @@ use lustrine_ptlrpc::{ImportKey, RpcError, SlotKind};
 use super::cache::{Mode, ObjectKey};
 use super::locks::{Granted, LockArgs};
 use super::{Caller, Client, Done};
-use crate::attr::FileOwner;
+use crate::attr::{Attr, FileOwner};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::FileLayout;
 
@@ -44,8 +44,10 @@ struct Append {
     fid: Fid,
     owner: FileOwner,
     layout: FileLayout,
-    /// How often the file got objects.
+    /// How often the layout has changed.
     layouts: u32,
+    /// Whether it is that of the time when the locks were there already.
+    is_of_now: bool,
     /// Objects that are to be locked, the next one last.
     places: Vec<(usize, u16)>,
     locks: Vec<ObjectLock>,
@@ -73,6 +75,7 @@ impl Client {
             owner,
             layout,
             layouts: 0,
+            is_of_now: false,
             places: Vec::new(),
             locks: Vec::new(),
             size: 0,
@@ -109,6 +112,7 @@ impl Append {
         self.places = on_mdt.into_iter().chain(objects).collect();
         self.places.reverse();
         self.size = 0;
+        self.is_of_now = self.layout.is_complete();
         self.lock_next(client, turn);
     }
 
@@ -195,6 +199,9 @@ impl Append {
         if self.locks.iter().any(void) {
             return self.end(client, turn, Err(ClientError::Rpc(RpcError::Evicted)));
         }
+        if !self.is_of_now {
+            return self.check_layout(client, turn);
+        }
         // Locks that the client keeps are shared by all that it does: until now others may have
         // written under them.
         for lock in &self.locks {
@@ -231,19 +238,42 @@ impl Append {
     /// write meanwhile: all begins anew.
     fn get_objects(mut self, client: &mut Client, turn: &mut Turn<'_>, range: (u64, u64)) {
         self.unlock(client, turn);
+        let (caller, fid) = (self.caller, self.fid);
+        let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
+            Ok(layout) => self.start_with(client, turn, layout),
+            Err(error) => self.end(client, turn, Err(error)),
+        });
+        client.instantiate(turn, caller, fid, range, then);
+    }
+
+    /// Finds out whether the file has got other objects, which can hold its end: whoever writes to
+    /// the end has the locks of all that there were.
+    fn check_layout(mut self, client: &mut Client, turn: &mut Turn<'_>) {
+        let (caller, fid) = (self.caller, self.fid);
+        let then: Done<Attr> = Box::new(move |client, turn, attr| {
+            match attr.and_then(|attr| FileLayout::parse(&attr.layout)) {
+                Ok(layout) if layout == self.layout => {
+                    self.is_of_now = true;
+                    self.write(client, turn);
+                }
+                Ok(layout) => {
+                    self.unlock(client, turn);
+                    self.start_with(client, turn, layout);
+                }
+                Err(error) => self.end(client, turn, Err(error)),
+            }
+        });
+        client.getattr(turn, caller, fid, then);
+    }
+
+    /// Begins anew, with another layout.
+    fn start_with(mut self, client: &mut Client, turn: &mut Turn<'_>, layout: FileLayout) {
         self.layouts += 1;
         if self.layouts > LAYOUTS_MAX {
             return self.end(client, turn, Err(ClientError::Errno(errno::EIO)));
         }
-        let (caller, fid) = (self.caller, self.fid);
-        let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
-            Ok(layout) => {
-                self.layout = layout;
-                self.start(client, turn);
-            }
-            Err(error) => self.end(client, turn, Err(error)),
-        });
-        client.instantiate(turn, caller, fid, range, then);
+        self.layout = layout;
+        self.start(client, turn);
     }
 
     fn unlock(&mut self, client: &mut Client, turn: &mut Turn<'_>) {

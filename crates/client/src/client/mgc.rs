@@ -162,6 +162,8 @@ struct Config {
     /// The log that was read last, if it is one, and what was read of it.
     log: Option<LogId>,
     reader: ConfigReader,
+    /// Whether it is read from its start again, and was not read to its end since.
+    anew: bool,
 }
 
 impl Config {
@@ -241,6 +243,7 @@ impl Mgc {
             config.reader = ConfigReader::default();
             // It was read at the mount: what is wrong in it now does not end the mount.
             config.reader.be_lenient();
+            config.anew = true;
         }
         config.log = Some(log);
     }

@@ -69,8 +69,9 @@ impl Client {
 
     /// Reads a range of a file up to the end of the file. What no object holds before it is zeros.
     /// If the layout has no objects there, it is asked for again, and handed back with the data:
-    /// another client may have written there. So is that of a file with mirrors, of which any can
-    /// have become stale.
+    /// another client may have written there. So it is if the file ends there and not all of its
+    /// components have objects, and that of a file with mirrors, of which any can have become
+    /// stale.
     #[allow(clippy::too_many_arguments, reason = "the file, the range, and whom to answer")]
     pub fn read_to_end(
         &mut self,
@@ -83,17 +84,38 @@ impl Client {
     ) {
         let range = Range { fid, offset, len };
         if layout.mirrors.is_none() && layout.covers(offset, u64::from(len)) {
-            let then: Done<Bytes> = Box::new(move |client, turn, read| {
-                done(client, turn, read.map(|bytes| (bytes, None)));
+            let known = layout.clone();
+            let then: Done<Bytes> = Box::new(move |client, turn, read| match read {
+                Ok(bytes) if bytes.len() < len as usize && !known.is_complete() => {
+                    client.read_anew(turn, caller, range, Some((known, bytes)), done);
+                }
+                read => done(client, turn, read.map(|bytes| (bytes, None))),
             });
             return self.read_range(turn, caller, layout.clone(), range, then);
         }
+        self.read_anew(turn, caller, range, None, done);
+    }
+
+    /// Reads with the layout of now, unless that is the one with which the range was read.
+    fn read_anew(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        range: Range,
+        read: Option<(FileLayout, Bytes)>,
+        done: Done<ReadToEnd>,
+    ) {
+        let fid = range.fid;
         let then: Done<Attr> = Box::new(move |client, turn, attr| {
             let layout = attr.and_then(|attr| FileLayout::parse(&attr.layout));
             let layout = match layout {
                 Ok(layout) => layout,
                 Err(error) => return done(client, turn, Err(error)),
             };
+            let read = read.filter(|(known, _)| *known == layout);
+            if let Some((_, bytes)) = read {
+                return done(client, turn, Ok((bytes, None)));
+            }
             let newer = layout.clone();
             let then: Done<Bytes> = Box::new(move |client, turn, read| {
                 done(client, turn, read.map(|bytes| (bytes, Some(newer))));

@@ -37,7 +37,8 @@ impl Client {
             return Ok(());
         }
         if let Some(config) = config {
-            self.take_config(turn, config);
+            let anew = core::mem::take(&mut self.mgc.config(which).anew);
+            self.take_config(turn, config, anew);
         }
         self.take_commands(turn, which, commands);
         if let Some(error) = left_out {
@@ -50,7 +51,9 @@ impl Client {
     }
 
     /// Adds targets that are new, and where they can be; those that are gone are not used any more.
-    fn take_config(&mut self, turn: &mut Turn<'_>, config: FsConfig) {
+    /// But those that a log which was written `anew` does not name stay in use: after a writeconf
+    /// targets are in it only once they have registered, and giving them up loses unwritten data.
+    fn take_config(&mut self, turn: &mut Turn<'_>, config: FsConfig, anew: bool) {
         for (index, target) in &config.mdts {
             self.take_target(turn, Target::Mdt, *index, target);
         }
@@ -67,8 +70,14 @@ impl Client {
             Some((*self.osts.get(index)?, gone(target, now.osts.contains_key(index))?))
         });
         for (import, uuid) in mdts.chain(osts).collect::<Vec<_>>() {
-            self.set_active(turn, import, false);
-            self.mgc.changed(turn.now, format!("{} removed", short(&uuid)));
+            let what = match anew {
+                true => "is not named any more, and stays in use",
+                false => {
+                    self.set_active(turn, import, false);
+                    "removed"
+                }
+            };
+            self.mgc.changed(turn.now, format!("{} {what}", short(&uuid)));
         }
     }
 

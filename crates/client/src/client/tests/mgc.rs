@@ -1,5 +1,7 @@
 //! What a client asks its management server, and what it makes of answers that break the protocol.
 
+mod anew;
+
 use lustrine_fswire::codec::{Wire, Writer};
 use lustrine_fswire::connect::ConnectFlags;
 use lustrine_fswire::ldlm::{LdlmReply, LdlmRequest, LockDesc, LockMode, LockType, Resource};
@@ -374,28 +376,6 @@ fn a_lock_that_is_called_back_is_asked_for_after_a_pause_and_only_what_is_new_is
 }
 
 /// As after a writeconf: it has fewer records, and another target is not there any more.
-#[test]
-fn a_log_that_was_written_anew_is_read_from_its_start() {
-    let (mut world, [targets, ..]) = World::mounted(&Log::default(), &[], (2, 2));
-    let (old, mut longer) = (Log::of_targets(), Log::of_targets());
-    longer.target("OST", 2);
-    let mut lock = targets;
-    for (log, first) in [(&longer, old.index + 1), (&old, 1)] {
-        world.call_back(lock);
-        world.canceled();
-        world.pause();
-        lock = world.grant_config("lustre", ConfigKind::CONFIG);
-        world.opened("lustre-client");
-        world.header(log.index);
-        assert_eq!(world.block(log), first);
-        // That of the target that is added.
-        world.asked.retain(|asked| asked.kind != Kind::OstConnect);
-    }
-    let added = world.client.osts[&2];
-    assert!(world.client.rpc.import(added).is_some_and(Import::is_deactivated));
-    assert_eq!(world.view().configs[1].last, u64::from(old.index));
-}
-
 /// The order is that of fs/s42_partition: the MGS knows the client, and has called nothing back.
 #[test]
 fn locks_are_asked_for_again_after_the_connection_was_cut() {
