@@ -288,7 +288,7 @@ impl Ptlrpc {
             .current
             .iter()
             .flat_map(|(import, current)| current.iter().map(move |at| (import, at)))
-            .filter(|(_, (_, attempt))| self.attempts[**attempt].peer.nid == peer.nid)
+            .filter(|(_, (_, attempt))| self.attempts[**attempt].peer.is_lost_with(peer))
             .map(|(import, (request, _))| (import, request))
             .collect();
         for (import, key) in lost {

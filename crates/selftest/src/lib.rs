@@ -74,7 +74,6 @@ mod framework;
 mod latencies;
 mod limits;
 mod load;
-mod lost;
 mod mark;
 mod measured;
 mod message_pool;

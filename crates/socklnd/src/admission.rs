@@ -53,7 +53,10 @@ impl Socklnd {
             return false;
         }
         let incoming = self.places.of(Pool::Incoming);
-        if incoming.len() < self.handshakes_max() && self.conns.len() < self.connections_max() {
+        // There can be more than the largest number, if that was lowered.
+        let own_part = self.connections_max().saturating_sub(self.established_max());
+        let is_room = self.conns.len() < self.connections_max() || incoming.len() < own_part;
+        if incoming.len() < self.handshakes_max() && is_room {
             return true;
         }
         let greediest = incoming.greediest(Some(newcomer));

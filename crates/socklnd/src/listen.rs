@@ -255,6 +255,11 @@ impl Socklnd {
             return self.offer_own_version(env, key, hello.order);
         }
         let port = conn.remote.port();
+        // A node has one pid. With another one a stranger would be a peer of its own, with any NID
+        // [SOCK-15].
+        if port <= PRIVILEGED_PORT_MAX && pid != PID_LUSTRE {
+            return Err(ProtocolViolation::HelloSource.into());
+        }
         let foreign = src.ip() != Some(conn.remote_ip());
         if port <= PRIVILEGED_PORT_MAX && foreign && self.config.tunables.strict_source != 0 {
             self.notices.add(Incident::ForeignAddress, conn.remote_ip());

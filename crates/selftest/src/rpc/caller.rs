@@ -23,7 +23,6 @@ use super::{Ids, RpcIds};
 use crate::body::status;
 use crate::counters::RpcTotals;
 use crate::limits::MESSAGE_LEN as CELL;
-use crate::lost::covers;
 use crate::mark::{ClientSlot, Mark, Part, Role};
 use crate::message_pool::MessagePool;
 use crate::pattern::OUR_ORDER;
@@ -466,7 +465,7 @@ impl RpcClient {
         let in_time = |rpc: &Rpc| {
             status == Status::PeerRestarted && rpc.parts[Part::Request as usize].is_some()
         };
-        let with_it = |rpc: &Rpc| covers(lost, &rpc.peer) && !rpc.given_up && !in_time(rpc);
+        let with_it = |rpc: &Rpc| rpc.peer.is_lost_with(lost) && !rpc.given_up && !in_time(rpc);
         let lost: Vec<u32> =
             self.rpcs.iter().filter(|(_, rpc)| with_it(rpc)).map(|(slot, _)| slot).collect();
         for slot in lost {

@@ -14,7 +14,6 @@ use crate::bulk::{Budget, Grant, Source};
 use crate::counters::RpcTotals;
 use crate::cpt_message::FetchError;
 use crate::limits::{ANSWERS_MAX, FRAMEWORK_MAX, WAITING_CROWDED};
-use crate::lost::covers;
 use crate::message_pool::MessagePool;
 use crate::slab::Slab;
 use crate::turn::Turn;
@@ -272,11 +271,12 @@ impl Answers {
     pub(super) fn peer_lost<M: Memory>(&mut self, turn: &mut Turn<'_, M>, lost: &ProcessId) {
         for (_, answer) in self.answers.iter() {
             let waits = matches!(answer.stage, Stage::Pulling { .. } | Stage::Fetching { .. });
-            if let (Some(md), true) = (answer.md, waits && covers(lost, &answer.requester.from)) {
+            if let (Some(md), true) = (answer.md, waits && answer.requester.from.is_lost_with(lost))
+            {
                 turn.shard.unlink(turn.now, md);
             }
         }
-        let gone = self.brws.withdraw(&lost.nid, |request| covers(lost, &request.from));
+        let gone = self.brws.withdraw(&lost.nid, |request| request.from.is_lost_with(lost));
         self.totals.dropped += u64::from(gone);
     }
 

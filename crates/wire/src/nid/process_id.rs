@@ -35,6 +35,17 @@ impl ProcessId {
     pub const fn is_userland(&self) -> bool {
         self.pid & PID_USERLAND != 0
     }
+
+    /// Whether what is awaited of it will not come now that `lost` is lost. A userland process has
+    /// its own connections, so it is lost by itself. Of the others a NID has one, the node: what is
+    /// sent to any plain pid goes to it.
+    pub fn is_lost_with(&self, lost: &ProcessId) -> bool {
+        let same = match lost.is_userland() {
+            true => self.pid == lost.pid,
+            false => !self.is_userland(),
+        };
+        same && self.nid == lost.nid
+    }
 }
 
 impl fmt::Display for ProcessId {

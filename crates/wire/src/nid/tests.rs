@@ -4,6 +4,26 @@ use proptest::prelude::*;
 
 use super::*;
 
+#[test]
+fn a_loss_takes_one_process_or_the_node_but_not_both() {
+    let nids = [Nid::new4(Net::TCP, 0x0a00_0001), Nid::new4(Net::TCP, 0x0a00_0002)];
+    let at = |index: usize, pid| ProcessId { nid: nids[index], pid };
+    let node = ProcessId::lustre(nids[0]);
+    let (one, other) = (at(0, PID_USERLAND | 1), at(0, PID_USERLAND | 2));
+    for (lost, party, is_lost) in [
+        (node, node, true),
+        (node, at(0, 7), true),
+        (node, one, false),
+        (node, at(1, node.pid), false),
+        (one, one, true),
+        (one, other, false),
+        (one, node, false),
+        (one, at(1, one.pid), false),
+    ] {
+        assert_eq!(party.is_lost_with(&lost), is_lost, "{lost:?} {party:?}");
+    }
+}
+
 fn nid(text: &str) -> Nid {
     text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
 }

@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Number of addresses that this process has used.
-fn next() -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+/// Counts something.
+fn next(counter: &AtomicU32) -> u32 {
+    counter.fetch_add(1, Ordering::Relaxed)
 }
 
 /// An address of 127.0.0.0/8 that no other test uses, neither in this process nor in another one
 /// that runs at the same time, because its process id differs.
 pub(crate) fn loopback() -> Ipv4Addr {
-    const PER_PROCESS: u32 = 500;
-    let index = (process::id() % 16_384) * PER_PROCESS + next() % PER_PROCESS;
+    const PER_PROCESS: u32 = 2000;
+    static USED: AtomicU32 = AtomicU32::new(0);
+    let used = next(&USED);
+    assert!(used < PER_PROCESS, "the tests use more addresses than there are");
+    let index = (process::id() % 4096) * PER_PROCESS + used;
     // 127.0.x.y is left to people and programs, the ends of the last octet to broadcasts.
     let (second, third, last) = (1 + index / (254 * 256), index / 254 % 256, 1 + index % 254);
     Ipv4Addr::new(127, second as u8, third as u8, last as u8)
@@ -36,7 +38,8 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new() -> Scratch {
-        let name = format!("lustrine-test-{}-{}", process::id(), next());
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("lustrine-test-{}-{}", process::id(), next(&MADE));
         let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).expect("a directory for temporary files can be used");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("it is ours");

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use lustrine_testing::{Need, not_run};
 
@@ -13,8 +14,11 @@ use super::{Scratch, loopback};
 
 /// Whether processes started here have node identity.
 pub(crate) fn may_be_node() -> bool {
-    lustrine_sys::privileged_ports_usable(Some(IpAddr::V4(loopback())))
-        .expect("whether a port of the loopback can be bound is known")
+    static MAY: OnceLock<bool> = OnceLock::new();
+    *MAY.get_or_init(|| {
+        lustrine_sys::privileged_ports_usable(Some(IpAddr::V4(loopback())))
+            .expect("whether a port of the loopback can be bound is known")
+    })
 }
 
 /// The identity that is chosen by default.

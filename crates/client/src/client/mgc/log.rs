@@ -114,8 +114,8 @@ impl Client {
             match read {
                 Ok(()) => client.read_log(turn, walk),
                 Err(error) => {
-                    // What was read up to the fault counts, if that is not at a mount. A log that is
-                    // read from its start is read to its end first: until then what it names is not
+                    // What was read up to the fault counts, if that is not at a mount. Nothing of a
+                    // log that is read from its start counts before its end: it would be taken for
                     // all that there is.
                     if client.mgc.mounting.is_none() && !client.mgc.config(which).anew {
                         let _ = client.log_read(turn, which);

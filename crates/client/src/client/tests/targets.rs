@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use lustrine_lnet::status::Status;
+use lustrine_wire::nid::{PID_LUSTRE, PID_USERLAND};
+
 use super::*;
 
 #[test]
@@ -55,4 +58,19 @@ fn a_target_that_connects_is_reported() {
     world.answer(&asked, 0, &ReplyBuffers::OstConnect(granted));
     assert!(world.client.is_connected(target), "{new:?}");
     assert_eq!(seen.load(Ordering::Relaxed), 1);
+}
+
+/// A process of the server's host, or one that says so, is not the server.
+#[test]
+fn the_connection_of_another_process_is_not_that_of_the_server() {
+    let mut world = World::new();
+    let import = world.client.mdts[&0];
+    let _slot = world.start(|client, turn, done| client.getattr(turn, Caller::ROOT, FILE, done));
+    let mut state_after = |pid| {
+        let peer = ProcessId { nid: test_nid(1), pid };
+        world.act(|client, turn| client.on_peer_down(turn, &peer, Status::ConnectionLost));
+        world.client.rpc.import(import).expect("it is there").state()
+    };
+    assert_eq!(state_after(PID_USERLAND | 700), ImportState::Full);
+    assert_eq!(state_after(PID_LUSTRE), ImportState::Connecting);
 }

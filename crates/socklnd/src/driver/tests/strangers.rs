@@ -4,7 +4,7 @@ use lustrine_lnet::lnd::LinkEvent;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::hello::{ConnType, Hello, Version};
-use lustrine_wire::nid::ProcessId;
+use lustrine_wire::nid::{PID_USERLAND, ProcessId};
 
 use crate::counters::Counters;
 use crate::notices::{Incident, Notice};
@@ -317,4 +317,40 @@ fn idle_connections_that_this_node_dialled_make_room() {
     let accepted = foreign(&mut world, 1, 1, 501).hello(&mut world).kind;
     assert_eq!(accepted, ConnType::Control);
     assert_ne!(counters(&world).nodes_evicted, 0);
+}
+
+/// [SOCK-15]: it would be a peer of its own, which no connection of the real one stands for.
+#[test]
+fn a_node_has_one_pid() {
+    let mut world = world(|_| {});
+    Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    for pid in [1, PID_USERLAND | 1] {
+        let mut rogue = Rogue::dial(&mut world, 9, 1000);
+        rogue.say(&mut world, &request_bytes(NODE));
+        let own = hello(1, Version::V3, ConnType::Control);
+        let claim = Hello { src: ProcessId { pid, ..own.src }, ..own };
+        rogue.say(&mut world, &hello_bytes(&claim));
+        assert!(rogue.closed(&mut world), "{pid:#x}");
+    }
+    assert_eq!(counters(&world).bad_hello_source, 2);
+}
+
+/// [SOCK-17]
+#[test]
+fn newcomers_have_room_when_the_largest_number_is_lowered() {
+    let mut world = world(|node| node.tunables.connections_max = 64);
+    let mut crowd: Vec<Rogue> = (0..30)
+        .map(|index| Rogue::open(&mut world, 101 + index, Version::V3, ConnType::Control))
+        .collect();
+    let now = world.now;
+    let tunables = crate::Tunables { connections_max: 16, ..config(NODE).tunables };
+    world.nodes[0].driver.set_tunables(now, tunables, Default::default());
+    // The first look finds them in use, and the second one idle.
+    for (port, kind) in [(500, ConnType::None), (501, ConnType::Control)] {
+        assert_eq!(foreign(&mut world, 1, 1, port).hello(&mut world).kind, kind);
+        world.pass(SECOND);
+    }
+    let closed: Vec<bool> = crowd.iter_mut().map(|rogue| rogue.closed(&mut world)).collect();
+    let closed = closed.into_iter().filter(|closed| *closed).count();
+    assert_eq!((closed, counters(&world).nodes_evicted), (1, 1));
 }
