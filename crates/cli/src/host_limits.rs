@@ -54,9 +54,13 @@ impl HostLimits {
     /// What the formulas take of it.
     pub(crate) fn limits(&self) -> Host {
         let largest = |values: Option<[u64; 3]>| values.map(|values| values[2]);
+        let first = |values: Option<[u64; 3]>| values.map(|[least, first, _]| [least, first]);
         Host {
             tcp_buffers: largest(self.tcp_rmem)
                 .zip(largest(self.tcp_wmem))
+                .map(|(receive, send)| [receive, send]),
+            tcp_first_buffers: first(self.tcp_rmem)
+                .zip(first(self.tcp_wmem))
                 .map(|(receive, send)| [receive, send]),
             interface_rate: self.speed_mbps.map(|speed| u64::from(speed) * 1_000_000),
             conns_per_peer: None,
@@ -106,6 +110,7 @@ mod tests {
         };
         let expected = Host {
             tcp_buffers: Some([3, 6]),
+            tcp_first_buffers: Some([[1, 2], [4, 5]]),
             interface_rate: Some(10_000_000_000),
             ..Host::default()
         };

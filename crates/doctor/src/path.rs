@@ -100,6 +100,12 @@ fn hops(icmp: &IcmpView, remote: Option<&RemoteView>) -> Option<(u8, u8, &'stati
     }
 }
 
+/// Whether an interface is one that no packet leaves by. With routing to the host the address of a
+/// node is on such a one.
+fn is_inner(interface: &str) -> bool {
+    interface == "lo" || interface.starts_with("dummy")
+}
+
 fn asymmetry(peer: &PeerView) -> Option<Finding> {
     let icmp = peer.icmp.as_ref()?;
     let left = peer.route.as_ref().and_then(|route| route.interface.as_deref());
@@ -112,6 +118,7 @@ fn asymmetry(peer: &PeerView) -> Option<Finding> {
     for (whose, left, arrived) in ends {
         if let (Some(left), Some(arrived)) = (left, arrived)
             && left != arrived
+            && !is_inner(left)
         {
             seen.push(format!("packets of {whose} leave by {left}, answers arrive at {arrived}"));
         }

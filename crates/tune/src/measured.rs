@@ -34,6 +34,9 @@ pub struct Host {
     /// Largest receive and send buffer that TCP chooses by itself: the third values of
     /// `net.ipv4.tcp_rmem` and `tcp_wmem`, in bytes.
     pub tcp_buffers: Option<[u64; 2]>,
+    /// The first two values of the same: the least size of a receive and of a send buffer, and the
+    /// size that it has at first, in bytes.
+    pub tcp_first_buffers: Option<[[u64; 2]; 2]>,
     /// Speed of the interface, in bits per second.
     pub interface_rate: Option<u64>,
     /// Connections of each type to a peer, as they are set now.

@@ -29,16 +29,21 @@ pub fn module_options(settings: &Settings) -> String {
     )
 }
 
+/// The default of metadata targets. Less is not set: memory and threads of the object servers,
+/// which can limit the value, are not theirs.
+const MDC_RPCS: u64 = 8;
+
 /// A script for a client of a mounted file system. Its status is 1 if a value was refused; the
 /// others are in force then.
 pub fn set_param(settings: &Settings) -> String {
     let Settings { max_rpcs_in_flight, max_dirty_mib, pages_per_rpc, .. } = settings;
+    let of_metadata = (*max_rpcs_in_flight).max(MDC_RPCS);
     format!(
         r#"#!/bin/sh
 failed=0
 lctl set_param osc.*.max_pages_per_rpc={pages_per_rpc} || failed=1
 lctl set_param osc.*.max_rpcs_in_flight={max_rpcs_in_flight} || failed=1
-lctl set_param mdc.*.max_rpcs_in_flight={max_rpcs_in_flight} || failed=1
+lctl set_param mdc.*.max_rpcs_in_flight={of_metadata} || failed=1
 # Dirty data of a target are at most a quarter of the memory. What is larger stays as it is.
 dirty={max_dirty_mib}
 most=$(awk '/^MemTotal:/ {{ print int($2 / 4096) }}' /proc/meminfo)
@@ -52,13 +57,17 @@ exit $failed
     )
 }
 
-/// A file for `/etc/sysctl.d`. Buffers of this host that are larger keep their size.
+/// A file for `/etc/sysctl.d`. Buffers of this host that are larger keep their size, and all keep
+/// the size with which they begin.
 pub fn sysctl(settings: &Settings, host: &Host) -> String {
     let now = host.tcp_buffers.unwrap_or_default();
     let [receive, send] = now.map(|now| now.max(settings.tcp_buffer));
     // Only buffers that a program sets by itself are limited by net.core.rmem_max and wmem_max.
+    // Linux's own where those of this host are not known.
+    let [[least, first], [least_to_send, first_to_send]] =
+        host.tcp_first_buffers.unwrap_or([[4096, 131_072], [4096, 65_536]]);
     format!(
-        "net.ipv4.tcp_rmem = 4096 131072 {receive}\n\
-         net.ipv4.tcp_wmem = 4096 65536 {send}\n"
+        "net.ipv4.tcp_rmem = {least} {first} {receive}\n\
+         net.ipv4.tcp_wmem = {least_to_send} {first_to_send} {send}\n"
     )
 }

@@ -142,6 +142,19 @@ net:
     let expected = "net.ipv4.tcp_rmem = 4096 131072 126877696\n\
                     net.ipv4.tcp_wmem = 4096 65536 209715200\n";
     assert_eq!(sysctl(&sc11, &host), expected);
+    let first = Some([[8192, 1 << 20], [4096, 16_384]]);
+    let expected = "net.ipv4.tcp_rmem = 8192 1048576 126877696\n\
+                    net.ipv4.tcp_wmem = 4096 16384 209715200\n";
+    assert_eq!(sysctl(&sc11, &Host { tcp_first_buffers: first, ..host }), expected);
+    for (rpcs, metadata) in [(1, 8), (8, 8), (120, 120)] {
+        let script = set_param(&Settings { max_rpcs_in_flight: rpcs, ..sc11 });
+        for line in [
+            format!("set_param osc.*.max_rpcs_in_flight={rpcs} "),
+            format!("set_param mdc.*.max_rpcs_in_flight={metadata} "),
+        ] {
+            assert!(script.contains(&line), "{line}: {script}");
+        }
+    }
 }
 
 proptest! {

@@ -127,11 +127,18 @@ fn set_param(testbed: &mut Testbed) -> Result<String> {
     )?;
     let (pages, rpcs) = (&settings["pages_per_rpc"], &settings["max_rpcs_in_flight"]);
     ensure!(*pages == 512 && *rpcs == 5, "{settings}");
-    for (line, count) in [("max_pages_per_rpc", pages), ("max_rpcs_in_flight", rpcs)] {
-        let lines: Vec<&str> = shown.lines().filter(|shown| shown.contains(line)).collect();
+    // Metadata targets have the default at least.
+    let wanted = [
+        ("osc.", "max_pages_per_rpc", pages.clone(), 2),
+        ("osc.", "max_rpcs_in_flight", rpcs.clone(), 2),
+        ("mdc.", "max_rpcs_in_flight", 8.into(), 1),
+    ];
+    for (kind, line, count, least) in wanted {
+        let is_meant = |shown: &&str| shown.starts_with(kind) && shown.contains(line);
+        let lines: Vec<&str> = shown.lines().filter(is_meant).collect();
         let expected = format!("{line}={count}");
         ensure!(
-            lines.len() >= 2 && lines.iter().all(|line| line.ends_with(&expected)),
+            lines.len() >= least && lines.iter().all(|line| line.ends_with(&expected)),
             "not {expected} everywhere: {shown}"
         );
     }

@@ -19,9 +19,11 @@ use crate::host_limits::HostLimits;
 pub(super) const PORT: u16 = 988;
 /// Where Lustre's modules say their version.
 const VERSIONS: [&str; 2] = ["/sys/fs/lustre/version", "/proc/fs/lustre/version"];
-/// Unread bytes of a connection that are looked at again, and the wait before.
+/// Unread bytes of a connection that are looked at again, how often, and the wait before. Of a busy
+/// node that reads they are other ones each time.
 const UNREAD: u64 = 16 << 10;
-const LOOK_AGAIN: Duration = Duration::from_millis(300);
+const LOOKS: u32 = 4;
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long a program at LNet's port may take to answer.
 const ANSWER: Duration = Duration::from_secs(1);
 /// No more connections are listed.
@@ -65,7 +67,7 @@ fn interface(found: &Interface) -> InterfaceView {
     }
 }
 
-/// Connections of LNet with unread data, looked at twice.
+/// Connections of LNet with unread data that stay the same, first and last.
 fn unread() -> Vec<Unread> {
     let full = || -> Vec<TcpSocket> {
         let all = tcp_sockets().unwrap_or_default();
@@ -79,19 +81,25 @@ fn unread() -> Vec<Unread> {
     if first.is_empty() {
         return Vec::new();
     }
-    std::thread::sleep(LOOK_AGAIN);
-    let second = full();
-    let pair = |one: &TcpSocket| {
+    let mut later = Vec::new();
+    for _ in 0..LOOKS {
+        std::thread::sleep(LOOK_AGAIN);
+        later.push(full());
+    }
+    let stays = |one: &TcpSocket| {
         let same = |other: &&TcpSocket| (other.local, other.remote) == (one.local, one.remote);
-        let later = second.iter().find(same).map_or(0, |later| later.unread);
-        Unread {
+        let mut counts = later.iter().map(|all| all.iter().find(same).map(|one| one.unread));
+        let last = counts.next_back()??;
+        // What a peer still sends arrives before the last two looks.
+        let is_still = counts.next_back()? == Some(last) && counts.all(|count| count <= Some(last));
+        (is_still && last >= one.unread).then(|| Unread {
             local: one.local.to_string(),
             remote: one.remote.to_string(),
-            bytes: [one.unread, later],
-            apart_ms: LOOK_AGAIN.as_millis() as u64,
-        }
+            bytes: [one.unread, last],
+            apart_ms: (LOOK_AGAIN * LOOKS).as_millis() as u64,
+        })
     };
-    first.iter().map(pair).collect()
+    first.iter().filter_map(stays).collect()
 }
 
 /// Who listens at LNet's port: a node, as far as is known, or something else.
