@@ -181,6 +181,10 @@ impl Import {
         match status {
             Some(error @ (errno::EACCES | errno::EROFS)) => {
                 self.deactivated = Some(Deactivated::Refused(error));
+                // The server gives up the locks of a client that it lets in no more.
+                if self.export != 0 {
+                    self.actions.push_back(Action::Evicted);
+                }
                 self.fail_all(RpcError::Refused(error), false);
             }
             Some(errno::EBUSY | errno::EAGAIN | errno::EALREADY) => {

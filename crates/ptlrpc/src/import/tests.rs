@@ -55,6 +55,8 @@ struct Server {
     grants: ConnectData,
     /// How often each xid was executed, also if it was lost since.
     executed: BTreeMap<u64, u32>,
+    /// The status of connects, if it lets nobody in.
+    refuses: Option<i32>,
 }
 
 impl Server {
@@ -70,6 +72,7 @@ impl Server {
             changes: BTreeMap::new(),
             grants: ConnectData { maxmodrpcs: 2, ..offer() },
             executed: BTreeMap::new(),
+            refuses: None,
         }
     }
 
@@ -130,6 +133,10 @@ impl Server {
     }
 
     fn connect(&mut self, body: &PtlrpcBody, mut reply: PtlrpcBody) -> Vec<u8> {
+        if let Some(status) = self.refuses {
+            reply.status = status;
+            return bare(&reply);
+        }
         let reconnects = self.export != 0;
         let known = reconnects && body.handle.0 == self.export;
         if known && body.conn_cnt <= self.conn_cnt {
@@ -421,6 +428,26 @@ fn an_eviction_fails_what_is_under_way_and_the_import_goes_on() {
     pair.submit(3, true);
     pair.run();
     assert_eq!(pair.done.last(), Some(&(3, Ok(0))));
+}
+
+/// Otherwise locks would be trusted that the server has given to others.
+#[test]
+fn a_target_that_lets_the_client_in_no_more_has_no_locks_of_it() {
+    let mut first = Pair::new();
+    first.server.refuses = Some(-13);
+    first.import.connect(first.now, &mut first.xids);
+    first.run();
+    assert!(first.import.is_deactivated() && first.evictions.is_empty());
+    let mut pair = Pair::connected();
+    pair.server.refuses = Some(-13);
+    pair.server.crash();
+    pair.submit(1, false);
+    pair.run();
+    assert!(pair.import.is_deactivated());
+    assert_eq!(
+        (pair.done.as_slice(), pair.evictions.len()),
+        (&[(1, Err(RpcError::Refused(13)))][..], 1)
+    );
 }
 
 #[test]
