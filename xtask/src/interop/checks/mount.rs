@@ -486,7 +486,8 @@ fn killed_programs(testbed: &mut Testbed) -> Result<String> {
 
 fn killed(testbed: &mut Testbed) -> Result<String> {
     let mount = Mounted::new(testbed)?;
-    mount.sh("echo kept > kept")?;
+    // What is not at the server yet is lost with the program.
+    mount.sh("echo kept > kept; sync kept")?;
     let (program, dir) = (mount.program.display(), mount.dir.display());
     mount.host(&format!("kill -9 $({})", mount.programs()))?;
     let said = mount.host(&format!("ls {dir} 2>&1 || true"))?;
