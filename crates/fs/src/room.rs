@@ -24,7 +24,8 @@ impl Room {
     }
 
     /// Takes a place. If there is none it waits for one up to `limit`. With zero it does not wait,
-    /// and takes none while others wait: who gives a place back would have it again before those.
+    /// and takes none while other threads wait: a thread that gives a place back would take it
+    /// again before they have woken up.
     pub(crate) fn take(&self, limit: Duration) -> Option<Permit> {
         let (places, freed) = &*self.0;
         let mut places = places.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,9 +71,9 @@ mod tests {
         assert!(room.take(Duration::ZERO).is_some());
     }
 
-    /// Otherwise those that have places would take them again and again.
+    /// Otherwise threads that have places would take them again and again.
     #[test]
-    fn a_place_is_not_taken_from_who_waits() {
+    fn threads_that_wait_come_first() {
         let room = Room::new(1);
         let long = Duration::from_secs(60);
         let first = room.take(long).expect("a place");

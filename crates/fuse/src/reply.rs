@@ -204,9 +204,9 @@ impl Asked<ReplyEntry> {
     /// The same for a look-up, which the kernel may repeat: the name was there.
     ///
     /// A file whose objects are lost or deactivated can still be looked up, so that it can be
-    /// removed and renamed, which is done without them. Whoever asks for its attributes gets the
-    /// error. The kernel is told a size all the same, and drops the pages behind it, so that this
-    /// is not done for a file that a program has open, or has mapped.
+    /// removed and renamed, which is done without them. A request for its attributes fails. The
+    /// answer to the look-up has a size all the same, and the kernel drops cached pages behind it:
+    /// a look-up of a file that a program has open, or has mapped, fails too.
     pub(crate) fn looked_up(self, caller: Caller) -> Done<Attr> {
         self.done(move |asked, client, turn, attr: Attr| {
             let asked = Asked { is_of_file: true, ..asked };

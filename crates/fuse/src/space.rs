@@ -1,7 +1,7 @@
 //! Space of open files: fallocate(2), and where data and holes are.
 
 use fuser::{Errno, FileHandle, ReplyEmpty, ReplyLseek, Request};
-use lustrine_client::{Allocate, Attr, Client, FileLayout, Outcome, Seek};
+use lustrine_client::{Allocate, Client, FileLayout, Outcome, Seek};
 use lustrine_lnet::service::Turn;
 
 use crate::reply::Asked;
@@ -56,19 +56,16 @@ impl Server {
         let Some((asked, (from, what))) = asked.with(sought(offset, whence)) else { return };
         self.shared.post(move |client, turn| {
             let caller = file.caller;
-            let attr = asked.done(move |asked, client, turn, attr: Attr| {
-                // The layout of now: another client may have written where there were no objects.
-                let layout = match FileLayout::parse(&attr.layout) {
-                    Ok(layout) => layout,
-                    Err(error) => return asked.fail_with(&error),
-                };
+            let fid = file.fid;
+            // Another client may have written where there were no objects.
+            let sought = asked.done(move |asked, client, turn, layout: FileLayout| {
                 let then = move |_: &mut Client, _: &mut Turn<'_>, at: Outcome<u64>| match at {
                     Ok(at) => asked.found_at(at),
                     Err(error) => asked.fail_with(&error),
                 };
-                client.seek(turn, caller, attr.fid, &layout, (from, what), Box::new(then));
+                client.seek(turn, caller, fid, &layout, (from, what), Box::new(then));
             });
-            client.getattr(turn, caller, file.fid, attr);
+            client.layout_of(turn, caller, fid, sought);
         });
     }
 }

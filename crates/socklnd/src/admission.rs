@@ -53,9 +53,10 @@ impl Socklnd {
             return false;
         }
         let incoming = self.places.of(Pool::Incoming);
-        // There can be more than the largest number, if that was lowered.
-        let own_part = self.connections_max().saturating_sub(self.established_max());
-        let is_room = self.conns.len() < self.connections_max() || incoming.len() < own_part;
+        // There are more connections than the largest number after that was lowered. Handshakes
+        // have their part all the same; each that succeeds has another connection closed.
+        let reserved = self.connections_max().saturating_sub(self.established_max());
+        let is_room = self.conns.len() < self.connections_max() || incoming.len() < reserved;
         if incoming.len() < self.handshakes_max() && is_room {
             return true;
         }

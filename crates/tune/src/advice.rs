@@ -13,7 +13,9 @@ const RPCS_MAX: u64 = 256;
 /// LNet's defaults; nothing below them is advised.
 const PEER_CREDITS: u64 = 8;
 const CREDITS: u64 = 256;
-const RPCS: u64 = 8;
+/// Lustre's default of `max_rpcs_in_flight`. Less is advised only for object targets whose servers
+/// lack memory or threads.
+pub(crate) const RPCS: u64 = 8;
 
 /// Largest credits.
 const CREDITS_MAX: u64 = 65_535;

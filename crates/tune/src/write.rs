@@ -1,6 +1,6 @@
 //! Settings in the forms that kernel nodes and Lustrine's read.
 
-use crate::advice::Settings;
+use crate::advice::{RPCS, Settings};
 use crate::measured::Host;
 
 /// A configuration for `lnetctl import`, and for `lustrine node --config`: one interface of one
@@ -29,15 +29,12 @@ pub fn module_options(settings: &Settings) -> String {
     )
 }
 
-/// The default of metadata targets. Less is not set: memory and threads of the object servers,
-/// which can limit the value, are not theirs.
-const MDC_RPCS: u64 = 8;
-
 /// A script for a client of a mounted file system. Its status is 1 if a value was refused; the
 /// others are in force then.
 pub fn set_param(settings: &Settings) -> String {
     let Settings { max_rpcs_in_flight, max_dirty_mib, pages_per_rpc, .. } = settings;
-    let of_metadata = (*max_rpcs_in_flight).max(MDC_RPCS);
+    // What limits object servers does not limit metadata servers.
+    let of_metadata = (*max_rpcs_in_flight).max(RPCS);
     format!(
         r#"#!/bin/sh
 failed=0

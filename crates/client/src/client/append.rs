@@ -13,7 +13,7 @@ use lustrine_ptlrpc::{ImportKey, RpcError, SlotKind};
 use super::cache::{Mode, ObjectKey};
 use super::locks::{Granted, LockArgs};
 use super::{Caller, Client, Done};
-use crate::attr::{Attr, FileOwner};
+use crate::attr::FileOwner;
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::FileLayout;
 
@@ -246,24 +246,22 @@ impl Append {
         client.instantiate(turn, caller, fid, range, then);
     }
 
-    /// Finds out whether the file has got other objects, which can hold its end: whoever writes to
-    /// the end has the locks of all that there were.
+    /// Finds out whether the file has got other objects, which can hold its end. A client that has
+    /// moved the end there had the locks of all earlier objects, which this one has now.
     fn check_layout(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let (caller, fid) = (self.caller, self.fid);
-        let then: Done<Attr> = Box::new(move |client, turn, attr| {
-            match attr.and_then(|attr| FileLayout::parse(&attr.layout)) {
-                Ok(layout) if layout == self.layout => {
-                    self.is_of_now = true;
-                    self.write(client, turn);
-                }
-                Ok(layout) => {
-                    self.unlock(client, turn);
-                    self.start_with(client, turn, layout);
-                }
-                Err(error) => self.end(client, turn, Err(error)),
+        let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
+            Ok(layout) if layout == self.layout => {
+                self.is_of_now = true;
+                self.write(client, turn);
             }
+            Ok(layout) => {
+                self.unlock(client, turn);
+                self.start_with(client, turn, layout);
+            }
+            Err(error) => self.end(client, turn, Err(error)),
         });
-        client.getattr(turn, caller, fid, then);
+        client.layout_of(turn, caller, fid, then);
     }
 
     /// Begins anew, with another layout.

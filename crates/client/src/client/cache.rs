@@ -108,9 +108,9 @@ pub(super) fn brw_of(import: &Import, most: u32) -> u64 {
 }
 
 /// Most bytes of requests of the cache under way, at all targets: those of reads are in the node's
-/// memory, those of writes are copies beside the cache. One target gets less, so that one that is
-/// down leaves room for the others; and there is more for those that have none under way, so that
-/// several that are down do so too.
+/// memory, those of writes are copies beside the cache. One target gets less, so that it leaves
+/// room for the others when it is down. A target that has none under way may begin one beyond the
+/// limit, so that several targets that are down do not stop it either.
 const UNDER_WAY_MAX: u64 = 96 << 20;
 const UNDER_WAY_MAX_OF_TARGET: u64 = UNDER_WAY_MAX / 4 * 3;
 const UNDER_WAY_MAX_FOR_FIRST: u64 = UNDER_WAY_MAX / 2 * 3;
@@ -249,8 +249,8 @@ impl Cache {
         self.objects.entry(key).or_default()
     }
 
-    /// Whether there may be one more request to a target under way. Those that may not go on when
-    /// another one is over.
+    /// Whether there may be one more request to a target under way. A request that may not begin
+    /// waits until another one is over.
     fn has_room(&mut self, import: ImportKey) -> bool {
         let there = self.targets.get(&import).map_or(0, |target| target.under_way);
         let most = if there == 0 { UNDER_WAY_MAX_FOR_FIRST } else { UNDER_WAY_MAX };

@@ -108,7 +108,7 @@ impl AskedFlocks {
     fn insert(&mut self, handle: Handle, mut asked: AskedFlock) {
         asked.place = if asked.started { self.front() } else { self.back() };
         self.by_handle.insert(handle, asked);
-        self.sort(handle);
+        self.index(handle);
     }
 
     fn remove(&mut self, handle: Handle) -> Option<AskedFlock> {
@@ -124,7 +124,7 @@ impl AskedFlocks {
     fn start(&mut self, handle: Handle) {
         if let Some(asked) = self.by_handle.get_mut(&handle) {
             asked.started = true;
-            self.sort(handle);
+            self.index(handle);
         }
     }
 
@@ -132,7 +132,7 @@ impl AskedFlocks {
     fn abandon(&mut self, handle: Handle) {
         if let Some(asked) = self.by_handle.get_mut(&handle) {
             asked.abandoned = true;
-            self.sort(handle);
+            self.index(handle);
         }
     }
 
@@ -168,8 +168,8 @@ impl AskedFlocks {
         self.places.1
     }
 
-    /// Puts a request where it belongs among those of its owner.
-    fn sort(&mut self, handle: Handle) {
+    /// Keeps what is known of the requests of an owner up to date with one of them.
+    fn index(&mut self, handle: Handle) {
         let Some(asked) = self.by_handle.get(&handle) else { return };
         let (owner, place) = (asked.owner(), asked.place);
         let requests = self.by_owner.entry(owner).or_default();
@@ -350,10 +350,10 @@ impl Client {
         self.flocks.get(handle).is_some_and(|asked| asked.unanswered)
     }
 
-    /// A callback says that the server has dropped a flock. Whether its enqueue is not answered:
-    /// then it is not over before that. An enqueue made anew before would have the same handle, and
-    /// the reply to the old one would be taken for its reply.
-    pub(super) fn drops_unanswered_flock(&mut self, handle: Handle) -> bool {
+    /// A callback says that the server has dropped a flock. Returns whether its enqueue is not
+    /// answered yet: then it is over only after that. An enqueue made anew before would have the
+    /// same handle, and the reply to the old one would be taken for its reply.
+    pub(super) fn flock_dropped(&mut self, handle: Handle) -> bool {
         let asked = self.flocks.get_mut(handle).filter(|asked| asked.unanswered);
         asked.map(|asked| asked.dropped = true).is_some()
     }

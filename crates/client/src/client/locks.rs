@@ -359,7 +359,7 @@ impl Client {
                 self.wake(turn, handle, Err(ClientError::Errno(errno::EDEADLK)));
             }
             Completed::Failed { handle, deadlock: false } => {
-                if self.drops_unanswered_flock(handle) {
+                if self.flock_dropped(handle) {
                     return;
                 }
                 self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Canceled)));

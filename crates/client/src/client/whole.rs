@@ -106,8 +106,7 @@ impl Client {
         done: Done<ReadToEnd>,
     ) {
         let fid = range.fid;
-        let then: Done<Attr> = Box::new(move |client, turn, attr| {
-            let layout = attr.and_then(|attr| FileLayout::parse(&attr.layout));
+        let then: Done<FileLayout> = Box::new(move |client, turn, layout| {
             let layout = match layout {
                 Ok(layout) => layout,
                 Err(error) => return done(client, turn, Err(error)),
@@ -121,6 +120,21 @@ impl Client {
                 done(client, turn, read.map(|bytes| (bytes, Some(newer))));
             });
             client.read_range(turn, caller, layout, range, then);
+        });
+        self.layout_of(turn, caller, fid, then);
+    }
+
+    /// The layout that a file has now: it may have got objects since it was opened.
+    pub fn layout_of(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        done: Done<FileLayout>,
+    ) {
+        let then: Done<Attr> = Box::new(move |client, turn, attr| {
+            let layout = attr.and_then(|attr| FileLayout::parse(&attr.layout));
+            done(client, turn, layout);
         });
         self.getattr(turn, caller, fid, then);
     }

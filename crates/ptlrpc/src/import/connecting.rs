@@ -181,7 +181,7 @@ impl Import {
         match status {
             Some(error @ (errno::EACCES | errno::EROFS)) => {
                 self.deactivated = Some(Deactivated::Refused(error));
-                // The server gives up the locks of a client that it lets in no more.
+                // The server drops the locks of a client that it refuses.
                 if self.export != 0 {
                     self.actions.push_back(Action::Evicted);
                 }

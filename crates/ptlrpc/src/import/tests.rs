@@ -55,7 +55,7 @@ struct Server {
     grants: ConnectData,
     /// How often each xid was executed, also if it was lost since.
     executed: BTreeMap<u64, u32>,
-    /// The status of connects, if it lets nobody in.
+    /// The status of connects, if it refuses them.
     refuses: Option<i32>,
 }
 
@@ -432,7 +432,7 @@ fn an_eviction_fails_what_is_under_way_and_the_import_goes_on() {
 
 /// Otherwise locks would be trusted that the server has given to others.
 #[test]
-fn a_target_that_lets_the_client_in_no_more_has_no_locks_of_it() {
+fn locks_at_a_target_that_refuses_the_client_are_void() {
     let mut first = Pair::new();
     first.server.refuses = Some(-13);
     first.import.connect(first.now, &mut first.xids);

@@ -127,7 +127,7 @@ fn a_file_whose_close_was_not_answered_before_a_restart_is_closed() {
         world.wait(0, |c, t, done| c.create(t, CALLER, root, b"f", create_args(), done)).unwrap();
     let other =
         world.wait(0, |c, t, done| c.create(t, CALLER, root, b"o", create_args(), done)).unwrap();
-    // Long enough for a commit, of which a ping tells.
+    // Long enough for a commit, and a ping whose answer says so.
     world.pass(60);
     let server = world.net.nodes[1].nid;
     world.fate = Box::new(move |net| match net.packets[0].header.src.nid == server {

@@ -88,18 +88,23 @@ fn unread() -> Vec<Unread> {
     }
     let stays = |one: &TcpSocket| {
         let same = |other: &&TcpSocket| (other.local, other.remote) == (one.local, one.remote);
-        let mut counts = later.iter().map(|all| all.iter().find(same).map(|one| one.unread));
-        let last = counts.next_back()??;
-        // What a peer still sends arrives before the last two looks.
-        let is_still = counts.next_back()? == Some(last) && counts.all(|count| count <= Some(last));
-        (is_still && last >= one.unread).then(|| Unread {
+        let count = |all: &Vec<TcpSocket>| all.iter().find(same).map_or(0, |one| one.unread);
+        let counts: Vec<u64> = [one.unread].into_iter().chain(later.iter().map(count)).collect();
+        stays_unread(&counts).then(|| Unread {
             local: one.local.to_string(),
             remote: one.remote.to_string(),
-            bytes: [one.unread, last],
+            bytes: [one.unread, counts[counts.len() - 1]],
             apart_ms: (LOOK_AGAIN * LOOKS).as_millis() as u64,
         })
     };
     first.iter().filter_map(stays).collect()
+}
+
+/// Whether nothing was read between looks at the number of unread bytes. They grow at first, as the
+/// peer sends what its credits allow, and are the same in the last two looks.
+fn stays_unread(counts: &[u64]) -> bool {
+    let [.., before, last] = counts else { return false };
+    before == last && counts.is_sorted()
 }
 
 /// Who listens at LNet's port: a node, as far as is known, or something else.
@@ -136,5 +141,24 @@ fn ask_version(at: SocketAddr) -> PortHolder {
             std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => PortHolder::Other,
             _ => PortHolder::Lnet,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_read_do_not_stay_unread() {
+        let stuck: [&[u64]; 3] = [&[70_000; 5], &[20_000, 50_000, 70_000, 70_000, 70_000], &[1, 1]];
+        assert!(stuck.iter().all(|counts| stays_unread(counts)));
+        let read: [&[u64]; 5] = [
+            &[70_000, 30_000, 70_000, 70_000, 70_000],
+            &[20_000, 30_000, 40_000, 50_000, 60_000],
+            &[70_000, 70_000, 70_000, 70_000, 0],
+            &[70_000],
+            &[],
+        ];
+        assert!(!read.iter().any(|counts| stays_unread(counts)));
     }
 }

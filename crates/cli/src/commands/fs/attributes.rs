@@ -170,7 +170,11 @@ fn change_all(
             work,
         )?;
         let done = done && dirs_done;
-        files.sync_all(changed.into_values().collect())?;
+        match files.sync_all(changed.into_values().collect()) {
+            // It was removed since.
+            Err(error) if error.is_not_found() => {}
+            synced => synced?,
+        }
         if done && !walk.failed { Ok(()) } else { Err(Failure::Reported(1)) }
     })
 }

@@ -310,7 +310,7 @@ fn place_there(
 }
 
 /// The error for a directory that would have to be there.
-fn no_dir(path: impl fmt::Display) -> String {
+pub(super) fn no_dir(path: impl fmt::Display) -> String {
     format!("{path}: no such directory")
 }
 

@@ -3,6 +3,7 @@
 use clap::Args;
 use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
 
+use super::copy::no_dir;
 use super::walk::{Entered, NotEntered};
 use super::{ClientOptions, split, with_file_system};
 use crate::output::Failure;
@@ -217,9 +218,7 @@ fn destination(
         Err(error) if !error.is_not_found() => Err(error.into()),
         // What ends with a slash means a directory.
         Ok(_) if path.ends_with('/') => Err(format!("{path}: is not a directory").into()),
-        Err(_) if path.ends_with('/') && !is_dir => {
-            Err(format!("{path}: no such directory; `mkdir` makes it").into())
-        }
+        Err(_) if path.ends_with('/') && !is_dir => Err(no_dir(path).into()),
         _ => {
             let (dir, name) = split(path)?;
             Ok((files.walk(dir)?, name.to_owned()))

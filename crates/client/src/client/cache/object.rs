@@ -102,9 +102,13 @@ pub(super) struct WriteError {
     pub(super) error: ClientError,
     /// Whether a close has reported it.
     pub(super) reported: bool,
-    /// The bytes that are lost, and were not written since.
+    /// The bytes that are lost, and were not written since. Of many ranges only the first and the
+    /// last byte are kept.
     pub(super) lost: RangeSet<u64>,
 }
+
+/// Most ranges of lost bytes that are kept for an object.
+const LOST_RANGES_MAX: usize = 1000;
 
 /// In whose name data are written, and to whom they belong.
 #[derive(Clone, Copy, Debug)]
@@ -413,6 +417,11 @@ impl CachedObject {
             known.unwrap_or(WriteError { error, reported: false, lost: RangeSet::default() });
         let known = self.data.error.insert(known);
         known.lost.extend(ranges.into_iter().filter(|range| !range.is_empty()));
+        if known.lost.len() > LOST_RANGES_MAX
+            && let (Some(first), Some(last)) = (known.lost.first(), known.lost.last())
+        {
+            known.lost.insert(first.start..last.end);
+        }
     }
 
     /// The error of a write of a part of a range that is lost, and was not written since.
@@ -487,12 +496,12 @@ impl CachedObject {
     pub(super) fn times_were_set(&mut self, set: &Obdo) {
         let is_written = self.has_unwritten() || self.data.written > set.ctime;
         let Some(times) = &mut self.times else { return };
-        // Somebody else has changed it since.
-        let is_written = is_written || times.ctime > set.ctime;
+        // Another client may have changed the object since.
+        let is_changed = is_written || times.ctime > set.ctime;
         if set.valid.contains(MdValid::ATIME) {
             times.atime = set.atime;
         }
-        if set.valid.contains(MdValid::MTIME) && !is_written {
+        if set.valid.contains(MdValid::MTIME) && !is_changed {
             times.mtime = set.mtime;
         }
         times.ctime = times.ctime.max(set.ctime);
@@ -584,6 +593,18 @@ mod tests {
         assert_eq!(object.known(), None);
         object.size = 4096;
         assert_eq!(object.known().map(|known| known.size), Some(4096));
+    }
+
+    #[test]
+    fn few_ranges_of_lost_bytes_are_kept() {
+        let mut object = CachedObject::default();
+        for at in 0..5000 {
+            object.fails(ClientError::NoMemory, core::iter::once(10 * at..10 * at + 1));
+        }
+        let ranges = object.data.error.as_ref().map(|error| error.lost.len());
+        assert!(ranges.is_some_and(|ranges| ranges <= LOST_RANGES_MAX + 1), "{ranges:?}");
+        assert!(object.lost_in(&(49_990..49_991)).is_some() && object.lost_in(&(0..1)).is_some());
+        assert!(object.lost_in(&(50_000..60_000)).is_none());
     }
 
     #[test]

@@ -33,11 +33,11 @@ impl Client {
             Which::Client => Some(reader.finish()?),
             Which::Sptlrpc | Which::Recover | Which::Params => None,
         };
+        let anew = core::mem::take(&mut self.mgc.config(which).anew);
         if self.unmounted {
             return Ok(());
         }
         if let Some(config) = config {
-            let anew = core::mem::take(&mut self.mgc.config(which).anew);
             self.take_config(turn, config, anew);
         }
         self.take_commands(turn, which, commands);
