@@ -3,6 +3,7 @@
 use lustrine_wire::header::{Body, Header, MdHandle};
 use lustrine_wire::nid::{Nid, PID_LUSTRE, PID_USERLAND, ProcessId};
 
+use super::matching::Found;
 use super::{Msg, Purpose, Shard, Stage};
 use crate::credits::Acquire;
 use crate::error::LnetError;
@@ -430,15 +431,25 @@ impl Shard {
         self.take_credits(now, op);
     }
 
-    /// Fails the descriptor's messages that are not in a driver.
+    /// Fails the descriptor's messages that are not in a driver. A message to 0@lo that has matched
+    /// is delivered: the descriptor that it is for waits for that.
     pub(super) fn cancel_waiting(&mut self, now: Time, md: MdKey, reason: Status) {
-        let waits = |msg: &Msg| msg.md == Some(md) && !msg.stage.is_in_driver();
+        let has_matched = |op: OpKey| {
+            let is_match = |found: &Option<Found>| matches!(found, Some(Found::Match { .. }));
+            self.loopback.iter().any(|(other, found)| *other == op && is_match(found))
+        };
+        let waits = |op: OpKey, msg: &Msg| {
+            msg.md == Some(md) && !msg.stage.is_in_driver() && !has_matched(op)
+        };
         // A descriptor of one request knows its message; one on a portal may have served many GETs.
         let waiting: Vec<OpKey> = match self.mds[md].request {
             Some(op) => {
-                self.msgs.get(op).filter(|msg| waits(msg)).map(|_| op).into_iter().collect()
+                self.msgs.get(op).filter(|msg| waits(op, msg)).map(|_| op).into_iter().collect()
             }
-            None => self.msgs.iter().filter(|(_, msg)| waits(msg)).map(|(op, _)| op).collect(),
+            None => {
+                let all = self.msgs.iter().filter(|(op, msg)| waits(*op, msg));
+                all.map(|(op, _)| op).collect()
+            }
         };
         for op in waiting {
             // Ending one may continue, and end, others of the list.

@@ -82,6 +82,30 @@ fn loopback_operations_use_no_driver() {
     assert_eq!((events[1].kind, events[1].status), (EventKind::Unlink, Status::TimedOut));
 }
 
+/// The descriptor at the target counts the operation when it matches, and waits for its end.
+#[test]
+fn a_loopback_put_that_has_matched_is_delivered_though_its_descriptor_is_unlinked() {
+    let mut net = Net::new(1, &Tunables::default());
+    let lo = ProcessId { nid: Nid::LO, pid: PID_LUSTRE };
+    let (source, sink) = (net.span(0, 4, 3), net.span(0, 4, 0));
+    net.nodes[0].shard.set_lazy(30, Laziness::Lazy).unwrap();
+    let from = net.bind(0, source, 2, 1);
+    net.put(0, PutArgs { ack: AckWanted::Yes, ..put_args(from, lo, 30, 8) });
+    net.run(NOW);
+    net.attach(0, 30, anybody(8, 0), md(sink, Some(1), MdOptions::OP_PUT, 2));
+    net.nodes[0].shard.unlink(NOW, from);
+    net.run(NOW);
+    let kinds: Vec<_> = net.events(0).iter().map(|e| (e.user, e.kind, e.unlinked)).collect();
+    assert_eq!(
+        kinds,
+        [(2, EventKind::Put, true), (1, EventKind::Ack, false), (1, EventKind::Send, true)]
+    );
+    assert_eq!(net.bytes(0, sink), [3; 4]);
+    let shard = &net.nodes[0].shard;
+    assert!(!shard.mds.contains_key(from), "nothing is left of it");
+    net.assert_quiet();
+}
+
 #[test]
 fn a_net_without_a_local_interface() {
     let mut net = Net::new(1, &Tunables::default());
