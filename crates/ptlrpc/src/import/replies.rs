@@ -92,7 +92,7 @@ impl Import {
             }
             Purpose::Disconnect => {
                 self.finish(key, Err(RpcError::Closed));
-                self.disconnect_over();
+                self.disconnect_over(now, xids);
             }
             Purpose::Ping => {
                 self.finish(key, Err(RpcError::Closed));
@@ -133,7 +133,7 @@ impl Import {
             Purpose::Disconnect => {
                 self.retract(key);
                 self.finish(key, Err(RpcError::Closed));
-                self.disconnect_over();
+                self.disconnect_over(now, xids);
             }
             Purpose::Owner if request.args.no_resend && request.tag == 0 => {
                 self.retract(key);
@@ -287,7 +287,13 @@ impl Import {
                 self.finish(key, Err(RpcError::BadReply));
                 self.pump(now, xids);
             }
-            Purpose::Ping | Purpose::Disconnect => self.disconnected(now, xids),
+            Purpose::Ping => self.disconnected(now, xids),
+            // Whatever the server says, it is over.
+            Purpose::Disconnect => {
+                self.retract(key);
+                self.finish(key, Err(RpcError::Closed));
+                self.disconnect_over(now, xids);
+            }
             Purpose::Owner | Purpose::LockReplay | Purpose::FinalPing => self.recovery_failed(now),
         }
     }
@@ -306,12 +312,16 @@ impl Import {
         self.connect_failed(now, xids, status);
     }
 
-    /// DISCONNECT is answered, or was sent in vain.
-    fn disconnect_over(&mut self) {
+    /// DISCONNECT is answered, or was sent in vain. Requests of an idle import that came meanwhile
+    /// need a connection.
+    fn disconnect_over(&mut self, now: Time, xids: &mut XidSource) {
         self.export = 0;
         let to = if self.going_idle { ImportState::Idle } else { ImportState::Closed };
         self.going_idle = false;
         self.set_state(to);
+        if to == ImportState::Idle && self.waiting.iter().any(|queue| !queue.is_empty()) {
+            self.connect(now, xids);
+        }
     }
 }
 

@@ -28,7 +28,7 @@ impl Import {
     /// Sends what waits, in its order, as far as credits, slots and the window permit.
     pub(super) fn pump(&mut self, now: Time, xids: &mut XidSource) {
         self.paced_until = Time::NEVER;
-        if self.state != ImportState::Full {
+        if self.state != ImportState::Full || self.going_idle {
             return;
         }
         for class in ORDER {

@@ -1,5 +1,6 @@
 //! An import against a small model of a target.
 
+mod disconnecting;
 mod moving;
 mod replays;
 mod windows;
@@ -560,29 +561,6 @@ fn pings_keep_the_export_and_learn_what_is_committed() {
     assert_eq!(pair.sent.len(), 1);
     pair.pass(Nanos::from_secs(1));
     assert_eq!(pair.sent.len(), 2);
-}
-
-#[test]
-fn an_idle_import_disconnects_and_comes_back() {
-    let tunables =
-        ImportTunables { idle_timeout: Some(Nanos::from_secs(20)), ..ImportTunables::default() };
-    let mut pair = Pair::with(tunables, &[1]);
-    pair.import.connect(pair.now, &mut pair.xids);
-    pair.run();
-    pair.import.set_in_use(true);
-    pair.pass(Nanos::from_secs(21));
-    assert_eq!(pair.import.state(), ImportState::Full, "it holds locks");
-    pair.import.set_in_use(false);
-    pair.pass(Nanos::from_secs(1));
-    pair.run();
-    assert_eq!(pair.import.state(), ImportState::Idle);
-    pair.forget();
-    pair.submit(1, false);
-    pair.run();
-    let connect = pair.body(0);
-    assert_eq!((connect.handle.0, connect.conn_cnt), (0, 2));
-    assert_eq!(connect.op_flags, OpFlags::INITIAL);
-    assert_eq!(pair.done, [(1, Ok(0))]);
 }
 
 #[derive(Clone, Debug)]
