@@ -172,7 +172,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         }
     }
     for peer in &mut report.peers {
-        peer.used = peer.purse.used_of(args.budget());
+        peer.used = peer.purse.used();
     }
     if let (Some(files), Some(settings)) = (files, &report.settings) {
         report.files = files.write(settings, &report.peers[0])?;

@@ -139,12 +139,19 @@ fn status(dir: &Path) -> Result<MountStatus, String> {
 fn of_mount(dir: &str, source: &str, pid: u32) -> Result<Found, String> {
     let all = lustrine_fuse::mount_points()
         .map_err(|error| format!("cannot read /proc/self/mountinfo: {error}"))?;
+    let gone = |words: &str| match is_mounted_elsewhere(pid) {
+        true => {
+            let words = "its program runs in another mount namespace: run --undo there";
+            Found::Elsewhere(words.to_owned())
+        }
+        false => Found::Gone(words.to_owned()),
+    };
     if !all.iter().any(|mounted| mounted == Path::new(dir)) {
-        return Ok(Found::Gone("it is not mounted any more".to_owned()));
+        return Ok(gone("it is not mounted any more"));
     }
     let status = status(Path::new(dir))?;
     if status.pid != pid || status.source != source {
-        return Ok(Found::Gone("it was unmounted, and another mount is there now".to_owned()));
+        return Ok(gone("it was unmounted, and another mount is there now"));
     }
     match status.client.max_rpcs_in_flight {
         0 if status.client.max_rpcs_in_flight_auto => Ok(Found::Value(AUTO.to_owned())),
@@ -232,6 +239,21 @@ pub(super) fn mounts_towards(
         }
     }
     Ok((locations, others))
+}
+
+/// Whether a process is a program of ours that may have its mount in another mount namespace: one
+/// that does not say in which namespace it is counts as such.
+fn is_mounted_elsewhere(pid: u32) -> bool {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+    if !name.is_ok_and(|name| name.trim_end() == "lustrine") {
+        return false;
+    }
+    let namespace = |process: &str| {
+        let about = fs::metadata(format!("/proc/{process}/ns/mnt")).ok()?;
+        Some((about.dev(), about.ino()))
+    };
+    let there = namespace(&pid.to_string());
+    there.is_none() || there != namespace("self")
 }
 
 /// Whether a process is known to be in the network namespace of this one.

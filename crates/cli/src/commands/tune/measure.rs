@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use lustrine_config::NodeConfig;
 use lustrine_control::{Answer, LoadOrder, LoadRow, Request};
-use lustrine_tune::{Point, Purpose, Ramp, Settings, Streams, share};
+use lustrine_tune::{Point, Purpose, Ramp, Settings, Streams};
 use lustrine_wire::nid::Nid;
-use serde::Serialize;
 
+use self::budget::{Allowance, WEIGHT_AFTER, WEIGHT_BEFORE, WEIGHT_CONNS, WEIGHT_RAMP};
+pub(super) use self::budget::{Budget, Purse};
 use super::TuneArgs;
 use super::load::{LOOK, Load, Used, unexpected};
 use super::report::{Compared, Direction, NodeValues, PeerReport, Rtts, StepRow};
@@ -19,6 +20,8 @@ use crate::common::NodeOptions;
 use crate::host_limits::{HostLimits, segments_retransmitted};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, note};
+
+mod budget;
 
 /// Bytes of each RPC of the load: the longest message of LNet.
 pub(super) const MESSAGE: u64 = 1 << 20;
@@ -63,60 +66,6 @@ const STEP_SLACK: Duration = Duration::from_secs(60);
 /// The time-out for the end of a session, and after an interruption.
 const FAREWELL: Duration = Duration::from_secs(15);
 const FAREWELL_INTERRUPTED: Duration = Duration::from_secs(3);
-
-/// How the budget is divided; what a part leaves is for the later ones.
-const WEIGHT_BEFORE: u32 = 1;
-const WEIGHT_RAMP: u32 = 6;
-const WEIGHT_CONNS: u32 = 1;
-const WEIGHT_AFTER: u32 = 2;
-/// All of them, in two directions; it may run twice with new values.
-const WEIGHTS: u32 = 2 * (WEIGHT_BEFORE + WEIGHT_RAMP + WEIGHT_CONNS + 2 * WEIGHT_AFTER);
-
-/// What may be used, or was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Budget {
-    /// Bytes sent and received.
-    pub(super) bytes: u64,
-    /// Nanoseconds of load.
-    pub(super) time_ns: u64,
-}
-
-/// What is left of a budget, for how much.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Purse {
-    left: Budget,
-    weights: u32,
-}
-
-impl Purse {
-    fn new(left: Budget) -> Purse {
-        Purse { left, weights: WEIGHTS }
-    }
-
-    /// Takes the share of a part.
-    fn take(&mut self, weight: u32) -> Budget {
-        let bytes = share(self.left.bytes, weight, self.weights);
-        let time_ns = share(self.left.time_ns, weight, self.weights);
-        self.weights = self.weights.saturating_sub(weight);
-        self.left.bytes -= bytes;
-        self.left.time_ns -= time_ns;
-        Budget { bytes, time_ns }
-    }
-
-    /// What was used of a budget.
-    pub(super) fn used_of(&self, whole: Budget) -> Budget {
-        Budget {
-            bytes: whole.bytes.saturating_sub(self.left.bytes),
-            time_ns: whole.time_ns.saturating_sub(self.left.time_ns),
-        }
-    }
-
-    /// Takes back what the part did not use.
-    fn put(&mut self, rest: Budget) {
-        self.left.bytes += rest.bytes;
-        self.left.time_ns += rest.time_ns;
-    }
-}
 
 /// What is to be measured.
 pub(super) struct Wanted<'a> {
@@ -416,7 +365,7 @@ fn ramps(
         while let Some(count) = ramp.next() {
             let step = Step { direction, count, rtt, latency };
             let Some(mut row) = session.step(&step, &mut allowed)? else {
-                lacks = step.lacks(allowed);
+                lacks = step.lacks(allowed.left());
                 break;
             };
             if row.rpcs < STEP_RPCS && !row.cut {
@@ -558,22 +507,22 @@ impl<'a> Session<'a> {
 
     /// Runs a step, and takes what it uses from `allowed`. `None` if that is too little, or was
     /// used up before there was a result.
-    fn step(&mut self, step: &Step, allowed: &mut Budget) -> Result<Option<StepRow>, Failure> {
-        let Some((warm_up_ns, time_ns)) = step.times(*allowed) else { return Ok(None) };
+    fn step(&mut self, step: &Step, allowed: &mut Allowance) -> Result<Option<StepRow>, Failure> {
+        let Some((warm_up_ns, time_ns)) = step.times(allowed.left()) else { return Ok(None) };
         self.load.start()?;
         let (before, begun) = (self.load.used()?, Instant::now());
         let test = step.direction.test();
         self.load.step(LoadOrder::Step { test, concurrency: step.count, time_ns, warm_up_ns })?;
         let limit = Duration::from_nanos(warm_up_ns + time_ns) + STEP_SLACK;
         let mut pings = None;
-        let waited = self.wait(step, before, allowed.bytes, (begun, limit), &mut pings);
+        let most = allowed.left().bytes;
+        let waited = self.wait(step, before, most, (begun, limit), &mut pings);
         let rtt_ns = pings.and_then(Pings::end);
         let (load, cut) = waited?;
         let after = self.load.used()?;
         let bytes = after.bytes.saturating_sub(before.bytes);
-        allowed.bytes = allowed.bytes.saturating_sub(bytes);
-        let took = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        allowed.time_ns = allowed.time_ns.saturating_sub(took);
+        let time_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        allowed.spend(Budget { bytes, time_ns });
         if load.elapsed_ns == 0 || load.bytes == 0 {
             // Where RPCs were given up, it was not the budget.
             return match load.errors.is_empty() {
@@ -606,6 +555,7 @@ impl<'a> Session<'a> {
         (begun, limit): (Instant, Duration),
         pings: &mut Option<Pings>,
     ) -> Result<(LoadRow, bool), Failure> {
+        let mut last = before.bytes;
         loop {
             thread::sleep(LOOK);
             let load = self.load.progress()?;
@@ -618,7 +568,10 @@ impl<'a> Session<'a> {
             {
                 return Err(why.into());
             }
-            let used = self.load.used()?.bytes.saturating_sub(before.bytes);
+            let now = self.load.used()?.bytes;
+            let until_next_look = now.saturating_sub(last);
+            last = now;
+            let used = now.saturating_sub(before.bytes).saturating_add(until_next_look);
             if used.saturating_add(step.bytes()) >= bytes {
                 self.load.finish(FAREWELL);
                 return Ok((load, true));

@@ -1,15 +1,17 @@
 //! `lustrine tune --apply` and `--undo` on a host of a laboratory, with a running node. The path is
 //! described with --rate, so that no load is sent and the values follow from the round trip.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use lustrine_testing::{Need, not_run};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
 
 use super::lab::Laboratory;
-use crate::common::{Finished, Running, finish, lustrine};
+use crate::common::{Finished, Running, Scratch, eventually, finish, lustrine};
 
 const LONG: &str = "\
 hosts: {east: {}, west: {}}
@@ -205,6 +207,43 @@ fn what_cannot_be_applied_is_reported_and_the_rest_is() {
     let mut undo = lab.command(&["exec", "east", "--", program, "tune", "--undo", "--json"]);
     let here = finish(undo.args(["--state", &state])).ok().json();
     expect(&here, &[("tcp_wmem", "restored"), ("tcp_rmem", "restored")]);
+}
+
+/// As of a mount in a container, whose mount point is not seen from outside.
+#[test]
+fn a_mount_in_another_mount_namespace_is_not_gone() {
+    if !lustrine_sys::process::is_root() {
+        return not_run(Need::Root, "mount namespaces are made by root");
+    }
+    let scratch = Scratch::new();
+    let (state, pipe) = (scratch.file("state"), scratch.file("pipe"));
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut inside = Command::new("unshare");
+    // It waits for the other end of the pipe.
+    inside.args(["--mount", env!("CARGO_BIN_EXE_lustrine"), "pcap"]).arg(&pipe);
+    let inside = Running::start(&mut inside);
+    let name = format!("/proc/{}/comm", inside.pid());
+    eventually("the program in the namespace", || {
+        (fs::read_to_string(&name).ok()?.trim() == "lustrine").then_some(())
+    });
+    fs::create_dir(&state).unwrap();
+    fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
+    let location = json!({
+        "kind": "mount", "dir": "/not/here", "source": "10.0.0.9@tcp:/fs", "pid": inside.pid(),
+    });
+    let entry = json!({ "location": location, "first": "8", "set": ["64"] });
+    let record = json!({ "version": 2, "entries": [entry] }).to_string();
+    let file = state.join("tune.json");
+    fs::write(&file, record).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let undo = || {
+        let mut undo = lustrine();
+        finish(undo.args(["tune", "--undo", "--json", "--state"]).arg(&state)).ok().json()
+    };
+    expect(&undo(), &[("max_rpcs_in_flight", "elsewhere")]);
+    assert!(file.exists(), "the record stays for --undo in that namespace");
+    drop(inside);
+    expect(&undo(), &[("max_rpcs_in_flight", "gone")]);
 }
 
 #[test]

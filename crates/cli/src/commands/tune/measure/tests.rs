@@ -1,24 +1,5 @@
 use super::*;
 
-const GIB: u64 = 1 << 30;
-
-#[test]
-fn parts_that_use_nothing_leave_it_to_the_later_ones() {
-    let budget = Budget { bytes: 24 * GIB, time_ns: 48 };
-    let mut purse = Purse::new(budget);
-    let first = purse.take(WEIGHT_BEFORE);
-    assert_eq!(first, Budget { bytes: GIB, time_ns: 2 });
-    purse.put(first);
-    for weight in [WEIGHT_BEFORE, WEIGHT_RAMP, WEIGHT_RAMP, WEIGHT_CONNS, WEIGHT_CONNS] {
-        purse.take(weight);
-    }
-    let after = [WEIGHT_AFTER; 4].map(|weight| purse.take(weight));
-    // What does not divide is in the later ones.
-    let same = after.iter().all(|one| one.bytes - after[0].bytes <= 1);
-    assert!(after[0].bytes > 2 * GIB && same, "{after:?}");
-    assert_eq!(purse.left, Budget::default());
-}
-
 #[test]
 fn a_step_that_does_not_fit_is_not_begun() {
     let step = Step { direction: Direction::Read, count: 8, rtt: 1, latency: 1 };
