@@ -18,9 +18,6 @@ use crate::event::{
 };
 use crate::guess::{self, Guess};
 
-/// An empty buffer with a capacity beyond this is freed.
-const BUFFER_KEPT: usize = 1 << 16;
-
 /// The fields that all events of one decoder share.
 pub(crate) struct Context<'a> {
     pub(crate) time_ns: u64,
@@ -104,14 +101,22 @@ impl Decoder {
             self.offset += bytes.len() as u64;
             return;
         }
-        self.buf.extend_from_slice(bytes);
+        // Most segments leave nothing behind, and are decoded where they are.
+        let mut joined = core::mem::take(&mut self.buf);
+        let whole = match joined.is_empty() {
+            true => bytes,
+            false => {
+                joined.extend_from_slice(bytes);
+                &joined
+            }
+        };
         cx.known.now_ns = cx.time_ns;
         let mut used = 0;
         loop {
-            match self.step(&self.buf[used..], cx.known) {
+            match self.step(&whole[used..], cx.known) {
                 Step::Took(len, item) => {
                     self.advance_phase(len, &item);
-                    let raw = &self.buf[used..used + len];
+                    let raw = &whole[used..used + len];
                     cx.events.push_back(self.event(cx, self.offset + used as u64, raw, item));
                     used += len;
                 }
@@ -119,18 +124,26 @@ impl Decoder {
                 Step::Wait => break,
                 Step::Broken(why) => {
                     self.phase = Phase::Broken;
-                    let raw = &self.buf[used..];
+                    let raw = &whole[used..];
                     let item = Item::Undecoded(why);
                     cx.events.push_back(self.event(cx, self.offset + used as u64, raw, item));
-                    used = self.buf.len();
+                    used = whole.len();
                     break;
                 }
             }
         }
         if self.phase == Phase::Foreign {
-            used = self.buf.len();
+            used = whole.len();
         }
-        self.consume(used);
+        self.offset += used as u64;
+        self.buf = match (whole.len() - used, joined.is_empty()) {
+            (0, _) => Vec::new(),
+            (_, true) => bytes[used..].to_vec(),
+            (_, false) => {
+                joined.drain(..used);
+                joined
+            }
+        };
     }
 
     /// Records that the next `missing` bytes of the stream were not captured.
@@ -167,8 +180,12 @@ impl Decoder {
         }
     }
 
-    /// Drops the buffered part of an unfinished message, because memory is short.
+    /// Drops the buffered part of an unfinished message, because memory is short. What opens a
+    /// connection stays: it is short, and all that follows depends on it.
     pub(crate) fn shed(&mut self, cx: &mut Context<'_>) {
+        if matches!(self.phase, Phase::Opening | Phase::MidStream | Phase::Hello) {
+            return;
+        }
         let have = self.buf.len() as u64;
         let next = match self.phase {
             Phase::Messages(_) if have == 0 => self.phase,
@@ -179,7 +196,6 @@ impl Decoder {
             other => other,
         };
         self.give_up(cx, Undecoded::Incomplete);
-        self.buf = Vec::new();
         self.phase = next;
     }
 
@@ -189,7 +205,8 @@ impl Decoder {
             let item = Item::Undecoded(why);
             cx.events.push_back(self.event(cx, self.offset, &self.buf, item));
         }
-        self.consume(self.buf.len());
+        self.offset += self.buf.len() as u64;
+        self.buf = Vec::new();
     }
 
     fn event(&self, cx: &Context<'_>, offset: u64, raw: &[u8], item: Item) -> Event {
@@ -200,14 +217,6 @@ impl Decoder {
             offset,
             raw: raw.to_vec(),
             item,
-        }
-    }
-
-    fn consume(&mut self, used: usize) {
-        self.offset += used as u64;
-        self.buf.drain(..used);
-        if self.buf.is_empty() && self.buf.capacity() > BUFFER_KEPT {
-            self.buf = Vec::new();
         }
     }
 

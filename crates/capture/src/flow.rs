@@ -5,8 +5,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-/// Segments further ahead than this belong to another conversation: TCP's largest window is 1 GiB.
+/// Segments further ahead than this belong to another conversation, or to this one after a part
+/// that was not captured: TCP's largest window is 1 GiB.
 const JUMP_MAX: i64 = 1 << 30;
+/// The same of segments behind: nothing is sent again after so many bytes. It is less than the
+/// largest window, so that fewer places after a missing part are taken for an old one.
+const BEHIND_MAX: i64 = 1 << 28;
+/// So many segments in sequence at another place are this stream: it goes on there.
+const STRAYS_MAX: u32 = 3;
 
 /// What a [`Flow`] delivers.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +41,8 @@ pub(crate) struct Flow {
     acked: u64,
     /// Where the stream ends.
     end: Option<u64>,
+    /// Segments in sequence at an implausible place: the number after them, and how many.
+    strays: Option<(u32, u32)>,
 }
 
 impl Flow {
@@ -70,10 +78,10 @@ impl Flow {
     }
 
     /// The offset of a sequence number in the stream; `None` before its start or implausibly far
-    /// ahead.
+    /// ahead or behind.
     fn offset_of(&self, seq: u32) -> Option<u64> {
         let ahead = i64::from(seq.wrapping_sub(self.next?) as i32);
-        if ahead > JUMP_MAX {
+        if !(-BEHIND_MAX..=JUMP_MAX).contains(&ahead) {
             return None;
         }
         self.delivered.checked_add_signed(ahead)
@@ -97,9 +105,17 @@ impl Flow {
             Some(start) => (start, payload),
             None => match self.before_start(seq, payload) {
                 Some(rest) => (self.delivered, rest),
+                None if self.continues_at(seq, payload.len()) => {
+                    self.give_up_holes(0, out);
+                    let missing = seq.wrapping_sub(self.next.unwrap_or(seq)).into();
+                    self.advance(missing);
+                    out(Chunk::Gap(missing));
+                    (self.delivered, payload)
+                }
                 None => return,
             },
         };
+        self.strays = None;
         if start <= self.delivered {
             let known = (self.delivered - start) as usize;
             if let Some(fresh) = payload.get(known..) {
@@ -119,6 +135,19 @@ impl Flow {
             return None;
         }
         payload.get(known as usize..)
+    }
+
+    /// Whether the stream goes on at a place that is implausibly far away, after more was missing
+    /// from the capture than a window: several segments follow one another there.
+    fn continues_at(&mut self, seq: u32, len: usize) -> bool {
+        let ahead = i64::from(seq.wrapping_sub(self.next.unwrap_or(seq)) as i32);
+        if (-BEHIND_MAX..=JUMP_MAX).contains(&ahead) {
+            // It is from before the beginning of the capture.
+            return false;
+        }
+        let before = self.strays.filter(|(next, _)| *next == seq).map_or(0, |(_, count)| count);
+        self.strays = Some((seq.wrapping_add(len as u32), before + 1));
+        before + 1 >= STRAYS_MAX
     }
 
     /// Records that the sender closed after `len` bytes at `seq`.

@@ -184,6 +184,33 @@ fn memory_is_bounded() {
     assert!(events.iter().any(|event| matches!(event.item, Item::Gap { .. })));
 }
 
+/// Other protocols, and connections that have ended, leave the memory to what is not complete.
+#[test]
+fn connections_that_hold_nothing_cost_no_memory() {
+    let mut segments = Vec::new();
+    for port in 1..=50 {
+        segments.extend([Tcp { port, ..syn(9) }, Tcp { port, ..data(10, 1, &[b'x'; 1400]) }]);
+    }
+    let (dissector, _) = run_on(22, Limits::default(), &segments);
+    assert_eq!((dissector.connections.len(), dissector.held), (50, 0));
+    let first = request();
+    let whole = |port| [Tcp { port, ..syn(9) }, Tcp { port, ..data(10, 1, &first) }];
+    let segments: Vec<_> = (1..=50).flat_map(whole).collect();
+    let (dissector, events) = run_on(988, Limits::default(), &segments);
+    assert_eq!((dissector.held, events.len()), (0, 100));
+}
+
+/// What opens a connection decides how all that follows is read.
+#[test]
+fn a_part_of_what_opens_a_connection_is_kept_when_memory_is_short() {
+    let limits = Limits { held_total: 8, ..Limits::default() };
+    let bytes = request();
+    let (head, tail) = bytes.split_at(12);
+    let (_, events) = run_on(988, limits, &[syn(9), data(10, 1, head), data(22, 1, tail)]);
+    let summary: Vec<_> = events.iter().map(describe).collect();
+    assert_eq!(summary, ["1> opened 1023 Handshake", "1> request"]);
+}
+
 proptest! {
     #[test]
     fn arbitrary_segments_are_survived(

@@ -109,6 +109,44 @@ fn absurd_jumps_are_ignored() {
     assert_eq!((s.text.as_str(), s.flow.held_bytes()), ("a", 0));
 }
 
+/// More than a window is missing, as between two captures of one connection.
+#[test]
+fn a_stream_goes_on_after_more_than_a_window() {
+    for ahead in [0x5000_0000_u32, 0x8000_0000, 0xb000_0000, 0xe000_0000] {
+        let mut flow = Flow::default();
+        let mut seen = Vec::new();
+        let mut insert = |flow: &mut Flow, seq, payload: &[u8]| {
+            flow.insert(seq, payload, 1 << 20, &mut |chunk| match chunk {
+                Chunk::Data(bytes) => seen.push((0, bytes.to_vec())),
+                Chunk::Gap(missing) => seen.push((missing, Vec::new())),
+            });
+        };
+        insert(&mut flow, 100, b"a");
+        insert(&mut flow, 103, b"d");
+        for (index, byte) in b"vwxyz".iter().enumerate() {
+            insert(&mut flow, 101 + ahead + index as u32, &[*byte]);
+        }
+        let ends: Vec<(u64, &[u8])> = seen.iter().map(|(gap, bytes)| (*gap, &bytes[..])).collect();
+        // What was held behind the first hole comes first. Two segments are part of the gap.
+        let gap = u64::from(ahead) - 3 + 2;
+        assert_eq!(
+            ends,
+            [(0, &b"a"[..]), (2, b""), (0, b"d"), (gap, b""), (0, b"x"), (0, b"y"), (0, b"z")]
+        );
+    }
+}
+
+#[test]
+fn segments_before_the_capture_do_not_move_the_stream() {
+    let mut s = Stream::default();
+    s.insert(1000, "a");
+    for seq in 500..510 {
+        s.insert(seq, "x");
+    }
+    s.insert(1001, "b");
+    assert_eq!(s.text, "ab");
+}
+
 #[test]
 fn the_end_is_delivered_in_sequence() {
     let mut s = Stream::default();
