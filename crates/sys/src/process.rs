@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, ChildStdin};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
@@ -39,6 +40,17 @@ pub fn reader_has_left(pipe: &impl AsFd) -> bool {
     let mut pipe = [PollFd::new(pipe, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(poll(&mut pipe, Some(&now)), Ok(1)) && pipe[0].revents().contains(PollFlags::ERR)
+}
+
+/// Waits until there is something to read from a file or a pipe, or its writers have left; `false`
+/// if neither is so within `limit`, or a signal came.
+pub fn wait_readable(file: &impl AsFd, limit: Duration) -> bool {
+    let mut files = [PollFd::new(file, PollFlags::IN)];
+    let limit = Timespec::try_from(limit).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+    match poll(&mut files, Some(&limit)) {
+        Ok(count) => count > 0,
+        Err(error) => error != rustix::io::Errno::INTR,
+    }
 }
 
 /// Asks all processes of the group of a child to end, or kills them. The group must be the child's

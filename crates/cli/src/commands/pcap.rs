@@ -2,21 +2,28 @@
 
 mod describe;
 mod file;
+mod live;
 mod print;
 mod rpc;
 #[cfg(test)]
 mod tests;
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use clap::Args;
 use lustrine_capture::{Dissector, Event, Frame};
 
 use self::file::{FileError, Frames};
+use self::live::{Input, SharedOut};
 use self::print::{Form, Printer};
+use crate::interrupt;
 use crate::output::{self, print_error};
+
+/// What a second signal leaves undone.
+const LEFT: &str = "the last lines may be missing";
 
 /// Read a packet capture (libpcap or pcapng) and print Lustre's network messages.
 ///
@@ -61,28 +68,27 @@ impl PcapArgs {
         self.file.display().to_string()
     }
 
-    fn open(&self) -> Result<Box<dyn Read + Send>, FileError> {
-        if self.is_stdin() {
-            let stdin = io::stdin();
-            return if stdin.is_terminal() {
-                Err(FileError::Terminal)
-            } else {
-                Ok(Box::new(stdin))
-            };
-        }
-        let file = File::open(&self.file).map_err(FileError::Open)?;
+    fn open(&self) -> Result<File, FileError> {
+        let file = match self.is_stdin() {
+            true if io::stdin().is_terminal() => return Err(FileError::Terminal),
+            // Without the buffer of the library, in which bytes could wait.
+            true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+            false => File::open(&self.file),
+        };
+        let file = file.map_err(FileError::Open)?;
         if file.metadata().is_ok_and(|meta| meta.is_dir()) {
             return Err(FileError::Directory);
         }
-        Ok(Box::new(file))
+        Ok(file)
     }
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &PcapArgs) -> Result<(), output::Failure> {
-    let out = BufWriter::new(io::stdout().lock());
+    let out = SharedOut::new(BufWriter::new(io::stdout()));
     print_file(args, out).map_err(|failure| match failure {
         Failure::Output(error) => output::write_error(error),
+        Failure::Signals(failure) => interrupt::ended(failure),
         Failure::Input(error) => output::Failure::Input(format!("{}: {error}", args.name())),
         Failure::Stream { wanted, streams: 0 } => {
             format!("{}: no TCP connection {wanted}: there is none at all", args.name()).into()
@@ -100,6 +106,8 @@ pub(crate) fn run(args: &PcapArgs) -> Result<(), output::Failure> {
 enum Failure {
     Input(FileError),
     Output(io::Error),
+    /// A signal came, or none can be caught.
+    Signals(output::Failure),
     /// The capture has only this number of connections.
     Stream {
         wanted: u32,
@@ -119,14 +127,22 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Prints a whole capture. What was decoded before a malformed part of the file is printed.
-fn print_file(args: &PcapArgs, out: impl Write) -> Result<(), Failure> {
+/// Prints a whole capture. What was decoded before a malformed part of the file, or before a signal
+/// while a program writes it, is printed.
+fn print_file<W: Write + Send + 'static>(
+    args: &PcapArgs,
+    out: SharedOut<W>,
+) -> Result<(), Failure> {
     let form = if args.json { Form::Json } else { Form::Text };
-    let mut printer = Printer::new(out, form).with_raw(args.raw).with_fields(args.fields);
+    let mut printer = Printer::new(out.clone(), form).with_raw(args.raw).with_fields(args.fields);
     let mut dissector = Dissector::default();
     let wanted = |event: &Event| args.stream.is_none_or(|stream| stream == event.stream);
-    let mut input = || -> Result<u64, Failure> {
-        let mut frames = Frames::open(args.open()?)?;
+    let input = || -> Result<u64, Failure> {
+        let file = args.open()?;
+        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+            interrupt::clean_up_first(LEFT).map_err(Failure::Signals)?;
+        }
+        let mut frames = Frames::open(Input::new(file, out))?;
         while let Some(found) = frames.next_frame()? {
             printer.start(found.time_ns);
             dissector.frame(&Frame {
@@ -153,6 +169,7 @@ fn print_file(args: &PcapArgs, out: impl Write) -> Result<(), Failure> {
         }
     }
     let printed = printer.finish()?;
+    interrupt::asked().map_err(Failure::Signals)?;
     let foreign_links = outcome?;
     if foreign_links > 0 {
         print_error(&format!("{foreign_links} frames of unsupported link types were skipped"));

@@ -18,6 +18,7 @@ mod metrics;
 mod mounts;
 mod namespaces;
 mod node;
+mod pcap;
 mod plans;
 mod rogues;
 mod selftest;

@@ -38,7 +38,7 @@ impl std::fmt::Display for FileError {
             FileError::Open(error) => write!(f, "{error}"),
             FileError::Directory => f.write_str("a directory; name one capture in it"),
             FileError::Terminal => f.write_str(
-                "a terminal; pipe a capture into it, such as from `tcpdump -w - tcp port 988`",
+                "a terminal; pipe a capture into it, such as from `tcpdump -U -w - tcp port 988`",
             ),
             FileError::Format => f.write_str(
                 "neither a libpcap nor a pcapng file; if it is packed, as FILE.xz is, try \
@@ -50,6 +50,51 @@ impl std::fmt::Display for FileError {
                  Linux cooked (\"any\") can"
             ),
             FileError::At(offset, what) => write!(f, "at byte {offset}: {what}"),
+        }
+    }
+}
+
+/// A capture from its beginning, as the library needs it: all of the first block with the first
+/// read, after which the library reads once more although it has what it needs.
+struct Beginning<R> {
+    input: R,
+    reads: u32,
+}
+
+/// Bytes of the header of a libpcap file, and least bytes of the first block of a pcapng file.
+const HEADER_LEN: usize = 24;
+const SECTION_LEN: usize = 28;
+
+/// Bytes of the first block of a capture, as far as its first bytes say.
+fn first_block_len(bytes: &[u8]) -> usize {
+    let word = |at: usize| -> Option<[u8; 4]> { bytes.get(at..at + 4)?.try_into().ok() };
+    if word(0) != Some([0x0a, 0x0d, 0x0d, 0x0a]) {
+        return HEADER_LEN;
+    }
+    let len = match (word(4), word(8)) {
+        (Some(len), Some([0x4d, 0x3c, 0x2b, 0x1a])) => u32::from_le_bytes(len),
+        (Some(len), Some(_)) => u32::from_be_bytes(len),
+        _ => 0,
+    };
+    (len as usize).max(SECTION_LEN)
+}
+
+impl<R: Read> Read for Beginning<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.reads = self.reads.saturating_add(1);
+        match self.reads {
+            1 => {
+                let mut have = 0;
+                while have < bytes.len() && have < first_block_len(&bytes[..have]) {
+                    match self.input.read(&mut bytes[have..])? {
+                        0 => break,
+                        more => have += more,
+                    }
+                }
+                Ok(have)
+            }
+            2 => Ok(0),
+            _ => self.input.read(bytes),
         }
     }
 }
@@ -92,6 +137,7 @@ struct Located {
 impl Frames {
     /// Recognises the format of a file.
     pub(super) fn open(file: impl Read + Send + 'static) -> Result<Frames, FileError> {
+        let file = Beginning { input: file, reads: 0 };
         let reader = create_reader(BUFFER_START, file).map_err(|error| match error {
             PcapError::Eof => FileError::At(0, "the file is empty"),
             PcapError::ReadError => FileError::At(0, "cannot be read"),

@@ -11,9 +11,9 @@ fn args(file: PathBuf) -> PcapArgs {
 }
 
 fn output(args: &PcapArgs) -> (Vec<String>, Result<(), Failure>) {
-    let mut out = Vec::new();
-    let result = print_file(args, &mut out);
-    let text = String::from_utf8(out).unwrap();
+    let out = SharedOut::new(Vec::new());
+    let result = print_file(args, out.clone());
+    let text = String::from_utf8(out.with(std::mem::take)).unwrap();
     (text.lines().map(str::to_owned).collect(), result)
 }
 
@@ -200,9 +200,38 @@ fn a_reader_that_closes_the_output_is_not_an_error() {
             Ok(())
         }
     }
-    let result = print_file(&args(capture("lnet/f1_csum_ping.pcap")), Closed);
+    let out = SharedOut::new(Closed);
+    let result = print_file(&args(capture("lnet/f1_csum_ping.pcap")), out);
     let Err(Failure::Output(error)) = result else { panic!("{result:?}") };
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+}
+
+/// Bytes come one by one, as a pipe may bring them.
+#[test]
+fn the_format_is_recognised_however_the_bytes_come() {
+    struct Slow(Vec<u8>, usize);
+    impl std::io::Read for Slow {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            let one = self.0.get(self.1..=self.1).unwrap_or_default();
+            bytes[..one.len()].copy_from_slice(one);
+            self.1 += one.len();
+            Ok(one.len())
+        }
+    }
+    let bytes = std::fs::read(capture("lnet/f1_csum_ping.pcap")).unwrap();
+    let mut frames = Frames::open(Slow(bytes, 0)).unwrap();
+    let mut count = 0;
+    while frames.next_frame().unwrap().is_some() {
+        count += 1;
+    }
+    assert!(count > 10, "{count} frames");
+    // A section header with a comment of 4 bytes, and nothing else.
+    let mut section = Vec::new();
+    section.extend([0x0a, 0x0d, 0x0d, 0x0a, 40, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0]);
+    section.extend([0xff; 8]);
+    section.extend([1, 0, 4, 0, b'n', b'o', b't', b'e', 0, 0, 0, 0, 40, 0, 0, 0]);
+    let mut frames = Frames::open(Slow(section, 0)).unwrap();
+    assert!(frames.next_frame().unwrap().is_none());
 }
 
 #[test]
