@@ -26,6 +26,7 @@ mod measure;
 mod model;
 mod outline;
 mod page;
+mod pairs;
 mod parse;
 mod points;
 mod provenance;

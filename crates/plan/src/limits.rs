@@ -174,11 +174,24 @@ impl Limit {
         }
         let all = lines(results);
         let selected: Vec<_> = all.iter().filter(|line| self.selects(&line.key)).collect();
-        let values = selected.iter().filter_map(|line| Some((line, line.range(self.metric)?)));
+        let gap = selected.iter().find_map(|line| Some((line, line.gap(self.metric)?)));
+        if let Some((line, gap)) = gap {
+            checked.line = Some(line.key.to_string());
+            checked.sentence = format!("{name}: {text}: not met, because {} {gap}", line.key);
+            return checked;
+        }
+        let values = selected.iter().filter_map(|line| {
+            let range = line.range(self.metric)?;
+            let value = match self.metric {
+                Metric::Errors => line.errors() as f64,
+                _ => range.median,
+            };
+            Some((line, range, value))
+        });
         let values: Vec<_> = values.collect();
-        let most = values.iter().max_by(|one, two| one.1.median.total_cmp(&two.1.median));
-        let Some((line, range)) = most else { return checked };
-        let value = range.median;
+        let most = values.iter().max_by(|one, two| one.2.total_cmp(&two.2));
+        let Some((line, range, value)) = most else { return checked };
+        let value = *value;
         checked.met = match self.sense {
             Sense::AtLeast => value >= self.value,
             Sense::AtMost => value <= self.value,
@@ -199,6 +212,7 @@ impl Limit {
             };
         }
         match range.samples {
+            _ if self.metric == Metric::Errors => {}
             1 => sentence += "; one sample, noise unknown",
             samples if (range.low..=range.high).contains(&self.value) => {
                 sentence +=

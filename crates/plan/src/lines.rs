@@ -1,13 +1,16 @@
 //! The lines of results: all repetitions of one test with the same varied values, and what was
 //! measured of it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use lustrine_report::numbers::{grouped, latency_text, size};
+use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
 use crate::model::TestKind;
 use crate::results::{Latency, OpCounts, Results, Row};
+use crate::table::named;
 
 /// What identifies a line in several results.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,7 +141,27 @@ pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
 }
 
 impl MeasuredLine<'_> {
-    /// The values of all repetitions; `None` if a client did not report it in one of them.
+    /// What failed in all repetitions together.
+    pub(crate) fn errors(&self) -> u64 {
+        self.rows.iter().map(|row| row.all.errors).sum()
+    }
+
+    /// What was to be measured and was not, as the end of a sentence about the line; `None` if
+    /// nothing was, or if no repetition measured it.
+    pub(crate) fn gap(&self, metric: Metric) -> Option<String> {
+        let lost: BTreeSet<Nid> = self.rows.iter().flat_map(|row| &row.lost).copied().collect();
+        if !lost.is_empty() {
+            let lost: Vec<Nid> = lost.into_iter().collect();
+            return Some(format!("is without {}: no answer", named(&lost)));
+        }
+        let all = self.rows.len();
+        let measured = self.rows.iter().filter(|row| !row.by_client.is_empty()).count();
+        (metric != Metric::Errors && (1..all).contains(&measured))
+            .then(|| format!("was measured in {measured} of {all} repetitions"))
+    }
+
+    /// The values of the repetitions of which clients reported them; `None` if one of these lacks
+    /// this value.
     pub(crate) fn range(&self, metric: Metric) -> Option<Range> {
         let known = |row: &&&Row| metric == Metric::Errors || !row.by_client.is_empty();
         let values = self.rows.iter().filter(known).map(|row| metric.of(&row.all));

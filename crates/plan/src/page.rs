@@ -2,7 +2,6 @@
 
 mod matrix;
 mod percentiles;
-mod slow;
 mod tiles;
 mod verdict;
 
@@ -267,6 +266,10 @@ fn plots_over(
                 push(&mut halves, &format!("{name}, p99"), LineStyle::Dashed, (x, latency.p99));
             }
         }
+    }
+    // Values may be given, and run, in any order.
+    for line in [&mut rates, &mut halves, &mut references].into_iter().flatten() {
+        line.points.sort_by(|one, two| one.0.total_cmp(&two.0));
     }
     let alike = coinciding(&rates);
     rates.extend(references);

@@ -1,11 +1,12 @@
 //! Results as text: 80 columns, one line for each test of each combination.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_report::numbers::{count, latency, operations, percent, rate, size};
-
 use lustrine_wire::nid::Nid;
 
+use crate::lines::Metric;
+use crate::pairs::Pairs;
 use crate::results::{Latency, PointResult, Results, Row};
 
 const HEAD: &str = concat!(
@@ -220,42 +221,45 @@ pub(crate) fn named(nids: &[Nid]) -> String {
     words.join(", ")
 }
 
-/// Single pairs: the median one, and the slowest.
+/// Single pairs, each test and size by itself: the median one, and the slowest.
 fn turns(combination: &Combination<'_>) -> String {
-    let mut pairs: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    let mut bulk = false;
-    for point in &combination.points {
-        for row in &point.rows {
-            bulk |= row.size > 0;
-            for client in &row.by_client {
-                let value = match row.size {
-                    0 => client.counted.ops_per_s,
-                    _ => client.counted.mib_per_s,
-                };
-                let Some(server) = client.server else { continue };
-                pairs.entry(format!("{} -> {server}", client.nid)).or_default().push(value);
-            }
-        }
-    }
-    let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let mut all: Vec<(f64, &str)> =
-        pairs.iter().map(|(name, values)| (mean(values), name.as_str())).collect();
-    all.sort_by(|one, two| one.0.total_cmp(&two.0));
-    let Some((highest, _)) = all.last() else { return String::new() };
-    let unit = if bulk { "MiB/s" } else { "ops/s" };
+    let tests = Pairs::all_of(combination);
     let mut out = String::new();
     if !combination.labels.is_empty() {
         out += &format!(" {}\n", combination.title());
     }
-    out += &format!(
-        " {} pairs (client -> server): slowest {}, median {}, fastest {} {unit}\n",
-        all.len(),
-        rate(all[0].0),
-        rate(all[(all.len() - 1) / 2].0),
-        rate(*highest)
-    );
-    for (value, name) in all.iter().take(SLOWEST) {
-        out += &format!("   {} {unit}  {name}\n", rate(*value));
+    for pairs in &tests {
+        let mut all: Vec<(f64, String)> = pairs
+            .values
+            .iter()
+            .map(|((from, to), value)| (*value, format!("{from} -> {to}")))
+            .collect();
+        all.sort_by(|one, two| one.0.total_cmp(&two.0));
+        let Some((highest, _)) = all.last() else { continue };
+        let unit = match pairs.metric() {
+            Metric::MibPerS => "MiB/s",
+            _ => "ops/s",
+        };
+        let name = match tests.len() {
+            1 => String::new(),
+            _ => format!("{}: ", pairs.name()),
+        };
+        out += &format!(
+            " {name}{} pairs (client -> server): slowest {}, median {}, fastest {} {unit}\n",
+            all.len(),
+            rate(all[0].0),
+            rate(all[(all.len() - 1) / 2].0),
+            rate(*highest)
+        );
+        for (value, name) in all.iter().take(SLOWEST) {
+            out += &format!("   {} {unit}  {name}\n", rate(*value));
+        }
+    }
+    let rows = combination.points.iter().flat_map(|point| &point.rows);
+    let lost: BTreeSet<Nid> = rows.flat_map(|row| &row.lost).copied().collect();
+    if !lost.is_empty() {
+        let lost: Vec<Nid> = lost.into_iter().collect();
+        out += &format!("   without some pairs of {}: no answer\n", named(&lost));
     }
     out
 }

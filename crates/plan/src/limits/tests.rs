@@ -74,3 +74,36 @@ fn nothing_measured_and_an_early_end_hold_no_limit() {
     let checked = limit.check("now", &results);
     assert!(!checked.met && checked.sentence.contains("ended early"), "{checked:?}");
 }
+
+/// The median of the repetitions would hide what happened in one of them.
+#[test]
+fn errors_of_all_repetitions_count_and_what_is_missing_meets_no_limit() {
+    let good = || run(&[(8, &[900.0, 1000.0, 1100.0])]);
+    let check =
+        |results: &Results, text| Limit::parse(text).expect("a limit").check("now", results);
+    let mut results = good();
+    results.points[2].rows[0].all.errors = 500;
+    results.points[1].rows[0].all.errors = 7;
+    let checked = check(&results, "errors <= 500");
+    assert_eq!(
+        checked.sentence,
+        "now: errors <= 500: not met, read 4k c8 has 507 errors, 1.40 % above the limit"
+    );
+    assert!(check(&results, "errors <= 507").met);
+
+    let mut results = good();
+    results.points[1].rows[0].by_client.clear();
+    let checked = check(&results, "read >= 1 MiB/s");
+    assert!(!checked.met);
+    assert_eq!(
+        checked.sentence,
+        "now: read >= 1 MiB/s: not met, because read 4k c8 was measured in 2 of 3 repetitions"
+    );
+    results.points[1].rows[0].lost = vec!["10.0.0.7@tcp".parse().expect("a NID")];
+    for text in ["read >= 1 MiB/s", "errors <= 0"] {
+        let checked = check(&results, text);
+        assert!(!checked.met);
+        let why = "not met, because read 4k c8 is without 10.0.0.7@tcp: no answer";
+        assert_eq!(checked.sentence, format!("now: {text}: {why}"));
+    }
+}

@@ -6,7 +6,7 @@ use lustrine_report::numbers::{grouped, percent};
 use lustrine_report::{Matrix, Page};
 use lustrine_wire::nid::Nid;
 
-use super::slow::{Pairs, SLOW_WORDS};
+use crate::pairs::{Pairs, SLOW_WORDS};
 use crate::table::{Combination, named};
 
 /// Largest number of nodes on one side.

@@ -6,7 +6,7 @@ use lustrine_report::numbers::{grouped, grouped_count, latency_text};
 use lustrine_wire::nid::Nid;
 
 use super::name_of;
-use super::slow::Pairs;
+use crate::pairs::Pairs;
 use crate::results::{Results, Row};
 use crate::table::combinations;
 

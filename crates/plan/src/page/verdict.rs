@@ -2,9 +2,9 @@
 
 use lustrine_report::numbers::{counted, percent};
 
-use super::slow::Pairs;
 use super::{longest_axis, name_of, value_on};
 use crate::lines::Metric;
+use crate::pairs::Pairs;
 use crate::results::{End, Results};
 use crate::table::{Combination, combinations};
 
@@ -73,6 +73,10 @@ fn series(combinations: &[Combination<'_>]) -> Vec<Series> {
         }
     }
     all.retain(|series| series.values.len() > 1);
+    // Values may be given, and run, in any order.
+    for series in &mut all {
+        series.values.sort_by(|one, two| one.0.total_cmp(&two.0));
+    }
     all
 }
 
@@ -116,6 +120,12 @@ mod tests {
         assert_eq!(
             said(&[(1, &[100.0, 100.0]), (2, &[200.0, 200.0])]),
             "Read 4k still grows at concurrency 2, to 200 MiB/s."
+        );
+        assert_eq!(
+            said(&[(8, &[500.0]), (2, &[990.0]), (1, &[1000.0])]),
+            "Read 4k saturates at concurrency 1, with 1,000 MiB/s, and falls 50% below its maximum \
+             at concurrency 8 (one sample each, noise unknown).",
+            "whatever the order is in which they ran"
         );
         assert_eq!(verdict(&run(&[(1, &[100.0])])), None, "one value has no course");
         let mut failed = run(&[(1, &[100.0])]);

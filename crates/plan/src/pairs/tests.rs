@@ -144,6 +144,16 @@ fn different_tests_of_pairs_are_not_mixed() {
     let found: Vec<(String, f64)> =
         all.iter().map(|pairs| (pairs.name(), pairs.median().expect("pairs"))).collect();
     assert_eq!(found, [("read 4k".to_owned(), 100.0), ("ping".to_owned(), 5000.0)]);
+    results.points[0].rows[0].by_client.clear();
+    results.points[0].rows[0].lost = vec![nid(0)];
+    let text = table(&results);
+    for line in [
+        " read 4k: 5 pairs (client -> server): slowest 100.0, median 100.0, fastest 100.0 MiB/s\n",
+        " ping: 6 pairs (client -> server): slowest 5000, median 5000, fastest 5000 ops/s\n",
+        "   without some pairs of 10.0.0.1@tcp: no answer\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }
 
 #[test]

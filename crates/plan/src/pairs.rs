@@ -11,7 +11,7 @@ use crate::table::Combination;
 
 /// A pair is slow below this part of the median.
 const SLOW: f64 = 0.5;
-pub(super) const SLOW_WORDS: &str = "below half of the median";
+pub(crate) const SLOW_WORDS: &str = "below half of the median";
 
 /// A node is slow if at least this part of its pairs is, and at least so many of them.
 const NODE_PART: f64 = 0.25;
@@ -21,9 +21,9 @@ const NODE_LEAST: usize = 2;
 const NAMED_MAX: usize = 3;
 
 /// The results of pairs that ran by themselves.
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
     /// By client and server; of several repetitions, the mean.
-    pub(super) values: BTreeMap<(Nid, Nid), f64>,
+    pub(crate) values: BTreeMap<(Nid, Nid), f64>,
     test: TestKind,
     /// Bytes per operation; 0 for ping.
     size: u32,
@@ -41,7 +41,7 @@ struct SlowNode {
 
 impl Pairs {
     /// The pairs of a combination, each test and size by itself.
-    pub(super) fn all_of(combination: &Combination<'_>) -> Vec<Pairs> {
+    pub(crate) fn all_of(combination: &Combination<'_>) -> Vec<Pairs> {
         let rows = || combination.points.iter().flat_map(|point| &point.rows);
         let mut tests: Vec<(TestKind, u32)> = Vec::new();
         for row in rows() {
@@ -68,7 +68,7 @@ impl Pairs {
     }
 
     /// Its test and size.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self.size {
             0 => self.test.name().to_owned(),
             bytes => format!("{} {}", self.test.name(), size(bytes)),
@@ -76,18 +76,18 @@ impl Pairs {
     }
 
     /// The metric that its values are of.
-    pub(super) fn metric(&self) -> Metric {
+    pub(crate) fn metric(&self) -> Metric {
         Metric::rate_of(self.size)
     }
 
     /// All nodes of a side.
-    pub(super) fn side(&self, pick: fn(&(Nid, Nid)) -> Nid) -> Vec<Nid> {
+    pub(crate) fn side(&self, pick: fn(&(Nid, Nid)) -> Nid) -> Vec<Nid> {
         let all: BTreeSet<Nid> = self.values.keys().map(pick).collect();
         all.into_iter().collect()
     }
 
     /// Their number, as text.
-    pub(super) fn count(&self) -> String {
+    pub(crate) fn count(&self) -> String {
         grouped_count(self.values.len() as u64)
     }
 
@@ -99,12 +99,12 @@ impl Pairs {
     }
 
     /// The median; of an even number, the mean of the two in the middle. `None` without pairs.
-    pub(super) fn median(&self) -> Option<f64> {
+    pub(crate) fn median(&self) -> Option<f64> {
         median(&self.sorted())
     }
 
     /// The slow pairs.
-    pub(super) fn slow(&self) -> impl Iterator<Item = &(Nid, Nid)> {
+    pub(crate) fn slow(&self) -> impl Iterator<Item = &(Nid, Nid)> {
         let least = SLOW * self.median().unwrap_or(0.0);
         self.values.iter().filter(move |(_, value)| **value < least).map(|(pair, _)| pair)
     }
@@ -154,7 +154,7 @@ impl Pairs {
     }
 
     /// What is slow, as a part of a sentence.
-    pub(super) fn verdict(&self) -> Option<String> {
+    pub(crate) fn verdict(&self) -> Option<String> {
         let median = self.median()?;
         if median <= 0.0 {
             let none = self.values.values().filter(|value| **value <= 0.0).count();
@@ -201,7 +201,7 @@ impl Pairs {
     }
 
     /// The same as a sentence with the median.
-    pub(super) fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         let words = self.verdict().unwrap_or_default();
         let median = self.metric().text(self.median().unwrap_or(0.0));
         let mut letters = words.chars();
