@@ -21,9 +21,9 @@ lustrine_lnet::declare_tunables! {
         "Longest wait before a peer is dialled again."
     keepalive "keepalive" "s" 30 0..=100_000 Live
         "Silence after which a keepalive is sent to a connected peer; 0 never."
-    keepalive_idle "keepalive_idle" "s" 30 0..=100_000 Live
+    keepalive_idle "keepalive_idle" "s" 30 0..=32_767 Live
         "TCP keepalive: idle time; 0 disables TCP keepalive."
-    keepalive_intvl "keepalive_intvl" "s" 5 1..=100_000 Live
+    keepalive_intvl "keepalive_intvl" "s" 5 1..=32_767 Live
         "TCP keepalive: interval."
     keepalive_count "keepalive_count" "" 5 1..=100 Live
         "TCP keepalive: probes. Linux ignores it while TCP_USER_TIMEOUT is set: see sock_timeout."

@@ -262,12 +262,12 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "keepalive_idle",
         "set keepalive_idle VALUE",
-        "TCP keepalive: idle time; 0 disables TCP keepalive. 0 to 100000 s, 30 by default",
+        "TCP keepalive: idle time; 0 disables TCP keepalive. 0 to 32767 s, 30 by default",
     ),
     key(
         "keepalive_intvl",
         "set keepalive_intvl VALUE",
-        "TCP keepalive: interval. 1 to 100000 s, 5 by default",
+        "TCP keepalive: interval. 1 to 32767 s, 5 by default",
     ),
     key(
         "keepalive_count",
