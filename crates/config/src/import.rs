@@ -12,6 +12,7 @@ use lustrine_control::ImportMode;
 use lustrine_document::Location;
 use lustrine_lnet::tunables::Change;
 use lustrine_partition::tunables::{TABLE, Tunables};
+use lustrine_selftest::ServicePolicy;
 use lustrine_wire::nid::Nid;
 
 use super::draft::Draft;
@@ -128,7 +129,11 @@ pub fn plan_import(
     let over = match mode {
         ImportMode::Add | ImportMode::Del => base,
         ImportMode::Exact => {
-            defaults = NodeConfig { tunables: default_tunables(&base.tunables), ..base.clone() };
+            defaults = NodeConfig {
+                tunables: default_tunables(&base.tunables),
+                selftest: ServicePolicy::default(),
+                ..base.clone()
+            };
             &defaults
         }
     };
@@ -162,6 +167,7 @@ pub fn plan_import(
         ImportMode::Exact => {
             plan.take_nets(context);
             plan.config.peers = plan.draft.config.peers.clone();
+            plan.name_locked_peers(context);
         }
         ImportMode::Del => {
             let mut left_out = Vec::new();
@@ -251,13 +257,31 @@ impl ImportPlan {
             (Some(known), Ok(placed)) => Ok(PlacedNi { nid: context.nids[known], ..placed }),
             (Some(known), Err(_)) => {
                 let mut explicit = context.base.nets[known].clone();
-                merge_net(&mut explicit, net, net);
+                // By the speed of the device, which is not known now: the count in force stays.
+                let conns_per_peer = net.conns_per_peer.filter(|count| *count > 0);
+                let net = NetConfig { conns_per_peer, ..net.clone() };
+                merge_net(&mut explicit, &net, &net);
                 Ok(PlacedNi { nid: context.nids[known], explicit })
             }
             (None, Ok(placed)) => Ok(placed),
             (None, Err(why)) => {
                 let at = self.draft.nets_at[index].clone();
                 Err(format!("{}:{at}: {why}", self.source_name))
+            }
+        }
+    }
+
+    /// Says which locked peers go, because the file does not have them.
+    fn name_locked_peers(&mut self, context: &ImportContext<'_>) {
+        let named: BTreeSet<Nid> = self.config.peers.iter().map(|peer| peer.nids[0]).collect();
+        for peer in context.base.peers.iter().filter(|peer| peer.locked) {
+            let primary = peer.nids[0];
+            if !named.contains(&primary) {
+                self.warnings.push(format!(
+                    "{}: the file lacks the peer {primary}, which is removed although its primary \
+                     NID is locked",
+                    self.source_name
+                ));
             }
         }
     }

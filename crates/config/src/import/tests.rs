@@ -10,7 +10,7 @@ use super::*;
 use crate::ResolvedNi;
 use crate::steps::{Step, steps};
 use crate::{AcceptPolicy, IdentityChoice, InterfaceChoice, PEER_NIDS_MAX};
-use lustrine_selftest::ServicePolicy;
+use lustrine_selftest::{ServiceMode, ServicePolicy};
 
 /// A machine on which eth1 has 10.0.1.1 and so on.
 fn place(net: &NetConfig, tunables: &Tunables) -> Result<PlacedNi, String> {
@@ -192,6 +192,9 @@ fn a_backup_gives_back_what_was() {
     sorted.nets.sort_by_key(|net| net.net.number);
     assert_eq!(sorted, config, "but for the order of its interfaces");
     assert!(plan.is_reordered());
+    let lost = "a.yaml: the file lacks the peer 1.2.3.4@tcp, which is removed although its primary \
+                NID is locked";
+    assert_eq!(plan.warnings, [lost]);
     let same = import((&config, &nids), &backup, ImportMode::Exact).unwrap();
     assert!(!same.is_reordered());
     assert_eq!(
@@ -225,6 +228,27 @@ fn an_interface_whose_device_is_gone_can_still_be_named() {
     assert_eq!(plan.config, config);
     let plan = import((&config, &nids), text, ImportMode::Del).unwrap();
     assert_eq!(plan.config.nets, config.nets[..1]);
+    // The number of connections would be that of a device whose speed is not known now.
+    let text = "net: [{net type: tcp}, {net type: tcp1, local NI(s): [{interfaces: {0: gone0}, \
+                lnd tunables: {conns_per_peer: 0}}]}]";
+    for mode in [ImportMode::Add, ImportMode::Exact] {
+        let plan = import((&config, &nids), text, mode).unwrap();
+        assert_eq!(plan.config.nets[1].conns_per_peer, config.nets[1].conns_per_peer);
+    }
+}
+
+#[test]
+fn an_exact_import_restores_who_may_test() {
+    let (config, nids) = base(TWO);
+    let backup = config.to_backup();
+    let opened = NodeConfig {
+        selftest: ServicePolicy { mode: ServiceMode::Full, ..ServicePolicy::default() },
+        ..config.clone()
+    };
+    let plan = import((&opened, &nids), &backup, ImportMode::Exact).unwrap();
+    assert_eq!(plan.config.selftest, ServicePolicy::default());
+    let plan = import((&opened, &nids), &backup, ImportMode::Add).unwrap();
+    assert_eq!(plan.config.selftest, opened.selftest, "what a file does not say stays");
 }
 
 #[test]
@@ -439,6 +463,7 @@ proptest! {
         let plan = import((&other, &nids), &one.to_backup(), ImportMode::Exact).unwrap();
         // An interface that is there keeps its place, and its credits until it is removed.
         prop_assert_eq!(&plan.config.tunables, &one.tunables);
+        prop_assert_eq!(&plan.config.selftest, &one.selftest);
         prop_assert_eq!(&plan.config.peers, &one.peers);
         let place = |net: &NetConfig| place(net, &one.tunables).unwrap().nid;
         let nids_of = |config: &NodeConfig| {
