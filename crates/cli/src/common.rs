@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +10,7 @@ use lustrine_config::{
     AcceptPolicy, IdentityChoice, InterfaceChoice, NetConfig, NetDriver, NodeConfig, Strictness,
     Tuning,
 };
+use lustrine_node::control::is_served;
 use lustrine_node::{NID_IN_USE, Node, StartError};
 use lustrine_selftest::{ConsoleList, ServiceMode};
 use lustrine_wire::nid::Nid;
@@ -434,9 +434,10 @@ impl ControlOptions {
     pub(crate) fn search(&self) -> Option<ControlPath> {
         let mut place = self.resolve(None)?;
         let roots = !place.chosen && place.path == Path::new(ROOTS_CONTROL);
-        // A node that was killed leaves its socket behind: the file alone proves nothing.
-        let answers = |path: &Path| UnixStream::connect(path).is_ok();
-        if roots && !answers(&place.path) && Path::new(SERVICES_CONTROL).exists() {
+        // A node that was killed leaves its socket behind: the file alone proves nothing. One that
+        // is stopped does not take callers, whom a connect that blocks would wait for.
+        let is_there = |path: &Path| is_served(path).is_ok_and(|is_served| is_served);
+        if roots && Path::new(SERVICES_CONTROL).exists() && !is_there(&place.path) {
             place.path = SERVICES_CONTROL.into();
             place.reason = "the default of the service";
         }

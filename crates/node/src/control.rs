@@ -225,7 +225,10 @@ impl Drop for SocketFile {
 }
 
 /// Whether a process listens there. Never blocks, as connecting to a full backlog would.
-fn is_served(path: &Path) -> io::Result<bool> {
+///
+/// # Errors
+/// When the system refuses for another reason than that nobody listens.
+pub fn is_served(path: &Path) -> io::Result<bool> {
     let socket = stream_socket()?;
     match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
         Ok(()) | Err(Errno::AGAIN) => Ok(true),

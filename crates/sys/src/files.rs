@@ -82,16 +82,62 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Writes a file and replaces its content.
+/// Writes a file and replaces its content. A regular file keeps its old content if that fails, as
+/// on a full device, unless new files cannot be made in its directory or it has several names.
 ///
 /// # Errors
 /// As [`open_for_writing`], or when the text cannot be written.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
+    let Resolved { path: target, is_link } = resolve(path, user_id())?;
+    let old = match fs::symlink_metadata(&target) {
+        Ok(about) => Some(about),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let replaces = old.as_ref().is_none_or(|old| old.is_file() && old.nlink() == 1);
+    if replaces && !is_link {
+        if old.is_some() {
+            open_for_writing(path, Existing::Keep)?;
+        }
+        match write_beside(&target, old.as_ref(), text) {
+            // The directory, or the owner of the file, is another user's.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
+            outcome => return outcome,
+        }
+    }
     let mut file = open_for_writing(path, Existing::Keep)?;
     if file.metadata()?.is_file() {
         file.set_len(0)?;
     }
-    io::Write::write_all(&mut file, text.as_bytes())
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    close(file)
+}
+
+/// Writes a new file in the directory of another one, and gives it that one's name.
+fn write_beside(target: &Path, old: Option<&Metadata>, text: &str) -> io::Result<()> {
+    let name = target.file_name().ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?;
+    let mut beside = OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}", std::process::id()));
+    let beside = target.with_file_name(beside);
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    let mut fill = || {
+        if let Some(old) = old {
+            let new = file.metadata()?;
+            if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+                std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            }
+            file.set_permissions(old.permissions())?;
+        }
+        io::Write::write_all(&mut file, text.as_bytes())?;
+        file.sync_all()
+    };
+    let written = fill().and_then(|()| close(file)).and_then(|()| fs::rename(&beside, target));
+    if written.is_err() {
+        // It is of no use.
+        let _ = fs::remove_file(&beside);
+    }
+    written
 }
 
 /// Creates an empty log file that only this user can read. A log of an earlier run at this path is
@@ -309,6 +355,33 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "by descriptor");
         write(Path::new("/dev/null"), "nothing").unwrap();
         assert!(write(&scratch.0, "a directory").is_err());
+        let other = scratch.0.join("hard");
+        fs::hard_link(&path, &other).unwrap();
+        write(&path, "both names").unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "both names");
+    }
+
+    /// What is written may not fit, and the old text may be the only copy.
+    #[test]
+    fn a_file_that_cannot_be_written_keeps_its_text() {
+        let scratch = Scratch::new("kept", 0o700);
+        let path = scratch.0.join("file");
+        write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let link = scratch.0.join("link");
+        symlink("file", &link).unwrap();
+        write(&link, "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        // The name that the new file would have first is taken.
+        let taken = scratch.0.join(format!(".file.{}", std::process::id()));
+        fs::create_dir(&taken).unwrap();
+        assert!(write(&path, "lost").is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        fs::remove_dir(&taken).unwrap();
+        let names = fs::read_dir(&scratch.0).unwrap().count();
+        assert_eq!(names, 2, "nothing is left behind");
     }
 
     #[test]
