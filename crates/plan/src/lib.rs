@@ -17,6 +17,7 @@
 //! | `table`, `csv`, `page` | for people, for programs, for slides |
 #![forbid(unsafe_code)]
 
+mod combination;
 mod compare;
 mod csv;
 mod host_list;

@@ -9,8 +9,7 @@ use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
 use crate::model::TestKind;
-use crate::results::{Latency, OpCounts, Results, Row};
-use crate::table::named;
+use crate::results::{Latency, OpCounts, Results, Row, named};
 
 /// What identifies a line in several results.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use lustrine_report::numbers::{counted, grouped, grouped_count, latency_text, pe
 use lustrine_report::{Axis, FinishedPage, Line, LineStyle, Page, Plot, Scale, coinciding};
 use lustrine_wire::nid::Nid;
 
+use crate::combination::{Cell, Combination, combinations};
 use crate::compare::Comparison;
 use crate::lines::median;
 use crate::provenance;
-use crate::results::{End, Latency, OpCounts, Results, Row};
-use crate::table::{Cell, Combination, combinations, named};
+use crate::results::{End, Latency, OpCounts, Results, Row, named};
 
 /// Largest number of lines in one plot.
 const LINES_MAX: usize = 16;

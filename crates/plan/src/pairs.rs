@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use lustrine_report::numbers::{grouped_count, percent, size};
 use lustrine_wire::nid::Nid;
 
+use crate::combination::Combination;
 use crate::lines::{Metric, median};
 use crate::model::TestKind;
-use crate::table::Combination;
 
 /// A pair is slow below this part of the median.
 const SLOW: f64 = 0.5;

@@ -269,3 +269,15 @@ impl Results {
         errors.fold(0, u64::saturating_add)
     }
 }
+
+/// Number of nodes, and of slowest pairs, that are named.
+pub(crate) const SLOWEST: usize = 3;
+
+/// The first of some nodes, and the number of the others.
+pub(crate) fn named(nids: &[Nid]) -> String {
+    let mut words: Vec<String> = nids.iter().take(SLOWEST).map(Nid::to_string).collect();
+    if nids.len() > SLOWEST {
+        words.push(format!("and {} more", nids.len() - SLOWEST));
+    }
+    words.join(", ")
+}

@@ -12,8 +12,7 @@ pub use crate::measure::PlanProgress;
 use crate::measure::{Mark, Silent, live, result};
 use crate::model::Plan;
 use crate::points::{BATCH, Flow, Point, from, new_test, to};
-use crate::results::{End, OpCounts, PointResult, Row};
-use crate::table::named;
+use crate::results::{End, OpCounts, PointResult, Row, named};
 
 /// The session does not end for lack of commands, because warm-ups may be of any length. If this
 /// process is killed, nodes use their own `session_timeout`.

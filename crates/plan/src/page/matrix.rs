@@ -6,8 +6,9 @@ use lustrine_report::numbers::{grouped, percent};
 use lustrine_report::{Matrix, Page};
 use lustrine_wire::nid::Nid;
 
+use crate::combination::Combination;
 use crate::pairs::{Pairs, SLOW_WORDS};
-use crate::table::{Combination, named};
+use crate::results::named;
 
 /// Largest number of nodes on one side.
 const SIDE_MAX: usize = 64;

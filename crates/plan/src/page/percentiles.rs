@@ -3,8 +3,8 @@
 use lustrine_report::{Axis, Line, LineStyle, Page, Plot, Scale};
 
 use super::{LINES_MAX, in_time_unit, name_of};
+use crate::combination::{Cell, Combination};
 use crate::results::Latency;
-use crate::table::{Cell, Combination};
 
 /// Percentiles of the axis of latencies.
 const PERCENTILES: [(f64, &str); 5] =

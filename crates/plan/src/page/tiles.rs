@@ -6,9 +6,9 @@ use lustrine_report::numbers::{grouped, grouped_count, latency_text};
 use lustrine_wire::nid::Nid;
 
 use super::name_of;
+use crate::combination::combinations;
 use crate::pairs::Pairs;
 use crate::results::{Results, Row};
-use crate::table::combinations;
 
 /// A value and the test that it belongs to.
 type Best = Option<(f64, String)>;

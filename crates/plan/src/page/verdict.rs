@@ -3,10 +3,10 @@
 use lustrine_report::numbers::{counted, percent};
 
 use super::{longest_axis, name_of, value_on};
+use crate::combination::{Combination, combinations};
 use crate::lines::Metric;
 use crate::pairs::Pairs;
 use crate::results::{End, Results};
-use crate::table::{Combination, combinations};
 
 /// A value is full if it is at least this part of the most.
 const FULL: f64 = 0.95;

@@ -1,8 +1,9 @@
 use super::*;
+use crate::combination::combinations;
 use crate::compare::tests::run;
 use crate::page::page;
 use crate::results::Results;
-use crate::table::{combinations, table};
+use crate::table::table;
 
 fn nid(node: u32) -> Nid {
     format!("10.0.0.{}@tcp", node + 1).parse().expect("a NID")
