@@ -161,7 +161,8 @@ impl LockServer {
                 return asked;
             }
         }
-        let start = start.next_multiple_of(EXTENT_STEP).min(asked.start);
+        let start = start.checked_next_multiple_of(EXTENT_STEP).unwrap_or(u64::MAX);
+        let start = start.min(asked.start);
         let whole_steps = (end as u128 + 1) / u128::from(EXTENT_STEP) * u128::from(EXTENT_STEP);
         let end = match end {
             u64::MAX => end,

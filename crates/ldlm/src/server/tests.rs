@@ -124,6 +124,17 @@ fn an_extent_grows_to_what_nobody_else_has() {
     assert_eq!(range_of(&exact.desc), (10, 19));
 }
 
+/// The end of what others have is the last page of all.
+#[test]
+fn an_extent_at_the_end_of_everything_is_not_more_than_was_asked() {
+    let mut world = World::new();
+    let near = u64::MAX - 4095;
+    let first = world.ask(A, extent(LockMode::PW, 0, near), LockFlags::NO_EXPANSION).unwrap().1;
+    let second = world.get(B, extent(LockMode::PW, near + 1, u64::MAX));
+    assert!(first.is_granted() && second.is_granted());
+    assert_eq!(range_of(&second.desc), (near + 1, u64::MAX));
+}
+
 #[test]
 fn who_asks_first_gets_it_first() {
     let mut world = World::new();

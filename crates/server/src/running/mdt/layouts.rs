@@ -60,7 +60,7 @@ impl Target {
                     Some(layout) => FileLayout::clone(&layout),
                     None => FileLayout::plain(&defaults),
                 };
-                let range = (asked.start, asked.end.max(asked.start + 1));
+                let range = (asked.start, asked.end.max(asked.start.saturating_add(1)));
                 self.files_mut().make_objects(&mut changed, range);
                 changed
             });
