@@ -299,6 +299,12 @@ impl Client {
         self.rpc.imports().map(|(key, import)| (import, self.locks.count(key)))
     }
 
+    /// What the servers have promised and data have not used, in bytes, by import
+    /// (`cur_grant_bytes`).
+    pub fn grants(&self) -> impl Iterator<Item = (&Import, u64)> {
+        self.rpc.imports().map(|(key, import)| (import, self.cache.granted(key)))
+    }
+
     /// What the RPC layer has counted.
     pub fn counters(&self) -> &PtlrpcCounters {
         self.rpc.counters()
@@ -521,6 +527,7 @@ impl Client {
                 }
                 RpcEvent::Replayed { import, key, user, reply } => {
                     self.replayed(turn, import, key, CallKey::of_user(user), &reply);
+                    self.rpc.with(turn, import, |import, now, xids| import.replay_next(now, xids));
                 }
                 // Open files are released by the import.
                 RpcEvent::Evicted(import) => self.locks_evicted(turn, import),

@@ -164,6 +164,7 @@ pub enum Action {
         result: Result<Reply, RpcError>,
     },
     /// A request was replayed after a restart of the server. The reply of an open has a new handle.
+    /// The replay goes on with [`Import::replay_next`].
     Replayed {
         /// The request.
         key: RequestKey,
@@ -289,6 +290,8 @@ pub struct Import {
     has_slots: bool,
     /// Whether a DISCONNECT that is under way is for idleness.
     going_idle: bool,
+    /// Whether the next replay waits for the owner, who knows what the one before has opened.
+    awaits_owner: bool,
     /// When a request of the owner's was last sent.
     last_used: Time,
     requests: SlotMap<RequestKey, Request>,
@@ -358,6 +361,7 @@ impl Import {
             deactivated: None,
             has_slots: false,
             going_idle: false,
+            awaits_owner: false,
             last_used: Time::ZERO,
             requests: SlotMap::with_key(),
             waiting: Default::default(),

@@ -30,6 +30,7 @@ impl Import {
     /// Replays the next change; after the last one come the locks.
     pub(super) fn replay(&mut self, now: Time, xids: &mut XidSource) {
         self.set_state(ImportState::Replay);
+        self.awaits_owner = false;
         match self.next_replay(self.replayed) {
             None => self.replay_locks(),
             Some((_, key)) => {
@@ -45,21 +46,24 @@ impl Import {
         }
     }
 
-    /// The reply to a replay.
-    pub(super) fn on_replayed(
-        &mut self,
-        now: Time,
-        xids: &mut XidSource,
-        key: RequestKey,
-        reply: Reply,
-    ) {
+    /// The reply to a replay. The next one may name the file that this one has opened by its
+    /// handle, so it waits for the owner.
+    pub(super) fn on_replayed(&mut self, key: RequestKey, reply: Reply) {
         self.set_stage(key, Stage::Kept);
         let request = &mut self.requests[key];
         request.replaying = false;
         self.replayed = request.transno;
         let user = request.args.user;
+        self.awaits_owner = true;
         self.actions.push_back(Action::Replayed { key, user, reply });
-        self.replay(now, xids);
+    }
+
+    /// Goes on with the replay, after [`Action::Replayed`] and what the owner then had to
+    /// [replace](Import::replace_open_handle).
+    pub fn replay_next(&mut self, now: Time, xids: &mut XidSource) {
+        if self.state == ImportState::Replay && core::mem::take(&mut self.awaits_owner) {
+            self.replay(now, xids);
+        }
     }
 
     /// The owner's locks come next.

@@ -214,7 +214,7 @@ impl Import {
             return self.disconnected(now, xids);
         }
         if request.replaying {
-            return self.on_replayed(now, xids, key, reply);
+            return self.on_replayed(key, reply);
         }
         if body.status == -errno::EINPROGRESS && !request.args.no_resend {
             // Again with another xid, a second later each time [IMP-9].

@@ -243,7 +243,10 @@ impl Pair {
                     self.done.push((user, result.map(|reply| reply.status)));
                 }
                 Action::Release { user, .. } => self.released.push(user),
-                Action::Replayed { user, .. } => self.replayed.push(user),
+                Action::Replayed { user, .. } => {
+                    self.replayed.push(user);
+                    self.import.replay_next(self.now, &mut self.xids);
+                }
                 Action::ReplayLocks => self.import.locks_replayed(self.now, &mut self.xids),
                 Action::Evicted => self.evictions.push(self.done.len()),
                 Action::State { to, .. } => self.states.push(to),

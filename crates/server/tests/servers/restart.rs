@@ -147,6 +147,25 @@ fn a_file_whose_close_was_not_answered_before_a_restart_is_closed() {
     assert_eq!(world.server.targets()[MDT].opens, 0);
 }
 
+/// The close that is replayed directly after its open closes what that has opened.
+#[test]
+fn a_file_that_was_closed_before_a_restart_is_not_open_after_it() {
+    let mut world = lagging(1);
+    let root = world.root;
+    for name in [b"f", b"g"] {
+        let file = world.wait(0, |c, t, done| c.create(t, CALLER, root, name, create_args(), done));
+        let file = file.unwrap();
+        world.wait(0, |c, t, done| c.close(t, CALLER, file, None, done)).unwrap();
+    }
+    assert_eq!(world.server.targets()[MDT].opens, 0);
+    crash(&mut world, MDT);
+    world.pass(200);
+    for name in [b"f", b"g"] {
+        world.wait(0, |c, t, done| c.lookup(t, CALLER, root, name, done)).unwrap();
+    }
+    assert_eq!(world.server.targets()[MDT].opens, 0);
+}
+
 #[test]
 fn locks_come_back_after_a_restart() {
     let mut world = lagging(2);

@@ -175,6 +175,11 @@ impl Cache {
         &mut self.targets.entry(import).or_default().grant
     }
 
+    /// What a target has promised and data have not used, in bytes.
+    pub(in crate::client) fn granted(&self, import: ImportKey) -> u64 {
+        self.targets.get(&import).map_or(0, |target| target.grant.held)
+    }
+
     /// A request for data of a target is made: its grant is in use.
     pub(super) fn uses_grant(&mut self, import: ImportKey, now: Time) {
         self.targets.entry(import).or_default().last_io = now;
