@@ -37,7 +37,12 @@ pub struct Disk {
     pub(crate) journal: Journal,
     /// How often the target was started.
     pub(crate) lives: u64,
+    /// What clients did against the protocol; no part of a real disk.
+    violations: Vec<String>,
 }
+
+/// So many violations are kept.
+const VIOLATIONS_MAX: usize = 8;
 
 /// A new file system with one metadata target, all of whose targets are on one node.
 #[derive(Clone, Debug)]
@@ -104,12 +109,24 @@ impl Disk {
             }
         };
         let journal = Journal::new(CommitTunables::default());
-        Disk { name, store, clients: Clients::default(), journal, lives: 0 }
+        Disk { name, store, clients: Clients::default(), journal, lives: 0, violations: Vec::new() }
     }
 
     /// The name of the target.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Notes what a client did against the protocol.
+    pub(crate) fn violated(&mut self, what: impl FnOnce() -> String) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(what());
+        }
+    }
+
+    /// The first few violations of the protocol.
+    pub(crate) fn violations(&self) -> &[String] {
+        &self.violations
     }
 
     /// Everything up to a change is stored.

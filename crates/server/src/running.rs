@@ -246,6 +246,8 @@ pub(crate) struct Job {
     pub(crate) transaction: Option<Transaction>,
     /// The reply, while something else has to happen before it is sent.
     pub(crate) reply: Option<Vec<u8>>,
+    /// What is kept of the reply, if not all of it.
+    pub(crate) kept_reply: Option<Vec<u8>>,
     /// The file that it has opened.
     pub(crate) opened: Option<Fid>,
     /// When the client gives it up.
@@ -302,6 +304,7 @@ impl Job {
             glimpsed: None,
             transaction: None,
             reply: None,
+            kept_reply: None,
             opened: None,
             deadline,
         }

@@ -67,6 +67,9 @@ pub struct TargetView {
     pub callbacks: u64,
     /// The highest transaction on the disk.
     pub last_committed: u64,
+    /// What clients did against the protocol, which a real server may or may not notice; the first
+    /// few of it.
+    pub violations: Vec<String>,
 }
 
 /// A lock, to look at.
@@ -242,6 +245,7 @@ impl Server {
             evictions: target.map_or(0, |target| target.evictions),
             callbacks: target.map_or(0, |target| target.callbacks),
             last_committed: disk.journal.last_committed(),
+            violations: disk.violations().to_vec(),
         }
     }
 

@@ -8,7 +8,7 @@ mod io;
 use std::collections::BTreeMap;
 
 use lustrine_fswire::fid::{Fid, Handle};
-use lustrine_fswire::ldlm::{Ibits, LockDesc, LockMode};
+use lustrine_fswire::ldlm::{Ibits, LockDesc, LockMode, Policy};
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::opcode::Target as Kind;
 use lustrine_fswire::ost::{FallocMode, Obdo, ObdoFlags, SeekWhence, Statfs};
@@ -88,62 +88,83 @@ impl Target {
         }
     }
 
-    /// Whether a client has a lock that allows an operation on a range: the one that the request
-    /// names, or any.
-    pub(crate) fn has_lock(
+    /// Whether a client has locks that allow an operation, and that cover all bytes of some ranges
+    /// together, each given by its first and last byte.
+    fn has_locks(
         &mut self,
         now: Time,
         job: &Job,
-        body: &Obdo,
+        oi: Fid,
         mode: LockMode,
-        (start, end): (u64, u64),
+        ranges: &[(u64, u64)],
     ) -> bool {
-        let wanted = self.data_lock(body.oi, mode, (start, end));
-        let named = body.valid.contains(MdValid::HANDLE).then_some(body.handle);
-        let fits = |lock: &lustrine_ldlm::server::ServerLock| {
-            let strong = match mode {
-                LockMode::PW => {
-                    matches!(lock.desc.granted_mode, LockMode::PW | LockMode::EX | LockMode::GROUP)
-                }
-                _ => lock.desc.granted_mode != LockMode::NONE,
-            };
-            strong
-                && lock.client() == Some(job.export)
-                && lock.desc.resource == wanted.resource
-                && lock.desc.policy.intersects(&wanted.policy)
+        let resource = self.data_lock(oi, mode, (0, TO_THE_END)).resource;
+        let allows = |granted: LockMode| match mode {
+            LockMode::PW => matches!(granted, LockMode::PW | LockMode::EX | LockMode::GROUP),
+            _ => matches!(granted, LockMode::PR | LockMode::PW | LockMode::EX | LockMode::GROUP),
         };
-        let named = named.filter(|handle| self.locks.get(*handle).is_some_and(fits));
-        let mut on = self.locks.granted_on(wanted.resource);
-        let found = named.or_else(|| on.find(|(_, lock)| fits(lock)).map(|(handle, _)| handle));
-        drop(on);
-        if let Some(handle) = found {
-            self.locks.refresh(now.0, handle);
+        let mut found: Vec<(u64, u64, Handle)> = Vec::new();
+        for (handle, lock) in self.locks.granted_on(resource) {
+            if lock.client() != Some(job.export) || !allows(lock.desc.granted_mode) {
+                continue;
+            }
+            match &lock.desc.policy {
+                Policy::Extent(extent) => found.push((extent.start, extent.end, handle)),
+                Policy::Ibits(ibits) if ibits.bits.contains(Ibits::DOM) => {
+                    found.push((0, TO_THE_END, handle));
+                }
+                _ => {}
+            }
         }
-        found.is_some()
+        found.sort_unstable_by_key(|(start, end, _)| (*start, *end));
+        let is_covered = |&(first, last): &(u64, u64)| {
+            let mut next = Some(first);
+            for (start, end, _) in &found {
+                next = match next {
+                    Some(at) if at <= last && *start <= at => match *end >= at {
+                        true => end.checked_add(1),
+                        false => Some(at),
+                    },
+                    other => other,
+                };
+            }
+            next.is_none_or(|at| at > last)
+        };
+        if !ranges.iter().all(is_covered) {
+            return false;
+        }
+        for (start, end, handle) in found {
+            if ranges.iter().any(|(first, last)| start <= *last && *first <= end) {
+                self.locks.refresh(now.0, handle);
+            }
+        }
+        true
     }
 
-    /// Gets what an operation on a range needs: a lock of the server if the request wants that, or
-    /// one that the client has. `None` if it waits.
+    /// Gets what an operation on ranges needs: a lock of the server if the request wants that, or
+    /// those that the client has. `None` if it waits.
     ///
     /// # Errors
     /// ESTALE if the client has none.
-    pub(crate) fn lock_range(
+    pub(crate) fn lock_ranges(
         &mut self,
         now: Time,
         job: &mut Job,
         body: &Obdo,
         (mode, by_server): (LockMode, bool),
-        range: (u64, u64),
+        ranges: &[(u64, u64)],
     ) -> Result<Option<()>, i32> {
         // What is replayed was allowed when it was done first.
         if job.replayed().is_some() {
             return Ok(Some(()));
         }
         if by_server {
-            let wish = self.data_lock(body.oi, mode, range);
+            let first = ranges.first().map_or(0, |range| range.0);
+            let last = ranges.last().map_or(TO_THE_END, |range| range.1);
+            let wish = self.data_lock(body.oi, mode, (first, last));
             return Ok(self.hold(now, job, vec![wish]).then_some(()));
         }
-        match self.has_lock(now, job, body, mode, range) {
+        match self.has_locks(now, job, body.oi, mode, ranges) {
             true => Ok(Some(())),
             false => Err(errno::ESTALE),
         }
@@ -199,7 +220,7 @@ impl Target {
         let flags = asked.valid.contains(MdValid::FLAGS);
         let by_server = flags && asked.flags.contains(ObdoFlags::SRVLOCK);
         let range = (asked.size, TO_THE_END);
-        match self.lock_range(now, job, asked, (LockMode::PW, by_server), range) {
+        match self.lock_ranges(now, job, asked, (LockMode::PW, by_server), &[range]) {
             Ok(Some(())) => {}
             Ok(None) => return Step::Wait,
             Err(error) => return job.refuse(error),
@@ -240,7 +261,7 @@ impl Target {
         }
         let flags = asked.valid.contains(MdValid::FLAGS);
         let by_server = flags && asked.flags.contains(ObdoFlags::SRVLOCK);
-        match self.lock_range(now, job, asked, (LockMode::PW, by_server), (start, end - 1)) {
+        match self.lock_ranges(now, job, asked, (LockMode::PW, by_server), &[(start, end - 1)]) {
             Ok(Some(())) => {}
             Ok(None) => return Step::Wait,
             Err(error) => return job.refuse(error),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lustrine_fswire::body::{BodyFlags, PtlrpcBody};
+use lustrine_fswire::connect::ConnectFlags;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::{LockDesc, LockMode, LockType};
 use lustrine_fswire::opcode::{Opcode, Target as Kind, portal};
@@ -88,7 +89,35 @@ impl Server {
         if self.answer_again(turn, index, &job) {
             return;
         }
+        self.check_slot(index, &job);
         self.start_job(turn, index, job);
+    }
+
+    /// Notes a request whose slot the client may not use: changes of metadata have one each, as
+    /// many as the server allows and one for CLOSE, until they are answered [RPC-13] [IMP-4].
+    fn check_slot(&mut self, index: usize, job: &Job) {
+        let (tag, opcode, xid) = (job.body().tag, job.opcode(), job.received.xid);
+        let of_job = |other: &Job| other.export == job.export && other.body().tag == tag;
+        let busy = self.jobs.values().any(|other| {
+            of_job(&other.job) && other.job.replayed().is_none() && other.job.received.xid != xid
+        });
+        let Some(target) = self.running(index).filter(|target| target.kind == Kind::Mdt) else {
+            return;
+        };
+        let Some(export) = target.exports.get(job.export) else { return };
+        let granted = &export.granted;
+        if job.replayed().is_some() || !granted.flags.contains(ConnectFlags::MULTIMODRPCS) {
+            return;
+        }
+        let most = granted.maxmodrpcs + 1;
+        let needs_one = matches!(opcode, Opcode::MDS_REINT | Opcode::MDS_CLOSE);
+        let what = match tag {
+            0 if needs_one => "has no slot",
+            1.. if tag > most => "has a slot beyond those that there are",
+            1.. if busy => "has a slot that another one uses",
+            _ => return,
+        };
+        target.disk.violated(|| format!("{opcode:?}, xid {xid:#x}, {what}: {tag} of {most}"));
     }
 
     /// Gives a job up whose data do not come.
@@ -367,7 +396,7 @@ impl Target {
         let Some(export) = self.exports.get(job.export) else { return };
         let saved = SavedReply {
             tag: job.body().tag,
-            message: Arc::from(message),
+            message: Arc::from(job.kept_reply.as_deref().unwrap_or(message)),
             life: self.disk.lives,
             of_locks,
             opened: job.opened,

@@ -108,11 +108,11 @@ impl ObjectStore {
         self.objects.get(&oi)
     }
 
-    /// Whether a write needs more than there is.
-    pub(crate) fn is_full_for(&self, oi: Fid, offset: u64, len: u64) -> bool {
+    /// Whether all data would take more than a limit after a write.
+    pub(crate) fn is_full_for(&self, oi: Fid, offset: u64, len: u64, limit: u64) -> bool {
         let touched = offset / CHUNK..(offset + len).div_ceil(CHUNK);
         let new = touched.filter(|chunk| !self.chunks.contains(&(oi, *chunk))).count() as u64;
-        new > 0 && self.used() + new * CHUNK > self.capacity
+        new > 0 && self.used() + new * CHUNK > limit
     }
 
     /// What quota says of a write up to an offset, of a file of these owners.

@@ -2,7 +2,7 @@
 
 use lustrine_fswire::codec::Wire;
 use lustrine_fswire::connect::{ConnectData, ConnectFlags};
-use lustrine_fswire::fid::Handle;
+use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::{NiobufFlags, Obdo, ObdoFlags};
 use lustrine_fswire::rpc::{Reply, obd, ost};
@@ -27,6 +27,30 @@ impl Target {
         objects.capacity().saturating_sub(objects.used()).saturating_sub(self.granted())
     }
 
+    /// What is promised at most now: a quarter of the target is left to those who write without a
+    /// promise.
+    fn promisable(&self) -> u64 {
+        self.ungranted().saturating_sub(self.objects().capacity() / 4)
+    }
+
+    /// Whether a write lacks space. What was promised to other clients is theirs; what was promised
+    /// to this one is there. A small part of a chunk takes all of it, so that what is promised may
+    /// take more than the target has: up to twice as much.
+    pub(super) fn lacks_space(
+        &self,
+        client: Handle,
+        oi: Fid,
+        (offset, len, flags): (u64, u64, NiobufFlags),
+    ) -> bool {
+        let own = self.ost.grants.get(&client).copied().unwrap_or(0);
+        let capacity = self.objects().capacity();
+        let limit = match flags.contains(NiobufFlags::FROM_GRANT) && own > 0 {
+            true => capacity.saturating_mul(2),
+            false => capacity.saturating_sub(self.granted() - own),
+        };
+        self.objects().is_full_for(oi, offset, len, limit)
+    }
+
     /// A client connects: what it has is what it claims, as far as there is space. One that was
     /// not known before gets no more than any write would bring it [OST-17].
     pub(crate) fn grant_at_connect(
@@ -42,7 +66,7 @@ impl Target {
         self.ost.grants.remove(&client);
         let wanted = u64::from(offered.grant).max(PAGE);
         let most = if known { u64::from(u32::MAX) } else { STEP };
-        let grant = wanted.min(most).min(self.ungranted()) / PAGE * PAGE;
+        let grant = wanted.min(most).min(self.promisable()) / PAGE * PAGE;
         self.ost.grants.insert(client, grant);
         granted.grant = grant as u32;
     }
@@ -61,18 +85,23 @@ impl Target {
     ) -> u64 {
         let reports = body.valid.contains(MdValid::BLOCKS | MdValid::GRANT);
         let Some(held) = self.ost.grants.get_mut(&client) else { return 0 };
+        let mut cost = 0;
         for (offset, len, flags) in niobufs {
             if flags.contains(NiobufFlags::FROM_GRANT) {
-                let pages = (offset + len).div_ceil(PAGE) - offset / PAGE;
-                *held = held.saturating_sub(pages * PAGE);
+                cost += ((offset + len).div_ceil(PAGE) - offset / PAGE) * PAGE;
             }
+        }
+        let promised = *held;
+        *held = held.saturating_sub(cost);
+        if promised < cost {
+            self.disk.violated(|| format!("a write uses {cost} of {promised} bytes granted"));
         }
         if !reports {
             return 0;
         }
         *held = held.saturating_sub(u64::from(body.dropped()));
         let (held, wanted) = (*held, u64::from(body.undirty()));
-        let more = wanted.saturating_sub(held).min(STEP).min(self.ungranted()) / PAGE * PAGE;
+        let more = wanted.saturating_sub(held).min(STEP).min(self.promisable()) / PAGE * PAGE;
         if let Some(held) = self.ost.grants.get_mut(&client) {
             *held += more;
         }

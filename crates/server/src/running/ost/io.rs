@@ -90,6 +90,11 @@ impl Transfer {
         sum.value()
     }
 
+    /// First and last byte of each niobuf.
+    fn bytes(&self) -> Vec<(u64, u64)> {
+        self.ranges().map(|(at, len, _)| (at, at + len - 1)).collect()
+    }
+
     fn ranges(&self) -> impl Iterator<Item = (u64, u64, NiobufFlags)> + '_ {
         self.niobufs.iter().map(|niobuf| (niobuf.offset, u64::from(niobuf.len), niobuf.flags))
     }
@@ -150,7 +155,7 @@ impl Target {
             false => transfer.pieces(job, request)?,
         };
         let how = (LockMode::PR, transfer.by_server);
-        if self.lock_range(now, job, &request.body, how, transfer.range())?.is_none() {
+        if self.lock_ranges(now, job, &request.body, how, &transfer.bytes())?.is_none() {
             return Ok(Step::Wait);
         }
         let oi = request.body.oi;
@@ -213,7 +218,7 @@ impl Target {
             (false, None) => {
                 // Nothing is moved for who has no lock.
                 if !transfer.by_server {
-                    self.lock_range(now, job, &request.body, how, transfer.range())?;
+                    self.lock_ranges(now, job, &request.body, how, &transfer.bytes())?;
                 }
                 let pieces = transfer.pieces(job, request)?;
                 let pieces = pieces.iter().map(|piece| (piece.match_bits, piece.len as u32));
@@ -223,13 +228,13 @@ impl Target {
         if data.iter().map(|block| block.len() as u64).sum::<u64>() != transfer.total {
             return Err(errno::EPROTO);
         }
-        if self.lock_range(now, job, &request.body, how, transfer.range())?.is_none() {
+        if self.lock_ranges(now, job, &request.body, how, &transfer.bytes())?.is_none() {
             // It is needed again when the lock is there.
             job.bulk = Some(data);
             return Ok(Step::Wait);
         }
         let oi = request.body.oi;
-        let full = transfer.ranges().any(|(at, len, _)| self.objects().is_full_for(oi, at, len));
+        let full = transfer.ranges().any(|range| self.lacks_space(job.export, oi, range));
         // Quota does not stop who may exceed it [OST-19].
         let may_exceed =
             transfer.niobufs.iter().all(|niobuf| niobuf.flags.contains(NiobufFlags::SYS_RESOURCE));
@@ -271,11 +276,24 @@ impl Target {
             });
         }
         self.release(now, job);
-        let grant = self.grant_for_write(job.export, &request.body, transfer.ranges());
+        let grant = match job.replayed() {
+            // The client has connected since, and has claimed what it needs.
+            Some(_) => 0,
+            None => self.grant_for_write(job.export, &request.body, transfer.ranges()),
+        };
         self.describe_written(&mut body, sum, grant);
         body.flags |= quota.over;
-        let reply = ost::WriteReply { body, results: results.as_slice().into() };
         let status = if refused { -errno::EDQUOT } else { 0 };
+        let results = results.as_slice();
+        if grant > 0 {
+            // Who asks again has connected since, too.
+            let body = Obdo { grant: 0, ..body };
+            let reply = Reply::OstWrite(ost::WriteReply { body, results: results.into() });
+            if let Step::Reply(reply) = job.answer(status, &reply) {
+                job.kept_reply = Some(reply);
+            }
+        }
+        let reply = ost::WriteReply { body, results: results.into() };
         let step = job.answer(status, &Reply::OstWrite(reply));
         let sync = transfer.niobufs.iter().any(|niobuf| niobuf.flags.contains(NiobufFlags::SYNC));
         Ok(match step {
