@@ -101,7 +101,7 @@ struct Worker {
 /// The work of all clients.
 pub(crate) struct Load {
     rng: Rng,
-    /// For what only clients do that keep data and can be evicted.
+    /// For what clients do that can be evicted, and for what only those do that keep data too.
     more: Rng,
     args: LoadArgs,
     workers: Vec<Worker>,
@@ -303,10 +303,10 @@ impl Load {
         Ok(busy)
     }
 
-    /// Operations of clients that keep data take no time: without pauses they would be over before
-    /// anything happens to servers and networks.
+    /// Without pauses, and without the time that waiting for flocks takes, operations would be over
+    /// before anything happens to servers and networks.
     fn pause(&mut self, world: &World, number: usize) {
-        if self.loses() && self.more.chance(1, 3) {
+        if self.args.evictions && self.more.chance(1, 3) {
             let pause = Nanos::from_millis(self.more.below(6000));
             self.workers[number].idle_until = world.now + pause;
         }
@@ -316,7 +316,7 @@ impl Load {
     pub(crate) fn next_time(&self) -> Time {
         let idle = |worker: &&Worker| worker.left > 0 && worker.op.is_none();
         let idle = self.workers.iter().filter(idle).map(|worker| worker.idle_until);
-        idle.min().filter(|_| self.loses()).unwrap_or(Time::NEVER)
+        idle.min().filter(|_| self.args.evictions).unwrap_or(Time::NEVER)
     }
 
     fn begin(&mut self, world: &World, number: usize, op: Op) {

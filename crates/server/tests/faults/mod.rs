@@ -10,12 +10,14 @@ mod configuring;
 mod history;
 mod load;
 
+use std::collections::BTreeMap;
+
 use lustrine_client::{AttrCounts, CacheCounts, CacheTunables, LockCounts};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::ImportView;
 use lustrine_server::{CommitTunables, TargetTunables, TargetView};
 
-use crate::world::{Evictions, Links, MDT, MGS, OST, Rng, World};
+use crate::world::{CALLER, Evictions, Links, MDT, MGS, OST, Rng, World};
 use load::{Load, LoadArgs};
 
 /// What happens to the world at some time.
@@ -206,6 +208,7 @@ pub(crate) fn run(seed: u64, caches: Caches) -> Result<String, String> {
     if keeps != (false, false) {
         age(&mut world)?;
     }
+    rest(&mut world, keeps)?;
     let evictions = world.evictions.take().map_or(0, |evictions| evictions.forgotten.len());
     unmount(&mut world, &load)?;
     let time = world.now.since(begin).as_secs_f64();
@@ -299,6 +302,45 @@ fn age(world: &mut World) -> Result<(), String> {
         if target.locks != 0 || target.clients != world.clients.len() {
             let TargetView { name, locks, clients, .. } = target;
             return Err(format!("{name} has {locks} locks of {clients} clients"));
+        }
+    }
+    Ok(())
+}
+
+/// Clients that are connected, and do nothing, use nothing. Of what is looked at here, a disconnect
+/// would leave nothing whatever happened before.
+fn rest(world: &mut World, (keeps_data, keeps_names): (bool, bool)) -> Result<(), String> {
+    let root = world.root;
+    for client in 0..world.clients.len() {
+        // What was lost has been told already, or is told now.
+        let _ = world.wait(client, |c, t, done| c.sync(t, CALLER, root, done));
+    }
+    // Closes, locks that are given back, and pings that say which replies have arrived.
+    world.pass(120);
+    // A reply that was lost may have promised more than the client knows of.
+    let mut believed: BTreeMap<String, u64> = BTreeMap::new();
+    for (import, bytes) in world.clients.iter().flat_map(|client| client.grants()) {
+        let name = import.view().target.replace("_UUID", "");
+        *believed.entry(name).or_default() += bytes;
+    }
+    for target in world.server.targets().into_iter().skip(MDT) {
+        let believed = believed.get(&target.name).copied().unwrap_or(0);
+        if believed > target.granted {
+            let TargetView { name, granted, .. } = target;
+            return Err(format!("{name} has granted {granted} bytes, and clients have {believed}"));
+        }
+        let unused = [
+            ("open files", target.opens),
+            ("requests", target.requests),
+            ("replies", target.saved_replies),
+            ("locks", if keeps_data || keeps_names { 0 } else { target.locks }),
+            ("recovery", usize::from(target.recovering)),
+        ];
+        if let Some((what, count)) = unused.into_iter().find(|(_, count)| *count > 0) {
+            return Err(format!("{}: {count} {what}, and clients do nothing", target.name));
+        }
+        if let Some(what) = target.violations.first() {
+            return Err(format!("{}: {what}", target.name));
         }
     }
     Ok(())
