@@ -4,8 +4,8 @@ use core::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
 use lustrine_document::{
-    BANDWIDTH, BYTES, Content, DURATION, FRACTION, Fields, Location, Node, Problem, Quantity,
-    Reader, Section, read_keys,
+    BANDWIDTH, BYTES, Content, DURATION, FRACTION, Fields, Key, Location, Node, Problem, Quantity,
+    Reader, Section,
 };
 
 use super::{Names, named};
@@ -41,30 +41,41 @@ const ORDERS: [(&str, Order); 2] = [("kept", Order::Kept), ("free", Order::Free)
 /// The words for what chooses among parallel links.
 const HASHINGS: [(&str, Hashing); 2] = [("streams", Hashing::Streams), ("hosts", Hashing::Hosts)];
 
+/// Other files of this program call it bandwidth.
+const RATE: Key = Key::read("rate").or("bandwidth");
+
 const LINK: Section = Section::new(
     "a link",
-    &read_keys([
-        "between",
-        "rate",
-        "delay",
-        "jitter",
-        "order",
-        "queue",
-        "loss",
-        "drop_above",
-        "parallel",
-        "hashing",
-        "mtu",
-        "addresses",
-        "forward",
-        "back",
-    ]),
+    &[
+        Key::read("between"),
+        RATE,
+        Key::read("delay"),
+        Key::read("jitter"),
+        Key::read("order"),
+        Key::read("queue"),
+        Key::read("loss"),
+        Key::read("drop_above"),
+        Key::read("parallel"),
+        Key::read("hashing"),
+        Key::read("mtu"),
+        Key::read("addresses"),
+        Key::read("forward"),
+        Key::read("back"),
+    ],
     "\"{between: [east, west], rate: 10 Gb/s, delay: 25.25 ms}\"",
 );
 
 const DIRECTION: Section = Section::new(
     "one direction of a link",
-    &read_keys(["rate", "delay", "jitter", "order", "queue", "loss", "drop_above"]),
+    &[
+        RATE,
+        Key::read("delay"),
+        Key::read("jitter"),
+        Key::read("order"),
+        Key::read("queue"),
+        Key::read("loss"),
+        Key::read("drop_above"),
+    ],
     "\"forward: {delay: 30 ms}\"",
 );
 

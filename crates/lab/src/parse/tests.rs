@@ -59,6 +59,14 @@ fn every_key_means_what_it_says() {
     assert_eq!(lab.routes, [NextHop { from: 0, to: 1, link: 1 }]);
 }
 
+/// The rate of a link, and of a direction, has two names.
+#[test]
+fn a_rate_may_be_called_bandwidth() {
+    let other = WHOLE.replace("rate: ", "bandwidth: ");
+    let [lab, again] = [WHOLE, &other].map(|text| parse(text, "lab.yaml"));
+    assert_eq!(again.unwrap_or_else(|problems| panic!("{problems}")), lab.expect("a laboratory"));
+}
+
 /// Each case: lines, and the words that a message must have, with its place.
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
@@ -72,6 +80,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("host: {}\n".into(), "1:1: \"host\" is not known in a laboratory"),
         (link("rate: 10"), "rate cannot be \"10\": the unit is missing"),
         (link("rate: 1 Tb/s"), "from 10 kb/s to 100 Gb/s, or \"unlimited\""),
+        (link("rate: 1 Gb/s, bandwidth: 1 Gb/s"), "\"bandwidth\" is given twice"),
         (link("delay: 11 s"), "delay cannot be \"11 s\""),
         (link("mtu: 100"), "2:32: mtu cannot be \"100\""),
         (link("order: free"), "\"order: free\" without jitter"),
