@@ -6,6 +6,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line as TextLine, Text};
 use ratatui::widgets::{Paragraph, Row, Table};
 
+use crate::mount::{MountView, TargetView};
 use crate::screen::{Page, Screen};
 use crate::text::{Column, LINES, TARGETS, line, mount_head, node_head, target};
 use crate::units::plain;
@@ -24,15 +25,22 @@ pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
         let place = take(&mut rest, 1);
         frame.render_widget(Paragraph::new(note), place);
     }
-    let count = match screen.page {
+    let shown = match screen.page {
         Page::Node => node(frame, rest, screen),
         Page::Mounts => mounts(frame, rest, screen),
     };
-    let shown = format!("{}-{} of {count}", (screen.first + 1).min(count), {
-        screen.first.saturating_add(screen.rows).min(count)
-    });
+    let Shown { first, last, count } = shown;
     let help = "q quit  s sort  p pause  Tab page  arrows scroll";
-    frame.render_widget(reversed(format!("{help}  {shown}")), keys);
+    frame.render_widget(reversed(format!("{help}  {first}-{last} of {count}")), keys);
+}
+
+/// Which peers or targets are drawn, counted from 1, and how many there are. Both are 0 where none
+/// is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shown {
+    first: usize,
+    last: usize,
+    count: usize,
 }
 
 /// Lines from the top of an area.
@@ -71,59 +79,87 @@ fn lines_of(texts: &[String]) -> Paragraph<'static> {
     Paragraph::new(Text::from_iter(texts.iter().cloned().map(TextLine::from)))
 }
 
-/// Draws the node; returns the number of rows that can be scrolled.
-fn node(frame: &mut Frame<'_>, mut rest: Rect, screen: &mut Screen) -> usize {
+/// Draws the node; its peers can be scrolled.
+fn node(frame: &mut Frame<'_>, mut rest: Rect, screen: &mut Screen) -> Shown {
     let Some(node) = &screen.view.node else {
         frame.render_widget(Paragraph::new("no node answers; Tab shows mounts"), rest);
         screen.first = 0;
-        return 0;
+        return Shown::default();
     };
     let place = take(&mut rest, 3);
     frame.render_widget(lines_of(&node_head(node)), place);
     let nets: Vec<_> = node.nets.iter().take(NETS_MAX).map(line).collect();
     let place = take(&mut rest, nets.len() as u16 + 1);
     table(frame, place, &LINES, nets);
-    let peers: Vec<_> = {
-        let (first, rows) = window(node.peers.len(), screen.first, rest);
-        (screen.first, screen.rows) = (first, rows);
-        node.peers.iter().skip(first).take(rows).map(line).collect()
-    };
     let count = node.peers.len();
+    // One line has the titles.
+    let rows = usize::from(rest.height).saturating_sub(1);
+    let (first, drawn) = window(count, screen.first, rows);
+    (screen.first, screen.rows) = (first, rows.max(1));
+    let peers: Vec<_> = node.peers.iter().skip(first).take(drawn).map(line).collect();
     table(frame, rest, &LINES, peers);
-    count
+    match drawn {
+        0 => Shown { count, ..Shown::default() },
+        _ => Shown { first: first + 1, last: first + drawn, count },
+    }
 }
 
-/// Draws the mounts, one below the other.
-fn mounts(frame: &mut Frame<'_>, mut rest: Rect, screen: &mut Screen) -> usize {
-    let count = screen.view.mounts.iter().map(|mount| mount.targets.len()).sum();
+/// A line of the page of mounts.
+enum MountLine<'a> {
+    Head(String),
+    Titles,
+    /// A target, and its number from 1 among those of all mounts.
+    Target(usize, &'a TargetView),
+}
+
+/// The lines of all mounts, one mount below the other.
+fn mount_lines(mounts: &[MountView]) -> Vec<MountLine<'_>> {
+    let (mut lines, mut number) = (Vec::new(), 0);
+    for mount in mounts {
+        lines.extend(mount_head(mount).map(MountLine::Head));
+        lines.push(MountLine::Titles);
+        for target in &mount.targets {
+            number += 1;
+            lines.push(MountLine::Target(number, target));
+        }
+    }
+    lines
+}
+
+/// Draws the mounts; all of their lines can be scrolled.
+fn mounts(frame: &mut Frame<'_>, mut rest: Rect, screen: &mut Screen) -> Shown {
     if screen.view.mounts.is_empty() {
         let words = "`lustrine mount` has mounted nothing here; Tab shows the node";
         frame.render_widget(Paragraph::new(words), rest);
         screen.first = 0;
-        return 0;
+        return Shown::default();
     }
-    let (first, rows) = window(count, screen.first, rest);
-    (screen.first, screen.rows) = (first, rows);
-    let mut skip = first;
-    for mount in &screen.view.mounts {
-        if skip >= mount.targets.len() && skip > 0 {
-            skip -= mount.targets.len();
-            continue;
+    let lines = mount_lines(&screen.view.mounts);
+    let rows = usize::from(rest.height);
+    let (first, drawn) = window(lines.len(), screen.first, rows);
+    (screen.first, screen.rows) = (first, rows.max(1));
+    let count = screen.view.mounts.iter().map(|mount| mount.targets.len()).sum();
+    let mut shown = Shown { count, ..Shown::default() };
+    for line in lines.into_iter().skip(first).take(drawn) {
+        let place = take(&mut rest, 1);
+        match line {
+            MountLine::Head(text) => frame.render_widget(Paragraph::new(text), place),
+            MountLine::Titles => table(frame, place, &TARGETS, Vec::new()),
+            MountLine::Target(number, view) => {
+                shown.first = if shown.first == 0 { number } else { shown.first };
+                shown.last = number;
+                let widget = rows_of(&TARGETS, &[target(view)], place.width);
+                frame.render_widget(widget, place);
+            }
         }
-        let place = take(&mut rest, 2);
-        frame.render_widget(lines_of(&mount_head(mount)), place);
-        let rows: Vec<_> = mount.targets.iter().skip(skip).map(target).collect();
-        skip = 0;
-        let place = take(&mut rest, u16::try_from(rows.len() + 1).unwrap_or(u16::MAX));
-        table(frame, place, &TARGETS, rows);
     }
-    count
+    shown
 }
 
-/// The first of `count` rows that is shown in an area with a line of titles, and how many are.
-fn window(count: usize, first: usize, place: Rect) -> (usize, usize) {
-    let rows = usize::from(place.height.saturating_sub(1)).max(1);
-    (first.min(count.saturating_sub(rows)), rows)
+/// The first of `count` lines that is drawn where there is room for `rows`, and how many are.
+fn window(count: usize, first: usize, rows: usize) -> (usize, usize) {
+    let first = first.min(count.saturating_sub(rows.max(1)));
+    (first, rows.min(count - first))
 }
 
 /// The columns for which there is room: those with the highest rank are left out first.
@@ -145,22 +181,40 @@ fn table<const N: usize>(
     columns: &[Column; N],
     rows: Vec<[String; N]>,
 ) {
-    let chosen = fitting(columns, place.width);
-    let cell = |at: usize, text: &str| {
-        let alignment = if columns[at].is_left { Alignment::Left } else { Alignment::Right };
-        Text::from(text.to_owned()).alignment(alignment)
-    };
-    let titles = Row::new(chosen.iter().map(|at| cell(*at, columns[*at].title)));
-    let rows = rows.iter().map(|cells| Row::new(chosen.iter().map(|at| cell(*at, &cells[*at]))));
+    let titles = columns.map(|column| column.title.to_owned());
+    let titles = row(columns, &fitting(columns, place.width), &titles);
+    let widget = rows_of(columns, &rows, place.width);
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    frame.render_widget(widget.header(titles.style(bold)), place);
+}
+
+/// A table without titles.
+fn rows_of<const N: usize>(
+    columns: &[Column; N],
+    rows: &[[String; N]],
+    width: u16,
+) -> Table<'static> {
+    let chosen = fitting(columns, width);
     // The first column takes what is left.
     let widths = chosen.iter().map(|at| match at {
         0 => Constraint::Min(columns[0].width),
         at => Constraint::Length(columns[*at].width),
     });
-    let widget = Table::new(rows, widths)
-        .header(titles.style(Style::new().add_modifier(Modifier::BOLD)))
-        .column_spacing(1);
-    frame.render_widget(widget, place);
+    let rows = rows.iter().map(|cells| row(columns, &chosen, cells));
+    Table::new(rows, widths.collect::<Vec<_>>()).column_spacing(1)
+}
+
+fn row<const N: usize>(
+    columns: &[Column; N],
+    chosen: &[usize],
+    cells: &[String; N],
+) -> Row<'static> {
+    let cell = |at: &usize| {
+        let is_left = columns[*at].is_left;
+        let alignment = if is_left { Alignment::Left } else { Alignment::Right };
+        Text::from(cells[*at].clone()).alignment(alignment)
+    };
+    Row::new(chosen.iter().map(cell).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -173,6 +173,43 @@ fn mounts_have_a_page_of_their_own() {
     assert_eq!(screen.page, Page::Mounts);
 }
 
+/// Every line of every mount can be scrolled to, and the last line says which targets are drawn.
+#[test]
+fn the_last_target_of_the_last_mount_can_be_seen() {
+    for (mounts, targets, range) in [(1, 24, "3-24 of 24"), (8, 2, "7-16 of 16")] {
+        let mut view = view(0);
+        let mount = view.mounts.remove(0);
+        let target =
+            |at: usize| TargetView { name: format!("OST{at:04}"), ..mount.targets[0].clone() };
+        view.mounts = (0..mounts)
+            .map(|at| MountView {
+                targets: (at * targets..(at + 1) * targets).map(target).collect(),
+                ..mount.clone()
+            })
+            .collect();
+        let mut screen = Screen::new(SortBy::Name);
+        screen.take(view);
+        let _ = screen.press(Key::NextPage);
+        let lines = drawn(&mut screen, 80, 24);
+        assert!(lines[4].starts_with("OST0000"), "{lines:#?}");
+        let _ = screen.press(Key::End);
+        let lines = drawn(&mut screen, 80, 24);
+        let last = format!("OST{:04} ", mounts * targets - 1);
+        assert!(lines[22].starts_with(&last), "{lines:#?}");
+        assert!(lines[23].ends_with(range), "{lines:#?}");
+        // One line up and two down: the end stays the end.
+        for key in [Key::Up, Key::Down, Key::Down] {
+            let _ = screen.press(key);
+        }
+        assert_eq!(drawn(&mut screen, 80, 24), lines);
+        for _ in 0..mounts * targets {
+            let _ = screen.press(Key::PageUp);
+        }
+        let lines = drawn(&mut screen, 80, 24);
+        assert_eq!(lines[1], "10.0.0.9@tcp:/lustre at /mnt");
+    }
+}
+
 #[test]
 fn as_text_everything_is_there() {
     let mut view = view(300);
