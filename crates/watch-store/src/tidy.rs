@@ -1,6 +1,6 @@
 //! What is kept of old samples, and how large a file may become.
 
-use lustrine_watch::{Row, Sample, thin};
+use lustrine_watch::{HOUR_MS, Row, Sample, thin};
 use redb::{Durability, ReadableTable, WriteTransaction};
 use serde::de::DeserializeOwned;
 
@@ -10,6 +10,8 @@ use crate::tables::{ALARMS, HOURS, SAMPLES, StoredAlarm};
 
 /// Most samples of a peer that are thinned in one transaction.
 const CHUNK: usize = 40_000;
+/// A sample that is later than now by more than this was taken while the clock was ahead.
+const AHEAD_MS: u64 = HOUR_MS;
 /// One alarm is kept for so many bytes of the limit: an alarm takes some hundred bytes, so that all
 /// of them together take a small part of it.
 const BYTES_PER_ALARM: u64 = 8192;
@@ -49,7 +51,8 @@ impl Store {
 
     fn tidied(&mut self, now_ms: Option<u64>, done: &mut Tidied) -> Result<(), redb::Error> {
         if let Some(now_ms) = now_ms {
-            self.thin_until(now_ms.saturating_sub(self.limits.samples_ms), done)?;
+            let until_ms = now_ms.saturating_sub(self.limits.samples_ms);
+            self.thin_until(until_ms, now_ms.saturating_add(AHEAD_MS), done)?;
         }
         let oldest = now_ms.map_or(0, |now_ms| now_ms.saturating_sub(self.limits.keep_ms));
         let transaction = self.begin()?;
@@ -64,7 +67,7 @@ impl Store {
         }
         done.was_full = true;
         // Rows of hours first, then less and less of the oldest: alarms, rows, samples.
-        self.thin_until(u64::MAX, done)?;
+        self.thin_until(u64::MAX, u64::MAX, done)?;
         while !self.is_small_enough()? {
             let transaction = self.begin()?;
             let dropped = drop_oldest(&transaction)?;
@@ -95,12 +98,18 @@ impl Store {
         Ok(used <= self.limits.bytes / 2 - self.limits.bytes / 16)
     }
 
-    /// Thins the samples of all peers until this time, by the wall clock.
-    fn thin_until(&mut self, until_ms: u64, done: &mut Tidied) -> Result<(), redb::Error> {
+    /// Thins the samples of all peers until this time, by the wall clock. The clock was ahead when
+    /// those after `ahead_ms` were taken.
+    fn thin_until(
+        &mut self,
+        until_ms: u64,
+        ahead_ms: u64,
+        done: &mut Tidied,
+    ) -> Result<(), redb::Error> {
         for peer in self.peers.values() {
             loop {
                 let transaction = self.begin()?;
-                let replaced = thin_some(&transaction, *peer, until_ms)?;
+                let replaced = thin_some(&transaction, *peer, until_ms, ahead_ms)?;
                 transaction.commit()?;
                 done.thinned += replaced;
                 if replaced == 0 {
@@ -113,16 +122,28 @@ impl Store {
 }
 
 /// Thins the oldest samples of a peer; how many were replaced.
-fn thin_some(transaction: &WriteTransaction, peer: u32, until_ms: u64) -> Result<u64, redb::Error> {
+fn thin_some(
+    transaction: &WriteTransaction,
+    peer: u32,
+    until_ms: u64,
+    ahead_ms: u64,
+) -> Result<u64, redb::Error> {
     let mut table = transaction.open_table(SAMPLES)?;
     let mut samples: Vec<(u64, Sample)> = Vec::new();
-    for row in table.range((peer, 0)..=(peer, u64::MAX))?.take(CHUNK) {
+    for row in table.range((peer, 0)..=(peer, u64::MAX))? {
         let (key, value) = row?;
         let sample: Sample = parsed(value.value())?;
-        let is_new = sample.at_ms >= until_ms;
+        // One of a clock that was ahead says nothing of how old it is: the one after it does. That
+        // one is found also behind more of them than a transaction takes.
+        let is_ahead = sample.at_ms > ahead_ms;
+        let is_full = samples.len() >= CHUNK;
+        if is_full && is_ahead {
+            continue;
+        }
+        let is_new = sample.at_ms >= until_ms && !is_ahead;
         samples.push((key.value().1, sample));
         // The first one that stays shows that the hour before is complete.
-        if is_new {
+        if is_new || is_full {
             break;
         }
     }

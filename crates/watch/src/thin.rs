@@ -129,15 +129,20 @@ pub struct Thinned {
 /// Makes hourly rows of samples, which are in the order in which they were taken and have ascending
 /// numbers. Only whole hours that ended at or before `until_ms` are replaced, and never the latest
 /// one, which may go on. After a step of the clock an hour may have several rows.
+///
+/// What was taken before a sample of before `until_ms` is older than that, whatever time it has: a
+/// clock that was ahead for a while, and was corrected, does not keep samples from being replaced.
 pub fn thin(samples: &[(u64, Sample)], until_ms: u64) -> Thinned {
     let mut thinned = Thinned::default();
     let groups = samples.chunk_by(|(_, one), (_, two)| one.at_ms / HOUR_MS == two.at_ms / HOUR_MS);
     let groups: Vec<&[(u64, Sample)]> = groups.collect();
-    let Some((_, whole)) = groups.split_last() else { return thinned };
-    for group in whole {
+    let is_old = |group: &&[(u64, Sample)]| group.iter().any(|(_, one)| one.at_ms < until_ms);
+    let Some(last_old) = groups.iter().rposition(is_old) else { return thinned };
+    for (at, group) in groups.iter().enumerate().take(last_old + 1) {
         let hour = group[0].1.at_ms / HOUR_MS;
-        if (hour + 1).saturating_mul(HOUR_MS) > until_ms {
-            continue;
+        let has_ended = (hour + 1).saturating_mul(HOUR_MS) <= until_ms;
+        if at == last_old && (!has_ended || at + 1 == groups.len()) {
+            break;
         }
         let rows: Vec<Row> = group.iter().map(|(_, sample)| Row::from(sample)).collect();
         thinned.rows.push((group[0].0, Row::of(hour * HOUR_MS, &rows)));

@@ -450,6 +450,33 @@ fn what_is_old_is_thinned_and_dropped() {
     assert_eq!(found.samples.last(), Some(&sample(1000)));
 }
 
+/// The clock steps ahead by a year, and is corrected.
+#[test]
+fn a_clock_that_was_ahead_does_not_keep_old_samples() {
+    let (_dir, path, mut store) = new_file(0);
+    let detector = Detector::new(1, 1, 1);
+    let ahead = 100..106;
+    let stepped = |number: u64| {
+        let at_ms =
+            sample(number).at_ms + if ahead.contains(&number) { 365 * 24 * 3_600_000 } else { 0 };
+        Sample { at_ms, ..sample(number) }
+    };
+    let samples: Vec<Sample> = (0..1000).map(stepped).collect();
+    let new = |sample| NewSample { peer: PEERS[0], sample, events: &[], detector: &detector };
+    store.append(&samples[..400].iter().map(new).collect::<Vec<_>>()).expect("it is written");
+    let done = store.tidy(Some(sample(399).at_ms)).expect("it is written");
+    assert_eq!(done.thinned, 0, "those after the step are young");
+    store.append(&samples[400..].iter().map(new).collect::<Vec<_>>()).expect("it is written");
+    let now = sample(999).at_ms;
+    store.tidy(Some(now)).expect("it is written");
+    let found = read(&path).expect("it is sound").remove(0);
+    let oldest = found.samples.iter().map(|sample| sample.at_ms).min().expect("the latest");
+    assert!(oldest >= now - LIMITS.samples_ms - 3_600_000, "{oldest}");
+    assert!(found.samples.iter().all(|sample| sample.at_ms <= now), "those of the step as well");
+    let kept = found.samples.len() as u64 + found.hours.iter().map(|row| row.samples).sum::<u64>();
+    assert_eq!(kept, 1000);
+}
+
 /// A detector goes on after any stop as if there had been none.
 #[test]
 fn a_detector_is_resumed_where_it_was() {
