@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lustrine_watch::{AlarmKind, Detector, Event, Sample};
+use lustrine_watch::{AlarmEnd, AlarmKind, Detector, Event, Sample};
 use redb::backends::FileBackend;
 use redb::{Builder, Database, StorageBackend, WriteTransaction};
 use rustix::fs::{FlockOperation, flock};
@@ -42,6 +42,9 @@ pub struct NewSample<'a> {
     pub detector: &'a Detector,
 }
 
+/// The rows of alarms that last, by peer, kind and part.
+type Lasting = BTreeMap<(u32, AlarmKind, String), u64>;
+
 /// States are written with this many samples, or with an event.
 const STATE_EVERY: u64 = 60;
 
@@ -55,8 +58,9 @@ pub struct Store {
     /// The number of the next sample.
     next: u64,
     next_alarm: u64,
-    /// Alarms that last, by peer, kind and part.
-    lasting: BTreeMap<(u32, AlarmKind, String), u64>,
+    lasting: Lasting,
+    /// Rows of alarms that lasted in the file and do not any more, as they are to be written.
+    ended: Vec<(u64, StoredAlarm)>,
     /// The detectors as they were when the file was opened.
     detectors: BTreeMap<String, Detector>,
     unread: Vec<u32>,
@@ -111,11 +115,11 @@ impl Store {
     }
 
     fn with(path: &Path, database: Database, limits: Limits, contents: &Contents) -> Store {
-        let lasting = contents.alarms.iter().filter(|(_, stored)| stored.alarm.over.is_none());
-        let key = |stored: &StoredAlarm| {
-            (stored.peer, stored.alarm.kind.clone(), stored.alarm.part.clone())
-        };
         let detectors = contents.peers.iter();
+        let detectors: BTreeMap<String, Detector> = detectors
+            .filter_map(|(nid, peer)| Some((nid.clone(), contents.detector(*peer)?)))
+            .collect();
+        let (lasting, ended) = reconciled(contents, &detectors);
         Store {
             path: path.to_owned(),
             database,
@@ -123,10 +127,9 @@ impl Store {
             peers: contents.peers.clone(),
             next: contents.next_number(),
             next_alarm: contents.alarms.keys().next_back().map_or(0, |last| last + 1),
-            lasting: lasting.map(|(number, stored)| (key(stored), *number)).collect(),
-            detectors: detectors
-                .filter_map(|(nid, peer)| Some((nid.clone(), contents.detector(*peer)?)))
-                .collect(),
+            lasting,
+            ended,
+            detectors,
             unread: contents.unread.clone(),
             since_state: BTreeMap::new(),
             // What is there may be too much for the present limits.
@@ -167,11 +170,22 @@ impl Store {
         let transaction = self.database.begin_write();
         let transaction = transaction.map_err(|error| write_error(&self.path, error))?;
         let path = self.path.clone();
+        self.end_alarms(&transaction).map_err(|error| write_error(&path, error))?;
         for new in samples {
             let peer = self.peer(&transaction, new.peer)?;
             self.insert(&transaction, peer, new).map_err(|error| write_error(&path, error))?;
         }
         transaction.commit().map_err(|error| write_error(&path, error))
+    }
+
+    /// Ends the alarms that no detector has any more. If this fails, they are found again when the
+    /// file is opened again.
+    fn end_alarms(&mut self, transaction: &WriteTransaction) -> Result<(), redb::Error> {
+        let mut alarms = transaction.open_table(ALARMS)?;
+        for (at, stored) in self.ended.drain(..) {
+            alarms.insert(at, json(&stored).as_slice())?;
+        }
+        Ok(())
     }
 
     fn peer(&mut self, transaction: &WriteTransaction, nid: &str) -> Result<u32, StoreError> {
@@ -230,6 +244,41 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// The rows of alarms that last, by peer, kind and part; and those that last in the file though the
+/// peer's detector does not have them, with their end: it was lost, or the peer is learnt again.
+fn reconciled(
+    contents: &Contents,
+    detectors: &BTreeMap<String, Detector>,
+) -> (Lasting, Vec<(u64, StoredAlarm)>) {
+    let mut lasting = Lasting::new();
+    let active = contents.peers.iter().filter_map(|(nid, peer)| Some((peer, detectors.get(nid)?)));
+    let active: BTreeSet<(u32, &AlarmKind, &str)> = active
+        .flat_map(|(peer, detector)| {
+            detector.active().iter().map(|alarm| (*peer, &alarm.kind, alarm.part.as_str()))
+        })
+        .collect();
+    let mut ended = Vec::new();
+    // The latest row of an alarm is the one that lasts.
+    for (number, stored) in contents.alarms.iter().rev() {
+        let StoredAlarm { peer, alarm } = stored;
+        if alarm.over.is_some() {
+            continue;
+        }
+        let key = (*peer, alarm.kind.clone(), alarm.part.clone());
+        if active.contains(&(*peer, &alarm.kind, &alarm.part)) && !lasting.contains_key(&key) {
+            lasting.insert(key, *number);
+            continue;
+        }
+        let mut stored = stored.clone();
+        let samples = contents.samples.get(peer);
+        let last = samples.and_then(|samples| samples.last()).map_or(0, |(_, last)| last.at_ms);
+        // How it ended is not known. What later samples are compared with is what there is now.
+        stored.alarm.over = Some((last.max(alarm.raised_ms), AlarmEnd::Accepted));
+        ended.push((*number, stored));
+    }
+    (lasting, ended)
 }
 
 /// A row as JSON.

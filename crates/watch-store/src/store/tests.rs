@@ -408,6 +408,60 @@ fn a_state_that_cannot_be_read_is_learnt_again() {
     assert!(store.take_detector(PEERS[1]).is_some());
 }
 
+/// A detector with an alarm of the round trip, and the alarm.
+fn alarmed() -> (Detector, Alarm) {
+    let mut detector = Detector::new(10_000, 10_000, 10_000);
+    for number in 0..100 {
+        let rtt = if number < 60 { sample(number).rtt } else { Rtt::of(vec![30_000_000]) };
+        detector.observe(&Sample { rtt, lost: 0, ..sample(number) });
+    }
+    let [alarm] = detector.active() else { panic!("{:?}", detector.active()) };
+    (detector.clone(), alarm.clone())
+}
+
+/// Alarms that last in the file and not in the detector: their end was lost, or the state was. They
+/// end when the file is opened, and no others do.
+#[test]
+fn an_alarm_lasts_in_the_file_as_long_as_the_detector_has_it() {
+    let (detector, alarm) = alarmed();
+    let quiet = Detector::new(10_000, 10_000, 10_000);
+    let last = sample(200);
+    for (detector, state, lasting) in [
+        (&detector, None, 1),
+        (&quiet, None, 0),
+        (&detector, Some(br#"{"number":0,"detector":{"later":1}}"#.as_slice()), 0),
+    ] {
+        let (_dir, path, mut store) = new_file(0);
+        // One row too many, as after an error of the disk that was none.
+        let events = [Event::Raised(alarm.clone()), Event::Raised(alarm.clone())];
+        let new = NewSample { peer: PEERS[0], sample: &last, events: &events, detector };
+        store.append(&[new]).expect("it is written");
+        if let Some(state) = state {
+            let transaction = store.database.begin_write().expect("a transaction");
+            transaction.open_table(STATES).expect("a table").insert(0, state).expect("a row");
+            transaction.commit().expect("it is written");
+        }
+        drop(store);
+        let mut store = Store::open(&path, LIMITS).expect("it is free");
+        store.append(&[]).expect("it is written");
+        let alarms = read(&path).expect("it is sound").remove(0).alarms;
+        let over: Vec<_> = alarms.iter().map(|alarm| alarm.over).collect();
+        let end = Some((last.at_ms, AlarmEnd::Accepted));
+        let expected = if lasting == 1 { [end, None] } else { [end, end] };
+        assert_eq!(over, expected, "{state:?}");
+        // The end of the one that lasts is still written to its row.
+        let back = Some((last.at_ms + 1, AlarmEnd::Back));
+        let over = [Event::Over(Alarm { over: back, ..alarm.clone() })];
+        let new = NewSample { peer: PEERS[0], sample: &last, events: &over, detector: &quiet };
+        store.append(&[new]).expect("it is written");
+        let alarms = read(&path).expect("it is sound").remove(0).alarms;
+        assert_eq!(
+            alarms.last().map(|alarm| alarm.over),
+            Some(if lasting == 1 { back } else { end })
+        );
+    }
+}
+
 #[test]
 fn a_file_has_room_for_so_many_peers() {
     let (_dir, _path, mut store) = new_file(0);
