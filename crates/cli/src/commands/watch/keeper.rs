@@ -1,6 +1,6 @@
 //! The file of the daemon: samples wait in memory while it cannot be written.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,8 @@ use lustrine_watch_store::{Limits, NewSample, Store, StoreError};
 
 /// Most samples that wait; then the oldest are lost.
 const WAITING_MAX: usize = 2000;
+/// Most events of lost samples that are kept for each peer, beside those of alarms that last.
+const EVENTS_MAX: usize = 100;
 /// The wait before a file that could not be written is opened again.
 const AGAIN: Duration = Duration::from_secs(10);
 /// The usual time between two looks at what is old.
@@ -32,6 +34,8 @@ pub(super) struct Keeper {
     limits: Limits,
     store: Option<Store>,
     waiting: VecDeque<Taken>,
+    /// Events of samples that are lost, of peers without a sample that waits.
+    carried: BTreeMap<String, Vec<Event>>,
     /// When it is opened again.
     again: Instant,
     tidied: Option<Instant>,
@@ -63,6 +67,7 @@ impl Keeper {
             limits,
             store,
             waiting: VecDeque::new(),
+            carried: BTreeMap::new(),
             again: Instant::now(),
             tidied: None,
             steadiness: Steadiness::default(),
@@ -85,8 +90,7 @@ impl Keeper {
     /// it is over.
     pub(super) fn store(&mut self, samples: Vec<Taken>) {
         self.waiting.extend(samples);
-        let surplus = self.waiting.len().saturating_sub(WAITING_MAX);
-        self.lost += self.waiting.drain(..surplus).count() as u64;
+        self.drop_surplus();
         if self.store.is_none() && Instant::now() >= self.again {
             match Store::open(&self.path, self.limits) {
                 Ok(store) => self.store = Some(store),
@@ -107,6 +111,29 @@ impl Keeper {
             }
             Err(error) => self.failed(&error),
         }
+    }
+
+    /// Drops the oldest samples if too many wait. Their events go to the next sample of the peer:
+    /// an alarm in the file would last for ever without its end.
+    fn drop_surplus(&mut self) {
+        let surplus = self.waiting.len().saturating_sub(WAITING_MAX);
+        self.lost += surplus as u64;
+        for Taken { peer, events, .. } in self.waiting.drain(..surplus) {
+            if !events.is_empty() {
+                self.carried.entry(peer).or_default().extend(events);
+            }
+        }
+        if self.carried.is_empty() {
+            return;
+        }
+        for taken in &mut self.waiting {
+            if let Some(mut events) = self.carried.remove(&taken.peer) {
+                events.append(&mut taken.events);
+                taken.events = events;
+                drop_oldest_pairs(&mut taken.events);
+            }
+        }
+        self.carried.values_mut().for_each(drop_oldest_pairs);
     }
 
     fn failed(&mut self, error: &StoreError) {
@@ -147,6 +174,25 @@ impl Keeper {
     }
 }
 
+/// Drops the oldest alarms that both begin and end among these events if there are too many. What
+/// is left says of every alarm in the file whether it is over.
+fn drop_oldest_pairs(events: &mut Vec<Event>) {
+    while events.len() > EVENTS_MAX {
+        let end_of = |at: usize| {
+            let Event::Raised(alarm) = &events[at] else { return None };
+            let is_end = |event: &Event| {
+                let Event::Over(over) = event else { return false };
+                over.kind == alarm.kind && over.part == alarm.part
+            };
+            let after = events[at + 1..].iter().position(is_end)?;
+            Some((at, at + 1 + after))
+        };
+        let Some((raised, over)) = (0..events.len()).find_map(end_of) else { return };
+        events.remove(over);
+        events.remove(raised);
+    }
+}
+
 impl Taken {
     fn as_new(&self) -> NewSample<'_> {
         let Taken { peer, sample, events, detector } = self;
@@ -158,7 +204,70 @@ impl Taken {
 mod tests {
     use std::fs;
 
+    use lustrine_watch::{Alarm, AlarmEnd, AlarmKind, Rtt};
+
     use super::*;
+
+    /// A sample of a path with a longer round trip from number 60 to number 99.
+    fn taken(detector: &mut Detector, number: u64) -> Taken {
+        let rtt = if (60..100).contains(&number) { 30_000_000 } else { 10_000_000 };
+        let at_ms = 1_764_000_000_000 + number * 10_000;
+        let sample = Sample { at_ms, sent: 1, rtt: Rtt::of(vec![rtt]), ..Sample::default() };
+        let events = detector.observe(&sample);
+        Taken { peer: "10.0.0.2@tcp".to_owned(), sample, events, detector: detector.clone() }
+    }
+
+    /// An alarm that ends while the file cannot be written, so long that the sample is lost.
+    #[test]
+    fn the_end_of_an_alarm_is_stored_though_its_sample_is_lost() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("watch.db");
+        let limits = Limits { samples_ms: u64::MAX, keep_ms: u64::MAX, bytes: 64 << 20 };
+        let mut keeper = Keeper::open(path.clone(), limits, &[]).expect("a new file");
+        let mut detector = Detector::new(10_000, 10_000, 10_000);
+        keeper.store((0..100).map(|number| taken(&mut detector, number)).collect());
+        assert_eq!((keeper.waiting(), detector.active().len()), (0, 1), "the alarm is stored");
+        let why = "no space".to_owned();
+        keeper.failed(&StoreError::Write { path: path.clone(), why });
+        keeper.again = Instant::now() + Duration::from_secs(3600);
+        for number in 100..200 {
+            keeper.store(vec![taken(&mut detector, number)]);
+        }
+        assert_eq!(detector.active(), [], "it is over");
+        // All samples of the peer are lost, and only then is there another one.
+        let other = Taken { peer: "10.0.0.3@tcp".to_owned(), ..taken(&mut detector, 200) };
+        keeper.store(vec![other; WAITING_MAX]);
+        keeper.store(vec![taken(&mut detector, 201)]);
+        assert_eq!((keeper.waiting(), keeper.lost), (WAITING_MAX, 101));
+        keeper.again = Instant::now();
+        keeper.store(Vec::new());
+        assert_eq!((keeper.waiting(), keeper.lost), (0, 0));
+        let found = lustrine_watch_store::read(&path).expect("it is sound");
+        let ends: Vec<_> = found[0].alarms.iter().map(|alarm| alarm.over).collect();
+        assert!(matches!(ends[..], [Some((at_ms, AlarmEnd::Back))] if at_ms > 1_764_001_000_000));
+    }
+
+    #[test]
+    fn events_of_lost_samples_are_bounded_and_alarms_that_last_are_among_them() {
+        let alarm = |part: &str, at_ms| Alarm {
+            kind: AlarmKind::Mtu,
+            part: part.to_owned(),
+            since_ms: at_ms,
+            raised_ms: at_ms,
+            what: String::new(),
+            before: String::new(),
+            after: String::new(),
+            evidence: String::new(),
+            over: None,
+        };
+        let first = [Event::Over(alarm("out", 0)), Event::Raised(alarm("back", 1))];
+        let pair = |at| [Event::Raised(alarm("out", at)), Event::Over(alarm("out", at))];
+        let mut events: Vec<Event> =
+            first.iter().cloned().chain((2..1000).flat_map(pair)).collect();
+        drop_oldest_pairs(&mut events);
+        assert_eq!((events.len(), &events[..2]), (EVENTS_MAX, &first[..]));
+        assert_eq!(events[98..], pair(999));
+    }
 
     #[test]
     fn the_reason_of_a_failed_reopening_is_said() {
