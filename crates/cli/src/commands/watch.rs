@@ -21,6 +21,7 @@ mod daemon;
 mod keeper;
 mod nodes;
 mod pings;
+mod places;
 mod report;
 mod scrape;
 mod words;

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lustrine_sys::{Clock, ServiceManager, ServiceState, Signals};
+use lustrine_sys::{ServiceManager, ServiceState, Signals};
 use lustrine_watch::{
     Backoff, Bandwidth, Detector, Event, PathSample, Refusals, Route, Rtt, Sample, line,
 };
@@ -17,6 +17,7 @@ use lustrine_wire::nid::Nid;
 use super::keeper::{Keeper, Taken};
 use super::nodes::{WatchNode, nodes};
 use super::pings::{NoSample, Pinged, Wanted};
+use super::places::{Last, of_round};
 use super::scrape::Scrape;
 use super::{RunArgs, ms};
 use crate::commands::doctor::path::{self, Claims, Greeting, PathSeen, PathWanted};
@@ -156,14 +157,9 @@ struct Daemon<'a> {
 /// A sample that is being taken.
 struct Begun {
     peer: usize,
-    at_ms: u64,
     pinged: Pinged,
     path: Option<PathSample>,
     bandwidth: Option<Bandwidth>,
-}
-
-fn wall_ms() -> u64 {
-    Clock::Wall.now() / 1_000_000
 }
 
 impl<'a> Daemon<'a> {
@@ -217,8 +213,7 @@ impl<'a> Daemon<'a> {
         stop.notify(ServiceState::Ready(&names.join(" ")));
         while !stop.is_wanted() {
             let now = Instant::now();
-            let due: Vec<usize> =
-                (0..self.peers.len()).filter(|at| self.peers[*at].due <= now).collect();
+            let due = self.due(now);
             if due.is_empty() {
                 let next = self.peers.iter().map(|peer| peer.due).min().unwrap_or(now);
                 stop.round.set(now);
@@ -232,6 +227,15 @@ impl<'a> Daemon<'a> {
         tracing::info!("stopping: received a signal");
         stop.notify(ServiceState::Stopping);
         Ok(())
+    }
+
+    /// The peers of the next round. All peers of a running node have that node.
+    fn due(&self, now: Instant) -> Vec<usize> {
+        let due = self.peers.iter().enumerate().filter(|(_, peer)| peer.due <= now);
+        let due = due.map(|(at, peer)| {
+            (at, peer.due, if peer.is_answered { Last::Answered } else { Last::Silent })
+        });
+        of_round(due, self.nodes.first().map_or(usize::MAX, WatchNode::most_silent))
     }
 
     /// Takes a sample of each of these peers.
@@ -339,23 +343,29 @@ impl<'a> Daemon<'a> {
     /// The pings of these peers, all at once.
     fn pings(&mut self, due: &[usize], stop: &Stop) -> Vec<Begun> {
         let jobs = due.iter().filter_map(|at| Some((*at, self.wanted(*at, stop)?)));
-        let jobs = jobs.map(|(at, wanted)| (at, move || (wall_ms(), wanted.pings())));
+        let jobs = jobs.map(|(at, wanted)| (at, move || wanted.pings()));
         let mut begun = Vec::new();
         for at in due {
             if let Some(why) = self.nodes[self.peers[*at].node].no_route() {
                 let (peer, pinged) = (*at, Pinged::unsent(self.args.pings, why));
-                begun.push(Begun { peer, at_ms: wall_ms(), pinged, path: None, bandwidth: None });
+                begun.push(Begun { peer, pinged, path: None, bandwidth: None });
             }
         }
-        for (peer, (at_ms, pinged)) in in_parallel(jobs.collect(), stop) {
+        for (peer, pinged) in in_parallel(jobs.collect(), stop) {
             let node = self.peers[peer].node;
             match pinged {
                 Ok(pinged) => {
                     self.trouble(node, None);
-                    begun.push(Begun { peer, at_ms, pinged, path: None, bandwidth: None });
+                    begun.push(Begun { peer, pinged, path: None, bandwidth: None });
                 }
                 Err(NoSample::Stopped) => {}
                 Err(NoSample::Node(why)) => self.trouble(node, Some(why)),
+                Err(NoSample::NoPlace) => {
+                    let why = "a sample was left out: too many peers ceased to answer at once";
+                    if self.peers[peer].is_new(why) {
+                        tracing::warn!("{}: {why}", self.peers[peer].name);
+                    }
+                }
             }
         }
         begun.sort_by_key(|begun| begun.peer);
@@ -476,9 +486,9 @@ impl<'a> Daemon<'a> {
     /// Completes a sample, and says what it means.
     fn judge(&mut self, begun: Begun) -> Taken {
         let peer = &mut self.peers[begun.peer];
-        let Begun { at_ms, pinged, path, bandwidth, .. } = begun;
+        let Begun { pinged, path, bandwidth, .. } = begun;
         let sample = Sample {
-            at_ms,
+            at_ms: pinged.at_ms,
             sent: pinged.sent,
             lost: pinged.lost,
             rtt: Rtt::of(pinged.times),

@@ -2,11 +2,13 @@
 //! set of peers that are reached from the same address.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use lustrine_config::{NetConfig, NodeConfig};
 use lustrine_wire::nid::Nid;
 
 use super::pings::Asker;
+use super::places::{Places, SILENT_PLACES};
 use super::{RunArgs, address};
 use crate::access::{Link, RunningNode, running_node};
 use crate::common::NodeOptions;
@@ -16,6 +18,8 @@ use crate::output::{Failure, print_error};
 pub(super) struct WatchNode {
     kind: Kind,
     link: Option<Link>,
+    /// Who may ask it at once, if it is the running one.
+    places: Arc<Places>,
 }
 
 enum Kind {
@@ -48,7 +52,7 @@ const RECONNECT: &str = "max_reconnectms";
 pub(super) fn nodes(args: &RunArgs) -> Result<(Vec<WatchNode>, Vec<usize>), Failure> {
     let options = NodeOptions::from(&args.node);
     if let Some(node) = running_node(&options, &args.choice, args.port)? {
-        let node = WatchNode { kind: Kind::Running(Box::new(node)), link: None };
+        let node = WatchNode::new(Kind::Running(Box::new(node)));
         return Ok((vec![node], vec![0; args.to.len()]));
     }
     let mut base = options.node_config(print_error)?;
@@ -65,7 +69,7 @@ pub(super) fn nodes(args: &RunArgs) -> Result<(Vec<WatchNode>, Vec<usize>), Fail
             Some(config) => Kind::Own(Box::new(config)),
             None => Kind::NoRoute(Box::new(unrouted)),
         };
-        let node = WatchNode { kind, link: None };
+        let node = WatchNode::new(kind);
         let same = |other: &WatchNode| node.nets().is_some() && node.nets() == other.nets();
         let index = nodes.iter().position(same).unwrap_or(nodes.len());
         if index == nodes.len() {
@@ -90,6 +94,18 @@ impl Unrouted {
 }
 
 impl WatchNode {
+    fn new(kind: Kind) -> WatchNode {
+        WatchNode { kind, link: None, places: Arc::default() }
+    }
+
+    /// Most peers of a round that did not answer last.
+    pub(super) fn most_silent(&self) -> usize {
+        match &self.kind {
+            Kind::Running(_) => SILENT_PLACES,
+            Kind::Own(_) | Kind::NoRoute(_) => usize::MAX,
+        }
+    }
+
     /// Its networks, if it is one of this process.
     pub(super) fn nets(&self) -> Option<&Vec<NetConfig>> {
         match &self.kind {
@@ -166,7 +182,9 @@ impl WatchNode {
     /// The way to ask it; `None` while it does not run.
     pub(super) fn asker(&self) -> Option<Asker> {
         Some(match self.link.as_ref()? {
-            Link::Running { node, .. } => Asker::Running(node.place().to_owned()),
+            Link::Running { node, .. } => {
+                Asker::Running(node.place().to_owned(), Arc::clone(&self.places))
+            }
             Link::Own { node, .. } => Asker::Own(node.handle()),
         })
     }

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use lustrine_control::{Answer, Request};
 use lustrine_node::{NodeHandle, control};
+use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
+
+use super::places::{Last, Places};
 
 /// The longest wait between two pings of a sample.
 const GAP_MAX: Duration = Duration::from_millis(200);
@@ -22,8 +25,8 @@ const DISCOVERY_GAP: Duration = Duration::from_secs(1);
 /// Asks a node.
 #[derive(Clone)]
 pub(super) enum Asker {
-    /// The running one, at its control socket.
-    Running(PathBuf),
+    /// The running one, at its control socket, which has so many places.
+    Running(PathBuf, Arc<Places>),
     /// One of this process.
     Own(NodeHandle),
 }
@@ -37,10 +40,17 @@ pub(super) enum NoAnswer {
 }
 
 impl Asker {
-    pub(super) fn ask(&self, request: &Request) -> Result<Answer, NoAnswer> {
+    fn places(&self) -> Option<&Places> {
+        match self {
+            Asker::Running(_, places) => Some(places),
+            Asker::Own(_) => None,
+        }
+    }
+
+    fn ask(&self, request: &Request) -> Result<Answer, NoAnswer> {
         let answer = match self {
-            Asker::Running(place) => {
-                control::ask(place, request).map_err(|error| NoAnswer::Node(error.to_string()))?
+            Asker::Running(path, _) => {
+                control::ask(path, request).map_err(|error| NoAnswer::Node(error.to_string()))?
             }
             Asker::Own(node) => node.call(request),
         };
@@ -69,6 +79,8 @@ pub(super) struct Wanted {
 /// What came of the pings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pinged {
+    /// When the first one was sent: milliseconds since 1970.
+    pub(super) at_ms: u64,
     /// Round trips in nanoseconds.
     pub(super) times: Vec<u64>,
     /// Those that were tried, and those of them without an answer.
@@ -85,13 +97,21 @@ pub(super) enum NoSample {
     Stopped,
     /// The node does not answer.
     Node(String),
+    /// Others had the places at the node.
+    NoPlace,
+}
+
+/// The wall clock in milliseconds since 1970.
+pub(super) fn wall_ms() -> u64 {
+    Clock::Wall.now() / 1_000_000
 }
 
 impl Pinged {
     /// Pings that could not be sent, for this reason.
     pub(super) fn unsent(count: u32, why: &str) -> Pinged {
         let lost = count.min(LOST_MAX);
-        Pinged { times: Vec::new(), sent: lost, lost, why: why.to_owned() }
+        let at_ms = wall_ms();
+        Pinged { at_ms, times: Vec::new(), sent: lost, lost, why: why.to_owned() }
     }
 }
 
@@ -105,16 +125,34 @@ impl Wanted {
         Request::Ping { nid: self.nid, timeout_ms }
     }
 
+    /// When a sample whose pings begin now takes no further ones.
+    fn late(&self) -> Instant {
+        Instant::now() + self.every / 2 + self.timeout
+    }
+
+    /// Sends a ping once there is a place: when it was sent, and its answer.
+    fn ping(
+        &self,
+        last: Last,
+        until: Instant,
+    ) -> Result<(u64, Result<Answer, NoAnswer>), NoSample> {
+        let none = || if self.is_stopped() { NoSample::Stopped } else { NoSample::NoPlace };
+        let place = self.asker.places().map(|places| places.take(last, until, &self.stopped));
+        let _place = place.map(|place| place.ok_or_else(none)).transpose()?;
+        Ok((wall_ms(), self.asker.ask(&self.request())))
+    }
+
     /// Pings the peer. The pings are spread over a part of the interval, and end in half of it.
     pub(super) fn pings(&self) -> Result<Pinged, NoSample> {
-        let request = self.request();
         let gap = (self.every / 2 / self.count.max(1)).min(GAP_MAX);
+        let mut last = Last::Answered;
         if self.connects {
             // Whatever comes of it, the next one shows.
-            let _ = self.asker.ask(&request);
+            let (_, answer) = self.ping(Last::Silent, self.late())?;
+            last = if answer.is_ok() { Last::Answered } else { Last::Silent };
         }
-        let begun = Instant::now();
-        let mut pinged = Pinged::default();
+        let late = self.late();
+        let mut pinged = Pinged { at_ms: wall_ms(), ..Pinged::default() };
         for number in 0..self.count {
             if number > 0 {
                 thread::sleep(gap);
@@ -122,18 +160,31 @@ impl Wanted {
             if self.is_stopped() {
                 return Err(NoSample::Stopped);
             }
-            let is_late = begun.elapsed() > self.every / 2 + self.timeout;
             let is_silent = pinged.times.is_empty() && pinged.lost >= LOST_MAX;
-            if is_late || is_silent {
+            if Instant::now() > late || is_silent {
                 break;
             }
-            match self.asker.ask(&request) {
-                Ok(Answer::Ping { rtt_us, .. }) => pinged.times.push((rtt_us * 1e3) as u64),
+            let (at_ms, answer) = match self.ping(last, late) {
+                Ok(asked) => asked,
+                // What was measured so far counts.
+                Err(NoSample::NoPlace) if pinged.sent > 0 => break,
+                Err(why) => return Err(why),
+            };
+            if pinged.sent == 0 {
+                pinged.at_ms = at_ms;
+            }
+            match answer {
+                Ok(Answer::Ping { rtt_us, .. }) => {
+                    pinged.times.push((rtt_us * 1e3) as u64);
+                    last = Last::Answered;
+                }
                 Ok(_) => return Err(NoSample::Node("it gave another answer".to_owned())),
+                Err(NoAnswer::Node(_)) if !pinged.times.is_empty() => break,
                 Err(NoAnswer::Node(why)) => return Err(NoSample::Node(why)),
                 Err(NoAnswer::Peer(why)) => {
                     pinged.lost += 1;
                     pinged.why = why;
+                    last = Last::Silent;
                 }
             }
             pinged.sent += 1;
@@ -156,3 +207,6 @@ impl Wanted {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
