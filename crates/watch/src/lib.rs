@@ -22,7 +22,7 @@ pub use alarm::{Alarm, AlarmEnd, AlarmKind, Event};
 pub use cost::{Cost, LookCost, Plan};
 pub use detector::{Detector, LAW_OF_CHANGES};
 pub use page::{HEADS, Series, cells, ending, page};
-pub use sample::{Bandwidth, PathSample, Route, Rtt, Sample};
+pub use sample::{Bandwidth, PINGS_MIN, PathSample, Route, Rtt, Sample};
 pub use schedule::{Backoff, Refusals, Steadiness};
 pub use thin::{HOUR_MS, Row, Thinned, by_period, thin};
 pub use words::{line, rate_text, span_text, time_text};

@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Fewest pings of a sample from which all alarms follow. The median of two is the shorter one, so
+/// that no queue shows; and one that is lost alone leaves a sample without an answer, which says
+/// nothing of losses.
+pub const PINGS_MIN: u32 = 3;
+
 /// One sample. Its fields have short names in files, because there are many of them; what a later
 /// release adds is skipped by an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

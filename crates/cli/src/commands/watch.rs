@@ -1,12 +1,13 @@
 //! `lustrine watch`: records the quality of paths over time, and says when one changes.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use lustrine_config::Address;
-use lustrine_watch::{LookCost, Plan};
+use lustrine_watch::{LookCost, PINGS_MIN, Plan};
 use lustrine_watch_store::{FILE_MAX, FILE_MIN, Limits};
 use lustrine_wire::nid::{NetKind, Nid};
 
@@ -25,6 +26,9 @@ mod places;
 mod report;
 mod scrape;
 mod words;
+
+/// Pings of a sample: with fewer, some alarms cannot be raised.
+const PINGS: RangeInclusive<i64> = PINGS_MIN as i64..=1000;
 
 /// Most peers of one daemon.
 const PEERS_MAX: usize = 64;
@@ -65,9 +69,9 @@ struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = interval)]
     every: Duration,
 
-    /// Pings of a sample
+    /// Pings of a sample, 3 to 1000
     #[arg(long, value_name = "N", default_value_t = 10)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(value_parser = clap::value_parser!(u32).range(PINGS))]
     pings: u32,
 
     /// Time after which a ping counts as lost
@@ -212,6 +216,22 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With fewer pings neither a queue nor, with one, a loss would ever be an alarm.
+    #[test]
+    fn a_sample_has_pings_enough_for_all_alarms() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            run: RunArgs,
+        }
+        let parsed = |pings: &str| {
+            let words = ["watch", "--to", "10.0.0.2@tcp", "--dry-run", "--pings", pings];
+            <Line as clap::Parser>::try_parse_from(words).map(|line| line.run.pings)
+        };
+        assert_eq!([parsed("3").ok(), parsed("1000").ok()], [Some(3), Some(1000)]);
+        assert!(["0", "1", "2", "1001"].iter().all(|pings| parsed(pings).is_err()));
+    }
 
     #[test]
     fn options_are_checked() {

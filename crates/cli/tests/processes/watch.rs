@@ -14,7 +14,7 @@ use crate::common::{Node, Running, Scratch, eventually, finish, free_port, loopb
 /// A daemon that watches these nodes, quickly.
 fn watch(nodes: &[&Node], db: &Path, args: &[&str]) -> Command {
     let mut command = lustrine();
-    command.args(["watch", "--no-node", "--until-eof", "--every", "100ms", "--pings", "2"]);
+    command.args(["watch", "--no-node", "--until-eof", "--every", "100ms", "--pings", "3"]);
     let net = format!("tcp={}:{}", loopback(), nodes[0].port());
     command.args(["--net", &net]).arg("--db").arg(db);
     for node in nodes {
@@ -226,7 +226,7 @@ fn a_running_node_takes_the_samples() {
     let scratch = Scratch::new();
     let db = scratch.file("watch.db");
     let mut command = lustrine();
-    command.args(["watch", "--until-eof", "--every", "100ms", "--pings", "2", "--control"]);
+    command.args(["watch", "--until-eof", "--every", "100ms", "--pings", "3", "--control"]);
     command.arg(own.control()).args(["--path-every", "off", "--to", &node.nid()]);
     let daemon = Running::start(command.arg("--db").arg(&db));
     eventually("samples", || (db.exists() && samples(&report(&db), &node.nid()) > 3).then_some(()));

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::alarm::AlarmEnd;
-use crate::sample::{Bandwidth, PathSample, Route};
+use crate::sample::{Bandwidth, PINGS_MIN, PathSample, Route};
 use noise::{MODELS, Model, Path, Random};
 
 /// Milliseconds between two samples.
@@ -37,6 +37,23 @@ fn quiet_paths_raise_no_alarm() {
             assert_eq!(events.first(), None, "{about}");
         }
     }
+}
+
+/// The fewest pings that the program takes show each change; one fewer shows no queue.
+#[test]
+fn few_pings_show_a_queue_and_losses() {
+    let raised = |pings, apply: fn(&mut Path)| {
+        let (mut detector, mut path) = (detector(), Path::new(Model::STILL, 1));
+        path.pings = pings;
+        assert_eq!(feed(&mut detector, &mut path, 300), Vec::new());
+        apply(&mut path);
+        let events = feed(&mut detector, &mut path, 200);
+        events.first().map(|(_, event)| event.alarm().kind.clone())
+    };
+    let queue: fn(&mut Path) = |path| path.queue = 50e6;
+    assert_eq!(raised(PINGS_MIN, queue), Some(AlarmKind::Queue));
+    assert_eq!(raised(PINGS_MIN, |path| path.loss = 0.3), Some(AlarmKind::Loss));
+    assert_eq!(raised(PINGS_MIN - 1, queue), None);
 }
 
 /// What happens to a path.

@@ -2,7 +2,7 @@
 
 use crate::sample::{Rtt, Sample};
 
-/// Pings of a sample.
+/// Pings of a sample, if nothing else is said.
 const PINGS: u32 = 10;
 
 /// Numbers that look random, the same for the same seed (splitmix64).
@@ -140,13 +140,15 @@ pub(super) struct Path {
     /// What most pings wait on top, in nanoseconds.
     pub(super) queue: f64,
     pub(super) loss: f64,
+    /// Pings of a sample.
+    pub(super) pings: u32,
 }
 
 impl Path {
     pub(super) fn new(model: Model, seed: u64) -> Path {
         let random = Random::new(seed);
         let Model { base, loss, .. } = model;
-        Path { model, random, taken: 0, coin: false, base, queue: 0.0, loss }
+        Path { model, random, taken: 0, coin: false, base, queue: 0.0, loss, pings: PINGS }
     }
 
     pub(super) fn taken(&self) -> u64 {
@@ -164,7 +166,7 @@ impl Path {
         self.taken += 1;
         self.coin = self.random.part() < 0.5;
         let (mut times, mut lost, mut sent) = (Vec::new(), 0, 0);
-        for number in 0..PINGS {
+        for number in 0..self.pings {
             if times.is_empty() && lost >= 3 {
                 break;
             }
