@@ -26,9 +26,9 @@ pub(crate) const ANSWERS_MAX: u32 = 4096;
 /// request buffers; a request buffer is posted again only while it fits below this sum.
 pub(crate) const WAITING_MAX: u32 = 8192;
 
-/// One peer has at most this part of the answer slots and of the bulk memory: a peer that reads
-/// and answers nothing leaves the rest to others. And half of everything is kept for peers that
-/// have little, so that several such peers do not take all.
+/// One peer has at most this part of the answer slots, of the slots of framework requests and of
+/// the bulk memory: a peer that reads and answers nothing leaves the rest to others. And half of
+/// everything is kept for peers that have little, so that several such peers do not take all.
 pub(crate) const PEER_PART: u32 = 4;
 
 /// Answers that count as little: 256 peers that read and answer nothing can have so many each
@@ -42,6 +42,10 @@ pub(crate) const WAITING_CROWDED: u32 = WAITING_MAX - 2 * INBOXES * INBOX_REQUES
 /// Most framework requests under way on one CPU partition. Kernels have 256 request descriptors
 /// per service [LST-28].
 pub(crate) const FRAMEWORK_MAX: u32 = 256 * 7;
+
+/// Framework requests that count as little, as [`ANSWERS_KEPT`] does: a console of ours has one or
+/// two under way at a node.
+pub(crate) const FRAMEWORK_KEPT: u32 = 4;
 
 /// Most CLIENT_STATS requests whose answers are collected at once; a console of ours has one under
 /// way.

@@ -19,7 +19,7 @@ use lustrine_wire::srpc::{FRAMEWORK_PORTAL, TEST_PORTAL};
 use crate::bulk::{Budget, Source};
 use crate::counters::RpcTotals;
 use crate::cpt_message::{Share, Ticket, ToFramework, ToWorker};
-use crate::limits::{FRAMEWORK_MAX, INBOXES_MAX, UNITS_MAX, WAITING_MAX};
+use crate::limits::{INBOXES_MAX, UNITS_MAX, WAITING_MAX};
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::rpc::{Arrived, PeerWindow, RequestBuffers, RpcClient};
 use crate::turn::Turn;
@@ -183,7 +183,9 @@ impl Worker {
         }
         // What does not fit here waits inside LNet, on its connection [LST-28].
         self.tests.post(turn, WAITING_MAX.saturating_sub(self.answers.waiting()));
-        self.framework.post(turn, FRAMEWORK_MAX - self.answers.framework());
+        // Framework requests are taken whatever is under way, and dropped beyond their peer's
+        // share: a peer that does not read its replies would otherwise make those of others wait.
+        self.framework.post(turn, u32::MAX);
     }
 
     /// A peer was lost: RPCs with it, its own and ours, fail now instead of at their time-out.

@@ -101,11 +101,6 @@ impl Answers {
         self.pings.len() + self.brws.len()
     }
 
-    /// Framework requests under way.
-    pub(super) fn framework(&self) -> u32 {
-        self.framework
-    }
-
     pub(super) fn count_received(&mut self) {
         self.totals.received += 1;
     }
@@ -114,10 +109,11 @@ impl Answers {
         self.totals.dropped += 1;
     }
 
-    /// Takes a framework request; the answer is the slot it waits in. The posting of request
-    /// buffers sees to it that there always is one.
+    /// Takes a framework request; the answer is the slot it waits in. It is dropped if its peer has
+    /// its share already: a slot is free again when the reply has left, and that is up to the peer.
     pub(super) fn admit_framework(&mut self, request: Request) -> Option<u32> {
-        if self.framework == FRAMEWORK_MAX {
+        let has_share = !self.shares.may_ask(&request.hop, self.framework);
+        if self.framework == FRAMEWORK_MAX || has_share {
             self.totals.dropped += 1;
             return None;
         }
@@ -125,6 +121,7 @@ impl Answers {
         let answer = Answer { requester, stage: Stage::Asked, md: None, moved: 0 };
         let slot = self.answers.insert(answer).ok()?;
         self.framework += 1;
+        self.shares.request_began(&request.hop);
         Some(slot)
     }
 
@@ -290,7 +287,10 @@ impl Answers {
     fn remove(&mut self, slot: u32) {
         if let Some(answer) = self.answers.get(slot) {
             match answer.requester.kind {
-                Kind::Framework => self.framework -= 1,
+                Kind::Framework => {
+                    self.framework -= 1;
+                    self.shares.request_ended(&answer.requester.hop);
+                }
                 Kind::Test => self.shares.answer_ended(&answer.requester.hop),
             }
             self.answers.free(slot);

@@ -1,5 +1,5 @@
-//! What each peer has of the answer slots and of the bulk memory: a part, never all. A peer is
-//! a NID; its processes share.
+//! What each peer has of the answer slots, of the slots of framework requests and of the bulk
+//! memory: a part, never all. A peer is a NID; its processes share.
 //!
 //! Nothing that a peer holds can be taken from it again before its time-out, so what counts is
 //! what is left for the others then: the second half of everything goes in small portions only.
@@ -10,16 +10,18 @@ use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
 
 use crate::bulk::Budget;
-use crate::limits::{ANSWERS_KEPT, ANSWERS_MAX, PEER_PART};
+use crate::limits::{ANSWERS_KEPT, ANSWERS_MAX, FRAMEWORK_KEPT, FRAMEWORK_MAX, PEER_PART};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     answers: u32,
+    /// Framework requests under way.
+    framework: u32,
     /// Bytes of bulk memory, as the budget counts them.
     memory: u64,
 }
 
-/// The peers that have anything at all, at most as many as there are answers.
+/// The peers that have anything at all, at most as many as there are slots of both kinds.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     peers: HashMap<Nid, Share, FixedState>,
@@ -34,6 +36,12 @@ impl Shares {
     pub(super) fn may_answer(&self, peer: &Nid, taken: u32) -> bool {
         let own = self.of(peer).answers;
         own < ANSWERS_KEPT || own < ANSWERS_MAX / PEER_PART && taken < ANSWERS_MAX / 2
+    }
+
+    /// Whether a peer may have another framework request under way, of which there are `taken`.
+    pub(super) fn may_ask(&self, peer: &Nid, taken: u32) -> bool {
+        let own = self.of(peer).framework;
+        own < FRAMEWORK_KEPT || own < FRAMEWORK_MAX / PEER_PART && taken < FRAMEWORK_MAX / 2
     }
 
     /// Whether a peer may have `size` more bytes of memory. One that has none may.
@@ -51,6 +59,14 @@ impl Shares {
         self.reduce(peer, |share| share.answers -= 1);
     }
 
+    pub(super) fn request_began(&mut self, peer: &Nid) {
+        self.peers.entry(*peer).or_default().framework += 1;
+    }
+
+    pub(super) fn request_ended(&mut self, peer: &Nid) {
+        self.reduce(peer, |share| share.framework -= 1);
+    }
+
     pub(super) fn hold(&mut self, peer: &Nid, size: u64) {
         self.peers.entry(*peer).or_default().memory += size;
     }
@@ -62,7 +78,7 @@ impl Shares {
     fn reduce(&mut self, peer: &Nid, by: impl FnOnce(&mut Share)) {
         let Some(share) = self.peers.get_mut(peer) else { return };
         by(share);
-        if share.answers == 0 && share.memory == 0 {
+        if share.answers == 0 && share.framework == 0 && share.memory == 0 {
             self.peers.remove(peer);
         }
     }
@@ -119,6 +135,26 @@ mod tests {
         }
         assert!(shares.may_hold(&late, size, &budget));
         assert!(budget.take(&mut memory, size as u32, Term::Rpc).is_some());
+    }
+
+    /// Peers take all the slots of framework requests that they can get, and give none back.
+    #[test]
+    fn a_peer_that_asks_late_is_heard() {
+        let (mut shares, mut taken) = (Shares::default(), 0);
+        for greedy in 0..64 {
+            let peer = test_nid(greedy);
+            while shares.may_ask(&peer, taken) {
+                shares.request_began(&peer);
+                taken += 1;
+            }
+            assert!(shares.of(&peer).framework <= FRAMEWORK_MAX / 4, "{taken} are taken");
+        }
+        assert!(taken + FRAMEWORK_KEPT <= FRAMEWORK_MAX, "{taken} are taken");
+        let late = test_nid(64);
+        assert!(shares.may_ask(&late, taken));
+        shares.request_began(&late);
+        shares.request_ended(&late);
+        assert_eq!(shares.peers.len(), 64);
     }
 
     #[test]

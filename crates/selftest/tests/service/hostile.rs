@@ -250,6 +250,47 @@ fn sixty_four_greedy_peers_do_not_starve_an_honest_one() {
     honest_writes_go_on(&mut world);
 }
 
+/// A peer begins tests, and offers none of the lists of destinations that it announces, so that all
+/// of its requests stay under way for a time-out: those of other peers are answered as before.
+#[test]
+fn framework_requests_that_one_peer_leaves_unfinished_do_not_shut_out_others() {
+    let mut world = World::new(4, Tunables::default());
+    world.add_service(1);
+    let (sid, name) = (Sid { nid: short(2), stamp: 1 }, Name::EMPTY);
+    let make = MakeSessionRequest { reply_bits: world.bits(), sid, force: 0, name };
+    let made = world.ask(2, 1, 1, &message(1, Body::MakeSessionRequest(make)));
+    assert!(matches!(made, Some(Body::MakeSessionReply(reply)) if reply.status == 0), "{made:?}");
+    let test = TestRequest {
+        reply_bits: 1,
+        bulk_bits: 2,
+        sid,
+        batch: 1,
+        service: 12,
+        loops: 1,
+        concurrency: 1,
+        role: Role::Client,
+        stop_on_error: 0,
+        destinations: 1,
+        params: TestParams::Ping { size: 0, flags: 0, unused: [0; 4] },
+        rate: 0,
+    };
+    let mut raw = [0; MESSAGE_LEN];
+    message(1, Body::TestRequest(test)).encode(&mut raw);
+    for _ in 0..30 {
+        for _ in 0..100 {
+            world.send_raw(2, 1, 51, 4, &raw);
+        }
+        world.turns(Nanos::from_millis(1), 10);
+    }
+    let totals = world.service(1).totals();
+    assert!(totals.received > 2000 && totals.dropped > 1500, "{totals:?}");
+    for from in [0, 3] {
+        let request = DebugRequest { reply_bits: world.bits(), sid, flags: 0 };
+        let reply = world.ask(from, 1, 0, &message(1, Body::DebugRequest(request)));
+        assert!(matches!(reply, Some(Body::DebugReply(reply)) if reply.sid == sid), "{reply:?}");
+    }
+}
+
 /// One connection sends requests in the names of 600 nodes. Answers would go to these nodes, and a
 /// stranger must not be able to make us dial them.
 #[test]
