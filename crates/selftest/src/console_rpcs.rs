@@ -16,7 +16,7 @@ use crate::console::{ConsoleRpc, RpcOutcome};
 use crate::limits::{DESTINATIONS_MAX, PAGE, PAGE_MAX};
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::pattern::OUR_ORDER;
-use crate::rpc::{Bulk, Call, Completion, LnetErrorKind, RpcClient, RpcError};
+use crate::rpc::{Bulk, Call, Completion, LnetErrorKind, RpcClient, RpcError, session_nid};
 use crate::slab::Slab;
 use crate::turn::Turn;
 
@@ -154,9 +154,10 @@ impl ConsoleRpcs {
         let Ok(slot) = self.under_way.insert(UnderWay { order: order.id, bulk: span }) else {
             unreachable!("there was room")
         };
+        let peer = through_loopback(turn.shard, order.peer);
         let call = Call {
-            peer: ProcessId::lustre(through_loopback(turn.shard, order.peer)),
-            local: None,
+            peer: ProcessId::lustre(peer),
+            local: session_nid(turn.shard, &peer),
             service: order.service,
             features: order.features,
             bulk,

@@ -33,10 +33,20 @@ pub(crate) struct Ticket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct InstanceId(pub(crate) u64);
 
+/// A framework request of a known service, and the NID that it came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameworkRequest {
+    pub(crate) ticket: Ticket,
+    pub(crate) from: Nid,
+    pub(crate) message: Message,
+}
+
 #[derive(Debug)]
 pub(crate) enum ToFramework {
-    /// A framework request of a known service, and the NID that it came from.
-    Request { ticket: Ticket, from: Nid, message: Message },
+    /// A framework request.
+    Request(FrameworkRequest),
+    /// Whether the node of `console` has the NID that the request came from too.
+    Compared { console: Nid, same_node: bool, request: Box<FrameworkRequest> },
     /// The destinations of a TEST; `None` when they could not be fetched.
     Fetched { ticket: Ticket, list: Result<Vec<ProcessId>, FetchError> },
     /// So many units of an instance have ended.
@@ -70,6 +80,8 @@ pub(crate) struct Share {
 pub(crate) enum ToWorker {
     /// Send this reply.
     Reply { ticket: Ticket, features: u32, body: Body },
+    /// Find out whether the node of `console` has the NID that the request came from too.
+    Compare { console: Nid, request: Box<FrameworkRequest> },
     /// Send no reply.
     Silence { ticket: Ticket },
     /// Get `count` destinations from the requester.

@@ -23,7 +23,8 @@ use lustrine_wire::srpc::{
 
 use crate::counters::lnet_to_wire;
 use crate::cpt_message::{
-    FetchError, InstanceId, OnError, Share, Stop, Ticket, ToFramework, ToWorker, Work,
+    FetchError, FrameworkRequest, InstanceId, OnError, Share, Stop, Ticket, ToFramework, ToWorker,
+    Work,
 };
 use crate::errno;
 use crate::limits::{
@@ -34,7 +35,7 @@ use crate::policy::ServicePolicy;
 use crate::slab::Slab;
 use batch::{Batch, Client};
 use client_stats::StatsGather;
-use session::{EndedSessions, Session};
+use session::{EndedSessions, Maker, Session};
 
 /// The framework of one node.
 #[derive(Debug)]
@@ -131,8 +132,9 @@ impl Framework {
     /// Takes in what a worker says.
     pub(crate) fn accept(&mut self, now: Time, news: ToFramework) {
         match news {
-            ToFramework::Request { ticket, from, message } => {
-                self.request(now, ticket, &from, &message);
+            ToFramework::Request(request) => self.request(now, request),
+            ToFramework::Compared { console, same_node, request } => {
+                self.compared(now, console, same_node, &request);
             }
             ToFramework::Fetched { ticket, list } => self.fetched(ticket, list),
             ToFramework::Ended { instance, units } => {
@@ -165,8 +167,31 @@ impl Framework {
         self.orders.pop_front()
     }
 
-    fn request(&mut self, now: Time, ticket: Ticket, from: &Nid, message: &Message) {
+    fn request(&mut self, now: Time, request: FrameworkRequest) {
         self.drive(now);
+        match self.to_compare(&request.from) {
+            None => self.answer(now, &request),
+            Some((console, home)) => {
+                let request = Box::new(request);
+                self.order(home, ToWorker::Compare { console, request });
+            }
+        }
+    }
+
+    /// Whether a request came from another NID of the console's node is known.
+    fn compared(&mut self, now: Time, console: Nid, same_node: bool, request: &FrameworkRequest) {
+        self.drive(now);
+        if let Some(session) = self.session.as_mut().filter(|session| session.console == console)
+            && same_node
+        {
+            session.note_nid(request.from);
+        }
+        self.answer(now, request);
+    }
+
+    fn answer(&mut self, now: Time, request: &FrameworkRequest) {
+        let FrameworkRequest { ticket, from, message } = request;
+        let ticket = *ticket;
         let outcome = match self.disagreement(message) {
             Some(body) => {
                 self.send(ticket, FEATURES_KNOWN, body);
@@ -189,7 +214,9 @@ impl Framework {
     fn serve(&mut self, now: Time, ticket: Ticket, from: &Nid, message: &Message) -> Outcome {
         match &message.body {
             Body::MakeSessionRequest(wanted) => {
-                Outcome::Reply(self.make_session(now, from, message.features, wanted))
+                let controlled = self.policy.allows_control(from);
+                let maker = Maker { console: *from, home: ticket.cpt, controlled };
+                Outcome::Reply(self.make_session(now, maker, message.features, wanted))
             }
             Body::RemoveSessionRequest(wanted) => Outcome::Reply(self.remove_session(wanted)),
             Body::DebugRequest(_) => Outcome::Reply(self.debug()),
@@ -224,8 +251,8 @@ impl Framework {
         reply::refusal(&message.body, errno::EPROTO, sid)
     }
 
-    /// Any framework request, even one that failed, gives the session its full time again
-    /// [LST-12].
+    /// Any framework request of its console, even one that failed, gives the session its full time
+    /// again [LST-12] [LST-31].
     fn arm_timer(&mut self, now: Time, from: &Nid) {
         if !self.may_change_session(from) {
             return;
@@ -248,12 +275,12 @@ impl Framework {
     fn make_session(
         &mut self,
         now: Time,
-        from: &Nid,
+        maker: Maker,
         features: u32,
         wanted: &MakeSessionRequest,
     ) -> Body {
         let timeout = self.timeout;
-        let takes_over = wanted.force != 0 && self.may_take_over(from);
+        let takes_over = wanted.force != 0 && self.may_take_over(&maker.console);
         let answer = |status, sid, name| {
             Body::MakeSessionReply(MakeSessionReply { status, sid, timeout, name })
         };
@@ -272,8 +299,7 @@ impl Framework {
         }
         self.end_session();
         self.epochs += 1;
-        let console = (*from, self.policy.allows_control(from));
-        self.session = Some(Session::new(now, self.epochs, features, console, wanted));
+        self.session = Some(Session::new(now, self.epochs, features, maker, wanted));
         for cpt in 0..self.cpts {
             self.order(cpt, ToWorker::NewSession);
         }

@@ -54,6 +54,9 @@ pub(crate) const STATS_GATHERS_MAX: u32 = 64;
 /// Most batches of a session: `lst` users have a handful.
 pub(crate) const BATCHES_MAX: usize = 256;
 
+/// Most NIDs of a console, besides the one that made the session: kernels have 16 interfaces.
+pub(crate) const CONSOLE_NIDS_MAX: usize = 64;
+
 /// Most test instances of a batch.
 pub(crate) const TESTS_MAX: usize = 256;
 

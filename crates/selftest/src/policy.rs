@@ -94,12 +94,15 @@ impl FromStr for ConsoleList {
 /// | `serve`, no list | - | a session, but no client tests and no take-over |
 /// | `full`, no list | - | a session, and client tests, but no take-over |
 ///
+/// A session is changed only by its own console and by those that could take it over [LST-31].
+///
 /// Test RPCs (PING and BRW) are answered in every mode but `off`: kernel clients send them without
 /// a session. A console inside the node itself reaches the service through `0@lo`, an address that
 /// no message from the network can have, and is always trusted.
 ///
-/// A console is known by the NID that its connection was opened with. That proves as much as the
-/// network does: anybody who can send from an address on the list is trusted.
+/// A console is known by the NID that its connection was opened with, and a session's console also
+/// by the other NIDs that its node announces. That proves as much as the network does: anybody who
+/// can send from an address on the list is trusted.
 ///
 /// ```
 /// use lustrine_selftest::{ServiceMode, ServicePolicy};

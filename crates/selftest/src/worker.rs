@@ -18,7 +18,7 @@ use lustrine_wire::srpc::{FRAMEWORK_PORTAL, TEST_PORTAL};
 
 use crate::bulk::{Budget, Source};
 use crate::counters::RpcTotals;
-use crate::cpt_message::{Share, Ticket, ToFramework, ToWorker};
+use crate::cpt_message::{FrameworkRequest, Share, Ticket, ToFramework, ToWorker};
 use crate::limits::{INBOXES_MAX, UNITS_MAX, WAITING_MAX};
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::rpc::{Arrived, PeerWindow, RequestBuffers, RpcClient};
@@ -114,8 +114,8 @@ impl Worker {
             self.answers.serve(turn, &mut self.source, &mut self.budget, &request);
         } else if let Some(slot) = self.answers.admit_framework(request) {
             let ticket = Ticket { cpt: self.cpt, slot };
-            let (from, message) = (from.nid, *message);
-            self.news.push_back(ToFramework::Request { ticket, from, message });
+            let request = FrameworkRequest { ticket, from: from.nid, message: *message };
+            self.news.push_back(ToFramework::Request(request));
         }
     }
 
@@ -124,6 +124,10 @@ impl Worker {
         match order {
             ToWorker::Reply { ticket, features, body } => {
                 self.answers.reply(turn, ticket.slot, features, body);
+            }
+            ToWorker::Compare { console, request } => {
+                let same_node = turn.shard.is_nid_of(&console, &request.from);
+                self.news.push_back(ToFramework::Compared { console, same_node, request });
             }
             ToWorker::Silence { ticket } => self.answers.drop_framework(ticket.slot),
             ToWorker::Fetch { ticket, bulk_bits, count, len, order } => {

@@ -108,7 +108,7 @@ impl PeerTable {
     }
 
     /// Whether the peer's own last ping information names this NID.
-    fn confirms(&self, owner: PeerKey, contact: &Nid) -> bool {
+    pub(crate) fn confirms(&self, owner: PeerKey, contact: &Nid) -> bool {
         self.peers[owner].nids.iter().any(|advertised| advertised.nid == *contact)
     }
 

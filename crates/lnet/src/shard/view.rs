@@ -173,6 +173,12 @@ impl Shard {
         self.peers.peek(nid).map(|ni| info(ni, &self.peers.peers[ni.peer]))
     }
 
+    /// Whether the node of `nid` has the NID `other` too, by the last ping information that it gave
+    /// of itself ([PING-23]).
+    pub fn is_nid_of(&self, nid: &Nid, other: &Nid) -> bool {
+        self.peers.owner(nid).is_some_and(|peer| self.peers.confirms(peer, other))
+    }
+
     /// Number of messages received from a NID: shows a user that awaits something whether the peer
     /// is alive. 0 when it is not in the table, and counted from 0 after it was evicted.
     pub fn received_from(&self, nid: &Nid) -> u64 {

@@ -16,7 +16,7 @@ use super::{ClientError, SessionMode};
 use crate::body::status;
 use crate::errno;
 use crate::limits::PAGE;
-use crate::rpc::{Bulk, Call, Completion, RpcClient, RpcError};
+use crate::rpc::{Bulk, Call, Completion, RpcClient, RpcError, session_nid};
 use crate::turn::Turn;
 
 /// The mark of control RPCs, which no unit has.
@@ -317,7 +317,7 @@ impl Link {
         };
         let call = Call {
             peer: self.terms.peer,
-            local: self.terms.local,
+            local: self.terms.local.or_else(|| session_nid(turn.shard, &self.terms.peer.nid)),
             service,
             features: FEATURES_KNOWN,
             bulk: Bulk::None,

@@ -9,7 +9,7 @@ use lustrine_wire::srpc::{MakeSessionRequest, Name, Sid};
 
 use super::batch::Batch;
 use crate::cpt_message::InstanceId;
-use crate::limits::BATCHES_MAX;
+use crate::limits::{BATCHES_MAX, CONSOLE_NIDS_MAX};
 
 /// The session a node is in.
 #[derive(Debug)]
@@ -23,6 +23,10 @@ pub(super) struct Session {
     pub(super) made: Time,
     /// The NID of the console that made it, `0@lo` for one inside this node.
     pub(super) console: Nid,
+    /// The partition that knows the console's node: its request arrived there.
+    pub(super) home: u16,
+    /// Other NIDs of the console's node that requests came from.
+    other_nids: Vec<Nid>,
     /// Whether only consoles that may have this node send load may change it.
     pub(super) controlled: bool,
     /// Distinguishes it from sessions before and after it, whatever their ids.
@@ -30,12 +34,23 @@ pub(super) struct Session {
     batches: Vec<Batch>,
 }
 
+/// Who makes a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Maker {
+    /// See [`Session::console`].
+    pub(super) console: Nid,
+    /// See [`Session::home`].
+    pub(super) home: u16,
+    /// See [`Session::controlled`].
+    pub(super) controlled: bool,
+}
+
 impl Session {
     pub(super) fn new(
         now: Time,
         epoch: u64,
         features: u32,
-        console: (Nid, bool),
+        maker: Maker,
         wanted: &MakeSessionRequest,
     ) -> Session {
         Session {
@@ -44,10 +59,24 @@ impl Session {
             features,
             references: 1,
             made: now,
-            console: console.0,
-            controlled: console.1,
+            console: maker.console,
+            home: maker.home,
+            other_nids: Vec::new(),
+            controlled: maker.controlled,
             epoch,
             batches: Vec::new(),
+        }
+    }
+
+    /// Whether a NID is known to be one of the node of its console.
+    pub(super) fn is_of(&self, nid: &Nid) -> bool {
+        self.console == *nid || self.other_nids.contains(nid)
+    }
+
+    /// Notes another NID of the console's node.
+    pub(super) fn note_nid(&mut self, nid: Nid) {
+        if self.other_nids.len() < CONSOLE_NIDS_MAX && !self.is_of(&nid) {
+            self.other_nids.push(nid);
         }
     }
 

@@ -60,7 +60,12 @@ impl Node {
 
     fn ask_with(&mut self, features: u32, body: Body) -> Option<Answer> {
         let message = Message { order: ByteOrder::Little, version: VERSION, features, body };
-        self.accept(ToFramework::Request { ticket: TICKET, from: test_nid(1), message })
+        self.ask_from(test_nid(1), message)
+    }
+
+    fn ask_from(&mut self, from: Nid, message: Message) -> Option<Answer> {
+        let request = FrameworkRequest { ticket: TICKET, from, message };
+        self.accept(ToFramework::Request(request))
     }
 
     fn accept(&mut self, news: ToFramework) -> Option<Answer> {
@@ -249,6 +254,27 @@ fn a_session_made_twice_needs_two_removals() {
     assert!(node.framework.session().is_none());
 }
 
+/// [LST-31]: whether two NIDs are one node's is known where the console's request arrived.
+#[test]
+fn another_nid_of_the_console_is_looked_up_once() {
+    let mut node = Node::with(3, &Tunables::default());
+    node.framework.set_policy(ServicePolicy::default());
+    let message = |body| Message { order: ByteOrder::Little, version: VERSION, features: 1, body };
+    let (ticket, console, second) = (Ticket { cpt: 2, slot: 1 }, test_nid(1), test_nid(2));
+    let request = FrameworkRequest { ticket, from: console, message: message(make(MINE, 0)) };
+    assert_eq!(node.accept(ToFramework::Request(request)).unwrap().status, 0);
+    for (same_node, status) in [(false, errno::EPERM), (true, 0)] {
+        assert!(node.ask_from(second, message(make(MINE, 0))).is_none());
+        let Some((2, ToWorker::Compare { console: asked, request })) = node.orders.pop() else {
+            panic!("{:?}", node.orders)
+        };
+        assert_eq!((asked, request.from), (console, second));
+        let compared = ToFramework::Compared { console, same_node, request };
+        assert_eq!(node.accept(compared).unwrap().status, status);
+    }
+    assert_eq!(node.ask_from(second, message(remove(MINE))).unwrap().status, 0);
+}
+
 #[test]
 fn an_unterminated_name_makes_no_session() {
     let mut node = Node::new();
@@ -283,8 +309,7 @@ fn features_and_versions_that_disagree_get_eproto() {
     let mut node = Node::joined();
     let body = debug(MINE);
     let message = Message { order: ByteOrder::Little, version: 2, features: 1, body };
-    let answer =
-        node.accept(ToFramework::Request { ticket: TICKET, from: test_nid(1), message }).unwrap();
+    let answer = node.ask_from(test_nid(1), message).unwrap();
     assert_eq!(answer.status, EPROTO);
 }
 

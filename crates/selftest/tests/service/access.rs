@@ -2,8 +2,10 @@
 //! party that must not hear of it.
 
 use crate::common::{World, message};
+use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::time::Nanos;
-use lustrine_lnet_testing::test_nid;
+use lustrine_lnet::topology::{Identity, Ni};
+use lustrine_lnet_testing::{test_nid, test_topology};
 use lustrine_selftest::Tunables;
 use lustrine_selftest::console::{
     Answer, Command, Distribution, NewTest, NodeReply, NodeState, Reply,
@@ -136,6 +138,16 @@ fn knowing_the_session_of_an_allowed_console_gives_no_rights() {
         panic!("no reply")
     };
     let (sid, heard) = (debug.sid, third_party_heard(&mut world));
+    for (service, body) in changes(&mut world, sid) {
+        assert_eq!(status_of(&mut world, service, body), errno::EPERM, "{body:?}");
+    }
+    world.turns(STEP, 50);
+    assert_eq!(third_party_heard(&mut world), heard, "nothing was started");
+    assert_eq!(world.service(1).session().map(|session| session.sid), Some(sid));
+}
+
+/// Every request that would change a session.
+fn changes(world: &mut World, sid: Sid) -> [(Service, Body); 6] {
     let reply_bits = world.bits();
     let test = |role, destinations| {
         Body::TestRequest(TestRequest {
@@ -157,7 +169,7 @@ fn knowing_the_session_of_an_allowed_console_gives_no_rights() {
         |op| Body::BatchRequest(BatchRequest { reply_bits, sid, batch: 1, op, arg: 0, test: 0 });
     let name = Name::new("again").expect("a name");
     let make = Body::MakeSessionRequest(MakeSessionRequest { reply_bits, sid, force: 1, name });
-    for (service, body) in [
+    [
         (Service::Test, test(Role::Client, 1)),
         (Service::Test, test(Role::Server, 0)),
         (Service::Batch, batch(1)),
@@ -167,17 +179,81 @@ fn knowing_the_session_of_an_allowed_console_gives_no_rights() {
             Body::RemoveSessionRequest(RemoveSessionRequest { reply_bits, sid }),
         ),
         (Service::MakeSession, make),
-    ] {
-        assert_eq!(status_of(&mut world, service, body), errno::EPERM, "{body:?}");
+    ]
+}
+
+/// Without a list every console may make a session, and none may change that of another.
+#[test]
+fn without_a_list_a_session_belongs_to_its_console() {
+    for mode in [ServiceMode::Serve, ServiceMode::Full] {
+        let mut world = world(mode, "");
+        session(&mut world, 3, false);
+        let driven = matches!(drive(&mut world, 3), Reply::Good(_));
+        assert_eq!(driven, mode == ServiceMode::Full);
+        let sid = world.service(1).session().expect("a session").sid;
+        for (service, body) in changes(&mut world, sid) {
+            assert_eq!(status_of(&mut world, service, body), errno::EPERM, "{mode} {body:?}");
+        }
+        // Requests for another session are answered as by kernels.
+        let reply_bits = world.bits();
+        let other = Sid { nid: sid.nid, stamp: sid.stamp + 1 };
+        let remove = RemoveSessionRequest { reply_bits, sid: other };
+        let body = Body::RemoveSessionRequest(remove);
+        assert_eq!(status_of(&mut world, Service::RemoveSession, body), errno::EBUSY);
+        let heard = third_party_heard(&mut world);
+        world.turns(STEP, 50);
+        assert_eq!(third_party_heard(&mut world) > heard, driven, "the load goes on");
+        let stop = Command::Stop { batch: "batch".to_owned(), force: true };
+        replies(&mut world, 3, stop);
+        world.command(3, Command::EndSession).expect("it is the console's own");
+        assert_eq!(world.service(1).session(), None, "one reference, as it was made once");
     }
-    world.turns(STEP, 50);
-    assert_eq!(third_party_heard(&mut world), heard, "nothing was started");
-    assert_eq!(world.service(1).session().map(|session| session.sid), Some(sid));
+}
+
+/// LNet sends from all interfaces of a network in turn, and so do kernel consoles.
+#[test]
+fn all_nids_of_a_console_are_the_console() {
+    for second_is_announced in [true, false] {
+        let mut world = world(ServiceMode::Full, "");
+        let (identity, first) = (Identity::Node, test_nid(4));
+        let mut topology = test_topology(first, identity, Default::default());
+        let ni = Ni { nid: test_nid(5), ..topology.nis[NiIndex(0)] };
+        let mut alone = test_topology(test_nid(5), identity, Default::default());
+        alone.incarnation ^= 1;
+        let node = world.add_node(match second_is_announced {
+            true => {
+                topology.nis.push(ni);
+                topology
+            }
+            false => topology,
+        });
+        let other = if second_is_announced { node } else { world.add_node(alone) };
+        let sid = Sid { nid: test_nid(4).to_short().unwrap(), stamp: 1 };
+        let name = Name::EMPTY;
+        let mut statuses = Vec::new();
+        for from in [node, other, node, other] {
+            let make = MakeSessionRequest { reply_bits: world.bits(), sid, force: 0, name };
+            let make = message(1, Body::MakeSessionRequest(make));
+            match world.ask(from, 1, 1, &make) {
+                Some(Body::MakeSessionReply(reply)) => statuses.push(reply.status),
+                reply => panic!("{reply:?}"),
+            }
+        }
+        let received = |nid| world.net.nodes[1].shard.received_from(&test_nid(nid));
+        assert!(received(4) > 1 && received(5) > 1, "both are used");
+        let refused = if second_is_announced { 0 } else { errno::EPERM };
+        assert_eq!(statuses, [0, refused, 0, refused]);
+    }
 }
 
 #[test]
-fn a_stranger_does_not_keep_an_allowed_session_alive() {
-    let mut world = world(ServiceMode::Full, &test_nid(3).to_string());
+fn a_stranger_does_not_keep_the_session_of_another_alive() {
+    for list in [String::new(), test_nid(3).to_string()] {
+        does_not_keep_alive(world(ServiceMode::Full, &list));
+    }
+}
+
+fn does_not_keep_alive(mut world: World) {
     session(&mut world, 3, false);
     world.nodes[3].dead = true;
     let timeout = Tunables::default().session_timeout as u32;

@@ -7,7 +7,7 @@ use lustrine_lnet::portal::MatchEntry;
 use lustrine_lnet::shard::Shard;
 use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_lnet::time::{Nanos, Time, WallClock};
-use lustrine_lnet::topology::Identity;
+use lustrine_lnet::topology::{Identity, Topology};
 use lustrine_lnet_testing::{Delivery, Net, test_nid, test_topology};
 use lustrine_selftest::Tunables;
 use lustrine_selftest::console::{Answer, Command, Console, Refusal};
@@ -90,11 +90,15 @@ impl World {
     pub(crate) fn with_nids(nids: &[Nid], tunables: Tunables) -> World {
         let mut world = World::new(0, tunables);
         for nid in nids {
-            let topology = test_topology(*nid, Identity::Node, Default::default());
-            world.net.add(topology);
-            world.nodes.push(Node::default());
+            world.add_node(test_topology(*nid, Identity::Node, Default::default()));
         }
         world
+    }
+
+    /// Adds a node with nothing on it; its index.
+    pub(crate) fn add_node(&mut self, topology: Topology) -> usize {
+        self.nodes.push(Node::default());
+        self.net.add(topology)
     }
 
     /// Node 0 is a client, node 1 a server.
