@@ -150,16 +150,22 @@ impl Framework {
     }
 
     /// Once per loop turn: drops a session that got no request in time. No node is informed
-    /// [LST-12].
+    /// [LST-12]. And stops batches that have run for as long as they were to [LST-27].
     pub(crate) fn drive(&mut self, now: Time) {
         if self.expires <= now {
             self.end_session();
         }
+        let Some(session) = &mut self.session else { return };
+        while let Some(batch) = session.take_overdue(now) {
+            let how = Stop::Gently;
+            order_clients(&mut self.orders, batch, |instance| ToWorker::Stop { instance, how });
+        }
     }
 
-    /// When the session ends by itself.
+    /// When the session, or a batch of it, ends by itself.
     pub(crate) fn next_deadline(&self) -> Time {
-        self.expires
+        let next_stop = self.session.as_ref().map_or(Time::NEVER, Session::next_stop);
+        self.expires.min(next_stop)
     }
 
     /// The next value for a worker.
@@ -221,7 +227,7 @@ impl Framework {
             Body::RemoveSessionRequest(wanted) => Outcome::Reply(self.remove_session(wanted)),
             Body::DebugRequest(_) => Outcome::Reply(self.debug()),
             Body::TestRequest(wanted) => self.test(ticket, message.features, message.order, wanted),
-            Body::BatchRequest(wanted) => self.batch(wanted),
+            Body::BatchRequest(wanted) => self.batch(now, wanted),
             Body::StatRequest(wanted) => self.stat(ticket, wanted),
             Body::ClientStatsRequest(wanted) => self.client_stats(ticket, wanted),
             // This node is no console.
@@ -497,7 +503,7 @@ impl Framework {
         Outcome::Reply(Body::TestReply(TestReply { status, sid: self.sid() }))
     }
 
-    fn batch(&mut self, wanted: &BatchRequest) -> Outcome {
+    fn batch(&mut self, now: Time, wanted: &BatchRequest) -> Outcome {
         let reply = |status, sid, active| {
             Outcome::Reply(Body::BatchReply(BatchReply { status, sid, active, time: 0 }))
         };
@@ -518,12 +524,17 @@ impl Framework {
             Some(BatchOp::Run) => {
                 if !batch.is_active() {
                     batch.activate();
+                    batch.stops_at = match wanted.arg {
+                        0 => Time::NEVER,
+                        seconds => now + Nanos::from_secs(u64::from(seconds)),
+                    };
                     let run = |instance| ToWorker::Run { instance };
                     order_clients(&mut self.orders, batch, run);
                 }
                 reply(0, sid, 0)
             }
             Some(BatchOp::Stop) => {
+                batch.stops_at = Time::NEVER;
                 let how = if wanted.arg == 0 { Stop::Gently } else { Stop::AtOnce };
                 let stop = |instance| ToWorker::Stop { instance, how };
                 order_clients(&mut self.orders, batch, stop);

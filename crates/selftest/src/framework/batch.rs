@@ -1,5 +1,7 @@
 //! Batches and the test instances in them [LST-27].
 
+use lustrine_lnet::time::Time;
+
 use crate::cpt_message::InstanceId;
 use crate::errno;
 use crate::limits::TESTS_MAX;
@@ -8,6 +10,8 @@ use crate::limits::TESTS_MAX;
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) id: u64,
+    /// When it is stopped unless it has ended.
+    pub(super) stops_at: Time,
     tests: Vec<Instance>,
 }
 
@@ -33,7 +37,7 @@ pub(super) struct Client {
 
 impl Batch {
     pub(super) fn new(id: u64) -> Batch {
-        Batch { id, tests: Vec::new() }
+        Batch { id, stops_at: Time::NEVER, tests: Vec::new() }
     }
 
     /// Whether no further test fits.

@@ -123,6 +123,18 @@ impl Session {
     pub(super) fn batches(&self) -> &[Batch] {
         &self.batches
     }
+
+    /// When the next batch is to be stopped.
+    pub(super) fn next_stop(&self) -> Time {
+        self.batches.iter().map(|batch| batch.stops_at).min().unwrap_or(Time::NEVER)
+    }
+
+    /// A batch that is to be stopped now; it is named once.
+    pub(super) fn take_overdue(&mut self, now: Time) -> Option<&Batch> {
+        let batch = self.batches.iter_mut().find(|batch| batch.stops_at <= now)?;
+        batch.stops_at = Time::NEVER;
+        Some(batch)
+    }
 }
 
 /// Sessions that are over while units of theirs still finish an RPC.

@@ -493,6 +493,34 @@ fn batches_run_stop_and_are_queried() {
     assert!(node.silenced(), "an unknown operation gets no reply");
 }
 
+/// `lst run --timeout` [LST-27].
+#[test]
+fn a_batch_is_stopped_after_the_time_that_it_was_run_with() {
+    let gentle = |node: &mut Node| {
+        let stop = |order: &ToWorker| matches!(order, ToWorker::Stop { how: Stop::Gently, .. });
+        node.orders.drain(..).filter(|(_, order)| stop(order)).count()
+    };
+    let mut node = Node::loaded();
+    node.batch(BatchOp::Run, 0, 5).unwrap();
+    let instance = node.running();
+    let end = node.now + Nanos::from_secs(5);
+    assert_eq!(node.framework.next_deadline(), end);
+    node.now = Time(end.0 - 1);
+    node.batch(BatchOp::Run, 0, 50).unwrap();
+    assert_eq!((gentle(&mut node), node.framework.next_deadline()), (0, end), "it runs already");
+    node.now = end;
+    assert_eq!((node.active(0), gentle(&mut node)), (1, 1));
+    assert!(node.framework.next_deadline() > end, "once is enough");
+    node.accept(ToFramework::Ended { instance, units: 3 });
+    // Without a time it goes on; after a stop nothing is due.
+    node.batch(BatchOp::Run, 0, 0).unwrap();
+    assert!(node.framework.next_deadline() > node.now + Nanos::from_secs(50));
+    node.accept(ToFramework::Ended { instance, units: 3 });
+    node.batch(BatchOp::Run, 0, 5).unwrap();
+    node.batch(BatchOp::Stop, 0, 1).unwrap();
+    assert!(node.framework.next_deadline() > node.now + Nanos::from_secs(50));
+}
+
 #[test]
 fn a_batch_that_starts_during_the_fetch_is_busy() {
     let mut node = Node::loaded();

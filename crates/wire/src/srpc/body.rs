@@ -108,7 +108,8 @@ packed! {
         op: u32,
         /// With a query: 0 for the batch, else the number of a test.
         test: u32,
-        /// With run, a timeout that nodes ignore; with stop, non-zero to abort RPCs.
+        /// With run, seconds after which the node stops the batch, 0 for never; kernels ignore it.
+        /// With stop, non-zero to abort RPCs.
         arg: u32,
     }
 
