@@ -43,7 +43,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{
-    Body, CLIENT_STATS_LEN_MAX, DebugRequest, Destination, Message, Service, Sid,
+    Body, CLIENT_STATS_LEN_MAX, DebugRequest, Destination, Message, RemoveSessionRequest, Service,
+    Sid,
 };
 
 use crate::mark::console_number;
@@ -177,6 +178,9 @@ impl Console {
             work::observe(self.session.as_mut(), now, &nid, outcome, ACTION);
             return;
         }
+        if self.removes_again(outcome) {
+            return;
+        }
         let Some(work) = &mut self.work else { return };
         if work.take(self.session.as_mut(), now, outcome) {
             self.finish(now);
@@ -233,6 +237,28 @@ impl Console {
                 Err(refusal) => self.answers.push_back((ticket, Err(refusal))),
             }
         }
+    }
+
+    /// Asks a node once more to leave the session if it has only counted down [LST-13]; whether it
+    /// was asked.
+    fn removes_again(&mut self, outcome: &RpcOutcome) -> bool {
+        let (Some(session), Some(work)) = (&self.session, &mut self.work) else { return false };
+        let sid = session.sid;
+        let stays = matches!(
+            &outcome.reply,
+            Ok(Message { body: Body::RemoveSessionReply(reply), .. })
+                if reply.status == 0 && reply.sid == sid
+        );
+        let timeout = work.timeout;
+        let Some((nid, place)) = stays.then(|| work.once_more(outcome.rpc)).flatten() else {
+            return false;
+        };
+        let body = Body::RemoveSessionRequest(RemoveSessionRequest { reply_bits: 0, sid });
+        let id = self.give(nid, Service::RemoveSession, body, Vec::new(), timeout);
+        if let Some(work) = &mut self.work {
+            work.expect_in(id, place);
+        }
+        true
     }
 
     /// Gives an order for each of the nodes.

@@ -54,6 +54,10 @@ pub(crate) const STATS_GATHERS_MAX: u32 = 64;
 /// Most batches of a session: `lst` users have a handful.
 pub(crate) const BATCHES_MAX: usize = 256;
 
+/// How often a node is asked to remove a session at most: it counts how often the session was made
+/// [LST-13], also when its reply to that was lost.
+pub(crate) const REMOVALS_MAX: u32 = 16;
+
 /// Most NIDs of a console, besides the one that made the session: kernels have 16 interfaces.
 pub(crate) const CONSOLE_NIDS_MAX: usize = 64;
 

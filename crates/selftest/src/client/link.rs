@@ -15,7 +15,7 @@ use lustrine_wire::srpc::{
 use super::{ClientError, SessionMode};
 use crate::body::status;
 use crate::errno;
-use crate::limits::PAGE;
+use crate::limits::{PAGE, REMOVALS_MAX};
 use crate::rpc::{Bulk, Call, Completion, RpcClient, RpcError, session_nid};
 use crate::turn::Turn;
 
@@ -34,10 +34,6 @@ const PAUSE_MIN: Nanos = Nanos::from_millis(100);
 
 /// Longest pause between control RPCs that fail.
 const PAUSE_MAX: Nanos = Nanos::from_secs(2);
-
-/// How often a session is removed at most: a kernel node counts how often it was made
-/// [LST-13], also when its reply to that was lost.
-const REMOVALS_MAX: u32 = 16;
 
 /// How long a node that does not answer is asked to remove the session. A link may be down for a
 /// moment just then, and what is left there refuses the next session until it expires.

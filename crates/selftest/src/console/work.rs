@@ -12,6 +12,7 @@ use super::command::{Detail, NodeReply, NodeState, Reply, SessionHolder};
 use super::session::Session;
 use crate::body::status;
 use crate::errno;
+use crate::limits::REMOVALS_MAX;
 use crate::rpc::{LnetErrorKind, RpcError};
 
 /// A node that leaves an RPC unanswered for so long is taken to be down [LST-20].
@@ -39,8 +40,15 @@ pub(super) struct Work {
     pub(super) goal: Goal,
     pub(super) timeout: Nanos,
     /// By order, where the answer goes.
-    missing: BTreeMap<u64, usize>,
+    missing: BTreeMap<u64, Place>,
     said: Vec<NodeReply>,
+}
+
+/// Where an answer goes, and how often its node was asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    index: usize,
+    asked: u32,
 }
 
 impl Work {
@@ -49,9 +57,25 @@ impl Work {
     }
 
     pub(super) fn expect(&mut self, order: u64, nid: Nid) {
-        self.missing.insert(order, self.said.len());
+        self.missing.insert(order, Place { index: self.said.len(), asked: 1 });
         let reply = Reply::None { errno: 0, why: String::new(), status: None };
         self.said.push(NodeReply { nid, state: NodeState::Unknown, reply, holder: None });
+    }
+
+    /// Ends an order after which its node is to be asked again, unless it was asked often enough:
+    /// the node, and where its answer goes.
+    pub(super) fn once_more(&mut self, order: u64) -> Option<(Nid, Place)> {
+        let Place { index, asked } = *self.missing.get(&order)?;
+        if asked >= REMOVALS_MAX {
+            return None;
+        }
+        self.missing.remove(&order);
+        Some((self.said[index].nid, Place { index, asked: asked + 1 }))
+    }
+
+    /// The answer to this order goes there.
+    pub(super) fn expect_in(&mut self, order: u64, place: Place) {
+        self.missing.insert(order, place);
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -66,7 +90,7 @@ impl Work {
         outcome: &RpcOutcome,
     ) -> bool {
         let Some(place) = self.missing.remove(&outcome.rpc) else { return false };
-        let said = &mut self.said[place];
+        let said = &mut self.said[place.index];
         (said.state, said.reply) = observe(session, now, &said.nid, outcome, self.timeout);
         said.holder = outcome.reply.as_ref().ok().and_then(|message| holder(&message.body));
         self.is_over()
@@ -185,6 +209,10 @@ fn reply(message: &Message, put: &[u8], disagrees: bool, ours: Option<Sid>) -> R
             name: reply.name.to_string(),
             console: reply.sid.console(),
         })),
+        // It was asked as often as it may be.
+        (Some(0), Body::RemoveSessionReply(reply)) if Some(reply.sid) == ours => {
+            Reply::Refused(errno::EBUSY)
+        }
         (Some(0), Body::BatchReply(reply)) => Reply::Good(Detail::Active(reply.active)),
         (Some(0), Body::StatReply(reply)) => {
             Reply::Good(Detail::Counters(Box::new(reply.counters)))

@@ -1,6 +1,6 @@
 //! A console of ours drives nodes of ours [LST-20]. Node 0 is the console.
 
-use crate::common::World;
+use crate::common::{World, message};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_lnet_testing::test_nid;
 use lustrine_selftest::Test;
@@ -10,7 +10,7 @@ use lustrine_selftest::console::{
     Reply, SessionHolder, Target,
 };
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::{BrwCheck, Counters};
+use lustrine_wire::srpc::{Body, BrwCheck, Counters, MakeSessionRequest, Name};
 
 const STEP: Nanos = Nanos::from_millis(10);
 const SERVERS: &str = "servers";
@@ -335,6 +335,25 @@ fn what_is_not_possible_is_refused_before_anything_is_sent() {
     let shown = console.next_answer();
     let Some((1000, Ok(Answer::Session(session)))) = shown else { panic!("{shown:?}") };
     assert_eq!(session.key, crate::common::KEY, "anybody may know");
+}
+
+/// A node counts how often it was invited [LST-13]: its reply to an earlier invitation was lost.
+#[test]
+fn a_node_that_was_invited_several_times_leaves_the_session() {
+    for (invitations, leaves) in [(3, true), (16, true), (17, false)] {
+        let mut world = world(1);
+        let Ok(Answer::Session(session)) = begin(&mut world, false) else { panic!("no session") };
+        add_group(&mut world, SERVERS, [1]);
+        let (sid, name) = (session.sid(), Name::new("demo").unwrap());
+        for _ in 1..invitations {
+            let make = MakeSessionRequest { reply_bits: world.bits(), sid, force: 0, name };
+            let made = world.ask(0, 1, 1, &message(1, Body::MakeSessionRequest(make)));
+            assert!(matches!(made, Some(Body::MakeSessionReply(reply)) if reply.status == 0));
+        }
+        let said = said(world.command(0, Command::EndSession));
+        assert_eq!(said[0].is_good(), leaves, "{invitations}: {said:?}");
+        assert_eq!(world.service(1).session().is_none(), leaves, "{invitations}");
+    }
 }
 
 #[test]
