@@ -161,15 +161,43 @@ impl Console {
     }
 
     /// Takes a command. Its answer comes from [`Console::next_answer`] under the same ticket.
-    /// `key` is the caller's; only a session's own is heard.
+    /// `key` is the caller's; only a session's own is heard. Commands are carried out in order, but
+    /// questions give way to a command that stops a batch or ends the session.
     pub fn command(&mut self, now: Time, ticket: u64, key: u32, command: Command) {
         if self.waiting.len() >= WAITING_MAX {
             let busy = Refusal::Busy(self.waiting.len() as u32);
             self.answers.push_back((ticket, Err(busy)));
             return;
         }
+        let mut questions = VecDeque::new();
+        if self.is_urgent(key, &command) {
+            self.end_question(now);
+            let waiting = core::mem::take(&mut self.waiting).into_iter();
+            (questions, self.waiting) = waiting.partition(|asked| asked.command.is_question());
+        }
         self.waiting.push_back(Asked { ticket, key, command });
+        self.waiting.append(&mut questions);
         self.go_on(now);
+    }
+
+    /// Whether a command does not wait for questions: nodes that do not answer these must not keep
+    /// the user from stopping the load.
+    fn is_urgent(&self, key: u32, command: &Command) -> bool {
+        let session = self.session.as_ref();
+        match command {
+            Command::Stop { .. } | Command::EndSession => {
+                session.is_some_and(|session| session.key == key)
+            }
+            Command::NewSession { force, .. } => *force && session.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Ends the question under way, if it is one, with what nodes have answered so far.
+    fn end_question(&mut self, now: Time) {
+        let Some(work) = self.work.as_mut().filter(|work| work.is_question) else { return };
+        work.give_up();
+        self.finish(now);
     }
 
     /// Takes in how an order ended.
@@ -231,7 +259,12 @@ impl Console {
     fn go_on(&mut self, now: Time) {
         while self.work.is_none() {
             let Some(Asked { ticket, key, command }) = self.waiting.pop_front() else { return };
-            match self.begin(now, ticket, key, command) {
+            let is_question = command.is_question();
+            let begun = self.begin(now, ticket, key, command);
+            if let Some(work) = &mut self.work {
+                work.is_question = is_question;
+            }
+            match begun {
                 Ok(Some(answer)) => self.answers.push_back((ticket, Ok(answer))),
                 Ok(None) => {}
                 Err(refusal) => self.answers.push_back((ticket, Err(refusal))),

@@ -137,6 +137,19 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Whether it asks nodes, and changes nothing.
+    pub(super) fn is_question(&self) -> bool {
+        matches!(
+            self,
+            Command::Query { .. }
+                | Command::ClientStats { .. }
+                | Command::Ping { .. }
+                | Command::Stat { .. }
+        )
+    }
+}
+
 /// A test to add.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -39,6 +39,8 @@ pub(super) struct Work {
     ticket: Option<u64>,
     pub(super) goal: Goal,
     pub(super) timeout: Nanos,
+    /// Whether it changes nothing: it may be ended early.
+    pub(super) is_question: bool,
     /// By order, where the answer goes.
     missing: BTreeMap<u64, Place>,
     said: Vec<NodeReply>,
@@ -53,13 +55,23 @@ pub(super) struct Place {
 
 impl Work {
     pub(super) fn new(ticket: Option<u64>, goal: Goal, timeout: Nanos) -> Work {
-        Work { ticket, goal, timeout, missing: BTreeMap::new(), said: Vec::new() }
+        let (missing, said) = (BTreeMap::new(), Vec::new());
+        Work { ticket, goal, timeout, is_question: false, missing, said }
     }
 
     pub(super) fn expect(&mut self, order: u64, nid: Nid) {
         self.missing.insert(order, Place { index: self.said.len(), asked: 1 });
         let reply = Reply::None { errno: 0, why: String::new(), status: None };
         self.said.push(NodeReply { nid, state: NodeState::Unknown, reply, holder: None });
+    }
+
+    /// Waits no longer. It says nothing about the nodes that have not answered.
+    pub(super) fn give_up(&mut self) {
+        for place in core::mem::take(&mut self.missing).into_values() {
+            let why = "another command ended this one".to_owned();
+            let errno = errno_of(RpcError::Aborted, false);
+            self.said[place.index].reply = Reply::None { errno, why, status: None };
+        }
     }
 
     /// Ends an order after which its node is to be asked again, unless it was asked often enough:

@@ -356,6 +356,46 @@ fn a_node_that_was_invited_several_times_leaves_the_session() {
     }
 }
 
+/// Somebody asks with a time-out of an hour, and a node is silent; the load can be stopped at once.
+#[test]
+fn questions_give_way_to_commands_that_stop_or_end() {
+    let stop = || Command::Stop { batch: "batch".to_owned(), force: true };
+    let force =
+        Command::NewSession { name: "next".to_owned(), timeout: 300, force: true, features: 1 };
+    for urgent in [stop(), Command::EndSession, force] {
+        let mut world = world(2);
+        begin(&mut world, false).expect("a session");
+        add_group(&mut world, SERVERS, [2]);
+        add_group(&mut world, CLIENTS, [1]);
+        all_good(world.command(0, Command::AddTest(new_test(Test::Ping, -1))));
+        all_good(world.command(0, run()));
+        world.nodes[2].stalled = true;
+        let target = Target::Session;
+        let question = world.give(0, Command::Ping { target, timeout: 30 });
+        let next =
+            world.give(0, Command::Query { batch: "batch".to_owned(), test: 0, timeout: 3600 });
+        world.turns(STEP, 50);
+        assert!(world.console_at(0).answers.is_empty());
+        // Not the session's key: it waits behind the questions, to be refused.
+        let now = world.now;
+        world.console_at(0).console.command(now, 999, crate::common::KEY + 1, stop());
+        let ticket = world.give(0, urgent.clone());
+        world.turns(STEP, 10);
+        let answers = &mut world.console_at(0).answers;
+        let (first, answer) = answers.remove(0);
+        assert_eq!(first, question, "{urgent:?}");
+        let said = said(answer);
+        assert!(said[0].is_good() && said[0].nid == test_nid(1), "{said:?}");
+        let Reply::None { errno: -4, why, .. } = &said[1].reply else { panic!("{said:?}") };
+        assert_eq!(why, "another command ended this one");
+        assert_eq!(said[1].state, NodeState::Unknown, "nothing is known of it");
+        world.nodes[2].stalled = false;
+        world.until(STEP, 4000, |world| world.console_at(0).answers.len() == 3);
+        let order: Vec<u64> = world.console_at(0).answers.iter().map(|(of, _)| *of).collect();
+        assert_eq!(order, [999, ticket, next], "{urgent:?}");
+    }
+}
+
 #[test]
 fn groups_change_and_their_nodes_come_and_go() {
     let mut world = world(3);
