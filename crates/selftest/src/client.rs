@@ -325,7 +325,7 @@ impl Client {
         if !(1..=CONCURRENCY_MAX).contains(&step.concurrency) {
             return Err(LoadStepError::Concurrency(step.concurrency));
         }
-        if self.phase != Phase::Idle || self.link.is_closed() {
+        if self.phase != Phase::Idle || !self.link.is_open() {
             return Err(LoadStepError::NotReady);
         }
         self.stats.clear();

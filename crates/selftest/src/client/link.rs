@@ -120,6 +120,8 @@ pub(super) struct Link {
     prepared: [u32; 2],
     counters_wanted: bool,
     removals: u32,
+    /// What the node refused in the session, which is removed for that reason.
+    refused: Option<ClientError>,
 }
 
 impl Link {
@@ -145,6 +147,7 @@ impl Link {
             prepared: [0; 2],
             counters_wanted: false,
             removals: 0,
+            refused: None,
         }
     }
 
@@ -170,14 +173,19 @@ impl Link {
         self.state == State::Present
     }
 
+    /// Whether a session is there, or may come.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Absent | State::Present | State::Doubtful)
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed | State::Broken(_)) && self.in_flight.is_none()
     }
 
     pub(super) fn error(&self) -> Option<ClientError> {
         match self.state {
-            State::Broken(error) => Some(error),
-            _ => None,
+            State::Broken(error) => Some(self.refused.unwrap_or(error)),
+            _ => self.refused,
         }
     }
 
@@ -443,8 +451,11 @@ impl Link {
                     LinkEvent::Nothing
                 }
                 errno::ENOENT | errno::ESRCH | errno::EPROTO => self.lost(now),
+                // Of no importance to a session that is being removed.
+                _ if self.state == State::Ending => LinkEvent::Nothing,
                 _ => {
-                    self.break_off(ClientError::Refused { service: "TEST", status });
+                    self.refused = Some(ClientError::Refused { service: "TEST", status });
+                    self.close(now);
                     LinkEvent::Nothing
                 }
             },
@@ -496,6 +507,7 @@ impl Link {
         LinkEvent::Counters(None)
     }
 
+    /// There is no session, and will be none.
     fn break_off(&mut self, error: ClientError) {
         self.state = if self.state == State::Ending { State::Closed } else { State::Broken(error) };
     }

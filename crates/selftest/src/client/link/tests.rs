@@ -248,6 +248,26 @@ fn a_refusal_without_a_remedy_ends_the_client() {
     assert!(words.contains("`selftest_consoles`, or set `selftest: full`"), "{words}");
 }
 
+/// A node refuses a TEST if it has no room for it, for example.
+#[test]
+fn a_session_in_which_a_test_is_refused_is_removed() {
+    let refused = ClientError::Refused { service: "TEST", status: errno::ENOMEM };
+    for closed_before in [false, true] {
+        let mut world = World::present();
+        world.link.want_service(Service::Brw, 4);
+        assert!(matches!(world.sends(), Some(Control::Prepare(Service::Brw, _))));
+        if closed_before {
+            world.link.close(world.now);
+        }
+        world.answer(tested(errno::ENOMEM));
+        let error = (!closed_before).then_some(refused);
+        assert_eq!((world.link.error(), world.link.is_closed()), (error, false));
+        assert_eq!(world.sends(), Some(Control::Remove));
+        world.answer(removed(0, Sid::NONE));
+        assert_eq!((world.link.error(), world.link.is_closed()), (error, true));
+    }
+}
+
 #[test]
 fn a_session_made_several_times_is_removed_as_often() {
     let mut world = World::present();
