@@ -8,8 +8,9 @@ use lustrine_lnet::memory::Memory;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::{
-    Body, BrwCheck, BrwOp, Counters, DebugRequest, FEATURES_KNOWN, MakeSessionRequest, Message,
-    Name, RemoveSessionRequest, Role, Service, Sid, StatRequest, TestParams, TestRequest,
+    Body, BrwCheck, BrwOp, CONCURRENCY_MAX, Counters, DebugRequest, FEATURES_KNOWN,
+    MakeSessionRequest, Message, Name, RemoveSessionRequest, Role, Service, Sid, StatRequest,
+    TestParams, TestRequest,
 };
 
 use super::{ClientError, SessionMode};
@@ -38,6 +39,9 @@ const PAUSE_MAX: Nanos = Nanos::from_secs(2);
 /// How long a node that does not answer is asked to remove the session. A link may be down for a
 /// moment just then, and what is left there refuses the next session until it expires.
 const REMOVAL_TIME: Nanos = Nanos::from_secs(10);
+
+/// Request buffers that a kernel node posts at least [LST-28].
+const BUFFERS_MIN: u32 = 256;
 
 /// The batch that holds the server's tests; it is never run.
 const BATCH: u64 = 1;
@@ -270,7 +274,7 @@ impl Link {
             State::Present if !self.has_session() => None,
             State::Present => match self.wanted {
                 Some((service, concurrency)) if self.prepared[place(service)] < concurrency => {
-                    Some(Control::Prepare(service, concurrency))
+                    Some(Control::Prepare(service, announced(concurrency)))
                 }
                 _ if self.counters_wanted => Some(Control::Stat),
                 _ if now >= self.keepalive_due() => Some(Control::Debug),
@@ -521,6 +525,13 @@ impl Link {
 
 fn place(service: Service) -> usize {
     usize::from(service == Service::Ping)
+}
+
+/// The concurrency that is announced for a load of this one. A node keeps each TEST in a list of
+/// limited length, and posts this many request buffers whatever a TEST says [LST-28]; above it, a
+/// rising load needs few TESTs.
+fn announced(concurrency: u32) -> u32 {
+    concurrency.max(BUFFERS_MIN).next_power_of_two().min(CONCURRENCY_MAX)
 }
 
 /// A TEST that makes a kernel node post request buffers: server role, nothing to fetch. The

@@ -47,7 +47,7 @@ impl World {
         world.link.want_service(Service::Ping, 8);
         assert_eq!(world.sends(), Some(Control::Make));
         world.answer(made(0, OURS));
-        assert_eq!(world.sends(), Some(Control::Prepare(Service::Ping, 8)));
+        assert_eq!(world.sends(), Some(Control::Prepare(Service::Ping, 256)));
         assert!(!world.link.is_usable());
         world.answer(tested(0));
         assert!(world.link.is_usable());
@@ -116,7 +116,7 @@ fn a_node_that_lost_the_session_gets_it_and_its_tests_again() {
         assert_eq!(world.sends(), Some(Control::Make));
         world.answer(made(0, OURS));
         assert!(!world.link.is_usable(), "a new node has no request buffers yet");
-        assert_eq!(world.sends(), Some(Control::Prepare(Service::Ping, 8)));
+        assert_eq!(world.sends(), Some(Control::Prepare(Service::Ping, 256)));
         world.answer(tested(0));
         assert!(world.link.is_usable());
     }
@@ -136,7 +136,7 @@ fn a_test_for_a_lost_session_makes_it_again() {
     for status in [errno::ENOENT, errno::ESRCH, errno::EPROTO] {
         let mut world = World::present();
         world.link.want_service(Service::Brw, 4);
-        assert_eq!(world.sends(), Some(Control::Prepare(Service::Brw, 4)));
+        assert_eq!(world.sends(), Some(Control::Prepare(Service::Brw, 256)));
         assert!(matches!(world.answer(tested(status)), LinkEvent::Lost));
         assert_eq!(world.sends(), Some(Control::Make));
     }
@@ -145,10 +145,16 @@ fn a_test_for_a_lost_session_makes_it_again() {
 #[test]
 fn a_higher_concurrency_asks_for_more_buffers_and_a_lower_one_does_not() {
     let mut world = World::present();
-    world.link.want_service(Service::Ping, 4);
-    assert_eq!(world.sends(), None);
-    world.link.want_service(Service::Ping, 9);
-    assert_eq!(world.sends(), Some(Control::Prepare(Service::Ping, 9)));
+    let mut announced = Vec::new();
+    for concurrency in (1..=1024).chain([1]) {
+        world.link.want_service(Service::Ping, concurrency);
+        if let Some(Control::Prepare(Service::Ping, buffers)) = world.sends() {
+            announced.push((concurrency, buffers));
+            world.answer(tested(0));
+        }
+        assert!(world.link.is_usable());
+    }
+    assert_eq!(announced, [(257, 512), (513, 1024)]);
 }
 
 #[test]
