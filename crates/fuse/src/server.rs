@@ -49,8 +49,11 @@ pub(crate) struct Server {
 }
 
 /// What the kernel may do, where it offers it.
-const WANTED: [InitFlags; 6] = [
-    InitFlags::FUSE_ASYNC_DIO,
+///
+/// `FUSE_ASYNC_DIO` is not among it: with it the kernel sends the parts of one large write of
+/// libaio or io_uring at once, and threads of this program race with them. The parts of an append
+/// were then stored in another order, and nothing in a part says which of them is the first.
+const WANTED: [InitFlags; 5] = [
     InitFlags::FUSE_PARALLEL_DIROPS,
     // The server applies the umask: a default ACL of the directory replaces it.
     InitFlags::FUSE_DONT_MASK,

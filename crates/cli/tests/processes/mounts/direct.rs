@@ -1,0 +1,78 @@
+//! Writes with O_DIRECT through the kernel's asynchronous interface (libaio).
+
+use std::path::Path;
+use std::process::Command;
+
+use lustrine_testing::{Need, not_run};
+
+use super::{Lustre, can_mount};
+use crate::common::{Finished, finish};
+
+/// What the scripts below start with: one write through io_submit(2), by the numbers of the system
+/// calls on x86-64, so that no library is needed.
+const AIO: &str = r#"
+import ctypes, mmap, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+
+def call(*words):
+    done = libc.syscall(*words)
+    if done < 0:
+        raise OSError(ctypes.get_errno(), "system call %d" % words[0])
+
+def write(file, data, offset):
+    memory = mmap.mmap(-1, len(data))
+    memory[:] = data
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    context, one = ctypes.c_ulong(0), ctypes.c_long(1)
+    fields = (0, 0, 0, 1, 0, file, address, len(data), offset, 0, 0, 0)
+    block = ctypes.create_string_buffer(struct.pack("=QIiHhIQQqQII", *fields))
+    blocks = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+    event = ctypes.create_string_buffer(32)
+    call(206, one, ctypes.byref(context))
+    call(209, context, one, blocks)
+    call(208, context, one, one, event, None)
+    call(207, context)
+    return struct.unpack("=QQqq", event.raw)[2]
+"#;
+
+/// Whether the scripts can be run here; if not, that is recorded.
+#[track_caller]
+fn can_run() -> bool {
+    if !cfg!(target_arch = "x86_64") {
+        not_run(Need::Program, "the script knows the system calls of x86-64 alone");
+        return false;
+    }
+    let tried = Command::new("python3").args(["-c", "import ctypes, mmap"]).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        not_run(Need::Program, "python3 is not installed");
+        return false;
+    }
+    can_mount()
+}
+
+fn run(script: &str, arguments: &[&Path]) -> Finished {
+    finish(Command::new("python3").arg("-c").arg(format!("{AIO}{script}")).args(arguments))
+}
+
+/// The kernel divides what is larger than 1 MiB. Each part goes to the end of the file.
+#[test]
+fn the_parts_of_a_large_append_have_their_order() {
+    if !can_run() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    let script = r#"
+parts = b"".join(bytes([65 + part]) * (1 << 20) for part in range(8))
+for _ in range(5):
+    file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_DIRECT)
+    assert write(file, parts, 0) == len(parts)
+    os.close(file)
+    with open(sys.argv[1], "rb") as found:
+        data = found.read()
+    assert data == parts, data[::1 << 20]
+    os.unlink(sys.argv[1])
+"#;
+    run(script, &[&mount.path("file")]).ok();
+    mount.umount().ok();
+}
