@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use fuser::{
@@ -45,6 +46,8 @@ struct Write {
     data: Bytes,
     /// Whether it goes to the end of the file, wherever that is.
     append: bool,
+    /// Whether the file was opened with O_DIRECT.
+    is_direct: bool,
     /// Whether it is over when the data are at the servers.
     sync: bool,
     asked: Asked<ReplyWrite>,
@@ -157,12 +160,22 @@ impl Server {
         reply: ReplyWrite,
     ) {
         let is_mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        let asked = match is_mapped {
+        let is_direct = flags.0 & O_DIRECT != 0 && !is_mapped;
+        let file = self.shared.file(handle.0);
+        let asked = match &file {
             // A write-back that fails is an error of the file.
-            true => Asked::not_interrupted(&self.shared, reply),
-            false => Asked::new(&self.shared, request, reply),
+            _ if is_mapped => Asked::not_interrupted(&self.shared, reply),
+            Ok(file) if is_direct => {
+                let file = Arc::clone(file);
+                let before = move || {
+                    file.state().failed.note(Instant::now());
+                    true
+                };
+                Asked::with_before(&self.shared, request, reply, Box::new(before))
+            }
+            _ => Asked::new(&self.shared, request, reply),
         };
-        let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
+        let Some((asked, file)) = asked.with(file) else { return };
         // What is written back from a mapping has its place.
         let append = flags.0 & O_APPEND != 0 && !is_mapped;
         let sync = self.sync || flags.0 & (O_DSYNC | O_DIRECT) != 0;
@@ -177,7 +190,7 @@ impl Server {
             if asked.is_interrupted() {
                 return;
             }
-            let write = Write { file, offset, data, append, sync, asked, permit, held };
+            let write = Write { file, offset, data, append, is_direct, sync, asked, permit, held };
             match kills {
                 true => write.clear_ids(client, turn),
                 false => write.start(client, turn),
@@ -328,6 +341,7 @@ impl Write {
         let layout = state.layout.clone();
         drop(state);
         let (fid, (_, len)) = (self.file.fid, range);
+        self.asked.shared.nodes().written(fid, range);
         if !self.sync {
             return self.asked.written(len as u32);
         }
@@ -339,6 +353,9 @@ impl Write {
     }
 
     fn end(self, error: Errno) {
+        if self.is_direct {
+            self.file.state().failed.note(Instant::now());
+        }
         self.asked.fail(error);
     }
 }

@@ -33,6 +33,7 @@ mod convert;
 mod data;
 mod dirs;
 mod error;
+mod failed_writes;
 mod held;
 mod listings;
 mod lock_table;

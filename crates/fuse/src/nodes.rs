@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use lustrine_client::Attr;
 use lustrine_fswire::fid::Fid;
 
+use crate::failed_writes::KnownSize;
+
 /// The node number of the root, which the kernel defines.
 pub(crate) const ROOT: u64 = 1;
 
@@ -21,6 +23,8 @@ pub(crate) struct Node {
     pub(crate) set_mtime: Option<i64>,
     /// The time of the last access that a program has set.
     set_atime: Option<i64>,
+    /// Up to where this mount knows who has written it.
+    size: KnownSize,
     /// References of the kernel, which it gives back with FORGET.
     lookups: u64,
 }
@@ -29,6 +33,12 @@ impl Node {
     /// Notes the attributes.
     fn see(&mut self, attr: &Attr) {
         (self.gid, self.mode) = (attr.gid, attr.mode);
+    }
+
+    /// The same, if the kernel gets them.
+    fn tell(&mut self, attr: &Attr) {
+        self.see(attr);
+        self.size.told(attr.size.unwrap_or(0));
     }
 }
 
@@ -48,6 +58,7 @@ impl Nodes {
             mode: 0o040_755,
             set_mtime: None,
             set_atime: None,
+            size: KnownSize::default(),
             lookups: 1,
         };
         Nodes { by_number: BTreeMap::from([(ROOT, node)]), by_fid: BTreeMap::from([(root, ROOT)]) }
@@ -74,10 +85,11 @@ impl Nodes {
             mode: attr.mode,
             set_mtime: None,
             set_atime: None,
+            size: KnownSize::default(),
             lookups: 0,
         });
         node.lookups = node.lookups.saturating_add(1);
-        node.see(attr);
+        node.tell(attr);
         number
     }
 
@@ -91,27 +103,49 @@ impl Nodes {
         number
     }
 
+    /// What is known of a file, if the kernel knows it.
+    fn of(&mut self, fid: Fid) -> Option<&mut Node> {
+        let number = self.by_fid.get(&fid)?;
+        self.by_number.get_mut(number)
+    }
+
     /// Notes the attributes of a file, if the kernel knows it.
     pub(crate) fn seen(&mut self, attr: &Attr) {
-        let number = self.by_fid.get(&attr.fid);
-        if let Some(node) = number.and_then(|number| self.by_number.get_mut(number)) {
+        if let Some(node) = self.of(attr.fid) {
             node.see(attr);
         }
+    }
+
+    /// The same for attributes that the kernel gets, the size among them.
+    pub(crate) fn told(&mut self, attr: &Attr) {
+        if let Some(node) = self.of(attr.fid) {
+            node.tell(attr);
+        }
+    }
+
+    /// Notes that a range of a file was written through this mount.
+    pub(crate) fn written(&mut self, fid: Fid, (start, len): (u64, u64)) {
+        if let Some(node) = self.of(fid) {
+            node.size.written(start, start.saturating_add(len));
+        }
+    }
+
+    /// Up to where this mount knows who has written a file, if the kernel knows it.
+    pub(crate) fn known_size(&self, fid: Fid) -> Option<KnownSize> {
+        self.number_of(fid).and_then(|number| self.get(number)).map(|node| node.size)
     }
 
     /// Notes the modification time that a program has set, or, with none, that the file is
     /// written.
     pub(crate) fn set_mtime(&mut self, fid: Fid, mtime: Option<i64>) {
-        let number = self.by_fid.get(&fid);
-        if let Some(node) = number.and_then(|number| self.by_number.get_mut(number)) {
+        if let Some(node) = self.of(fid) {
             node.set_mtime = mtime;
         }
     }
 
     /// Notes the time of the last access that a program has set.
     pub(crate) fn set_atime(&mut self, fid: Fid, atime: i64) {
-        let number = self.by_fid.get(&fid);
-        if let Some(node) = number.and_then(|number| self.by_number.get_mut(number)) {
+        if let Some(node) = self.of(fid) {
             node.set_atime = Some(atime);
         }
     }

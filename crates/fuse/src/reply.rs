@@ -180,7 +180,7 @@ impl Asked<ReplyAttr> {
             let whole = asked.done(|asked, _, _, attr: Attr| {
                 let number = {
                     let mut nodes = asked.shared.nodes();
-                    nodes.seen(&attr);
+                    nodes.told(&attr);
                     nodes.number_of(attr.fid).unwrap_or(attr.fid.inode())
                 };
                 let shown = asked.shared.shown(&attr, number);

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig,
@@ -159,8 +159,8 @@ impl Filesystem for Server {
         // The new group first: the owner of a file needs no right of its group.
         let groups: Vec<u32> = [gid, Some(node.gid)].into_iter().flatten().collect();
         let requester = self.shared.requester(request);
-        let opener = handle.and_then(|handle| self.shared.file(handle.0).ok());
-        let opener = opener.map(|file| file.caller);
+        let file = handle.and_then(|handle| self.shared.file(handle.0).ok());
+        let opener = file.as_ref().map(|file| file.caller);
         let mut caller = who_changes(requester.caller(&groups), opener, &changes);
         let shared = Arc::clone(&self.shared);
         let note_times = move || {
@@ -176,8 +176,19 @@ impl Filesystem for Server {
                 nodes.set_atime(node.fid, atime);
             }
         };
+        let size_alone = Changes { size, open, ..Changes::default() };
+        if let Some((file, size)) = file.zip(size).filter(|_| changes == size_alone)
+            && file.state().failed.take(Instant::now())
+        {
+            let done = move |asked: Asked<_>| after_success(note_times, asked.attributes(caller));
+            return self.cut_after_failure(asked, (caller, node.fid), (size, changes), done);
+        }
         if atime.is_none() && mtime.is_none() {
             return self.shared.post(move |client, turn| {
+                // A size that nobody waits for any more would cut what others write later.
+                if asked.is_interrupted() {
+                    return;
+                }
                 let done = after_success(note_times, asked.attributes(caller));
                 set_attributes(client, turn, (requester, caller), node.fid, changes, done);
             });
@@ -186,6 +197,9 @@ impl Filesystem for Server {
         let touches = matches!((atime, mtime), (Some(TimeOrNow::Now), Some(TimeOrNow::Now)))
             && (mode, uid, gid, size) == (None, None, None, None);
         self.shared.post(move |client, turn| {
+            if asked.is_interrupted() {
+                return;
+            }
             let then = asked.done(move |asked, client, turn, (attr, acl): Seen| {
                 match times_allowed(&requester, &attr, &acl, touches) {
                     Ok(capability) => caller.capabilities |= capability,

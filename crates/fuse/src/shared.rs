@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::atime::AtimeRule;
 use crate::budget::{Budget, Charge};
 use crate::convert::{SET_GROUP_ID, SET_USER_ID, file_attr};
+use crate::failed_writes::FailedWrite;
 use crate::held::Room;
 use crate::listings::{Listings, Part};
 use crate::lock_table::LockTable;
@@ -110,6 +111,8 @@ pub(crate) struct FileState {
     pub(crate) written: Option<i64>,
     /// Whether it was read through this handle.
     pub(crate) read: bool,
+    /// The last write with O_DIRECT through this handle that has failed.
+    pub(crate) failed: FailedWrite,
 }
 
 impl FileState {
@@ -145,7 +148,8 @@ pub(crate) struct DirState {
 impl OpenedFile {
     pub(crate) fn new(open: OpenFile, caller: Caller) -> OpenedFile {
         let (fid, layout) = (open.attr.fid, open.layout.clone());
-        let state = FileState { open, layout, written: None, read: false };
+        let failed = FailedWrite::default();
+        let state = FileState { open, layout, written: None, read: false, failed };
         OpenedFile { fid, caller, state: Mutex::new(state) }
     }
 

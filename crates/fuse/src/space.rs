@@ -33,7 +33,11 @@ impl Server {
             let layout = file.state().layout.clone();
             let caller = file.caller;
             let now = client.wall(turn);
+            let adds = what == Allocate::Reserve;
             let then = asked.done(move |asked, _: &mut Client, _: &mut Turn<'_>, ()| {
+                if adds {
+                    asked.shared.nodes().written(file.fid, (offset, len));
+                }
                 let mut state = file.state();
                 state.written = state.written.max(Some(now));
                 drop(state);

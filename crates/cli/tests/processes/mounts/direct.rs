@@ -76,3 +76,34 @@ for _ in range(5):
     run(script, &[&mount.path("file")]).ok();
     mount.umount().ok();
 }
+
+/// The kernel then sets the size that it knows. Another client has written behind that.
+#[test]
+fn a_write_that_fails_does_not_cut_what_others_have_written() {
+    if !can_run() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let (one, other) = (lustre.mount("one"), lustre.mount("other"));
+    let script = r#"
+one, other = sys.argv[1:]
+with open(one, "wb") as start:
+    start.write(b"a" * 1000)
+file = os.open(one, os.O_RDWR | os.O_DIRECT)
+assert os.fstat(file).st_size == 1000
+with open(other, "ab") as more:
+    more.write(b"b" * 1000)
+# No target has objects as large as that.
+assert write(file, b"c" * 4096, 1 << 60) == -27
+assert os.stat(other).st_size == 2000
+assert os.fstat(file).st_size == 2000
+# A program that cuts the file cuts it.
+assert write(file, b"c" * 4096, 1 << 60) == -27
+assert os.stat(other).st_size == 2000
+os.ftruncate(file, 500)
+assert os.stat(other).st_size == 500
+"#;
+    run(script, &[&one.path("file"), &other.path("file")]).ok();
+    one.umount().ok();
+    other.umount().ok();
+}
