@@ -277,7 +277,9 @@ mod tests {
     fn options_of_fstab_are_taken() {
         let plain = Options::default();
         assert_eq!(
-            applied("defaults,_netdev,noauto,x-systemd.automount,nofail"),
+            applied(
+                "defaults,_netdev,noauto,x-systemd.automount,x-systemd.mount-timeout=660,nofail"
+            ),
             Ok(plain.clone())
         );
         let options = applied("ro,nouser_xattr,noflock,noatime,nosuid,nodev").expect("all known");
