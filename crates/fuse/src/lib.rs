@@ -61,4 +61,4 @@ pub use program::MountProgram;
 pub use session::{FLUSH_TIMEOUT, Mount, mount_point};
 pub use settings::set;
 pub use status::{MountStatus, status};
-pub use unmount::{MountedAt, UnmountMode, Unmounted, mount_points, unmount};
+pub use unmount::{MountedAt, UnmountMode, Unmounted, mount_points, mounted_at, unmount};

@@ -177,6 +177,16 @@ pub fn mount_points() -> std::io::Result<Vec<PathBuf>> {
     Ok(ours.map(|entry| entry.place).collect())
 }
 
+/// What this program has mounted at a directory, in the form `10.0.0.9@tcp:/lustre`. `None` if
+/// nothing, or if the program of the mount has died.
+pub fn mounted_at(dir: &Path) -> Option<String> {
+    let place = dir.canonicalize().ok()?;
+    fs::metadata(&place).ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let entry = last_at(&mounts, &place).filter(Entry::is_ours)?;
+    unescaped(entry.source).into_os_string().into_string().ok()
+}
+
 /// Whether the file system at a directory, whose path has no symbolic links, is one that this
 /// program has mounted.
 pub(crate) fn is_mounted_at(dir: &Path) -> bool {
@@ -217,7 +227,7 @@ fn last_at<'a>(mounts: &'a str, place: &Path) -> Option<Entry<'a>> {
     entries(mounts).rfind(|entry| entry.place == place)
 }
 
-/// A path of mountinfo, in which spaces and others are octal numbers.
+/// A path or a source of mountinfo, in which spaces and others are octal numbers.
 fn unescaped(text: &str) -> PathBuf {
     let bytes = text.as_bytes();
     let mut path = Vec::with_capacity(bytes.len());

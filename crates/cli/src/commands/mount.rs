@@ -14,6 +14,7 @@ use clap::Args;
 use lustrine_fs::{CacheTunables, FsUrl, MgcTunables, MountOptions};
 use lustrine_fuse::{
     FLUSH_TIMEOUT, Mount, MountProgram, MountedAt, Options, UnmountMode, Unmounted, mount_point,
+    mounted_at,
 };
 use lustrine_node::Node;
 use lustrine_sys::{Pending, Signals};
@@ -141,6 +142,11 @@ pub(crate) fn help_mount(args: &MountHelperArgs) -> Result<(), Failure> {
     if args.verbose {
         print(&format!("mount.lustrine: {} at {}\n", args.source, args.dir.display()))?;
     }
+    // mount(8) looks for the source of fstab among those of the mounts, but the mount shows its
+    // own form of it. So `mount -a` asks for file systems that are mounted.
+    if mounted_at(&args.dir).is_some_and(|mounted| is_same(&mounted, &args.source)) {
+        return Ok(());
+    }
     let args = MountArgs {
         source: args.source.clone(),
         dir: args.dir.clone(),
@@ -156,6 +162,12 @@ pub(crate) fn help_mount(args: &MountHelperArgs) -> Result<(), Failure> {
         return plan(&args).map(drop);
     }
     run(&args)
+}
+
+/// Whether two sources name the same directory of the same file system.
+fn is_same(one: &str, other: &str) -> bool {
+    let parsed = |text: &str| text.parse().map(|url: FsUrl| source(&url));
+    matches!((parsed(one), parsed(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Checks everything that can be checked before servers are asked.
@@ -645,6 +657,22 @@ mod tests {
         assert_eq!(shown("lustre://10.0.0.9@tcp/lustre"), "10.0.0.9@tcp:/lustre");
         let spec = "10.0.0.9@tcp:10.0.0.8@tcp:/lustre/a/b";
         assert_eq!(shown(spec), spec);
+    }
+
+    #[test]
+    fn all_forms_of_a_source_name_what_is_mounted() {
+        let mounted = "10.0.0.9@tcp:10.0.0.8@tcp:/lustre/a";
+        for same in [
+            "10.0.0.9,10.0.0.8:/lustre/a",
+            "10.0.0.9@tcp:10.0.0.8@tcp:/lustre/a/",
+            "lustre://10.0.0.9,10.0.0.8/lustre/a",
+        ] {
+            assert!(is_same(mounted, same), "{same}");
+        }
+        for other in ["10.0.0.9,10.0.0.8:/lustre", "10.0.0.9@tcp:/lustre/a", "/dev/sda", ""] {
+            assert!(!is_same(mounted, other), "{other}");
+        }
+        assert!(!is_same("/dev/sda", "/dev/sda"));
     }
 
     #[test]

@@ -234,6 +234,17 @@ fn a_second_mount_at_the_same_place_is_refused() {
     let mut again = lustre.client(&["mount", &source]);
     let words = ["cannot mount at", "is mounted there already"];
     finish(again.arg(&mount.dir)).expect_error(&words);
+    // `mount -a` asks for it by the source of fstab, in any of its forms.
+    let helper = lustre.scratch.file("mount.lustrine");
+    symlink(lustrine().get_program(), &helper).unwrap();
+    let ask = |source: String| {
+        let mut command = Command::new(&helper);
+        crate::common::clean(&mut command);
+        finish(command.arg(source).arg(&mount.dir).args(["-o", "rw"]))
+    };
+    ask(format!("{}:/{FSNAME}", lustre.ip)).ok();
+    ask(lustre.url("")).ok();
+    ask(lustre.url("directory")).expect_error(&words);
     mount.umount().ok();
     assert_eq!(names(&mount.dir), Vec::<String>::new());
 }
