@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,9 +95,9 @@ const ATTEMPTS: Duration = Duration::from_millis(20);
 /// When there is none at the directory, or the kernel refuses. The text starts with the directory.
 pub fn unmount(dir: &Path, mode: UnmountMode) -> Result<Unmounted, MountError> {
     let bad = |why: String| MountError::MountPoint { dir: dir.to_owned(), why };
-    let place = without_following(dir).map_err(|error| bad(error.to_string()))?;
     let mounts = fs::read_to_string("/proc/self/mountinfo")
         .map_err(|error| bad(format!("cannot read /proc/self/mountinfo: {error}")))?;
+    let place = place_of(dir, &mounts).map_err(|error| bad(error.to_string()))?;
     let unmounted = match last_at(&mounts, &place) {
         Some(entry) if entry.is_ours() => {
             Unmounted { device: entry.device.to_owned(), source: entry.source.to_owned() }
@@ -157,13 +157,29 @@ fn by_helper(place: &Path, lazy: bool) -> Result<(), String> {
     }
 }
 
-/// The absolute path of a mount point, which may be dead: only its parents are asked for.
-fn without_following(dir: &Path) -> std::io::Result<PathBuf> {
-    let whole = std::path::absolute(dir)?;
-    match (whole.parent(), whole.file_name()) {
-        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
-        _ => Ok(whole),
+/// Most symbolic links that are followed, as in Linux.
+const LINKS_MAX: usize = 40;
+
+/// The path of a mount point without symbolic links. The mount may be dead: only its parents are
+/// asked for.
+fn place_of(dir: &Path, mounts: &str) -> io::Result<PathBuf> {
+    let mut whole = std::path::absolute(dir)?;
+    for _ in 0..=LINKS_MAX {
+        let (Some(parent), Some(name)) = (whole.parent(), whole.file_name()) else {
+            return whole.canonicalize();
+        };
+        let parent = parent.canonicalize()?;
+        let place = parent.join(name);
+        if last_at(mounts, &place).is_some() {
+            return Ok(place);
+        }
+        match fs::read_link(&place) {
+            Ok(target) => whole = parent.join(target),
+            // It is no link, or there is nothing.
+            Err(_) => return Ok(place),
+        }
     }
+    Err(Errno::LOOP.into())
 }
 
 /// The directories at which this program has mounted file systems, in the order of the mounts. A
@@ -171,7 +187,7 @@ fn without_following(dir: &Path) -> std::io::Result<PathBuf> {
 ///
 /// # Errors
 /// When `/proc/self/mountinfo` cannot be read.
-pub fn mount_points() -> std::io::Result<Vec<PathBuf>> {
+pub fn mount_points() -> io::Result<Vec<PathBuf>> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let ours = entries(&mounts).filter(Entry::is_ours);
     Ok(ours.map(|entry| entry.place).collect())
@@ -251,6 +267,8 @@ fn unescaped(text: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     const MOUNTS: &str = "36 35 98:0 / /mnt rw - ext4 /dev/sda rw\n\
@@ -286,6 +304,30 @@ mod tests {
         assert!(error("/proc").contains("/proc: the file system there is proc, not lustrine"));
         assert!(error("/proc/self/fd").contains("no file system is mounted there"));
         assert!(error("/no/such/place").contains("No such file"));
+    }
+
+    #[test]
+    fn symbolic_links_lead_to_a_mount_point_which_itself_is_not_asked() {
+        let at = std::env::temp_dir().join(format!("lustrine-links-{}", std::process::id()));
+        let at = &at;
+        fs::create_dir_all(at.join("a/b")).expect("a directory of this test");
+        let dir = at.canonicalize().expect("it exists");
+        let links = [("link", "a/./more"), ("a/more", "b"), ("up", "a/b/.."), ("loop", "loop")];
+        for (link, target) in links {
+            symlink(target, dir.join(link)).expect("a link of this test");
+        }
+        symlink(dir.join("link"), dir.join("far")).expect("a link of this test");
+        let place = |name: &str, mounts: &str| place_of(&at.join(name), mounts);
+        for name in ["a/b", "a/b/", "link", "far", "a/../far"] {
+            assert_eq!(place(name, "").expect(name), dir.join("a/b"), "{name}");
+        }
+        assert_eq!(place("up", "").expect("a directory"), dir.join("a"));
+        assert_eq!(place("none", "").expect("no link"), dir.join("none"));
+        assert_eq!(place("loop", "").unwrap_err().raw_os_error(), Some(40));
+        // What is mounted is not read: here a link stands for it.
+        let mounts = format!("37 36 0:50 / {}/link rw - fuse.lustrine a rw\n", dir.display());
+        assert_eq!(place("far", &mounts).expect("mounted"), dir.join("link"));
+        fs::remove_dir_all(dir).expect("the directory of this test");
     }
 
     #[test]
