@@ -160,6 +160,12 @@ impl Nodes {
         self.by_fid.get(&fid).copied()
     }
 
+    /// The inode number that programs see in attributes: the number of the node, but for the root,
+    /// whose node number FUSE defines.
+    pub(crate) fn shown_number(&self, fid: Fid) -> u64 {
+        self.number_of(fid).filter(|number| *number != ROOT).unwrap_or(fid.inode())
+    }
+
     /// The modification time that a program has set since the last write.
     pub(crate) fn mtime_set(&self, fid: Fid) -> Option<i64> {
         self.by_fid.get(&fid).and_then(|number| self.get(*number)).and_then(|node| node.set_mtime)
@@ -221,6 +227,7 @@ mod tests {
         let (one, two) = (nodes.look_up(&attr(first)), nodes.look_up(&attr(second)));
         assert_eq!((one, nodes.get(two).map(|node| node.fid)), (12, Some(second)));
         assert_ne!(one, two);
+        assert_eq!((nodes.shown_number(first), nodes.shown_number(second)), (one, two));
         nodes.forget(one, 1);
         assert_eq!(nodes.look_up(&attr(second)), two);
     }
@@ -232,6 +239,7 @@ mod tests {
             assert!(nodes.free_number(bad) > ROOT);
         }
         assert_eq!(nodes.look_up(&attr(Fid::ROOT)), ROOT);
+        assert_eq!(nodes.shown_number(Fid::ROOT), Fid::ROOT.inode());
     }
 
     #[test]

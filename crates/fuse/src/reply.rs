@@ -181,7 +181,7 @@ impl Asked<ReplyAttr> {
                 let number = {
                     let mut nodes = asked.shared.nodes();
                     nodes.told(&attr);
-                    nodes.number_of(attr.fid).unwrap_or(attr.fid.inode())
+                    nodes.shown_number(attr.fid)
                 };
                 let shown = asked.shared.shown(&attr, number);
                 asked.answer(|reply| reply.attr(&NOT_CACHED, &shown));

@@ -217,6 +217,10 @@ fn what_was_written_is_at_the_servers_when_umount_returns() {
     let again = lustre.mount("again");
     assert_eq!(names(&again.dir), ["a"]);
     assert_eq!(names(&again.path("a")), ["linked", "moved", "symbolic"]);
+    // The inode number of the root is that of its FID, as in a listing.
+    let root = fs::metadata(&again.dir).unwrap().ino();
+    assert_eq!(root, fs::metadata(again.path("a/..")).unwrap().ino());
+    assert_ne!(root, 1);
     assert!(fs::read(again.path("a/symbolic")).unwrap() == expected);
     let about = fs::metadata(again.path("a/moved")).unwrap();
     assert_eq!((about.len(), about.nlink(), about.mode() & 0o7777), (3_000_008, 2, 0o640));
