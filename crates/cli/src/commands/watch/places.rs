@@ -150,7 +150,7 @@ mod tests {
     fn peers_that_do_not_answer_take_turns() {
         let now = Instant::now();
         let mut dues = [now; 64];
-        let silent = |peer: &usize| peer % 4 > 0;
+        let silent = |peer: &usize| !peer.is_multiple_of(4);
         let round = |dues: &[Instant; 64]| {
             let last = |peer| if silent(&peer) { Last::Silent } else { Last::Answered };
             let due = dues.iter().enumerate().map(|(peer, due)| (peer, *due, last(peer)));
