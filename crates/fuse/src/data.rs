@@ -291,6 +291,15 @@ impl Write {
                     if let Some(layout) = layout {
                         self.asked.shared.found_layout(&self.file, layout);
                     }
+                    let keeps = |write: &Write| {
+                        let mut state = write.file.state();
+                        state.appends.keeps(write.offset, offset, Instant::now())
+                    };
+                    if self.is_direct && !keeps(&self) {
+                        // The program learns that its append is not as it should be.
+                        self.asked.shared.nodes().written(self.file.fid, (offset, len));
+                        return self.end(Errno::EIO);
+                    }
                     self.written(client, turn, (offset, len), now);
                 }
                 Err(error) => self.end(errno(&error)),

@@ -1,9 +1,11 @@
-//! What the kernel asks for after a write that has failed: that the file is cut.
+//! What the kernel does with writes of O_DIRECT: that it cuts the file after one that has failed,
+//! and sends the parts of a large one side by side.
 //!
 //! A write through libaio or io_uring with O_DIRECT that fails, and that would have made the file
 //! larger, makes Linux set the size that it knows. That size can be older than what another client
 //! has written behind it, and the request looks like that of ftruncate(2).
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use fuser::{Errno, ReplyAttr};
@@ -31,6 +33,37 @@ impl FailedWrite {
     /// most, so the next one is that of a program.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
         self.0.take().is_some_and(|failed| now.saturating_duration_since(failed) < SOON)
+    }
+}
+
+/// Where the parts of appends with O_DIRECT through an open file have gone.
+///
+/// The kernel divides an append of libaio or io_uring that is larger than 1 MiB, and sends the parts
+/// side by side. They are in the order of the places that the kernel means, if at all: each goes
+/// to the end of the file, and threads of this program race with them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AppendOrder(VecDeque<Part>);
+
+/// A part of an append: the place that the kernel means, the one that it has got, and when.
+type Part = (u64, u64, Instant);
+
+/// Parts that are remembered, at most. The kernel sends 12 at a time.
+const PARTS_MAX: usize = 64;
+
+impl AppendOrder {
+    /// A part that the kernel meant for one place is at another one. Whether its order with those
+    /// before is that of the kernel.
+    pub(crate) fn keeps(&mut self, meant: u64, at: u64, now: Instant) -> bool {
+        self.0.retain(|(.., then)| now.saturating_duration_since(*then) < SOON);
+        let agrees = |(before, before_at, _): &Part| {
+            meant == *before || (meant > *before) == (at > *before_at)
+        };
+        let keeps = self.0.iter().all(agrees);
+        if self.0.len() == PARTS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((meant, at, now));
+        keeps
     }
 }
 
@@ -107,6 +140,25 @@ mod tests {
         assert!(!failed.take(now + SOON / 2), "the next one is that of a program");
         failed.note(now);
         assert!(!failed.take(now + SOON));
+    }
+
+    #[test]
+    fn parts_in_another_order_are_noticed() {
+        let now = Instant::now();
+        let keeps = |parts: &[(u64, u64)]| {
+            let mut order = AppendOrder::default();
+            parts.iter().all(|(meant, at)| order.keeps(*meant, *at, now))
+        };
+        assert!(keeps(&[(0, 100), (10, 110), (20, 120)]));
+        assert!(keeps(&[(0, 100), (10, 150), (20, 160)]), "another one has appended in between");
+        assert!(keeps(&[(10, 110), (0, 100), (20, 120)]), "answers may come in another order");
+        assert!(keeps(&[(100, 100), (50, 50)]), "the file was cut");
+        assert!(keeps(&[(0, 100), (0, 110)]), "the kernel does not know the size");
+        assert!(!keeps(&[(0, 110), (10, 100)]));
+        assert!(!keeps(&[(20, 100), (0, 110), (10, 120)]));
+        assert!(!keeps(&[(0, 110), (20, 120), (10, 100)]), "not of two that follow each other");
+        let mut order = AppendOrder::default();
+        assert!(order.keeps(10, 100, now) && order.keeps(0, 110, now + SOON));
     }
 
     #[test]

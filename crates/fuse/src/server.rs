@@ -49,11 +49,9 @@ pub(crate) struct Server {
 }
 
 /// What the kernel may do, where it offers it.
-///
-/// `FUSE_ASYNC_DIO` is not among it: with it the kernel sends the parts of one large write of
-/// libaio or io_uring at once, and threads of this program race with them. The parts of an append
-/// were then stored in another order, and nothing in a part says which of them is the first.
-const WANTED: [InitFlags; 5] = [
+const WANTED: [InitFlags; 6] = [
+    // Parts of a large append come side by side then, see `AppendOrder`.
+    InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_PARALLEL_DIROPS,
     // The server applies the umask: a default ACL of the directory replaces it.
     InitFlags::FUSE_DONT_MASK,

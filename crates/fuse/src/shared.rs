@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::atime::AtimeRule;
 use crate::budget::{Budget, Charge};
 use crate::convert::{SET_GROUP_ID, SET_USER_ID, file_attr};
-use crate::failed_writes::FailedWrite;
+use crate::failed_writes::{AppendOrder, FailedWrite};
 use crate::held::Room;
 use crate::listings::{Listings, Part};
 use crate::lock_table::LockTable;
@@ -113,6 +113,8 @@ pub(crate) struct FileState {
     pub(crate) read: bool,
     /// The last write with O_DIRECT through this handle that has failed.
     pub(crate) failed: FailedWrite,
+    /// Where appends with O_DIRECT through it have gone.
+    pub(crate) appends: AppendOrder,
 }
 
 impl FileState {
@@ -148,8 +150,8 @@ pub(crate) struct DirState {
 impl OpenedFile {
     pub(crate) fn new(open: OpenFile, caller: Caller) -> OpenedFile {
         let (fid, layout) = (open.attr.fid, open.layout.clone());
-        let failed = FailedWrite::default();
-        let state = FileState { open, layout, written: None, read: false, failed };
+        let (failed, appends) = (FailedWrite::default(), AppendOrder::default());
+        let state = FileState { open, layout, written: None, read: false, failed, appends };
         OpenedFile { fid, caller, state: Mutex::new(state) }
     }
 
