@@ -17,7 +17,7 @@ mod cubic;
 
 use lustrine_lnet::time::Nanos;
 
-pub(crate) use congestion::{Acked, Congestion};
+pub(crate) use congestion::{Acked, Congestion, TimeOut};
 
 /// The algorithm that limits what a sender has under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

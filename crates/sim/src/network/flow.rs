@@ -9,7 +9,7 @@ use lustrine_lnet::time::Time;
 
 use crate::fabric::{Hops, Rate};
 use crate::memory::Rope;
-use crate::tcp::{Acked, Congestion, IdleRestart, RoundTrip, TRAIN_MAX, TcpSpec};
+use crate::tcp::{Acked, Congestion, IdleRestart, RoundTrip, TRAIN_MAX, TcpSpec, TimeOut};
 
 /// Bytes of one stream that may wait in its host's interface, as TCP small queues limits them.
 const IN_INTERFACE: u64 = 2 * TRAIN_MAX;
@@ -484,6 +484,7 @@ impl Flow {
 
     /// Nothing arrived for the whole time-out. Returns whether the sender continues.
     pub(super) fn time_out(&mut self, orphaned: bool) -> bool {
+        let which = if self.round_trip.backoff() == 0 { TimeOut::First } else { TimeOut::Repeated };
         self.round_trip.timed_out();
         if orphaned && self.round_trip.backoff() > ORPHAN_TIMEOUTS {
             return false;
@@ -496,7 +497,7 @@ impl Flow {
         }
         self.under_way = 0;
         self.recovers_at = self.number;
-        self.congestion.timed_out();
+        self.congestion.timed_out(which);
         self.gives_up_at = Time::NEVER;
         self.paced_until = Time::ZERO;
         true

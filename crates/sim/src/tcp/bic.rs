@@ -4,7 +4,7 @@
 //! after [`Bic::count`] acknowledgements: after a loss fast at first, slowly near the window at
 //! which the loss happened, and faster again beyond it.
 
-use super::congestion::Acked;
+use super::congestion::{Acked, TimeOut};
 
 /// Up to this number of segments the window grows and shrinks as Reno's does (`low_window`).
 const LOW_WINDOW: u64 = 14;
@@ -119,10 +119,11 @@ impl Bic {
     }
 
     /// The search begins anew; only the threshold of slow start remains of the window.
-    pub(super) fn timed_out(&mut self) {
-        self.lost();
-        self.window = 1;
-        self.last_max = 0;
+    pub(super) fn timed_out(&mut self, which: TimeOut) {
+        if which == TimeOut::First {
+            self.lost();
+        }
+        (self.window, self.last_max, self.gathered) = (1, 0, 0);
     }
 
     pub(super) fn idled(&mut self, timeouts: u64) {
@@ -298,8 +299,10 @@ mod tests {
     fn a_time_out_forgets_the_last_maximum() {
         let mut bic = sender(1000, 2000);
         ack(&mut bic, SEGMENT, true);
-        bic.timed_out();
+        bic.timed_out(TimeOut::First);
         let expected = (1, 799, 0, 0);
+        assert_eq!((bic.window, bic.threshold, bic.last_max, bic.gathered), expected);
+        bic.timed_out(TimeOut::Repeated);
         assert_eq!((bic.window, bic.threshold, bic.last_max, bic.gathered), expected);
         // Slow start to the threshold, then a twentieth of the window: it does not slow down at
         // 1000, where it was before.

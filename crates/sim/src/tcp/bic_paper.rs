@@ -7,7 +7,7 @@
 //! trip. Below [`LOW_WINDOW`] segments it is Reno. `docs/simulator.md` says what is known of the
 //! paper.
 
-use super::congestion::Acked;
+use super::congestion::{Acked, TimeOut};
 
 /// Below this number of segments the window grows and shrinks as Reno's does.
 const LOW_WINDOW: u64 = 14;
@@ -69,11 +69,13 @@ impl BicPaper {
         if !acked.window_was_full {
             return;
         }
+        let mut len = acked.len;
         if self.window < self.threshold {
-            self.window += acked.len;
-            return;
+            let more = len.min(self.threshold - self.window);
+            self.window += more;
+            len -= more;
         }
-        self.gathered += u128::from(self.step) * u128::from(acked.len);
+        self.gathered += u128::from(self.step) * u128::from(len);
         let size = u128::from(self.round_window.max(1));
         self.window += (self.gathered / size) as u64;
         self.gathered %= size;
@@ -110,8 +112,10 @@ impl BicPaper {
         (self.probing, self.round_ends, self.gathered) = (0, 0, 0);
     }
 
-    pub(super) fn timed_out(&mut self) {
-        self.lost();
+    pub(super) fn timed_out(&mut self, which: TimeOut) {
+        if which == TimeOut::First {
+            self.lost();
+        }
         self.window = self.segment;
     }
 
@@ -205,7 +209,9 @@ mod tests {
         let mut acked = 0;
         let windows: Vec<u64> = (0..4).map(|_| round(&mut bic, &mut acked)).collect();
         assert_eq!(windows, [4000, 8000, 16_000, 32_000]);
-        bic.timed_out();
+        bic.timed_out(TimeOut::First);
+        assert_eq!((bic.window(), bic.threshold), (1000, 28_000));
+        bic.timed_out(TimeOut::Repeated);
         assert_eq!((bic.window(), bic.threshold), (1000, 28_000));
         bic.idled(50);
         assert_eq!(bic.window(), 1000, "an idle time never raises it");

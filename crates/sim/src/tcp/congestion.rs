@@ -40,6 +40,16 @@ impl Acked {
     }
 }
 
+/// Which time-out of an outage it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeOut {
+    /// Something was acknowledged since the time-out before it, or there was none.
+    First,
+    /// Nothing was acknowledged since then: the window is not the one that was lost any more, so
+    /// the threshold of slow start stays (RFC 5681, 3.1).
+    Repeated,
+}
+
 /// The state of one sender.
 #[derive(Clone, Debug)]
 pub(crate) enum Congestion {
@@ -107,11 +117,11 @@ impl Congestion {
     }
 
     /// Nothing was acknowledged for the whole time-out.
-    pub(crate) fn timed_out(&mut self) {
+    pub(crate) fn timed_out(&mut self, which: TimeOut) {
         match self {
-            Congestion::Cubic(cubic) => cubic.timed_out(),
-            Congestion::Bic(bic) => bic.timed_out(),
-            Congestion::BicPaper(bic) => bic.timed_out(),
+            Congestion::Cubic(cubic) => cubic.timed_out(which),
+            Congestion::Bic(bic) => bic.timed_out(which),
+            Congestion::BicPaper(bic) => bic.timed_out(which),
             Congestion::Bbr(bbr) => bbr.timed_out(),
             Congestion::Fixed(_) => {}
         }

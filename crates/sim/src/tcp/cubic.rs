@@ -2,7 +2,7 @@
 
 use lustrine_lnet::time::Time;
 
-use super::congestion::Acked;
+use super::congestion::{Acked, TimeOut};
 
 /// The part of a window that remains after a loss, in tenths.
 const LEFT: u64 = 7;
@@ -74,11 +74,16 @@ impl Cubic {
         if !acked.window_was_full {
             return;
         }
+        let mut len = acked.len;
         if self.window < self.threshold {
-            self.window += acked.len;
-            return;
+            let more = len.min(self.threshold - self.window);
+            self.window += more;
+            len -= more;
+            if len == 0 {
+                return;
+            }
         }
-        self.avoid(acked);
+        self.avoid(&Acked { len, ..*acked });
     }
 
     /// Congestion avoidance.
@@ -130,8 +135,10 @@ impl Cubic {
         self.threshold = self.window;
     }
 
-    pub(super) fn timed_out(&mut self) {
-        self.lost();
+    pub(super) fn timed_out(&mut self, which: TimeOut) {
+        if which == TimeOut::First {
+            self.lost();
+        }
         self.window = self.segment;
     }
 
@@ -286,8 +293,24 @@ mod tests {
         assert_eq!(cubic.window(), before / 8);
         cubic.idled(50);
         assert_eq!(cubic.window(), 10_000);
-        cubic.timed_out();
+        cubic.timed_out(TimeOut::First);
         assert_eq!(cubic.window(), 1000);
+    }
+
+    #[test]
+    fn after_repeated_time_outs_slow_start_leads_to_the_threshold_of_the_first_one() {
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
+        cubic.window = 1_000_000;
+        cubic.timed_out(TimeOut::First);
+        cubic.timed_out(TimeOut::Repeated);
+        assert_eq!((cubic.window(), cubic.threshold), (1000, 700_000));
+        // 2^9 < 700 < 2^10; the tenth round trip ends just above the threshold.
+        let windows = [(); 10].map(|()| {
+            round(&mut cubic, &mut now, RTT);
+            cubic.window()
+        });
+        assert_eq!(windows[8], 512_000);
+        assert!((700_000..710_000).contains(&windows[9]), "{windows:?}");
     }
 
     #[test]

@@ -293,6 +293,26 @@ fn a_stream_continues_after_a_cut() {
     assert!(bench.streams.iter().all(|stream| stream.done_at.is_some()));
 }
 
+/// Two time-outs pass in 0.7 s. Slow start then leads to the window that a single one leaves.
+#[test]
+fn a_stream_is_soon_as_fast_again_after_repeated_time_outs() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Bic, Algorithm::BicPaper, Algorithm::Bbr] {
+        let middle = link(100, Nanos(10 * MILLI), 100 * MEGABIT / 8 / 50);
+        let mut bench = Bench::new(middle, big(algorithm), 1);
+        bench.load(u64::MAX >> 1);
+        bench.run(Nanos::from_secs(5));
+        bench.net.fabric.cut(bench.there, true);
+        bench.run(Nanos(700 * MILLI));
+        bench.net.fabric.cut(bench.there, false);
+        // The third time-out is over after 1.7 s, and slow start ten round trips later.
+        bench.run(Nanos(1500 * MILLI));
+        let before = bench.streams[0].got;
+        bench.run(Nanos::from_secs(1));
+        let share = (bench.streams[0].got - before) as f64 / (12.5e6 * 1448.0 / 1538.0);
+        assert!(share > 0.9, "{algorithm:?}: {share:.3}");
+    }
+}
+
 /// A tail that is lost after a long cut does not wait for the time-out of the cut.
 #[test]
 fn a_time_out_that_became_short_again_is_kept() {
