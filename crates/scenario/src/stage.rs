@@ -147,6 +147,7 @@ impl Stage {
         event: &Event,
         sim: &mut dyn Simulation,
     ) -> Option<String> {
+        let now = sim.now();
         match event.action {
             Action::Cut(target) => {
                 for (hop, _) in self.hops(scenario, target, sim) {
@@ -157,14 +158,14 @@ impl Stage {
             Action::Restore(target) => {
                 for (hop, link) in self.hops(scenario, target, sim) {
                     sim.fabric().cut(hop, false);
-                    sim.fabric().change(hop, link);
+                    sim.fabric().change(hop, now, link);
                 }
                 None
             }
             Action::Degrade(target, change) => {
                 for (hop, _) in self.hops(scenario, target, sim) {
                     let link = sim.fabric().spec(hop);
-                    sim.fabric().change(hop, change.of(link));
+                    sim.fabric().change(hop, now, change.of(link));
                 }
                 None
             }

@@ -206,9 +206,10 @@ impl Fabric {
         *self.directions[hop.0 as usize].spec()
     }
 
-    /// Changes one direction of a link; data that is in it already leaves as it would have before.
-    pub fn change(&mut self, hop: Hop, spec: LinkSpec) {
-        self.directions[hop.0 as usize].change(spec);
+    /// Changes one direction of a link. Data that is in it already arrives as it would have before;
+    /// later data finds the bytes of its queue, which leave at the new rate.
+    pub fn change(&mut self, hop: Hop, now: Time, spec: LinkSpec) {
+        self.directions[hop.0 as usize].change(now, spec);
     }
 
     /// Cuts one direction of a link, or restores it; data that is in it already is not lost.

@@ -139,8 +139,18 @@ impl Direction {
         &self.spec
     }
 
-    pub(super) fn change(&mut self, spec: LinkSpec) {
-        self.spec = spec;
+    /// What is in the queue stays there, in bytes, and takes as long as the new rate needs for it.
+    pub(super) fn change(&mut self, now: Time, spec: LinkSpec) {
+        let (queue, before) = (self.waiting(now), self.free_at.since(now));
+        let rate = core::mem::replace(&mut self.spec, spec).rate;
+        if spec.rate == rate {
+            // Divisions would make the queue shorter.
+            return;
+        }
+        let after = spec.rate.map_or(Nanos::ZERO, |rate| rate.time_for(queue));
+        self.free_at = now + after;
+        // All of the queue was counted as busy time when it arrived.
+        self.used.busy = Nanos((self.used.busy.0 + after.0).saturating_sub(before.0));
     }
 
     pub(super) fn cut(&mut self, cut: bool) {

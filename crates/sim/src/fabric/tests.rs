@@ -58,6 +58,26 @@ fn simultaneous_data_waits_and_what_does_not_fit_is_lost() {
     assert_eq!(used.waited, 1250 * (10 + 14));
 }
 
+/// 12,500 bytes wait when the rate changes, and no more and no less afterwards.
+#[test]
+fn a_queue_keeps_its_bytes_when_the_rate_changes() {
+    let spec = LinkSpec { queue: 20_000, ..link(1, 0) };
+    let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
+    let hop = fabric.links(trunk)[0].0;
+    let rng = &mut Rng::new(1);
+    assert_eq!(fabric.pass(hop, at(100), 12_500, rng), Transit::At(at(200)));
+    fabric.change(hop, at(100), LinkSpec { queue: 20_000, ..link(10, 0) });
+    assert_eq!(fabric.room(hop, at(100)), 7500);
+    assert_eq!(fabric.glance(&[hop], at(100)), Some(Nanos::from_micros(10)));
+    fabric.change(hop, at(105), spec);
+    assert_eq!(fabric.room(hop, at(105)), 20_000 - 6250);
+    assert_eq!(fabric.glance(&[hop], at(105)), Some(Nanos::from_micros(50)));
+    // It was busy from the beginning, and is until all has left at the rates that it had.
+    assert_eq!(fabric.used(hop, at(105)).busy, Nanos::from_micros(5));
+    assert_eq!(fabric.used(hop, at(155)).busy, Nanos::from_micros(55));
+    assert_eq!(fabric.used(hop, at(900)).busy, Nanos::from_micros(55));
+}
+
 #[test]
 fn a_cut_link_carries_nothing_and_its_other_direction_still_works() {
     let (mut fabric, trunk) = two_sites(&[link(1, 10)], Hashing::Hosts);

@@ -208,7 +208,8 @@ fn eventful(seed: u64, steps: u64) -> (u64, u64, u64) {
     let clients = lan.add(6);
     let (up, _) = lan.crowd.fabric().interface(clients[0]).expect("it stands");
     let lossy = LinkSpec { loss: 1_000_000, jitter: Nanos(5000), ..interface(lan.delay) };
-    lan.crowd.fabric().change(up, lossy);
+    let now = lan.crowd.now();
+    lan.crowd.fabric().change(up, now, lossy);
     for (index, client) in clients.iter().enumerate() {
         let test = [Test::Ping, READ, WRITE][index % 3];
         lan.load(*client, servers[index % 2], test, 4, seconds(8));
