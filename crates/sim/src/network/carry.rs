@@ -199,7 +199,8 @@ impl Network {
         self.answer(sock, NetworkEvent::Ack { sock, sending, edge });
     }
 
-    /// Sends a small packet back to the sender of a flow; it is lost if a link is cut.
+    /// Sends a small packet back to the sender of a flow, behind those that were sent before; it is
+    /// lost if a link is cut.
     fn answer(&mut self, sock: SockId, answer: NetworkEvent) {
         let now = self.now;
         let Some(back) = self.flow(sock).map(|flow| flow.back.clone()) else { return };
@@ -207,9 +208,11 @@ impl Network {
             true => Some(WITHIN),
             false => self.fabric.glance(&back, now),
         };
-        if let Some(delay) = delay {
-            self.event_queue.add(now + delay.max(Nanos(1)), answer);
-        }
+        let (Some(delay), Some(flow)) = (delay, self.flow(sock)) else { return };
+        // Also when the delay of a link has become shorter meanwhile.
+        let at = (now + delay.max(Nanos(1))).max(flow.last_ack_arrival);
+        flow.last_ack_arrival = at;
+        self.event_queue.add(at, answer);
     }
 
     /// An acknowledgement has arrived.

@@ -79,6 +79,8 @@ pub(super) struct Flow {
     receive_buffer: u64,
     pub(super) hops: Hops,
     pub(super) back: Hops,
+    /// When the latest of the acknowledgements that are under way arrives: they stay in order.
+    pub(super) last_ack_arrival: Time,
     train_max: u64,
     congestion: Congestion,
     round_trip: RoundTrip,
@@ -129,6 +131,7 @@ impl Flow {
             receive_buffer,
             hops: way.there,
             back: way.back,
+            last_ack_arrival: Time::ZERO,
             train_max,
             round_trip: RoundTrip::default(),
             queue: Rope::default(),
