@@ -66,9 +66,10 @@ pub struct LoadOutcome {
     pub seconds: f64,
     /// Operations that succeeded.
     pub ops: u64,
-    /// Sum over all pairs.
+    /// Sum over all pairs. What a client did before it ended early counts for the time of the
+    /// client that measured longest.
     pub mib_per_s: f64,
-    /// Sum over all pairs.
+    /// As `mib_per_s`.
     pub ops_per_s: f64,
     /// Over all pairs.
     pub latency_us: Latency,
@@ -225,6 +226,15 @@ impl LoadOutcome {
     }
 }
 
+/// How much of its load's time a client has measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All that the run had for it.
+    Whole,
+    /// Its node ended, or it gave up, and others continued.
+    CutShort,
+}
+
 /// The results of many clients, merged as they arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
@@ -233,18 +243,26 @@ pub(crate) struct Merged {
     pub(crate) ops: u64,
     ops_per_s: f64,
     bytes_per_s: f64,
+    /// The time of the client that measured longest, in seconds.
+    longest: f64,
+    /// Operations and bytes of clients that were cut short. Rates of different times do not add up,
+    /// so these count for the time of the others.
+    short: (u64, u64),
     errors: BTreeMap<String, u64>,
     /// Latencies in nanoseconds, each with its number of operations.
     latencies: BTreeMap<u64, u64>,
 }
 
 impl Merged {
-    pub(crate) fn add(&mut self, snapshot: &LoadProgress) {
+    pub(crate) fn add(&mut self, snapshot: &LoadProgress, part: Part) {
         let seconds = snapshot.elapsed.as_secs_f64();
         self.clients += 1;
         self.elapsed += seconds;
         self.ops += snapshot.ops;
-        if seconds > 0.0 {
+        self.longest = self.longest.max(seconds);
+        if part == Part::CutShort {
+            self.short = (self.short.0 + snapshot.ops, self.short.1 + snapshot.bytes);
+        } else if seconds > 0.0 {
             self.ops_per_s += snapshot.ops as f64 / seconds;
             self.bytes_per_s += snapshot.bytes as f64 / seconds;
         }
@@ -278,11 +296,12 @@ impl Merged {
         let [p50, p90, p99, p999] = self.quantiles([0.5, 0.9, 0.99, 0.999]);
         let max = self.latencies.last_key_value().map_or(0, |(took, _)| *took);
         let micros = |time: Nanos| time.0 as f64 / 1e3;
+        let short = |count: u64| if self.longest > 0.0 { count as f64 / self.longest } else { 0.0 };
         LoadOutcome {
             seconds: if self.clients == 0 { 0.0 } else { self.elapsed / self.clients as f64 },
             ops: self.ops,
-            mib_per_s: self.bytes_per_s / f64::from(1 << 20),
-            ops_per_s: self.ops_per_s,
+            mib_per_s: (self.bytes_per_s + short(self.short.1)) / f64::from(1 << 20),
+            ops_per_s: self.ops_per_s + short(self.short.0),
             latency_us: Latency {
                 p50: micros(p50),
                 p90: micros(p90),

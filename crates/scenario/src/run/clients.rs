@@ -5,7 +5,7 @@ use lustrine_sim::{HostId, Simulation};
 
 use crate::formula::Bound;
 use crate::model::Scenario;
-use crate::outcome::{LoadOutcome, Merged};
+use crate::outcome::{LoadOutcome, Merged, Part};
 use crate::stage::ClientAt;
 
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl Clients {
             state.running = left;
             state.ended.retain(|client| !hosts.contains(&client.host));
             for client in gone {
-                state.take(client, sim);
+                state.take(client, Part::CutShort, sim);
                 state.merged.fail("the client's node ended", 1);
             }
         }
@@ -99,7 +99,7 @@ impl Clients {
                 hints.push(format!("clients of {from} that were ended by force: {late}"));
             }
             for client in core::mem::take(&mut state.running) {
-                state.take(client, sim);
+                state.take(client, Part::Whole, sim);
                 state.ended.push(client);
             }
             for client in &state.ended {
@@ -156,7 +156,7 @@ impl LoadState {
             seen.ops += ops;
             seen.bytes += bytes;
             if client.step_finished() || client.error().is_some() {
-                self.take(at, sim);
+                self.take(at, Part::Whole, sim);
                 self.ended.push(at);
                 continue;
             }
@@ -178,15 +178,16 @@ impl LoadState {
     }
 
     /// Merges a client's results, and the reason if it gave up.
-    fn take(&mut self, at: ClientAt, sim: &mut dyn Simulation) {
+    fn take(&mut self, at: ClientAt, mut part: Part, sim: &mut dyn Simulation) {
         let now = sim.now();
         let Some(client) = sim.client(at.host, at.slot) else { return };
         let snapshot = client.progress(now);
         if let Some(error) = client.error() {
             self.merged.fail(&format!("gave up: {error}"), 1);
+            part = Part::CutShort;
         }
         self.done.0 += snapshot.ops;
         self.done.1 += snapshot.bytes;
-        self.merged.add(&snapshot);
+        self.merged.add(&snapshot, part);
     }
 }

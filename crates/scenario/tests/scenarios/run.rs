@@ -209,6 +209,22 @@ fn events_happen() {
     assert!((0.5..1.1).contains(&client.loads[0].seconds), "{client:#?}");
 }
 
+/// Two clients share a link of 1 Gb/s, then one has it alone: together they had no more than that.
+#[test]
+fn clients_that_end_early_do_not_count_as_if_they_had_continued() {
+    let text = PAIR
+        .replace("bandwidth: 10 Gb/s, delay: 5 ms", "bandwidth: 1 Gb/s, delay: 100 us")
+        .replace("clients: {", "clients: {count: 2, ");
+    let load = "loads: [{from: clients, to: servers, test: write, concurrency: 8, warm_up: 100 ms, \
+                time: 2 s}]\n";
+    let end = "events: [{at: 1.1 s, crash: clients/0}]";
+    let outcome = outcome(&scenario(&format!("{text}{load}{end}")));
+    let mib = outcome.loads[0].mib_per_s;
+    // 119.2 MiB/s, of which segments of 1448 bytes leave 94 % to the data.
+    assert!((95.0..113.0).contains(&mib), "{outcome:#?}");
+    assert!((1.4..1.6).contains(&outcome.loads[0].seconds), "{outcome:#?}");
+}
+
 #[test]
 fn the_caller_may_end_a_run_early() {
     let (_, file) = read("lan.yaml");
