@@ -28,8 +28,8 @@ pub struct Outcome {
     /// LNet messages that nodes sent and received; each message counts at both ends.
     pub messages: u64,
     /// The part of the run in which links and waits were measured, in virtual seconds from the
-    /// beginning: the time in which all clients of a load were measuring. Null if there was no such
-    /// time.
+    /// beginning: the time in which all clients of a load were measuring, from the first to the
+    /// last one. Time between loads is left out of the results. Null if there was no such time.
     pub window_s: Option<(f64, f64)>,
     /// In the order of the file.
     pub loads: Vec<LoadOutcome>,

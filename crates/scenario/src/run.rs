@@ -2,6 +2,7 @@
 
 mod clients;
 mod meter;
+mod window;
 
 use core::ops::ControlFlow;
 
@@ -13,7 +14,7 @@ use crate::model::Scenario;
 use crate::outcome::Outcome;
 use crate::stage::Stage;
 use clients::Clients;
-use meter::{Mark, Meter};
+use meter::Meter;
 
 /// Number of samples in the planned time of a run.
 const SAMPLES: u64 = 100;
@@ -99,9 +100,7 @@ impl Run<'_> {
                 self.look();
                 next_tick = self.sim.now() + self.tick;
             }
-            if self.meter.window_ends() <= self.sim.now() {
-                self.meter.end_window(self.scenario, &self.stage, self.sim);
-            }
+            self.follow_window();
             if self.clients.all_ended() || self.sim.now() >= last {
                 break;
             }
@@ -111,6 +110,7 @@ impl Run<'_> {
                 break;
             }
         }
+        self.meter.follow(None, self.scenario, &self.stage, self.sim);
         self.clients.close(self.scenario, self.sim, &mut self.hints);
         let unquiet = if interrupted { Vec::new() } else { self.rest() };
         self.outcome(bounds, unquiet, interrupted)
@@ -125,6 +125,8 @@ impl Run<'_> {
             self.next_event += 1;
             let gone = self.stage.ended_by(event);
             self.clients.lose(&gone, self.sim);
+            // While the counters of these nodes are there.
+            self.follow_window();
             if let Some(odd) = self.stage.act(self.scenario, event, self.sim) {
                 let at = crate::words::format_duration(event.at);
                 self.hints
@@ -137,6 +139,12 @@ impl Run<'_> {
                 self.clients.started(index, started);
             }
         }
+    }
+
+    /// Links and waits are measured while all clients of a load are.
+    fn follow_window(&mut self) {
+        let until = self.clients.measured_until(self.sim.now());
+        self.meter.follow(until, self.scenario, &self.stage, self.sim);
     }
 
     /// When the next event or load is due.
@@ -169,11 +177,6 @@ impl Run<'_> {
     fn look(&mut self) {
         let seen = self.clients.look(self.scenario, self.sim);
         self.ops = seen.iter().map(|load| load.ops).sum();
-        for load in &seen {
-            if let Some(end) = load.measured_until {
-                self.meter.note_window(Mark { end }, self.scenario, &self.stage, self.sim);
-            }
-        }
         let counts: Vec<_> = seen.iter().map(|load| (load.ops, load.bytes)).collect();
         if self.meter.sample(&counts, self.begin, &self.stage, self.sim) {
             self.tick = Nanos(self.tick.0 * 2);
@@ -215,7 +218,9 @@ impl Run<'_> {
             ));
         }
         let (window_s, links, waits) = self.meter.results(self.scenario, self.begin);
-        crate::hints::of_window(window_s, &mut self.hints);
+        if !interrupted {
+            crate::hints::of_window(window_s, &mut self.hints);
+        }
         if loads.iter().any(|load| load.ops > 0) {
             let errors = loads.iter().map(|load| load.errors).sum();
             crate::hints::of_limit(&links, &waits, errors, &mut self.hints);

@@ -23,8 +23,8 @@ struct LoadState {
     merged: Merged,
     /// Operations and bytes of the clients that have ended.
     done: (u64, u64),
-    /// Whether its measured time was added to the meter's window.
-    windowed: bool,
+    /// The end of the first client's measured time; known when all of them are measuring.
+    measured_until: Option<Time>,
 }
 
 /// A load, as observed at one moment.
@@ -32,8 +32,6 @@ struct LoadState {
 pub(super) struct Seen {
     pub(super) ops: u64,
     pub(super) bytes: u64,
-    /// The end of the first client's measured time; returned once, when all of them are measuring.
-    pub(super) measured_until: Option<Time>,
 }
 
 impl Clients {
@@ -57,6 +55,12 @@ impl Clients {
 
     pub(super) fn all_ended(&self) -> bool {
         self.loads.iter().all(|load| load.started && load.running.is_empty())
+    }
+
+    /// How long all clients of a load will be measuring; `None` if there is no such load.
+    pub(super) fn measured_until(&self, now: Time) -> Option<Time> {
+        let loads = self.loads.iter().filter(|load| !load.running.is_empty());
+        loads.filter_map(|load| load.measured_until).filter(|until| *until > now).max()
     }
 
     /// Nodes are about to end. What their clients have measured is taken now, because it is lost
@@ -144,7 +148,7 @@ impl Clients {
 
 impl LoadState {
     fn look(&mut self, now: Time, time: Nanos, sim: &mut dyn Simulation) -> Seen {
-        let mut seen = Seen { ops: self.done.0, bytes: self.done.1, measured_until: None };
+        let mut seen = Seen { ops: self.done.0, bytes: self.done.1 };
         let mut first_end = Time::NEVER;
         let mut still = Vec::with_capacity(self.running.len());
         for at in core::mem::take(&mut self.running) {
@@ -170,9 +174,8 @@ impl LoadState {
         }
         self.running = still;
         let all_measure = first_end > now && first_end != Time::NEVER;
-        if all_measure && !self.windowed {
-            self.windowed = true;
-            seen.measured_until = Some(first_end);
+        if all_measure && self.measured_until.is_none() {
+            self.measured_until = Some(first_end);
         }
         seen
     }

@@ -1,9 +1,10 @@
 //! What links carried and messages waited for in the measured time; samples over the whole run.
 
 use lustrine_lnet::time::{Nanos, Time};
+use lustrine_sim::Simulation;
 use lustrine_sim::fabric::{Hop, LinkSpec, LinkUsage};
-use lustrine_sim::{Simulation, WaitTotals};
 
+use super::window::{Reading, Window};
 use crate::model::Scenario;
 use crate::outcome::{GroupWaits, LinkOutcome, QueueSamples, RateSamples, Samples};
 use crate::stage::Stage;
@@ -14,13 +15,6 @@ const SAMPLES_MAX: usize = 400;
 /// Largest number of directions of links that are listed and sampled individually.
 const LINES_MAX: usize = 64;
 
-/// The measured time of a load, from the moment when all its clients are measuring.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
-    /// When it ends.
-    pub(super) end: Time,
-}
-
 /// Directions of links that have the same properties and are reported together.
 #[derive(Debug)]
 struct Line {
@@ -29,22 +23,14 @@ struct Line {
     spec: LinkSpec,
 }
 
-/// All counters at one moment.
-#[derive(Debug)]
-struct Reading {
-    at: Time,
-    links: Vec<Vec<LinkUsage>>,
-    waits: Vec<Vec<Option<WaitTotals>>>,
-}
-
 #[derive(Debug)]
 pub(super) struct Meter {
     lines: Vec<Line>,
     samples: Samples,
     /// The previous sample: its time, and operations and bytes per load.
     before: (Time, Vec<(u64, u64)>),
-    /// The measured time of all loads together: its beginning, and its end so far.
-    window: Option<(Reading, Option<Reading>)>,
+    window: Window,
+    /// When the present interval of the window ends; `NEVER` if no load measures.
     ends: Time,
 }
 
@@ -64,40 +50,28 @@ impl Meter {
             queues: queues.collect(),
         };
         let before = (begin, vec![(0, 0); scenario.loads.len()]);
-        Meter { lines, samples, before, window: None, ends: Time::NEVER }
+        Meter { lines, samples, before, window: Window::default(), ends: Time::NEVER }
     }
 
-    /// When [`Meter::end_window`] is due.
+    /// When [`Meter::follow`] is due.
     pub(super) fn window_ends(&self) -> Time {
         self.ends
     }
 
-    /// All clients of a load are measuring from now on.
-    pub(super) fn note_window(
+    /// From now on all clients of a load measure until `until`; of no load if it is `None`.
+    pub(super) fn follow(
         &mut self,
-        mark: Mark,
+        until: Option<Time>,
         scenario: &Scenario,
         stage: &Stage,
         sim: &mut dyn Simulation,
     ) {
-        if self.window.is_none() {
-            self.window = Some((self.read(scenario, stage, sim), None));
+        match (self.window.is_open(), until) {
+            (false, Some(_)) => self.window.open(self.read(scenario, stage, sim)),
+            (true, None) => self.window.close(&self.read(scenario, stage, sim)),
+            (true, Some(_)) | (false, None) => {}
         }
-        self.ends = if self.ends == Time::NEVER { mark.end } else { self.ends.max(mark.end) };
-    }
-
-    /// The measured time of all loads so far is over.
-    pub(super) fn end_window(
-        &mut self,
-        scenario: &Scenario,
-        stage: &Stage,
-        sim: &mut dyn Simulation,
-    ) {
-        let reading = self.read(scenario, stage, sim);
-        if let Some((_, end)) = &mut self.window {
-            *end = Some(reading);
-        }
-        self.ends = Time::NEVER;
+        self.ends = until.unwrap_or(Time::NEVER);
     }
 
     fn read(&self, scenario: &Scenario, stage: &Stage, sim: &mut dyn Simulation) -> Reading {
@@ -170,19 +144,14 @@ impl Meter {
         scenario: &Scenario,
         begin: Time,
     ) -> (Option<(f64, f64)>, Vec<LinkOutcome>, Vec<GroupWaits>) {
-        let Some((start, Some(end))) = &self.window else { return (None, Vec::new(), Vec::new()) };
-        let window = Nanos(end.at.since(start.at).0.max(1));
+        let Some(measured) = self.window.measured() else { return (None, Vec::new(), Vec::new()) };
         let since = |at: Time| at.since(begin).as_secs_f64();
-        let links = self
-            .lines
-            .iter()
-            .enumerate()
-            .map(|(index, line)| line.outcome(&start.links[index], &end.links[index], window));
-        let links = links.collect();
-        let waits = scenario.groups.iter().enumerate().map(|(index, group)| {
-            group_waits(&group.name, &start.waits[index], &end.waits[index], window)
-        });
-        (Some((since(start.at), since(end.at))), links, waits.collect())
+        let links = self.lines.iter().zip(&measured.links);
+        let links = links.map(|(line, used)| line.outcome(used, measured.length)).collect();
+        let groups = scenario.groups.iter().enumerate();
+        let waits = groups.map(|(index, group)| measured.group_waits(index, &group.name));
+        let waits = waits.collect();
+        (Some((since(measured.from), since(measured.to))), links, waits)
     }
 
     pub(super) fn into_samples(self) -> Samples {
@@ -223,13 +192,11 @@ fn lines(scenario: &Scenario, stage: &Stage, sim: &mut dyn Simulation) -> Vec<Li
 }
 
 impl Line {
-    fn outcome(&self, start: &[LinkUsage], end: &[LinkUsage], window: Nanos) -> LinkOutcome {
-        let pairs = || end.iter().zip(start);
-        let share = |(end, start): (&LinkUsage, &LinkUsage)| {
-            end.busy.0.saturating_sub(start.busy.0) as f64 / window.0 as f64
-        };
-        let mean = pairs().map(share).sum::<f64>() / self.hops.len() as f64;
-        let most = pairs().map(share).fold(0.0, f64::max);
+    /// The use of its links in a time of this length.
+    fn outcome(&self, used: &[LinkUsage], length: Nanos) -> LinkOutcome {
+        let share = |used: &LinkUsage| used.busy.0 as f64 / length.0 as f64;
+        let mean = used.iter().map(share).sum::<f64>() / self.hops.len() as f64;
+        let most = used.iter().map(share).fold(0.0, f64::max);
         let limited = self.spec.rate.is_some();
         LinkOutcome {
             name: self.name.clone(),
@@ -237,34 +204,9 @@ impl Line {
             bits_per_s: self.spec.rate.map(|rate| rate.bits()),
             share: limited.then_some(mean),
             share_max: limited.then_some(most),
-            bytes: pairs().map(|(end, start)| end.bytes.saturating_sub(start.bytes)).sum(),
-            lost: pairs().map(|(end, start)| end.lost.saturating_sub(start.lost)).sum(),
-            queue_max: end.iter().map(|used| used.queue_max).max().unwrap_or(0),
+            bytes: used.iter().map(|used| used.bytes).sum(),
+            lost: used.iter().map(|used| used.lost).sum(),
+            queue_max: used.iter().map(|used| used.queue_max).max().unwrap_or(0),
         }
-    }
-}
-
-fn group_waits(
-    group: &str,
-    start: &[Option<WaitTotals>],
-    end: &[Option<WaitTotals>],
-    window: Nanos,
-) -> GroupWaits {
-    // Nodes that were away, or were restarted in the meantime, are left out.
-    let both = start.iter().zip(end).filter_map(|(start, end)| Some(((*start)?, (*end)?)));
-    let both: Vec<_> = both.filter(|(start, end)| end.messages >= start.messages).collect();
-    let nodes = both.len().max(1) as f64;
-    let mean = |of: fn(&WaitTotals) -> u64| {
-        let sum: f64 = both.iter().map(|(a, b)| of(b).saturating_sub(of(a)) as f64).sum();
-        sum / nodes / window.0 as f64
-    };
-    GroupWaits {
-        group: group.to_owned(),
-        peer_credits: mean(|waits| waits.peer_credits),
-        ni_credits: mean(|waits| waits.ni_credits),
-        driver: mean(|waits| waits.driver),
-        zero_copy: mean(|waits| waits.zero_copy),
-        cpu: mean(|waits| waits.cpu),
-        messages_per_s: mean(|waits| waits.messages) * 1e9,
     }
 }

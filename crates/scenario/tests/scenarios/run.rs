@@ -226,6 +226,30 @@ fn clients_that_end_early_do_not_count_as_if_they_had_continued() {
 }
 
 #[test]
+fn links_and_waits_are_measured_only_while_loads_are() {
+    let text = PAIR.replace("bandwidth: 10 Gb/s, delay: 5 ms", "bandwidth: 1 Gb/s, delay: 1 ms");
+    let load = "from: clients, to: servers, test: write, concurrency: 16, warm_up: 500 ms, \
+                time: 1 s";
+    let used = |rest: &str| {
+        let outcome = outcome(&scenario(&format!("{text}loads: [{{{load}}}{rest}")));
+        let link = outcome.links.iter().find(|link| link.name == "east -> west");
+        let share = link.unwrap_or_else(|| panic!("{outcome:#?}")).share.expect("it is limited");
+        (share, outcome.window_s.expect("it was measured"), outcome)
+    };
+    let (one, ..) = used("]");
+    assert!(one > 0.95, "{one}");
+    let (two, window, outcome) = used(&format!(", {{{load}, start: 10 s}}]"));
+    assert!(two > 0.95, "{two}: the time between the loads does not count");
+    assert!(window.0 < 1.0 && window.1 > 11.0, "{window:?}");
+    let messages = outcome.waits[0].messages_per_s;
+    assert!((400.0..520.0).contains(&messages), "{messages}: 4 for each MiB");
+    // The only client ends: so does the window.
+    let (ended, window, outcome) = used("]\nevents: [{at: 1 s, crash: clients}]");
+    assert!(ended > 0.95 && window.1 == 1.0, "{ended} {window:?}");
+    assert!(outcome.waits[0].messages_per_s > 400.0, "{outcome:#?}");
+}
+
+#[test]
 fn the_caller_may_end_a_run_early() {
     let (_, file) = read("lan.yaml");
     let scenario = file.scenario(&[]).unwrap();
@@ -241,6 +265,8 @@ fn the_caller_may_end_a_run_early() {
     assert!(asked > 100, "{asked}");
     assert!(outcome.interrupted && outcome.loads[0].ops > 0, "{outcome:#?}");
     assert!((2.0..2.5).contains(&outcome.loads[0].seconds), "{outcome:#?}");
+    assert!(!outcome.links.is_empty() && !outcome.waits.is_empty(), "{outcome:#?}");
+    assert!(!outcome.hints.iter().any(|hint| hint.contains("not measured")), "{outcome:#?}");
 }
 
 #[test]
