@@ -14,5 +14,5 @@ pub use case::{
     Expectation, Fault, HashBy, Load, Node, Role, SwarmCase, TestKind, Transport, Wire,
 };
 pub use generate::generate;
-pub use run::{Failure, RunSummary, run, run_recorded, run_with_log};
+pub use run::{Failure, FailureKind, RunSummary, run, run_recorded, run_with_log};
 pub use shrink::shrink;

@@ -195,6 +195,10 @@ fn the_swarm_runs_seeds_and_cases() {
     let done = seeds(&["--case", bad.to_str().expect("UTF-8")]);
     assert_eq!(done.code, Some(2), "{done:#?}");
     assert!(done.stderr.contains("unknown field `linkz`"), "{done:#?}");
+    fs::write(&bad, text.replace("fd77::2@tcp", "fd77::1@tcp")).expect("a file");
+    let done = seeds(&["--case", bad.to_str().expect("UTF-8")]);
+    assert_eq!(done.code, Some(2), "{done:#?}");
+    assert!(done.stderr.contains("fd77::1@tcp: two nodes have this address"), "{done:#?}");
     assert_eq!(seeds(&["--seeds", "5..5"]).code, Some(2));
 }
 

@@ -59,9 +59,20 @@ pub struct RunSummary {
     pub operations: (u64, u64),
 }
 
+/// What failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The case cannot be simulated: it contradicts itself, or has values out of their ranges.
+    Case,
+    /// The run of the case.
+    Run,
+}
+
 /// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
+    /// What failed.
+    pub kind: FailureKind,
     /// The reason, as text.
     pub what: String,
     /// The time since the beginning of the simulation.
@@ -96,10 +107,10 @@ fn run_in(
     world: StreamSim,
     case: &SwarmCase,
 ) -> (Result<RunSummary, Failure>, Vec<LogEntry>, Recording) {
-    let mut swarm = match Swarm::new(world, case) {
+    let mut swarm = match guarded(|| Swarm::new(world, case)) {
         Ok(swarm) => swarm,
         Err(what) => {
-            let failure = Failure { what, at: Nanos::ZERO };
+            let failure = Failure { kind: FailureKind::Case, what, at: Nanos::ZERO };
             return (Err(failure), Vec::new(), Recording::default());
         }
     };
@@ -111,14 +122,14 @@ fn run_in(
     let (length, hash, events) = (swarm.world.now().since(begin), trace.hash(), trace.count());
     let result = match run_in {
         Ok(()) => Ok(RunSummary { hash, events, length, operations: swarm.operations }),
-        Err(what) => Err(Failure { what, at: length }),
+        Err(what) => Err(Failure { kind: FailureKind::Run, what, at: length }),
     };
     let last = trace.last().copied().collect();
     (result, last, swarm.world.take_recording().unwrap_or_default())
 }
 
 /// Turns an assertion that fails into a failure of the run.
-fn guarded(run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+fn guarded<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|said| Err(format!("an assertion failed: {}", text_of(&*said))))
 }
@@ -402,7 +413,7 @@ fn nothing_corrupt(snapshot: &LoadProgress) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::swarm::generate;
+    use crate::swarm::{Transport, generate};
 
     #[test]
     fn a_failed_assertion_leaves_the_recording() {
@@ -410,7 +421,7 @@ mod tests {
         let mut world = StreamSim::new(case.seed);
         Simulation::record(&mut world, RecordFilter::newest(1000));
         let mut swarm = Swarm::new(world, &case).expect("a good case");
-        let ended = guarded(|| {
+        let ended: Result<(), String> = guarded(|| {
             swarm.run(&case)?;
             panic!("{} is odd", 3)
         });
@@ -419,6 +430,26 @@ mod tests {
         let recording = swarm.world.take_recording().expect("it was recorded");
         assert!(!recording.entries.is_empty());
         assert_eq!(guarded(|| Ok(())), Ok(()));
+    }
+
+    #[test]
+    fn a_case_that_cannot_be_simulated_is_named_as_such() {
+        let failure = |change: fn(&mut SwarmCase)| {
+            let mut case = generate(3);
+            change(&mut case);
+            let failure = run(&case).expect_err("it cannot be simulated");
+            assert_eq!((failure.kind, failure.at), (FailureKind::Case, Nanos::ZERO));
+            failure.what
+        };
+        let twice = failure(|case| case.nodes[1].nid = case.nodes[0].nid.clone());
+        assert!(twice.ends_with(": two nodes have this address"), "{twice}");
+        assert_eq!(failure(|case| case.nodes.clear()), "a case without nodes");
+        assert_eq!(failure(|case| case.links.clear()), "a case without links");
+        let far = failure(|case| {
+            case.transport = Transport::Cubic;
+            case.links[0].between.1 = usize::MAX;
+        });
+        assert!(far.ends_with("allowed: 0 to 999"), "{far}");
     }
 
     #[test]

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lustrine_report::numbers::counted;
 use lustrine_sim::swarm::{
-    Expectation, Failure as Wrong, RunSummary, SwarmCase, generate, run as run_case, run_recorded,
-    run_with_log, shrink,
+    Expectation, Failure as Wrong, FailureKind, RunSummary, SwarmCase, generate, run as run_case,
+    run_recorded, run_with_log, shrink,
 };
 use lustrine_sim::{RecordFilter, Recording};
 use lustrine_trace::{LIMIT_DEFAULT, Trace};
@@ -153,6 +153,12 @@ fn run_one(path: &Path, trace_path: Option<&Path>) -> Result<(), Failure> {
             (result, trace, Recording::default())
         }
     };
+    if let Err(wrong) = &result
+        && wrong.kind == FailureKind::Case
+    {
+        let what = what(wrong.clone());
+        return Err(Failure::Input(format!("{}: {what}", path.display())));
+    }
     if let Some(file) = trace_file {
         let head = head_of(path.display().to_string(), Vec::new(), case.seed, "stream");
         file.write(&Trace::of(&recording, head).to_text())?;

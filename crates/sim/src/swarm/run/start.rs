@@ -1,5 +1,7 @@
 //! Builds the simulation of a case.
 
+use std::collections::BTreeSet;
+
 use lustrine_lnet::time::Nanos;
 use lustrine_lnet::topology::Identity;
 use lustrine_socklnd::Accept;
@@ -15,9 +17,15 @@ use crate::stream::StreamSim;
 use crate::swarm::case::{Node, Role, SwarmCase, Transport};
 use crate::tcp::{Algorithm, TcpSpec};
 
+/// Largest number of sites; without sites each node has its own.
+const SITES_MAX: usize = 1000;
+
 impl Swarm {
     pub(super) fn new(mut world: StreamSim, case: &SwarmCase) -> Result<Swarm, String> {
         let first = case.links.first().ok_or("a case without links")?;
+        if case.nodes.is_empty() {
+            return Err("a case without nodes".to_owned());
+        }
         let tcp = TcpSpec {
             algorithm: if case.transport == Transport::Bbr {
                 Algorithm::Bbr
@@ -32,13 +40,20 @@ impl Swarm {
         let mut sites = Vec::new();
         if case.transport != Transport::Plain {
             let links = case.links.iter().map(|link| link.between.0.max(link.between.1));
-            let count = places.iter().copied().chain(links).max().map_or(0, |last| last + 1);
-            sites = (0..count).map(|_| Simulation::fabric(&mut world).add_site()).collect();
+            let last = places.iter().copied().chain(links).max().unwrap_or(0);
+            if last >= SITES_MAX {
+                return Err(format!("a site or node {last}; allowed: 0 to {}", SITES_MAX - 1));
+            }
+            sites = (0..=last).map(|_| Simulation::fabric(&mut world).add_site()).collect();
         }
         let mut nodes: Vec<(HostId, Nid)> = Vec::new();
+        let mut addresses = BTreeSet::new();
         for (index, node) in case.nodes.iter().enumerate() {
             let spec = spec(case, index, node)?;
             let nid = spec.nids[0];
+            if !spec.addresses().into_iter().all(|address| addresses.insert(address)) {
+                return Err(format!("{nid}: two nodes have this address"));
+            }
             let host = match case.transport {
                 Transport::Plain => world.add_node(spec),
                 Transport::Cubic | Transport::Bbr => {
