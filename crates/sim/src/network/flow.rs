@@ -297,7 +297,11 @@ impl Flow {
         let left = window.saturating_sub(self.under_way) / segment * segment;
         // No short bursts: most of a burst will fit when something has left.
         let len = if left >= wanted.div_ceil(2) { wanted.min(left) } else { wanted };
-        if len > room || !self.fits(len) {
+        // A receiver that never has room for a segment gets what fits, but only when half of its
+        // buffer is free: others must not cause a small piece with each read (RFC 1122, 4.2.3.4).
+        let waits_for_room = self.under_way == 0 && room >= self.receive_buffer / 2;
+        let len = if waits_for_room { len.min(room) } else { len };
+        if len == 0 || len > room || !self.fits(len) {
             return None;
         }
         if len < wanted {

@@ -373,6 +373,17 @@ fn a_reader_that_pauses_stops_the_writer_and_wakes_it_later() {
 }
 
 #[test]
+fn a_receiver_with_room_for_less_than_a_segment_gets_everything() {
+    for (receive_buffer, send_buffer) in [(4096, 1 << 20), (4096, 4096), (1 << 20, 4096)] {
+        let spec = TcpSpec { segment: 8948, receive_buffer, send_buffer, ..TcpSpec::default() };
+        let mut bench = Bench::new(link(1000, Nanos(MILLI), 1 << 20), spec, 1);
+        bench.load(100_000);
+        bench.run(Nanos::from_secs(5));
+        assert!(bench.streams[0].done_at.is_some(), "{receive_buffer} {send_buffer}");
+    }
+}
+
+#[test]
 fn the_end_comes_after_the_last_byte_and_a_reset_at_once() {
     for close in [true, false] {
         let mut bench = Bench::new(link(10, Nanos(5 * MILLI), 1 << 20), big(Algorithm::Cubic), 1);
