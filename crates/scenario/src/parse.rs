@@ -44,13 +44,14 @@ pub(crate) fn scenario(reader: &mut Reader, root: &Node) -> Scenario {
     let fidelities = [("stream", Fidelity::Stream), ("message", Fidelity::Message)];
     let fidelity = reader.choice(&file, "fidelity", &fidelities).unwrap_or(Fidelity::Stream);
     let sites = sites(reader, file.value("sites"));
+    let mut queues = Vec::new();
     let before = reader.problem_count();
-    let mut trunks = links::read(reader, file.value("links"), &sites);
+    let mut trunks = links::read(reader, file.value("links"), &sites, &mut queues);
     // Whether links are valid is unknown after a problem in them, so reachability is not checked
     // then.
     let reach = (before == reader.problem_count()).then(|| links::Reach::new(&sites, &trunks));
     let defaults = groups::Defaults::read(reader, &file);
-    let groups = groups::read(reader, &file, &sites, &defaults);
+    let groups = groups::read(reader, &file, &sites, &defaults, &mut queues);
     // Losses are counted per packet; between sites these are the largest packets that a group
     // sends.
     let packet = groups.iter().map(|group| group.tcp.packet()).max();
@@ -59,7 +60,11 @@ pub(crate) fn scenario(reader: &mut Reader, root: &Node) -> Scenario {
     }
     let loads = loads::read(reader, &file, &groups, reach.as_ref());
     let known = events::Known { sites: &sites, trunks: &trunks, groups: &groups };
-    let mut events = events::read(reader, file.value("events"), &known);
+    let mut events = events::read(reader, file.value("events"), &known, &mut queues);
+    if fidelity == Fidelity::Stream {
+        // At the other one nothing is lost in queues.
+        links::queues_hold_packets(reader, &queues, &groups);
+    }
     events.sort_by_key(|event| event.at);
     Scenario { seed, fidelity, sites: in_order(&sites), trunks, groups, loads, events }
 }

@@ -3,7 +3,7 @@
 use lustrine_lnet::time::Nanos;
 use lustrine_sim::StopKind;
 
-use super::links::{read_loss, read_queue, read_rate, two_sites};
+use super::links::{GivenQueue, read_loss, read_queue, read_rate, two_sites};
 use super::{Names, group_names};
 use crate::model::{Action, Event, Group, LinkChange, NodeRange, Target, Trunk};
 use lustrine_document::DURATION;
@@ -47,7 +47,12 @@ pub(super) struct Known<'a> {
     pub(super) groups: &'a [Group],
 }
 
-pub(super) fn read(reader: &mut Reader, node: Option<&Node>, known: &Known<'_>) -> Vec<Event> {
+pub(super) fn read(
+    reader: &mut Reader,
+    node: Option<&Node>,
+    known: &Known<'_>,
+    queues: &mut Vec<GivenQueue>,
+) -> Vec<Event> {
     let mut events = Vec::new();
     for item in reader.items(node, "events", EVENT.example) {
         if events.len() == EVENTS_MAX {
@@ -60,7 +65,7 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, known: &Known<'_>) 
             reader.missing(&fields, "at", "\"at: 5 s\"");
         }
         let at = reader.quantity(&fields, "at", &DURATION, 0..=86_400_000_000_000);
-        let action = action(reader, &fields, known);
+        let action = action(reader, &fields, known, queues);
         if let (Some(at), Some(action)) = (at, action) {
             events.push(Event { at: Nanos(at), action });
         }
@@ -68,7 +73,12 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, known: &Known<'_>) 
     events
 }
 
-fn action(reader: &mut Reader, fields: &Fields<'_>, known: &Known<'_>) -> Option<Action> {
+fn action(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    known: &Known<'_>,
+    queues: &mut Vec<GivenQueue>,
+) -> Option<Action> {
     let given: Vec<_> = VERBS.into_iter().filter(|verb| fields.has(verb)).collect();
     let [verb] = given[..] else {
         let found = if given.is_empty() { "nothing".to_owned() } else { given.join(" and ") };
@@ -80,7 +90,7 @@ fn action(reader: &mut Reader, fields: &Fields<'_>, known: &Known<'_>) -> Option
         reader.report(Problem::new(&fields.at, what));
         return None;
     };
-    let change = change(reader, fields, verb);
+    let change = change(reader, fields, verb, queues);
     let node = fields.value(verb).expect("it was just seen");
     let of_links = matches!(verb, "cut" | "restore" | "degrade");
     if fields.has("link") && !(of_links && matches!(node.content, Content::List(_))) {
@@ -111,7 +121,12 @@ fn action(reader: &mut Reader, fields: &Fields<'_>, known: &Known<'_>) -> Option
 }
 
 /// The new properties; only `degrade` has them.
-fn change(reader: &mut Reader, fields: &Fields<'_>, verb: &str) -> LinkChange {
+fn change(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    verb: &str,
+    queues: &mut Vec<GivenQueue>,
+) -> LinkChange {
     let given: Vec<_> = PROPERTIES.into_iter().filter(|key| fields.has(key)).collect();
     if verb != "degrade" {
         for key in given {
@@ -132,7 +147,7 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, verb: &str) -> LinkChange {
         rate: read_rate(reader, fields, "bandwidth"),
         delay,
         jitter,
-        queue: read_queue(reader, fields),
+        queue: read_queue(reader, fields, queues),
         loss: read_loss(reader, fields),
     }
 }

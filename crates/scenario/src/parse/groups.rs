@@ -9,7 +9,7 @@ use lustrine_sim::tcp::{Algorithm, IdleRestart, TcpSpec};
 use lustrine_wire::nid::Net;
 use lustrine_yaml::clipped;
 
-use super::links::link_spec;
+use super::links::{GivenQueue, link_spec};
 use super::{Names, name_is_good, named, named_items};
 use crate::model::{Group, NODES_MAX};
 use lustrine_document::Node;
@@ -97,6 +97,7 @@ pub(super) fn read(
     file: &Fields<'_>,
     sites: &Names,
     defaults: &Defaults,
+    queues: &mut Vec<GivenQueue>,
 ) -> Vec<Group> {
     let mut groups = Vec::new();
     let mut nodes = 0;
@@ -118,7 +119,7 @@ pub(super) fn read(
             );
             reader.report(Problem::new(at, what));
         }
-        let group = group(reader, name, at, node, sites, defaults);
+        let group = group(reader, (name, at, node), sites, defaults, queues);
         nodes += u64::from(group.count);
         groups.push(group);
         if nodes > u64::from(NODES_MAX) {
@@ -138,11 +139,10 @@ pub(super) fn read(
 
 fn group(
     reader: &mut Reader,
-    name: &str,
-    at: &Location,
-    node: &Node,
+    (name, at, node): (&str, &Location, &Node),
     sites: &Names,
     defaults: &Defaults,
+    queues: &mut Vec<GivenQueue>,
 ) -> Group {
     let fields = reader.fields(node, GROUP);
     let count = reader
@@ -162,7 +162,7 @@ fn group(
         }
         None => 0,
     };
-    let mut interface = link_spec(reader, &fields, "interface");
+    let mut interface = link_spec(reader, &fields, "interface", queues);
     if !fields.has("interface") {
         interface.rate = Rate::from_bits(INTERFACE_BITS);
     }

@@ -4,11 +4,11 @@ use lustrine_lnet::time::Nanos;
 use lustrine_sim::fabric::{Hashing, LinkSpec, Rate};
 
 use super::{Names, named};
-use crate::model::Trunk;
-use lustrine_document::Problem;
+use crate::model::{Group, Trunk};
 use lustrine_document::{BANDWIDTH, BYTES, DURATION, FRACTION};
 use lustrine_document::{Content, Node};
 use lustrine_document::{Fields, Reader, Section, read_keys};
+use lustrine_document::{Location, Problem};
 
 /// Largest number of entries under `links`.
 const WAYS_MAX: usize = 10_000;
@@ -28,7 +28,19 @@ pub(super) const LINK: Section = Section::new(
 /// The words for what chooses among parallel links.
 const HASHINGS: [(&str, Hashing); 2] = [("hosts", Hashing::Hosts), ("streams", Hashing::Streams)];
 
-pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> Vec<Trunk> {
+/// A queue that the file gives to links, and where.
+#[derive(Debug)]
+pub(super) struct GivenQueue {
+    at: Location,
+    bytes: u64,
+}
+
+pub(super) fn read(
+    reader: &mut Reader,
+    node: Option<&Node>,
+    sites: &Names,
+    queues: &mut Vec<GivenQueue>,
+) -> Vec<Trunk> {
     let mut trunks = Vec::new();
     for item in reader.items(node, "links", LINK.example) {
         if trunks.len() == WAYS_MAX {
@@ -47,7 +59,7 @@ pub(super) fn read(reader: &mut Reader, node: Option<&Node>, sites: &Names) -> V
         if !fields.has("delay") {
             reader.missing(&fields, "delay", "\"delay: 25.25 ms\", one way");
         }
-        let link = link_spec(reader, &fields, "bandwidth");
+        let link = link_spec(reader, &fields, "bandwidth", queues);
         let parallel =
             reader.count(&fields, "parallel", 1..=PARALLEL_MAX, "\"parallel: 2\"").unwrap_or(1);
         let hashing = reader.choice(&fields, "hashing", &HASHINGS);
@@ -111,7 +123,12 @@ pub(super) fn two_sites(
 }
 
 /// The properties of a link or an interface; `rate` is the key of its rate.
-pub(super) fn link_spec(reader: &mut Reader, fields: &Fields<'_>, rate: &str) -> LinkSpec {
+pub(super) fn link_spec(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    rate: &str,
+    queues: &mut Vec<GivenQueue>,
+) -> LinkSpec {
     let time = |reader: &mut Reader, key| {
         reader.quantity(fields, key, &DURATION, 0..=60_000_000_000).map(Nanos)
     };
@@ -120,7 +137,7 @@ pub(super) fn link_spec(reader: &mut Reader, fields: &Fields<'_>, rate: &str) ->
         rate: read_rate(reader, fields, rate).unwrap_or_default(),
         delay: delay.unwrap_or_default(),
         jitter: jitter.unwrap_or_default(),
-        queue: read_queue(reader, fields).unwrap_or(QUEUE),
+        queue: read_queue(reader, fields, queues).unwrap_or(QUEUE),
         loss: read_loss(reader, fields).unwrap_or_default(),
         ..LinkSpec::default()
     }
@@ -143,8 +160,28 @@ pub(super) fn read_rate(
     Some(Rate::from_bits(bits))
 }
 
-pub(super) fn read_queue(reader: &mut Reader, fields: &Fields<'_>) -> Option<u64> {
-    reader.quantity(fields, "queue", &BYTES, 10_000..=1 << 40)
+pub(super) fn read_queue(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    queues: &mut Vec<GivenQueue>,
+) -> Option<u64> {
+    let bytes = reader.quantity(fields, "queue", &BYTES, 10_000..=1 << 40)?;
+    queues.push(GivenQueue { at: fields.place("queue").clone(), bytes });
+    Some(bytes)
+}
+
+/// Reports queues that have no room for a packet: it would be lost each time that it is sent.
+pub(super) fn queues_hold_packets(reader: &mut Reader, queues: &[GivenQueue], groups: &[Group]) {
+    let Some(sender) = groups.iter().max_by_key(|group| group.tcp.packet()) else { return };
+    let packet = sender.tcp.packet();
+    for GivenQueue { at, bytes } in queues.iter().filter(|queue| queue.bytes < packet) {
+        let what = format!(
+            "a queue of {bytes} B has no room for a packet of {}, which is {packet} B long with a \
+             \"segment\" of {} B; allowed: {packet} B or more; for example \"queue: 16 MiB\"",
+            sender.name, sender.tcp.segment
+        );
+        reader.report(Problem::new(at, what));
+    }
 }
 
 pub(super) fn read_loss(reader: &mut Reader, fields: &Fields<'_>) -> Option<u32> {

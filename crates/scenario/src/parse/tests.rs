@@ -198,6 +198,13 @@ fn bad_files() -> Vec<(&'static str, String)> {
         ("tunable with a unit", small("tunables: {sock_timeout: 50 s}")),
         ("tunable of machines", small("tunables: {spin_us: 0}")),
         ("congestion", small("tcp: {congestion: reno}")),
+        (
+            "queues shorter than a packet",
+            sites(&format!("[{LINK}, queue: 20 kB}}]"), "")
+                .replace("y: {", "y: {queue: 10 kB, tcp: {segment: 65483 B}, ")
+                + "events: [{at: 1 s, degrade: y, queue: 64 KiB}, \
+                   {at: 2 s, degrade: y, queue: 65573 B}]",
+        ),
         ("cost", small("").replace("clients: {}", "clients: {cost: {message: 2, byte: 1 ns}}")),
         ("names", small("").replace("clients: {}", "clients: {}, \"a b\": {}, peer_credits: {}")),
         ("an event without time", small("events: [{cut: clients}]")),
