@@ -29,6 +29,8 @@ pub(crate) struct Open {
     pub(crate) client: Handle,
     pub(crate) fid: Fid,
     pub(crate) flags: OpenFlags,
+    /// The handle that the client had before a restart, by its replay of the open [MDT-21].
+    pub(crate) before: Handle,
 }
 
 /// What a metadata target has in memory only.
@@ -72,6 +74,16 @@ impl Mdt {
             }
         }
         Some(open)
+    }
+
+    /// The handle of a file that a client names by the handle that it had before a restart: the
+    /// reply to its replay of the open may have been lost.
+    pub(crate) fn by_old_handle(&self, client: Handle, before: Handle) -> Option<Handle> {
+        let same = |open: &Open| open.client == client && open.before == before;
+        if before == Handle::NONE {
+            return None;
+        }
+        self.opens.iter().find(|(_, open)| same(open)).map(|(handle, _)| *handle)
     }
 
     pub(crate) fn is_open(&self, fid: Fid) -> bool {

@@ -7,6 +7,8 @@ use lustrine_fswire::body::{BodyFlags, PtlrpcBody};
 use lustrine_fswire::connect::ConnectFlags;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::{LockDesc, LockMode, LockType};
+use lustrine_fswire::mdt::{OpenFlags, Reint};
+use lustrine_fswire::message::Message;
 use lustrine_fswire::opcode::{Opcode, Target as Kind, portal};
 use lustrine_fswire::rpc::{Reply, Request, obd};
 use lustrine_lnet::service::Turn;
@@ -150,7 +152,9 @@ impl Server {
             && (saved.life != target.disk.lives || job.replayed().is_some())
         {
             // The handle of that time is void: it is opened again.
-            let Some(reopened) = target.open_again(job.export, fid, &message) else {
+            let before = job.replayed().and_then(|_| old_handle(job)).unwrap_or(Handle::NONE);
+            let open = Open { client: job.export, fid, flags: OpenFlags::WRITE, before };
+            let Some(reopened) = target.open_again(open, &message) else {
                 return false;
             };
             message = reopened;
@@ -367,6 +371,18 @@ impl Server {
     }
 }
 
+/// The handle that the replay of an open has in its record.
+fn old_handle(job: &Job) -> Option<Handle> {
+    let message = Message::parse(&job.received.message).ok()?;
+    match Request::parse(&message, job.body()).ok()? {
+        Request::EnqueueOpen(intent) | Request::EnqueueOpenCreat(intent) => match intent.record {
+            Reint::Create(record) => Some(record.old_handle),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// What a job has in place of a request, if no client asked for it.
 pub(super) fn of_no_client(turn: &Turn<'_>, opcode: Opcode) -> Box<Received> {
     Box::new(Received {
@@ -473,10 +489,9 @@ impl Target {
 
     /// Opens a file again that a client had opened before a restart: the reply of that time with
     /// another handle. None if the file is gone.
-    fn open_again(&mut self, client: Handle, fid: Fid, message: &[u8]) -> Option<Vec<u8>> {
-        self.files().get(fid)?;
-        let flags = lustrine_fswire::mdt::OpenFlags::WRITE;
-        let handle = self.mdt.opened(Open { client, fid, flags });
+    fn open_again(&mut self, open: Open, message: &[u8]) -> Option<Vec<u8>> {
+        self.files().get(open.fid)?;
+        let handle = self.mdt.opened(open);
         let reply = with_handle(message, handle);
         if reply.is_none() {
             self.mdt.closed(handle);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lustrine_fswire::body::BodyFlags;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::layout::Ea;
 use lustrine_fswire::ldlm::{
@@ -220,7 +221,8 @@ impl Target {
         }
         job.opened = Some(fid);
         done |= Disposition::OPEN_OPEN;
-        let open = Open { client: job.export, fid, flags: record.flags };
+        let before = job.replayed().map_or(Handle::NONE, |_| record.old_handle);
+        let open = Open { client: job.export, fid, flags: record.flags, before };
         let handle = self.mdt.opened(open);
         let mut reply = LdlmReply::default();
         let mut status = ELDLM::LOCK_ABORTED;
@@ -269,7 +271,13 @@ impl Target {
 
     /// MDS_CLOSE.
     pub(super) fn close(&mut self, now: Time, job: &mut Job, request: &mds::Close<'_>) -> Step {
-        let handle = request.epoch.open_handle;
+        let mut handle = request.epoch.open_handle;
+        let again = BodyFlags::REPLAY | BodyFlags::RESENT;
+        if job.body().flags.intersects(again)
+            && let Some(now) = self.mdt.by_old_handle(job.export, handle)
+        {
+            handle = now;
+        }
         let own = self.mdt.opens.get(&handle).filter(|open| open.client == job.export).copied();
         let Some(open) = own else {
             // What a restarted target does not know is closed.
