@@ -8,13 +8,6 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use fuser::{Errno, ReplyAttr};
-use lustrine_client::{Attr, Caller, Changes, Done};
-use lustrine_fswire::fid::Fid;
-
-use crate::reply::Asked;
-use crate::server::Server;
-
 /// How long after the answer to a write the kernel's request may come. It follows at once, unless
 /// the machine has no time for the thread.
 const SOON: Duration = Duration::from_secs(10);
@@ -38,9 +31,9 @@ impl FailedWrite {
 
 /// Where the parts of appends with O_DIRECT through an open file have gone.
 ///
-/// The kernel divides an append of libaio or io_uring that is larger than 1 MiB, and sends the parts
-/// side by side. They are in the order of the places that the kernel means, if at all: each goes
-/// to the end of the file, and threads of this program race with them.
+/// The kernel divides an append of libaio or io_uring that is larger than 1 MiB, and sends the
+/// parts side by side, each with the place that it is meant for. Each goes to the end of the file,
+/// and threads of this program race with them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AppendOrder(VecDeque<Part>);
 
@@ -88,41 +81,9 @@ impl KnownSize {
 
     /// Whether a file of this size now may get a size that the kernel has asked for: not if others
     /// have made it longer since, nor if they have cut it and this would undo that.
-    fn allows(self, now: u64, wanted: u64) -> bool {
+    pub(crate) fn allows(self, now: u64, wanted: u64) -> bool {
         let is_cut_by_others = now < wanted && wanted <= self.0;
         now <= self.0 && !is_cut_by_others
-    }
-}
-
-impl Server {
-    /// Sets the size of a file after a write to it has failed, unless other clients have changed
-    /// the size: they would lose what they have written. The kernel ignores the error that it gets
-    /// then. A program whose ftruncate(2) was taken for the kernel's request can repeat it.
-    ///
-    /// What another client writes between the question and the cut is lost all the same.
-    pub(crate) fn cut_after_failure(
-        &self,
-        asked: Asked<ReplyAttr>,
-        (caller, fid): (Caller, Fid),
-        (size, changes): (u64, Changes),
-        done: impl FnOnce(Asked<ReplyAttr>) -> Done<Attr> + Send + 'static,
-    ) {
-        self.shared.post(move |client, turn| {
-            if asked.is_interrupted() {
-                return;
-            }
-            let then = asked.done(move |asked, client, turn, attr: Attr| {
-                let whole = asked.done(move |asked, client, turn, attr: Attr| {
-                    let known = asked.shared.nodes().known_size(fid).unwrap_or_default();
-                    match known.allows(attr.size.unwrap_or(0), size) {
-                        true => client.set_attributes(turn, caller, fid, changes, done(asked)),
-                        false => asked.fail(Errno::EINTR),
-                    }
-                });
-                client.complete(turn, caller, attr, whole);
-            });
-            client.getattr(turn, caller, fid, then);
-        });
     }
 }
 

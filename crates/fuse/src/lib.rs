@@ -49,6 +49,7 @@ mod session;
 mod settings;
 mod shared;
 mod signals;
+mod size_after_failure;
 mod space;
 mod status;
 mod under_way;
