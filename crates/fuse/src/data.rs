@@ -48,6 +48,8 @@ struct Write {
     append: bool,
     /// Whether the file was opened with O_DIRECT.
     is_direct: bool,
+    /// An append with O_DIRECT, or a part of one.
+    part: Option<AppendPart>,
     /// Whether it is over when the data are at the servers.
     sync: bool,
     asked: Asked<ReplyWrite>,
@@ -180,6 +182,7 @@ impl Server {
         let append = flags.0 & O_APPEND != 0 && !is_mapped;
         let sync = self.sync || flags.0 & (O_DSYNC | O_DIRECT) != 0;
         let bytes = data.len() as u64;
+        let part = (append && is_direct).then(|| AppendPart::begun(&file, (offset, bytes)));
         let kills = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         // Both ask the metadata server first.
         let targets = targets_of(&file, (offset, bytes), append || kills);
@@ -190,7 +193,8 @@ impl Server {
             if asked.is_interrupted() {
                 return;
             }
-            let write = Write { file, offset, data, append, is_direct, sync, asked, permit, held };
+            let write =
+                Write { file, offset, data, append, is_direct, part, sync, asked, permit, held };
             match kills {
                 true => write.clear_ids(client, turn),
                 false => write.start(client, turn),
@@ -247,6 +251,36 @@ impl Server {
     }
 }
 
+/// A part of an append with O_DIRECT that is under way through an open file.
+struct AppendPart {
+    file: Arc<OpenedFile>,
+    /// Where the kernel means it to be, and its length.
+    meant: (u64, u64),
+    is_over: bool,
+}
+
+impl AppendPart {
+    fn begun(file: &Arc<OpenedFile>, meant: (u64, u64)) -> AppendPart {
+        file.state().appends.begun();
+        AppendPart { file: Arc::clone(file), meant, is_over: false }
+    }
+
+    /// It is at a place, or has failed. Whether the parts have their order.
+    fn ended(mut self, at: Option<u64>) -> bool {
+        self.is_over = true;
+        self.file.state().appends.ended(self.meant, at)
+    }
+}
+
+impl Drop for AppendPart {
+    /// It was not begun, or has failed.
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.file.state().appends.ended(self.meant, None);
+        }
+    }
+}
+
 impl Write {
     /// Takes the rights of the owner and the group away that the file gives to who executes it. The
     /// permissions are those of now: another client may have changed them.
@@ -285,17 +319,15 @@ impl Write {
         let data = std::mem::take(&mut self.data);
         let len = data.len() as u64;
         let now = client.wall(turn);
-        let then =
-            move |client: &mut Client, turn: &mut Turn<'_>, done: Outcome<Appended>| match done {
+        let then = move |client: &mut Client, turn: &mut Turn<'_>, done: Outcome<Appended>| {
+            let at = done.as_ref().ok().map(|appended| appended.offset);
+            let keeps = self.part.take().is_none_or(|part| part.ended(at));
+            match done {
                 Ok(Appended { offset, layout }) => {
                     if let Some(layout) = layout {
                         self.asked.shared.found_layout(&self.file, layout);
                     }
-                    let keeps = |write: &Write| {
-                        let mut state = write.file.state();
-                        state.appends.keeps(write.offset, offset, Instant::now())
-                    };
-                    if self.is_direct && !keeps(&self) {
+                    if !keeps {
                         // The program learns that its append is not as it should be.
                         self.asked.shared.nodes().written(self.file.fid, (offset, len));
                         return self.end(Errno::EIO);
@@ -303,7 +335,8 @@ impl Write {
                     self.written(client, turn, (offset, len), now);
                 }
                 Err(error) => self.end(errno(&error)),
-            };
+            }
+        };
         client.append(turn, caller, file, layout, data, Box::new(then));
     }
 

@@ -35,55 +35,83 @@ impl FailedWrite {
 /// parts side by side, each with the place that it is meant for. Each goes to the end of the file,
 /// and threads of this program race with them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AppendOrder(VecDeque<Part>);
-
-/// A part of an append: the place that the kernel means, the one that it has got, and when.
-type Part = (u64, u64, Instant);
+pub(crate) struct AppendOrder {
+    /// Parts that are under way.
+    under_way: usize,
+    /// Those that have ended since there was none: the places that the kernel meant, and those that
+    /// they have got.
+    parts: VecDeque<(u64, u64)>,
+    /// Whether one of these is not where the kernel meant it, or has failed.
+    is_broken: bool,
+    /// The first part of those before, by the place that the kernel meant.
+    before: Option<(u64, u64)>,
+}
 
 /// Parts that are remembered, at most. The kernel sends 12 at a time.
 const PARTS_MAX: usize = 64;
 
 impl AppendOrder {
-    /// A part that the kernel meant for one place is at another one. Whether its order with those
-    /// before is that of the kernel.
-    pub(crate) fn keeps(&mut self, meant: u64, at: u64, now: Instant) -> bool {
-        self.0.retain(|(.., then)| now.saturating_duration_since(*then) < SOON);
-        let agrees = |(before, before_at, _): &Part| {
-            meant == *before || (meant > *before) == (at > *before_at)
+    /// The mount has got a part.
+    pub(crate) fn begun(&mut self) {
+        self.under_way += 1;
+    }
+
+    /// A part that the kernel meant for one place is at another one, or has failed. Whether its
+    /// order is that of the kernel, with those that were under way together with it, and with one
+    /// that directly follows it: that may have ended before the mount had this one. write(2) has
+    /// one part under way at a time.
+    pub(crate) fn ended(&mut self, (meant, len): (u64, u64), at: Option<u64>) -> bool {
+        let is_turned = |at: u64, (other, other_at): (u64, u64)| {
+            (meant > other && at < other_at) || (meant < other && at > other_at)
         };
-        let keeps = self.0.iter().all(agrees);
-        if self.0.len() == PARTS_MAX {
-            self.0.pop_front();
+        let follows = self.before.filter(|(other, _)| meant.checked_add(len) == Some(*other));
+        let mut others = self.parts.iter().copied().chain(follows);
+        let keeps = at.is_none_or(|at| !others.any(|other| is_turned(at, other)));
+        if self.parts.len() == PARTS_MAX {
+            self.parts.pop_front();
         }
-        self.0.push_back((meant, at, now));
+        self.parts.extend(at.map(|at| (meant, at)));
+        self.is_broken |= !keeps || at.is_none();
+        self.under_way = self.under_way.saturating_sub(1);
+        if self.under_way == 0 {
+            // After a failure the kernel cuts the file, and the program may try again.
+            let first = self.parts.drain(..).min();
+            self.before = first.filter(|_| !core::mem::take(&mut self.is_broken));
+        }
         keeps
     }
 }
 
-/// The size of a file up to which this mount knows who has written it: what the kernel was told,
-/// and what programs have added to that through this mount.
+/// The size of a file up to which this mount knows who has written it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KnownSize(u64);
+pub(crate) struct KnownSize {
+    /// What the kernel was told last. It may not have taken that over, if it knew of a write that
+    /// was under way meanwhile.
+    told: u64,
+    /// The same, and what programs have added to it through this mount.
+    end: u64,
+}
 
 impl KnownSize {
     /// The kernel is told that the file has this size.
     pub(crate) fn told(&mut self, size: u64) {
-        self.0 = size;
+        (self.told, self.end) = (size, size);
     }
 
     /// A range was written through this mount. Behind a gap it does not count: another client may
     /// have filled that.
     pub(crate) fn written(&mut self, start: u64, end: u64) {
-        if start <= self.0 {
-            self.0 = self.0.max(end);
+        if start <= self.end {
+            self.end = self.end.max(end);
         }
     }
 
     /// Whether a file of this size now may get a size that the kernel has asked for: not if others
-    /// have made it longer since, nor if they have cut it and this would undo that.
+    /// have made it longer since, nor if the kernel knows an older size than it was told, nor if
+    /// others have cut the file and this would undo that.
     pub(crate) fn allows(self, now: u64, wanted: u64) -> bool {
-        let is_cut_by_others = now < wanted && wanted <= self.0;
-        now <= self.0 && !is_cut_by_others
+        let is_cut_by_others = now < wanted && wanted <= self.end;
+        now <= self.end && self.told <= wanted && !is_cut_by_others
     }
 }
 
@@ -105,21 +133,44 @@ mod tests {
 
     #[test]
     fn parts_in_another_order_are_noticed() {
-        let now = Instant::now();
+        // All are under way together.
         let keeps = |parts: &[(u64, u64)]| {
             let mut order = AppendOrder::default();
-            parts.iter().all(|(meant, at)| order.keeps(*meant, *at, now))
+            parts.iter().for_each(|_| order.begun());
+            let kept = parts.iter().filter(|(meant, at)| order.ended((*meant, 10), Some(*at)));
+            kept.count() == parts.len()
         };
         assert!(keeps(&[(0, 100), (10, 110), (20, 120)]));
         assert!(keeps(&[(0, 100), (10, 150), (20, 160)]), "another one has appended in between");
         assert!(keeps(&[(10, 110), (0, 100), (20, 120)]), "answers may come in another order");
-        assert!(keeps(&[(100, 100), (50, 50)]), "the file was cut");
-        assert!(keeps(&[(0, 100), (0, 110)]), "the kernel does not know the size");
         assert!(!keeps(&[(0, 110), (10, 100)]));
         assert!(!keeps(&[(20, 100), (0, 110), (10, 120)]));
         assert!(!keeps(&[(0, 110), (20, 120), (10, 100)]), "not of two that follow each other");
+    }
+
+    /// Each is under way alone.
+    fn one_by_one(parts: &[(u64, Option<u64>)]) -> Vec<bool> {
         let mut order = AppendOrder::default();
-        assert!(order.keeps(10, 100, now) && order.keeps(0, 110, now + SOON));
+        let each = parts.iter().map(|(meant, at)| {
+            order.begun();
+            order.ended((*meant, 10), *at)
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn a_part_that_comes_when_the_next_one_is_stored_is_noticed() {
+        assert_eq!(one_by_one(&[(10, Some(0)), (0, Some(10))]), [true, false]);
+        // What follows is another append.
+        let parts = [(10, Some(0)), (0, Some(10)), (0, Some(0)), (10, Some(10))];
+        assert_eq!(one_by_one(&parts), [true, false, true, true]);
+    }
+
+    #[test]
+    fn appends_one_after_the_other_are_not_compared() {
+        // The last one fails, is cut, and is made again; then another client cuts the file.
+        let parts = [(0, Some(100)), (10, None), (0, Some(50)), (4096, Some(0)), (20, Some(4096))];
+        assert_eq!(one_by_one(&parts), [true; 5]);
     }
 
     #[test]
@@ -134,7 +185,8 @@ mod tests {
         known.written(180, 200);
         assert!(!known.allows(200, 100), "others may have written in the gap");
         known.told(200);
-        assert!(known.allows(200, 0), "a program knows what it cuts");
+        assert!(known.allows(200, 200));
+        assert!(!known.allows(200, 100), "the kernel has not taken over what it was told");
     }
 
     #[test]

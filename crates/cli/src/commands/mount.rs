@@ -142,11 +142,6 @@ pub(crate) fn help_mount(args: &MountHelperArgs) -> Result<(), Failure> {
     if args.verbose {
         print(&format!("mount.lustrine: {} at {}\n", args.source, args.dir.display()))?;
     }
-    // mount(8) looks for the source of fstab among those of the mounts, but the mount shows its
-    // own form of it. So `mount -a` asks for file systems that are mounted.
-    if mounted_at(&args.dir).is_some_and(|mounted| is_same(&mounted, &args.source)) {
-        return Ok(());
-    }
     let args = MountArgs {
         source: args.source.clone(),
         dir: args.dir.clone(),
@@ -158,8 +153,13 @@ pub(crate) fn help_mount(args: &MountHelperArgs) -> Result<(), Failure> {
         detached: false,
         node: TemporaryNodeOptions::default(),
     };
-    if args.foreground {
-        return plan(&args).map(drop);
+    // What is wrong with the options is said whatever is mounted.
+    let checked = plan(&args).map(drop);
+    // mount(8) looks for the source of fstab among those of the mounts, but the mount shows its
+    // own form of it. So `mount -a` asks for file systems that are mounted.
+    let is_there = mounted_at(&args.dir).is_some_and(|mounted| is_same(&mounted, &args.source));
+    if checked.is_err() || args.foreground || is_there {
+        return checked;
     }
     run(&args)
 }
