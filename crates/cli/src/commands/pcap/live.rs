@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lustrine_sys::process::wait_readable;
 
@@ -12,6 +12,8 @@ use crate::interrupt;
 
 /// How often it is looked for a signal.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long is read after a signal, at most: the writer may not have got it.
+const REST: Duration = Duration::from_secs(1);
 
 /// An output that the input can flush.
 #[derive(Debug)]
@@ -51,11 +53,13 @@ impl<W: Write> Write for SharedOut<W> {
 pub(super) struct Input<W> {
     file: File,
     out: SharedOut<W>,
+    /// After a signal: when nothing more is read.
+    end: Option<Instant>,
 }
 
 impl<W: Write> Input<W> {
     pub(super) fn new(file: File, out: SharedOut<W>) -> Input<W> {
-        Input { file, out }
+        Input { file, out, end: None }
     }
 }
 
@@ -63,6 +67,12 @@ impl<W: Write> Read for Input<W> {
     /// After a signal, the capture ends where there is nothing to read for a while: the program
     /// that writes it has most often got the signal as well, and writes what it still has.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if interrupt::asked().is_err() {
+            let now = Instant::now();
+            if now >= *self.end.get_or_insert(now + REST) {
+                return Ok(0);
+            }
+        }
         if !wait_readable(&self.file, Duration::ZERO) {
             // What could not be written is tried again with the next line, which reports it.
             let _ = self.out.flush();
