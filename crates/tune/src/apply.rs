@@ -9,8 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The version of a [`Record`]. Version 1 had other names for the same fields.
-const VERSION: u32 = 2;
+/// The version of a [`Record`]. Version 2 had no namespaces of mounts.
+const VERSION: u32 = 3;
 
 /// Most settings in a record.
 pub const ENTRIES_MAX: usize = 4096;
@@ -43,6 +43,10 @@ pub enum SettingLocation {
         source: String,
         /// The process ID of its program.
         pid: u32,
+        /// The mount namespace in which `dir` is: the inode number of its file.
+        mntns: u64,
+        /// The boot of the kernel.
+        boot: String,
     },
     /// A sysctl of a network namespace: three values, of which the last one is set.
     Sysctl {
@@ -141,7 +145,7 @@ impl SettingLocation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// 2.
+    /// 3.
     version: u32,
     /// In the order of the first changes.
     entries: Vec<Entry>,

@@ -21,9 +21,13 @@ fn location(index: usize) -> SettingLocation {
     let (netns, boot) = (7, "b".to_owned());
     match index {
         0 => node(1),
-        1 => {
-            SettingLocation::Mount { dir: "/mnt".to_owned(), source: "a@tcp:/l".to_owned(), pid: 9 }
-        }
+        1 => SettingLocation::Mount {
+            dir: "/mnt".to_owned(),
+            source: "a@tcp:/l".to_owned(),
+            pid: 9,
+            mntns: 1,
+            boot: "b".to_owned(),
+        },
         2 => SettingLocation::Sysctl { name: Sysctl::TcpRmem, netns, boot },
         _ => SettingLocation::Sysctl { name: Sysctl::TcpWmem, netns, boot },
     }

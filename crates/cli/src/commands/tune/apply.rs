@@ -11,7 +11,7 @@ use lustrine_tune::{Settings, Streams};
 use serde::Serialize;
 
 use super::TuneArgs;
-use super::host::{Here, interfaces, mount_at, mounts_towards};
+use super::host::{Here, interfaces};
 use super::report::Report;
 use super::store::Store;
 use super::words;
@@ -160,7 +160,7 @@ impl Plan {
             locations.extend(of_node(args, &mut notes)?);
         }
         if own.apply.contains(&What::Mounts) {
-            locations.extend(of_mounts(args, &mut notes)?);
+            locations.extend(of_mounts(&here, args, &mut notes)?);
         }
         Ok(Plan { here, record, file: dir.join(super::store::NAME), mode, locations, notes })
     }
@@ -245,11 +245,20 @@ fn of_node(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<SettingLocati
 }
 
 /// The mounts that the user names, or those that use the nodes of `--to`.
-fn of_mounts(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<SettingLocation>, Failure> {
+fn of_mounts(
+    here: &Here,
+    args: &TuneArgs,
+    notes: &mut Vec<String>,
+) -> Result<Vec<SettingLocation>, Failure> {
     if !args.apply.mount.is_empty() {
-        return Ok(args.apply.mount.iter().map(|dir| mount_at(dir)).collect::<Result<_, _>>()?);
+        return Ok(args
+            .apply
+            .mount
+            .iter()
+            .map(|dir| here.mount_at(dir))
+            .collect::<Result<_, _>>()?);
     }
-    let (locations, others) = mounts_towards(&args.to)?;
+    let (locations, others) = here.mounts_towards(&args.to)?;
     notes.extend(others.into_iter().map(|(dir, why)| match why.contains(&dir) {
         true => why,
         false => format!("{dir}: {why}"),

@@ -28,6 +28,7 @@ pub(super) struct Here {
     /// Where the record is kept; `None` if nothing is changed.
     store: Option<Store>,
     netns: u64,
+    mntns: u64,
     boot: String,
 }
 
@@ -39,12 +40,64 @@ impl Here {
             .map_err(|error| format!("cannot read the ID of this boot: {error}"))?;
         let (_, netns) = lustrine_sys::process::network_namespace()
             .ok_or("the system does not say in which network namespace this is")?;
-        Ok(Here { store, netns, boot: boot.trim().to_owned() })
+        let mntns = lustrine_sys::process::mount_namespace()
+            .ok_or("the system does not say in which mount namespace this is")?;
+        Ok(Here { store, netns, mntns, boot: boot.trim().to_owned() })
     }
 
     /// A sysctl of this network namespace.
     pub(super) fn sysctl(&self, name: Sysctl) -> SettingLocation {
         SettingLocation::Sysctl { name, netns: self.netns, boot: self.boot.clone() }
+    }
+
+    /// The mounts that have a target at one of these nodes: their location, and what there is to say
+    /// of the others, by mount point.
+    pub(super) fn mounts_towards(
+        &self,
+        nids: &[Nid],
+    ) -> Result<(Vec<SettingLocation>, BTreeMap<String, String>), String> {
+        let dirs = lustrine_fuse::mount_points()
+            .map_err(|error| format!("cannot read /proc/self/mountinfo: {error}"))?;
+        let wanted: Vec<String> = nids.iter().map(ToString::to_string).collect();
+        let (mut locations, mut others) = (Vec::new(), BTreeMap::new());
+        for dir in dirs {
+            let shown = dir.display().to_string();
+            match status(&dir) {
+                Ok(status)
+                    if !status.client.targets.iter().any(|row| wanted.contains(&row.nid)) => {}
+                // The same NIDs mean other nodes there.
+                Ok(status) if !is_in_this_network(status.pid) => {
+                    let words = "its program is in another network namespace, or it is not known \
+                                 in which one, so it is not changed unless --mount names it";
+                    others.insert(shown, words.to_owned());
+                }
+                Ok(status) => locations.push(self.location_of(&dir, status)?),
+                Err(why) => {
+                    others.insert(shown, why);
+                }
+            }
+        }
+        Ok((locations, others))
+    }
+
+    /// The setting of the mount at a directory.
+    ///
+    /// # Errors
+    /// When no mount of `lustrine mount` is there, or it may not be asked.
+    pub(super) fn mount_at(&self, dir: &Path) -> Result<SettingLocation, String> {
+        let real = |dir: &Path| {
+            fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()))
+        };
+        let dir = ask(dir, real)?;
+        self.location_of(&dir, status(&dir)?)
+    }
+
+    fn location_of(&self, dir: &Path, status: MountStatus) -> Result<SettingLocation, String> {
+        let shown = dir.display();
+        let dir = dir.to_str().ok_or_else(|| format!("the path {shown} is not UTF-8"))?.to_owned();
+        let MountStatus { source, pid, .. } = status;
+        let (mntns, boot) = (self.mntns, self.boot.clone());
+        Ok(SettingLocation::Mount { dir, source, pid, mntns, boot })
     }
 }
 
@@ -136,14 +189,12 @@ fn status(dir: &Path) -> Result<MountStatus, String> {
     ask(dir, |dir| lustrine_fuse::status(dir, None).map_err(|error| error.to_string()))
 }
 
-fn of_mount(dir: &str, source: &str, pid: u32) -> Result<Found, String> {
+/// `is_elsewhere`: whether the mount point was one in another mount namespace.
+fn of_mount(dir: &str, source: &str, pid: u32, is_elsewhere: bool) -> Result<Found, String> {
     let all = lustrine_fuse::mount_points()
         .map_err(|error| format!("cannot read /proc/self/mountinfo: {error}"))?;
-    let gone = |words: &str| match is_mounted_elsewhere(pid) {
-        true => {
-            let words = "its program runs in another mount namespace: run --undo there";
-            Found::Elsewhere(words.to_owned())
-        }
+    let gone = |words: &str| match is_elsewhere {
+        true => Found::Elsewhere("it is in another mount namespace: run --undo there".to_owned()),
         false => Found::Gone(words.to_owned()),
     };
     if !all.iter().any(|mounted| mounted == Path::new(dir)) {
@@ -168,9 +219,13 @@ impl SettingsHost for Here {
     fn read(&mut self, location: &SettingLocation) -> Result<Found, String> {
         match location {
             SettingLocation::Node { control, nid, start } => of_node(control, nid, *start),
-            SettingLocation::Mount { dir, source, pid } => of_mount(dir, source, *pid),
-            SettingLocation::Sysctl { boot, .. } if *boot != self.boot => {
+            SettingLocation::Mount { boot, .. } | SettingLocation::Sysctl { boot, .. }
+                if *boot != self.boot =>
+            {
                 Ok(Found::Gone("this machine was started again since".to_owned()))
+            }
+            SettingLocation::Mount { dir, source, pid, mntns, .. } => {
+                of_mount(dir, source, *pid, *mntns != self.mntns)
             }
             SettingLocation::Sysctl { netns, .. } if *netns != self.netns => {
                 let words = "it belongs to another network namespace: run --undo there";
@@ -213,71 +268,11 @@ impl SettingsHost for Here {
     }
 }
 
-/// The mounts that have a target at one of these nodes: their location, and what there is to say of
-/// the others, by mount point.
-pub(super) fn mounts_towards(
-    nids: &[Nid],
-) -> Result<(Vec<SettingLocation>, BTreeMap<String, String>), String> {
-    let dirs = lustrine_fuse::mount_points()
-        .map_err(|error| format!("cannot read /proc/self/mountinfo: {error}"))?;
-    let wanted: Vec<String> = nids.iter().map(ToString::to_string).collect();
-    let (mut locations, mut others) = (Vec::new(), BTreeMap::new());
-    for dir in dirs {
-        let shown = dir.display().to_string();
-        match status(&dir) {
-            Ok(status) if !status.client.targets.iter().any(|row| wanted.contains(&row.nid)) => {}
-            // The same NIDs mean other nodes there.
-            Ok(status) if !is_in_this_network(status.pid) => {
-                let words = "its program is in another network namespace, or it is not known in \
-                             which one, so it is not changed unless --mount names it";
-                others.insert(shown, words.to_owned());
-            }
-            Ok(status) => locations.push(location_of(&dir, status)?),
-            Err(why) => {
-                others.insert(shown, why);
-            }
-        }
-    }
-    Ok((locations, others))
-}
-
-/// Whether a process is a program of ours that may have its mount in another mount namespace: one
-/// that does not say in which namespace it is counts as such.
-fn is_mounted_elsewhere(pid: u32) -> bool {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-    if !name.is_ok_and(|name| name.trim_end() == "lustrine") {
-        return false;
-    }
-    let namespace = |process: &str| {
-        let about = fs::metadata(format!("/proc/{process}/ns/mnt")).ok()?;
-        Some((about.dev(), about.ino()))
-    };
-    let there = namespace(&pid.to_string());
-    there.is_none() || there != namespace("self")
-}
-
 /// Whether a process is known to be in the network namespace of this one.
 fn is_in_this_network(pid: u32) -> bool {
     let there = fs::metadata(format!("/proc/{pid}/ns/net"));
     let there = there.ok().map(|about| (about.dev(), about.ino()));
     there.is_some() && there == lustrine_sys::process::network_namespace()
-}
-
-/// The setting of the mount at a directory.
-///
-/// # Errors
-/// When no mount of `lustrine mount` is there, or it may not be asked.
-pub(super) fn mount_at(dir: &Path) -> Result<SettingLocation, String> {
-    let real =
-        |dir: &Path| fs::canonicalize(dir).map_err(|error| format!("{}: {error}", dir.display()));
-    let dir = ask(dir, real)?;
-    location_of(&dir, status(&dir)?)
-}
-
-fn location_of(dir: &Path, status: MountStatus) -> Result<SettingLocation, String> {
-    let shown = dir.display();
-    let dir = dir.to_str().ok_or_else(|| format!("the path {shown} is not UTF-8"))?.to_owned();
-    Ok(SettingLocation::Mount { dir, source: status.source, pid: status.pid })
 }
 
 #[cfg(test)]

@@ -186,8 +186,8 @@ mod tests {
 
     /// A record with a setting of a mount and one of a node.
     fn record() -> Record {
-        let text = r#"{"version": 2, "entries": [{"location": {"kind": "mount", "dir": "/mnt",
-            "source": "a@tcp:/l", "pid": 7}, "first": "8", "set": ["16"]},
+        let text = r#"{"version": 3, "entries": [{"location": {"kind": "mount", "dir": "/mnt",
+            "source": "a@tcp:/l", "pid": 7, "mntns": 1, "boot": "b"}, "first": "8", "set": ["16"]},
             {"location": {"kind": "node", "control": "/run/a.sock", "nid": "10.0.0.1@tcp",
             "start": {"inode": 5, "made_s": 1700000000, "made_ns": 9}},
             "first": "1", "set": ["4"]}]}"#;
@@ -273,7 +273,7 @@ mod tests {
     fn other_files_are_no_records() {
         let scratch = tempfile::tempdir().unwrap();
         let store = Store::make(&scratch.path().join("lustrine")).unwrap();
-        let sysctl = r#"{"version": 2, "entries": [{"location": {"kind": "sysctl", "name": "../x",
+        let sysctl = r#"{"version": 3, "entries": [{"location": {"kind": "sysctl", "name": "../x",
             "netns": 1, "boot": "b"}, "first": "1 2 3", "set": []}]}"#;
         for text in ["", "[]", "{\"version\": 9, \"entries\": []}", sysctl, "\u{0}"] {
             fs::write(store.file(), text).unwrap();

@@ -222,27 +222,33 @@ fn a_mount_in_another_mount_namespace_is_not_gone() {
     // It waits for the other end of the pipe.
     inside.args(["--mount", env!("CARGO_BIN_EXE_lustrine"), "pcap"]).arg(&pipe);
     let inside = Running::start(&mut inside);
-    let name = format!("/proc/{}/comm", inside.pid());
-    eventually("the program in the namespace", || {
-        (fs::read_to_string(&name).ok()?.trim() == "lustrine").then_some(())
+    let own = fs::metadata("/proc/self/ns/mnt").unwrap().ino();
+    let namespace = format!("/proc/{}/ns/mnt", inside.pid());
+    let mntns = eventually("the namespace", || {
+        let there = fs::metadata(&namespace).ok()?.ino();
+        (there != own).then_some(there)
     });
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     fs::create_dir(&state).unwrap();
     fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
-    let location = json!({
-        "kind": "mount", "dir": "/not/here", "source": "10.0.0.9@tcp:/fs", "pid": inside.pid(),
-    });
-    let entry = json!({ "location": location, "first": "8", "set": ["64"] });
-    let record = json!({ "version": 2, "entries": [entry] }).to_string();
     let file = state.join("tune.json");
-    fs::write(&file, record).unwrap();
-    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let keep = |boot: &str| {
+        let location = json!({
+            "kind": "mount", "dir": "/not/here", "source": "10.0.0.9@tcp:/fs", "pid": 2,
+            "mntns": mntns, "boot": boot,
+        });
+        let entry = json!({ "location": location, "first": "8", "set": ["64"] });
+        fs::write(&file, json!({ "version": 3, "entries": [entry] }).to_string()).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    };
+    keep(boot.trim());
     let undo = || {
         let mut undo = lustrine();
         finish(undo.args(["tune", "--undo", "--json", "--state"]).arg(&state)).ok().json()
     };
     expect(&undo(), &[("max_rpcs_in_flight", "elsewhere")]);
     assert!(file.exists(), "the record stays for --undo in that namespace");
-    drop(inside);
+    keep("another boot");
     expect(&undo(), &[("max_rpcs_in_flight", "gone")]);
 }
 
