@@ -22,9 +22,9 @@ mod daemon;
 mod keeper;
 mod nodes;
 mod pings;
-mod places;
 mod report;
 mod scrape;
+mod slots;
 mod words;
 
 /// Pings of a sample: with fewer, some alarms cannot be raised.

@@ -1,7 +1,7 @@
 //! The daemon: samples when they are due, until a signal.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -17,8 +17,8 @@ use lustrine_wire::nid::Nid;
 use super::keeper::{Keeper, Taken};
 use super::nodes::{WatchNode, nodes};
 use super::pings::{NoSample, Pinged, Wanted};
-use super::places::{Last, of_round};
 use super::scrape::Scrape;
+use super::slots::{Last, of_round};
 use super::{RunArgs, ms};
 use crate::commands::doctor::path::{self, Claims, Greeting, PathSeen, PathWanted};
 use crate::commands::node::{LogForm, watch_stdin};
@@ -351,22 +351,31 @@ impl<'a> Daemon<'a> {
                 begun.push(Begun { peer, pinged, path: None, bandwidth: None });
             }
         }
+        // A node that fails in the middle of a round has answered before.
+        let mut failed: BTreeMap<usize, Option<String>> = BTreeMap::new();
         for (peer, pinged) in in_parallel(jobs.collect(), stop) {
             let node = self.peers[peer].node;
             match pinged {
-                Ok(pinged) => {
-                    self.trouble(node, None);
+                Ok(mut pinged) => {
+                    let why = pinged.node_failed.take();
+                    let known = failed.entry(node).or_default();
+                    *known = known.take().or(why);
                     begun.push(Begun { peer, pinged, path: None, bandwidth: None });
                 }
                 Err(NoSample::Stopped) => {}
-                Err(NoSample::Node(why)) => self.trouble(node, Some(why)),
-                Err(NoSample::NoPlace) => {
+                Err(NoSample::Node(why)) => {
+                    failed.insert(node, Some(why));
+                }
+                Err(NoSample::NoSlot) => {
                     let why = "a sample was left out: too many peers ceased to answer at once";
                     if self.peers[peer].is_new(why) {
                         tracing::warn!("{}: {why}", self.peers[peer].name);
                     }
                 }
             }
+        }
+        for (node, why) in failed {
+            self.trouble(node, why);
         }
         begun.sort_by_key(|begun| begun.peer);
         begun

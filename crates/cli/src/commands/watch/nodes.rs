@@ -8,7 +8,7 @@ use lustrine_config::{NetConfig, NodeConfig};
 use lustrine_wire::nid::Nid;
 
 use super::pings::Asker;
-use super::places::{Places, SILENT_PLACES};
+use super::slots::{SILENT_SLOTS, Slots};
 use super::{RunArgs, address};
 use crate::access::{Link, RunningNode, running_node};
 use crate::common::NodeOptions;
@@ -19,7 +19,7 @@ pub(super) struct WatchNode {
     kind: Kind,
     link: Option<Link>,
     /// Who may ask it at once, if it is the running one.
-    places: Arc<Places>,
+    slots: Arc<Slots>,
 }
 
 enum Kind {
@@ -95,13 +95,13 @@ impl Unrouted {
 
 impl WatchNode {
     fn new(kind: Kind) -> WatchNode {
-        WatchNode { kind, link: None, places: Arc::default() }
+        WatchNode { kind, link: None, slots: Arc::default() }
     }
 
     /// Most peers of a round that did not answer last.
     pub(super) fn most_silent(&self) -> usize {
         match &self.kind {
-            Kind::Running(_) => SILENT_PLACES,
+            Kind::Running(_) => SILENT_SLOTS,
             Kind::Own(_) | Kind::NoRoute(_) => usize::MAX,
         }
     }
@@ -183,7 +183,7 @@ impl WatchNode {
     pub(super) fn asker(&self) -> Option<Asker> {
         Some(match self.link.as_ref()? {
             Link::Running { node, .. } => {
-                Asker::Running(node.place().to_owned(), Arc::clone(&self.places))
+                Asker::Running(node.place().to_owned(), Arc::clone(&self.slots))
             }
             Link::Own { node, .. } => Asker::Own(node.handle()),
         })

@@ -11,7 +11,7 @@ use lustrine_node::{NodeHandle, control};
 use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
 
-use super::places::{Last, Places};
+use super::slots::{Last, Slots};
 
 /// The longest wait between two pings of a sample.
 const GAP_MAX: Duration = Duration::from_millis(200);
@@ -25,8 +25,8 @@ const DISCOVERY_GAP: Duration = Duration::from_secs(1);
 /// Asks a node.
 #[derive(Clone)]
 pub(super) enum Asker {
-    /// The running one, at its control socket, which has so many places.
-    Running(PathBuf, Arc<Places>),
+    /// The running one, at its control socket, which has so many slots.
+    Running(PathBuf, Arc<Slots>),
     /// One of this process.
     Own(NodeHandle),
 }
@@ -40,9 +40,9 @@ pub(super) enum NoAnswer {
 }
 
 impl Asker {
-    fn places(&self) -> Option<&Places> {
+    fn slots(&self) -> Option<&Slots> {
         match self {
-            Asker::Running(_, places) => Some(places),
+            Asker::Running(_, slots) => Some(slots),
             Asker::Own(_) => None,
         }
     }
@@ -88,6 +88,8 @@ pub(super) struct Pinged {
     pub(super) lost: u32,
     /// Why the last one was lost.
     pub(super) why: String,
+    /// Why the node did not send the rest.
+    pub(super) node_failed: Option<String>,
 }
 
 /// Why there is no sample.
@@ -97,8 +99,8 @@ pub(super) enum NoSample {
     Stopped,
     /// The node does not answer.
     Node(String),
-    /// Others had the places at the node.
-    NoPlace,
+    /// Others had the slots at the node.
+    NoSlot,
 }
 
 /// The wall clock in milliseconds since 1970.
@@ -111,7 +113,8 @@ impl Pinged {
     pub(super) fn unsent(count: u32, why: &str) -> Pinged {
         let lost = count.min(LOST_MAX);
         let at_ms = wall_ms();
-        Pinged { at_ms, times: Vec::new(), sent: lost, lost, why: why.to_owned() }
+        let times = Vec::new();
+        Pinged { at_ms, times, sent: lost, lost, why: why.to_owned(), node_failed: None }
     }
 }
 
@@ -130,15 +133,15 @@ impl Wanted {
         Instant::now() + self.every / 2 + self.timeout
     }
 
-    /// Sends a ping once there is a place: when it was sent, and its answer.
+    /// Sends a ping once there is a slot: when it was sent, and its answer.
     fn ping(
         &self,
         last: Last,
         until: Instant,
     ) -> Result<(u64, Result<Answer, NoAnswer>), NoSample> {
-        let none = || if self.is_stopped() { NoSample::Stopped } else { NoSample::NoPlace };
-        let place = self.asker.places().map(|places| places.take(last, until, &self.stopped));
-        let _place = place.map(|place| place.ok_or_else(none)).transpose()?;
+        let none = || if self.is_stopped() { NoSample::Stopped } else { NoSample::NoSlot };
+        let slot = self.asker.slots().map(|slots| slots.take(last, until, &self.stopped));
+        let _slot = slot.map(|slot| slot.ok_or_else(none)).transpose()?;
         Ok((wall_ms(), self.asker.ask(&self.request())))
     }
 
@@ -167,7 +170,7 @@ impl Wanted {
             let (at_ms, answer) = match self.ping(last, late) {
                 Ok(asked) => asked,
                 // What was measured so far counts.
-                Err(NoSample::NoPlace) if pinged.sent > 0 => break,
+                Err(NoSample::NoSlot) if pinged.sent > 0 => break,
                 Err(why) => return Err(why),
             };
             if pinged.sent == 0 {
@@ -179,7 +182,11 @@ impl Wanted {
                     last = Last::Answered;
                 }
                 Ok(_) => return Err(NoSample::Node("it gave another answer".to_owned())),
-                Err(NoAnswer::Node(_)) if !pinged.times.is_empty() => break,
+                // What was measured so far counts.
+                Err(NoAnswer::Node(why)) if !pinged.times.is_empty() => {
+                    pinged.node_failed = Some(why);
+                    break;
+                }
                 Err(NoAnswer::Node(why)) => return Err(NoSample::Node(why)),
                 Err(NoAnswer::Peer(why)) => {
                     pinged.lost += 1;

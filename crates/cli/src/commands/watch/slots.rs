@@ -1,4 +1,4 @@
-//! Places at a running node, which serves a limited number of callers at once. A ping takes one
+//! Slots at a running node, which serves a limited number of callers at once. A ping takes one
 //! until it is answered or lost, so peers that do not answer must not have all of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,9 +6,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Pings under way at once: half of the callers that a node serves, which has others too.
-pub(super) const PLACES: usize = 16;
+pub(super) const SLOTS: usize = 16;
 /// Most of them to peers that did not answer last.
-pub(super) const SILENT_PLACES: usize = 8;
+pub(super) const SILENT_SLOTS: usize = 8;
 /// The wait between two looks at whether the program ends.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -19,9 +19,9 @@ pub(super) enum Last {
     Silent,
 }
 
-/// The places of one daemon.
+/// The slots of one daemon.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct Slots {
     taken: Mutex<Taken>,
     freed: Condvar,
 }
@@ -40,44 +40,44 @@ impl Taken {
     fn has_room(&self, last: Last) -> bool {
         let has_turn = match last {
             Last::Answered => true,
-            Last::Silent => self.silent < SILENT_PLACES && self.waiting == 0,
+            Last::Silent => self.silent < SILENT_SLOTS && self.waiting == 0,
         };
-        has_turn && self.all < PLACES
+        has_turn && self.all < SLOTS
     }
 }
 
-/// A place, which is free again when this is dropped.
+/// A slot, which is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
-    places: &'a Places,
+pub(super) struct Slot<'a> {
+    slots: &'a Slots,
     last: Last,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        let mut taken = self.places.lock();
+        let mut taken = self.slots.lock();
         taken.all -= 1;
         if self.last == Last::Silent {
             taken.silent -= 1;
         }
         drop(taken);
-        self.places.freed.notify_all();
+        self.slots.freed.notify_all();
     }
 }
 
-impl Places {
+impl Slots {
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place, for a ping of a peer with this last one; `None` if there is none until
+    /// Waits for a slot, for a ping of a peer with this last one; `None` if there is none until
     /// then, or the program ends.
     pub(super) fn take(
         &self,
         last: Last,
         until: Instant,
         stopped: &AtomicBool,
-    ) -> Option<Place<'_>> {
+    ) -> Option<Slot<'_>> {
         let waits = usize::from(last == Last::Answered);
         let mut taken = self.lock();
         taken.waiting += waits;
@@ -98,7 +98,7 @@ impl Places {
         drop(taken);
         // Without one that waits, others may go on.
         self.freed.notify_all();
-        Some(Place { places: self, last })
+        Some(Slot { slots: self, last })
     }
 }
 
@@ -127,22 +127,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silent_peers_have_some_of_the_places_and_others_the_rest() {
-        let (places, stopped) = (Places::default(), AtomicBool::new(false));
-        let take = |last| places.take(last, Instant::now(), &stopped);
-        let silent: Vec<_> = (0..PLACES).filter_map(|_| take(Last::Silent)).collect();
-        assert_eq!(silent.len(), SILENT_PLACES);
-        let mut answered: Vec<_> = (0..PLACES).filter_map(|_| take(Last::Answered)).collect();
-        assert_eq!(answered.len(), PLACES - SILENT_PLACES);
+    fn silent_peers_have_some_of_the_slots_and_others_the_rest() {
+        let (slots, stopped) = (Slots::default(), AtomicBool::new(false));
+        let take = |last| slots.take(last, Instant::now(), &stopped);
+        let silent: Vec<_> = (0..SLOTS).filter_map(|_| take(Last::Silent)).collect();
+        assert_eq!(silent.len(), SILENT_SLOTS);
+        let mut answered: Vec<_> = (0..SLOTS).filter_map(|_| take(Last::Answered)).collect();
+        assert_eq!(answered.len(), SLOTS - SILENT_SLOTS);
         drop(silent);
-        answered.extend((0..PLACES).filter_map(|_| take(Last::Answered)));
-        assert_eq!(answered.len(), PLACES);
+        answered.extend((0..SLOTS).filter_map(|_| take(Last::Answered)));
+        assert_eq!(answered.len(), SLOTS);
         assert!(take(Last::Silent).is_none());
         drop(answered);
         assert!(take(Last::Silent).is_some());
         stopped.store(true, Ordering::Relaxed);
         assert!(take(Last::Answered).is_some(), "there is one at once");
-        let taken = places.lock();
+        let taken = slots.lock();
         assert_eq!((taken.all, taken.silent, taken.waiting), (0, 0, 0));
     }
 
@@ -154,7 +154,7 @@ mod tests {
         let round = |dues: &[Instant; 64]| {
             let last = |peer| if silent(&peer) { Last::Silent } else { Last::Answered };
             let due = dues.iter().enumerate().map(|(peer, due)| (peer, *due, last(peer)));
-            of_round(due, SILENT_PLACES)
+            of_round(due, SILENT_SLOTS)
         };
         let mut asked = [0; 64];
         for number in 1..=6 {

@@ -9,7 +9,7 @@ use lustrine_control::{LineResponse, NodeAbout, PeerIdentity, Session};
 use tempfile::TempDir;
 
 use super::*;
-use crate::commands::watch::places::{PLACES, SILENT_PLACES};
+use crate::commands::watch::slots::{SILENT_SLOTS, SLOTS};
 
 /// The longest wait for a condition, and the time-outs of what is not to time out.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -65,9 +65,9 @@ fn serve(stream: &UnixStream, shared: &Shared) {
     }
 }
 
-fn wanted(path: &std::path::Path, places: &Arc<Places>, peer: &str) -> Wanted {
+fn wanted(path: &std::path::Path, slots: &Arc<Slots>, peer: &str) -> Wanted {
     Wanted {
-        asker: Asker::Running(path.to_owned(), Arc::clone(places)),
+        asker: Asker::Running(path.to_owned(), Arc::clone(slots)),
         nid: nid(peer),
         count: 3,
         timeout: LIMIT,
@@ -91,15 +91,15 @@ fn peers_that_answer_do_not_wait_for_those_that_do_not() {
             thread::spawn(move || serve(&stream, &server));
         }
     });
-    let places = Arc::new(Places::default());
+    let slots = Arc::new(Slots::default());
     let sample = |peer: String, connects| {
-        let wanted = Wanted { connects, ..wanted(&path, &places, &peer) };
+        let wanted = Wanted { connects, ..wanted(&path, &slots, &peer) };
         thread::spawn(move || wanted.pings())
     };
     let silent: Vec<_> = (1..=40).map(|host| sample(format!("10.0.0.{host}@tcp1"), true)).collect();
     let (callers, changed) = &*shared;
     let now = callers.lock().expect("no panic");
-    let waited = changed.wait_timeout_while(now, LIMIT, |now| now.silent < SILENT_PLACES);
+    let waited = changed.wait_timeout_while(now, LIMIT, |now| now.silent < SILENT_SLOTS);
     drop(waited.expect("no panic"));
     let answered: Vec<_> =
         (1..=24).map(|host| sample(format!("10.0.0.{host}@tcp"), false)).collect();
@@ -108,7 +108,7 @@ fn peers_that_answer_do_not_wait_for_those_that_do_not() {
         assert_eq!((pinged.times.len(), pinged.sent, pinged.lost), (3, 3, 0));
     }
     let mut now = callers.lock().expect("no panic");
-    assert_eq!(now.silent, SILENT_PLACES, "the others wait for them alone");
+    assert_eq!(now.silent, SILENT_SLOTS, "the others wait for them alone");
     now.is_released = true;
     drop(now);
     changed.notify_all();
@@ -117,7 +117,7 @@ fn peers_that_answer_do_not_wait_for_those_that_do_not() {
         assert_eq!((pinged.times.len(), pinged.sent, pinged.lost), (0, 3, 3));
     }
     let most = callers.lock().expect("no panic").most;
-    assert!(most <= PLACES, "{most} at once");
+    assert!(most <= SLOTS, "{most} at once");
 }
 
 #[test]
