@@ -154,7 +154,8 @@ impl MeasuredLine<'_> {
             return Some(format!("is without {}: no answer", named(&lost)));
         }
         let all = self.rows.len();
-        let measured = self.rows.iter().filter(|row| !row.by_client.is_empty()).count();
+        let has_it = |row: &&&Row| !row.by_client.is_empty() && metric.of(&row.all).is_some();
+        let measured = self.rows.iter().filter(has_it).count();
         (metric != Metric::Errors && (1..all).contains(&measured))
             .then(|| format!("was measured in {measured} of {all} repetitions"))
     }

@@ -99,6 +99,11 @@ fn errors_of_all_repetitions_count_and_what_is_missing_meets_no_limit() {
         checked.sentence,
         "now: read >= 1 MiB/s: not met, because read 4k c8 was measured in 2 of 3 repetitions"
     );
+    // All operations of a repetition failed, so that it has no latency.
+    let mut results = good();
+    results.points[1].rows[0].all.latency_us = None;
+    assert!(!check(&results, "p99 <= 2 ms").met);
+    assert!(check(&results, "read >= 1 MiB/s").met);
     results.points[1].rows[0].lost = vec!["10.0.0.7@tcp".parse().expect("a NID")];
     for text in ["read >= 1 MiB/s", "errors <= 0"] {
         let checked = check(&results, text);
