@@ -170,9 +170,10 @@ pub(super) fn read_queue(
     Some(bytes)
 }
 
-/// Reports queues that have no room for a packet: it would be lost each time that it is sent.
+/// Reports queues that have no room for a packet of any group: each would be lost whenever it is
+/// sent.
 pub(super) fn queues_hold_packets(reader: &mut Reader, queues: &[GivenQueue], groups: &[Group]) {
-    let Some(sender) = groups.iter().max_by_key(|group| group.tcp.packet()) else { return };
+    let Some(sender) = groups.iter().min_by_key(|group| group.tcp.packet()) else { return };
     let packet = sender.tcp.packet();
     for GivenQueue { at, bytes } in queues.iter().filter(|queue| queue.bytes < packet) {
         let what = format!(

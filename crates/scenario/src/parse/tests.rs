@@ -201,6 +201,7 @@ fn bad_files() -> Vec<(&'static str, String)> {
         (
             "queues shorter than a packet",
             sites(&format!("[{LINK}, queue: 20 kB}}]"), "")
+                .replace("x: {", "x: {tcp: {segment: 65483 B}, ")
                 .replace("y: {", "y: {queue: 10 kB, tcp: {segment: 65483 B}, ")
                 + "events: [{at: 1 s, degrade: y, queue: 64 KiB}, \
                    {at: 2 s, degrade: y, queue: 65573 B}]",

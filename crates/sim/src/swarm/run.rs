@@ -107,10 +107,15 @@ fn run_in(
     world: StreamSim,
     case: &SwarmCase,
 ) -> (Result<RunSummary, Failure>, Vec<LogEntry>, Recording) {
-    let mut swarm = match guarded(|| Swarm::new(world, case)) {
+    // What a case has wrong is said by the inner error; a panic is a defect of the program.
+    let begun = guarded(|| Ok(Swarm::new(world, case)));
+    let begun = begun
+        .map_err(|what| (FailureKind::Run, what))
+        .and_then(|swarm| swarm.map_err(|what| (FailureKind::Case, what)));
+    let mut swarm = match begun {
         Ok(swarm) => swarm,
-        Err(what) => {
-            let failure = Failure { kind: FailureKind::Case, what, at: Nanos::ZERO };
+        Err((kind, what)) => {
+            let failure = Failure { kind, what, at: Nanos::ZERO };
             return (Err(failure), Vec::new(), Recording::default());
         }
     };

@@ -45,8 +45,8 @@ impl Acked {
 pub(crate) enum TimeOut {
     /// Something was acknowledged since the time-out before it, or there was none.
     First,
-    /// Nothing was acknowledged since then: the window is not the one that was lost any more, so
-    /// the threshold of slow start stays (RFC 5681, 3.1).
+    /// Nothing was acknowledged since then: the window was already reduced by the first time-out,
+    /// so the threshold of slow start stays (RFC 5681, 3.1).
     Repeated,
 }
 
