@@ -100,8 +100,9 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
             open_for_writing(path, Existing::Keep)?;
         }
         match write_beside(&target, old.as_ref(), text) {
-            // The directory, or the owner of the file, is another user's.
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
+            // The directory, or the owner of the file, is another user's; or the file alone can
+            // be written, such as one that is mounted into a container.
+            Err(error) if is_in_the_way(error.kind()) => {}
             outcome => return outcome,
         }
     }
@@ -113,14 +114,40 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     close(file)
 }
 
+/// Names that are tried for a new file.
+const NAMES_MAX: u32 = 16;
+
+fn exists<T>(created: &io::Result<T>) -> bool {
+    matches!(created, Err(error) if error.kind() == ErrorKind::AlreadyExists)
+}
+
+/// Whether an error says that a file cannot be replaced, and not that it cannot be written.
+fn is_in_the_way(error: ErrorKind) -> bool {
+    matches!(
+        error,
+        ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::ResourceBusy
+            | ErrorKind::InvalidFilename
+            | ErrorKind::AlreadyExists
+    )
+}
+
 /// Writes a new file in the directory of another one, and gives it that one's name.
 fn write_beside(target: &Path, old: Option<&Metadata>, text: &str) -> io::Result<()> {
     let name = target.file_name().ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?;
-    let mut beside = OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{}", std::process::id()));
-    let beside = target.with_file_name(beside);
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    let create = |attempt: u32| {
+        let mut beside = OsString::from(".");
+        beside.push(name);
+        beside.push(format!(".{}-{attempt}", std::process::id()));
+        let beside = target.with_file_name(beside);
+        let file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+        io::Result::Ok((file, beside))
+    };
+    // A program that was killed may have left the first ones, with the same number in a container.
+    let mut attempts = (0..NAMES_MAX).map(create).filter(|created| !exists(created));
+    let (mut file, beside) =
+        attempts.next().unwrap_or_else(|| Err(io::Error::from(ErrorKind::AlreadyExists)))?;
     let mut fill = || {
         if let Some(old) = old {
             let new = file.metadata()?;
@@ -361,9 +388,10 @@ mod tests {
         assert_eq!(fs::read_to_string(&other).unwrap(), "both names");
     }
 
-    /// What is written may not fit, and the old text may be the only copy.
+    /// What is written may not fit, and the old text may be the only copy. Permissions stay, and so
+    /// does a link to the file.
     #[test]
-    fn a_file_that_cannot_be_written_keeps_its_text() {
+    fn a_file_is_replaced_as_a_whole() {
         let scratch = Scratch::new("kept", 0o700);
         let path = scratch.0.join("file");
         write(&path, "old").unwrap();
@@ -374,14 +402,16 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        // The name that the new file would have first is taken.
-        let taken = scratch.0.join(format!(".file.{}", std::process::id()));
-        fs::create_dir(&taken).unwrap();
-        assert!(write(&path, "lost").is_err());
-        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-        fs::remove_dir(&taken).unwrap();
+        // A program that was killed has left its new files.
+        let left = |attempt| scratch.0.join(format!(".file.{}-{attempt}", std::process::id()));
+        fs::write(left(0), "").unwrap();
+        write(&path, "newer").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
+        (1..NAMES_MAX).for_each(|attempt| fs::write(left(attempt), "").unwrap());
+        write(&path, "in place").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "in place");
         let names = fs::read_dir(&scratch.0).unwrap().count();
-        assert_eq!(names, 2, "nothing is left behind");
+        assert_eq!(names, 2 + NAMES_MAX as usize, "nothing more is left behind");
     }
 
     #[test]

@@ -99,6 +99,12 @@ pub fn network_namespace() -> Option<(u64, u64)> {
     Some((about.dev(), about.ino()))
 }
 
+/// The mount namespace of this process: the inode of `/proc/self/ns/mnt`. `None` where the system
+/// does not show it.
+pub fn mount_namespace() -> Option<u64> {
+    Some(std::fs::metadata("/proc/self/ns/mnt").ok()?.ino())
+}
+
 /// The host name of this machine.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
