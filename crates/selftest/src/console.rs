@@ -185,9 +185,10 @@ impl Console {
     fn is_urgent(&self, key: u32, command: &Command) -> bool {
         let session = self.session.as_ref();
         match command {
-            Command::Stop { .. } | Command::EndSession => {
-                session.is_some_and(|session| session.key == key)
+            Command::Stop { batch, .. } => {
+                session.is_some_and(|session| session.key == key && session.batch(batch).is_ok())
             }
+            Command::EndSession => session.is_some_and(|session| session.key == key),
             Command::NewSession { force, .. } => *force && session.is_some(),
             _ => false,
         }

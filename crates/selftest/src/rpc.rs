@@ -1,6 +1,7 @@
 //! The RPC transport over LNet: a caller's side and an answerer's side [LST-7] [LST-8].
 
 use lustrine_lnet::shard::Shard;
+use lustrine_lnet::topology::Identity;
 use lustrine_wire::nid::Nid;
 
 mod caller;
@@ -18,9 +19,13 @@ pub(crate) use room::RoomQueue;
 pub(crate) use windows::NoRoom;
 pub use windows::PeerWindow;
 
-/// The NID of ours that a session with a node is kept by, always the same one: the node knows the
-/// console by it [LST-31]. `None` where there is nothing to choose.
+/// The NID by which a userland node keeps a session, always the same one: it does not announce its
+/// NIDs, so that the other node knows the console by this one alone [LST-31]. `None` for a node,
+/// which may use any of its NIDs.
 pub(crate) fn session_nid(shard: &Shard, node: &Nid) -> Option<Nid> {
     let topology = shard.topology();
+    if topology.identity == Identity::Node {
+        return None;
+    }
     topology.ni_on(node.net()).map(|ni| topology.ni(ni).nid)
 }
