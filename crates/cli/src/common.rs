@@ -434,8 +434,8 @@ impl ControlOptions {
     pub(crate) fn search(&self) -> Option<ControlPath> {
         let mut place = self.resolve(None)?;
         let roots = !place.chosen && place.path == Path::new(ROOTS_CONTROL);
-        // A node that was killed leaves its socket behind: the file alone proves nothing. One that
-        // is stopped does not take callers, whom a connect that blocks would wait for.
+        // A node that was killed leaves its socket behind: the file alone proves nothing. A stopped
+        // node accepts no connection, so a blocking connect would wait without end.
         let is_there = |path: &Path| is_served(path).is_ok_and(|is_served| is_served);
         if roots && Path::new(SERVICES_CONTROL).exists() && !is_there(&place.path) {
             place.path = SERVICES_CONTROL.into();

@@ -274,9 +274,9 @@ impl Target {
         let mut handle = request.epoch.open_handle;
         let again = BodyFlags::REPLAY | BodyFlags::RESENT;
         if job.body().flags.intersects(again)
-            && let Some(now) = self.mdt.by_old_handle(job.export, handle)
+            && let Some(present) = self.mdt.by_old_handle(job.export, handle)
         {
-            handle = now;
+            handle = present;
         }
         let own = self.mdt.opens.get(&handle).filter(|open| open.client == job.export).copied();
         let Some(open) = own else {
