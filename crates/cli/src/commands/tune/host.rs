@@ -50,8 +50,8 @@ impl Here {
         SettingLocation::Sysctl { name, netns: self.netns, boot: self.boot.clone() }
     }
 
-    /// The mounts that have a target at one of these nodes: their location, and what there is to say
-    /// of the others, by mount point.
+    /// The mounts that have a target at one of these nodes: their location, and what there is to
+    /// say of the others, by mount point.
     pub(super) fn mounts_towards(
         &self,
         nids: &[Nid],
