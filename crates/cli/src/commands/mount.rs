@@ -154,14 +154,15 @@ pub(crate) fn help_mount(args: &MountHelperArgs) -> Result<(), Failure> {
         node: TemporaryNodeOptions::default(),
     };
     // What is wrong with the options is said whatever is mounted.
-    let checked = plan(&args).map(drop);
+    words(&args)?;
     // mount(8) looks for the source of fstab among those of the mounts, but the mount shows its
     // own form of it. So `mount -a` asks for file systems that are mounted.
     let is_there = mounted_at(&args.dir).is_some_and(|mounted| is_same(&mounted, &args.source));
-    if checked.is_err() || args.foreground || is_there {
-        return checked;
+    match (is_there, args.foreground) {
+        (true, _) => Ok(()),
+        (false, true) => plan(&args).map(drop),
+        (false, false) => run(&args),
     }
-    run(&args)
 }
 
 /// Whether two sources name the same directory of the same file system.
@@ -172,12 +173,18 @@ fn is_same(one: &str, other: &str) -> bool {
 
 /// Checks everything that can be checked before servers are asked.
 fn plan(args: &MountArgs) -> Result<Plan, Failure> {
+    let plan = words(args)?;
+    mount_point(&args.dir).map_err(|error| format!("cannot mount at {error}"))?;
+    Ok(plan)
+}
+
+/// Reads the source and the options.
+fn words(args: &MountArgs) -> Result<Plan, Failure> {
     let url: FsUrl = args.source.parse().map_err(|error| Failure::Usage(format!("{error}")))?;
     let mut options = Options::default();
     for list in &args.options {
         options.apply(list, args.sloppy).map_err(|error| Failure::Usage(error.to_string()))?;
     }
-    mount_point(&args.dir).map_err(|error| format!("cannot mount at {error}"))?;
     Ok(Plan { url, options })
 }
 

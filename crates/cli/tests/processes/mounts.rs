@@ -241,14 +241,16 @@ fn a_second_mount_at_the_same_place_is_refused() {
     // `mount -a` asks for it by the source of fstab, in any of its forms.
     let helper = lustre.scratch.file("mount.lustrine");
     symlink(lustrine().get_program(), &helper).unwrap();
-    let ask = |source: String| {
+    let ask_with = |options: &str, source: String| {
         let mut command = Command::new(&helper);
         crate::common::clean(&mut command);
-        finish(command.arg(source).arg(&mount.dir).args(["-o", "rw"]))
+        finish(command.arg(source).arg(&mount.dir).args(["-o", options]))
     };
+    let ask = |source| ask_with("rw", source);
     ask(format!("{}:/{FSNAME}", lustre.ip)).ok();
     ask(lustre.url("")).ok();
     ask(lustre.url("directory")).expect_error(&words);
+    ask_with("remount,ro", lustre.url("")).expect_code(2).expect_stderr(&["remount"]);
     mount.umount().ok();
     assert_eq!(names(&mount.dir), Vec::<String>::new());
 }
