@@ -41,6 +41,9 @@ pub struct Row {
     /// Hops to the peer, at the last look.
     #[serde(rename = "h", default, skip_serializing_if = "Option::is_none")]
     pub hops_out: Option<u8>,
+    /// The same from the peer.
+    #[serde(rename = "hb", default, skip_serializing_if = "Option::is_none")]
+    pub hops_back: Option<u8>,
     /// The lowest rate of reads, in bits per second.
     #[serde(rename = "br", default, skip_serializing_if = "Option::is_none")]
     pub read: Option<u64>,
@@ -70,6 +73,7 @@ impl From<&Sample> for Row {
             mtu_out: path.and_then(|path| path.mtu_out),
             mtu_back: path.and_then(|path| path.mtu_back),
             hops_out: path.and_then(|path| path.route.hops_out),
+            hops_back: path.and_then(|path| path.route.hops_back),
             read: sample.bandwidth.and_then(|bandwidth| bandwidth.read),
             write: sample.bandwidth.and_then(|bandwidth| bandwidth.write),
         }
@@ -88,6 +92,7 @@ impl Row {
             all.mtu_out = least(all.mtu_out, row.mtu_out);
             all.mtu_back = least(all.mtu_back, row.mtu_back);
             all.hops_out = row.hops_out.or(all.hops_out);
+            all.hops_back = row.hops_back.or(all.hops_back);
             all.read = least(all.read, row.read);
             all.write = least(all.write, row.write);
         }

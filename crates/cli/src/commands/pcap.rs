@@ -169,8 +169,12 @@ fn print_file<W: Write + Send + 'static>(
         }
     }
     let printed = printer.finish()?;
-    interrupt::asked().map_err(Failure::Signals)?;
-    let foreign_links = outcome?;
+    let asked = interrupt::asked().map_err(Failure::Signals);
+    let foreign_links = match &asked {
+        Ok(()) => outcome?,
+        // The capture ends where the signal came.
+        Err(_) => outcome.unwrap_or(0),
+    };
     if foreign_links > 0 {
         print_error(&format!("{foreign_links} frames of unsupported link types were skipped"));
     }
@@ -190,5 +194,5 @@ fn print_file<W: Write + Send + 'static>(
             )),
         }
     }
-    Ok(())
+    asked
 }

@@ -169,6 +169,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         }
         for peer in &mut report.peers {
             peer.notes.extend(shortfall_note(peer));
+            peer.notes.extend(slower_notes(peer));
         }
     }
     for peer in &mut report.peers {
@@ -304,6 +305,24 @@ fn shortfall_note(peer: &PeerReport) -> Option<String> {
     })
 }
 
+/// In which direction the new values carried clearly less than those before.
+fn slower_notes(peer: &PeerReport) -> Vec<String> {
+    let (Some(before), Some(after)) = (&peer.before, &peer.after) else { return Vec::new() };
+    let pairs = [(&before.read, &after.read), (&before.write, &after.write)];
+    let slower = pairs.into_iter().filter_map(|(before, after)| {
+        let (before, after) = (before.as_ref()?, after.as_ref()?);
+        let is_less = u128::from(after.rate) * 10 < u128::from(before.rate) * 9;
+        is_less.then(|| {
+            format!(
+                "{}s were slower with the new values than before: other traffic or a busy host may \
+                 be the reason; run this again before you use them",
+                after.test.name()
+            )
+        })
+    });
+    slower.collect()
+}
+
 /// Whether the buffers of today may be what limited the rate.
 fn buffers_note(path: &Path, host: &Host) -> Option<String> {
     let smallest = host.tcp_buffers?.into_iter().min()?;
@@ -314,8 +333,8 @@ fn buffers_note(path: &Path, host: &Host) -> Option<String> {
         Streams::OneIsEnough | Streams::Unknown => path.rate,
     });
     (one * 10 > carried * 8).then(|| {
-        "the TCP buffers of this host may have limited the rate: put sysctl.conf into force and \
-         run this again"
+        "the TCP buffers of this host may have limited the rate: put those of sysctl.conf, which \
+         --write makes, into force and run this again"
             .to_owned()
     })
 }
@@ -364,6 +383,21 @@ mod tests {
         report.peers.push(peer);
         report.combine();
         report
+    }
+
+    #[test]
+    fn a_direction_that_is_slower_than_before_is_named() {
+        let mut peer = measured(10 * GBPS, 5 * GBPS).peers.remove(0);
+        assert_eq!(slower_notes(&peer), Vec::<String>::new(), "not measured before");
+        let (read, write) = (11 * GBPS, 6 * GBPS);
+        peer.before = Some(Compared {
+            under_way: 8,
+            read: Some(row(Direction::Read, 8, read, MS)),
+            write: Some(row(Direction::Write, 8, write, MS)),
+        });
+        let notes = slower_notes(&peer);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].starts_with("writes were slower with the new values"), "{notes:?}");
     }
 
     #[test]

@@ -56,6 +56,10 @@ const WARM_UP_RTTS: u64 = 14;
 const STEP_RTTS: u64 = 8;
 /// The same in latencies of an RPC.
 const STEP_LATENCIES: u64 = 3;
+/// Runs that follow a ramp: before and after, reads and writes.
+const RUNS: u64 = 4;
+/// How often a run moves what it has under way: while it warms up, and in a few latencies.
+const RUN_FILLS: u64 = 10;
 /// RPCs of a step: the one at its end is 5 % of them.
 const STEP_RPCS: u64 = 20;
 /// A load of which no RPC has ended for so long is given up if pings are answered. An RPC of 1 MiB
@@ -165,6 +169,7 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
             let words = "the ramp did not fill the path, so it is not known whether several \
                          connections carry more";
             report.notes.push(words.to_owned());
+            report.purse.skip(2 * WEIGHT_CONNS);
             None
         }
         "node" => {
@@ -178,6 +183,7 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
             let words = "a userland node has one connection to a peer, so it is not known whether \
                          several carry more";
             report.notes.push(words.to_owned());
+            report.purse.skip(2 * WEIGHT_CONNS);
             None
         }
     };
@@ -190,10 +196,16 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
     note(&format!("{}: before", wanted.nid));
     let count = under_way(RPCS_BEFORE, purpose);
     let mut session = Session::next(wanted, &wanted.config)?;
-    let path = Known { rtt, rate };
-    let outcome = both(&mut session, &path, count, WEIGHT_BEFORE, &mut report.purse);
+    let path = Known::of(&report, rtt, count);
+    let outcome = both(&mut session, &path, count, (WEIGHT_BEFORE, 2), &mut report.purse);
     session.end();
-    report.before = Some(outcome?);
+    let before = outcome?;
+    // More than a ramp found that is not complete.
+    let most = before.rows().map(|row| row.rate).max();
+    if let Some(most) = most.filter(|most| report.incomplete.is_some() && *most > rate) {
+        report.path = Some(report.new_path(most, Streams::Unknown));
+    }
+    report.before = Some(before);
     Ok(report)
 }
 
@@ -246,9 +258,8 @@ pub(super) fn after(
     let config = wanted.with(peer_credits, credits, conns_per_peer);
     let count = under_way(max_rpcs_in_flight, purpose);
     let mut session = Session::next(wanted, &config)?;
-    let rate = report.path.map_or(0, |path| path.rate);
-    let path = Known { rtt: report.rtt.idle_median_ns, rate };
-    let outcome = both(&mut session, &path, count, WEIGHT_AFTER, &mut report.purse);
+    let path = Known::of(report, report.rtt.idle_median_ns, count);
+    let outcome = both(&mut session, &path, count, (WEIGHT_AFTER, 0), &mut report.purse);
     session.end();
     report.after = Some(outcome?);
     Ok(())
@@ -288,6 +299,16 @@ struct Known {
 }
 
 impl Known {
+    /// The path of a report, for so many RPCs under way. A ramp that is not complete says what its
+    /// own carried, and more carry more: up to what makes each take two round trips.
+    fn of(report: &PeerReport, rtt: u64, count: u32) -> Known {
+        let rate = report.path.map_or(0, |path| path.rate);
+        let bits = u128::from(count) * u128::from(MESSAGE) * 8_000_000_000;
+        let most = u64::try_from(bits / u128::from(rtt.max(1)) / 2).unwrap_or(u64::MAX);
+        let rate = if report.incomplete.is_some() { rate.max(most) } else { rate };
+        Known { rtt, rate }
+    }
+
     /// How long an RPC takes while so many are under way, in nanoseconds.
     fn latency(&self, count: u32) -> u64 {
         let bytes = u128::from(count) * u128::from(MESSAGE);
@@ -296,18 +317,25 @@ impl Known {
     }
 }
 
-/// Reads, then writes, with so many RPCs under way.
+/// Reads, then writes, with so many RPCs under way; `later` runs follow.
 fn both(
     session: &mut Session<'_>,
     path: &Known,
     count: u32,
-    weight: u32,
+    (weight, later): (u32, u64),
     purse: &mut Purse,
 ) -> Result<Compared, Failure> {
     let mut rows = [None, None];
     for (row, direction) in rows.iter_mut().zip([Direction::Read, Direction::Write]) {
         let mut allowed = purse.take(weight);
         let step = Step { direction, count, rtt: path.rtt, latency: path.latency(count) };
+        if step.times(allowed.left()).is_none() {
+            let later = match direction {
+                Direction::Read => later + 1,
+                Direction::Write => later,
+            };
+            purse.extend(&mut allowed, step.need(), step.runs(later));
+        }
         *row = session.step(&step, &mut allowed)?;
         purse.put(allowed);
     }
@@ -364,6 +392,10 @@ fn ramps(
         let mut lacks = "--budget-bytes";
         while let Some(count) = ramp.next() {
             let step = Step { direction, count, rtt, latency };
+            if step.times(allowed.left()).is_none() {
+                let reserve = step.reserve(allowed.used());
+                report.purse.extend(&mut allowed, step.need(), reserve);
+            }
             let Some(mut row) = session.step(&step, &mut allowed)? else {
                 lacks = step.lacks(allowed.left());
                 break;
@@ -414,7 +446,7 @@ fn more_conns(
     report: &mut PeerReport,
 ) -> Result<Option<u64>, Failure> {
     let path = Known { rtt, rate: best.rate };
-    let compared = both(session, &path, best.under_way, WEIGHT_CONNS, &mut report.purse)?;
+    let compared = both(session, &path, best.under_way, (WEIGHT_CONNS, RUNS), &mut report.purse)?;
     let rows = [&compared.read, &compared.write];
     let best = rows.into_iter().flatten().map(|row| row.rate).max();
     report.several_connections = Some(compared);
@@ -436,13 +468,42 @@ struct Step {
 impl Step {
     /// How long it warms up and measures, in nanoseconds; `None` if that is not allowed.
     fn times(&self, allowed: Budget) -> Option<(u64, u64)> {
+        let (warm_up, time) = self.wanted_times();
+        let need = self.need();
+        let fits = need.time_ns <= allowed.time_ns && need.bytes <= allowed.bytes;
+        fits.then_some((warm_up, time))
+    }
+
+    /// What is needed to begin it.
+    fn need(&self) -> Budget {
+        let (warm_up, time) = self.wanted_times();
+        Budget { bytes: self.bytes().saturating_mul(2), time_ns: warm_up.saturating_add(time) }
+    }
+
+    /// What is left, if it can be, when this step of a ramp is over: for the runs with the values
+    /// before and after, in both directions, and for as long a ramp of writes.
+    fn reserve(&self, used: Budget) -> Budget {
+        match self.direction {
+            Direction::Read => self.runs(RUNS + 1).plus(used),
+            Direction::Write => self.runs(RUNS),
+        }
+    }
+
+    /// What so many runs need that take as long as this step.
+    fn runs(&self, count: u64) -> Budget {
+        let Budget { time_ns, .. } = self.need();
+        Budget {
+            bytes: self.bytes().saturating_mul(RUN_FILLS).saturating_mul(count),
+            time_ns: time_ns.saturating_mul(count),
+        }
+    }
+
+    fn wanted_times(&self) -> (u64, u64) {
         let warm_up = WARM_UP.max(self.rtt.saturating_mul(WARM_UP_RTTS)).max(self.latency);
         let latencies = self.latency.saturating_mul(STEP_LATENCIES);
         let rpcs = self.latency.saturating_mul(STEP_RPCS) / u64::from(self.count.max(1));
         let time = STEP.max(self.rtt.saturating_mul(STEP_RTTS)).max(latencies).max(rpcs);
-        let all = warm_up.saturating_add(time);
-        let fits = all <= allowed.time_ns && self.bytes().saturating_mul(2) <= allowed.bytes;
-        fits.then_some((warm_up, time))
+        (warm_up, time)
     }
 
     /// The option that allows too little for it.

@@ -125,7 +125,7 @@ pub(in crate::commands) enum Direction {
 }
 
 impl Compared {
-    fn rows(&self) -> impl Iterator<Item = &StepRow> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = &StepRow> {
         [&self.read, &self.write].into_iter().flatten()
     }
 }

@@ -118,6 +118,7 @@ struct RowDocument {
     mtu_out: Option<u32>,
     mtu_back: Option<u32>,
     hops_out: Option<u8>,
+    hops_back: Option<u8>,
     read_bits_per_s: Option<u64>,
     write_bits_per_s: Option<u64>,
 }
@@ -137,6 +138,7 @@ impl From<Row> for RowDocument {
             mtu_out: row.mtu_out,
             mtu_back: row.mtu_back,
             hops_out: row.hops_out,
+            hops_back: row.hops_back,
             read_bits_per_s: row.read,
             write_bits_per_s: row.write,
         }

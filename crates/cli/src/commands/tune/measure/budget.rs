@@ -21,7 +21,7 @@ pub(in crate::commands::tune) struct Budget {
 }
 
 impl Budget {
-    fn plus(self, other: Budget) -> Budget {
+    pub(super) fn plus(self, other: Budget) -> Budget {
         Budget {
             bytes: self.bytes.saturating_add(other.bytes),
             time_ns: self.time_ns.saturating_add(other.time_ns),
@@ -48,6 +48,11 @@ impl Allowance {
     /// What the part may still use.
     pub(super) fn left(&self) -> Budget {
         self.whole.less(self.used)
+    }
+
+    /// What the part has used.
+    pub(super) fn used(&self) -> Budget {
+        self.used
     }
 
     /// Takes what a step has used, which may be more than is left: the next look at a fast load
@@ -79,6 +84,25 @@ impl Purse {
         };
         self.weights = self.weights.saturating_sub(weight);
         Allowance { whole, used: Budget::default() }
+    }
+
+    /// A part is not measured: its share is for the later ones.
+    pub(super) fn skip(&mut self, weight: u32) {
+        self.weights = self.weights.saturating_sub(weight);
+    }
+
+    /// Gives a part more than its share, if that is what it needs next, and if `reserve` is left
+    /// for the later ones. Whether it did.
+    pub(super) fn extend(&self, part: &mut Allowance, next: Budget, reserve: Budget) -> bool {
+        let left = self.whole.less(self.used).less(part.used);
+        let needed = next.plus(reserve);
+        let fits = needed.bytes <= left.bytes && needed.time_ns <= left.time_ns;
+        if fits {
+            let with_it = part.used.plus(next);
+            part.whole.bytes = part.whole.bytes.max(with_it.bytes);
+            part.whole.time_ns = part.whole.time_ns.max(with_it.time_ns);
+        }
+        fits
     }
 
     /// Takes back the share of a part: what it did not use is for the later ones, and what it used
@@ -120,6 +144,24 @@ mod tests {
         // What does not divide is in the later ones.
         assert!(all[0] > 2 * GIB && all.iter().all(|one| one - all[0] <= 1), "{all:?}");
         assert_eq!(purse.used(), Budget { bytes: 24 * GIB, time_ns: 48 });
+    }
+
+    #[test]
+    fn a_part_gets_what_the_later_ones_do_not_need() {
+        let mut purse = Purse::new(Budget { bytes: 24 * GIB, time_ns: 48 });
+        let mut first = purse.take(WEIGHT_RAMP);
+        first.spend(Budget { bytes: GIB, time_ns: 10 });
+        let (next, reserve) =
+            (Budget { bytes: GIB, time_ns: 8 }, Budget { bytes: 2 * GIB, time_ns: 30 });
+        assert!(purse.extend(&mut first, next, reserve));
+        assert_eq!(first.left(), Budget { bytes: 5 * GIB, time_ns: 8 });
+        first.spend(next);
+        assert!(!purse.extend(&mut first, next, reserve), "30 are for the later ones");
+        assert_eq!(first.left().time_ns, 0);
+        purse.put(first);
+        // What is not measured needs nothing.
+        purse.skip(WEIGHTS - WEIGHT_RAMP - WEIGHT_BEFORE);
+        assert_eq!(purse.take(WEIGHT_BEFORE).left(), Budget { bytes: 22 * GIB, time_ns: 30 });
     }
 
     /// A load of 100 Gb/s moves 125 MB between two looks.

@@ -12,6 +12,19 @@ fn a_step_that_does_not_fit_is_not_begun() {
 }
 
 #[test]
+fn a_ramp_leaves_enough_for_what_follows() {
+    let step = Step { direction: Direction::Read, count: 8, rtt: 1, latency: 1 };
+    let used = Budget { bytes: 1 << 20, time_ns: 7 };
+    let time_ns = WARM_UP + STEP;
+    assert_eq!(step.need(), Budget { bytes: 16 << 20, time_ns });
+    // As many writes as reads until now, and reads and writes with the values before and after.
+    let reserve = Budget { bytes: (5 * 80 + 1) << 20, time_ns: 5 * time_ns + 7 };
+    assert_eq!(step.reserve(used), reserve);
+    let writes = Step { direction: Direction::Write, ..step };
+    assert_eq!(writes.reserve(used), Budget { bytes: (4 * 80) << 20, time_ns: 4 * time_ns });
+}
+
+#[test]
 fn a_node_has_memory_for_the_largest_load() {
     let memory = |config| with_memory(config).unwrap().tunables.value(MEMORY).unwrap();
     assert!(memory(NodeConfig::default()) as u64 * (1 << 20) > LOAD_MAX * MESSAGE);
