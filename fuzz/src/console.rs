@@ -148,6 +148,9 @@ impl ConsoleHarness {
         while let Some(order) = self.console.next_rpc() {
             fresh.push(order);
         }
+        while let Some((order, _)) = self.console.next_canceled() {
+            self.orders.retain(|open| open.id != order);
+        }
         let named: Vec<Nid> = self.open.values().flatten().copied().collect();
         self.watch.given(view.as_ref(), &fresh, &named);
         self.orders.append(&mut fresh);

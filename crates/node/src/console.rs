@@ -167,6 +167,10 @@ impl ConsoleThread {
             let message = LoopMessage::ConsoleRpc(Box::new(order), self.sender.clone());
             self.post(home, message);
         }
+        while let Some((order, nid)) = self.console.next_canceled() {
+            let home = home_loop(&nid, self.loops.len());
+            self.post(home, LoopMessage::CancelConsoleRpc(order));
+        }
         while let Some((ticket, answer)) = self.console.next_answer() {
             if let Some(reply) = self.replies.remove(&ticket) {
                 // The caller may have given up.

@@ -322,6 +322,7 @@ impl EventLoop {
                 self.console = Some(console);
                 self.partition.start_console_rpc(*order);
             }
+            LoopMessage::CancelConsoleRpc(order) => self.partition.cancel_console_rpc(order),
             LoopMessage::Work(work) => work(now, &mut self.partition, &mut self.io),
         }
     }

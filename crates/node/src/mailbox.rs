@@ -49,6 +49,8 @@ pub(crate) enum LoopMessage {
     Load(LoadRequest),
     /// A console's RPC to a node of this loop, and the receiver of its result.
     ConsoleRpc(Box<ConsoleRpc>, mpsc::Sender<ConsoleMessage>),
+    /// The console does not need an RPC any more.
+    CancelConsoleRpc(u64),
     /// Something to do with the partition: services of users are registered and called so.
     Work(Work),
 }

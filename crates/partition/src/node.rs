@@ -202,6 +202,13 @@ impl<D: Driver> NodePartition<D> {
         self.partition.service_mut(handle).expect(STAYS).take(rpc);
     }
 
+    /// Gives up an RPC of a console, if it is under way.
+    pub fn cancel_console_rpc(&mut self, order: u64) {
+        if let Some(handle) = self.console_rpcs {
+            self.partition.service_mut(handle).expect(STAYS).cancel(order);
+        }
+    }
+
     /// The next RPC of a console that has ended: its number, and the reply or why there is none.
     pub fn next_rpc_outcome(&mut self) -> Option<RpcOutcome> {
         self.partition.service_mut(self.console_rpcs?)?.next_rpc_outcome()

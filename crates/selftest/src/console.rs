@@ -123,6 +123,8 @@ pub struct Console {
     /// Questions that only keep a node from leaving, by order.
     reminders: BTreeMap<u64, Nid>,
     orders: VecDeque<ConsoleRpc>,
+    /// Orders that nothing waits for any more, and their nodes.
+    canceled: VecDeque<(u64, Nid)>,
     answers: VecDeque<(u64, Result<Answer, Refusal>)>,
     next_round: Time,
     /// When the session ends unless a command comes.
@@ -153,6 +155,7 @@ impl Console {
             waiting: VecDeque::new(),
             reminders: BTreeMap::new(),
             orders: VecDeque::new(),
+            canceled: VecDeque::new(),
             answers: VecDeque::new(),
             next_round: Time::NEVER,
             ends_at: Time::NEVER,
@@ -197,7 +200,9 @@ impl Console {
     /// Ends the question under way, if it is one, with what nodes have answered so far.
     fn end_question(&mut self, now: Time) {
         let Some(work) = self.work.as_mut().filter(|work| work.is_question) else { return };
-        work.give_up();
+        let orders = work.give_up();
+        self.orders.retain(|order| !orders.iter().any(|(id, _)| *id == order.id));
+        self.canceled.extend(orders);
         self.finish(now);
     }
 
@@ -220,6 +225,11 @@ impl Console {
     /// The next RPC that is needed.
     pub fn next_rpc(&mut self) -> Option<ConsoleRpc> {
         self.orders.pop_front()
+    }
+
+    /// The next order whose RPC is not needed any more, and its node. It may have ended.
+    pub fn next_canceled(&mut self) -> Option<(u64, Nid)> {
+        self.canceled.pop_front()
     }
 
     /// The next answer, and its ticket.

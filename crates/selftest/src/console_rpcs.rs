@@ -31,12 +31,16 @@ pub struct ConsoleRpcs {
     caller: RpcClient,
     waiting: VecDeque<ConsoleRpc>,
     under_way: Slab<UnderWay>,
+    /// Orders under way that are given up with the next turn.
+    canceled: Vec<u64>,
     outcomes: VecDeque<RpcOutcome>,
 }
 
 #[derive(Debug)]
 struct UnderWay {
     order: u64,
+    /// Its slot at the caller; none once that has ended it.
+    call: Option<u32>,
     /// The list the node fetches, or room for what it puts.
     bulk: Option<Span>,
 }
@@ -49,6 +53,7 @@ impl ConsoleRpcs {
             caller: RpcClient::new(ClientSlot::CONSOLE, wall_seconds, UNDER_WAY_MAX),
             waiting: VecDeque::new(),
             under_way: Slab::new(UNDER_WAY_MAX),
+            canceled: Vec::new(),
             outcomes: VecDeque::new(),
         }
     }
@@ -56,6 +61,16 @@ impl ConsoleRpcs {
     /// Takes an order; the next [`ConsoleRpcs::drive`] acts on it.
     pub fn take(&mut self, order: ConsoleRpc) {
         self.waiting.push_back(order);
+    }
+
+    /// Nothing waits for an order any more; the next [`ConsoleRpcs::drive`] gives its RPC up. It may
+    /// have ended.
+    pub fn cancel(&mut self, order: u64) {
+        let waited = self.waiting.len();
+        self.waiting.retain(|waiting| waiting.id != order);
+        if self.waiting.len() == waited {
+            self.canceled.push(order);
+        }
     }
 
     /// The next RPC that is over.
@@ -96,10 +111,16 @@ impl ConsoleRpcs {
 
     /// Once per loop turn, after the events.
     pub fn drive<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
+        let canceled = core::mem::take(&mut self.canceled);
         if self.is_idle() {
             return;
         }
         let turn = &mut Turn { now, owner: self.owner, shard, memory };
+        for (_, under_way) in self.under_way.iter() {
+            if let Some(call) = under_way.call.filter(|_| canceled.contains(&under_way.order)) {
+                self.caller.abort(turn, call, RpcError::Aborted);
+            }
+        }
         self.caller.expire(turn);
         while !self.under_way.is_full()
             && let Some(order) = self.waiting.pop_front()
@@ -114,6 +135,7 @@ impl ConsoleRpcs {
     /// When [`ConsoleRpcs::drive`] has something to do at the latest.
     pub fn next_deadline(&self) -> Time {
         let can_begin = !self.waiting.is_empty() && !self.under_way.is_full();
+        let can_begin = can_begin || !self.canceled.is_empty();
         match self.caller.under_way() {
             _ if can_begin => Time::ZERO,
             // The last event came behind the last turn.
@@ -151,9 +173,8 @@ impl ConsoleRpcs {
             Bulk::None => None,
             Bulk::Sink(span) | Bulk::Source(span) => Some(span),
         };
-        let Ok(slot) = self.under_way.insert(UnderWay { order: order.id, bulk: span }) else {
-            unreachable!("there was room")
-        };
+        let under_way = UnderWay { order: order.id, call: None, bulk: span };
+        let Ok(slot) = self.under_way.insert(under_way) else { unreachable!("there was room") };
         let peer = through_loopback(turn.shard, order.peer);
         let call = Call {
             peer: ProcessId::lustre(peer),
@@ -165,8 +186,13 @@ impl ConsoleRpcs {
             user: slot,
         };
         let made = self.caller.call(turn, call, |ids| body::with_bits(order.body, ids));
-        if let Err(failure) = made {
-            self.end(turn.memory, slot, Err(failure), 0);
+        match made {
+            Ok(call) => {
+                if let Some(under_way) = self.under_way.get_mut(slot) {
+                    under_way.call = Some(call);
+                }
+            }
+            Err(failure) => self.end(turn.memory, slot, Err(failure), 0),
         }
     }
 
@@ -177,7 +203,7 @@ impl ConsoleRpcs {
         reply: Result<Message, RpcError>,
         moved: u32,
     ) {
-        let Some(UnderWay { order, bulk }) = self.under_way.remove(slot) else { return };
+        let Some(UnderWay { order, bulk, .. }) = self.under_way.remove(slot) else { return };
         let mut put = Vec::new();
         if let Some(span) = bulk {
             if let Ok(Message { body: Body::ClientStatsReply(_), .. }) = &reply {

@@ -65,13 +65,18 @@ impl Work {
         self.said.push(NodeReply { nid, state: NodeState::Unknown, reply, holder: None });
     }
 
-    /// Waits no longer. It says nothing about the nodes that have not answered.
-    pub(super) fn give_up(&mut self) {
-        for place in core::mem::take(&mut self.missing).into_values() {
+    /// Waits no longer. It says nothing about the nodes that have not answered: these, each with its
+    /// order.
+    pub(super) fn give_up(&mut self) -> Vec<(u64, Nid)> {
+        let missing = core::mem::take(&mut self.missing).into_iter();
+        let each = missing.map(|(order, place)| {
             let why = "another command ended this one".to_owned();
             let errno = errno_of(RpcError::Aborted, false);
-            self.said[place.index].reply = Reply::None { errno, why, status: None };
-        }
+            let said = &mut self.said[place.index];
+            said.reply = Reply::None { errno, why, status: None };
+            (order, said.nid)
+        });
+        each.collect()
     }
 
     /// Ends an order after which its node is to be asked again, unless it was asked often enough:

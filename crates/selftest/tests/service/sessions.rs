@@ -396,6 +396,27 @@ fn questions_give_way_to_commands_that_stop_or_end() {
     }
 }
 
+/// RPCs of questions that gave way do not pile up at a node that is silent.
+#[test]
+fn rpcs_of_questions_that_gave_way_are_given_up() {
+    let mut world = world(2);
+    begin(&mut world, false).expect("a session");
+    add_group(&mut world, SERVERS, [2]);
+    add_group(&mut world, CLIENTS, [1]);
+    all_good(world.command(0, Command::AddTest(new_test(Test::Ping, -1))));
+    all_good(world.command(0, run()));
+    world.nodes[2].stalled = true;
+    for _ in 0..8 {
+        world.give(0, Command::Ping { target: Target::Session, timeout: 3600 });
+        world.turns(STEP, 50);
+        world.give(0, Command::Stop { batch: "batch".to_owned(), force: true });
+        world.turns(STEP, 50);
+    }
+    // One may be a reminder of the session.
+    let under_way = world.console_at(0).calls.under_way();
+    assert!(under_way <= 1, "{under_way}");
+}
+
 #[test]
 fn groups_change_and_their_nodes_come_and_go() {
     let mut world = world(3);

@@ -463,6 +463,9 @@ impl ConsoleHarness {
         while let Some(order) = self.console.next_rpc() {
             self.calls.take(order);
         }
+        while let Some((order, _)) = self.console.next_canceled() {
+            self.calls.cancel(order);
+        }
         self.calls.drive(now, shard, memory);
         self.answers.extend(std::iter::from_fn(|| self.console.next_answer()));
     }
