@@ -63,8 +63,8 @@ impl ConsoleRpcs {
         self.waiting.push_back(order);
     }
 
-    /// Nothing waits for an order any more; the next [`ConsoleRpcs::drive`] gives its RPC up. It may
-    /// have ended.
+    /// Nothing waits for an order any more; the next [`ConsoleRpcs::drive`] gives its RPC up. It
+    /// may have ended.
     pub fn cancel(&mut self, order: u64) {
         let waited = self.waiting.len();
         self.waiting.retain(|waiting| waiting.id != order);

@@ -65,8 +65,8 @@ impl Work {
         self.said.push(NodeReply { nid, state: NodeState::Unknown, reply, holder: None });
     }
 
-    /// Waits no longer. It says nothing about the nodes that have not answered: these, each with its
-    /// order.
+    /// Waits no longer. It says nothing about the nodes that have not answered: these, each with
+    /// its order.
     pub(super) fn give_up(&mut self) -> Vec<(u64, Nid)> {
         let missing = core::mem::take(&mut self.missing).into_iter();
         let each = missing.map(|(order, place)| {
