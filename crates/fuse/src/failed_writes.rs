@@ -75,8 +75,8 @@ impl AppendOrder {
         self.under_way = self.under_way.saturating_sub(1);
         if self.under_way == 0 {
             // After a failure the kernel cuts the file, and the program may try again.
-            let first = self.parts.drain(..).min();
-            self.before = first.filter(|_| !core::mem::take(&mut self.is_broken));
+            let is_broken = core::mem::take(&mut self.is_broken);
+            self.before = self.parts.drain(..).min().filter(|_| !is_broken);
         }
         keeps
     }
@@ -85,17 +85,17 @@ impl AppendOrder {
 /// The size of a file up to which this mount knows who has written it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KnownSize {
-    /// What the kernel was told last. It may not have taken that over, if it knew of a write that
-    /// was under way meanwhile.
-    told: u64,
+    /// The size in the last reply to the kernel, which ignores it if a write was under way
+    /// meanwhile.
+    replied: u64,
     /// The same, and what programs have added to it through this mount.
     end: u64,
 }
 
 impl KnownSize {
-    /// The kernel is told that the file has this size.
-    pub(crate) fn told(&mut self, size: u64) {
-        (self.told, self.end) = (size, size);
+    /// A reply to the kernel has this size.
+    pub(crate) fn replied(&mut self, size: u64) {
+        (self.replied, self.end) = (size, size);
     }
 
     /// A range was written through this mount. Behind a gap it does not count: another client may
@@ -107,11 +107,11 @@ impl KnownSize {
     }
 
     /// Whether a file of this size now may get a size that the kernel has asked for: not if others
-    /// have made it longer since, nor if the kernel knows an older size than it was told, nor if
-    /// others have cut the file and this would undo that.
+    /// have made it longer since, nor if the kernel knows an older size than that of the last
+    /// reply, nor if others have cut the file and this would undo that.
     pub(crate) fn allows(self, now: u64, wanted: u64) -> bool {
         let is_cut_by_others = now < wanted && wanted <= self.end;
-        now <= self.end && self.told <= wanted && !is_cut_by_others
+        now <= self.end && self.replied <= wanted && !is_cut_by_others
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_others_have_written_is_not_cut() {
         let mut known = KnownSize::default();
-        known.told(100);
+        known.replied(100);
         assert!(known.allows(100, 100));
         assert!(!known.allows(101, 100), "another client has appended");
         known.written(100, 150);
@@ -184,15 +184,15 @@ mod tests {
         assert!(known.allows(150, 100), "the rest of a write that failed");
         known.written(180, 200);
         assert!(!known.allows(200, 100), "others may have written in the gap");
-        known.told(200);
+        known.replied(200);
         assert!(known.allows(200, 200));
-        assert!(!known.allows(200, 100), "the kernel has not taken over what it was told");
+        assert!(!known.allows(200, 100), "the kernel has ignored the last reply");
     }
 
     #[test]
     fn what_others_have_cut_is_not_made_longer() {
         let mut known = KnownSize::default();
-        known.told(100);
+        known.replied(100);
         assert!(!known.allows(50, 100));
         // A program makes it longer than it ever was.
         assert!(known.allows(50, 101));

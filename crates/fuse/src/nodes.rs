@@ -38,7 +38,7 @@ impl Node {
     /// The same, if the kernel gets them.
     fn tell(&mut self, attr: &Attr) {
         self.see(attr);
-        self.size.told(attr.size.unwrap_or(0));
+        self.size.replied(attr.size.unwrap_or(0));
     }
 }
 
@@ -117,7 +117,7 @@ impl Nodes {
     }
 
     /// The same for attributes that the kernel gets, the size among them.
-    pub(crate) fn told(&mut self, attr: &Attr) {
+    pub(crate) fn replied(&mut self, attr: &Attr) {
         if let Some(node) = self.of(attr.fid) {
             node.tell(attr);
         }

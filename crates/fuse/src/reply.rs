@@ -180,7 +180,7 @@ impl Asked<ReplyAttr> {
             let whole = asked.done(|asked, _, _, attr: Attr| {
                 let number = {
                     let mut nodes = asked.shared.nodes();
-                    nodes.told(&attr);
+                    nodes.replied(&attr);
                     nodes.shown_number(attr.fid)
                 };
                 let shown = asked.shared.shown(&attr, number);

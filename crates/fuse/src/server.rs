@@ -183,7 +183,7 @@ impl Filesystem for Server {
         }
         if atime.is_none() && mtime.is_none() {
             return self.shared.post(move |client, turn| {
-                // A size that nobody waits for any more would cut what others write later.
+                // A size that no program waits for any more would cut what others write later.
                 if asked.is_interrupted() {
                     return;
                 }

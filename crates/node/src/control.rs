@@ -227,7 +227,7 @@ impl Drop for SocketFile {
 /// Whether a process listens there. Never blocks, as connecting to a full backlog would.
 ///
 /// # Errors
-/// When the system refuses for another reason than that nobody listens.
+/// When the system refuses for another reason than that no process listens.
 pub fn is_served(path: &Path) -> io::Result<bool> {
     let socket = stream_socket()?;
     match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
