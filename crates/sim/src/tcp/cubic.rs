@@ -140,6 +140,9 @@ impl Cubic {
             self.lost();
         }
         self.window = self.segment;
+        // The old maximum says nothing any more: after slow start the curve begins at the window
+        // (RFC 9438, 4.8).
+        self.highest = 0;
     }
 
     pub(super) fn idled(&mut self, timeouts: u64) {
@@ -311,6 +314,20 @@ mod tests {
         });
         assert_eq!(windows[8], 512_000);
         assert!((700_000..710_000).contains(&windows[9]), "{windows:?}");
+    }
+
+    /// RFC 9438, 4.8: K is 0, and the maximum is the window at which slow start ended.
+    #[test]
+    fn after_a_time_out_the_curve_begins_at_the_end_of_slow_start() {
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
+        cubic.window = 10_000_000;
+        cubic.timed_out(TimeOut::First);
+        while cubic.window() < cubic.threshold {
+            round(&mut cubic, &mut now, RTT);
+        }
+        let (begin, until_highest) = cubic.epoch.expect("the curve has begun");
+        assert!((7_000_000..7_010_000).contains(&cubic.highest), "{}", cubic.highest);
+        assert_eq!((until_highest, now.since(begin) <= RTT), (0, true));
     }
 
     #[test]
