@@ -37,6 +37,8 @@ struct Progress {
     connected: bool,
     requests_done: bool,
     locks_done: bool,
+    /// The last transaction that it has replayed.
+    last_replay: u64,
 }
 
 /// Recovery of a target: from its restart until all clients that it knew are done or given up.
@@ -100,9 +102,21 @@ impl Recovery {
         self.drop_replays(uuid)
     }
 
+    /// Whether it is not the turn of a replay: its client has replayed a later transaction since it
+    /// connected, or waits for the answer to another one. Replays come one at a time, in their
+    /// order [IMP-10]; [`Recovery::next_replay`] counts on that.
+    pub fn is_out_of_turn(&self, uuid: &[u8], transno: u64) -> bool {
+        let later = |client: &Progress| transno < client.last_replay;
+        self.clients.get(uuid).is_some_and(later)
+            || self.replays.iter().any(|(other, (whose, _))| *other != transno && whose == uuid)
+    }
+
     /// A client replays a transaction: the request waits for its turn. Returns a request that
     /// waited with the same number, which is void.
     pub fn queue(&mut self, uuid: &[u8], transno: u64, request: u64) -> Option<u64> {
+        if let Some(client) = self.clients.get_mut(uuid) {
+            client.last_replay = client.last_replay.max(transno);
+        }
         self.replays.insert(transno, (uuid.to_vec(), request)).map(|(_, request)| request)
     }
 

@@ -88,6 +88,22 @@ fn replays_wait_until_no_lower_one_can_come() {
 }
 
 #[test]
+fn a_client_replays_one_change_at_a_time_in_their_order() {
+    let mut recovery = recovery(&[b"a", b"b"]);
+    recovery.connected(NOW, b"a");
+    recovery.queue(b"a", 5, 50);
+    let is_out_of_turn = |recovery: &Recovery| [4, 5, 6].map(|n| recovery.is_out_of_turn(b"a", n));
+    assert_eq!(is_out_of_turn(&recovery), [true, false, true]);
+    // Each client has its own turns.
+    assert!(!recovery.is_out_of_turn(b"b", 3));
+    recovery.requests_done(b"b");
+    assert_eq!(recovery.next_replay(NOW), Some(50));
+    assert_eq!(is_out_of_turn(&recovery), [true, false, false]);
+    recovery.connected(NOW, b"a");
+    assert_eq!(is_out_of_turn(&recovery), [false, false, false]);
+}
+
+#[test]
 fn a_client_that_connects_again_begins_again() {
     let mut recovery = recovery(&[b"a"]);
     recovery.connected(NOW, b"a");

@@ -179,6 +179,12 @@ impl Server {
         };
         let mut void = None;
         let waits = if let Some(transno) = job.replayed() {
+            if recovery.is_out_of_turn(uuid, transno) {
+                let (opcode, xid) = (job.opcode(), job.received.xid);
+                target.disk.violated(|| {
+                    format!("{opcode:?}, xid {xid:#x}, replays {transno} out of its turn")
+                });
+            }
             void = recovery.queue(uuid, transno, job.id);
             Waits::Replay
         } else if flags.contains(BodyFlags::LOCK_REPLAY_DONE) {
