@@ -31,6 +31,8 @@ pub(crate) struct Open {
     pub(crate) flags: OpenFlags,
     /// The handle that the client had before a restart, by its replay of the open [MDT-21].
     pub(crate) before: Handle,
+    /// The request that has opened it.
+    pub(crate) xid: u64,
 }
 
 /// What a metadata target has in memory only.
@@ -74,6 +76,12 @@ impl Mdt {
             }
         }
         Some(open)
+    }
+
+    /// The handle that a client has by a request: the reply to it may have been lost.
+    pub(crate) fn by_request(&self, client: Handle, xid: u64) -> Option<Handle> {
+        let same = |open: &Open| open.client == client && open.xid == xid;
+        self.opens.iter().find(|(_, open)| same(open)).map(|(handle, _)| *handle)
     }
 
     /// The handle of a file that a client names by the handle that it had before a restart: the

@@ -153,7 +153,7 @@ impl Server {
         {
             // The handle of that time is void: it is opened again.
             let before = job.replayed().and_then(|_| old_handle(job)).unwrap_or(Handle::NONE);
-            let open = Open { client: job.export, fid, flags: OpenFlags::WRITE, before };
+            let open = Open { client: job.export, fid, flags: OpenFlags::WRITE, before, xid };
             let Some(reopened) = target.open_again(open, &message) else {
                 return false;
             };
@@ -497,6 +497,9 @@ impl Target {
     /// another handle. None if the file is gone.
     fn open_again(&mut self, open: Open, message: &[u8]) -> Option<Vec<u8>> {
         self.files().get(open.fid)?;
+        if let Some(handle) = self.mdt.by_request(open.client, open.xid) {
+            return with_handle(message, handle);
+        }
         let handle = self.mdt.opened(open);
         let reply = with_handle(message, handle);
         if reply.is_none() {

@@ -1,6 +1,9 @@
 //! Servers that crash and start again: what was not on their disks is lost there, and clients
 //! bring it back.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use crate::world::{CALLER, Links, MDT, OST, World};
 use lustrine_client::{Changes, ClientError, FileOwner, FlockArgs, FlockMode, OpenArgs};
 use lustrine_fswire::mdt::OpenFlags;
@@ -115,6 +118,49 @@ fn a_change_whose_reply_is_lost_is_made_once() {
         let view = world.server.targets()[MDT].clone();
         assert_eq!((view.files, view.opens), (4, 0));
     }
+}
+
+/// The reply to an open is lost, and after a restart the one that the server gives again as well:
+/// the file is open once.
+#[test]
+fn an_open_whose_reply_is_lost_before_and_after_a_restart_is_made_once() {
+    let mut world = World::mounted(1);
+    let root = world.root;
+    // The client has FIDs after it.
+    world.wait(0, |c, t, done| c.mkdir(t, CALLER, root, b"d", (0o755, 0), done)).unwrap();
+    let server = world.net.nodes[1].nid;
+    // The reply to an open is longer than all others.
+    let (longest, lost) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let of_open = Arc::clone(&longest);
+    world.fate = Box::new(move |net| {
+        let header = &net.packets[0].header;
+        if header.src.nid != server {
+            return Delivery::Deliver;
+        }
+        of_open.fetch_max(header.payload_len, Relaxed);
+        Delivery::Lose
+    });
+    let opened = world.start(0, |c, t, done| {
+        c.create(t, CALLER, root, b"f", create_args(), done);
+    });
+    world.settle();
+    // Long enough for a commit.
+    world.pass(6);
+    crash(&mut world, MDT);
+    let times = Arc::clone(&lost);
+    world.fate = Box::new(move |net| {
+        let header = &net.packets[0].header;
+        let is_open = header.src.nid == server && header.payload_len == longest.load(Relaxed);
+        match is_open && times.fetch_add(1, Relaxed) == 0 {
+            true => Delivery::Lose,
+            false => Delivery::Deliver,
+        }
+    });
+    let file = world.outcome(&opened).unwrap();
+    assert!(lost.load(Relaxed) > 1, "the reply came at the second attempt after the restart");
+    assert_eq!(world.server.targets()[MDT].opens, 1);
+    world.wait(0, |c, t, done| c.close(t, CALLER, file, None, done)).unwrap();
+    assert_eq!(world.server.targets()[MDT].opens, 0);
 }
 
 /// A server answers a close that it has executed before it restarted, and does not execute it

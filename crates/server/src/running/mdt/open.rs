@@ -222,7 +222,8 @@ impl Target {
         job.opened = Some(fid);
         done |= Disposition::OPEN_OPEN;
         let before = job.replayed().map_or(Handle::NONE, |_| record.old_handle);
-        let open = Open { client: job.export, fid, flags: record.flags, before };
+        let (client, xid) = (job.export, job.received.xid);
+        let open = Open { client, fid, flags: record.flags, before, xid };
         let handle = self.mdt.opened(open);
         let mut reply = LdlmReply::default();
         let mut status = ELDLM::LOCK_ABORTED;
