@@ -305,6 +305,8 @@ pub struct Import {
     kept: BTreeMap<u64, RequestKey>,
     /// The last transaction that was replayed in this recovery.
     replayed: u64,
+    /// How often the recovery has begun anew because the server did not take a lock again.
+    lock_rounds: u32,
     last_committed: u64,
     slots: Slots,
     credits_used: u16,
@@ -369,6 +371,7 @@ impl Import {
             unanswered: SortedQueue::default(),
             kept: BTreeMap::new(),
             replayed: 0,
+            lock_rounds: 0,
             last_committed: 0,
             slots: Slots::new(0),
             credits_used: 0,

@@ -17,18 +17,22 @@ pub enum SlotKind {
 pub(crate) struct Slots {
     /// By tag, less 1; the last is that of MDS_CLOSE.
     used: Vec<bool>,
+    /// Whether the server has granted some. One that grants none remembers one change and one close
+    /// [IMP-4]: no more of each are under way, and their requests name no slot.
+    granted: bool,
 }
 
 impl Slots {
     /// `granted` slots and the one for MDS_CLOSE.
     pub(crate) fn new(granted: u16) -> Slots {
-        Slots { used: vec![false; usize::from(granted) + 1] }
+        Slots { used: vec![false; usize::from(granted.max(1)) + 1], granted: granted != 0 }
     }
 
     /// Changes the number of slots. Tags above the new number stay in use until they are given
     /// back.
     pub(crate) fn resize(&mut self, granted: u16) {
-        let wanted = usize::from(granted) + 1;
+        self.granted = granted != 0;
+        let wanted = usize::from(granted.max(1)) + 1;
         let in_use = self.used.iter().rposition(|used| *used).map_or(0, |last| last + 1);
         self.used.resize(wanted.max(in_use), false);
     }
@@ -38,12 +42,13 @@ impl Slots {
     /// `limit` is the largest number of slots to use, from `max_mod_rpcs_in_flight`.
     pub(crate) fn take(&mut self, kind: SlotKind, limit: u16) -> Option<u16> {
         let common = (self.used.len() - 1).min(usize::from(limit).max(1));
+        let any = || self.used[..common].iter().position(|used| !used);
+        let of_close = || (!self.used[self.used.len() - 1]).then(|| self.used.len() - 1);
         let free = match kind {
             SlotKind::None => return Some(0),
-            SlotKind::Modify => self.used[..common].iter().position(|used| !used),
-            SlotKind::Close => self.used[..common].iter().position(|used| !used).or_else(|| {
-                self.used.last().is_some_and(|used| !used).then(|| self.used.len() - 1)
-            }),
+            SlotKind::Modify => any(),
+            SlotKind::Close if self.granted => any().or_else(of_close),
+            SlotKind::Close => of_close(),
         }?;
         self.used[free] = true;
         u16::try_from(free + 1).ok()
@@ -74,6 +79,15 @@ mod tests {
         assert_eq!(slots.take(SlotKind::Close, 2), Some(1));
         slots.give(0);
         assert_eq!(slots.take(SlotKind::Modify, 2), None);
+    }
+
+    #[test]
+    fn without_slots_there_is_one_change_and_one_close_at_a_time() {
+        let mut slots = Slots::new(0);
+        assert_eq!(slots.take(SlotKind::Close, 8), Some(2));
+        assert_eq!(slots.take(SlotKind::Close, 8), None);
+        assert_eq!(slots.take(SlotKind::Modify, 8), Some(1));
+        assert_eq!(slots.take(SlotKind::Modify, 8), None);
     }
 
     #[test]

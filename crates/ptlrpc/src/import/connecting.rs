@@ -138,7 +138,7 @@ impl Import {
         self.reconnect_delay = self.tunables.reconnect_delay_min;
         self.granted = data;
         self.has_slots = data.flags.contains(ConnectFlags::MULTIMODRPCS) && data.maxmodrpcs > 0;
-        self.slots.resize(if self.has_slots { data.maxmodrpcs } else { 1 });
+        self.slots.resize(if self.has_slots { data.maxmodrpcs } else { 0 });
         let before = core::mem::replace(&mut self.export, body.handle.0);
         let flags = body.op_flags;
         let recovering = flags.contains(OpFlags::RECOVERING);

@@ -106,7 +106,7 @@ impl Import {
         for key in core::mem::take(&mut self.unsent).into_values() {
             self.transmit(now, xids, key);
         }
-        self.replayed = 0;
+        (self.replayed, self.lock_rounds) = (0, 0);
         self.set_state(ImportState::Full);
         self.pump(now, xids);
     }

@@ -216,6 +216,15 @@ impl Import {
         if request.replaying {
             return self.on_replayed(key, reply);
         }
+        if request.purpose == Purpose::LockReplay && body.status != 0 {
+            // The server has no time or no memory for the lock now: the recovery begins anew, a few
+            // times. After that its owner learns that the lock is lost [IMP-12].
+            if self.lock_rounds < LOCK_ROUNDS_MAX {
+                self.lock_rounds += 1;
+                return self.recovery_failed(now);
+            }
+            return self.finish(key, Ok(reply));
+        }
         if body.status == -errno::EINPROGRESS && !request.args.no_resend {
             // Again with another xid, a second later each time [IMP-9].
             request.patience += 1;
@@ -324,6 +333,9 @@ impl Import {
         }
     }
 }
+
+/// So often a recovery begins anew because a server does not take a lock again.
+const LOCK_ROUNDS_MAX: u32 = 3;
 
 /// The longest reply that is asked for again.
 const REPLY_MAX: u32 = 4 << 20;

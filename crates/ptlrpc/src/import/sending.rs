@@ -51,7 +51,7 @@ impl Import {
             return false;
         }
         let mut tag = request.tag;
-        if tag == 0 && self.has_slots {
+        if tag == 0 {
             let limit = self.tunables.max_mod_rpcs_in_flight;
             let Some(free) = self.slots.take(request.args.slot, limit) else { return false };
             tag = free;
@@ -154,6 +154,7 @@ impl Import {
             _ => last_xid(self.unanswered.first().copied().unwrap_or(request.xid).min(request.xid)),
         };
         let (export, conn_cnt, kind) = (self.export, self.conn_cnt, self.args.kind);
+        let has_slots = self.has_slots;
         let Some(request) = self.requests.get_mut(key) else { return };
         let message = &mut request.args.message;
         let count = u32::from_le_bytes(*message.first_chunk().expect("a message has a header"));
@@ -162,7 +163,13 @@ impl Import {
         let mut body = PtlrpcBody::parse(&message[range.clone()]).expect("requests have a body");
         body.handle = Handle(export);
         body.last_xid = last_xid;
-        body.tag = request.tag;
+        // A replay has the slot of the request that was answered: there the server looks for what it
+        // has done before [IMP-10].
+        body.tag = match (request.replaying, has_slots) {
+            (true, _) => body.tag,
+            (false, true) => request.tag,
+            (false, false) => 0,
+        };
         body.conn_cnt = conn_cnt;
         body.timeout = timeout;
         body.mbits = mbits;

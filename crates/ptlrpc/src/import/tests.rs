@@ -58,6 +58,8 @@ struct Server {
     executed: BTreeMap<u64, u32>,
     /// The status of connects, if it refuses them.
     refuses: Option<i32>,
+    /// The statuses of the next enqueues; 0 after these.
+    enqueues: VecDeque<i32>,
 }
 
 impl Server {
@@ -74,6 +76,7 @@ impl Server {
             grants: ConnectData { maxmodrpcs: 2, ..offer() },
             executed: BTreeMap::new(),
             refuses: None,
+            enqueues: VecDeque::new(),
         }
     }
 
@@ -125,6 +128,9 @@ impl Server {
             };
             reply.transno = transno;
         }
+        if body.opcode == Opcode::LDLM_ENQUEUE {
+            reply.status = self.enqueues.pop_front().unwrap_or(0);
+        }
         if body.opcode == Opcode::MDS_DISCONNECT {
             self.export = 0;
             self.knows = false;
@@ -167,6 +173,17 @@ impl Server {
     }
 }
 
+/// A request of the owner.
+fn request(opcode: Opcode, user: u64) -> RequestArgs {
+    RequestArgs {
+        portal: portal::MDS,
+        message: bare(&PtlrpcBody::request(opcode)),
+        reply_len: 512,
+        user,
+        ..RequestArgs::default()
+    }
+}
+
 fn bare(body: &PtlrpcBody) -> Vec<u8> {
     let mut out = Vec::new();
     let mut message = MessageBuilder::new(&mut out, &Header::default(), 1);
@@ -190,7 +207,12 @@ struct Pair {
     replayed: Vec<u64>,
     evictions: Vec<usize>,
     states: Vec<ImportState>,
+    /// Whether the owner has a lock.
+    has_lock: bool,
 }
+
+/// The `user` value of the replay of the lock.
+const LOCK: u64 = 1000;
 
 impl Pair {
     fn new() -> Pair {
@@ -219,6 +241,7 @@ impl Pair {
             replayed: Vec::new(),
             evictions: Vec::new(),
             states: Vec::new(),
+            has_lock: false,
         }
     }
 
@@ -231,7 +254,7 @@ impl Pair {
         pair
     }
 
-    /// Collects actions; locks are replayed at once, as there are none.
+    /// Collects actions; the lock is replayed at once, if there is one.
     fn collect(&mut self) {
         while let Some(action) = self.import.next_action() {
             match action {
@@ -240,12 +263,19 @@ impl Pair {
                     self.sent.push((send, message));
                 }
                 Action::Done { user, result, .. } => {
+                    if user == LOCK && result.is_ok() {
+                        self.import.locks_replayed(self.now, &mut self.xids);
+                    }
                     self.done.push((user, result.map(|reply| reply.status)));
                 }
                 Action::Release { user, .. } => self.released.push(user),
                 Action::Replayed { user, .. } => {
                     self.replayed.push(user);
                     self.import.replay_next(self.now, &mut self.xids);
+                }
+                Action::ReplayLocks if self.has_lock => {
+                    let args = request(Opcode::LDLM_ENQUEUE, LOCK);
+                    self.import.replay_lock(self.now, &mut self.xids, args);
                 }
                 Action::ReplayLocks => self.import.locks_replayed(self.now, &mut self.xids),
                 Action::Evicted => self.evictions.push(self.done.len()),
@@ -296,14 +326,10 @@ impl Pair {
     fn submit(&mut self, user: u64, change: bool) -> RequestKey {
         let opcode = if change { Opcode::MDS_REINT } else { Opcode::MDS_STATFS };
         let args = RequestArgs {
-            portal: portal::MDS,
-            message: bare(&PtlrpcBody::request(opcode)),
-            reply_len: 512,
             slot: if change { SlotKind::Modify } else { SlotKind::None },
             counted: !change,
             keep: if change { Keep::UntilCommitted } else { Keep::No },
-            user,
-            ..RequestArgs::default()
+            ..request(opcode, user)
         };
         let key = self.import.submit(self.now, &mut self.xids, args);
         self.collect();
@@ -366,6 +392,24 @@ fn credits_and_slots_limit_what_is_under_way() {
     assert_eq!(pair.done.len(), 10);
     assert!(pair.done.iter().all(|(_, result)| *result == Ok(0)));
     assert_eq!(pair.import.view().kept, 5);
+}
+
+/// The server remembers one change.
+#[test]
+fn without_slots_there_is_one_change_at_a_time() {
+    let mut pair = Pair::new();
+    pair.server.grants.flags -= ConnectFlags::MULTIMODRPCS;
+    pair.import.connect(pair.now, &mut pair.xids);
+    pair.run();
+    pair.forget();
+    for user in 0..3 {
+        pair.submit(user, true);
+    }
+    for sent in 1..=3 {
+        assert_eq!((pair.sent.len(), pair.body(sent - 1).tag), (sent, 0));
+        pair.answer_next(true);
+    }
+    assert_eq!(pair.done, [(0, Ok(0)), (1, Ok(0)), (2, Ok(0))]);
 }
 
 #[test]

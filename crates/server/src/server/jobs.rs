@@ -96,7 +96,8 @@ impl Server {
     }
 
     /// Notes a request whose slot the client may not use: changes of metadata have one each, as
-    /// many as the server allows and one for CLOSE, until they are answered [RPC-13] [IMP-4].
+    /// many as the server allows and one for CLOSE, until they are answered [RPC-13] [IMP-4]. Replays
+    /// have those of the requests that were answered [IMP-10].
     fn check_slot(&mut self, index: usize, job: &Job) {
         let (tag, opcode, xid) = (job.body().tag, job.opcode(), job.received.xid);
         let of_job = |other: &Job| other.export == job.export && other.body().tag == tag;
@@ -108,7 +109,7 @@ impl Server {
         };
         let Some(export) = target.exports.get(job.export) else { return };
         let granted = &export.granted;
-        if job.replayed().is_some() || !granted.flags.contains(ConnectFlags::MULTIMODRPCS) {
+        if !granted.flags.contains(ConnectFlags::MULTIMODRPCS) {
             return;
         }
         let most = granted.maxmodrpcs + 1;
@@ -116,7 +117,7 @@ impl Server {
         let what = match tag {
             0 if needs_one => "has no slot",
             1.. if tag > most => "has a slot beyond those that there are",
-            1.. if busy => "has a slot that another one uses",
+            1.. if busy && job.replayed().is_none() => "has a slot that another one uses",
             _ => return,
         };
         target.disk.violated(|| format!("{opcode:?}, xid {xid:#x}, {what}: {tag} of {most}"));

@@ -91,13 +91,6 @@ fn a_replay_is_what_its_owner_makes_of_the_request_and_its_fields_are_those_of_t
 fn an_open_that_is_committed_is_not_replayed_once_its_close_was_sent() {
     for is_committed in [false, true] {
         let mut pair = Pair::connected();
-        let request = |opcode, user| RequestArgs {
-            portal: portal::MDS,
-            message: bare(&PtlrpcBody::request(opcode)),
-            reply_len: 512,
-            user,
-            ..RequestArgs::default()
-        };
         let open = RequestArgs { keep: Keep::UntilReleased, ..request(Opcode::MDS_REINT, 1) };
         let open = pair.import.submit(pair.now, &mut pair.xids, open);
         pair.run();
@@ -168,5 +161,51 @@ fn a_malformed_reply_to_a_replay_begins_the_recovery_anew() {
         pair.submit(10, false);
         pair.run();
         assert_eq!(pair.replayed, [1, 1]);
+    }
+}
+
+/// A server finds what it has done before by the slot, as in `fs/s47` and `fs-x/x25`.
+#[test]
+fn a_replay_has_the_slot_of_its_request() {
+    let mut pair = Pair::connected();
+    let _ = [pair.submit(1, true), pair.submit(2, true)];
+    let bodies = |pair: &Pair| (0..pair.sent.len()).map(|index| pair.body(index)).collect();
+    let sent: Vec<PtlrpcBody> = bodies(&pair);
+    assert_eq!(sent.iter().map(|body| body.tag).collect::<Vec<_>>(), [1, 2]);
+    pair.run();
+    pair.forget();
+    pair.server.crash();
+    pair.submit(9, false);
+    pair.run();
+    let mut replays: Vec<PtlrpcBody> = bodies(&pair);
+    replays.retain(|body| body.flags.contains(BodyFlags::REPLAY));
+    assert_eq!(replays.iter().map(|body| body.tag).collect::<Vec<_>>(), [1, 2]);
+    // The slots are free for others.
+    let _ = [pair.submit(3, true), pair.submit(4, true)];
+    pair.run();
+    assert_eq!(pair.done[pair.done.len() - 2..], [(3, Ok(0)), (4, Ok(0))]);
+}
+
+/// A server that has no time, or no memory, to take a lock again is asked a few times.
+#[test]
+fn a_lock_that_a_server_does_not_take_again_begins_the_recovery_anew() {
+    for status in [-115, -12] {
+        for (refusals, seen) in [(1, 0), (3, 0), (4, status)] {
+            let mut pair = Pair::connected();
+            pair.has_lock = true;
+            pair.server.enqueues = vec![status; refusals].into();
+            pair.server.crash();
+            pair.submit(9, false);
+            for _ in 0..20 {
+                pair.run();
+                pair.pass(SECOND);
+            }
+            assert_eq!(pair.import.state(), ImportState::Full, "{status} {refusals}");
+            let locks = pair.done.iter().filter(|(user, _)| *user == LOCK);
+            let locks: Vec<_> = locks.map(|(_, result)| *result).collect();
+            let canceled = vec![Err(RpcError::Canceled); refusals.min(3)];
+            assert_eq!(locks, [canceled, vec![Ok(seen)]].concat());
+            assert_eq!(pair.done.last(), Some(&(9, Ok(0))));
+        }
     }
 }
