@@ -11,6 +11,7 @@ mod caller;
 mod changes;
 mod data;
 mod flocks;
+mod later;
 mod locks;
 mod metadata;
 mod mgc;
@@ -67,6 +68,7 @@ pub use caller::Caller;
 use data::{Io, IoKey};
 use flocks::AskedFlocks;
 pub use flocks::{FlockArgs, FlockKey, FlockMode};
+use later::Later;
 pub use locks::LockCounts;
 use locks::Locks;
 pub use metadata::READDIR_LEN;
@@ -245,6 +247,8 @@ pub struct Client {
     attrs: AttrCache,
     /// Flocks that are asked for.
     flocks: AskedFlocks,
+    /// What goes on after a pause.
+    later: Later,
     /// What waits for all imports to be closed.
     closing: Option<Done<()>>,
     /// What is called when a target is connected.
@@ -282,6 +286,7 @@ impl Client {
             cache: Cache::new(args.cache),
             attrs: AttrCache::new(args.cache.attrs, args.cache.lru_max_age),
             flocks: AskedFlocks::default(),
+            later: Later::default(),
             closing: None,
             watch: None,
             unmounted: false,
@@ -582,6 +587,7 @@ impl Service for Client {
 
     fn drive(&mut self, turn: &mut Turn<'_>) {
         self.rpc.drive(turn);
+        self.drive_later(turn);
         self.drive_cache(turn);
         self.drive_attrs(turn);
         self.drive_mgc(turn);
@@ -594,7 +600,8 @@ impl Service for Client {
             return Time::ZERO;
         }
         let caches = self.cache_deadline().min(self.attrs_deadline());
-        self.rpc.next_deadline().min(caches).min(self.mgc_deadline())
+        let own = caches.min(self.mgc_deadline()).min(self.later_deadline());
+        self.rpc.next_deadline().min(own)
     }
 
     fn on_stray(&mut self, turn: &mut Turn<'_>, stray: &Stray) -> bool {

@@ -101,6 +101,7 @@ pub(crate) mod errno {
     pub(crate) const E2BIG: i32 = 7;
     pub(crate) const EAGAIN: i32 = 11;
     pub(crate) const ENOMEM: i32 = 12;
+    pub(crate) const EEXIST: i32 = 17;
     pub(crate) const EXDEV: i32 = 18;
     pub(crate) const EISDIR: i32 = 21;
     pub(crate) const EINVAL: i32 = 22;

@@ -533,6 +533,11 @@ impl Import {
         &self.latencies
     }
 
+    /// How often the server has evicted this client.
+    pub fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
     /// A summary.
     pub fn view(&self) -> ImportView {
         let sent = |request: &&Request| matches!(request.stage, Stage::Sent { .. });

@@ -21,6 +21,7 @@ use slotmap::new_key_type;
 
 use super::append::ObjectLock;
 use super::cache::{ObjectBytes, ObjectKey, Writer, brw_of};
+use super::later::pause_after;
 use super::open::intent_lock;
 use super::sizes::DataAttr;
 use super::transfer::{ObjectRange, ObjectWrite, WriteArgs};
@@ -232,10 +233,23 @@ impl Client {
         turn: &mut Turn<'_>,
         caller: Caller,
         fid: Fid,
-        (op, (start, end)): (LayoutOp, (u64, u64)),
+        change: (LayoutOp, (u64, u64)),
+        done: Done<FileLayout>,
+    ) {
+        self.ask_for_layout(turn, caller, fid, (change, 0), done);
+    }
+
+    /// The same, after the server had no time for it so many times.
+    fn ask_for_layout(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        (change, refusals): ((LayoutOp, (u64, u64)), u32),
         done: Done<FileLayout>,
     ) {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+            let (op, (start, end)) = change;
             let handle = client.next_handle();
             let mut handles = vec![handle];
             handles.extend(client.early_cancels(import, [fid]));
@@ -266,7 +280,16 @@ impl Client {
                 });
                 let reply = found.as_ref().ok().map(|(reply, _)| reply);
                 client.give_back(import, handle, reply);
-                done(client, turn, found.and_then(|(_, layout)| layout));
+                match found.and_then(|(_, layout)| layout) {
+                    Err(ClientError::Errno(errno::EINPROGRESS)) if !client.unmounted => {
+                        let refusals = refusals + 1;
+                        let act = move |client: &mut Client, turn: &mut Turn<'_>, done| {
+                            client.ask_for_layout(turn, caller, fid, (change, refusals), done);
+                        };
+                        client.after(turn, pause_after(refusals), done, act);
+                    }
+                    layout => done(client, turn, layout),
+                }
             });
         });
     }
@@ -352,17 +375,12 @@ impl Client {
             };
             let write = ObjectWrite { import, oi, parts: vec![range], lock, caller };
             let args = WriteArgs { owner, time, paid: false, version: layout.version() };
-            self.write_rpc(
-                turn,
-                write,
-                args,
-                |_| {},
-                data,
-                move |client, turn, written, _| match written {
+            self.write_until_stored(turn, write, args, data, move |client, turn, written| {
+                match written {
                     Ok(()) => client.io_answered(turn, io),
                     Err(error) => client.io_failed(turn, io, error),
-                },
-            );
+                }
+            });
         }
     }
 

@@ -13,6 +13,7 @@ use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, Keep, Replay, Reply, RequestKey, SlotKind};
 
+use super::later::pause_after;
 use super::metadata::{LOOKUPS_MAX, check_name, checked, or_again};
 use super::striped::NameUse;
 use super::{Answer, CallArgs, CallKey, Caller, Client, Done};
@@ -97,7 +98,7 @@ impl Client {
                 flags: args.flags | OpenFlags::BY_FID,
                 ..CreateRecord::default()
             });
-            client.open_by(turn, import, caller, (record, Vec::new()), 0, done);
+            client.open_by(turn, import, caller, (record, Vec::new()), Tries::default(), done);
         });
     }
 
@@ -140,19 +141,20 @@ impl Client {
                 umask: args.umask,
                 ..CreateRecord::default()
             });
-            client.open_by(turn, import, caller, (record, name), LOOKUPS_MAX, done);
+            let tries = Tries { lookups: LOOKUPS_MAX, ..Tries::default() };
+            client.open_by(turn, import, caller, (record, name), tries, done);
         });
     }
 
-    /// Opens a file by its FID, with 0 `lookups`, or by a name. While the file that the name leads
-    /// to is gone, the name is looked up again, `lookups` times in all.
+    /// Opens a file by its FID, with no lookups, or by a name. While the file that the name leads
+    /// to is gone, the name is looked up again.
     fn open_by(
         &mut self,
         turn: &mut Turn<'_>,
         import: ImportKey,
         caller: Caller,
         (record, name): (CreateRecord, Vec<u8>),
-        lookups: u8,
+        tries: Tries,
         done: Done<OpenFile>,
     ) {
         let creates = record.flags.contains(OpenFlags::CREAT);
@@ -185,6 +187,7 @@ impl Client {
         call.reply_len = 2048 + room;
         call.keep = Keep::UntilReleased;
         self.lock_asked(import, &lock);
+        let exclusive = OpenFlags::CREAT | OpenFlags::EXCL;
         self.call(turn, import, call, move |client, turn, answer| {
             let opened = answer.and_then(|answer| {
                 let opened = opened(&answer, creates);
@@ -209,18 +212,22 @@ impl Client {
                     client.saw(&file.attr);
                     done(client, turn, Ok(OpenFile { layout, ..*file }));
                 }
-                Ok(Opened::Elsewhere(_)) if lookups == 0 => {
+                Ok(Opened::Elsewhere(_)) if tries.lookups == 0 => {
                     done(client, turn, Err(malformed("an open of another file")));
                 }
                 // It exists, and is on another metadata target [MDT-26].
+                Ok(Opened::Elsewhere(_)) if record.flags.contains(exclusive) => {
+                    done(client, turn, Err(ClientError::Errno(errno::EEXIST)));
+                }
                 Ok(Opened::Elsewhere(fid)) => {
-                    let flags = record.flags.difference(OpenFlags::CREAT | OpenFlags::EXCL);
+                    let flags = record.flags.difference(OpenFlags::CREAT);
                     let args = OpenArgs { flags, mode: 0, umask: 0 };
-                    let done = match lookups {
+                    let done = match tries.lookups {
                         1 => done,
                         _ => or_again(done, move |client, turn, done| {
                             let by = (record, name);
-                            client.open_by(turn, import, caller, by, lookups - 1, done);
+                            let tries = Tries { lookups: tries.lookups - 1, ..tries };
+                            client.open_by(turn, import, caller, by, tries, done);
                         }),
                     };
                     client.open(turn, caller, fid, args, done);
@@ -231,6 +238,13 @@ impl Client {
                         done(client, turn, Err(error));
                     };
                     client.close(turn, caller, *file, None, Box::new(then));
+                }
+                Err(ClientError::Errno(errno::EINPROGRESS)) if !client.unmounted => {
+                    let tries = Tries { refusals: tries.refusals + 1, ..tries };
+                    let pause = pause_after(tries.refusals);
+                    client.after(turn, pause, done, move |client, turn, done| {
+                        client.open_by(turn, import, caller, (record, name), tries, done);
+                    });
                 }
                 Err(error) => done(client, turn, Err(error)),
             }
@@ -417,6 +431,15 @@ fn opened(answer: &Answer, creates: bool) -> Outcome<(LdlmReply, Outcome<Opened>
         false => reply_of!(&answer.reply, EnqueueOpen)?,
     };
     Ok((reply.reply, open_file(&reply, answer.call)))
+}
+
+/// How often an open is tried.
+#[derive(Clone, Copy, Default)]
+struct Tries {
+    /// How often its name may be looked up, in all.
+    lookups: u8,
+    /// How often the server had no time for it.
+    refusals: u32,
 }
 
 /// What became of an open.

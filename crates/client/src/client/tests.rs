@@ -355,6 +355,10 @@ impl World {
         self.answer(&asked, -errno, &ReplyBuffers::Bare);
     }
 
+    fn pass(&mut self, time: Nanos) {
+        self.now = self.now + time;
+        self.act(|client, turn| client.drive(turn));
+    }
     /// Answers the next request, which must be a getattr, with attributes.
     fn give_attributes(&mut self, body: MdtBody, ea: &[u8]) {
         let asked = self.next(Kind::MdsGetattr);

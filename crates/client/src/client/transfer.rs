@@ -12,14 +12,16 @@ use lustrine_fswire::opcode::portal;
 use lustrine_fswire::ost::{BULK_FRAGMENT, IoObj, Niobuf, NiobufFlags, Obdo, ObdoFlags};
 use lustrine_fswire::rpc::{Kind, Reply as ReplyBuffers, Request, ost};
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{ImportKey, Reply};
+use lustrine_ptlrpc::{Import, ImportKey, Reply, RpcError};
 
-use super::{Answer, CallArgs, Caller, Client, Data};
+use super::later::pause_after;
+use super::{Answer, CallArgs, Caller, Client, Data, Done};
 use crate::attr::FileOwner;
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::reply::reply_of;
 
 /// A range of an object to read.
+#[derive(Clone)]
 pub(super) struct ObjectRange {
     pub(super) import: ImportKey,
     pub(super) oi: Fid,
@@ -30,6 +32,7 @@ pub(super) struct ObjectRange {
 }
 
 /// Ranges of an object to write in one request.
+#[derive(Clone)]
 pub(super) struct ObjectWrite {
     pub(super) import: ImportKey,
     pub(super) oi: Fid,
@@ -41,6 +44,7 @@ pub(super) struct ObjectWrite {
 }
 
 /// What a write says beside the data.
+#[derive(Clone, Copy)]
 pub(super) struct WriteArgs {
     pub(super) owner: FileOwner,
     /// When a program wrote, in seconds since 1970.
@@ -54,13 +58,129 @@ pub(super) struct WriteArgs {
 /// Most bytes within a reply (`short_io_bytes`).
 const SHORT_MAX: u64 = 16 << 10;
 
+/// An attempt to move data that may be repeated [OST-23].
+#[derive(Clone, Copy)]
+struct Attempt {
+    /// How many there were before.
+    before: u32,
+    /// How often the target had evicted the client when the first one began.
+    evictions: u64,
+}
+
+/// So often data are moved again.
+const REDO_MAX: u32 = 10;
+
+/// Errors that may be gone when data are moved again: EIO, which is also that of data which do not
+/// fit their checksum, EAGAIN, ENOMEM and EROFS.
+const TEMPORARY: [i32; 4] = [5, 11, 12, 30];
+
 impl Client {
-    /// Reads a range of an object: one request.
+    /// Reads a range of an object: one request, which is repeated after errors that may be gone
+    /// then.
     pub(super) fn read_rpc(
         &mut self,
         turn: &mut Turn<'_>,
         read: ObjectRange,
         then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Bytes>) + Send + 'static,
+    ) {
+        let attempt = self.first_attempt(read.import);
+        self.try_read(turn, read, attempt, Box::new(then));
+    }
+
+    fn try_read(
+        &mut self,
+        turn: &mut Turn<'_>,
+        read: ObjectRange,
+        attempt: Attempt,
+        then: Done<Bytes>,
+    ) {
+        let again = read.clone();
+        let outcome: Done<Bytes> = Box::new(move |client, turn, got| {
+            let Err(error) = got else { return then(client, turn, got) };
+            client.redo(
+                turn,
+                again.import,
+                (attempt, error),
+                then,
+                move |client, turn, next, then| {
+                    client.try_read(turn, again, next, then);
+                },
+            );
+        });
+        self.read_once(turn, read, attempt.before > 0, outcome);
+    }
+
+    /// Writes ranges of an object as [`Client::write_rpc`] does, and repeats that after errors that
+    /// may be gone then.
+    pub(super) fn write_until_stored(
+        &mut self,
+        turn: &mut Turn<'_>,
+        write: ObjectWrite,
+        args: WriteArgs,
+        data: Bytes,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<()>) + Send + 'static,
+    ) {
+        let attempt = self.first_attempt(write.import);
+        self.try_write(turn, (write, args, data), attempt, Box::new(then));
+    }
+
+    fn try_write(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (write, args, data): (ObjectWrite, WriteArgs, Bytes),
+        attempt: Attempt,
+        then: Done<()>,
+    ) {
+        let again = (write.clone(), args, data.clone());
+        let report = move |body: &mut Obdo| mark_repeated(body, attempt.before > 0);
+        self.write_rpc(turn, write, args, report, data, move |client, turn, written, _| {
+            let Err(error) = written else { return then(client, turn, written) };
+            let import = again.0.import;
+            client.redo(turn, import, (attempt, error), then, move |client, turn, next, then| {
+                client.try_write(turn, again, next, then);
+            });
+        });
+    }
+
+    fn first_attempt(&self, import: ImportKey) -> Attempt {
+        let evictions = self.rpc.import(import).map_or(0, Import::evictions);
+        Attempt { before: 0, evictions }
+    }
+
+    /// Data could not be moved: it is done again after a pause, a second longer each time, unless
+    /// that is of no use. The lock under which it began must be there still.
+    fn redo<T: 'static>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        import: ImportKey,
+        (attempt, error): (Attempt, ClientError),
+        then: Done<T>,
+        act: impl FnOnce(&mut Client, &mut Turn<'_>, Attempt, Done<T>) + Send + 'static,
+    ) {
+        let is_temporary =
+            matches!(&error, ClientError::Errno(number) if TEMPORARY.contains(number));
+        let was_evicted =
+            move |client: &Client| client.first_attempt(import).evictions != attempt.evictions;
+        let is_over = attempt.before == REDO_MAX || self.unmounted;
+        if !is_temporary || is_over || was_evicted(self) {
+            return then(self, turn, Err(error));
+        }
+        let next = Attempt { before: attempt.before + 1, ..attempt };
+        self.after(turn, pause_after(next.before), then, move |client, turn, then| {
+            if was_evicted(client) {
+                return then(client, turn, Err(ClientError::Rpc(RpcError::Evicted)));
+            }
+            act(client, turn, next, then);
+        });
+    }
+
+    /// Reads a range of an object: one request.
+    fn read_once(
+        &mut self,
+        turn: &mut Turn<'_>,
+        read: ObjectRange,
+        is_repeated: bool,
+        then: Done<Bytes>,
     ) {
         let ObjectRange { import, oi, range, lock, caller } = read;
         let (offset, len) = (range.start, range.end - range.start);
@@ -83,6 +203,7 @@ impl Client {
             body.flags |= ObdoFlags::SHORT_IO;
             object.max_brw = IoObj::SHORT_IO;
         }
+        mark_repeated(&mut body, is_repeated);
         let niobufs = [Niobuf { offset, len: len as u32, flags }];
         let brw = ost::Brw { body, object, niobufs: niobufs.as_slice().into(), data: &[] };
         let mut call = CallArgs::from(Request::OstRead(brw));
@@ -241,6 +362,14 @@ pub(super) fn io_object(oi: Fid, ranges: &[Range<u64>]) -> IoObj {
     // The distance of match bits is the number of descriptors, rounded up to a power of two.
     let step = super::descriptor_lens(ranges).len().next_power_of_two() as u32;
     IoObj { oi, max_brw: (step - 1) << 16, bufcnt: ranges.len() as u32 }
+}
+
+/// Marks a request that moves the same data again, if it does [OST-23].
+fn mark_repeated(body: &mut Obdo, is_repeated: bool) {
+    if is_repeated {
+        body.valid |= MdValid::FLAGS;
+        body.flags |= ObdoFlags::RECOV_RESEND;
+    }
 }
 
 /// Names the layout by which an object is changed.

@@ -343,11 +343,6 @@ impl World {
         let layout = striped();
         self.start(|client, turn, done| client.size(turn, Caller::ROOT, FILE, &layout, done))
     }
-
-    fn pass(&mut self, time: Nanos) {
-        self.now = self.now + time;
-        self.act(|client, turn| client.drive(turn));
-    }
 }
 
 fn scene() -> (World, Osts) {

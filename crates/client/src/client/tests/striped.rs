@@ -301,14 +301,21 @@ impl World {
 
     /// A name is opened, and made if it is not there.
     fn create(&mut self) -> Slot<crate::client::OpenFile> {
-        let args = OpenArgs { flags: OpenFlags::WRITE | OpenFlags::CREAT, mode: 0o644, umask: 0 };
-        let slot = self.start(|client, turn, done| {
-            client.create(turn, Caller::ROOT, DIR, REMOTE, args, done);
-        });
+        self.create_by(OpenFlags::WRITE | OpenFlags::CREAT)
+    }
+
+    fn create_by(&mut self, flags: OpenFlags) -> Slot<crate::client::OpenFile> {
+        let slot = self.start_create(flags);
         let asked = self.next(Kind::SeqQuery);
         let range = SeqRange { start: FILE.seq, end: FILE.seq + 1, ..SeqRange::default() };
         self.answer(&asked, 0, &ReplyBuffers::SeqQuery(obd::Range { range }));
         slot
+    }
+
+    /// The same of a client that has FIDs.
+    fn start_create(&mut self, flags: OpenFlags) -> Slot<crate::client::OpenFile> {
+        let args = OpenArgs { flags, mode: 0o644, umask: 0 };
+        self.start(|client, turn, done| client.create(turn, Caller::ROOT, DIR, REMOTE, args, done))
     }
 }
 
@@ -325,6 +332,65 @@ fn a_name_of_a_file_on_another_target_is_opened_there() {
         }
         other => panic!("{other:?}"),
     });
+}
+
+/// [MDT-26].
+#[test]
+fn a_file_on_another_target_is_there_for_who_may_only_make_it() {
+    let mut world = World::new();
+    let slot = world.create_by(OpenFlags::WRITE | OpenFlags::CREAT | OpenFlags::EXCL);
+    let asked = world.next(Kind::EnqueueOpenCreat);
+    let reply = open_reply(Disposition::EXECD | Disposition::LOOKUP_POS, elsewhere());
+    world.answer(&asked, 301, &ReplyBuffers::EnqueueOpenCreat(reply));
+    assert_eq!(slot.outcome().map(|_| ()), Err(ClientError::Errno(errno::EEXIST)));
+    assert!(world.asked.is_empty());
+}
+
+/// A server that has no time for an intent says so in the answer [IMP-9].
+#[test]
+fn an_open_and_a_layout_are_asked_for_again_until_the_server_has_time() {
+    let busy = || LdlmReply { policy_res2: -i64::from(errno::EINPROGRESS), ..LdlmReply::default() };
+    let mut world = World::new();
+    let slot = world.create();
+    let layout = world.start(|client, turn, done| {
+        client.instantiate(turn, Caller::ROOT, FILE, (0, 1), done);
+    });
+    let mut handles = Vec::new();
+    for seconds in 1..=3 {
+        let asked = world.next(Kind::EnqueueOpenCreat);
+        handles.push(asked.with(|request| match request {
+            Request::EnqueueOpenCreat(dlm::OpenIntent {
+                lock,
+                record: Reint::Create(record),
+                ..
+            }) => {
+                assert_eq!((record.parent, record.fid.seq), (DIR, FILE.seq));
+                (lock.handle(0), record.fid)
+            }
+            other => panic!("{other:?}"),
+        }));
+        let reply = dlm::OpenReply { reply: busy(), ..dlm::OpenReply::default() };
+        world.answer(&asked, 301, &ReplyBuffers::EnqueueOpenCreat(reply));
+        let asked = world.next(Kind::EnqueueLayout);
+        let reply = dlm::EnqueueReply { reply: busy(), ..dlm::EnqueueReply::default() };
+        world.answer(&asked, 301, &ReplyBuffers::EnqueueLayout(reply));
+        world.pass(Nanos(seconds * 1_000_000_000 - 1));
+        assert!(world.asked.is_empty() && slot.is_pending() && layout.is_pending());
+        world.pass(Nanos(1));
+    }
+    // It is the same file, with another lock.
+    assert!(handles.windows(2).all(|two| two[0].0 != two[1].0 && two[0].1 == two[1].1));
+    world.answer_create(Disposition::EXECD | Disposition::LOOKUP_POS, elsewhere());
+    world.next(Kind::EnqueueLayout);
+    world.next(Kind::EnqueueOpen);
+    // What waits ends with the client.
+    let again = world.start_create(OpenFlags::WRITE | OpenFlags::CREAT);
+    let asked = world.next(Kind::EnqueueOpenCreat);
+    let reply = dlm::OpenReply { reply: busy(), ..dlm::OpenReply::default() };
+    world.answer(&asked, 301, &ReplyBuffers::EnqueueOpenCreat(reply));
+    world.start(Client::unmount);
+    world.pass(Nanos(0));
+    assert!(again.outcome().is_err());
 }
 
 const ENOENT: ClientError = ClientError::Errno(errno::ENOENT);

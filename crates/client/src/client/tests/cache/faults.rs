@@ -545,7 +545,7 @@ fn what_was_asked_for_before_an_eviction_is_not_waited_for() {
     let enqueue = world.next(Kind::Enqueue);
     osts.answer(&mut world, &enqueue);
     for asked in &asked {
-        world.answer(asked, -5, &ReplyBuffers::Bare);
+        world.answer(asked, -71, &ReplyBuffers::Bare);
     }
     osts.serve(&mut world);
     for slot in again {
