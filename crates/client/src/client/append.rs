@@ -21,6 +21,9 @@ use crate::layout::FileLayout;
 /// have moved the end to where there are none.
 const LAYOUTS_MAX: u32 = 16;
 
+/// So often an append gives its locks back to others while it asks for the layout.
+const YIELDS_MAX: u32 = 8;
+
 /// What an append has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
@@ -48,6 +51,8 @@ struct Append {
     layouts: u32,
     /// Whether it is that of the time when the locks were there already.
     is_of_now: bool,
+    /// How often locks went back while the layout was asked for.
+    yields: u32,
     /// Objects that are to be locked, the next one last.
     places: Vec<(usize, u16)>,
     locks: Vec<ObjectLock>,
@@ -76,6 +81,7 @@ impl Client {
             layout,
             layouts: 0,
             is_of_now: false,
+            yields: 0,
             places: Vec::new(),
             locks: Vec::new(),
             size: 0,
@@ -248,18 +254,32 @@ impl Append {
 
     /// Finds out whether the file has got other objects, which can hold its end. A client that has
     /// moved the end there had the locks of all earlier objects, which this one has now.
+    ///
+    /// The metadata server can be away for long: a server of objects that wants a lock back
+    /// meanwhile gets it, or it would evict the client. Then all begins anew. After a few times the
+    /// locks stay, so that others who append do not keep this one from it for ever.
     fn check_layout(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let (caller, fid) = (self.caller, self.fid);
+        let keeps = self.yields == YIELDS_MAX || client.keeps_attr(turn.now, caller, fid);
+        let lent = if keeps { Vec::new() } else { self.lend(client, turn) };
         let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
             Ok(layout) if layout == self.layout => {
+                if !self.take_back(client, turn, &lent) {
+                    self.yields += 1;
+                    return self.start(client, turn);
+                }
                 self.is_of_now = true;
                 self.write(client, turn);
             }
             Ok(layout) => {
+                self.take_back(client, turn, &lent);
                 self.unlock(client, turn);
                 self.start_with(client, turn, layout);
             }
-            Err(error) => self.end(client, turn, Err(error)),
+            Err(error) => {
+                self.take_back(client, turn, &lent);
+                self.end(client, turn, Err(error));
+            }
         });
         client.layout_of(turn, caller, fid, then);
     }
@@ -272,6 +292,40 @@ impl Append {
         }
         self.layout = layout;
         self.start(client, turn);
+    }
+
+    /// Does not use the locks that the client keeps, so that they go back if their servers want
+    /// them. Which these are.
+    fn lend(&self, client: &mut Client, turn: &mut Turn<'_>) -> Vec<(ObjectKey, Handle)> {
+        let mut lent = Vec::new();
+        for lock in &self.locks {
+            if let Some(key) = client.object_of(lock.import, lock.handle) {
+                client.unlock(turn, key, lock.handle);
+                lent.push((key, lock.handle));
+            }
+        }
+        lent
+    }
+
+    /// Uses these locks again. If any of them is gone, or is going to be, all others are given back.
+    /// Whether they are there.
+    fn take_back(
+        &mut self,
+        client: &mut Client,
+        turn: &mut Turn<'_>,
+        lent: &[(ObjectKey, Handle)],
+    ) -> bool {
+        let mut all = true;
+        for (key, handle) in lent {
+            if !client.use_again(*key, *handle) {
+                self.locks.retain(|lock| lock.handle != *handle);
+                all = false;
+            }
+        }
+        if !all {
+            self.unlock(client, turn);
+        }
+        all
     }
 
     fn unlock(&mut self, client: &mut Client, turn: &mut Turn<'_>) {

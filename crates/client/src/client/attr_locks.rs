@@ -51,6 +51,11 @@ impl Client {
         self.attrs.counts()
     }
 
+    /// Whether [`Client::getattr`] answers at once.
+    pub(super) fn keeps_attr(&mut self, now: Time, caller: Caller, fid: Fid) -> bool {
+        self.attrs.is_on() && !self.unmounted && self.attrs.find(fid, &caller, now).is_some()
+    }
+
     /// Asks for the attributes of a file, unless they are kept.
     pub fn getattr(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<Attr>) {
         if !self.attrs.is_on() || self.unmounted {

@@ -195,6 +195,17 @@ impl Client {
         self.release(turn, key, handle);
     }
 
+    /// Uses a lock again that an operation did not use for a while. Whether it is there, and nobody
+    /// wants it back.
+    pub(in crate::client) fn use_again(&mut self, key: ObjectKey, handle: Handle) -> bool {
+        let Some(object) = self.cache.objects.get(&key) else { return false };
+        let is_usable = object.locks.get(&handle).is_some_and(|held| !held.blocked);
+        if is_usable {
+            self.use_lock(key, handle, 1);
+        }
+        is_usable
+    }
+
     /// The object of a lock that the cache has.
     pub(in crate::client) fn object_of(
         &self,

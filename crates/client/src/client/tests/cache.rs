@@ -2,6 +2,7 @@
 
 mod faults;
 mod gathered;
+mod grown;
 mod least_used;
 mod model;
 
