@@ -307,8 +307,8 @@ impl Append {
         lent
     }
 
-    /// Uses these locks again. If any of them is gone, or is going to be, all others are given back.
-    /// Whether they are there.
+    /// Uses these locks again. If any of them is gone, or is going to be, the others are given
+    /// back. Whether they are there.
     fn take_back(
         &mut self,
         client: &mut Client,

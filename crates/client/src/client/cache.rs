@@ -173,6 +173,8 @@ pub(super) struct Cache {
     shrink_at: Option<Time>,
     /// Whether there was no memory for a write: it is tried again at `flush_at`.
     starved: bool,
+    /// Whether a target has said that anybody is over quota, and has not taken it back.
+    quota_is_used_up: bool,
     counts: CacheCounts,
 }
 
@@ -195,6 +197,7 @@ impl Cache {
             grants_changed: BTreeSet::new(),
             shrink_at: None,
             starved: false,
+            quota_is_used_up: false,
             counts: CacheCounts::default(),
         }
     }

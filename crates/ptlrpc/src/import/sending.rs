@@ -163,8 +163,8 @@ impl Import {
         let mut body = PtlrpcBody::parse(&message[range.clone()]).expect("requests have a body");
         body.handle = Handle(export);
         body.last_xid = last_xid;
-        // A replay has the slot of the request that was answered: there the server looks for what it
-        // has done before [IMP-10].
+        // A replay has the slot of the request that was answered: there the server looks for what
+        // it has done before [IMP-10].
         body.tag = match (request.replaying, has_slots) {
             (true, _) => body.tag,
             (false, true) => request.tag,

@@ -96,8 +96,8 @@ impl Server {
     }
 
     /// Notes a request whose slot the client may not use: changes of metadata have one each, as
-    /// many as the server allows and one for CLOSE, until they are answered [RPC-13] [IMP-4]. Replays
-    /// have those of the requests that were answered [IMP-10].
+    /// many as the server allows and one for CLOSE, until they are answered [RPC-13] [IMP-4].
+    /// Replays have those of the requests that were answered [IMP-10].
     fn check_slot(&mut self, index: usize, job: &Job) {
         let (tag, opcode, xid) = (job.body().tag, job.opcode(), job.received.xid);
         let of_job = |other: &Job| other.export == job.export && other.body().tag == tag;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::{Obdo, ObdoFlags};
+use lustrine_lnet::time::Time;
 
 use crate::attr::FileOwner;
 
@@ -20,6 +21,8 @@ enum Holder {
 #[derive(Debug, Default)]
 pub(super) struct OverQuota {
     over: BTreeSet<Holder>,
+    /// When the target last said that somebody is.
+    pub(super) heard: Time,
 }
 
 /// The owners of a file, with the bits about each in a reply: that something is said, and that it
@@ -33,8 +36,9 @@ fn holders(owner: FileOwner) -> [(Holder, MdValid, ObdoFlags); 3] {
 }
 
 impl OverQuota {
-    /// Takes what the reply to a write of a file says of its owners.
-    pub(super) fn update(&mut self, owner: FileOwner, reply: &Obdo) {
+    /// Takes what the reply to a write of a file says of its owners. Whether that is news.
+    pub(super) fn update(&mut self, now: Time, owner: FileOwner, reply: &Obdo) -> bool {
+        let mut is_news = false;
         let flags = match reply.valid.contains(MdValid::FLAGS) {
             true => reply.flags,
             false => ObdoFlags::empty(),
@@ -43,13 +47,18 @@ impl OverQuota {
             match (reply.valid.contains(said), flags.contains(over)) {
                 (false, _) => {}
                 (true, true) => {
-                    self.over.insert(holder);
+                    is_news |= self.over.insert(holder);
+                    self.heard = now;
                 }
-                (true, false) => {
-                    self.over.remove(&holder);
-                }
+                (true, false) => is_news |= self.over.remove(&holder),
             }
         }
+        is_news
+    }
+
+    /// Whether anybody is over quota.
+    pub(super) fn has_any(&self) -> bool {
+        !self.over.is_empty()
     }
 
     /// Whether an owner of a file is over quota.
@@ -70,19 +79,32 @@ mod tests {
         let valid = MdValid::FLAGS | MdValid::USRQUOTA | MdValid::GRPQUOTA | MdValid::PRJQUOTA;
         let reply = |flags| Obdo { valid, flags, ..Obdo::default() };
         let mut over = OverQuota::default();
-        over.update(owner, &reply(ObdoFlags::NO_GRPQUOTA | ObdoFlags::NO_USRQUOTA));
+        assert!(over.update(
+            Time::ZERO,
+            owner,
+            &reply(ObdoFlags::NO_GRPQUOTA | ObdoFlags::NO_USRQUOTA)
+        ));
+        assert!(!over.update(
+            Time::ZERO,
+            owner,
+            &reply(ObdoFlags::NO_GRPQUOTA | ObdoFlags::NO_USRQUOTA)
+        ));
         assert!(over.has(owner) && over.has(other));
         // A reply that says nothing, and one of a file of other owners.
-        over.update(owner, &Obdo { valid: MdValid::FLAGS, ..Obdo::default() });
-        over.update(other, &reply(ObdoFlags::empty()));
+        over.update(Time::ZERO, owner, &Obdo { valid: MdValid::FLAGS, ..Obdo::default() });
+        over.update(Time::ZERO, other, &reply(ObdoFlags::empty()));
         assert!(over.has(owner) && !over.has(other));
-        over.update(owner, &reply(ObdoFlags::NO_PRJQUOTA));
+        over.update(Time::ZERO, owner, &reply(ObdoFlags::NO_PRJQUOTA));
         assert!(over.has(FileOwner { uid: 0, gid: 0, projid: 7 }) && !over.has(other));
-        over.update(owner, &reply(ObdoFlags::empty()));
+        over.update(Time::ZERO, owner, &reply(ObdoFlags::empty()));
         assert!(!over.has(owner));
         // Flags without the bit that says so are not valid.
         let flags = ObdoFlags::NO_USRQUOTA;
-        over.update(owner, &Obdo { valid: MdValid::USRQUOTA, flags, ..Obdo::default() });
+        over.update(
+            Time::ZERO,
+            owner,
+            &Obdo { valid: MdValid::USRQUOTA, flags, ..Obdo::default() },
+        );
         assert!(!over.has(owner));
     }
 }

@@ -30,6 +30,9 @@ const TRIES_END: Nanos = Nanos::from_secs(10);
 /// EROFS, EINPROGRESS.
 const TEMPORARY: [i32; 5] = [5, 11, 12, 30, 115];
 
+/// So long what a target says of a quota counts for the others.
+const QUOTA_NEWS: Nanos = Nanos::from_secs(60);
+
 /// A write of a program that waits until less is dirty.
 pub(super) struct ThrottledWrite {
     import: ImportKey,
@@ -55,11 +58,22 @@ fn total(parts: &[Range<u64>]) -> u64 {
 type Start = Box<dyn FnOnce(&mut Client, &mut Turn<'_>) + Send>;
 
 impl Cache {
-    /// Whether what is written has to be at the server at once, since a quota is used up. Who may
-    /// exceed it is not stopped.
-    fn is_over_quota(&self, import: ImportKey, writer: Writer) -> bool {
-        let target = self.targets.get(&import);
-        !writer.caller.may_exceed() && target.is_some_and(|at| at.over_quota.has(writer.owner))
+    /// Whether what is written to a target has to be there at once, since a quota is used up. It is
+    /// one quota for all targets, so what another one has said lately counts too. Who may exceed it
+    /// is not stopped.
+    fn is_over_quota(&self, now: Time, import: ImportKey, writer: Writer) -> bool {
+        let is_over = |(key, target): (&ImportKey, &TargetIo)| {
+            let counts = *key == import || target.over_quota.heard + QUOTA_NEWS > now;
+            counts && target.over_quota.has(writer.owner)
+        };
+        self.quota_is_used_up && !writer.caller.may_exceed() && self.targets.iter().any(is_over)
+    }
+
+    /// Takes what the reply to a write says of the owners of the file.
+    fn note_quota(&mut self, now: Time, import: ImportKey, owner: FileOwner, body: &Obdo) {
+        if self.targets.entry(import).or_default().over_quota.update(now, owner, body) {
+            self.quota_is_used_up = self.targets.values().any(|at| at.over_quota.has_any());
+        }
     }
 }
 
@@ -135,7 +149,7 @@ impl Client {
         self.cache.count_dirty(key.import, added);
         self.cache.touch(key, &range);
         self.cache.note_dirty(key, turn.now);
-        let over_quota = self.cache.is_over_quota(key.import, writer);
+        let over_quota = self.cache.is_over_quota(turn.now, key.import, writer);
         let brw = self.object_brw(key.import);
         let grant = self.cache.grant(key.import);
         if !over_quota && grant.reserve(&before, &after, brw) {
@@ -300,7 +314,7 @@ impl Client {
             report,
             bytes.into(),
             move |client, turn, outcome, body| {
-                client.note_write_reply(key.import, owner, body.as_ref());
+                client.note_write_reply(turn.now, key.import, owner, body.as_ref());
                 client.write_answered(turn, key, sent, outcome.map(|()| body));
             },
         );
@@ -349,11 +363,16 @@ impl Client {
     }
 
     /// What the reply to a write says of its target, also to one that failed.
-    fn note_write_reply(&mut self, import: ImportKey, owner: FileOwner, body: Option<&Obdo>) {
+    fn note_write_reply(
+        &mut self,
+        now: Time,
+        import: ImportKey,
+        owner: FileOwner,
+        body: Option<&Obdo>,
+    ) {
         if let Some(body) = body {
             self.cache.grant(import).extended(body);
-            let target: &mut TargetIo = self.cache.targets.entry(import).or_default();
-            target.over_quota.update(owner, body);
+            self.cache.note_quota(now, import, owner, body);
         }
     }
 

@@ -54,6 +54,11 @@ fn who_is_over_quota_learns_it_when_it_writes() {
     osts.serve(&mut world);
     assert_eq!(second.outcome(), Ok(()));
     assert_eq!(osts.writes[1], (0, 8192..8292, false));
+    // It is one quota for all targets: the other one has it from this one, for a minute.
+    let other = write(&mut world, ALICE, 8);
+    assert!(other.is_pending() || !world.asked.is_empty());
+    osts.serve(&mut world);
+    assert_eq!((other.outcome(), osts.writes.pop()), (Ok(()), Some((1, 0..100, false))));
     // Beyond the limit the write of the program fails at once, and nothing is left for the others.
     osts.status = -EDQUOT;
     let third = write(&mut world, ALICE, 2);
@@ -64,8 +69,11 @@ fn who_is_over_quota_learns_it_when_it_writes() {
     assert_eq!(synced.outcome(), Ok(()));
     // Root may write, and what it writes can wait.
     assert_eq!(write(&mut world, Caller::ROOT, 3).outcome(), Ok(()));
-    // There is room again: the reply to the next write says so.
+    // There is room again: the reply to the next write says so, and what the other target has said
+    // is old.
     (osts.status, osts.over_quota) = (0, false);
+    world.pass(Nanos::from_secs(60));
+    osts.serve(&mut world);
     let fourth = write(&mut world, ALICE, 4);
     osts.serve(&mut world);
     assert_eq!((fourth.outcome(), write(&mut world, ALICE, 5).outcome()), (Ok(()), Ok(())));
