@@ -1,14 +1,18 @@
 //! The simplest memory there is.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use super::{Memory, Span, Words};
 
-/// Memory made of one vector per span.
+/// Memory made of one vector per span. As in production, a span has what was in its memory before.
 #[derive(Debug, Default)]
 pub struct VecMemory {
     blocks: Vec<Option<Vec<u8>>>,
     free: Vec<u32>,
+    /// Vectors of spans that were freed, by their length.
+    spare: BTreeMap<u32, Vec<Vec<u8>>>,
     /// Regions that are only read.
     lent: Vec<u32>,
     /// Spans alive.
@@ -54,7 +58,8 @@ impl Memory for VecMemory {
             self.blocks.push(None);
             self.blocks.len() as u32 - 1
         });
-        self.blocks[region as usize] = Some(vec![0; len as usize]);
+        let spare = self.spare.get_mut(&len).and_then(Vec::pop);
+        self.blocks[region as usize] = Some(spare.unwrap_or_else(|| vec![0; len as usize]));
         Some(Span { region, offset: 0, len })
     }
 
@@ -66,7 +71,9 @@ impl Memory for VecMemory {
     }
 
     fn free(&mut self, span: Span) {
-        assert!(self.blocks[span.region as usize].take().is_some(), "freed twice: {span:?}");
+        let block = self.blocks[span.region as usize].take();
+        let block = block.unwrap_or_else(|| panic!("freed twice: {span:?}"));
+        self.spare.entry(block.len() as u32).or_default().push(block);
         self.live -= 1;
         self.lent.retain(|region| *region != span.region);
         self.free.push(span.region);
@@ -80,6 +87,10 @@ impl Memory for VecMemory {
     #[inline]
     fn read(&self, span: Span, out: &mut [u8]) {
         out.copy_from_slice(&self.block(span)[..out.len()]);
+    }
+
+    fn append(&self, span: Span, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.block(span));
     }
 
     fn copy(&mut self, from: Span, to: Span) {
