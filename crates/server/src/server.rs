@@ -355,16 +355,15 @@ impl Server {
     /// Does what follows, until there is nothing more.
     fn settle(&mut self, turn: &mut Turn<'_>) {
         loop {
-            let mut busy = false;
             while let Some(event) = self.rpc.next_event() {
-                busy = true;
                 match event {
                     ServerEvent::Request(received) => self.on_request(turn, received),
                     ServerEvent::Bulk(key, result) => self.on_bulk(turn, key, result),
                     ServerEvent::Answer(key, answer) => self.on_answer(turn, key, answer),
                 }
             }
-            busy |= self.revoke(turn);
+            // What the events have made due is done here: only that can make more.
+            let mut busy = self.revoke(turn);
             busy |= self.lose_glimpses(turn);
             for index in 0..self.slots.len() {
                 busy |= self.drive_target(turn, index);
