@@ -207,19 +207,21 @@ pub(crate) fn extent(oi: Fid, mode: LockMode, (start, end): (u64, u64)) -> LockD
 }
 
 /// Locks in the order of their names, one for each.
-pub(crate) fn in_order(wishes: Vec<LockDesc>) -> Vec<LockDesc> {
-    let mut ordered: std::collections::BTreeMap<Resource, LockDesc> =
-        std::collections::BTreeMap::new();
-    for wish in wishes {
-        let entry = ordered.entry(wish.resource).or_insert(wish);
-        if let (Policy::Ibits(old), Policy::Ibits(new)) = (&mut entry.policy, wish.policy) {
-            old.bits |= new.bits;
+pub(crate) fn in_order(mut wishes: Vec<LockDesc>) -> Vec<LockDesc> {
+    wishes.sort_by_key(|wish| wish.resource);
+    wishes.dedup_by(|wish, first| {
+        if wish.resource != first.resource {
+            return false;
+        }
+        if let (Policy::Ibits(all), Policy::Ibits(more)) = (&mut first.policy, wish.policy) {
+            all.bits |= more.bits;
         }
         if wish.req_mode == LockMode::EX {
-            entry.req_mode = LockMode::EX;
+            first.req_mode = LockMode::EX;
         }
-    }
-    ordered.into_values().collect()
+        true
+    });
+    wishes
 }
 
 /// A request that a target works on.
