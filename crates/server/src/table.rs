@@ -97,6 +97,23 @@ impl<K: Ord + Clone, V> OrderedTable<K, V> {
         self.rows.get(key)
     }
 
+    /// Changes a row, if it is there. What `change` returns.
+    pub(crate) fn change<T>(
+        &mut self,
+        step: u64,
+        key: K,
+        change: impl FnOnce(&mut V) -> T,
+    ) -> Option<T>
+    where
+        V: Clone,
+    {
+        let row = self.rows.get_mut(&key)?;
+        let before = Some(row.clone());
+        let result = change(row);
+        self.undo.push_back(Undo { step, key, before });
+        Some(result)
+    }
+
     pub(crate) fn contains(&self, key: &K) -> bool {
         self.rows.contains_key(key)
     }

@@ -218,13 +218,14 @@ impl MdtStore {
         self.inodes.set(step, fid, Some(Box::new(inode)));
     }
 
-    /// Changes a file that is there.
-    pub(crate) fn change(&mut self, step: u64, fid: Fid, change: impl FnOnce(&mut Inode)) {
-        if let Some(inode) = self.inodes.get(&fid) {
-            let mut inode = inode.clone();
-            change(&mut inode);
-            self.inodes.set(step, fid, Some(inode));
-        }
+    /// Changes a file, if it is there. What `change` returns.
+    pub(crate) fn change<T>(
+        &mut self,
+        step: u64,
+        fid: Fid,
+        change: impl FnOnce(&mut Inode) -> T,
+    ) -> Option<T> {
+        self.inodes.change(step, fid, |inode| change(inode))
     }
 
     pub(crate) fn remove(&mut self, step: u64, fid: Fid) {
@@ -306,7 +307,7 @@ impl MdtStore {
 
     /// Objects for the stripes of a component: new ones, over the targets in turn.
     pub(crate) fn take_objects(&mut self, count: u16, pattern: Pattern) -> Vec<LovObject> {
-        let osts = self.defaults.osts.clone();
+        let osts = &self.defaults.osts;
         let most = match pattern {
             Pattern::OVERSTRIPED => usize::from(count),
             _ => osts.len(),

@@ -13,7 +13,7 @@ use super::access::{Access, Caller};
 use super::check_name;
 use crate::errno;
 use crate::running::{Job, Step, Target};
-use crate::store::files::{TYPE_DIRECTORY, TYPE_MASK, TYPE_REGULAR, TYPE_SYMLINK};
+use crate::store::files::{Inode, TYPE_DIRECTORY, TYPE_MASK, TYPE_REGULAR, TYPE_SYMLINK};
 
 /// Most names of a file.
 const LINKS_MAX: u32 = 65000;
@@ -85,6 +85,7 @@ impl Target {
             TYPE_REGULAR | 0o010_000 | 0o020_000 | 0o060_000 | 0o140_000 => {}
             _ => return Err(errno::EOPNOTSUPP),
         }
+        let body = inode.body(record.fid);
         let step = self.begin(now, job).step;
         self.files_mut().put(step, record.fid, inode);
         self.add_name(step, dir, name, record.fid, record.time);
@@ -92,7 +93,6 @@ impl Target {
             self.files_mut().change(step, dir, |dir| dir.nlink += 1);
         }
         self.release(now, job);
-        let body = self.body_of(record.fid);
         // Symbolic links have a form of their own [MDT-7].
         let ea = (kind != TYPE_SYMLINK).then_some(Ea::NONE);
         let reply = mds::ReintCreateReply { body, ea };
@@ -199,8 +199,8 @@ impl Target {
         }
         let victim = self.files().get(fid).ok_or(errno::ENOENT)?;
         Caller::from(&record).check_removal(parent, victim)?;
-        self.check_victim(fid, record.mode & TYPE_MASK == TYPE_DIRECTORY)?;
-        let bits = self.bits_of_victim(fid);
+        self.check_victim((fid, victim), record.mode & TYPE_MASK == TYPE_DIRECTORY)?;
+        let bits = bits_of_victim(victim);
         if !self.hold_all(now, job, &[(dir, Ibits::UPDATE), (fid, bits)]) {
             return Ok(Step::Wait);
         }
@@ -214,23 +214,13 @@ impl Target {
     }
 
     /// Whether a name can be taken away from an object of its type.
-    fn check_victim(&self, fid: Fid, dir: bool) -> Result<(), i32> {
-        let victim = self.files().get(fid).ok_or(errno::ENOENT)?;
+    fn check_victim(&self, (fid, victim): (Fid, &Inode), dir: bool) -> Result<(), i32> {
         match (victim.is_dir(), dir) {
             (true, false) => Err(errno::EISDIR),
             (false, true) => Err(errno::ENOTDIR),
             (true, true) if fid == Fid::ROOT => Err(errno::EBUSY),
             (true, true) if !self.files().is_empty_dir(fid) => Err(errno::ENOTEMPTY),
             _ => Ok(()),
-        }
-    }
-
-    /// What others may not know any more of a file that loses a name.
-    fn bits_of_victim(&self, fid: Fid) -> Ibits {
-        let last = |inode: &crate::store::files::Inode| inode.is_dir() || inode.nlink <= 1;
-        match self.files().get(fid).is_some_and(last) {
-            true => ALL_BITS,
-            false => Ibits::LOOKUP | Ibits::UPDATE,
         }
     }
 
@@ -244,15 +234,15 @@ impl Target {
     /// A file loses a name; with the last one it goes, or waits for its last close. Returns its
     /// attributes.
     fn drop_link(&mut self, step: u64, fid: Fid, time: i64, dir: Fid) -> MdtBody {
-        let was_dir = self.files().get(fid).is_some_and(|inode| inode.is_dir());
-        self.files_mut().change(step, fid, |inode| {
-            inode.nlink = if was_dir { 0 } else { inode.nlink.saturating_sub(1) };
+        let changed = self.files_mut().change(step, fid, |inode| {
+            inode.nlink = if inode.is_dir() { 0 } else { inode.nlink.saturating_sub(1) };
             inode.ctime = inode.ctime.max(time);
+            (inode.body(fid), inode.is_dir())
         });
+        let (body, was_dir) = changed.unwrap_or_default();
         if was_dir {
             self.files_mut().change(step, dir, |dir| dir.nlink = dir.nlink.saturating_sub(1));
         }
-        let body = self.body_of(fid);
         if body.nlink == 0 {
             match self.mdt.is_open(fid) || self.recovery.is_some() {
                 true => self.files_mut().orphan(step, fid),
@@ -292,8 +282,10 @@ impl Target {
         let (fid, victim) = self.check_rename(&record, (from, old), (to, new))?;
         let mut bits =
             vec![(from, Ibits::UPDATE), (to, Ibits::UPDATE), (fid, Ibits::LOOKUP | Ibits::UPDATE)];
-        if let Some(victim) = victim.filter(|victim| *victim != fid) {
-            bits.push((victim, self.bits_of_victim(victim)));
+        if let Some(victim) = victim.filter(|victim| *victim != fid)
+            && let Some(inode) = self.files().get(victim)
+        {
+            bits.push((victim, bits_of_victim(inode)));
         }
         if !self.hold_all(now, job, &bits) {
             return Ok(Step::Wait);
@@ -357,8 +349,16 @@ impl Target {
             if from == victim {
                 return Err(errno::ENOTEMPTY);
             }
-            self.check_victim(victim, inode.is_dir())?;
+            self.check_victim((victim, there), inode.is_dir())?;
         }
         Ok((fid, victim))
+    }
+}
+
+/// What others may not know any more of a file that loses a name.
+fn bits_of_victim(victim: &Inode) -> Ibits {
+    match victim.is_dir() || victim.nlink <= 1 {
+        true => ALL_BITS,
+        false => Ibits::LOOKUP | Ibits::UPDATE,
     }
 }

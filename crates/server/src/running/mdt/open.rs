@@ -8,7 +8,9 @@ use lustrine_fswire::layout::Ea;
 use lustrine_fswire::ldlm::{
     Disposition, ELDLM, Ibits, IntentOp, LdlmReply, LockDesc, LockFlags, LockMode, Resource,
 };
-use lustrine_fswire::mdt::{AttrFlags, CreateRecord, MdValid, MdtBody, OpenFlags, Reint};
+use lustrine_fswire::mdt::{
+    AttrFlags, CreateRecord, MdValid, MdtBody, OpenFlags, Reint, SetattrRecord,
+};
 use lustrine_fswire::rpc::{AclBytes, Reply, dlm, mds};
 use lustrine_lnet::time::Time;
 
@@ -89,16 +91,16 @@ impl Target {
         if flags.contains(OpenFlags::EXCL) && flags.contains(OpenFlags::CREAT) && !replayed {
             return Err(errno::EEXIST);
         }
-        let inode = self.files().get(fid).cloned().ok_or(errno::ENOENT)?;
+        let inode = self.files().get(fid).ok_or(errno::ENOENT)?;
         if !inode.is_file() && !inode.is_dir() {
             // Attributes, and no handle [MDT-12].
+            let found = describe(fid, inode, wanted(), EASIZE_MAX);
             self.release(now, job);
-            let found = describe(fid, &inode, wanted(), EASIZE_MAX);
             let reply = without_lock(*done, 0);
             return Ok(open_answer(job, request, ELDLM::LOCK_ABORTED, reply, &found));
         }
         if !replayed {
-            check_open(&caller, &inode, flags, done)?;
+            check_open(&caller, inode, flags, done)?;
         }
         let writes = flags.contains(OpenFlags::WRITE);
         let bare = inode.is_file() && inode.layout.is_none();
@@ -192,16 +194,17 @@ impl Target {
         if let Some(given) = FileLayout::given(ea).filter(|_| replayed) {
             return Ok(Some(Arc::new(given)));
         }
-        let defaults = self.files().defaults().clone();
+        let files = self.files();
+        let defaults = files.defaults();
         let mut layout = None;
         if flags.contains(OpenFlags::HAS_EA) {
-            layout = FileLayout::requested(ea, &defaults)?;
+            layout = FileLayout::requested(ea, defaults)?;
         }
         if layout.is_none() {
-            let of_parent = self.files().get(parent).map(|inode| inode.default_layout.clone());
-            layout = FileLayout::requested(Ea(&of_parent.unwrap_or_default()), &defaults)?;
+            let of_parent = files.get(parent).map_or(&[][..], |inode| &inode.default_layout);
+            layout = FileLayout::requested(Ea(of_parent), defaults)?;
         }
-        let mut layout = layout.unwrap_or_else(|| FileLayout::plain(&defaults));
+        let mut layout = layout.unwrap_or_else(|| FileLayout::plain(defaults));
         self.files_mut().make_objects(&mut layout, (0, 1));
         Ok(Some(Arc::new(layout)))
     }
@@ -233,9 +236,11 @@ impl Target {
             done.set(Disposition::OPEN_LOCK, opens);
         }
         reply.policy_res1 = done.bits();
-        let inode = self.files().get(fid).cloned().unwrap_or_default();
-        let mut found = describe(fid, &inode, wanted(), EASIZE_MAX);
-        self.add_data_attributes(&mut found.body);
+        let mut found = Described::default();
+        if let Some(inode) = self.files().get(fid) {
+            found = describe(fid, inode, wanted(), EASIZE_MAX);
+            self.add_data_attributes(inode, &mut found.body);
+        }
         found.body.open_handle = handle;
         open_answer(job, request, status, reply, &found)
     }
@@ -291,34 +296,39 @@ impl Target {
             };
         };
         let step = self.begin(now, job).step;
-        if let Reint::Setattr(record) = request.record
-            && let Some(inode) = self.files().get(open.fid)
-        {
-            let mut changed = inode.clone();
-            let valid = record.valid;
-            // Times only move forward.
-            if valid.contains(AttrFlags::ATIME) {
-                changed.atime = changed.atime.max(record.atime);
-            }
-            if open.flags.contains(OpenFlags::WRITE) {
-                if valid.contains(AttrFlags::MTIME) {
-                    changed.mtime = changed.mtime.max(record.mtime);
-                }
-                if valid.contains(AttrFlags::CTIME) {
-                    changed.ctime = changed.ctime.max(record.ctime);
-                }
-                if valid.contains(AttrFlags::LSIZE) && changed.is_file() {
-                    changed.size = record.size;
-                }
-                if valid.contains(AttrFlags::LBLOCKS) && changed.is_file() {
-                    changed.blocks = record.blocks;
-                }
-            }
-            self.files_mut().put(step, open.fid, changed);
-        }
-        let body = self.files().get(open.fid).map(|inode| inode.body(open.fid));
+        let body = match request.record {
+            Reint::Setattr(record) => self.files_mut().change(step, open.fid, |inode| {
+                set_at_close(inode, &record, open.flags);
+                inode.body(open.fid)
+            }),
+            _ => self.files().get(open.fid).map(|inode| inode.body(open.fid)),
+        };
         self.close_handle(now, handle, Some(step));
         close_answer(job, body.unwrap_or_default())
+    }
+}
+
+/// Sets what a client knows of a file that it closes.
+fn set_at_close(inode: &mut Inode, record: &SetattrRecord, flags: OpenFlags) {
+    let valid = record.valid;
+    // Times only move forward.
+    if valid.contains(AttrFlags::ATIME) {
+        inode.atime = inode.atime.max(record.atime);
+    }
+    if !flags.contains(OpenFlags::WRITE) {
+        return;
+    }
+    if valid.contains(AttrFlags::MTIME) {
+        inode.mtime = inode.mtime.max(record.mtime);
+    }
+    if valid.contains(AttrFlags::CTIME) {
+        inode.ctime = inode.ctime.max(record.ctime);
+    }
+    if valid.contains(AttrFlags::LSIZE) && inode.is_file() {
+        inode.size = record.size;
+    }
+    if valid.contains(AttrFlags::LBLOCKS) && inode.is_file() {
+        inode.blocks = record.blocks;
     }
 }
 

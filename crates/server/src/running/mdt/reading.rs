@@ -96,14 +96,13 @@ impl Target {
         let asked = &request.body;
         let Some(inode) = self.files().get(asked.fid1) else { return job.refuse(errno::ENOENT) };
         let mut found = describe(asked.fid1, inode, asked.valid, asked.eadatasize);
-        self.add_data_attributes(&mut found.body);
+        self.add_data_attributes(inode, &mut found.body);
         job.answer(0, &Reply::MdsGetattr(found.getattr()))
     }
 
     /// Data on this target have a size that it knows.
-    pub(super) fn add_data_attributes(&self, body: &mut MdtBody) {
-        let layout = self.files().get(body.fid1).and_then(|inode| inode.layout.clone());
-        if layout.is_some_and(|layout| layout.on_mdt().is_some()) {
+    pub(super) fn add_data_attributes(&self, inode: &Inode, body: &mut MdtBody) {
+        if inode.layout.as_ref().is_some_and(|layout| layout.on_mdt().is_some()) {
             let object = self.files().data.get(body.fid1).cloned().unwrap_or_default();
             body.valid |= MdValid::DOM_SIZE;
             body.dom_size = object.size;
@@ -121,7 +120,7 @@ impl Target {
         };
         let Some(inode) = self.files().get(fid) else { return job.refuse(errno::ENOENT) };
         let mut found = describe(fid, inode, asked.valid, asked.eadatasize);
-        self.add_data_attributes(&mut found.body);
+        self.add_data_attributes(inode, &mut found.body);
         job.answer(0, &Reply::MdsGetattrName(found.getattr()))
     }
 
@@ -195,7 +194,7 @@ impl Target {
         let reply = self.give_held(now, job, request.lock.handle(0), done);
         let Some(inode) = self.files().get(fid) else { return job.refuse(errno::ENOENT) };
         let mut found = describe(fid, inode, asked.valid, asked.eadatasize);
-        self.add_data_attributes(&mut found.body);
+        self.add_data_attributes(inode, &mut found.body);
         intent_answer(job, request, 0, reply, &found)
     }
 
