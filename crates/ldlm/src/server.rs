@@ -9,12 +9,14 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque, btree_map};
 
+use foldhash::fast::FixedState;
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::ldlm::{
     Ibits, IbitsPolicy, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
 };
+use smallvec::SmallVec;
 
 /// Errors of Linux with which enqueues are refused.
 mod errno {
@@ -141,17 +143,18 @@ pub enum LockEvent {
     },
 }
 
-/// The locks of a resource, by their handles.
+/// The locks of a resource, by their handles: most often one, that is granted.
 #[derive(Clone, Debug, Default)]
 struct Queue {
-    granted: Vec<Handle>,
+    granted: SmallVec<[Handle; 2]>,
     waiting: VecDeque<Handle>,
 }
 
 /// The locks of one target.
 #[derive(Debug)]
 pub struct LockServer {
-    locks: BTreeMap<Handle, ServerLock>,
+    /// By handles, which are this server's own choice: no client makes two fall together.
+    locks: HashMap<Handle, ServerLock, FixedState>,
     resources: BTreeMap<Resource, Queue>,
     /// The server's handle of each lock of a client.
     of_clients: BTreeMap<(Handle, Handle), Handle>,
@@ -171,7 +174,7 @@ impl LockServer {
     /// given.
     pub fn new(seed: u64, cancel_timeout: u64) -> LockServer {
         LockServer {
-            locks: BTreeMap::new(),
+            locks: HashMap::default(),
             resources: BTreeMap::new(),
             of_clients: BTreeMap::new(),
             timers: BTreeSet::new(),
@@ -202,7 +205,7 @@ impl LockServer {
         self.locks.is_empty()
     }
 
-    /// All locks.
+    /// All locks, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (Handle, &ServerLock)> {
         self.locks.iter().map(|(handle, lock)| (*handle, lock))
     }
@@ -339,11 +342,12 @@ impl LockServer {
     fn take(&mut self, handle: Handle) -> Option<ServerLock> {
         let lock = self.locks.remove(&handle)?;
         let resource = lock.desc.resource;
-        if let Some(queue) = self.resources.get_mut(&resource) {
+        if let btree_map::Entry::Occupied(mut entry) = self.resources.entry(resource) {
+            let queue = entry.get_mut();
             queue.granted.retain(|other| *other != handle);
             queue.waiting.retain(|other| *other != handle);
             if queue.granted.is_empty() && queue.waiting.is_empty() {
-                self.resources.remove(&resource);
+                entry.remove();
             }
         }
         if let Holder::Client(client) = lock.holder
