@@ -28,5 +28,6 @@ pub use import::{
 pub use ptlrpc::{Bulk, BulkDirection, ImportKey, Incoming, Ptlrpc, RpcEvent};
 pub use request::{Keep, Replay, Reply, RequestArgs, RequestKey, RpcError};
 pub use slots::SlotKind;
+pub use sorted::SortedMap;
 pub use statistics::Latencies;
 pub use xid::XidSource;

@@ -1,49 +1,105 @@
-//! A sorted queue.
+//! Sorted queues.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// A set whose values mostly come in their order and go in their order, as xids and deadlines do:
-/// then both cost little. In any other order a value costs as much as others have to move.
+/// A map whose keys mostly come in their order and go in their order, as xids and deadlines do:
+/// then both cost little. In any other order a key costs as much as others have to move.
 #[derive(Clone, Debug)]
-pub(crate) struct SortedQueue<T>(VecDeque<T>);
+pub struct SortedMap<K, V>(VecDeque<(K, V)>);
+
+impl<K, V> Default for SortedMap<K, V> {
+    fn default() -> SortedMap<K, V> {
+        SortedMap(VecDeque::new())
+    }
+}
+
+impl<K: Ord, V> SortedMap<K, V> {
+    /// Where a key is, or where it belongs.
+    fn find(&self, key: &K) -> Result<usize, usize> {
+        let (Some((first, _)), Some((last, _))) = (self.0.front(), self.0.back()) else {
+            return Err(0);
+        };
+        match (key.cmp(first), key.cmp(last)) {
+            (Ordering::Less, _) => Err(0),
+            (Ordering::Equal, _) => Ok(0),
+            (_, Ordering::Greater) => Err(self.0.len()),
+            _ => self.0.binary_search_by(|(other, _)| other.cmp(key)),
+        }
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.find(key).ok().map(|at| &self.0[at].1)
+    }
+
+    /// Sets a value, and returns the one before.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        match self.find(&key) {
+            Ok(at) => Some(core::mem::replace(&mut self.0[at].1, value)),
+            Err(at) if at == self.0.len() => {
+                self.0.push_back((key, value));
+                None
+            }
+            Err(at) => {
+                self.0.insert(at, (key, value));
+                None
+            }
+        }
+    }
+
+    /// Removes a key, and returns its value.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let removed = match self.find(key).ok()? {
+            0 => self.0.pop_front(),
+            at => self.0.remove(at),
+        };
+        removed.map(|(_, value)| value)
+    }
+
+    /// All keys with their values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The same without values.
+#[derive(Clone, Debug)]
+pub(crate) struct SortedQueue<T>(SortedMap<T, ()>);
 
 impl<T> Default for SortedQueue<T> {
     fn default() -> SortedQueue<T> {
-        SortedQueue(VecDeque::new())
+        SortedQueue(SortedMap::default())
     }
 }
 
 impl<T: Ord> SortedQueue<T> {
     pub(crate) fn insert(&mut self, value: T) {
-        if self.0.back().is_none_or(|last| *last < value) {
-            return self.0.push_back(value);
-        }
-        if let Err(at) = self.0.binary_search(&value) {
-            self.0.insert(at, value);
-        }
+        self.0.insert(value, ());
     }
 
     pub(crate) fn remove(&mut self, value: &T) {
-        if self.0.front() == Some(value) {
-            self.0.pop_front();
-        } else if let Ok(at) = self.0.binary_search(value) {
-            self.0.remove(at);
-        }
+        self.0.remove(value);
     }
 
     /// The smallest value.
     pub(crate) fn first(&self) -> Option<&T> {
-        self.0.front()
+        self.0.iter().next().map(|(value, ())| value)
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.0 = SortedMap::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
 
     use proptest::prelude::*;
 
@@ -52,18 +108,23 @@ mod tests {
     proptest! {
         /// It does what a tree does.
         #[test]
-        fn it_is_a_set(changes in prop::collection::vec((0u8..40, any::<bool>()), 0..200)) {
-            let (mut queue, mut model) = (SortedQueue::default(), BTreeSet::new());
-            for (value, comes) in changes {
-                if comes {
-                    queue.insert(value);
-                    model.insert(value);
-                } else {
-                    queue.remove(&value);
-                    model.remove(&value);
+        fn it_is_a_map(changes in prop::collection::vec((0u8..40, any::<Option<u8>>()), 0..200)) {
+            let (mut map, mut model) = (SortedMap::default(), BTreeMap::new());
+            let mut queue = SortedQueue::default();
+            for (key, value) in changes {
+                match value {
+                    Some(value) => {
+                        queue.insert(key);
+                        prop_assert_eq!(map.insert(key, value), model.insert(key, value));
+                    }
+                    None => {
+                        queue.remove(&key);
+                        prop_assert_eq!(map.remove(&key), model.remove(&key));
+                    }
                 }
-                prop_assert_eq!(queue.first(), model.first());
-                prop_assert!(queue.0.iter().eq(&model));
+                prop_assert_eq!(map.get(&key), model.get(&key));
+                prop_assert!(map.iter().eq(&model) && map.is_empty() == model.is_empty());
+                prop_assert_eq!(queue.first(), model.keys().next());
             }
             queue.clear();
             prop_assert!(queue.first().is_none());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lustrine_fswire::fid::Fid;
+use lustrine_ptlrpc::SortedMap;
 
 use crate::offers::MOD_RPCS_MAX;
 use crate::table::{Rows, Table};
@@ -39,14 +40,14 @@ pub(crate) struct Clients {
 /// The replies that are kept for each client that has any, by the number of the client and the xid.
 #[derive(Clone, Debug, Default)]
 struct Replies {
-    of_clients: BTreeMap<u32, BTreeMap<u64, SavedReply>>,
+    of_clients: BTreeMap<u32, SortedMap<u64, SavedReply>>,
     count: usize,
 }
 
 impl Replies {
     /// Those of a client, the oldest first.
     fn of(&self, number: u32) -> impl Iterator<Item = (u64, &SavedReply)> {
-        let own = self.of_clients.get(&number).into_iter().flatten();
+        let own = self.of_clients.get(&number).into_iter().flat_map(SortedMap::iter);
         own.map(|(xid, saved)| (*xid, saved))
     }
 
@@ -56,7 +57,7 @@ impl Replies {
 
     /// The xid of the oldest one of a client.
     fn oldest(&self, number: u32) -> Option<u64> {
-        Some(*self.of_clients.get(&number)?.first_key_value()?.0)
+        self.of(number).next().map(|(xid, _)| xid)
     }
 }
 
@@ -180,11 +181,11 @@ impl Clients {
         self.replies.set(step, (number, xid), Some(reply));
     }
 
-    /// The client has the replies to all requests up to an xid.
-    pub(crate) fn received(&mut self, uuid: &[u8], upto: u64) {
-        if let Some(known) = self.known.get_mut(uuid) {
-            known.received(&mut self.replies, upto);
-        }
+    /// The client has the replies to all requests up to an xid. Whether it is known.
+    pub(crate) fn received(&mut self, uuid: &[u8], upto: u64) -> bool {
+        let Some(known) = self.known.get_mut(uuid) else { return false };
+        known.received(&mut self.replies, upto);
+        true
     }
 
     pub(crate) fn commit(&mut self, upto: u64) {

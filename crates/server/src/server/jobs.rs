@@ -57,10 +57,9 @@ impl Server {
                 (bits, &export.uuid)
             }
         };
-        target.disk.clients.received(uuid, body.last_xid);
         // Who was evicted has learnt it now. If it was known earlier, and the answer to its connect
         // was lost, it would replay void locks after a restart.
-        if !target.disk.clients.knows(uuid) {
+        if !target.disk.clients.received(uuid, body.last_xid) {
             target.disk.clients.add(uuid);
         }
         if body.opcode.is_disconnect() {
