@@ -18,6 +18,7 @@ use lustrine_fswire::rpc::{Reply, Request};
 use lustrine_ldlm::server::{EnqueueArgs, Holder, LockServer};
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::server::{Exports, Received, Recovery, RecoveryTunables};
+use smallvec::SmallVec;
 
 use crate::answer;
 use crate::disk::{Disk, Store};
@@ -238,7 +239,7 @@ pub(crate) struct Job {
     pub(crate) runs: u32,
     /// The server's locks that it needs, and those that it has or waits for.
     pub(crate) wishes: Vec<LockDesc>,
-    pub(crate) held: Vec<Handle>,
+    pub(crate) held: SmallVec<[Handle; 2]>,
     /// Whether holders of locks in its way need not write what they have.
     pub(crate) discards: bool,
     /// What a transfer has brought, in blocks that follow each other.
@@ -300,7 +301,7 @@ impl Job {
             export,
             runs: 0,
             wishes: Vec::new(),
-            held: Vec::new(),
+            held: SmallVec::new(),
             discards: false,
             bulk: None,
             glimpsed: None,
