@@ -21,7 +21,7 @@ use slotmap::SlotMap;
 use crate::adaptive::{AtTunables, Estimate};
 use crate::request::{Purpose, Replay, Reply, Request, RequestArgs, RequestKey, RpcError, Stage};
 use crate::slots::{SlotKind, Slots};
-use crate::sorted::SortedQueue;
+use crate::sorted::{SortedMap, SortedQueue};
 use crate::statistics::Latencies;
 use crate::xid::XidSource;
 
@@ -301,8 +301,10 @@ pub struct Import {
     unsent: BTreeMap<u64, RequestKey>,
     /// xids that were sent and not answered [IMP-3].
     unanswered: SortedQueue<u64>,
-    /// Kept requests by transaction.
-    kept: BTreeMap<u64, RequestKey>,
+    /// Changes that the server may lose, by transaction.
+    kept: SortedMap<u64, RequestKey>,
+    /// Opens that are committed and not released, by transaction.
+    opens: BTreeMap<u64, RequestKey>,
     /// The last transaction that was replayed in this recovery.
     replayed: u64,
     /// How often the recovery has begun anew because the server did not take a lock again.
@@ -369,7 +371,8 @@ impl Import {
             waiting: Default::default(),
             unsent: BTreeMap::new(),
             unanswered: SortedQueue::default(),
-            kept: BTreeMap::new(),
+            kept: SortedMap::default(),
+            opens: BTreeMap::new(),
             replayed: 0,
             lock_rounds: 0,
             last_committed: 0,
@@ -548,7 +551,7 @@ impl Import {
             conn_cnt: self.conn_cnt,
             in_flight: self.requests.values().filter(sent).count(),
             waiting: self.waiting.iter().map(VecDeque::len).sum::<usize>() + self.unsent.len(),
-            kept: self.kept.len(),
+            kept: self.kept.len() + self.opens.len(),
             last_committed: self.last_committed,
             granted: self.granted,
             window: self.window.as_ref().map(Controller::view),
@@ -594,11 +597,9 @@ impl Import {
             return Time::NEVER;
         }
         // A ping's answer says what is committed: what is kept for that can go.
-        let uncommitted =
-            self.kept.keys().next_back().is_some_and(|&last| last > self.last_committed);
-        let pause = match uncommitted {
-            true => self.tunables.ping_interval.min(Nanos::from_secs(5)),
-            false => self.tunables.ping_interval,
+        let pause = match self.kept.is_empty() {
+            true => self.tunables.ping_interval,
+            false => self.tunables.ping_interval.min(Nanos::from_secs(5)),
         };
         self.last_sent + pause
     }

@@ -57,14 +57,40 @@ impl<K: Ord, V> SortedMap<K, V> {
         removed.map(|(_, value)| value)
     }
 
+    /// Removes the smallest key.
+    pub fn pop_first(&mut self) -> Option<(K, V)> {
+        self.0.pop_front()
+    }
+
+    /// The smallest key.
+    pub fn first(&self) -> Option<(&K, &V)> {
+        self.0.front().map(|(key, value)| (key, value))
+    }
+
     /// All keys with their values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
+    /// Those after a key, which need not be there.
+    pub fn after(&self, key: &K) -> impl Iterator<Item = (&K, &V)> {
+        let from = self.find(key).map_or_else(|at| at, |at| at + 1);
+        self.0.range(from..).map(|(key, value)| (key, value))
+    }
+
+    /// The number of keys.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Removes all keys.
+    pub fn clear(&mut self) {
+        self.0.clear();
     }
 }
 
@@ -89,11 +115,11 @@ impl<T: Ord> SortedQueue<T> {
 
     /// The smallest value.
     pub(crate) fn first(&self) -> Option<&T> {
-        self.0.iter().next().map(|(value, ())| value)
+        self.0.first().map(|(value, ())| value)
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0 = SortedMap::default();
+        self.0.clear();
     }
 }
 
@@ -123,11 +149,17 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(map.get(&key), model.get(&key));
-                prop_assert!(map.iter().eq(&model) && map.is_empty() == model.is_empty());
+                prop_assert!(map.iter().eq(&model));
+                prop_assert_eq!((map.len(), map.is_empty()), (model.len(), model.is_empty()));
+                prop_assert!(map.after(&key).eq(model.range(key + 1..)));
+                prop_assert_eq!(map.first(), model.first_key_value());
                 prop_assert_eq!(queue.first(), model.keys().next());
             }
+            prop_assert_eq!(map.pop_first(), model.pop_first());
+            prop_assert!(map.iter().eq(&model));
+            map.clear();
             queue.clear();
-            prop_assert!(queue.first().is_none());
+            prop_assert!(map.is_empty() && queue.first().is_none());
         }
     }
 }

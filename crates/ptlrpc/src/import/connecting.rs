@@ -264,6 +264,8 @@ impl Import {
 
     /// Ends all requests of the owner, and forgets what was kept.
     pub(super) fn fail_all(&mut self, error: RpcError, evicted: bool) {
+        self.kept.clear();
+        self.opens.clear();
         let keys: Vec<RequestKey> = self.requests.keys().collect();
         for key in keys {
             let request = &self.requests[key];
@@ -283,7 +285,6 @@ impl Import {
         self.waiting.iter_mut().for_each(|queue| queue.clear());
         self.unsent.clear();
         self.unanswered.clear();
-        self.kept.clear();
         self.ping = None;
         if !evicted {
             self.connect = None;

@@ -17,7 +17,9 @@ impl Import {
 
     /// The first kept request after a transaction that the server may have lost.
     fn next_replay(&self, after: u64) -> Option<(u64, RequestKey)> {
-        let mut later = self.kept.range((Bound::Excluded(after), Bound::Unbounded));
+        // What is committed has the lower numbers.
+        let opens = self.opens.range((Bound::Excluded(after), Bound::Unbounded));
+        let mut later = opens.chain(self.kept.after(&after));
         let wanted = |key: &RequestKey| {
             let request = &self.requests[*key];
             let is_open =
@@ -131,11 +133,28 @@ impl Import {
         }
     }
 
+    /// Keeps a request for a replay. The other one that has the number of its transaction.
+    pub(super) fn keep(&mut self, transno: u64, key: RequestKey) -> Option<RequestKey> {
+        match transno > self.last_committed {
+            true => self.kept.insert(transno, key),
+            false => self.opens.insert(transno, key),
+        }
+    }
+
     /// Forgets a kept request.
     pub(super) fn drop_kept(&mut self, key: RequestKey) {
-        let Some(request) = self.requests.remove(key) else { return };
-        self.kept.remove(&request.transno);
-        self.actions.push_back(Action::Release { key, user: request.args.user });
+        if let Some(request) = self.requests.get(key) {
+            self.kept.remove(&request.transno);
+            self.opens.remove(&request.transno);
+            self.forget(key);
+        }
+    }
+
+    /// Forgets a request that is not kept any more.
+    fn forget(&mut self, key: RequestKey) {
+        if let Some(request) = self.requests.remove(key) {
+            self.actions.push_back(Action::Release { key, user: request.args.user });
+        }
     }
 
     /// Notes what the server has on stable storage, and forgets what was kept for its sake.
@@ -144,17 +163,16 @@ impl Import {
             return;
         }
         self.last_committed = last_committed;
-        let over: Vec<RequestKey> = self
-            .kept
-            .range(..=last_committed)
-            .map(|(_, key)| *key)
-            .filter(|key| {
-                let request = &self.requests[*key];
-                request.args.keep != Keep::UntilReleased || request.released
-            })
-            .collect();
-        for key in over {
-            self.drop_kept(key);
+        while let Some((&transno, &key)) = self.kept.first()
+            && transno <= last_committed
+        {
+            self.kept.pop_first();
+            let request = &self.requests[key];
+            if request.args.keep == Keep::UntilReleased && !request.released {
+                self.opens.insert(transno, key);
+            } else {
+                self.forget(key);
+            }
         }
     }
 }

@@ -254,9 +254,8 @@ impl Import {
             if !was_done {
                 self.actions.push_back(Action::Done { key, user, result: Ok(reply) });
             }
-            if let Some(other) = self.kept.insert(body.transno, key) {
+            if let Some(other) = self.keep(body.transno, key) {
                 // Two changes never have one number: the server is wrong, and nothing is replayed.
-                self.kept.remove(&body.transno);
                 self.drop_kept(other);
                 self.drop_kept(key);
             }
