@@ -12,7 +12,7 @@ use clap::Args;
 use lustrine_config::NodeConfig;
 use lustrine_control::{Answer, NodeAbout, Request};
 use lustrine_node::control::{self, Connection, ControlError};
-use lustrine_node::{Caller, Node, NodeHandle, own_netns};
+use lustrine_node::{Caller, NID_IN_USE, Node, NodeHandle, own_netns};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
@@ -297,7 +297,20 @@ impl Link {
     /// # Errors
     /// When it cannot be started.
     pub(crate) fn own(config: &NodeConfig) -> Result<Link, Failure> {
-        let node = start_for_command(config, OtherNode::CanBeAsked)?;
+        start_for_command(config, OtherNode::CanBeAsked).map(Link::of)
+    }
+
+    /// The same for a command that says itself what it is to it if another program has the address
+    /// ([`Link::taken_address`]).
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(crate) fn own_unannounced(config: &NodeConfig) -> Result<Link, Failure> {
+        let node = Node::start_for_command(config).map_err(|error| error.to_string())?;
+        Ok(Link::of(node))
+    }
+
+    fn of(node: Node) -> Link {
         let about = node.about();
         let used = UsedNode {
             kind: UsedKind::Temporary,
@@ -306,7 +319,15 @@ impl Link {
             control: None,
             elsewhere: false,
         };
-        Ok(Link::Own { used, caller: Caller::of(node.handle()), node })
+        Link::Own { used, caller: Caller::of(node.handle()), node }
+    }
+
+    /// The NID of a temporary node that is userland because another program has its address.
+    pub(crate) fn taken_address(&self) -> Option<Nid> {
+        match self {
+            Link::Own { used, node, .. } if node.info().identity_reason == NID_IN_USE => used.nid,
+            Link::Own { .. } | Link::Running { .. } => None,
+        }
     }
 
     /// Says on standard error which node it is.

@@ -3,6 +3,7 @@
 //! It measures with nodes of its own, which end with it. Settings are printed and, where the user
 //! asks for that, written to files, and applied to what runs on this host.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -154,8 +155,9 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     note(&words::announcement(args));
     let purpose = args.purpose();
     let mut report = Report::new(args.whole_budget(), purpose);
+    let told = Cell::new(false);
     for nid in &args.to {
-        report.peers.push(peer(args, nid, &purpose, &interrupt)?);
+        report.peers.push(peer(args, nid, &purpose, (&interrupt, &told))?);
     }
     report.combine();
     if args.loads()
@@ -168,6 +170,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
             keep_better(&mut report, first);
         }
         for peer in &mut report.peers {
+            peer.notes.extend(more_carried_notes(peer));
             peer.notes.extend(shortfall_note(peer));
             peer.notes.extend(slower_notes(peer));
         }
@@ -190,16 +193,15 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         true => print_json(&report)?,
         false => print(&words::report(&report))?,
     }
-    let unmeasured = report.peers.iter().any(|peer| args.loads() && peer.path.is_none());
     let kept = if args.apply.apply.is_empty() { "" } else { ", and nothing is applied" };
     match (report.failures(), &report.applied, incomplete) {
         (0, Some(applied), _) => applied.whole(),
-        (0, None, Some(nid)) if unmeasured || !kept.is_empty() => Err(format!(
-            "the budget ended too early for the path to {nid}; the results say what is missing\
-             {kept}"
+        (0, None, Some(nid)) => Err(format!(
+            "INCOMPLETE: the budget ended too early for the path to {nid}; the results say what is \
+             missing{kept}"
         )
         .into()),
-        (0, None, _) => Ok(()),
+        (0, None, None) => Ok(()),
         (failed, ..) => {
             let failed = counted(failed, "RPC");
             Err(format!("{failed} of the load failed; the results say when{kept}").into())
@@ -207,15 +209,15 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     }
 }
 
-/// Measures the path to one node, and computes its settings.
+/// Measures the path to one node, and computes its settings. `told`: as of [`measure::peer`].
 fn peer(
     args: &TuneArgs,
     nid: &Nid,
     purpose: &Purpose,
-    interrupt: &Interrupt,
+    (interrupt, told): (&Interrupt, &Cell<bool>),
 ) -> Result<PeerReport, Failure> {
     let wanted = Wanted::new(args, nid, interrupt)?;
-    let mut report = measure::peer(&wanted, purpose)?;
+    let mut report = measure::peer(&wanted, purpose, told)?;
     if let Some(path) = &report.path {
         let host = host(&report);
         let (settings, advice) = advise(path, &host, purpose);
@@ -254,12 +256,17 @@ fn run_with(
 }
 
 /// Computes again with the latency of RPCs where the run with the new values did not reach the
-/// rate. Returns the settings for all if they are others.
+/// rate, and with the rate of that run where it was clearly higher. Returns the settings for all if
+/// they are others.
 fn correct(report: &mut Report) -> Option<Settings> {
     let before = report.settings;
     for peer in &mut report.peers {
-        let (Some(latency), Some(path)) = (peer.longer_latency(), peer.path) else { continue };
-        let path = Path { rpc_latency_ns: Some(latency), ..path };
+        let Some(path) = peer.path else { continue };
+        let (latency, more) = (peer.longer_latency(), peer.more_carried());
+        if latency.is_none() && more.is_none() {
+            continue;
+        }
+        let path = Path { rpc_latency_ns: latency, rate: more.unwrap_or(path.rate), ..path };
         let (settings, advice) = advise(&path, &host(peer), &report.purpose);
         (peer.path, peer.settings, peer.advice) = (Some(path), Some(settings), advice);
     }
@@ -288,6 +295,17 @@ fn keep_better(report: &mut Report, first: Vec<PeerReport>) {
         peer.more_tried = tried;
     }
     report.combine();
+}
+
+/// That a run carried more than the ramp, and what that means for the settings.
+fn more_carried_notes(peer: &PeerReport) -> Vec<String> {
+    let Some(path) = peer.path else { return Vec::new() };
+    let ramp = peer.ramp_rate().filter(|ramp| *ramp < path.rate);
+    let raised = ramp.map(|ramp| words::more_than_ramp(path.rate, ramp));
+    let speed = ramp.and_then(|_| words::speed_note(path.rate, &peer.host, false));
+    let speed = speed.filter(|note| !peer.notes.contains(note));
+    let more = peer.more_carried().map(|more| words::more_than_advised(more, path.rate));
+    [raised, speed, more].into_iter().flatten().collect()
 }
 
 /// What the new values left of the rate that they were computed for, if it is much.
@@ -475,6 +493,41 @@ mod tests {
         }
         keep_better(&mut report, first);
         assert_eq!(report.settings.expect("settings").max_rpcs_in_flight, 150);
+    }
+
+    /// 2 x 12 Gb/s x 50 ms are 143.05 MiB.
+    #[test]
+    fn a_run_that_carried_more_than_the_ramp_counts() {
+        let mut report = measured(12 * GBPS, 9 * GBPS);
+        let first = report.peers.clone();
+        assert_eq!(correct(&mut report).expect("other settings").max_rpcs_in_flight, 144);
+        report.peers[0].after = Some(Compared {
+            under_way: 144,
+            read: Some(row(Direction::Read, 144, 12 * GBPS, 95 * MS)),
+            write: Some(row(Direction::Write, 144, 12 * GBPS, 95 * MS)),
+        });
+        keep_better(&mut report, first);
+        assert_eq!(report.settings.expect("settings").max_rpcs_in_flight, 144);
+        let notes = more_carried_notes(&report.peers[0]);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("12.00 Gb/s, more than the 10.00 Gb/s of the ramp"));
+        // A run that carries still more.
+        let after = report.peers[0].after.as_mut().expect("a run");
+        after.write.as_mut().expect("a row").rate = 14 * GBPS;
+        let notes = more_carried_notes(&report.peers[0]);
+        assert!(notes[1].contains("14.00 Gb/s, more than the 12.00 Gb/s"), "{notes:?}");
+        // A little more is chance, and RPCs that fail count for nothing.
+        for (rate, failed) in [(10_900_000_000, 0), (12 * GBPS, 1)] {
+            let mut report = measured(rate, 9 * GBPS);
+            let after = report.peers[0].after.as_mut().expect("a run");
+            after.read.as_mut().expect("a row").failed = failed;
+            assert_eq!(correct(&mut report), None);
+            assert_eq!(more_carried_notes(&report.peers[0]), Vec::<String>::new());
+        }
+        // More than the interface has is advised for nobody.
+        let mut report = measured(12 * GBPS, 9 * GBPS);
+        report.peers[0].host.speed_mbps = Some(10_000);
+        assert_eq!(correct(&mut report), None);
     }
 
     /// RPCs that failed say nothing about how many are needed.

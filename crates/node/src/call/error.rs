@@ -130,8 +130,7 @@ fn reached(nid: &Nid, reports: &[LoopReport]) -> Reached {
 const BESIDE_ANOTHER: &str = ". This command is userland because another node of this \
     machine has its address (a kernel's LNet, `lustrine node`, a mount, the console of an `lst` \
     session, or another command; `ss -ltnp` shows it): give this command another address with \
-    --net, or stop that node; commands that have --control can ask a `lustrine node` at its \
-    socket";
+    --net, or stop that node";
 
 /// What to do next.
 fn hint(call: &Call, port: Option<u16>, status: Status, reached: Reached) -> String {
@@ -291,7 +290,7 @@ mod tests {
             };
             let said = hint(&Call { nid, ..beside }, Some(9988), status, Reached::Unknown);
             assert!(said.contains("another node of this machine"), "{said}");
-            assert!(said.contains("--control") && !said.contains("run as root"), "{said}");
+            assert!(said.contains("--net") && !said.contains("run as root"), "{said}");
         }
         for identity in [Identity::Node, Identity::Userland] {
             assert_eq!(

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use lustrine_control::{Answer, Request};
+use lustrine_control::{Answer, NetInfo, Request};
 use lustrine_tune::apply::{
     Foreign, Mode, Outcome, Record, SettingLocation, Sysctl, apply, show, undo,
 };
@@ -15,7 +15,7 @@ use super::host::{Here, interfaces};
 use super::report::Report;
 use super::store::Store;
 use super::words;
-use crate::access::{NodeChoice, ask_running, running_node};
+use crate::access::{NodeChoice, RunningNode, ask_running, running_node};
 use crate::common::{ControlOptions, NodeOptions, RunningNodeOptions};
 use crate::output::{Failure, print, print_json};
 
@@ -88,9 +88,18 @@ impl ApplyArgs {
         }
     }
 
-    /// Whether a node runs on this host, which then has its address.
-    pub(super) fn is_beside_a_node(&self) -> bool {
-        matches!(ask_running(&(&self.node).into(), &Request::ShowNet), Ok(Answer::Net(_)))
+    /// The node that runs on this host, which then has its address, and its interfaces.
+    pub(super) fn running_node(&self) -> Option<(RunningNode, NetInfo)> {
+        let control = ControlOptions::from(&self.node);
+        let Ok(Answer::Net(info)) = ask_running(&control, &Request::ShowNet) else { return None };
+        let choice = NodeChoice { control, no_node: false };
+        let node = running_node(&NodeOptions::default(), &choice, None).ok().flatten()?;
+        Some((node, info))
+    }
+
+    /// Whether all that is asked for is connections of the running node.
+    pub(super) fn is_for_the_node_alone(&self) -> bool {
+        !self.apply.is_empty() && self.apply.iter().all(|what| *what == What::Node)
     }
 
     fn foreign(&self) -> Foreign {

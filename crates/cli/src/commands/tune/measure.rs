@@ -1,8 +1,7 @@
 //! Measurements of the path to one node, each with a node of its own.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::cell::Cell;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use lustrine_config::NodeConfig;
@@ -12,16 +11,18 @@ use lustrine_wire::nid::Nid;
 
 use self::budget::{Allowance, WEIGHT_AFTER, WEIGHT_BEFORE, WEIGHT_CONNS, WEIGHT_RAMP};
 pub(super) use self::budget::{Budget, Purse};
+use self::pings::Pings;
 use super::TuneArgs;
 use super::load::{LOOK, Load, Used, unexpected};
 use super::report::{Compared, Direction, NodeValues, PeerReport, Rtts, StepRow};
-use crate::access::Link;
+use crate::access::{Link, RunningNode};
 use crate::common::NodeOptions;
 use crate::host_limits::{HostLimits, segments_retransmitted};
 use crate::interrupt::Interrupt;
-use crate::output::{Failure, note};
+use crate::output::{Failure, note, print_error};
 
 mod budget;
+mod pings;
 
 /// Bytes of each RPC of the load: the longest message of LNet.
 pub(super) const MESSAGE: u64 = 1 << 20;
@@ -45,8 +46,6 @@ const ANSWER_MS: u64 = 10_000;
 /// of a peer before it dials again.
 const DISCOVERIES: u32 = 5;
 const DISCOVERY_GAP: Duration = Duration::from_secs(1);
-/// The wait between two pings under load.
-const PING_GAP: Duration = Duration::from_millis(20);
 /// Least time of a step, without and with results, in nanoseconds.
 const WARM_UP: u64 = 100_000_000;
 const STEP: u64 = 300_000_000;
@@ -61,7 +60,7 @@ const RUNS: u64 = 4;
 /// How often a run moves what it has under way: while it warms up, and in a few latencies.
 const RUN_FILLS: u64 = 10;
 /// RPCs of a step: the one at its end is 5 % of them.
-const STEP_RPCS: u64 = 20;
+pub(super) const STEP_RPCS: u64 = 20;
 /// A load of which no RPC has ended for so long is given up if pings are answered. An RPC of 1 MiB
 /// takes as long at 0.4 Mb/s.
 const STALLED: Duration = Duration::from_secs(20);
@@ -91,6 +90,17 @@ impl<'a> Wanted<'a> {
         let config = NodeOptions::from(&args.node).short_lived(nid, args.port)?;
         let config = with_memory(config)?;
         Ok(Wanted { args, nid, interrupt, config })
+    }
+
+    /// The running node, where there is no load, for which nodes with other values would be needed,
+    /// and no option describes a node.
+    fn running_node(&self) -> Option<RunningNode> {
+        let own = NodeOptions::from(&self.args.node).describes_node() || self.args.port.is_some();
+        if self.args.loads() || own {
+            return None;
+        }
+        let (node, info) = self.args.apply.running_node()?;
+        info.on(self.nid.net()).next().map(|_| node)
     }
 
     /// The configuration of a node with other values.
@@ -124,13 +134,32 @@ pub(super) fn under_way(rpcs: u64, purpose: &Purpose) -> u32 {
 /// Measures the path to a node: what it carries, and what it carries with the values before. These
 /// come last, because the time that RPCs take is known then.
 ///
+/// `told`: whether the user was told that another program has the address of this host.
+///
 /// # Errors
-/// When the node does not answer, and after a signal.
-pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport, Failure> {
-    let mut session = Session::first(wanted).map_err(|failure| own_node(wanted, failure))?;
+/// When the node does not answer, and after a signal; and when only a setting is to be applied that
+/// cannot be measured here.
+pub(super) fn peer(
+    wanted: &Wanted<'_>,
+    purpose: &Purpose,
+    told: &Cell<bool>,
+) -> Result<PeerReport, Failure> {
+    let mut session = match wanted.running_node() {
+        Some(node) => Session::through(wanted, node)?,
+        None => Session::first(wanted).map_err(|failure| own_node(wanted, failure))?,
+    };
+    let taken = session.load.link.taken_address();
     let outcome = begin(wanted, &mut session);
     session.end();
     let mut report = outcome?;
+    if let Some(nid) = taken {
+        if wanted.args.loads() && wanted.args.apply.is_for_the_node_alone() {
+            return Err(super::words::node_is_not_measured(&nid).into());
+        }
+        if !told.replace(true) {
+            print_error(&super::words::address_is_taken(&nid, wanted.args));
+        }
+    }
     if !wanted.args.loads() {
         let streams = wanted.args.stream_rate.map_or(Streams::Unknown, Streams::One);
         report.rate_is_given = wanted.args.rate.is_some();
@@ -213,12 +242,13 @@ pub(super) fn peer(wanted: &Wanted<'_>, purpose: &Purpose) -> Result<PeerReport,
 fn own_node(wanted: &Wanted<'_>, failure: Failure) -> Failure {
     match failure {
         Failure::Failed(why)
-            if wanted.args.node.net.is_empty() && wanted.args.apply.is_beside_a_node() =>
+            if wanted.args.loads()
+                && wanted.args.node.net.is_empty()
+                && wanted.args.apply.running_node().is_some() =>
         {
             Failure::Failed(format!(
-                "{why}. tune measures with nodes of its own, which have other credits and \
-                 connections than the running one: stop that one meanwhile, or give tune another \
-                 address of this host with --net"
+                "{why}. tune measures with nodes of its own, because a running one keeps its \
+                 credits; with --rate it sends pings alone, through the running node"
             ))
         }
         other => other,
@@ -402,8 +432,11 @@ fn ramps(
             };
             if row.rpcs < STEP_RPCS && !row.cut {
                 // RPCs took longer than was expected, and so few say little.
-                let latency = row.p50_ns;
-                if let Some(again) = session.step(&Step { latency, ..step }, &mut allowed)? {
+                let longer = Step { latency: row.p50_ns, ..step };
+                if longer.times(allowed.left()).is_some() {
+                    note(&super::words::too_few(row.rpcs));
+                }
+                if let Some(again) = session.step(&longer, &mut allowed)? {
                     row = again;
                 }
             }
@@ -530,21 +563,23 @@ impl<'a> Session<'a> {
     /// Starts the first node, which discovers the peer: that fails at once if the peer is not
     /// there.
     fn first(wanted: &'a Wanted<'a>) -> Result<Session<'a>, Failure> {
-        Session::open(wanted, &wanted.config, 1)
+        Session::open(wanted, Link::own_unannounced(&wanted.config)?, 1)
+    }
+
+    /// The same through a running node.
+    fn through(wanted: &'a Wanted<'a>, node: RunningNode) -> Result<Session<'a>, Failure> {
+        let link = Link::to(node);
+        link.announce();
+        Session::open(wanted, link, 1)
     }
 
     /// Starts a later node. The peer may still be ending the connections of the one before, which
     /// had the same NID, and lose a message of the new one meanwhile.
     fn next(wanted: &'a Wanted<'a>, config: &NodeConfig) -> Result<Session<'a>, Failure> {
-        Session::open(wanted, config, DISCOVERIES)
+        Session::open(wanted, Link::own_unannounced(config)?, DISCOVERIES)
     }
 
-    fn open(
-        wanted: &'a Wanted<'a>,
-        config: &NodeConfig,
-        tries: u32,
-    ) -> Result<Session<'a>, Failure> {
-        let mut link = Link::own(config)?;
+    fn open(wanted: &'a Wanted<'a>, mut link: Link, tries: u32) -> Result<Session<'a>, Failure> {
         let request = Request::Discover { nid: *wanted.nid, timeout_ms: ANSWER_MS };
         let mut left = tries;
         loop {
@@ -654,39 +689,6 @@ impl<'a> Session<'a> {
             self.load.finish(if interrupted { FAREWELL_INTERRUPTED } else { FAREWELL });
         }
         self.load.into_link().stop();
-    }
-}
-
-/// Pings while load is under way, from another thread.
-struct Pings {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<u64>>,
-}
-
-impl Pings {
-    fn begin(link: &Link, nid: Nid) -> Pings {
-        let (requester, stop) = (link.requester(), Arc::new(AtomicBool::new(false)));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
-            let mut times = Vec::new();
-            while !stopped.load(Ordering::Relaxed) {
-                match requester.ask(&Request::Ping { nid, timeout_ms: ANSWER_MS }) {
-                    Ok(Answer::Ping { rtt_us, .. }) => times.push((rtt_us * 1e3) as u64),
-                    _ => break,
-                }
-                thread::sleep(PING_GAP);
-            }
-            times
-        });
-        Pings { stop, thread }
-    }
-
-    /// The median.
-    fn end(self) -> Option<u64> {
-        self.stop.store(true, Ordering::Relaxed);
-        let mut times = self.thread.join().ok()?;
-        times.sort_unstable();
-        median(&times)
     }
 }
 

@@ -253,6 +253,27 @@ impl PeerReport {
         slow.max().filter(|latency| *latency > round_trips)
     }
 
+    /// The rate of a run with new values that is more than a tenth above the one that settings are
+    /// computed for, in bits per second. Less may be chance. `None` as well if these are for the
+    /// speed of the interface already.
+    pub(super) fn more_carried(&self) -> Option<u64> {
+        let rate = self.path?.rate;
+        if self.host.limits().interface_rate.is_some_and(|speed| speed <= rate) {
+            return None;
+        }
+        let runs = [&self.by_round_trips, &self.after, &self.more_tried];
+        let rows = runs.into_iter().flatten().flat_map(Compared::rows);
+        let whole = rows.filter(|row| row.failed == 0 && !row.cut);
+        let most = whole.map(|row| row.rate).max();
+        most.filter(|most| *most > rate.saturating_add(rate / 10))
+    }
+
+    /// The highest rate of the ramp and with several connections.
+    pub(super) fn ramp_rate(&self) -> Option<u64> {
+        let several = self.several_connections.iter().flat_map(Compared::rows);
+        self.ramp.iter().chain(several).map(|row| row.rate).max()
+    }
+
     /// The part, in hundredths, of the ramp's rate in the same direction.
     fn reached(&self, row: &StepRow) -> u64 {
         let ramp = self.ramp.iter().filter(|step| step.test == row.test);

@@ -1,10 +1,13 @@
 //! What `lustrine tune` reads and prints for people.
 
+use lustrine_node::NID_IN_USE;
+use lustrine_report::numbers::counted;
 use lustrine_tune::apply::ChangeResult;
+use lustrine_wire::nid::Nid;
 
 use super::TuneArgs;
-use super::apply::Applied;
-use super::measure::UNDER_WAY_MAX;
+use super::apply::{Applied, What};
+use super::measure::{STEP_RPCS, UNDER_WAY_MAX};
 use super::report::{Compared, PeerReport, Report, StepRow};
 use crate::host_limits::HostLimits;
 use crate::values::bytes;
@@ -45,6 +48,36 @@ pub(super) fn announcement(args: &TuneArgs) -> String {
             true => "Settings of this machine and of the peer are not changed",
             false => "Settings of the peer are not changed",
         },
+    )
+}
+
+/// That another program has the address of this host, and what that means for a measurement.
+pub(super) fn address_is_taken(nid: &Nid, args: &TuneArgs) -> String {
+    let mut text = format!(
+        "{NID_IN_USE}, {nid}: tune measures as userland, with one connection to a peer, which has \
+         to have accept=all. To measure as a node, give tune another address of this host with \
+         --net, or stop that program meanwhile"
+    );
+    if args.loads() && args.apply.apply.contains(&What::Node) {
+        text += "; until then conns_per_peer of the running node stays as it is";
+    }
+    text
+}
+
+/// That what alone is to be applied cannot be measured.
+pub(super) fn node_is_not_measured(nid: &Nid) -> String {
+    format!(
+        "--apply=node: what one connection carries cannot be measured while another program has \
+         the address {nid}: tune is userland then, with one connection. Give tune another address \
+         of this host with --net, or name the rates with --rate and --stream-rate"
+    )
+}
+
+/// Why a step of the ramp is measured again.
+pub(super) fn too_few(rpcs: u64) -> String {
+    format!(
+        "         only {}, of {STEP_RPCS} for a rate: measured again for longer",
+        counted(rpcs, "RPC")
     )
 }
 
@@ -214,6 +247,25 @@ pub(super) fn speed_note(rate: u64, host: &HostLimits, is_given: bool) -> Option
              the rate that was measured; --rate computes for another one"
         ),
     })
+}
+
+/// That the settings are for what a run carried, and not for what the ramp did.
+pub(super) fn more_than_ramp(rate: u64, ramp: u64) -> String {
+    format!(
+        "a run after the ramp carried {}, more than the {} of the ramp: the settings are for that",
+        rate_text(rate),
+        rate_text(ramp)
+    )
+}
+
+/// That a run carried more than what the settings are for.
+pub(super) fn more_than_advised(carried: u64, rate: u64) -> String {
+    format!(
+        "a run carried {}, more than the {} that the settings are for: run this again, which \
+         may advise higher values",
+        rate_text(carried),
+        rate_text(rate)
+    )
 }
 
 /// That more RPCs carried no more.

@@ -107,7 +107,9 @@ fn a_small_budget_is_kept_and_the_report_says_what_it_ended() {
     let Some(lab) = Laboratory::up(LONG) else { return };
     let _node = node(&lab);
     let args = ["tune", "--to", "10.99.0.2@tcp", "--json", "--budget-bytes", "30M"];
-    let report = finish(&mut lustrine(&lab, "east", &args)).ok().json();
+    let done = finish(&mut lustrine(&lab, "east", &args));
+    let words = ["INCOMPLETE: the budget ended too early for the path to 10.99.0.2@tcp"];
+    let report = done.expect_error(&words).json();
     let peer = &report["peers"][0];
     let used = number(&peer["used"]["bytes"]);
     assert!((1..=30 * MIB).contains(&used), "{used}");
@@ -183,10 +185,48 @@ fn a_path_that_drops_large_packets_is_no_missing_module() {
 
 /// The peer takes source ports below 1024 alone, which the nodes of `tune` do not have then.
 #[test]
-fn beside_a_running_node_the_error_says_what_can_be_done() {
+fn beside_a_running_node_it_is_said_what_can_be_done() {
     let Some(lab) = Laboratory::up(LONG) else { return };
-    let (_node, _own) = (node(&lab), node_at(&lab, "east", &[]));
-    let mut tune = lustrine(&lab, "east", &["tune", "--to", "10.99.0.2@tcp"]);
-    finish(tune.env("LUSTRINE_CONTROL", lab.scratch("east.sock")))
-        .expect_error(&["tune measures with nodes of its own", "with --net"]);
+    let (_node, _own) = (node(&lab), node_at(&lab, "east", &["--set", "conns_per_peer=1"]));
+    let (control, state) = (lab.scratch("east.sock"), lab.scratch("state"));
+    let tune = |args: &[&str]| {
+        let mut tune = lustrine(&lab, "east", &["tune", "--to", "10.99.0.2@tcp", "--json"]);
+        finish(tune.args(args).env("LUSTRINE_CONTROL", &control))
+    };
+    let refused = tune(&[]);
+    let refused = refused.expect_error(&[
+        "accepts only source ports below 1024",
+        "tune measures with nodes of its own",
+        "with --net",
+        "with --rate it sends pings alone, through the running node",
+    ]);
+    assert!(!refused.stderr.contains("--control"), "tune cannot: {}", refused.stderr);
+    // Pings need no node with other values.
+    let apply = ["--apply=node", "--state", &state, "--rate", "10G", "--stream-rate", "3G"];
+    let report = tune(&apply).ok().json();
+    assert_eq!(report["peers"][0]["values"]["identity"], "node");
+    assert_eq!(report["applied"]["settings"][0]["result"], "changed", "{report:#}");
+    assert_eq!(report["applied"]["settings"][0]["value"], "4", "{report:#}");
+}
+
+#[test]
+fn beside_a_running_node_userland_is_said_once() {
+    let Some(lab) = Laboratory::up(LONG) else { return };
+    let own = node_at(&lab, "east", &[]);
+    let _node = node_at(&lab, "west", &["--accept", "all"]);
+    let (control, state) = (lab.scratch("east.sock"), lab.scratch("state"));
+    let tune = |args: &[&str]| {
+        let small = ["tune", "--to", "10.99.0.2@tcp", "--budget-bytes", "30M", "--state", &state];
+        let mut tune = lustrine(&lab, "east", &[&small, args].concat());
+        finish(tune.env("LUSTRINE_CONTROL", &control))
+    };
+    let done = tune(&["--apply"]);
+    let done = done.expect_error(&["nothing is applied"]);
+    let said = done.stderr.matches("tune measures as userland").count();
+    assert_eq!((said, done.stderr.contains("--control")), (1, false), "{}", done.stderr);
+    // Nothing is loaded for what cannot be known.
+    let done = tune(&["--apply=node"]);
+    let done = done.expect_error(&["what one connection carries cannot be measured"]);
+    assert!(!done.stderr.contains("ramp"), "{}", done.stderr);
+    drop(own);
 }
