@@ -193,10 +193,11 @@ mod tests {
         assert_eq!(watch.news(second(11), &rows(&counters)), []);
         counters.messages_sent = 10;
         assert_eq!(watch.news(second(12), &rows(&counters)), []);
-        (counters.refused_full, counters.closed_by_peer, counters.bad_frame) = (5, 1, 1);
+        (counters.refused_full, counters.closed_midway, counters.bad_frame) = (5, 1, 1);
+        counters.closed_by_peer = 2;
         let expected = [
             ("connections refused", "refused_full=2"),
-            ("peers lost", "closed_by_peer=1"),
+            ("peers lost", "closed_midway=1"),
             ("protocol violations", "bad_frame=1"),
         ];
         let expected = expected.map(|(what, counted)| (what, counted.to_owned()));
@@ -218,9 +219,9 @@ mod tests {
             }
             // Another kind does not wait for it.
             if at == 250 {
-                counters.closed_by_peer += 1;
+                counters.closed_midway += 1;
                 let others = watch.news(second(at), &rows(&counters));
-                assert_eq!(others, [("peers lost", "closed_by_peer=1".to_owned())]);
+                assert_eq!(others, [("peers lost", "closed_midway=1".to_owned())]);
             }
         }
         assert_eq!(logged, [100, 101, 103, 107, 115, 131, 163, 223, 283, 343]);

@@ -147,7 +147,10 @@ impl Socklnd {
             env.io.close(conn.sock);
         }
         self.counters.closed += conns.len() as u64;
+        let mut is_midway = self.peers.get(key).is_some_and(|peer| !peer.queue.is_empty());
         for (conn_key, mut conn) in conns {
+            // Small messages are done once their bytes are staged.
+            is_midway |= conn.tx.waiting() != 0;
             for op in conn.tx.abandoned() {
                 env.core.done(env.now, op, status);
             }
@@ -162,8 +165,13 @@ impl Socklnd {
         }
         if let Some(peer) = self.peers.get_mut(key) {
             for op in peer.zero_copy.abandoned() {
+                is_midway = true;
                 env.core.done(env.now, op, status);
             }
+        }
+        if is_midway && reason == CloseReason::Eof {
+            self.counters.closed_midway += 1;
+            self.offenders.add("closed_midway", OtherEnd::Peer(id.nid));
         }
         if reason == CloseReason::Restarted {
             env.core.link(env.now, ni, id, LinkEvent::Restarted);

@@ -112,7 +112,8 @@ pub(crate) fn log_of(counter: &str) -> Option<&'static str> {
         | "timeouts_dial"
         | "bad_answer_identity"
         | "bad_answer_kind" => "connections not made",
-        "broken" | "closed_by_peer" | "restarts_seen" | "displaced" | "userland_evicted"
+        // Most peers that close between two messages have just ended ("closed_by_peer").
+        "broken" | "closed_midway" | "restarts_seen" | "displaced" | "userland_evicted"
         | "nodes_evicted" | "timeouts_receive" | "timeouts_send" | "timeouts_zero_copy" => {
             "peers lost"
         }

@@ -64,7 +64,20 @@ fn r_ok() {
     world.net.hang_up(rogue.sock);
     world.run();
     assert_eq!(world.events(0)[1], LinkEvent::Down { status: Status::ConnectionLost });
-    assert_eq!(counters(&world).closed_by_peer, 1);
+    assert_eq!((counters(&world).closed_by_peer, counters(&world).closed_midway), (1, 0));
+}
+
+/// [SOCK-10]: unlike a peer that has ended, it is lost.
+#[test]
+fn a_peer_that_ends_while_messages_to_it_are_under_way_is_counted() {
+    let mut world = world();
+    let rogue = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    world.net.set_window(0);
+    world.put(0, process(1), 2, &[7; 4096]);
+    world.run();
+    world.net.hang_up(rogue.sock);
+    world.run();
+    assert_eq!((counters(&world).closed_by_peer, counters(&world).closed_midway), (1, 1));
 }
 
 /// [ACC-4], [HEL-1], [HEL-2], [HEL-3], [HEL-11]
