@@ -20,15 +20,24 @@ pub struct Fields<'n> {
     pub at: Location,
     /// What kind of mapping it is.
     pub section: Section,
-    found: Vec<(&'static str, &'n Rc<Node>)>,
+    found: Vec<Entry<'n>>,
 }
 
 impl<'n> Fields<'n> {
     /// The value of a key; nothing counts as no value.
     pub fn value(&self, key: &str) -> Option<&'n Node> {
         debug_assert!(self.section.find(key).is_some(), "{key} is in no table");
-        let found = self.found.iter().find(|(name, _)| *name == key).map(|(_, node)| &***node);
+        let found = self.entry(key).map(|entry| &**entry.value);
         found.filter(|node| !matches!(node.content, Content::Null))
+    }
+
+    fn entry(&self, key: &str) -> Option<&Entry<'n>> {
+        self.found.iter().find(|entry| entry.key == key)
+    }
+
+    /// A key as the file spells it, for messages.
+    pub fn spelling<'a>(&'a self, key: &'a str) -> &'a str {
+        self.entry(key).map_or(key, |entry| entry.spelling)
     }
 
     /// Whether a key has a value.
@@ -89,6 +98,8 @@ impl Notes {
 pub struct Entry<'n> {
     /// The key in its first spelling.
     pub key: &'static str,
+    /// The key as the file spells it.
+    pub spelling: &'n str,
     /// Where the key stands.
     pub at: Location,
     /// Its value.
@@ -185,7 +196,10 @@ impl Reader {
             }
             seen.push((known.name, at));
             match known.role {
-                Role::Read => entries.push(Entry { key: known.name, at: at.clone(), value }),
+                Role::Read => {
+                    let (spelling, at) = (key.as_str(), at.clone());
+                    entries.push(Entry { key: known.name, spelling, at, value });
+                }
                 Role::Shown => {}
                 Role::NotImplemented(reason) => self.not_implemented(at, key, reason, section),
                 Role::Command(command) => {
@@ -205,8 +219,7 @@ impl Reader {
 
     /// The entries of a mapping, to be looked up by their keys.
     pub fn fields<'n>(&mut self, node: &'n Node, section: Section) -> Fields<'n> {
-        let entries = self.entries(node, &section);
-        let found = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+        let found = self.entries(node, &section);
         Fields { at: node.at.clone(), section, found }
     }
 
@@ -258,6 +271,7 @@ impl Reader {
         or: &str,
     ) -> Option<u64> {
         let node = fields.value(key)?;
+        let key = fields.spelling(key);
         let (low, high) = (kind.write(*range.start()), kind.write(*range.end()));
         let usual = kind.read(kind.example).is_ok_and(|value| range.contains(&value));
         let example = format!("\"{key}: {}\"", if usual { kind.example } else { &high });
@@ -286,6 +300,7 @@ impl Reader {
         example: &str,
     ) -> Option<u64> {
         let node = fields.value(key)?;
+        let key = fields.spelling(key);
         let text = self.word(node, key, example)?;
         let value = decimal(text).and_then(|value| u64::try_from(value).ok());
         match value.filter(|value| range.contains(value)) {
@@ -307,6 +322,7 @@ impl Reader {
         words: &[(&str, T)],
     ) -> Option<T> {
         let node = fields.value(key)?;
+        let key = fields.spelling(key);
         let text = self.word(node, key, words[0].0)?;
         let found = words.iter().find(|(word, _)| *word == text);
         if found.is_none() {

@@ -94,10 +94,14 @@ impl Section {
         self.all().find(|known| known.name == key || known.also == Some(key))
     }
 
-    /// The keys that messages list.
+    /// The keys that messages list, with their second spellings.
     pub fn known(&self) -> String {
         let read = self.keys.iter().filter(|key| matches!(key.role, Role::Read));
-        read.map(|key| key.name).collect::<Vec<_>>().join(", ")
+        let names = read.map(|key| match key.also {
+            Some(also) => format!("{} or {also}", key.name),
+            None => key.name.to_owned(),
+        });
+        names.collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn unknown_key(&self, at: &Location, key: &str) -> Problem {

@@ -49,6 +49,8 @@ const ROUTE: Section = Section::new(
     "\"{from: west, to: east, via: router}\"",
 );
 
+const ROUTES: &str = "\"routes: [{from: west, to: east, via: router}]\"";
+
 /// Names, each with an index.
 type Names = BTreeMap<String, usize>;
 
@@ -148,10 +150,13 @@ fn sysctl(reader: &mut Reader, node: Option<&Node>) -> Vec<Sysctl> {
 }
 
 fn routes(reader: &mut Reader, file: &Fields<'_>, names: &Names, lab: &mut Lab) {
-    for item in reader.items(file.value("routes"), "routes", ROUTE.example) {
+    for item in reader.items(file.value("routes"), "routes", ROUTES) {
         let fields = reader.fields(item, ROUTE);
         let host = |reader: &mut Reader, key: &'static str| match fields.value(key) {
-            Some(node) => named(reader, node, key, names),
+            Some(node) => {
+                let first = names.keys().next().map_or("", String::as_str);
+                named(reader, node, key, names, &format!("\"{key}: {first}\""))
+            }
             None => {
                 reader.missing(&fields, key, ROUTE.example);
                 None
@@ -232,10 +237,14 @@ pub fn is_name(name: &str) -> bool {
 }
 
 /// The index of a host. `None`, after a problem was reported, if the name is unknown.
-fn named(reader: &mut Reader, node: &Node, key: &str, names: &Names) -> Option<usize> {
-    let first = names.keys().next().map_or("", String::as_str);
-    let example = format!("\"{key}: {first}\"");
-    let text = reader.word(node, key, &example)?;
+fn named(
+    reader: &mut Reader,
+    node: &Node,
+    key: &str,
+    names: &Names,
+    example: &str,
+) -> Option<usize> {
+    let text = reader.word(node, key, example)?;
     if names.is_empty() {
         // There are no hosts, and that was reported.
         return None;

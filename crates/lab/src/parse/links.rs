@@ -65,6 +65,8 @@ const LINK: Section = Section::new(
     "\"{between: [east, west], rate: 10 Gb/s, delay: 25.25 ms}\"",
 );
 
+const LINKS: &str = "\"links: [{between: [east, west], rate: 10 Gb/s, delay: 25.25 ms}]\"";
+
 const DIRECTION: Section = Section::new(
     "one direction of a link",
     &[
@@ -82,7 +84,7 @@ const DIRECTION: Section = Section::new(
 pub(super) fn read(reader: &mut Reader, file: &Fields<'_>, hosts: &Names) -> Vec<Link> {
     let mut links = Vec::new();
     let mut taken: Vec<Ipv4Addr> = Vec::new();
-    for item in reader.items(file.value("links"), "links", LINK.example) {
+    for item in reader.items(file.value("links"), "links", LINKS) {
         if links.len() == LINKS_MAX {
             let what = format!(
                 "too many links; allowed: {LINKS_MAX}; for example \"parallel: 2\" instead of two \
@@ -155,7 +157,14 @@ fn between(reader: &mut Reader, fields: &Fields<'_>, hosts: &Names) -> Option<[u
             return None;
         }
     };
-    let found = (named(reader, one, "between", hosts), named(reader, two, "between", hosts));
+    // With hosts of this file.
+    let two_hosts: Vec<&str> = hosts.keys().take(2).map(String::as_str).collect();
+    let example = match two_hosts[..] {
+        [one, two] => format!("\"between: [{one}, {two}]\""),
+        _ => EXAMPLE.to_owned(),
+    };
+    let mut find = |node| named(reader, node, "between", hosts, &example);
+    let found = (find(one), find(two));
     let (Some(one), Some(two)) = found else { return None };
     if one == two {
         let what = format!(

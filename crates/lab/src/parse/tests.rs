@@ -81,6 +81,11 @@ fn what_is_wrong_is_said_with_its_place() {
         (link("rate: 10"), "rate cannot be \"10\": the unit is missing"),
         (link("rate: 1 Tb/s"), "from 10 kb/s to 100 Gb/s, or \"unlimited\""),
         (link("rate: 1 Gb/s, bandwidth: 1 Gb/s"), "\"bandwidth\" is given twice"),
+        (link("bandwidth: 10"), "bandwidth cannot be \"10\": the unit is missing"),
+        (link("bandwidth: 10"), "for example \"bandwidth: 10 Gb/s\""),
+        (link("speed: 1 Gb/s"), "allowed: between, rate or bandwidth, delay,"),
+        (format!("{two}links: {{between: [a, b]}}\n"), "for example \"links: [{between: [east"),
+        (format!("{two}links: [{{between: [a, far]}}]\n"), "for example \"between: [a, b]\""),
         (link("delay: 11 s"), "delay cannot be \"11 s\""),
         (link("mtu: 100"), "2:32: mtu cannot be \"100\""),
         (link("order: free"), "\"order: free\" without jitter"),
@@ -124,6 +129,33 @@ fn the_examples_are_good() {
     ] {
         let lab = parse(text, name).unwrap_or_else(|problems| panic!("{problems}"));
         assert_eq!(lab.name.as_deref(), Some(name));
+    }
+}
+
+/// Every file in the documentation is good, and so are parts of one in its tables.
+#[test]
+fn the_examples_of_the_documentation_are_good() {
+    let page = include_str!("../../../../docs/laboratory.md");
+    let blocks: Vec<&str> = page
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().expect("a block ends"))
+        .collect();
+    assert!(!blocks.is_empty());
+    for text in blocks {
+        parse(text, "docs/laboratory.md").unwrap_or_else(|problems| panic!("{problems}"));
+    }
+    // Parts of files, in its tables.
+    let hosts = "hosts: {east: {}, west: {}, south: {}}\n";
+    let links = "links: [{between: [east, south]}, {between: [south, west]}]\n";
+    for (part, rest) in [
+        ("`net.ipv4.tcp_rmem: 4096 131072 134217728`", "sysctl: {PART}\n"),
+        ("`{from: east, to: west, via: south}`", "routes: [PART]\n"),
+    ] {
+        assert!(page.contains(part), "{part} is not in docs/laboratory.md any more");
+        let part = part.trim_matches('`');
+        let text = format!("{hosts}{links}{}", rest.replace("PART", part));
+        parse(&text, part).unwrap_or_else(|problems| panic!("{problems}"));
     }
 }
 
