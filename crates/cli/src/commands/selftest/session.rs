@@ -401,8 +401,8 @@ impl Progress {
         let p99 = (row.ops > 0).then_some(row.latency_us.p99);
         let mut text = figures(mib, row.ops_per_s, p99);
         if let Some(bytes) = row.window_bytes {
-            text =
-                format!("{text}  window {} MiB", three_digits(bytes as f64 / f64::from(1 << 20)));
+            let mib = three_digits(bytes as f64 / f64::from(1 << 20));
+            text += &format!("  window {mib} MiB (may be under way)");
         }
         if row.errors > 0 {
             text = format!("{text}  {} failed", row.errors);
