@@ -63,11 +63,11 @@ pub struct Pipe {
 /// How late packets were delivered, because the machine had other things to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// Half of them were less late than this, in microseconds: a power of 2.
+    /// Half of them were at most so late, in microseconds: a power of 2, or the latest one.
     pub p50_us: u64,
-    /// 99 of 100 were less late than this.
+    /// The same of 99 of 100.
     pub p99_us: u64,
-    /// The latest one.
+    /// The latest one, in whole microseconds, rounded up.
     pub max_us: u64,
 }
 
@@ -170,15 +170,18 @@ impl Pipe {
     /// How late it was.
     pub fn lateness(&self) -> Lateness {
         let all: u64 = self.late.iter().sum();
+        let max_us = self.latest_ns.div_ceil(1000);
         let part = |percent: u64| {
             let mut seen = 0;
             let reached = |count: &u64| {
                 seen += count;
                 all > 0 && seen * 100 >= all * percent
             };
-            self.late.iter().position(reached).map_or(0, |class| 1u64 << class)
+            let class = self.late.iter().position(reached);
+            // The bound of the last class may be above what was seen.
+            class.map_or(0, |class| 1u64 << class).min(max_us)
         };
-        Lateness { p50_us: part(50), p99_us: part(99), max_us: self.latest_ns / 1000 }
+        Lateness { p50_us: part(50), p99_us: part(99), max_us }
     }
 }
 

@@ -127,11 +127,16 @@ fn streams_spread_over_parallel_links() {
 #[test]
 fn lateness_is_known() {
     let mut pipe = Pipe::new(Direction { rate: None, delay_ns: 0, ..spec() }, 1);
-    for late in [0, 0, 5_000, 300_000] {
+    for late in [0, 0, 5_000, 300_001] {
         send(&mut pipe, &udp(100, (1, 2)), 0);
         pipe.delivered(late);
     }
-    assert_eq!(pipe.lateness(), Lateness { p50_us: 1, p99_us: 512, max_us: 300 });
+    assert_eq!(pipe.lateness(), Lateness { p50_us: 1, p99_us: 301, max_us: 301 });
+    for _ in 0..400 {
+        send(&mut pipe, &udp(100, (1, 2)), 0);
+        pipe.delivered(5_000);
+    }
+    assert_eq!(pipe.lateness(), Lateness { p50_us: 8, p99_us: 8, max_us: 301 });
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn link_row(name: String, direction: &DirectionStatus) -> Vec<String> {
     row.push(format_bytes(counters.queue_max));
     row.push(match counters.packets {
         0 => "-".to_owned(),
-        _ => format!("99 %: < {} us, max {} us", late.p99_us, late.max_us),
+        _ => format!("99 %: up to {} us, max {} us", late.p99_us, late.max_us),
     });
     row
 }
