@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::common::{
     ControlOptions, ControlPath, NodeOptions, OtherNode, ROOTS_CONTROL, SERVICES_CONTROL,
-    TemporaryNodeOptions, start_for_command,
+    TemporaryNodeOptions, start_for_command, start_for_command_as,
 };
 use crate::output::{Failure, note, print_error};
 use crate::values::{self, PORTS, millis, seconds};
@@ -308,6 +308,14 @@ impl Link {
     pub(crate) fn own_unannounced(config: &NodeConfig) -> Result<Link, Failure> {
         let node = Node::start_for_command(config).map_err(|error| error.to_string())?;
         Ok(Link::of(node))
+    }
+
+    /// A temporary node that follows an earlier one of this command ([`Node::start_for_command_as`]).
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(crate) fn own_as(config: &NodeConfig, incarnation: u64) -> Result<Link, Failure> {
+        start_for_command_as(config, incarnation).map(Link::of)
     }
 
     fn of(node: Node) -> Link {

@@ -349,6 +349,14 @@ pub(crate) fn start_for_command(config: &NodeConfig, other: OtherNode) -> Result
     started(Node::start_for_command(config), other)
 }
 
+/// The same with the incarnation that peers see, for a command that has --control.
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn start_for_command_as(config: &NodeConfig, incarnation: u64) -> Result<Node, Failure> {
+    started(Node::start_for_command_as(config, incarnation), OtherNode::CanBeAsked)
+}
+
 /// The same for a node that does not have to listen: without the privilege for its port it is
 /// started with `accept: none`. Its peers answer over the connections that it makes.
 ///

@@ -79,7 +79,10 @@ pub(crate) struct Current {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeContext {
     pub(crate) cpts: u16,
+    /// Of this start: the handles of its descriptors have it in them.
     pub(crate) incarnation: u64,
+    /// That peers see.
+    pub(crate) hello_incarnation: u64,
     /// Largest number of connections for each loop, limited by the descriptors.
     pub(crate) connections_max: i64,
 }
@@ -88,7 +91,8 @@ impl Current {
     /// A handle to a node whose loops answer nothing.
     #[cfg(test)]
     pub(crate) fn of(info: NodeInfo) -> Current {
-        let context = NodeContext { cpts: 1, incarnation: 1, connections_max: 16 };
+        let context =
+            NodeContext { cpts: 1, incarnation: 1, hello_incarnation: 1, connections_max: 16 };
         Current { info: RwLock::new(Arc::new(info)), changing: Mutex::default(), context }
     }
 }
@@ -202,7 +206,7 @@ impl NodeContext {
             port: ni.port,
             port_bulk: ni.port_bulk,
             conns_per_peer: ni.conns_per_peer,
-            incarnation: self.incarnation,
+            incarnation: self.hello_incarnation,
         }
     }
 }

@@ -66,7 +66,7 @@ impl Node {
         let nis = resolve_nis(config)?;
         let identity = resolve_identity(config.identity, &nis)?;
         let listeners = open_listeners(config, &nis)?;
-        Node::start_with(config, nis, identity, listeners)
+        Node::start_with(config, nis, identity, listeners, Clock::Wall.now())
     }
 
     /// Starts a temporary node for one command.
@@ -79,6 +79,16 @@ impl Node {
     /// # Errors
     /// As [`Node::start`].
     pub fn start_for_command(config: &NodeConfig) -> Result<Node, StartError> {
+        Node::start_for_command_as(config, Clock::Wall.now())
+    }
+
+    /// The same with the incarnation that peers see: a node that follows an earlier one of the same
+    /// command, which has ended and had nothing under way, does not pass for one that was started
+    /// again.
+    ///
+    /// # Errors
+    /// As [`Node::start`].
+    pub fn start_for_command_as(config: &NodeConfig, hello: u64) -> Result<Node, StartError> {
         let nis = resolve_nis(config)?;
         let mut identity = resolve_identity(config.identity, &nis)?;
         let mut listeners = Vec::new();
@@ -100,7 +110,7 @@ impl Node {
                 Err(other) => return Err(other),
             }
         }
-        Node::start_with(config, nis, identity, listeners)
+        Node::start_with(config, nis, identity, listeners, hello)
     }
 
     fn start_with(
@@ -108,6 +118,7 @@ impl Node {
         nis: Vec<ResolvedNi>,
         identity: ResolvedIdentity,
         listeners: Vec<BoundListener>,
+        hello_incarnation: u64,
     ) -> Result<Node, StartError> {
         // A machine with many peers needs many descriptors; the default of 1024 is too few.
         let descriptors = lustrine_sys::limits::raise_descriptor_limit().unwrap_or(1024);
@@ -134,6 +145,7 @@ impl Node {
         let context = NodeContext {
             cpts,
             incarnation: Clock::Wall.now(),
+            hello_incarnation,
             connections_max: connections_max(descriptors, cpts),
         };
         let builder = Builder { config, nis: &nis, identity: identity.identity, context };

@@ -73,6 +73,8 @@ fn samples_are_taken_stored_served_and_shown() {
             (looked && samples(&report, &nid) >= 5).then_some(())
         });
     }
+    // A node that is ended for a look, and the look itself, are one node to the peer.
+    assert_eq!(node.count("restarts_seen"), 0);
     let metrics = page(at);
     for line in [
         format!("lustrine_watch_peer_up{{peer=\"{}\"}} 1.0\n", node.nid()),

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lustrine_doctor::{Carried, DialOutcome, IcmpView, RouteView, Source, StreamView};
-use lustrine_sys::{Clock, privileged_ports_usable};
+use lustrine_sys::privileged_ports_usable;
 use lustrine_wire::nid::Nid;
 
 use super::budget::Budget;
@@ -56,6 +56,8 @@ pub(in crate::commands) struct PathWanted {
     pub(in crate::commands) to: SocketAddr,
     /// The address of this host to use; `None`: the one that packets to the peer leave from.
     pub(in crate::commands) local: Option<IpAddr>,
+    /// The incarnation that the peer sees.
+    pub(in crate::commands) incarnation: u64,
 }
 
 /// How a look connects to the peer.
@@ -133,7 +135,7 @@ pub(in crate::commands) fn look(
     let caller = Caller {
         local,
         nid: Nid::from_ip(wanted.nid.net(), local),
-        incarnation: Clock::Wall.now(),
+        incarnation: wanted.incarnation,
     };
     if let Greeting::From(source) = greeting
         && let Some(open) = greet(wanted, &caller, source, &mut budget, &mut seen, stopped)

@@ -382,7 +382,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// Looks at the paths for which it is time. A node of this process is ended for it, because
-    /// two with one NID would end each other's connections. A peer that refused it is not
+    /// the peer would send its replies over any connection of one NID. A peer that refused it is not
     /// connected to for a while; the rest of the look goes on.
     fn looks(&mut self, begun: &mut [Begun], stop: &Stop) {
         let now = Instant::now();
@@ -397,7 +397,8 @@ impl<'a> Daemon<'a> {
         let line = |at: &usize| {
             let peer = &self.peers[*at];
             let (local, to) = self.nodes[peer.node].line(&peer.nid, self.args.port)?;
-            Some((*at, PathWanted { nid: peer.nid, to, local }))
+            let incarnation = self.nodes[peer.node].incarnation();
+            Some((*at, PathWanted { nid: peer.nid, to, local, incarnation }))
         };
         let wanted: Vec<(usize, PathWanted)> = due.iter().filter_map(line).collect();
         let greets = |at: &usize| self.peers[*at].greet_due <= now;

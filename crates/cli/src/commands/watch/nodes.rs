@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use lustrine_config::{NetConfig, NodeConfig};
+use lustrine_sys::Clock;
 use lustrine_wire::nid::Nid;
 
 use super::pings::Asker;
@@ -20,6 +21,9 @@ pub(super) struct WatchNode {
     link: Option<Link>,
     /// Who may ask it at once, if it is the running one.
     slots: Arc<Slots>,
+    /// That peers see of each node of this process and of looks, which follow each other: to a peer
+    /// it is one node that connects anew.
+    incarnation: u64,
 }
 
 enum Kind {
@@ -95,7 +99,12 @@ impl Unrouted {
 
 impl WatchNode {
     fn new(kind: Kind) -> WatchNode {
-        WatchNode { kind, link: None, slots: Arc::default() }
+        WatchNode { kind, link: None, slots: Arc::default(), incarnation: Clock::Wall.now() }
+    }
+
+    /// What peers see of it and of looks.
+    pub(super) fn incarnation(&self) -> u64 {
+        self.incarnation
     }
 
     /// Most peers of a round that did not answer last.
@@ -150,7 +159,7 @@ impl WatchNode {
         }
         self.link = Some(match &self.kind {
             Kind::Running(node) => Link::to((**node).clone()),
-            Kind::Own(config) => Link::own(config)?,
+            Kind::Own(config) => Link::own_as(config, self.incarnation)?,
             Kind::NoRoute(_) => return Ok(false),
         });
         Ok(self.is_own())
