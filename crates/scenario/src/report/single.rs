@@ -61,16 +61,61 @@ pub fn run_page(single: &RunReport<'_>) -> FinishedPage {
     page.end(&footer(source_name, single.version))
 }
 
+/// The loads of one test: their rates have one meaning, and those of others are not added.
+struct Kind<'a> {
+    test: &'a str,
+    /// MiB a second, or operations a second of a test without data.
+    rate: f64,
+    moved: bool,
+    /// The part of what the formula allows, if it says something of all of them.
+    share: Option<f64>,
+}
+
+impl Kind<'_> {
+    fn rate(&self) -> String {
+        let unit = if self.moved { "MiB/s" } else { "operations/s" };
+        format!("{} {unit}", grouped(self.rate))
+    }
+}
+
+/// The kinds of loads, in the order of the scenario.
+fn kinds(outcome: &Outcome) -> Vec<Kind<'_>> {
+    let mut tests: Vec<&str> = Vec::new();
+    for load in &outcome.loads {
+        if !tests.contains(&load.test.as_str()) {
+            tests.push(&load.test);
+        }
+    }
+    let kind = |test| {
+        let loads: Vec<_> = outcome.loads.iter().filter(|load| load.test == test).collect();
+        let moved = loads.iter().any(|load| load.size > 0);
+        let (rate, allowed): (f64, Option<f64>) = match moved {
+            true => (
+                loads.iter().map(|load| load.mib_per_s).sum(),
+                loads.iter().map(|load| load.formula_mib_per_s()).sum(),
+            ),
+            false => (
+                loads.iter().map(|load| load.ops_per_s).sum(),
+                loads.iter().map(|load| load.formula_ops_per_s).sum(),
+            ),
+        };
+        let share = allowed.filter(|allowed| *allowed > 0.0).map(|allowed| rate / allowed);
+        Kind { test, rate, moved, share }
+    };
+    tests.into_iter().map(kind).collect()
+}
+
 /// The result in a sentence, with the formula and the first hint.
 fn verdict(outcome: &Outcome) -> String {
-    let mut words = match outcome.mib_per_s() {
-        mib if mib > 0.0 => format!("{} MiB/s", grouped(mib)),
-        _ => format!("{} operations/s", grouped(outcome.ops_per_s())),
-    };
-    if let Some(formula) = outcome.formula_ops_per_s().filter(|formula| *formula > 0.0) {
-        let share = percent(outcome.ops_per_s() / formula);
-        words += &format!(", {share} of what the formula allows");
-    }
+    let kinds = kinds(outcome);
+    let each = kinds.iter().map(|kind| {
+        let name = if kinds.len() > 1 { format!("{} ", kind.test) } else { String::new() };
+        let share = kind.share.map_or_else(String::new, |share| {
+            format!(", {} of what the formula allows", percent(share))
+        });
+        format!("{name}{}{share}", kind.rate())
+    });
+    let mut words = each.collect::<Vec<_>>().join("; ");
     if outcome.errors() > 0 {
         let noun = if outcome.errors() == 1 { "operation" } else { "operations" };
         words += &format!("; {} {noun} failed", grouped_count(outcome.errors()));
@@ -83,14 +128,18 @@ fn verdict(outcome: &Outcome) -> String {
 
 fn tiles(outcome: &Outcome) -> Vec<(String, String)> {
     let mut tiles = Vec::new();
-    let moved = outcome.loads.iter().any(|load| load.size > 0);
-    if moved {
-        tiles.push((format!("{} MiB/s", grouped(outcome.mib_per_s())), "throughput".to_owned()));
+    let kinds = kinds(outcome);
+    for kind in &kinds {
+        let of = if kinds.len() > 1 { format!(", {}", kind.test) } else { String::new() };
+        tiles.push((kind.rate(), format!("throughput{of}")));
+        if let Some(share) = kind.share {
+            tiles.push((percent(share), format!("of what the formula allows{of}")));
+        }
     }
-    tiles.push((grouped(outcome.ops_per_s()), "operations per second".to_owned()));
-    if let Some(formula) = outcome.formula_ops_per_s().filter(|formula| *formula > 0.0) {
-        let share = outcome.ops_per_s() / formula;
-        tiles.push((percent(share), "of what the formula allows".to_owned()));
+    if let [kind] = &kinds[..]
+        && kind.moved
+    {
+        tiles.push((grouped(outcome.ops_per_s()), "operations per second".to_owned()));
     }
     let worst = outcome.loads.iter().map(|load| load.latency_us.p99).fold(0.0, f64::max);
     tiles.push((latency_text(worst), "p99 latency, of the slowest load".to_owned()));

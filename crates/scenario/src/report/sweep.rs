@@ -135,9 +135,10 @@ fn capitalised(text: &str) -> String {
 
 /// Its throughput, as text.
 fn most_of(rows: &[Row], best: &Row) -> String {
+    let all = if best.outcome.loads.len() > 1 { " of all loads together" } else { "" };
     match moved(rows) {
-        true => format!("Most throughput: {} MiB/s", grouped(best.outcome.mib_per_s())),
-        false => format!("Most operations: {} a second", grouped(best.outcome.ops_per_s())),
+        true => format!("Most throughput{all}: {} MiB/s", grouped(best.outcome.mib_per_s())),
+        false => format!("Most operations{all}: {} a second", grouped(best.outcome.ops_per_s())),
     }
 }
 

@@ -269,6 +269,28 @@ fn the_caller_may_end_a_run_early() {
     assert!(!outcome.hints.iter().any(|hint| hint.contains("not measured")), "{outcome:#?}");
 }
 
+/// Rates of different tests are not added.
+#[test]
+fn the_sentence_on_a_page_has_a_rate_for_each_test() {
+    let load = |rest: &str| format!("- {{from: clients, to: servers, {rest}, time: 300 ms}}\n");
+    let page = |loads: &[String]| {
+        let scenario = scenario(&format!("{PAIR}loads:\n{}", loads.concat()));
+        let (source_name, outcome) = ("x.yaml", &outcome(&scenario));
+        let page =
+            run_page(&RunReport { source_name, source: "", changes: &[], version: "1", outcome });
+        let rest = page.html.split_once("class=\"verdict\">").expect("a sentence").1;
+        rest.split_once("</p>").expect("its end").0.to_owned()
+    };
+    let (read, ping) = (load("test: read, size: 64 KiB"), load("test: ping"));
+    let two = page(&[read.clone(), ping]);
+    let (reads, pings) = two.split_once("; ping ").expect("both kinds");
+    assert!(reads.starts_with("read ") && reads.contains(" MiB/s, "), "{two}");
+    assert!(pings.contains(" operations/s, "), "{two}");
+    // Those of one test are.
+    let one = page(&[read.clone(), read]);
+    assert!(one.split_once(" MiB/s").expect("a rate").0.parse::<f64>().is_ok(), "{one}");
+}
+
 #[test]
 fn pages_hold_the_results_and_escape_the_text_of_the_file() {
     let (text, file) = read("lan.yaml");
