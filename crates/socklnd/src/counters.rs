@@ -105,8 +105,12 @@ counters! {
     closed_unanswered,
     /// Connections that a peer dialled and closed again because it had too many; its others stay.
     surplus_closed,
-    /// Peers that came back with a new incarnation.
+    /// Peers that came back with a new incarnation while connections of the earlier one were open:
+    /// these were lost.
     restarts_seen,
+    /// Peers that came back with a new incarnation after all connections of the earlier one had
+    /// ended.
+    restarts_between,
     /// HELLOs that claimed, from another address, to be a connected peer, so that its connections
     /// were tried.
     claims_probed,

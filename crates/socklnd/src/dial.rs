@@ -245,8 +245,7 @@ impl Socklnd {
         peer.history.failure = None;
         peer.accepted();
         if restarted {
-            self.counters.restarts_seen += 1;
-            self.offenders.add("restarts_seen", OtherEnd::Peer(id.nid));
+            self.counters.restarts_between += 1;
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         self.counters.opened_active += 1;

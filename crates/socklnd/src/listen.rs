@@ -366,8 +366,7 @@ impl Socklnd {
         }
         let answered = self.conns[key].tx.waiting() == 0;
         if restarted {
-            self.counters.restarts_seen += 1;
-            self.offenders.add("restarts_seen", OtherEnd::Peer(id.nid));
+            self.counters.restarts_between += 1;
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         if claims_race {

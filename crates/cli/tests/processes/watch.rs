@@ -74,7 +74,7 @@ fn samples_are_taken_stored_served_and_shown() {
         });
     }
     // A node that is ended for a look, and the look itself, are one node to the peer.
-    assert_eq!(node.count("restarts_seen"), 0);
+    assert_eq!((node.count("restarts_seen"), node.count("restarts_between")), (0, 0));
     let metrics = page(at);
     for line in [
         format!("lustrine_watch_peer_up{{peer=\"{}\"}} 1.0\n", node.nid()),

@@ -441,7 +441,15 @@ fn r_newinc_closes_the_old_connections_and_is_accepted_at_the_next_dial() {
     third.say(&mut world, &bytes);
     assert_eq!(third.hello(&mut world).kind, ConnType::Control);
     assert_eq!(world.events(0)[3..], [LinkEvent::Up]);
-    assert_eq!(counters(&world).restarts_seen, 1);
+    assert_eq!((counters(&world).restarts_seen, counters(&world).restarts_between), (1, 0));
+    // Nothing is lost with a peer that has ended before.
+    world.net.hang_up(third.sock);
+    world.run();
+    let mut fourth = Rogue::dial(&mut world, 1, 996);
+    let anew = lustrine_wire::hello::Hello { src_incarnation: 79, ..again };
+    fourth.say(&mut world, &[request_bytes(NODE), hello_bytes(&anew)].concat());
+    assert_eq!(fourth.hello(&mut world).kind, ConnType::Control);
+    assert_eq!((counters(&world).restarts_seen, counters(&world).restarts_between), (1, 1));
 }
 
 /// [SOCK-3]
