@@ -310,7 +310,8 @@ impl Link {
         Ok(Link::of(node))
     }
 
-    /// A temporary node that follows an earlier one of this command ([`Node::start_for_command_as`]).
+    /// A temporary node that follows an earlier one of this command
+    /// ([`Node::start_for_command_as`]).
     ///
     /// # Errors
     /// When it cannot be started.

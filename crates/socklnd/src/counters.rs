@@ -142,7 +142,8 @@ counters! {
     broken,
     /// Peers that closed their connections between two messages.
     closed_by_peer,
-    /// Those of them to which messages were under way. These are lost, or wait for a new connection.
+    /// Those of them to which messages were under way. These are lost, or wait for a new
+    /// connection.
     closed_midway,
     /// See [`ProtocolViolation::SourcePort`].
     bad_source_port,

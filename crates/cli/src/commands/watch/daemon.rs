@@ -382,8 +382,8 @@ impl<'a> Daemon<'a> {
     }
 
     /// Looks at the paths for which it is time. A node of this process is ended for it, because
-    /// the peer would send its replies over any connection of one NID. A peer that refused it is not
-    /// connected to for a while; the rest of the look goes on.
+    /// the peer would send its replies over any connection of one NID. A peer that refused it is
+    /// not connected to for a while; the rest of the look goes on.
     fn looks(&mut self, begun: &mut [Begun], stop: &Stop) {
         let now = Instant::now();
         let wants = |begun: &Begun| {
