@@ -379,6 +379,12 @@ impl PeerTable {
         self.nis[ni].peer
     }
 
+    /// Whether the entry of a NID belongs to this peer. A message to a NID without an entry creates
+    /// one, which may evict any peer that has no round of discovery, and this one too.
+    pub(crate) fn is_member(&self, key: PeerKey, nid: &Nid) -> bool {
+        self.peek(nid).is_some_and(|ni| ni.peer == key)
+    }
+
     /// Whether a message of `sender` counts as one of `expected`: both belong to one peer, and
     /// neither by an unverified claim, which any node could make.
     pub(crate) fn same_peer(&self, expected: &Nid, sender: &Nid) -> bool {

@@ -266,10 +266,7 @@ impl Shard {
                 if announced > task.buffer.len as usize
                     && announced <= self.info_len_max() as usize =>
             {
-                self.peers.peers[key].recheck_under_way = true;
-                let room = announced as u32;
-                let asked = self.send_ping(now, memory, key, contact, TaskKind::Recheck, room);
-                self.peers.peers[key].recheck_under_way = asked.is_ok();
+                self.send_recheck(now, memory, key, contact, announced as u32);
             }
             Err(_) => {}
         }
@@ -297,7 +294,20 @@ impl Shard {
         if self.peers.peers[key].recheck_under_way {
             return;
         }
-        let room = DEFAULT_BUFFER_LEN as u32;
+        self.send_recheck(now, memory, key, contact, DEFAULT_BUFFER_LEN as u32);
+    }
+
+    fn send_recheck(
+        &mut self,
+        now: Time,
+        memory: &mut impl Memory,
+        key: PeerKey,
+        contact: Nid,
+        room: u32,
+    ) {
+        if !self.peers.is_member(key, &contact) {
+            return;
+        }
         let asked = self.send_ping(now, memory, key, contact, TaskKind::Recheck, room);
         self.peers.peers[key].recheck_under_way = asked.is_ok();
     }
@@ -311,7 +321,7 @@ impl Shard {
         key: PeerKey,
         contact: Nid,
     ) {
-        if self.peers.peers[key].update_under_way {
+        if self.peers.peers[key].update_under_way || !self.peers.is_member(key, &contact) {
             return;
         }
         let sequence = self.discovery.ping.sequence;

@@ -159,6 +159,82 @@ fn a_claim_does_not_replace_the_push() {
     assert_eq!(alone.state(1), PeerState::Ready);
 }
 
+/// A peer with two NIDs in a full table, of which number 1 has a ping or push under way outside of
+/// a round, at place 0 of `sent`. All other entries have connections.
+fn full_table_around(asked: fn(&mut Alone)) -> Alone {
+    let mut alone = Alone::new(Tunables { peers_max: 16, ..Tunables::default() });
+    alone.link(1, LinkEvent::Up);
+    alone.discover(1, &[&[1, 2]]);
+    alone.discover(2, &[&[1, 2]]);
+    for other in 100..114 {
+        alone.link(other, LinkEvent::Up);
+    }
+    asked(&mut alone);
+    assert_eq!(alone.sent.len(), 1);
+    alone
+}
+
+/// In one read of the driver the answer to number 1 arrives, its connection ends, and a new NID
+/// connects; the core handles the answer after that.
+fn answered_and_evicted(alone: &mut Alone, body: impl Fn(&SendAction) -> Body, bytes: &[u8]) {
+    let send = alone.sent.remove(0);
+    assert_eq!(send.to.nid, test_nid(1));
+    let (now, node) = (alone.now, &mut alone.net.nodes[0]);
+    node.shard.done(now, send.op, Status::Ok);
+    let header = Header {
+        dst: process(0),
+        src: process(1),
+        payload_len: bytes.len() as u32,
+        body: body(&send),
+    };
+    if let Verdict::Into { op, spans } = node.shard.recv_header(now, arrival(1), &header) {
+        node.memory.write(spans[0], bytes);
+        node.shard.done(now, op, Status::Ok);
+    }
+    let closed = LinkEvent::Down { status: Status::Protocol };
+    node.shard.link(now, NiIndex(0), process(1), closed);
+    node.shard.link(now, NiIndex(0), process(114), LinkEvent::Up);
+    let entry = |index| node.shard.peers.peek(&test_nid(index)).is_some();
+    assert_eq!([1, 2].map(entry), [false, true]);
+    alone.drive();
+    assert!(alone.sent.is_empty(), "nothing is sent to a NID that was evicted");
+    let mut peers = alone.shard().peers.peers.values();
+    assert!(peers.all(|peer| !peer.recheck_under_way && !peer.update_under_way));
+}
+
+/// An answer that was cut off leads to another ping. The peer was evicted with its last NID to make
+/// room for that ping's.
+#[test]
+fn no_ping_follows_to_a_nid_that_was_evicted() {
+    let mut alone = full_table_around(|alone| alone.garbage(1));
+    let listed: Vec<usize> = (200..299).collect();
+    let mut answer = alone.info(&listed, usual());
+    answer.truncate(272);
+    let reply = |send: &SendAction| match send.header.body {
+        Body::Get { return_md, .. } => Body::Reply { md: return_md },
+        other => panic!("{other:?}"),
+    };
+    answered_and_evicted(&mut alone, reply, &answer);
+}
+
+/// The same with a push, of information that has changed meanwhile.
+#[test]
+fn no_push_follows_to_a_nid_that_was_evicted() {
+    let mut alone = full_table_around(|alone| {
+        let (now, node) = (alone.now, &mut alone.net.nodes[0]);
+        for discovery in [0, 1] {
+            let tunables = Tunables { discovery, ..node.shard.topology().tunables.clone() };
+            node.shard.set_tunables(now, &mut node.memory, tunables);
+        }
+        alone.drive();
+    });
+    let ack = |send: &SendAction| match send.header.body {
+        Body::Put { ack_md, match_bits, .. } => Body::Ack { md: ack_md, match_bits, mlength: 0 },
+        other => panic!("{other:?}"),
+    };
+    answered_and_evicted(&mut alone, ack, &[]);
+}
+
 /// The lists of peers that are gone are removed to make room for the lists of reachable peers.
 #[test]
 fn lists_of_lost_peers_are_removed_first() {
