@@ -19,6 +19,10 @@ impl Shard {
     pub(super) fn deliver_loopback(&mut self, now: Time, memory: &mut impl Memory) {
         for _ in 0..self.loopback.len() {
             let Some((op, found)) = self.loopback.pop_front() else { break };
+            if let Some(Found::Match { md, .. }) = found {
+                // What `matched_loopback` counted.
+                self.mds[md].pending -= 1;
+            }
             let Some(msg) = self.msgs.get(op) else { continue };
             let header = msg.header;
             let found = found.unwrap_or_else(|| {
@@ -29,7 +33,7 @@ impl Shard {
                 }
             });
             match (found, header.body) {
-                (Found::Match { md, offset, length }, _) if self.mds.contains_key(md) => {
+                (Found::Match { md, offset, length }, _) => {
                     self.copy_loopback(now, memory, op, &header, Place { md, offset, length });
                 }
                 (Found::Nothing, _) if self.park(&header, Origin::Loopback(op)) => {}
@@ -42,8 +46,12 @@ impl Shard {
         }
     }
 
-    /// A parked message has matched or is dropped; the next turn handles it.
+    /// A parked message has matched or is dropped; the next turn handles it. Until then the
+    /// descriptor that it matched stays, also when others use it up.
     pub(super) fn matched_loopback(&mut self, op: OpKey, found: Found) {
+        if let Found::Match { md, .. } = found {
+            self.mds[md].pending += 1;
+        }
         let found = if found == Found::Nothing { Found::TooLong } else { found };
         self.loopback.push_back((op, Some(found)));
     }

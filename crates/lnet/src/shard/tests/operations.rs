@@ -106,6 +106,28 @@ fn a_loopback_put_that_has_matched_is_delivered_though_its_descriptor_is_unlinke
     net.assert_quiet();
 }
 
+/// All PUTs that an entry takes off a lazy portal are delivered, also when they use it up.
+#[test]
+fn loopback_puts_that_waited_are_all_delivered() {
+    let mut net = Net::new(1, &Tunables::default());
+    let lo = ProcessId { nid: Nid::LO, pid: PID_LUSTRE };
+    net.nodes[0].shard.set_lazy(30, Laziness::Lazy).unwrap();
+    for user in [1, 2] {
+        let source = net.span(0, 4, user as u8);
+        let from = net.bind(0, source, 1, user);
+        net.put(0, put_args(from, lo, 30, 8));
+    }
+    net.run(NOW);
+    let sink = net.span(0, 8, 0);
+    net.attach(0, 30, anybody(8, 0), md(sink, Some(2), MdOptions::OP_PUT, 3));
+    net.run(NOW);
+    let kinds: Vec<_> = net.events(0).iter().map(|e| (e.user, e.kind, e.unlinked)).collect();
+    let (put, send) = (EventKind::Put, EventKind::Send);
+    assert_eq!(kinds, [(3, put, false), (1, send, true), (3, put, true), (2, send, true)]);
+    assert_eq!(net.bytes(0, sink), [1, 1, 1, 1, 2, 2, 2, 2]);
+    net.assert_quiet();
+}
+
 #[test]
 fn a_net_without_a_local_interface() {
     let mut net = Net::new(1, &Tunables::default());
