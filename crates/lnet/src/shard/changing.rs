@@ -88,13 +88,15 @@ impl Shard {
     }
 
     /// Begins to remove remote NIDs: ends messages that wait for them and answers that are awaited
-    /// of them. The driver has to close their connections next; then call
+    /// of them. Messages to other NIDs of a peer wait on: its discovery begins again through one of
+    /// these. The driver has to close their connections next; then call
     /// [`Shard::finish_nid_removal`].
     pub fn begin_nid_removal(&mut self, now: Time, nids: &[Nid]) {
         let mut here: Vec<_> = nids.iter().filter_map(|nid| self.peers.find(nid)).collect();
         here.sort_unstable();
         let of_them =
             |peer_ni: Option<_>| peer_ni.is_some_and(|ni| here.binary_search(&ni).is_ok());
+        self.interrupt_tasks_to(|ni| here.binary_search(&ni).is_ok());
         let waiting = self.msgs.iter().filter(|(_, msg)| of_them(msg.peer_ni) && msg.stage.waits());
         let waiting: Vec<OpKey> = waiting.map(|(op, _)| op).collect();
         self.end_waiting(now, waiting, Status::ConnectionLost);
@@ -130,11 +132,12 @@ impl Shard {
     }
 
     /// Begins to remove an interface: ends messages that wait to leave by it, and requests that
-    /// left by it and are not answered. The driver has to close its connections next; then call
+    /// left by it and are not answered; a discovery begins again over another one. The driver has to close its connections next; then call
     /// [`Shard::finish_ni_removal`].
     pub fn begin_ni_removal(&mut self, now: Time, index: NiIndex) {
         let net = self.topology.ni(index).nid.net();
         self.topology.nis.remove(index);
+        self.interrupt_tasks_by(index);
         let waiting = self.msgs.iter().filter(|(_, msg)| msg.ni == index && msg.stage.waits());
         let waiting: Vec<OpKey> = waiting.map(|(op, _)| op).collect();
         self.end_waiting(now, waiting, Status::Unreachable);

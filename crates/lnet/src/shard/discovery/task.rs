@@ -5,9 +5,10 @@ use lustrine_wire::ping::{DEFAULT_BUFFER_LEN, PingError, PingInfo};
 
 use super::{PING_BITS, PING_PORTAL, USERLAND_PAUSE};
 use crate::event::{Event, EventKind};
+use crate::lnd::NiIndex;
 use crate::md::{Md, MdKey, MdOptions, Owner};
 use crate::memory::{Memory, Span};
-use crate::peer::{PeerKey, Phase};
+use crate::peer::{PeerKey, PeerNiKey, Phase};
 use crate::shard::{AckWanted, GetArgs, PutArgs, Shard};
 use crate::status::Status;
 use crate::time::{Nanos, Time};
@@ -25,6 +26,8 @@ pub(in crate::shard) struct PingPushTask {
     failure: Option<Status>,
     /// Length in bytes of the reply, or of the push that the peer stored, once it has arrived.
     answered: Option<u32>,
+    /// The NID that it goes to, or the interface that it left by, was removed.
+    interrupted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +137,15 @@ impl Shard {
             user: 0,
         };
         let md = self.bind(md).expect("ping information fits a message");
-        let task = PingPushTask { peer, contact, buffer, kind, failure: None, answered: None };
+        let task = PingPushTask {
+            peer,
+            contact,
+            buffer,
+            kind,
+            failure: None,
+            answered: None,
+            interrupted: false,
+        };
         self.discovery.tasks.insert(md, task);
         md
     }
@@ -193,10 +204,37 @@ impl Shard {
                 if matches!(kind, TaskKind::Push { .. }) && known && !essential {
                     // The ping succeeded, so messages can be sent; the peer can ping this node.
                     self.discovered(now, task.peer, status);
-                } else {
+                } else if !(task.interrupted && self.begin_again(task.peer)) {
                     self.discovery_failed(now, task.peer, status);
                 }
             }
+        }
+    }
+
+    /// Begins a round again that was interrupted: through a NID that messages wait for, if there is
+    /// one. Whether any NID of the peer can be reached.
+    fn begin_again(&mut self, key: PeerKey) -> bool {
+        let members = self.peers.peers[key].members.iter().map(|ni| &self.peers.nis[*ni]);
+        let reachable = members.filter(|ni| self.topology.ni_on(ni.nid.net()).is_some());
+        let next = reachable.min_by_key(|ni| ni.parked.is_empty()).map(|ni| ni.nid);
+        if let Some(nid) = next {
+            self.request_round(key, nid);
+        }
+        next.is_some()
+    }
+
+    /// Notes that NIDs are removed: the rounds that ping them, or push to them, begin again.
+    pub(in crate::shard) fn interrupt_tasks_to(&mut self, is_removed: impl Fn(PeerNiKey) -> bool) {
+        for task in self.discovery.tasks.values_mut() {
+            task.interrupted |= self.peers.find(&task.contact).is_some_and(&is_removed);
+        }
+    }
+
+    /// Notes that an interface is removed: the rounds that use it begin again.
+    pub(in crate::shard) fn interrupt_tasks_by(&mut self, index: NiIndex) {
+        for (md, task) in &mut self.discovery.tasks {
+            let left_by = self.mds.get(*md).and_then(|state| state.left_by);
+            task.interrupted |= left_by == Some(index);
         }
     }
 
@@ -351,6 +389,10 @@ impl Shard {
         if now < until {
             // An earlier round, which has failed, began this pause.
             return;
+        }
+        if !self.peers.is_member(key, &peer.contact) {
+            // The NID was removed meanwhile.
+            self.peers.peers[key].contact = self.peers.contact_nid(key);
         }
         if let Err(status) = self.start_push(now, memory, key, left) {
             self.discovery_failed(now, key, status);

@@ -216,6 +216,52 @@ fn operations_of_an_interface_end_with_it() {
     net.assert_quiet();
 }
 
+/// Messages to one NID of a peer wait for a ping of another one, which is removed. The round begins
+/// again through the first.
+#[test]
+fn messages_to_other_nids_outlive_the_removal_of_the_one_that_is_pinged() {
+    let mut net = Net::new(2, &Tunables::default());
+    net.nodes[0].shard.configure_peer(NOW, &configured(&[1, 5])).unwrap();
+    for (user, to) in [(1, 5), (2, 1)] {
+        let source = net.span(0, 8, 1);
+        let md = net.bind(0, source, 1, user);
+        net.put(0, put_args(md, process(to), 30, 1));
+        net.settle(NOW);
+    }
+    assert_eq!(net.under_way(), [("GET", PING_PORTAL)], "of the first");
+    net.remove_nids(NOW, 0, &[test_nid(5)]);
+    net.run(NOW);
+    let ended: Vec<_> = net.events(0).iter().map(|event| (event.user, event.status)).collect();
+    assert_eq!(ended, [(1, Status::ConnectionLost), (2, Status::Ok)]);
+    net.assert_quiet();
+}
+
+/// Messages wait for a ping that left by one of two interfaces. When either is removed, those that
+/// are to leave by the other one are sent.
+#[test]
+fn messages_over_other_interfaces_outlive_the_removal_of_one() {
+    for removed in [0, 1] {
+        let mut net = Net::new(2, &Tunables::default());
+        let node = &mut net.nodes[0];
+        node.shard.add_ni(NOW, &mut node.memory, ni(test_nid(7)));
+        for (user, from) in [(0, 0), (1, 7)] {
+            let source = net.span(0, 8, 1);
+            let md = net.bind(0, source, 1, user);
+            let local = Some(test_nid(from));
+            net.put(0, PutArgs { local, ..put_args(md, process(1), 30, 1) });
+        }
+        net.settle(NOW);
+        assert_eq!(net.under_way(), [("GET", PING_PORTAL)]);
+        net.remove_ni(NOW, 0, NiIndex(removed));
+        net.run(NOW);
+        let events = net.events(0);
+        let mut sent = events.iter().filter(|event| event.status.is_ok());
+        let kept = u64::from(1 - removed);
+        assert_eq!((sent.next().map(|event| event.user), events.len()), (Some(kept), 2));
+        net.assert_quiet();
+    }
+}
+
 #[test]
 fn a_configured_peer_exists_at_once_and_keeps_its_primary_nid() {
     let mut net = Net::new(2, &Tunables::default());
