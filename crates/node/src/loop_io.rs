@@ -460,13 +460,15 @@ fn connect_error(error: &lustrine_sys::ConnectError) -> IoError {
     use lustrine_sys::ConnectError;
     match error {
         ConnectError::NoPrivilege => IoError::NoPrivilege,
-        ConnectError::PortsExhausted(_) => IoError::Exhausted,
+        ConnectError::PortsExhausted(_) | ConnectError::NoResources(_) => IoError::Exhausted,
         ConnectError::Failed(error) => match io_error(error) {
             // Reported at once, it is this machine's own routing table that says so.
             IoError::HostUnreachable => IoError::Unreachable,
             other => other,
         },
-        _ => IoError::Unreachable,
+        ConnectError::NoSuchLocalAddress(_) | ConnectError::FamilyMismatch { .. } => {
+            IoError::Unreachable
+        }
     }
 }
 

@@ -160,3 +160,14 @@ fn block_ends_are_the_first_and_last_words_of_each_block() {
     assert_eq!(block_ends(5000, 4096).collect::<Vec<_>>(), [0, 4088, 4096, 4992]);
     assert_eq!(block_ends(0, 4096).count(), 0);
 }
+
+/// What this machine lacks for a dial is no fault of the network.
+#[test]
+fn a_dial_without_descriptors_or_memory_is_not_called_unreachable() {
+    use lustrine_sys::ConnectError;
+    // EMFILE, ENFILE, ENOBUFS, ENOMEM.
+    for errno in [24, 23, 105, 12] {
+        let error = ConnectError::NoResources(io::Error::from_raw_os_error(errno));
+        assert_eq!(connect_error(&error), IoError::Exhausted, "{errno}");
+    }
+}
