@@ -83,7 +83,7 @@ pub(crate) struct NodeContext {
     pub(crate) incarnation: u64,
     /// That peers see.
     pub(crate) hello_incarnation: u64,
-    /// Largest number of connections for each loop, limited by the descriptors.
+    /// Largest number of connections of all loops together, limited by the descriptors.
     pub(crate) connections_max: i64,
 }
 
@@ -183,7 +183,8 @@ impl NodeHandle {
 }
 
 impl NodeContext {
-    /// The tunables of a loop.
+    /// The tunables of the node, with no more connections than it can have. The driver of each
+    /// loop takes its share of these.
     pub(crate) fn limited(&self, tunables: &Tunables) -> Tunables {
         let mut limited = tunables.clone();
         let most = &mut limited.socklnd.connections_max;

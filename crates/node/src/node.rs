@@ -317,11 +317,12 @@ impl Builder<'_> {
     }
 }
 
-/// No more connections than descriptors: some are reserved for files, pollers and pipes.
+/// No more connections of the node than descriptors: some are reserved for files, listeners and
+/// pipes, and some for each loop, which has a poller and a wake-up, and rounds its share up.
 fn connections_max(descriptors: u64, cpts: u16) -> i64 {
     let descriptors = i64::try_from(descriptors).unwrap_or(i64::MAX);
-    let spare = 64;
-    ((descriptors - spare).max(16) / i64::from(cpts.max(1))).max(16)
+    let spare = 64 + 4 * i64::from(cpts);
+    (descriptors - spare).max(16)
 }
 
 /// A configuration with the values that this machine determines.
@@ -340,4 +341,20 @@ pub(crate) fn wall_clock() -> WallClock {
 fn drawn() -> u64 {
     // The standard library seeds the hashers of its maps with it, and offers no other access.
     RandomState::new().hash_one(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The driver of each loop takes its share of what this function returns.
+    #[test]
+    fn all_loops_together_have_nearly_as_many_connections_as_descriptors() {
+        for (descriptors, cpts) in [(1024, 1), (4096, 8), (65_536, 32)] {
+            let most = connections_max(descriptors, cpts);
+            let rest = descriptors as i64 - most;
+            assert!((64..=64 + 8 * i64::from(cpts)).contains(&rest), "{most} of {descriptors}");
+        }
+        assert_eq!(connections_max(10, 8), 16);
+    }
 }
