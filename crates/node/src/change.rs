@@ -17,7 +17,7 @@ use lustrine_lnet::ConfiguredPeer;
 use lustrine_lnet::shard::PeerTableFull;
 use lustrine_partition::Change;
 use lustrine_selftest::ServicePolicy;
-use lustrine_sys::PushError;
+use lustrine_sys::{Clock, PushError};
 use lustrine_wire::nid::Nid;
 
 use crate::error::StartError;
@@ -180,7 +180,7 @@ impl NodeHandle {
                     next.add_ni(&ni, lets_in.then(|| ni.addrs()[0]));
                     work.changes.push(Change::AddNi {
                         core: self.current.context.core_ni(&ni),
-                        driver: self.current.context.driver_ni(&ni),
+                        driver: self.current.context.driver_ni(&ni, Clock::Wall.now()),
                     });
                 }
                 Step::ConnsPerPeer(index, conns_per_peer) => {
@@ -380,3 +380,6 @@ impl NodeInfo {
 fn strictness(lenient: bool) -> Strictness {
     if lenient { Strictness::Lenient } else { Strictness::Strict }
 }
+
+#[cfg(test)]
+mod tests;

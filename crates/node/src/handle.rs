@@ -200,14 +200,15 @@ impl NodeContext {
         }
     }
 
-    pub(crate) fn driver_ni(&self, ni: &ResolvedNi) -> NiConfig {
+    /// An interface of the drivers of all loops; `incarnation` is when it starts, by the wall clock.
+    pub(crate) fn driver_ni(&self, ni: &ResolvedNi, incarnation: u64) -> NiConfig {
         NiConfig {
             nid: ni.nid,
             local_ip: Some(ni.ip),
             port: ni.port,
             port_bulk: ni.port_bulk,
             conns_per_peer: ni.conns_per_peer,
-            incarnation: self.hello_incarnation,
+            incarnation,
         }
     }
 }

@@ -273,8 +273,9 @@ impl Builder<'_> {
             cpts: self.context.cpts,
             tunables: tunables.lnet.clone(),
         };
+        let incarnation = self.context.incarnation;
         let driver = DriverConfig {
-            nis: self.nis.iter().map(|ni| self.context.driver_ni(ni)).collect(),
+            nis: self.nis.iter().map(|ni| self.context.driver_ni(ni, incarnation)).collect(),
             identity: self.identity,
             accept: match self.config.accept {
                 AcceptPolicy::All => Accept::All,
