@@ -165,6 +165,8 @@ pub enum LinkEvent {
         status: Status,
     },
     /// The peer has a new incarnation: it has restarted, and knows nothing of what was pending.
+    /// Reported once, by the interface that learns of it first: what is sent after that is pending
+    /// at the new one.
     Restarted,
 }
 

@@ -273,7 +273,7 @@ impl Builder<'_> {
             cpts: self.context.cpts,
             tunables: tunables.lnet.clone(),
         };
-        let incarnation = self.context.incarnation;
+        let incarnation = self.context.hello_incarnation;
         let driver = DriverConfig {
             nis: self.nis.iter().map(|ni| self.context.driver_ni(ni, incarnation)).collect(),
             identity: self.identity,

@@ -133,7 +133,7 @@ impl Socklnd {
         peer.acks.clear();
         peer.unanswered.clear();
         peer.at_limit = false;
-        let (ni, side) = (peer.ni, peer.side);
+        let (ni, side, incarnation) = (peer.ni, peer.side, peer.history.incarnation);
         if reason == CloseReason::Restarted || reason == CloseReason::Renegotiated {
             peer.history.version = None;
         }
@@ -173,7 +173,10 @@ impl Socklnd {
             self.counters.closed_midway += 1;
             self.offenders.add("closed_midway", OtherEnd::Peer(id.nid));
         }
-        if reason == CloseReason::Restarted {
+        let nis = self.config.nis.len();
+        if reason == CloseReason::Restarted
+            && incarnation.is_some_and(|incarnation| self.peers.note(id, nis, incarnation))
+        {
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         env.core.link(env.now, ni, id, LinkEvent::Down { status });

@@ -226,11 +226,12 @@ impl Socklnd {
         if hello.version != dialled.version || hello.kind.inverse() != dialled.kind {
             return Err(ProtocolViolation::AnswerKind.into());
         }
+        let (id, nis) = (peer.id, self.config.nis.len());
         self.close_foreign(env, dialled.peer);
         let peer = &mut self.peers[dialled.peer];
         let incarnation = peer.history.incarnation.replace(hello.src_incarnation);
         let restarted = incarnation.is_some_and(|before| before != hello.src_incarnation);
-        let (ni, id) = (peer.ni, peer.id);
+        let ni = peer.ni;
         peer.dial = Dial::Idle;
         if !peer.members.is_empty() && (restarted || peer.history.version != Some(hello.version)) {
             // The other connections belong to an earlier incarnation. They are closed, and so is
@@ -244,7 +245,7 @@ impl Socklnd {
         peer.history.interval = Nanos(0);
         peer.history.failure = None;
         peer.accepted();
-        if restarted {
+        if self.peers.note(id, nis, hello.src_incarnation) {
             self.counters.restarts_between += 1;
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }

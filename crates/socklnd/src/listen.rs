@@ -310,8 +310,8 @@ impl Socklnd {
         }
         let peer = &mut self.peers[peer_key];
         let known = peer.history.incarnation;
-        let restarted = known.is_some_and(|known| known != hello.src_incarnation);
-        let differs = restarted || peer.history.version != Some(hello.version);
+        let differs = known.is_some_and(|known| known != hello.src_incarnation)
+            || peer.history.version != Some(hello.version);
         if self.is_doubtful(peer_key, remote, differs) {
             return self.try_claim(env, key, peer_key, hello);
         }
@@ -365,7 +365,8 @@ impl Socklnd {
             return Err(reason);
         }
         let answered = self.conns[key].tx.waiting() == 0;
-        if restarted {
+        let nis = self.config.nis.len();
+        if self.peers.note(id, nis, hello.src_incarnation) {
             self.counters.restarts_between += 1;
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }

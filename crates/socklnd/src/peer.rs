@@ -64,6 +64,8 @@ pub(crate) struct PeerHistory {
     pub(crate) version: Option<Version>,
     /// Its last known incarnation.
     pub(crate) incarnation: Option<u64>,
+    /// The last incarnation of the process that the core was told of, the same under all its names.
+    noted: Option<u64>,
     /// Back-off after hard failures: the last interval and when the next dial is allowed.
     pub(crate) interval: Nanos,
     pub(crate) not_before: Time,
@@ -79,6 +81,7 @@ impl PeerHistory {
     const NOTHING: PeerHistory = PeerHistory {
         version: None,
         incarnation: None,
+        noted: None,
         interval: Nanos(0),
         not_before: Time::ZERO,
         failure: None,
@@ -239,6 +242,12 @@ impl Peer {
     }
 }
 
+/// The names that a process may have.
+fn names(id: ProcessId, nis: usize) -> impl Iterator<Item = PeerName> {
+    let nis = (0..nis).map(|ni| NiIndex(ni as u16));
+    nis.flat_map(move |ni| [Side::Own, Side::Served].map(|side| (ni, id, side)))
+}
+
 /// All peers, and a bounded memory of those without connections.
 #[derive(Debug)]
 pub(crate) struct Peers {
@@ -286,6 +295,30 @@ impl Peers {
         let key = self.present.insert(Peer::new(name, history));
         self.index.insert(name, key);
         key
+    }
+
+    /// The last incarnation of a process that was noted, at one of `nis` interfaces.
+    fn noted(&self, id: ProcessId, nis: usize) -> Option<u64> {
+        names(id, nis).find_map(|name| match self.index.get(&name) {
+            Some(key) => self.present[*key].history.noted,
+            None => self.absent.get(&name).and_then(|(_, history)| history.noted),
+        })
+    }
+
+    /// Notes the incarnation of a process, under all its names. Whether another one was noted
+    /// before: then the core is to be told that the process has restarted, once.
+    pub(crate) fn note(&mut self, id: ProcessId, nis: usize, incarnation: u64) -> bool {
+        let before = self.noted(id, nis);
+        for name in names(id, nis) {
+            let history = match self.index.get(&name) {
+                Some(key) => Some(&mut self.present[*key].history),
+                None => self.absent.get_mut(&name).map(|(_, history)| history),
+            };
+            if let Some(history) = history {
+                history.noted = Some(incarnation);
+            }
+        }
+        before.is_some_and(|before| before != incarnation)
     }
 
     /// Removes the state of peers without connections.

@@ -1,15 +1,18 @@
 //! Shares of places, and HELLOs that use the NID of another node.
 
+use core::net::SocketAddr;
+
 use lustrine_lnet::lnd::LinkEvent;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
 use lustrine_wire::hello::{ConnType, Hello, Version};
 use lustrine_wire::nid::{PID_USERLAND, ProcessId};
 
+use crate::config::NiConfig;
 use crate::counters::Counters;
 use crate::notices::{Incident, Notice};
 use crate::testing::{
-    Chaos, NODE, Rogue, World, config, hello, hello_bytes, ip4, process, request_bytes,
+    Chaos, NODE, Rogue, World, config, hello, hello_bytes, ip4, nid, process, request_bytes,
 };
 
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -353,4 +356,55 @@ fn newcomers_have_room_when_the_largest_number_is_lowered() {
     let closed: Vec<bool> = crowd.iter_mut().map(|rogue| rogue.closed(&mut world)).collect();
     let closed = closed.into_iter().filter(|closed| *closed).count();
     assert_eq!((closed, counters(&world).nodes_evicted), (1, 1));
+}
+
+/// The last byte of the address of the node's other interface.
+const OTHER: u8 = 7;
+
+/// A node with two interfaces on one network.
+fn world_of_two() -> World {
+    world(|node| {
+        let first = node.nis[0].clone();
+        node.nis.push(NiConfig { nid: nid(OTHER), local_ip: Some(ip4(OTHER)), ..first });
+    })
+}
+
+/// The same as [`claim`], at the other interface.
+fn claim_other(world: &mut World, from: u8, incarnation: u64) -> Rogue {
+    let (from, to) = (SocketAddr::new(ip4(from), 1000), SocketAddr::new(ip4(OTHER), 988));
+    let sock = world.net.dial(from, to).expect("the node listens");
+    let order = lustrine_wire::ByteOrder::Little;
+    let rogue = Rogue { sock, heard: Vec::new(), order, version: Version::V3 };
+    rogue.say(world, &request_bytes(OTHER));
+    let own = hello(1, Version::V3, ConnType::Control);
+    rogue.say(world, &hello_bytes(&Hello { src_incarnation: incarnation, ..own }));
+    rogue
+}
+
+/// A peer with connections to both interfaces restarts, and connects to one after the other.
+#[test]
+fn a_restart_is_reported_once_for_all_interfaces() {
+    let mut world = world_of_two();
+    Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    assert_eq!(claim_other(&mut world, 1, 77).hello(&mut world).kind, ConnType::Control);
+    let down = LinkEvent::Down { status: Status::PeerRestarted };
+    assert_eq!(claim(&mut world, 1, 78, Version::V3).hello(&mut world).kind, ConnType::None);
+    assert_eq!(claim(&mut world, 1, 78, Version::V3).hello(&mut world).kind, ConnType::Control);
+    assert_eq!(world.events(0)[2..], [LinkEvent::Restarted, down, LinkEvent::Up]);
+    assert_eq!(claim_other(&mut world, 1, 78).hello(&mut world).kind, ConnType::None);
+    assert_eq!(claim_other(&mut world, 1, 78).hello(&mut world).kind, ConnType::Control);
+    assert_eq!(world.events(0)[5..], [down, LinkEvent::Up]);
+    assert_eq!(counters(&world).restarts_seen, 2, "each set of connections is counted");
+}
+
+/// The interface that it connects to first after its restart has not seen it before.
+#[test]
+fn a_restart_is_reported_when_it_is_first_seen() {
+    let mut world = world_of_two();
+    Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    assert_eq!(claim_other(&mut world, 1, 78).hello(&mut world).kind, ConnType::Control);
+    assert_eq!(world.events(0), [LinkEvent::Up, LinkEvent::Restarted, LinkEvent::Up]);
+    assert_eq!(claim(&mut world, 1, 78, Version::V3).hello(&mut world).kind, ConnType::None);
+    let down = LinkEvent::Down { status: Status::PeerRestarted };
+    assert_eq!(world.events(0)[3..], [down]);
 }
