@@ -13,9 +13,10 @@ use lustrine_lnet::lnd::Core;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::frame::FrameHeader;
 use lustrine_wire::hello::{Hello, Version};
+use lustrine_wire::nid::ProcessId;
 
 use crate::close_reason::CloseReason;
-use crate::conn::{Claim, Origin, Phase};
+use crate::conn::{Claim, Conn, Origin, Phase};
 use crate::driver::{Env, Socklnd};
 use crate::io::Io;
 use crate::keys::{ConnKey, PeerKey};
@@ -25,37 +26,50 @@ use crate::notices::Incident;
 const PROBE_TIMEOUT: Nanos = Nanos::from_secs(1);
 
 impl Socklnd {
-    /// Whether a HELLO from `remote` in the name of a connected peer has to wait for a test of that
-    /// peer's connections. `differs`: it has another incarnation or version than they have.
-    pub(crate) fn is_doubtful(&self, key: PeerKey, remote: IpAddr, differs: bool) -> bool {
-        let peer = &self.peers[key];
-        if peer.id.nid.ip() == Some(remote) || peer.members.is_empty() {
+    /// Whether a HELLO from `remote` in the name of a connected process has to wait for a test of
+    /// that process' connections. `differs`: it has another incarnation or version than they have.
+    pub(crate) fn is_doubtful(&self, id: ProcessId, remote: IpAddr, differs: bool) -> bool {
+        if id.nid.ip() == Some(remote) {
             return false;
         }
-        let mut conns = peer.members.iter().filter_map(|member| self.conns.get(member.conn));
+        let mut conns = self.conns_of(id).peekable();
         // A peer behind an address translator has all its connections from elsewhere.
-        self.is_at_home(key) || differs && !conns.any(|conn| conn.remote_ip() == remote)
+        conns.peek().is_some()
+            && (self.is_at_home(id) || differs && !conns.any(|conn| conn.remote_ip() == remote))
     }
 
-    /// Whether a connection leads to the address in the peer's NID. Then all do [SOCK-22].
-    pub(crate) fn is_at_home(&self, key: PeerKey) -> bool {
-        let peer = &self.peers[key];
-        let mut conns = peer.members.iter().filter_map(|member| self.conns.get(member.conn));
-        conns.any(|conn| {
-            conn.origin == Origin::Dialled || peer.id.nid.ip() == Some(conn.remote_ip())
-        })
+    /// The open connections with a process, at all interfaces and on both sides: the core knows it
+    /// by its NID alone.
+    fn conns_of(&self, id: ProcessId) -> impl Iterator<Item = &Conn> {
+        let names = self.peers.names_of(id, self.config.nis.len());
+        let members = names.into_iter().flat_map(|key| &self.peers[key].members);
+        members.filter_map(|member| self.conns.get(member.conn))
     }
 
-    /// Closes the connections of a peer that come from other addresses than the one in its NID,
+    /// Whether a connection leads to the address in the NID of a process. Then all do [SOCK-22].
+    fn is_at_home(&self, id: ProcessId) -> bool {
+        let leads_there = |conn: &Conn| id.nid.ip() == Some(conn.remote_ip());
+        self.conns_of(id).any(|conn| conn.origin == Origin::Dialled || leads_there(conn))
+    }
+
+    /// Closes the connections of a process that come from other addresses than the one in its NID,
     /// before the first one that leads there is opened [SOCK-22].
-    pub(crate) fn close_foreign<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, key: PeerKey) {
-        if !self.peers[key].members.is_empty() && !self.is_at_home(key) {
-            self.close_peer(env, key, CloseReason::Displaced);
+    pub(crate) fn close_foreign<I: Io, C: Core>(&mut self, env: &mut Env<'_, I, C>, id: ProcessId) {
+        if !self.is_at_home(id) {
+            for key in self.peers.names_of(id, self.config.nis.len()) {
+                self.close_peer(env, key, CloseReason::Displaced);
+            }
         }
     }
 
-    /// Keeps a claim waiting while the peer's connections are tested. There is one claim at a time:
-    /// further ones are refused.
+    /// Whether a claim to be this peer waits.
+    fn claim_waits(&self, key: PeerKey) -> bool {
+        let claim = self.peers[key].claim.and_then(|claim| self.conns.get(claim));
+        claim.is_some_and(|conn| matches!(conn.phase, Phase::Claim(_)))
+    }
+
+    /// Keeps a claim waiting while the connections of the process are tested. There is one claim at
+    /// a time at each interface: further ones are refused.
     pub(crate) fn try_claim<I: Io, C: Core>(
         &mut self,
         env: &mut Env<'_, I, C>,
@@ -63,12 +77,8 @@ impl Socklnd {
         peer_key: PeerKey,
         hello: Hello,
     ) -> Result<(), CloseReason> {
-        let peer = &self.peers[peer_key];
-        let id = peer.id;
-        let waits = |claim: ConnKey| {
-            self.conns.get(claim).is_some_and(|conn| matches!(conn.phase, Phase::Claim(_)))
-        };
-        if peer.claim.is_some_and(waits) {
+        let id = self.peers[peer_key].id;
+        if self.claim_waits(peer_key) {
             return self.refuse_claim(env, key, peer_key, &hello);
         }
         self.counters.claims_probed += 1;
@@ -77,7 +87,9 @@ impl Socklnd {
         conn.phase = Phase::Claim(Claim { id, hello, began: env.now });
         conn.deadline = env.now + PROBE_TIMEOUT;
         self.handshakes.add(key, env.now + PROBE_TIMEOUT);
-        self.try_connections(env.io, env.now, peer_key);
+        for name in self.peers.names_of(id, self.config.nis.len()) {
+            self.try_connections(env.io, env.now, name);
+        }
         Ok(())
     }
 
@@ -106,16 +118,19 @@ impl Socklnd {
         let side = self.side_of(&claim.id);
         let peer_key = self.peers.find_or_add(ni, claim.id, side);
         let within = env.now.since(claim.began);
-        let members = &self.peers[peer_key].members;
-        let mut conns = members.iter().filter_map(|member| self.conns.get(member.conn));
-        let alive = conns.any(|conn| {
+        let alive = self.conns_of(claim.id).any(|conn| {
             conn.open().is_some_and(|open| open.last_received > claim.began)
                 || env.io.responds(conn.sock, within)
         });
         if alive {
             return self.refuse_claim(env, key, peer_key, &claim.hello);
         }
-        if members.is_empty() {
+        for name in self.peers.names_of(claim.id, self.config.nis.len()) {
+            if name != peer_key {
+                self.close_earlier(env, name, &claim.hello);
+            }
+        }
+        if self.peers[peer_key].members.is_empty() {
             return self.admit(env, key, claim.id, None, claim.hello);
         }
         self.close_claimed(env, key, peer_key, &claim.hello)
@@ -130,12 +145,22 @@ impl Socklnd {
         peer_key: PeerKey,
         hello: &Hello,
     ) -> Result<(), CloseReason> {
+        let permit = self.permit_none(key, peer_key);
+        self.close_earlier(env, peer_key, hello);
+        self.answer_none(env, key, permit, hello)
+    }
+
+    /// Closes the connections that a peer had before this HELLO.
+    fn close_earlier<I: Io, C: Core>(
+        &mut self,
+        env: &mut Env<'_, I, C>,
+        peer_key: PeerKey,
+        hello: &Hello,
+    ) {
         let before = self.peers[peer_key].history.incarnation.replace(hello.src_incarnation);
         let restarted = before.is_some_and(|before| before != hello.src_incarnation);
         let reason = if restarted { CloseReason::Restarted } else { CloseReason::Renegotiated };
-        let permit = self.permit_none(key, peer_key);
         self.close_peer(env, peer_key, reason);
-        self.answer_none(env, key, permit, hello)
     }
 
     fn refuse_claim<I: Io, C: Core>(
@@ -150,6 +175,10 @@ impl Socklnd {
         self.notices.add(Incident::ClaimRefused, address);
         self.offenders.add("claims_refused", OtherEnd::Address(address));
         let permit = self.permit_none(key, peer_key);
+        if !self.claim_waits(peer_key) {
+            // There may be no connection at this interface.
+            self.forget_if_idle(peer_key);
+        }
         self.answer_none(env, key, permit, hello)
     }
 }

@@ -110,6 +110,11 @@ impl Socklnd {
         if let Some(place) = conn.place {
             self.places.remove(Source::of(conn.remote), place);
         }
+        if let Phase::Claim(claim) = &conn.phase
+            && let Some(peer) = self.peers.find(conn.ni, claim.id, self.side_of(&claim.id))
+        {
+            self.forget_if_idle(peer);
+        }
         Some(conn)
     }
 

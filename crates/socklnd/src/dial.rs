@@ -227,7 +227,7 @@ impl Socklnd {
             return Err(ProtocolViolation::AnswerKind.into());
         }
         let (id, nis) = (peer.id, self.config.nis.len());
-        self.close_foreign(env, dialled.peer);
+        self.close_foreign(env, id);
         let peer = &mut self.peers[dialled.peer];
         let incarnation = peer.history.incarnation.replace(hello.src_incarnation);
         let restarted = incarnation.is_some_and(|before| before != hello.src_incarnation);

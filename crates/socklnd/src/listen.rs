@@ -256,8 +256,8 @@ impl Socklnd {
         }
         let port = conn.remote.port();
         // A node has one pid. With another one a stranger would be a peer of its own, with any NID
-        // [SOCK-15].
-        if port <= PRIVILEGED_PORT_MAX && pid != PID_LUSTRE {
+        // [SOCK-15]. Its NID is on the network that it dials [HEL-15].
+        if port <= PRIVILEGED_PORT_MAX && (pid != PID_LUSTRE || src.net() != nid.net()) {
             return Err(ProtocolViolation::HelloSource.into());
         }
         let foreign = src.ip() != Some(conn.remote_ip());
@@ -308,19 +308,22 @@ impl Socklnd {
             let permit = self.permit_none(key, peer_key);
             return self.answer_none(env, key, permit, &hello);
         }
-        let peer = &mut self.peers[peer_key];
-        let known = peer.history.incarnation;
-        let differs = known.is_some_and(|known| known != hello.src_incarnation)
-            || peer.history.version != Some(hello.version);
-        if self.is_doubtful(peer_key, remote, differs) {
+        let peer = &self.peers[peer_key];
+        let is_other = |known: u64| known != hello.src_incarnation;
+        let differs = !peer.members.is_empty()
+            && (peer.history.incarnation.is_some_and(is_other)
+                || peer.history.version != Some(hello.version));
+        let nis = self.config.nis.len();
+        let restarted = self.peers.noted(id, nis).is_some_and(is_other);
+        if self.is_doubtful(id, remote, differs || restarted) {
             return self.try_claim(env, key, peer_key, hello);
         }
-        if differs && !self.peers[peer_key].members.is_empty() {
+        if differs {
             return self.close_claimed(env, key, peer_key, &hello);
         }
         let foreign = id.nid.ip() != Some(remote);
         if !foreign {
-            self.close_foreign(env, peer_key);
+            self.close_foreign(env, id);
         }
         let peer_key = self.peers.find_or_add(ni, id, self.side_of(&id));
         let peer = &self.peers[peer_key];
@@ -365,7 +368,6 @@ impl Socklnd {
             return Err(reason);
         }
         let answered = self.conns[key].tx.waiting() == 0;
-        let nis = self.config.nis.len();
         if self.peers.note(id, nis, hello.src_incarnation) {
             self.counters.restarts_between += 1;
             env.core.link(env.now, ni, id, LinkEvent::Restarted);

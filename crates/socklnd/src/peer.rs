@@ -297,8 +297,14 @@ impl Peers {
         key
     }
 
-    /// The last incarnation of a process that was noted, at one of `nis` interfaces.
-    fn noted(&self, id: ProcessId, nis: usize) -> Option<u64> {
+    /// The peers that are this process, at `nis` interfaces and on both sides. The core knows it as
+    /// one.
+    pub(crate) fn names_of(&self, id: ProcessId, nis: usize) -> SmallVec<[PeerKey; 4]> {
+        names(id, nis).filter_map(|name| self.index.get(&name).copied()).collect()
+    }
+
+    /// The last incarnation of a process that was noted.
+    pub(crate) fn noted(&self, id: ProcessId, nis: usize) -> Option<u64> {
         names(id, nis).find_map(|name| match self.index.get(&name) {
             Some(key) => self.present[*key].history.noted,
             None => self.absent.get(&name).and_then(|(_, history)| history.noted),

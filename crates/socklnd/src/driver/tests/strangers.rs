@@ -5,8 +5,9 @@ use core::net::SocketAddr;
 use lustrine_lnet::lnd::LinkEvent;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Nanos;
+use lustrine_lnet::topology::Identity;
 use lustrine_wire::hello::{ConnType, Hello, Version};
-use lustrine_wire::nid::{PID_USERLAND, ProcessId};
+use lustrine_wire::nid::{Net, Nid, PID_USERLAND, ProcessId};
 
 use crate::config::NiConfig;
 use crate::counters::Counters;
@@ -379,6 +380,100 @@ fn claim_other(world: &mut World, from: u8, incarnation: u64) -> Rogue {
     let own = hello(1, Version::V3, ConnType::Control);
     rogue.say(world, &hello_bytes(&Hello { src_incarnation: incarnation, ..own }));
     rogue
+}
+
+/// [SOCK-15], [SOCK-22]: the core knows a peer by its NID, whichever interface it is connected to.
+#[test]
+fn a_claim_at_another_interface_is_refused_while_the_peer_is_alive() {
+    let mut world = world_of_two();
+    let mut friend = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    for incarnation in [77, 78] {
+        let mut stranger = claim_other(&mut world, 9, incarnation);
+        assert!(!stranger.closed(&mut world), "the friend is tried first");
+        world.pass(SECOND);
+        assert_eq!(stranger.hello(&mut world).kind, ConnType::None);
+        assert!(stranger.closed(&mut world));
+    }
+    assert!(!friend.closed(&mut world));
+    let counters = counters(&world);
+    assert_eq!((counters.claims_probed, counters.claims_refused), (2, 2));
+    assert_eq!(world.events(0), [LinkEvent::Up]);
+    assert_eq!(world.driver(0).peers().count(), 1, "nothing is kept of the stranger");
+    // The friend itself is not in doubt.
+    let mut second = claim_other(&mut world, 1, 77);
+    assert_eq!(second.hello(&mut world).kind, ConnType::Control);
+}
+
+/// [SOCK-15]: it is refused at the first interface as well, when it goes.
+#[test]
+fn a_claim_at_another_interface_that_is_given_up_leaves_nothing() {
+    let mut world = world_of_two();
+    Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    let stranger = claim_other(&mut world, 9, 78);
+    world.net.hang_up(stranger.sock);
+    world.pass(SECOND);
+    assert_eq!((world.driver(0).peers().count(), world.driver(0).connections()), (1, 1));
+    assert_eq!(world.events(0), [LinkEvent::Up]);
+}
+
+/// [SOCK-15]: the host was switched off and returns by another way, under another of its addresses.
+#[test]
+fn a_claim_at_another_interface_is_accepted_when_the_peer_is_silent() {
+    for incarnation in [77, 78] {
+        let mut world = world_of_two();
+        let friend = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+        world.net.mute(friend.sock);
+        let mut reborn = claim_other(&mut world, 9, incarnation);
+        world.pass(SECOND);
+        assert_eq!(reborn.hello(&mut world).kind, ConnType::Control);
+        let restarts = world.events(0).iter().filter(|one| **one == LinkEvent::Restarted).count();
+        assert_eq!(restarts, usize::from(incarnation == 78));
+        assert_eq!(world.driver(0).peers().count(), 1);
+    }
+}
+
+/// [SOCK-22]: at whichever interface the peer opens it.
+#[test]
+fn the_address_in_the_nid_displaces_others_at_all_interfaces() {
+    let mut world = world_of_two();
+    let mut stranger = claim_other(&mut world, 9, 77);
+    assert_eq!(stranger.hello(&mut world).kind, ConnType::Control);
+    let mut friend = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
+    assert!(stranger.closed(&mut world) && !friend.closed(&mut world));
+    assert_eq!(counters(&world).displaced, 1);
+}
+
+/// [SOCK-15], [USR-9]: a userland node has dialled the peer, and nothing has dialled the node yet.
+#[test]
+fn a_claim_to_a_userland_node_is_refused_while_the_peer_it_has_dialled_is_alive() {
+    let mut world = world(|node| node.identity = Identity::Userland);
+    world.net.listen(SocketAddr::new(ip4(NODE), 988), Some(0));
+    world.add(config(1));
+    world.put(0, process(1), 1, b"hello");
+    world.run();
+    for incarnation in [1001, 78] {
+        let mut stranger = claim(&mut world, 9, incarnation, Version::V3);
+        assert!(!stranger.closed(&mut world), "the peer is tried first");
+        world.pass(SECOND);
+        assert_eq!(stranger.hello(&mut world).kind, ConnType::None);
+    }
+    assert_eq!(world.events(0), [LinkEvent::Up]);
+}
+
+/// [HEL-15]
+#[test]
+fn a_nid_of_another_network_than_the_interface_is_refused() {
+    let mut world = world(|_| ());
+    for (port, accepted) in [(1000, false), (2000, true)] {
+        let mut rogue = Rogue::dial(&mut world, 1, port);
+        rogue.say(&mut world, &request_bytes(NODE));
+        let own = hello(1, Version::V3, ConnType::Control);
+        let elsewhere = Nid::from_ip(Net { number: 5, ..Net::TCP }, ip4(1));
+        let claim = Hello { src: ProcessId::lustre(elsewhere), ..own };
+        rogue.say(&mut world, &hello_bytes(&claim));
+        assert_eq!(!rogue.closed(&mut world), accepted, "an unprivileged peer is renamed");
+    }
+    assert_eq!(counters(&world).bad_hello_source, 1);
 }
 
 /// A peer with connections to both interfaces restarts, and connects to one after the other.
