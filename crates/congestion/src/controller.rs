@@ -8,6 +8,9 @@ use crate::round::Round;
 /// RPCs that a round has at least, so that one slow RPC does not decide: of rounds up to
 /// [`SHORT_ROUND`], which are noisier, and of longer ones.
 const ROUND_MIN: (u32, u32) = (8, 2);
+/// The part of the bytes under way at its beginning that ends in a round at least: small RPCs that
+/// are sent and end while a large one is under way are no round of the path.
+const ROUND_PART: f64 = 0.5;
 /// A round is short up to here.
 const SHORT_ROUND: Duration = Duration::from_millis(1);
 /// Probes begin at multiples of this, of twice or of four times this.
@@ -156,6 +159,8 @@ pub struct Controller {
     round: u64,
     sums: Round,
     began: Duration,
+    /// Bytes that were under way when it began, as far as its RPCs can be counted.
+    to_end: f64,
     /// Whether the window held an RPC back in this round.
     is_limited: bool,
     /// Of the last round: the base as a part of the latency, and the rate in bytes per second.
@@ -208,6 +213,7 @@ impl Controller {
             round: 0,
             sums: Round::default(),
             began: Duration::ZERO,
+            to_end: 0.0,
             is_limited: false,
             ratio: 1.0,
             rate: 0.0,
@@ -293,7 +299,8 @@ impl Controller {
             true => ROUND_MIN.0,
             false => ROUND_MIN.1,
         };
-        if ticket.round == self.round && self.sums.count() >= least {
+        let is_whole = self.sums.count() >= least && self.sums.weight() >= ROUND_PART * self.to_end;
+        if ticket.round == self.round && is_whole {
             self.is_limited &= self.phase != Phase::Steady || ticket.is_full;
             self.end_round(now);
         }
@@ -388,6 +395,9 @@ impl Controller {
             self.sums.clear();
         }
         self.began = now;
+        // Those that were sent before a probe do not count for it.
+        let most = if self.phase == Phase::Probe { self.window } else { f64::MAX };
+        self.to_end = (self.in_flight as f64).min(most);
         self.is_limited = false;
     }
 

@@ -20,7 +20,8 @@
 //! The least that keeps a path busy is what is under way when nothing queues: rate x base, where
 //! base is the latency of an RPC that finds no queue (Little's law). Somewhat more, `a`, has to be
 //! there, for without a queue it is unknown whether the path could carry more. Once per round (the
-//! time until an RPC of this round ends) the window `w` becomes
+//! time until an RPC of this round ends, and half of the bytes that were under way at its beginning
+//! have ended: small RPCs are faster than large ones) the window `w` becomes
 //!
 //! ```text
 //! w := w/2 + (w x (base + t)/latency + a)/2,     a = sqrt(w x m)
