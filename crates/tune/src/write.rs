@@ -30,25 +30,34 @@ pub fn module_options(settings: &Settings) -> String {
 }
 
 /// A script for a client of a mounted file system. Its status is 1 if a value was refused; the
-/// others are in force then.
-pub fn set_param(settings: &Settings) -> String {
+/// others are in force then. It only raises what an administrator may have raised: RPCs of metadata
+/// targets, dirty data, and pages of an RPC unless their number was asked for.
+pub fn set_param(settings: &Settings, is_rpc_size_given: bool) -> String {
     let Settings { max_rpcs_in_flight, max_dirty_mib, pages_per_rpc, .. } = settings;
     // What limits object servers does not limit metadata servers.
     let of_metadata = (*max_rpcs_in_flight).max(RPCS);
+    let pages = match is_rpc_size_given {
+        true => format!("lctl set_param osc.*.max_pages_per_rpc={pages_per_rpc} || failed=1"),
+        false => format!("raise osc.*.max_pages_per_rpc {pages_per_rpc}"),
+    };
     format!(
         r#"#!/bin/sh
 failed=0
-lctl set_param osc.*.max_pages_per_rpc={pages_per_rpc} || failed=1
+# What is larger stays as it is.
+raise() {{
+    for name in $(lctl list_param "$1"); do
+        [ "$(lctl get_param -n "$name")" -ge "$2" ] ||
+            lctl set_param "$name=$2" || failed=1
+    done
+}}
+{pages}
 lctl set_param osc.*.max_rpcs_in_flight={max_rpcs_in_flight} || failed=1
-lctl set_param mdc.*.max_rpcs_in_flight={of_metadata} || failed=1
-# Dirty data of a target are at most a quarter of the memory. What is larger stays as it is.
+raise mdc.*.max_rpcs_in_flight {of_metadata}
+# Dirty data of a target are at most a quarter of the memory.
 dirty={max_dirty_mib}
 most=$(awk '/^MemTotal:/ {{ print int($2 / 4096) }}' /proc/meminfo)
 [ "$dirty" -le "$most" ] || dirty=$most
-for name in $(lctl list_param osc.*.max_dirty_mb); do
-    [ "$(lctl get_param -n "$name")" -ge "$dirty" ] ||
-        lctl set_param "$name=$dirty" || failed=1
-done
+raise osc.*.max_dirty_mb "$dirty"
 exit $failed
 "#
     )

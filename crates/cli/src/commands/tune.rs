@@ -64,9 +64,9 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "RATE", value_parser = values::rate, requires = "rate")]
     stream_rate: Option<u64>,
 
-    /// Bytes of one bulk RPC of the file system
-    #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = words::rpc_bytes)]
-    rpc_size: u64,
+    /// Bytes of one bulk RPC of the file system [default: 4M]
+    #[arg(long, value_name = "BYTES", value_parser = words::rpc_bytes)]
+    rpc_size: Option<u64>,
 
     /// Peers that this host talks to at the same time [default: the number of --to]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -110,10 +110,13 @@ pub(crate) struct TuneArgs {
     node: TemporaryNodeOptions,
 }
 
+/// Bytes of one bulk RPC of the file system, as Lustre sets it.
+const RPC_SIZE: u64 = 4 << 20;
+
 impl TuneArgs {
     fn purpose(&self) -> Purpose {
         Purpose {
-            rpc_bytes: self.rpc_size,
+            rpc_bytes: self.rpc_size.unwrap_or(RPC_SIZE),
             peers: self.peers.unwrap_or(1).max(self.to.len() as u32),
             targets: self.targets,
             clients: self.clients,
@@ -179,7 +182,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         peer.used = peer.purse.used();
     }
     if let (Some(files), Some(settings)) = (files, &report.settings) {
-        report.files = files.write(settings, &report.peers[0])?;
+        report.files = files.write(settings, &report.peers[0], args.rpc_size.is_some())?;
     }
     let incomplete = report.peers.iter().find(|peer| peer.incomplete.is_some());
     let incomplete = incomplete.map(|peer| peer.nid);

@@ -1,3 +1,9 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -137,7 +143,7 @@ net:
     );
     let options = "options ksocklnd peer_credits=121 credits=256 conns_per_peer=1\n";
     assert_eq!(module_options(&sc11), options);
-    assert!(set_param(&sc11).contains("set_param osc.*.max_rpcs_in_flight=121 ||"));
+    assert!(set_param(&sc11, false).contains("set_param osc.*.max_rpcs_in_flight=121 ||"));
     let host = Host { tcp_buffers: Some([4096, 200 << 20]), ..Host::default() };
     let expected = "net.ipv4.tcp_rmem = 4096 131072 126877696\n\
                     net.ipv4.tcp_wmem = 4096 65536 209715200\n";
@@ -146,15 +152,67 @@ net:
     let expected = "net.ipv4.tcp_rmem = 8192 1048576 126877696\n\
                     net.ipv4.tcp_wmem = 4096 16384 209715200\n";
     assert_eq!(sysctl(&sc11, &Host { tcp_first_buffers: first, ..host }), expected);
-    for (rpcs, metadata) in [(1, 8), (8, 8), (120, 120)] {
-        let script = set_param(&Settings { max_rpcs_in_flight: rpcs, ..sc11 });
-        for line in [
-            format!("set_param osc.*.max_rpcs_in_flight={rpcs} "),
-            format!("set_param mdc.*.max_rpcs_in_flight={metadata} "),
-        ] {
-            assert!(script.contains(&line), "{line}: {script}");
-        }
+}
+
+/// The parameters of a client after the script, which is run with a program in place of `lctl`.
+fn after_script(script: &str, before: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("lustrine-set-param-{}-{number}", std::process::id());
+    let dir = std::env::temp_dir().join(name);
+    fs::create_dir_all(dir.join("values")).unwrap();
+    // Each parameter is a file; a pattern is one of its names.
+    let lctl = "#!/bin/sh\ncd \"${0%/*}/values\"\ncase $1 in\nlist_param) ls -d $2 ;;\n\
+                get_param) cat \"$3\" ;;\nset_param) for one in ${2%=*}; do echo ${2#*=} > \
+                $one; done ;;\nesac\n";
+    let program = dir.join("lctl");
+    fs::write(&program, lctl).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, value) in before {
+        fs::write(dir.join("values").join(name), format!("{value}\n")).unwrap();
     }
+    let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
+    let run = Command::new("sh").args(["-c", script]).env("PATH", path).output().unwrap();
+    assert!(run.status.success() && run.stderr.is_empty(), "{run:?}");
+    let read = |(name, _): &(&str, u64)| {
+        let text = fs::read_to_string(dir.join("values").join(name)).unwrap();
+        ((*name).to_owned(), text.trim().parse().unwrap())
+    };
+    let after = before.iter().map(read).collect();
+    fs::remove_dir_all(&dir).unwrap();
+    after
+}
+
+#[test]
+fn what_an_administrator_has_raised_is_not_lowered() {
+    let raised = [
+        ("mdc.a.max_rpcs_in_flight", 64),
+        ("osc.a.max_dirty_mb", 1 << 40),
+        ("osc.a.max_pages_per_rpc", 4096),
+        ("osc.a.max_rpcs_in_flight", 64),
+    ];
+    let usual = [
+        ("mdc.b.max_rpcs_in_flight", 8),
+        ("osc.b.max_dirty_mb", 1),
+        ("osc.b.max_pages_per_rpc", 256),
+        ("osc.b.max_rpcs_in_flight", 8),
+    ];
+    let near = settings(&path(10_000_000_000, MS), &Purpose::default());
+    let settings =
+        Settings { max_rpcs_in_flight: 16, max_dirty_mib: 2, pages_per_rpc: 1024, ..near };
+    let all = [raised, usual].concat();
+    for (is_given, pages) in [(false, [4096, 1024]), (true, [1024, 1024])] {
+        let after = after_script(&set_param(&settings, is_given), &all);
+        let of = |name: &str| ["a", "b"].map(|one| after[&name.replace('*', one)]);
+        assert_eq!(of("mdc.*.max_rpcs_in_flight"), [64, 16]);
+        assert_eq!(of("osc.*.max_dirty_mb"), [1 << 40, 2]);
+        assert_eq!(of("osc.*.max_pages_per_rpc"), pages);
+        assert_eq!(of("osc.*.max_rpcs_in_flight"), [16, 16], "what was computed");
+    }
+    // What limits object servers does not limit metadata servers.
+    let script = set_param(&Settings { max_rpcs_in_flight: 1, ..settings }, false);
+    let after = after_script(&script, &[("mdc.a.max_rpcs_in_flight", 4), all[1], all[2], all[3]]);
+    assert_eq!(after["mdc.a.max_rpcs_in_flight"], 8);
 }
 
 proptest! {

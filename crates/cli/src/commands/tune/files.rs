@@ -44,6 +44,7 @@ impl Files {
         &self,
         settings: &Settings,
         peer: &PeerReport,
+        is_rpc_size_given: bool,
     ) -> Result<Vec<PathBuf>, Failure> {
         let interface = peer.host.interface.as_deref().ok_or_else(|| {
             format!("the interface towards {} is unknown, and no file is written", peer.nid)
@@ -52,7 +53,7 @@ impl Files {
         let texts = [
             lnetctl_yaml(settings, &net, interface),
             module_options(settings),
-            set_param(settings),
+            set_param(settings, is_rpc_size_given),
             sysctl(settings, &peer.host.limits()),
         ];
         let mut written = Vec::new();
