@@ -22,7 +22,7 @@ use lustrine_wire::nid::Nid;
 
 use crate::error::StartError;
 use crate::handle::{Changing, NodeHandle, NodeInfo};
-use crate::listener::{BoundListener, open_listener, socket_options};
+use crate::listener::{Bound, socket_options};
 use crate::mailbox::{ChangeOrder, LoopMessage};
 use crate::resolve::resolve_one;
 
@@ -72,8 +72,8 @@ struct Plan {
 #[derive(Default)]
 struct LoopWork {
     changes: Vec<Change>,
-    /// Listeners of interfaces that are added.
-    listeners: Vec<BoundListener>,
+    /// Listeners and claims of interfaces that are added.
+    bound: Bound,
     /// The consoles that the selftest service accepts.
     selftest: Option<Arc<ServicePolicy>>,
 }
@@ -174,9 +174,7 @@ impl NodeHandle {
                     let ni = resolve_one(&next.config.nets[index], &next.tunables);
                     let ni = ni.map_err(plan::unresolved)?;
                     let lets_in = next.config.accept != AcceptPolicy::None;
-                    if lets_in {
-                        open_listeners(info, &next.config, &ni, &mut work.listeners)?;
-                    }
+                    bind(info, &next.config, &ni, &mut work.bound)?;
                     next.add_ni(&ni, lets_in.then(|| ni.addrs()[0]));
                     work.changes.push(Change::AddNi {
                         core: self.current.context.core_ni(&ni),
@@ -231,27 +229,27 @@ impl NodeHandle {
     /// Has all loops make changes. The first loop is the last one: it accepts connections on a new
     /// interface when all others know it.
     fn apply_on_loops(&self, work: LoopWork, next: &NodeInfo) -> Result<(), ChangeError> {
-        let LoopWork { changes, listeners, selftest } = work;
+        let LoopWork { changes, bound, selftest } = work;
         let tunes = changes.iter().any(|change| matches!(change, Change::Tunables(_)));
         let changes: Arc<[Change]> = changes.into();
         if changes.is_empty() && selftest.is_none() {
             return Ok(());
         }
-        let order = |listeners, reply| {
+        let order = |bound, reply| {
             let options =
                 tunes.then(|| (socket_options(&next.tunables), next.tunables.loops.spin_us));
             let (changes, selftest) = (Arc::clone(&changes), selftest.clone());
-            ChangeOrder { changes, selftest, listeners, options, reply }
+            ChangeOrder { changes, selftest, bound, options, reply }
         };
         let mut left = LOOPS_MAX;
         let (reply, answers) = mpsc::channel();
         for index in 1..self.loops.len() {
-            let posted = self.post(index, order(Vec::new(), reply.clone()), &mut left);
+            let posted = self.post(index, order(Bound::default(), reply.clone()), &mut left);
             posted.map_err(|Full| if index == 1 { full() } else { gone() })?;
         }
         await_all(&answers, self.loops.len() - 1, &mut left)?;
         let alone = self.loops.len() == 1;
-        let posted = self.post(0, order(listeners, reply), &mut left);
+        let posted = self.post(0, order(bound, reply), &mut left);
         posted.map_err(|Full| if alone { full() } else { gone() })?;
         await_all(&answers, 1, &mut left)
     }
@@ -306,25 +304,26 @@ fn full() -> ChangeError {
     ChangeError { errno: EBUSY, text: text.to_owned() }
 }
 
-/// Opens the listeners of an interface that are not open yet, for all its users.
-fn open_listeners(
+/// Opens the listeners of an interface that are not open yet, for all its users, or claims its
+/// addresses.
+fn bind(
     info: &NodeInfo,
     config: &NodeConfig,
     ni: &ResolvedNi,
-    listeners: &mut Vec<BoundListener>,
+    bound: &mut Bound,
 ) -> Result<(), ChangeError> {
     let bulk = u16::try_from(config.tunables.socklnd.accept_port_bulk).unwrap_or(0);
     let is_open = |addr: &SocketAddr| {
-        info.listening.iter().flatten().any(|open| {
+        // A node that does not listen has claimed the addresses of its interfaces.
+        let own = info.nids.iter().zip(&info.ports);
+        let mut own = own.filter_map(|(nid, port)| Some(SocketAddr::new(nid.ip()?, *port)));
+        own.any(|open| {
             open.ip() == addr.ip() && (open.port() == addr.port() || bulk == addr.port())
         })
     };
-    for addr in ni.addrs() {
-        if !is_open(&addr) && !listeners.iter().any(|listener| listener.local == addr) {
-            let listener = open_listener(config, addr);
-            let text = |error: StartError| ChangeError { errno: EBUSY, text: error.to_string() };
-            listeners.push(listener.map_err(text)?);
-        }
+    for addr in ni.addrs().into_iter().filter(|addr| !is_open(addr)) {
+        let text = |error: StartError| ChangeError { errno: EBUSY, text: error.to_string() };
+        bound.add(config, addr, info.identity).map_err(text)?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use lustrine_sys::{Clock, Interest, Mailbox, Ready, Sleeper};
 
 use crate::error::LoadError;
 use crate::idle::{IdlePolicy, LOOK_INTERVAL, Wait};
-use crate::listener::BoundListener;
+use crate::listener::{BoundClaim, BoundListener};
 use crate::loop_io::{LoopIo, OTHER_TOKEN};
 use crate::mailbox::{ConsoleMessage, LOAD_SLOT, LoadId, LoadReport, LoadRequest, LoopMessage};
 use crate::outbox::Outbox;
@@ -45,6 +45,8 @@ pub(crate) struct EventLoop {
     pub(crate) io: LoopIo,
     /// Tokens count here, so a listener that is closed leaves its place empty.
     pub(crate) listeners: Vec<Option<BoundListener>>,
+    /// Its addresses, if it does not listen.
+    pub(crate) claims: Vec<BoundClaim>,
     pub(crate) mailbox: Mailbox<LoopMessage>,
     /// The way to the other loops.
     pub(crate) outbox: Outbox<LoopMessage>,

@@ -1,14 +1,22 @@
 //! Listening sockets, and how the sockets of a node are set up.
 
 use std::io;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use lustrine_config::{AcceptPolicy, NodeConfig, ResolvedNi};
+use lustrine_lnet::topology::Identity;
 use lustrine_partition::tunables::Tunables;
-use lustrine_sys::{Keepalive, Listener, SocketOptions};
+use lustrine_sys::tcp_table::tcp_sockets;
+use lustrine_sys::{Claim, Keepalive, Listener, SocketOptions};
 
 use crate::error::StartError;
+
+/// How long a node waits for an address that another program has without listening there, and the
+/// wait between two attempts: `lustrine doctor` and `lustrine watch` have it while they look.
+const PATIENCE: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// A listening socket, for all interfaces at its address.
 pub(crate) struct BoundListener {
@@ -16,20 +24,96 @@ pub(crate) struct BoundListener {
     pub(crate) local: SocketAddr,
 }
 
-pub(crate) fn open_listeners(
-    config: &NodeConfig,
-    nis: &[ResolvedNi],
-) -> Result<Vec<BoundListener>, StartError> {
-    let mut listeners = Vec::new();
-    if config.accept == AcceptPolicy::None {
-        return Ok(listeners);
+/// An address and port of a node that does not listen. Others of this machine see by it that the
+/// NID is in use: peers would mistake two nodes with one NID for one that restarts.
+pub(crate) struct BoundClaim {
+    /// Given back when it is dropped.
+    _claim: Claim,
+    pub(crate) local: SocketAddr,
+}
+
+/// The addresses and ports that a node has.
+#[derive(Default)]
+pub(crate) struct Bound {
+    pub(crate) listeners: Vec<BoundListener>,
+    pub(crate) claims: Vec<BoundClaim>,
+}
+
+impl Bound {
+    /// Those of a node with these interfaces: it listens there, or claims them if it accepts no
+    /// connections. One that is userland has no NID that another could have, too.
+    pub(crate) fn open(
+        config: &NodeConfig,
+        nis: &[ResolvedNi],
+        identity: Identity,
+    ) -> Result<Bound, StartError> {
+        let mut bound = Bound::default();
+        for addr in nis.iter().flat_map(ResolvedNi::addrs) {
+            bound.add(config, addr, identity)?;
+        }
+        Ok(bound)
     }
-    for addr in nis.iter().flat_map(ResolvedNi::addrs) {
-        if !leads_to(&listeners, &addr) {
-            listeners.push(open_listener(config, addr)?);
+
+    /// The same. It waits for programs that have an address for a short time alone.
+    pub(crate) fn open_patiently(
+        config: &NodeConfig,
+        nis: &[ResolvedNi],
+        identity: Identity,
+    ) -> Result<Bound, StartError> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match Bound::open(config, nis, identity) {
+                Err(StartError::Listen { addr, error, .. })
+                    if error.kind() == io::ErrorKind::AddrInUse
+                        && Instant::now() < until
+                        && !is_listened_at(&addr) =>
+                {
+                    thread::sleep(AGAIN);
+                }
+                result => return result,
+            }
         }
     }
-    Ok(listeners)
+
+    /// Listens at one more address, or claims it, unless that is done.
+    pub(crate) fn add(
+        &mut self,
+        config: &NodeConfig,
+        addr: SocketAddr,
+        identity: Identity,
+    ) -> Result<(), StartError> {
+        let Bound { listeners, claims } = self;
+        match (config.accept, identity) {
+            (AcceptPolicy::None, Identity::Node) if claims.iter().all(|one| one.local != addr) => {
+                claims.extend(claim(addr)?);
+            }
+            (AcceptPolicy::None, _) => {}
+            _ if !leads_to(listeners, &addr) => listeners.push(open_listener(config, addr)?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Whether a program listens at this address and port: it will stay. Of what is not known, too.
+fn is_listened_at(addr: &SocketAddr) -> bool {
+    let here = |ip: IpAddr| ip == addr.ip() || ip.is_unspecified();
+    tcp_sockets().map_or(true, |all| {
+        all.iter().any(|one| one.listens && one.local.port() == addr.port() && here(one.local.ip()))
+    })
+}
+
+/// `None` where a node may have source ports below 1024, and not this one: nothing says then that
+/// it has the address.
+fn claim(addr: SocketAddr) -> Result<Option<BoundClaim>, StartError> {
+    match Claim::bind(addr) {
+        Ok(claim) => Ok(Some(BoundClaim { _claim: claim, local: addr })),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(listen_error(addr, error)),
+        Err(error) => {
+            tracing::debug!(%addr, %error, "cannot claim the address");
+            Ok(None)
+        }
+    }
 }
 
 pub(crate) fn leads_to(listeners: &[BoundListener], addr: &SocketAddr) -> bool {
@@ -46,14 +130,14 @@ pub(crate) fn open_listener(
     Ok(BoundListener { socket: socket.map_err(|error| listen_error(addr, error))?, local: addr })
 }
 
-fn listen_error(addr: SocketAddr, error: io::Error) -> StartError {
+pub(crate) fn listen_error(addr: SocketAddr, error: io::Error) -> StartError {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
             "; ports below 1024 need root or CAP_NET_BIND_SERVICE: run with them, choose another \
              port (--net tcp=ADDR:PORT), or do not listen (--accept none)"
         }
         io::ErrorKind::AddrInUse => {
-            "; another node, or a kernel's LNet, listens there: choose another address or port"
+            "; another node, or a kernel's LNet, has it: choose another address or port"
         }
         _ => "",
     };

@@ -15,7 +15,7 @@ use lustrine_sys::{Socket, SocketOptions};
 use lustrine_wire::nid::Nid;
 
 use crate::error::LoadError;
-use crate::listener::BoundListener;
+use crate::listener::Bound;
 use crate::loop_io::LoopIo;
 use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
 
@@ -60,8 +60,8 @@ pub(crate) struct ChangeOrder {
     pub(crate) changes: Arc<[Change]>,
     /// The consoles that the selftest service accepts from now on.
     pub(crate) selftest: Option<Arc<ServicePolicy>>,
-    /// Listeners of interfaces that are added; for the loop that has the listeners.
-    pub(crate) listeners: Vec<BoundListener>,
+    /// Listeners and claims of interfaces that are added; for the loop that has all of them.
+    pub(crate) bound: Bound,
     /// The options of streams from now on, and how the loop waits.
     pub(crate) options: Option<(SocketOptions, i64)>,
     pub(crate) reply: mpsc::Sender<Result<(), PeerTableFull>>,

@@ -23,7 +23,8 @@ use crate::error::StartError;
 use crate::event_loop::EventLoop;
 use crate::handle::{Current, NodeContext, NodeHandle, NodeInfo};
 use crate::idle::IdlePolicy;
-use crate::listener::{BoundListener, leads_to, open_listeners, socket_options};
+use crate::kernel_lnet::{KernelNid, kernel_has};
+use crate::listener::{Bound, leads_to, listen_error, socket_options};
 use crate::loop_io::LoopIo;
 use crate::mailbox::LoopMessage;
 use crate::outbox::Outbox;
@@ -31,7 +32,7 @@ use crate::resolve::{ResolvedIdentity, resolve_identity, resolve_nis};
 use crate::watch::Watch;
 
 /// [`NodeInfo::identity_reason`] of a command that could be a node and is not.
-pub const NID_IN_USE: &str = "another program of this machine listens at our address and port";
+pub const NID_IN_USE: &str = "another program of this machine has our address and port";
 
 /// Capacity of a loop's mailbox.
 const MAILBOX_LEN: usize = 4096;
@@ -65,8 +66,11 @@ impl Node {
     pub fn start(config: &NodeConfig) -> Result<Node, StartError> {
         let nis = resolve_nis(config)?;
         let identity = resolve_identity(config.identity, &nis)?;
-        let listeners = open_listeners(config, &nis)?;
-        Node::start_with(config, nis, identity, listeners, Clock::Wall.now())
+        if identity.identity == Identity::Node {
+            not_of_kernel(&nis, &[KernelNid::Has])?;
+        }
+        let bound = Bound::open_patiently(config, &nis, identity.identity)?;
+        Node::start_with(config, nis, identity, bound, Clock::Wall.now())
     }
 
     /// Starts a temporary node for one command.
@@ -74,7 +78,8 @@ impl Node {
     /// If it has the node identity, it listens as every node does: peers may dial it back, and no
     /// second process of this machine can use the same NID at the same time. Peers would mistake
     /// two of them for one that restarts, and end what is under way. So if the address is in use,
-    /// by a node, another command or a kernel, it is userland.
+    /// by a node, another command or a kernel, it is userland. A program that has it without
+    /// listening there, as `lustrine doctor` during a look, is waited for.
     ///
     /// # Errors
     /// As [`Node::start`].
@@ -91,18 +96,29 @@ impl Node {
     pub fn start_for_command_as(config: &NodeConfig, hello: u64) -> Result<Node, StartError> {
         let nis = resolve_nis(config)?;
         let mut identity = resolve_identity(config.identity, &nis)?;
-        let mut listeners = Vec::new();
+        let mut bound = Bound::default();
         if config.accept != AcceptPolicy::None || identity.identity == Identity::Node {
             let listening = match config.accept {
                 AcceptPolicy::None => AcceptPolicy::Secure,
                 asked_for => asked_for,
             };
-            match open_listeners(&NodeConfig { accept: listening, ..config.clone() }, &nis) {
-                Ok(open) => listeners = open,
+            let listening = NodeConfig { accept: listening, ..config.clone() };
+            // What was not asked for is not done if it could harm another node.
+            let gives_way =
+                config.accept == AcceptPolicy::None && config.identity == IdentityChoice::Auto;
+            let is_free = match (identity.identity, gives_way) {
+                (Identity::Userland, _) => Ok(()),
+                (Identity::Node, false) => not_of_kernel(&nis, &[KernelNid::Has]),
+                // It may have the address without listening there.
+                (Identity::Node, true) => {
+                    not_of_kernel(&nis, &[KernelNid::Has, KernelNid::Unknown])
+                }
+            };
+            let open = || Bound::open_patiently(&listening, &nis, identity.identity);
+            match is_free.and_then(|()| open()) {
+                Ok(open) => bound = open,
                 Err(StartError::Listen { error, .. })
-                    if error.kind() == io::ErrorKind::AddrInUse
-                        && config.accept == AcceptPolicy::None
-                        && config.identity == IdentityChoice::Auto =>
+                    if error.kind() == io::ErrorKind::AddrInUse && gives_way =>
                 {
                     let reason = NID_IN_USE;
                     identity = ResolvedIdentity { identity: Identity::Userland, reason };
@@ -110,14 +126,14 @@ impl Node {
                 Err(other) => return Err(other),
             }
         }
-        Node::start_with(config, nis, identity, listeners, hello)
+        Node::start_with(config, nis, identity, bound, hello)
     }
 
     fn start_with(
         config: &NodeConfig,
         nis: Vec<ResolvedNi>,
         identity: ResolvedIdentity,
-        listeners: Vec<BoundListener>,
+        bound: Bound,
         hello_incarnation: u64,
     ) -> Result<Node, StartError> {
         // A machine with many peers needs many descriptors; the default of 1024 is too few.
@@ -130,7 +146,7 @@ impl Node {
             interfaces: nis.iter().map(|ni| ni.interface.clone()).collect(),
             listening: nis
                 .iter()
-                .map(|ni| Some(ni.addrs()[0]).filter(|addr| leads_to(&listeners, addr)))
+                .map(|ni| Some(ni.addrs()[0]).filter(|addr| leads_to(&bound.listeners, addr)))
                 .collect(),
             ports: nis.iter().map(|ni| ni.port).collect(),
             conns_per_peer: nis.iter().map(|ni| ni.conns_per_peer).collect(),
@@ -149,7 +165,7 @@ impl Node {
             connections_max: connections_max(descriptors, cpts),
         };
         let builder = Builder { config, nis: &nis, identity: identity.identity, context };
-        let node = builder.start(&partitions, listeners, info)?;
+        let node = builder.start(&partitions, bound, info)?;
         node.describe_peers(&config.peers)?;
         Ok(node)
     }
@@ -193,6 +209,13 @@ impl Drop for Node {
     }
 }
 
+/// Refuses an address that the kernel's LNet has in one of these ways.
+fn not_of_kernel(nis: &[ResolvedNi], refused: &[KernelNid]) -> Result<(), StartError> {
+    let mut addrs = nis.iter().map(|ni| ni.addrs()[0]);
+    let taken = addrs.find(|addr| refused.contains(&kernel_has(addr.ip())));
+    taken.map_or(Ok(()), |addr| Err(listen_error(addr, io::ErrorKind::AddrInUse.into())))
+}
+
 fn partitions(config: &NodeConfig) -> Result<Vec<CpuSet>, StartError> {
     let machine = Machine::detect();
     let count = config.tunables.loops.cpu_npartitions as u32;
@@ -211,7 +234,7 @@ impl Builder<'_> {
     fn start(
         &self,
         partitions: &[CpuSet],
-        listeners: Vec<BoundListener>,
+        bound: Bound,
         info: Arc<NodeInfo>,
     ) -> Result<Node, StartError> {
         let mut posts = Vec::new();
@@ -229,11 +252,11 @@ impl Builder<'_> {
         let loads = Arc::default();
         let handle = NodeHandle { current: Arc::new(current), loops, console, loads };
         let mut node = Node { handle, threads: Vec::new() };
-        let mut listeners = Some(listeners);
+        let mut bound = Some(bound);
         for (index, (partition, post)) in partitions.iter().zip(posts).enumerate() {
             // The first loop has all listeners; it hands connections to the peer's home.
-            let listeners = listeners.take().unwrap_or_default();
-            let event_loop = self.event_loop(index as u16, listeners, post, &senders)?;
+            let bound = bound.take().unwrap_or_default();
+            let event_loop = self.event_loop(index as u16, bound, post, &senders)?;
             let cpus = (partitions.len() > 1).then(|| partition.cpus.clone());
             let thread = std::thread::Builder::new().name(format!("lustrine-cpt{index}")).spawn(
                 move || {
@@ -253,7 +276,7 @@ impl Builder<'_> {
     fn event_loop(
         &self,
         cpt: u16,
-        listeners: Vec<BoundListener>,
+        bound: Bound,
         (sleeper, mailbox): (Sleeper, Mailbox<LoopMessage>),
         others: &[Sender<LoopMessage>],
     ) -> Result<EventLoop, StartError> {
@@ -299,7 +322,8 @@ impl Builder<'_> {
             cpt,
             partition,
             io,
-            listeners: listeners.into_iter().map(Some).collect(),
+            listeners: bound.listeners.into_iter().map(Some).collect(),
+            claims: bound.claims,
             mailbox,
             outbox: Outbox::new(others.to_vec()),
             sleeper,

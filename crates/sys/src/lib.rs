@@ -39,7 +39,7 @@ pub use cpt::{CptError, CpuSet};
 pub use cpu_times::CpuTimes;
 pub use interface_setup::InterfaceSetup;
 pub use interfaces::{Interface, InterfaceAddr};
-pub use listener::{AcceptError, Accepted, Listener};
+pub use listener::{AcceptError, Accepted, Claim, Listener};
 pub use machine::{Machine, NumaNode};
 pub use mailbox::{Mailbox, PushError, Sender, mailbox};
 pub use poller::{Interest, Poller, Ready};

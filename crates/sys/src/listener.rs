@@ -17,6 +17,30 @@ pub struct Listener {
     options: SocketOptions,
 }
 
+/// An address and port that is taken, and at which nothing listens: whoever connects is refused,
+/// and no other socket of this machine can listen there or claim it.
+#[derive(Debug)]
+pub struct Claim {
+    /// Closed with it.
+    _fd: OwnedFd,
+}
+
+impl Claim {
+    /// Takes `addr`, whose port is not 0. For a moment something listens there: only then does the kernel compare it
+    /// with other claims, while connections of this port that are still closing do not matter.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    pub fn bind(addr: SocketAddr) -> io::Result<Claim> {
+        let Listener { fd, .. } = Listener::bind(addr, 1, SocketOptions::default())?;
+        // It stays bound: the port was asked for, so that the kernel keeps it.
+        net::shutdown(&fd, net::Shutdown::Both)?;
+        // Otherwise a socket that permits the same could be bound there.
+        sockopt::set_socket_reuseaddr(&fd, false)?;
+        Ok(Claim { _fd: fd })
+    }
+}
+
 /// A stream that another host opened.
 #[derive(Debug)]
 pub struct Accepted {

@@ -27,7 +27,8 @@ impl EventLoop {
         if let Some(policy) = order.selftest {
             self.partition.set_selftest_policy(now, &mut self.io, &policy);
         }
-        order.listeners.into_iter().for_each(|listener| self.add_listener(listener));
+        order.bound.listeners.into_iter().for_each(|listener| self.add_listener(listener));
+        self.claims.extend(order.bound.claims);
         self.close_unused_listeners();
         // The caller may have given up.
         let _ = order.reply.send(changed);
@@ -58,5 +59,6 @@ impl EventLoop {
                 *listener = None;
             }
         }
+        self.claims.retain(|claim| driver.ni_at(claim.local).is_some());
     }
 }

@@ -18,6 +18,38 @@ fn accepting_without_a_waiting_connection_is_not_an_error() {
     assert!(listener().accept().unwrap().is_none());
 }
 
+/// Each of them uses the rules of the kernel for sockets that may share a port.
+#[test]
+fn what_is_claimed_refuses_connections_and_all_who_want_to_have_it() {
+    let at = SocketAddr::from((Ipv4Addr::new(127, 0, 88, 9), 0));
+    let free = std::net::TcpListener::bind(at).unwrap();
+    let at = free.local_addr().unwrap();
+    drop(free);
+    let claim = Claim::bind(at).unwrap();
+    let refused = std::net::TcpStream::connect(at).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    for _ in 0..2 {
+        let taken = [
+            Claim::bind(at).map(drop),
+            Listener::bind(at, 1, SocketOptions::default()).map(drop),
+            std::net::TcpListener::bind(at).map(drop),
+        ];
+        for taken in taken {
+            assert_eq!(taken.unwrap_err().kind(), ErrorKind::AddrInUse);
+        }
+    }
+    drop(claim);
+    let listener = Listener::bind(at, 1, SocketOptions::default()).unwrap();
+    assert_eq!(Claim::bind(at).unwrap_err().kind(), ErrorKind::AddrInUse);
+    // A connection that is still open, as that of a node that has just ended.
+    let dialled = dial(&listener);
+    establish(&dialled).unwrap();
+    let accepted = accept(&listener);
+    drop(listener);
+    let claim = Claim::bind(at).unwrap();
+    drop((accepted, dialled, claim));
+}
+
 #[test]
 fn the_poller_reports_until_all_are_accepted() {
     let listener = listener();

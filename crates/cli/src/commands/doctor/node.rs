@@ -1,13 +1,11 @@
 //! The running node, and the configuration that this host's node has or would have.
 
-use std::fs::File;
-use std::io::Read;
-
 use lustrine_config::{InterfaceChoice, NetConfig};
 use lustrine_control::{Answer, NetInfo, Request};
 use lustrine_doctor::{
     ConfigView, HostView, InterfaceView, NiView, NodeView, PeerCredits, PlannedNi,
 };
+use lustrine_node::kernel_file;
 use lustrine_partition::tunables::Tunables;
 
 use crate::access::ask_running;
@@ -16,8 +14,6 @@ use crate::output::Failure;
 
 /// No more peers are listed.
 const LISTED: usize = 1000;
-/// A longer file of the kernel is cut.
-const KERNEL_FILE: usize = 4 << 20;
 
 /// What the running node says of its credits.
 pub(super) fn view(info: &NetInfo, control: &ControlOptions) -> NodeView {
@@ -49,21 +45,7 @@ pub(super) fn view(info: &NetInfo, control: &ControlOptions) -> NodeView {
 
 /// The same of a kernel's LNet, which only root can see.
 pub(super) fn kernel() -> Option<NodeView> {
-    let read = |name| lines_of_kernel(&format!("/sys/kernel/debug/lnet/{name}"));
-    NodeView::of_kernel(&read("nis")?, &read("peers")?)
-}
-
-/// A file that gives whole lines, as many as fit into the buffer of a read: it has to be large.
-fn lines_of_kernel(path: &str) -> Option<String> {
-    let (mut file, mut text) = (File::open(path).ok()?, Vec::new());
-    let mut buffer = vec![0; 64 << 10];
-    while text.len() < KERNEL_FILE {
-        match file.read(&mut buffer).ok()? {
-            0 => break,
-            count => text.extend(&buffer[..count]),
-        }
-    }
-    String::from_utf8(text).ok()
+    NodeView::of_kernel(&kernel_file("nis")?, &kernel_file("peers")?)
 }
 
 /// The configuration of the options, or else of the running node, and the tunables of the options.

@@ -2,8 +2,8 @@
 //! ways, and the route. It is what `lustrine doctor` does, without what judges the peer.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use lustrine_wire::nid::Nid;
 
 use super::budget::Budget;
 use super::conversation::{Caller, Conversation};
+use super::peer::OwnAddress;
 use super::sizes::{Bulk, Line};
 use super::{host, icmp, peer, sizes};
 
@@ -69,30 +70,37 @@ pub(in crate::commands) enum Greeting {
     LeftOut,
 }
 
-/// The addresses and ports of this host that looks use, taken before they begin and held until all
-/// have ended: where a node or a kernel has one, high ports are used, as in `doctor`. Looks behind
-/// one address share its claim, so that they do not take each other for a node.
+/// The addresses and ports of this host that looks use, taken before they begin: where a node or a
+/// kernel has one, high ports are used, as in `doctor`. Looks behind one address share its claim, so
+/// that they do not take each other for a node.
 #[derive(Debug, Default)]
-pub(in crate::commands) struct Claims(BTreeMap<SocketAddr, io::Result<TcpListener>>);
+pub(in crate::commands) struct Claims(BTreeMap<SocketAddr, Arc<OwnAddress>>);
+
+/// Keeps the claim of a look: it is to be dropped as soon as the look ends, so that a node or a
+/// mount can be started.
+#[derive(Clone, Debug, Default)]
+pub(in crate::commands) struct ClaimOfLook {
+    _own: Option<Arc<OwnAddress>>,
+}
 
 impl Claims {
     /// How a look at this path connects.
-    pub(in crate::commands) fn greeting(&mut self, wanted: &PathWanted) -> Greeting {
+    pub(in crate::commands) fn greeting(&mut self, wanted: &PathWanted) -> (Greeting, ClaimOfLook) {
         let local = wanted.local.map_or_else(|| peer::local_towards(wanted.to.ip()), Ok);
         // Where there is no route the look itself says so.
-        let is_free = local.is_ok_and(|local| self.is_free(local, wanted.to.port()));
-        Greeting::From(match privileged_ports_usable(None).unwrap_or(false) && is_free {
+        let own = local.ok().map(|local| self.own(local, wanted.to.port()));
+        let is_free = own.as_ref().is_some_and(|own| !own.is_taken());
+        let source = match privileged_ports_usable(None).unwrap_or(false) && is_free {
             true => Source::Privileged,
             false => Source::Any,
-        })
+        };
+        (Greeting::From(source), ClaimOfLook { _own: own })
     }
 
-    /// Whether no other socket listens there.
-    fn is_free(&mut self, local: IpAddr, port: u16) -> bool {
+    fn own(&mut self, local: IpAddr, port: u16) -> Arc<OwnAddress> {
         let at = SocketAddr::new(local, port);
-        let claim = self.0.entry(at).or_insert_with(|| TcpListener::bind(at));
-        // A port that may not be claimed, as without privileges, is no sign of a node.
-        !claim.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+        let claim = || Arc::new(OwnAddress::claim(local, &[port]));
+        Arc::clone(self.0.entry(at).or_insert_with(claim))
     }
 }
 
@@ -114,10 +122,12 @@ pub(in crate::commands) struct PathSeen {
     pub(in crate::commands) unseen: Vec<String>,
 }
 
-/// Looks at the path to a peer. No node of this program may have the address meanwhile.
+/// Looks at the path to a peer. No node of this program may have the address meanwhile; others
+/// have it again when nothing is connected any more.
 pub(in crate::commands) fn look(
     wanted: &PathWanted,
     greeting: Greeting,
+    claim: ClaimOfLook,
     stopped: &dyn Fn() -> bool,
 ) -> PathSeen {
     let mut seen = PathSeen::default();
@@ -142,6 +152,7 @@ pub(in crate::commands) fn look(
     {
         segments(wanted, &caller, source, &mut budget, open, &mut seen);
     }
+    drop(claim);
     match ip {
         _ if stopped() => {}
         IpAddr::V4(ip) => match icmp::look(&mut budget, ip) {
@@ -234,7 +245,7 @@ fn segments(
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
 
@@ -243,13 +254,15 @@ mod tests {
         let local = IpAddr::V4(Ipv4Addr::new(127, 0, 77, 9));
         let node = TcpListener::bind((local, 0)).expect("the loopback");
         let port = node.local_addr().expect("it is bound").port();
-        assert!(!Claims::default().is_free(local, port), "a node has it");
+        let is_free = || !OwnAddress::claim(local, &[port]).is_taken();
+        assert!(!is_free(), "a node has it");
         drop(node);
         let mut claims = Claims::default();
-        let peers = [claims.is_free(local, port), claims.is_free(local, port)];
-        assert_eq!(peers, [true, true], "two peers, one local address");
-        assert!(!Claims::default().is_free(local, port), "it is held");
-        drop(claims);
-        assert!(Claims::default().is_free(local, port));
+        let [one, two] = [claims.own(local, port), claims.own(local, port)];
+        assert!(!one.is_taken() && !two.is_taken(), "two peers, one local address");
+        drop((claims, one));
+        assert!(!is_free(), "a look goes on");
+        drop(two);
+        assert!(is_free(), "all looks behind it have ended");
     }
 }

@@ -1,13 +1,14 @@
 //! What is seen of a peer: the route, the greeting, pings, full segments, ICMP, its own end.
 
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lustrine_control::{Answer, Request};
 use lustrine_doctor::{Dial, DialOutcome, HostView, NodeView, PeerView, RouteView, Source};
+use lustrine_node::{KernelNid, kernel_has};
 use lustrine_partition::tunables::Tunables;
-use lustrine_sys::Clock;
+use lustrine_sys::{Claim, Clock};
 use lustrine_wire::nid::{Net, NetKind, Nid};
 use lustrine_wire::ping::{NiStatus, PingInfo};
 
@@ -81,23 +82,66 @@ pub(super) fn look(
     view.route = Some(route(context.host, local, ip));
     let caller =
         Caller { local, nid: Nid::from_ip(nid.net(), local), incarnation: Clock::Wall.now() };
-    // A node with this NID would listen here, and two nodes with one NID would end each other's
-    // connections.
-    let claim = TcpListener::bind((local, port));
-    let taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
-    let address_taken = claim.as_ref().is_err_and(taken);
+    let own_port = u16::try_from(context.tunables.socklnd.accept_port).unwrap_or(port);
+    let own = OwnAddress::claim(local, &[own_port, port]);
+    let address_taken = own.is_taken() || context.node.is_some_and(|node| has(node, local));
     let to = SocketAddr::new(ip, port);
     let mut look = Look { context, budget, unseen, view, nid: *nid, to, caller, address_taken };
     look.settings();
-    let outcome = look.all();
+    let outcome = look.all(own);
     let exceeded = look.budget.was_exceeded();
     let view = look.view;
-    drop(claim);
     outcome?;
     if exceeded {
         unseen.push(format!("{nid}: what no longer fitted into the budget"));
     }
     Ok(view)
+}
+
+/// An address of this host, which no node can take meanwhile. Two nodes with one NID would end each
+/// other's connections.
+#[derive(Debug)]
+pub(super) enum OwnAddress {
+    /// No LNet node of this host has it, as far as is known.
+    Free { _claims: Vec<Claim> },
+    /// One has it.
+    Taken,
+}
+
+impl OwnAddress {
+    /// Takes it at these ports. A node has its port, whether it listens or not; a kernel that does
+    /// not listen says it in another way, or not at all.
+    pub(super) fn claim(local: IpAddr, ports: &[u16]) -> OwnAddress {
+        let mut claims: Vec<Claim> = Vec::new();
+        for (at, port) in ports.iter().enumerate() {
+            if ports[..at].contains(port) {
+                continue;
+            }
+            match Claim::bind(SocketAddr::new(local, *port)) {
+                Ok(claim) => claims.push(claim),
+                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                    return OwnAddress::Taken;
+                }
+                // A port that may not be claimed, as without privileges, is no sign of a node.
+                Err(_) => {}
+            }
+        }
+        match kernel_has(local) {
+            KernelNid::HasNot => OwnAddress::Free { _claims: claims },
+            KernelNid::Has | KernelNid::Unknown => OwnAddress::Taken,
+        }
+    }
+
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self, OwnAddress::Taken)
+    }
+}
+
+/// Whether a running node, or the kernel's LNet, has a NID of this address. One that is userland
+/// has no NID that another could have, too.
+fn has(node: &NodeView, local: IpAddr) -> bool {
+    let of = |nid: &str| nid.parse::<Nid>().ok().and_then(|nid| nid.ip());
+    node.identity != "userland" && node.nis.iter().any(|ni| of(&ni.nid) == Some(local))
 }
 
 /// The local address from which packets leave. Connecting a datagram socket sends nothing.
@@ -164,7 +208,9 @@ impl Look<'_> {
         });
     }
 
-    fn all(&mut self) -> Result<(), Failure> {
+    /// Looks at everything. The address is given back as soon as no connection of this look uses
+    /// it: a node or a mount may be started meanwhile.
+    fn all(&mut self, own: OwnAddress) -> Result<(), Failure> {
         let open = self.greet();
         if let Some(DialOutcome::NotMade { why }) = self.last() {
             self.unseen.push(format!("{}: no connection could be made: {why}", self.nid));
@@ -174,6 +220,7 @@ impl Look<'_> {
             Some((source, open)) => self.converse(source, open)?,
             None => self.ask_node(),
         }
+        drop(own);
         self.context.interrupt.check()?;
         self.icmp();
         self.context.interrupt.check()?;

@@ -20,7 +20,7 @@ use super::pings::{NoSample, Pinged, Wanted};
 use super::scrape::Scrape;
 use super::slots::{Last, of_round};
 use super::{RunArgs, ms};
-use crate::commands::doctor::path::{self, Claims, Greeting, PathSeen, PathWanted};
+use crate::commands::doctor::path::{self, ClaimOfLook, Claims, Greeting, PathSeen, PathWanted};
 use crate::commands::node::{LogForm, watch_stdin};
 use crate::commands::tune::{Direction, Load};
 use crate::output::Failure;
@@ -410,17 +410,17 @@ impl<'a> Daemon<'a> {
         let mut claims = Claims::default();
         let jobs = wanted.into_iter().map(|(at, wanted)| {
             let flag = Arc::clone(flag);
-            let greeting = match self.peers[at].greet_due <= now {
+            let (greeting, claim) = match self.peers[at].greet_due <= now {
                 true => claims.greeting(&wanted),
-                false => Greeting::LeftOut,
+                false => (Greeting::LeftOut, ClaimOfLook::default()),
             };
-            let job = move || path::look(&wanted, greeting, &|| flag.load(Ordering::Relaxed));
-            (at, move || (greeting, job()))
+            let is_stopped = move || flag.load(Ordering::Relaxed);
+            (at, move || (greeting, path::look(&wanted, greeting, claim, &is_stopped)))
         });
         // All claims are made before the first look begins.
         let jobs: Vec<_> = jobs.collect();
-        let seen = in_parallel(jobs, stop);
         drop(claims);
+        let seen = in_parallel(jobs, stop);
         if stop.is_wanted() {
             return;
         }

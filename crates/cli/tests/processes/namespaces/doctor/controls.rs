@@ -1,5 +1,7 @@
 //! Healthy paths: there is nothing to find.
 
+use std::path::Path;
+
 use super::*;
 
 fn looked_at(file: &str, args: &[&str]) {
@@ -93,6 +95,60 @@ fn a_host_whose_node_runs() {
     let stats = ["show", "peer", "--json", "--control", &socket];
     let peers = finish(&mut lustrine(&lab, "east", &stats)).ok().json();
     assert!(!peers["peers"][0]["connections"].is_null(), "{peers:#}");
+}
+
+/// A node that does not listen has its NID all the same: the peer would take a look with this NID
+/// for a restart, and close the node's connections.
+#[test]
+fn a_host_whose_node_does_not_listen() {
+    let Some(lab) = Laboratory::up(PAIR) else { return };
+    let _west = node(&lab, "west", &TCP);
+    let (_east, socket) = node(&lab, "east", &[&TCP[..], &["--accept", "none"]].concat());
+    let ping =
+        |args: &[&str]| finish(&mut lustrine(&lab, "east", &[&["ping", WEST], args].concat())).ok();
+    ping(&["--control", &socket]);
+    // Those that are established at port 988, by the port at the other end.
+    let connections = || -> BTreeSet<String> {
+        let all = || fs::read_to_string("/proc/thread-self/net/tcp").expect("a table");
+        let table = lab.at("west", all).join().expect("it does not panic");
+        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let open = rows.filter(|row| row[1].ends_with(":03DC") && row[3] == "01");
+        open.map(|row| row[2].to_owned()).collect()
+    };
+    let before = connections();
+    assert!(!before.is_empty());
+    // Whether its control socket is known or not.
+    healthy(&to_west(&lab, &[&RATE[..], &["--control", &socket]].concat()));
+    let alone = to_west(&lab, &RATE);
+    let unseen = alone.json()["unseen"].to_string();
+    assert!(unseen.contains("an LNet node of this host has the address"), "{alone:#?}");
+    let other =
+        finish(&mut lustrine(&lab, "east", &["ping", WEST, "--no-node", "--net", "tcp=eth0"]));
+    assert!(other.stderr.contains("this command appears as userland"), "{other:#?}");
+    assert_eq!(connections(), before, "the same connections");
+    ping(&["--control", &socket]);
+    // And no other node can have the NID.
+    let (words, place) = (["--until-eof", "--accept", "none"], lab.scratch("another.sock"));
+    let another = [&["node", "--control", &place], &TCP[..], &words].concat();
+    finish(&mut lustrine(&lab, "east", &another)).expect_code(1).expect_stderr(&["in use"]);
+}
+
+/// The address is given back before the other end is asked: what is started meanwhile has it.
+#[test]
+fn a_node_that_is_started_while_the_other_end_is_asked() {
+    let Some(lab) = Laboratory::up(PAIR) else { return };
+    let _west = node(&lab, "west", &TCP);
+    let asked = lab.scratch("asked");
+    let command = format!("sh -c 'touch {asked}; sleep 5' sh");
+    let args = ["doctor", "--json", "--to", WEST, "--both-ends", &command, "--rate", "1G"];
+    let mut looks = lustrine(&lab, "east", &args);
+    let looks = std::thread::spawn(move || finish(&mut looks));
+    crate::common::eventually("the other end is asked", || {
+        Path::new(&asked).exists().then_some(())
+    });
+    let _east = node(&lab, "east", &TCP);
+    assert!(!looks.is_finished(), "it still looks");
+    healthy(&looks.join().expect("it does not panic"));
 }
 
 #[test]
