@@ -70,8 +70,9 @@ codes! {
     FirewallSwallows "firewall-swallows" Error
         "The peer's host answers, but packets to or from its LNet port disappear.";
     FirewallRejects "firewall-rejects" Error
-        "A router or firewall refuses packets to the peer's LNet port, and says so.";
-    PortClosed "port-closed" Error "The peer's host is up, and nothing listens at its LNet port.";
+        "A router, a firewall or this host refuses packets to the peer's LNet port, and says so.";
+    PortClosed "port-closed" Error
+        "Nothing listens at the peer's LNet port, or a firewall refuses with a reset as if so.";
     NotLnet "not-lnet" Error "The program at the peer's port does not speak LNet.";
     HelloSilent "hello-silent" Error
         "The peer accepts the TCP connection and does not answer the HELLO.";

@@ -240,8 +240,15 @@ pub struct Dial {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DialOutcome {
-    /// TCP refused the connection.
+    /// TCP refused the connection: with a reset, as far as the operating system says how.
     Refused,
+    /// An ICMP message, or this host itself, said that the connection is not permitted.
+    Rejected {
+        /// Who said it, if that is known.
+        by: Option<String>,
+        /// The words of the message.
+        why: String,
+    },
     /// No answer to the connection request.
     TimedOut {
         /// How long it was waited, in milliseconds.

@@ -85,13 +85,31 @@ fn refused(host: &HostView, peer: &PeerView) -> Option<Finding> {
         DialOutcome::Hello { .. } | DialOutcome::NotMade { .. } => None,
         DialOutcome::Refused => make(
             Code::PortClosed,
-            format!("nothing listens at {at}"),
-            "the host refused the TCP connection (reset), so it is up".to_owned(),
+            format!("nothing listens at {at}, or a firewall says so in its place"),
+            "the TCP connection was refused with a reset".to_owned(),
             nothing,
             "on a kernel node: `lctl network up`, `lnetctl net show`; a node may use another \
-             port: --port"
+             port: --port; if a node listens there, permit the port in the firewalls there and on \
+             the way"
                 .to_owned(),
         ),
+        DialOutcome::Rejected { by, why } => {
+            let who = match by {
+                Some(by) if *by == peer.address => format!("a firewall of {by}"),
+                Some(by) if peer.route.as_ref().is_some_and(|route| route.local == *by) => {
+                    "a firewall of this host".to_owned()
+                }
+                Some(by) => format!("the router or firewall {by}"),
+                None => "a rule of this host".to_owned(),
+            };
+            make(
+                Code::FirewallRejects,
+                format!("{who} refuses packets to {at}"),
+                format!("the TCP connection request: {why}"),
+                nothing,
+                format!("permit TCP port {} there", peer.port),
+            )
+        }
         DialOutcome::TimedOut { ms } if answers => make(
             Code::FirewallSwallows,
             format!("a firewall swallows packets of TCP port {}", peer.port),

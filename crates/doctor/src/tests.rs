@@ -124,10 +124,15 @@ fn names_are_stable_words_and_differ() {
 #[test]
 fn refusals_are_told_apart() {
     let one = |outcome: DialOutcome| vec![dial(Source::Privileged, NID, outcome)];
+    let rejected = |by: Option<&str>| DialOutcome::Rejected {
+        by: by.map(str::to_owned),
+        why: "ICMP \"port unreachable\" (type 3, code 3)".to_owned(),
+    };
     let timed_out = || DialOutcome::TimedOut { ms: 3000 };
     let unreachable = || DialOutcome::Unreachable { why: "No route to host".to_owned() };
     for (code, outcome) in [
         (Code::PortClosed, DialOutcome::Refused),
+        (Code::FirewallRejects, rejected(Some("10.0.0.254"))),
         (Code::FirewallSwallows, timed_out()),
         (Code::FirewallRejects, unreachable()),
         (Code::NotLnet, DialOutcome::NotLnet { begins: "SSH-2.0".to_owned() }),
@@ -142,6 +147,18 @@ fn refusals_are_told_apart() {
             dials(observed, one(outcome));
             observed.peers[0].icmp = Some(IcmpView { asked: 3, ..IcmpView::default() });
         });
+    }
+    // What is said by ICMP needs no echo, which is for root.
+    for (by, who) in [
+        (Some("10.0.0.2"), "a firewall of 10.0.0.2"),
+        (Some("10.0.0.254"), "the router or firewall 10.0.0.254"),
+        (None, "a rule of this host"),
+    ] {
+        let finding = expect(Code::FirewallRejects, |observed| {
+            dials(observed, one(rejected(by)));
+            observed.peers[0].icmp = None;
+        });
+        assert!(finding.what.starts_with(who), "{finding:?}");
     }
     let made = DialOutcome::NotMade { why: "no port".to_owned() };
     let mut observed = healthy();

@@ -163,5 +163,6 @@ pub(crate) fn socket_options(tunables: &Tunables) -> SocketOptions {
         unacknowledged_max: Some(Duration::from_secs(tunables.socklnd.sock_timeout as u64)),
         paced_from: u64::try_from(tunables.socklnd.tcp_pacing).ok().map(Duration::from_millis),
         segment_max: None,
+        keep_icmp_errors: false,
     }
 }

@@ -46,8 +46,8 @@ pub use poller::{Interest, Poller, Ready};
 pub use service_manager::{ServiceManager, ServiceState};
 pub use signals::{Pending, Signals};
 pub use socket::{
-    BufferSizes, ConnectError, IoOutcome, Keepalive, Socket, SocketOptions, SourcePort, StreamInfo,
-    ZeroCopyOutcome, privileged_ports_usable,
+    BufferSizes, ConnectError, IcmpError, IoOutcome, Keepalive, Socket, SocketOptions, SourcePort,
+    StreamInfo, ZeroCopyOutcome, privileged_ports_usable,
 };
 pub use tun::{TUN_DEVICE, Tun};
 pub use waker::{Sleeper, Waker};

@@ -14,9 +14,11 @@ use rustix::net::{SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 use crate::sockopt::{SO_MAX_PACING_RATE, TCP_LINGER2, TCP_MAXSEG, set, tcp_info};
 
 mod connect;
+mod error_queue;
 mod zerocopy;
 
 pub use connect::{ConnectError, SourcePort, privileged_ports_usable};
+pub use error_queue::IcmpError;
 pub use zerocopy::ZeroCopyOutcome;
 
 /// The largest number of slices for one system call; of more slices, the first ones are used.
@@ -89,6 +91,9 @@ pub struct SocketOptions {
     /// Longest segment in both directions, in bytes of payload and options (TCP_MAXSEG); `None`:
     /// what the path takes. It has an effect only before connecting.
     pub segment_max: Option<u16>,
+    /// Keep the ICMP message that ends the attempt to connect, for
+    /// [`Socket::take_icmp_error`]; see [`Socket::established`].
+    pub keep_icmp_errors: bool,
 }
 
 impl Default for SocketOptions {
@@ -102,6 +107,7 @@ impl Default for SocketOptions {
             unacknowledged_max: None,
             paced_from: None,
             segment_max: None,
+            keep_icmp_errors: false,
         }
     }
 }

@@ -33,6 +33,13 @@ pub(crate) const SO_ZEROCOPY: SocketOption<libc::c_int> =
 pub(crate) const IP_BIND_ADDRESS_NO_PORT: SocketOption<libc::c_int> =
     SocketOption::new(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
 
+/// Keeps errors in the error queue, with the ICMP messages that they are from, and the same for
+/// IPv6. An error that would pass ends a connection that is established.
+pub(crate) const IP_RECVERR: SocketOption<libc::c_int> =
+    SocketOption::new(libc::IPPROTO_IP, libc::IP_RECVERR);
+pub(crate) const IPV6_RECVERR: SocketOption<libc::c_int> =
+    SocketOption::new(libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
+
 /// Seconds that a closed connection waits for the other side's FIN; -1: not at all.
 pub(crate) const TCP_LINGER2: SocketOption<libc::c_int> =
     SocketOption::new(libc::IPPROTO_TCP, libc::TCP_LINGER2);

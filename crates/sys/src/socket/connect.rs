@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{self, sockopt};
 use thiserror::Error;
 
-use super::{Socket, SocketOptions, stream_socket};
+use super::{Socket, SocketOptions, error_queue, stream_socket};
 use crate::sockopt::{IP_BIND_ADDRESS_NO_PORT, set};
 
 /// Source ports of a node [ACC-13], tried from the highest.
@@ -154,6 +154,9 @@ impl Dial<'_> {
         let fd = stream_socket(self.remote.ip()).map_err(failed)?;
         self.options.apply_buffers(fd.as_fd()).map_err(ConnectError::Failed)?;
         self.options.apply(fd.as_fd(), self.remote.ip()).map_err(ConnectError::Failed)?;
+        if self.options.keep_icmp_errors {
+            error_queue::keep(fd.as_fd(), self.remote.ip(), true).map_err(ConnectError::Failed)?;
+        }
         Ok(fd)
     }
 

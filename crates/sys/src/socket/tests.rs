@@ -189,6 +189,7 @@ fn options_reach_both_ends() {
         unacknowledged_max: Some(Duration::from_secs(50)),
         paced_from: Some(Duration::ZERO),
         segment_max: Some(1000),
+        keep_icmp_errors: true,
     };
     let here = SocketAddr::new(LOCALHOST, 0);
     let listener = Listener::bind(here, 1, options.clone()).unwrap();

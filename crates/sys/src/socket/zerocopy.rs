@@ -1,18 +1,16 @@
 //! Sends without a copy: the kernel refers to the sender's pages until it reports completion.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::SendFlags;
 
+use super::error_queue::{CONTROL_LEN, int, receive, reports};
 use super::{IoOutcome, Socket};
 use crate::sockopt::{SO_ZEROCOPY, set};
 
 const MSG_ZEROCOPY: SendFlags = SendFlags::from_bits_retain(libc::MSG_ZEROCOPY as u32);
-
-/// Room for control data of one report: the message itself is 48 bytes at most.
-const CONTROL_LEN: usize = 128;
 
 /// The result of a zero-copy write.
 #[derive(Debug)]
@@ -70,7 +68,7 @@ impl Socket {
         // The loop ends: every turn takes a report out of the queue, which holds at most one per
         // send.
         loop {
-            match retry_on_intr(|| receive_error(self.as_fd(), &mut control)) {
+            match retry_on_intr(|| receive(self.as_fd(), &mut control)) {
                 Ok(len) => {
                     for Completion { lo, hi, copied } in completions(&control[..len]) {
                         done(lo, hi, copied);
@@ -83,22 +81,6 @@ impl Socket {
     }
 }
 
-/// Fetches the control data of the next message in the error queue, and returns its length.
-fn receive_error(socket: BorrowedFd<'_>, control: &mut [u8; CONTROL_LEN]) -> Result<usize, Errno> {
-    // SAFETY: all zeroes is a valid `msghdr`: no address, no data, no control buffer.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_control = control.as_mut_ptr().cast();
-    header.msg_controllen = CONTROL_LEN as _;
-    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: the header points at nothing but `control`, with its true length.
-    let result = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) };
-    if result < 0 {
-        let error = io::Error::last_os_error();
-        return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-    }
-    Ok((header.msg_controllen as usize).min(CONTROL_LEN))
-}
-
 #[derive(Debug, PartialEq, Eq)]
 struct Completion {
     lo: u32,
@@ -106,29 +88,9 @@ struct Completion {
     copied: bool,
 }
 
-/// The zero-copy reports in control data: messages of a `cmsghdr` (length, level, type) and, here,
-/// a `sock_extended_err`. Other messages are skipped.
+/// The zero-copy reports in control data.
 fn completions(control: &[u8]) -> impl Iterator<Item = Completion> + '_ {
-    const HEADER: usize = size_of::<libc::cmsghdr>();
-    const WORD: usize = size_of::<usize>();
-    let mut rest = control;
-    std::iter::from_fn(move || {
-        loop {
-            let (header, _) = rest.split_at_checked(HEADER)?;
-            let len = usize::from_ne_bytes(*header.first_chunk()?);
-            let level = int(header, WORD)?;
-            let kind = int(header, WORD + 4)?;
-            let data = rest.get(HEADER..len)?;
-            rest = rest.get(len.next_multiple_of(WORD)..).unwrap_or_default();
-            let is_report = matches!(
-                (level, kind),
-                (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
-            );
-            if is_report && let Some(completion) = completion(data) {
-                return Some(completion);
-            }
-        }
-    })
+    reports(control).filter_map(completion)
 }
 
 /// A `sock_extended_err`: errno (4 bytes), origin, type, code, padding, info, data (4 bytes each).
@@ -146,10 +108,6 @@ fn completion(error: &[u8]) -> Option<Completion> {
 // linux/errqueue.h
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
-
-fn int(bytes: &[u8], offset: usize) -> Option<i32> {
-    Some(i32::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
-}
 
 #[cfg(test)]
 mod tests;

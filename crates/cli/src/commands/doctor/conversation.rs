@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use lustrine_doctor::{DialOutcome, Source};
 use lustrine_sys::poller::wait_for_one;
-use lustrine_sys::{Clock, ConnectError, IoOutcome, Socket, SocketOptions, SourcePort, StreamInfo};
+use lustrine_sys::{
+    Clock, ConnectError, IcmpError, IoOutcome, Socket, SocketOptions, SourcePort, StreamInfo,
+};
 use lustrine_wire::acceptor::Request;
 use lustrine_wire::frame::{FrameHeader, FrameKind};
 use lustrine_wire::header::{Body, MdHandle};
@@ -88,7 +90,8 @@ impl Caller {
         source: Source,
         segment_max: Option<u16>,
     ) -> Result<Socket, DialOutcome> {
-        let options = SocketOptions { segment_max, ..SocketOptions::default() };
+        let options =
+            SocketOptions { segment_max, keep_icmp_errors: true, ..SocketOptions::default() };
         let port = match source {
             Source::Privileged => SourcePort::Privileged,
             Source::Any => SourcePort::Any,
@@ -101,12 +104,19 @@ impl Caller {
         let (begun, until) = (Instant::now(), budget.until(CONNECT));
         loop {
             match socket.connected() {
-                Ok(true) => return Ok(socket),
+                Ok(true) => {
+                    // It fails on a connection that is gone again, which shows at its next use.
+                    let _ = socket.established();
+                    return Ok(socket);
+                }
                 Ok(false) if budget.is_past(until) => {
                     return Err(DialOutcome::TimedOut { ms: elapsed_ms(begun) });
                 }
                 Ok(false) => wait(&socket, true, until),
-                Err(error) => return Err(failed(&error)),
+                Err(error) => {
+                    let rejected = socket.take_icmp_error().as_ref().and_then(rejected);
+                    return Err(rejected.unwrap_or_else(|| failed(&error)));
+                }
             }
         }
     }
@@ -415,11 +425,29 @@ fn failed(error: &io::Error) -> DialOutcome {
         Kind::TimedOut => DialOutcome::TimedOut { ms: CONNECT.as_millis() as u64 },
         // The peer closed it before this was looked at.
         Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => DialOutcome::Closed,
-        Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::PermissionDenied => {
+        Kind::HostUnreachable | Kind::NetworkUnreachable => {
             DialOutcome::Unreachable { why: error.to_string() }
         }
+        // A route or a rule of this host.
+        Kind::PermissionDenied => DialOutcome::Rejected { by: None, why: error.to_string() },
         _ => DialOutcome::NotMade { why: error.to_string() },
     }
+}
+
+/// What an ICMP message says, if it is that the connection is not permitted. A router that knows no
+/// way says something else.
+fn rejected(error: &IcmpError) -> Option<DialOutcome> {
+    let IcmpError { from, is_v6, kind, code } = *error;
+    let what = match (is_v6, kind, code) {
+        // Firewalls that refuse say this by default: TCP itself would answer with a reset.
+        (false, 3, 3) | (true, 1, 4) => "port unreachable",
+        (false, 3, 2) => "protocol unreachable",
+        (false, 3, 9 | 10 | 13) | (true, 1, 1) => "administratively prohibited",
+        (true, 1, 5 | 6) => "refused by policy",
+        _ => return None,
+    };
+    let why = format!("ICMP \"{what}\" (type {kind}, code {code})");
+    Some(DialOutcome::Rejected { by: from.map(|from| from.to_string()), why })
 }
 
 fn elapsed_ms(begun: Instant) -> u64 {

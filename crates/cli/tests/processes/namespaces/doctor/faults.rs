@@ -86,6 +86,19 @@ fn with_node(args: &[&str], doctor: &[&str]) -> Option<Finished> {
     Some(to_west(&lab, &[&RATE[..], doctor].concat()))
 }
 
+/// Without the rights to privileged ports and raw sockets.
+fn as_ordinary_user(lab: &Laboratory, to: &str) -> Option<Finished> {
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        not_run(Need::Program, "setpriv is not installed");
+        return None;
+    }
+    let program = env!("CARGO_BIN_EXE_lustrine");
+    let mut words = vec!["setpriv", "--bounding-set=-net_bind_service,-net_raw"];
+    words.extend(["--inh-caps=-net_bind_service,-net_raw", program, "doctor", "--json"]);
+    words.extend(["--to", to, "--rate", "1G"]);
+    Some(finish(&mut on(lab, "east", &words)))
+}
+
 faults! {
     no_route: NoRoute, "an address to which no route leads", || {
         let lab = Laboratory::up(PAIR)?;
@@ -126,6 +139,37 @@ faults! {
         let refused = rule(&lab, "middle", "ipproto tcp dport 988 prohibit");
         refused.then(|| doctor(&lab, &["--to", "10.99.1.2@tcp", "--rate", "1G"]))
     };
+    rejected_without_echo: FirewallRejects, "the same, by a process without privilege", || {
+        let lab = Laboratory::up(
+            "hosts: {east: {}, middle: {}, west: {}}\n\
+             links: [{between: [east, middle]}, {between: [middle, west]}]\n",
+        )?;
+        let _node = node(&lab, "west", &TCP);
+        let refused = rule(&lab, "middle", "ipproto tcp dport 988 prohibit");
+        refused.then_some(())?;
+        as_ordinary_user(&lab, "10.99.1.2@tcp")
+    };
+    rejected_by_a_firewall: FirewallRejects, "a firewall at the peer rejects TCP port 988", || {
+        let lab = Laboratory::up(PAIR)?;
+        let _node = node(&lab, "west", &TCP);
+        for words in [
+            "nft add table ip lustrine",
+            "nft add chain ip lustrine input { type filter hook input priority 0 ; }",
+            "nft add rule ip lustrine input tcp dport 988 reject",
+        ] {
+            let words: Vec<&str> = words.split_whitespace().collect();
+            // It may not be installed, or not be in the kernel.
+            let done = finish(&mut on(&lab, "west", &words));
+            if done.code != Some(0) {
+                not_run(Need::Program, done.stderr.trim());
+                return None;
+            }
+        }
+        let done = to_west(&lab, &RATE);
+        let finding = done.json()["findings"][0].to_string();
+        assert!(finding.contains("a firewall of 10.99.0.2"), "{finding}");
+        Some(done)
+    };
     no_node: PortClosed, "no node runs there", || {
         let lab = Laboratory::up(PAIR)?;
         Some(to_west(&lab, &RATE))
@@ -152,16 +196,8 @@ faults! {
     };
     without_privilege: PrivilegeOrNid, "the same, by a process without privilege", || {
         let lab = Laboratory::up(PAIR)?;
-        if Command::new("setpriv").arg("--version").output().is_err() {
-            not_run(Need::Program, "setpriv is not installed");
-            return None;
-        }
         let _node = node(&lab, "west", &TCP);
-        let program = env!("CARGO_BIN_EXE_lustrine");
-        let mut words = vec!["setpriv", "--bounding-set=-net_bind_service,-net_raw"];
-        words.extend(["--inh-caps=-net_bind_service,-net_raw", program, "doctor", "--json"]);
-        words.extend(["--to", WEST, "--rate", "1G"]);
-        let done = finish(&mut on(&lab, "east", &words));
+        let done = as_ordinary_user(&lab, WEST)?;
         let unseen = done.json()["unseen"].to_string();
         assert!(unseen.contains("by ICMP: needs root or CAP_NET_RAW"), "{unseen}");
         Some(done)
