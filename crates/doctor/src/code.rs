@@ -90,8 +90,9 @@ codes! {
         "Large packets to the peer disappear without a message; small ones arrive.";
     BlackHoleIn "mtu-black-hole-in" Error
         "Large packets from the peer disappear without a message; small ones arrive.";
-    MtuMismatch "mtu-mismatch" Warning
-        "The interfaces at the two ends have different MTUs.";
+    MtuMismatch "mtu-mismatch" Notice
+        "The interfaces at the two ends have different MTUs, or segments are clamped on the way; a \
+         warning within a subnet.";
     AsymmetricRoute "asymmetric-route" Warning
         "Packets to the peer and packets from it take different ways.";
     NidDuplicated "nid-duplicated" Error "Two nodes answer for one NID.";

@@ -26,7 +26,7 @@ pub use icmp::{IcmpAnswer, IcmpMessage, IcmpQuestion, hops_of_ttl};
 pub use observed::{
     Carried, ConfigView, Dial, DialOutcome, HostView, IcmpView, InterfaceView, NiView, NodeView,
     Observed, PeerCredits, PeerView, PlannedNi, PortHolder, RemoteView, RouteView, Source,
-    StreamView, Unread,
+    StreamView, Unread, header_bytes,
 };
 
 /// What is wrong, the worst first; findings of the same severity in the order of [`Code::ALL`].

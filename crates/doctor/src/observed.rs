@@ -351,9 +351,31 @@ pub struct RemoteView {
     pub icmp: Option<IcmpView>,
     /// How packets to this host leave there.
     pub route: Option<RouteView>,
+    /// The node that runs there.
+    pub node: Option<NodeView>,
+    /// The configuration of it.
+    pub config: Option<ConfigView>,
+}
+
+/// Bytes of the headers of IP and TCP, without options.
+pub const fn header_bytes(is_ipv6: bool) -> u32 {
+    if is_ipv6 { 60 } else { 40 }
+}
+
+impl RemoteView {
+    /// The interface through which packets to this host leave there.
+    pub(crate) fn interface(&self) -> Option<&InterfaceView> {
+        let name = self.route.as_ref()?.interface.as_deref()?;
+        self.host.interfaces.iter().find(|interface| interface.name == name)
+    }
 }
 
 impl PeerView {
+    /// Bytes of the headers of IP and TCP in packets to it.
+    pub fn header_bytes(&self) -> u32 {
+        header_bytes(self.address.contains(':'))
+    }
+
     /// The HELLOs that it answered with: NID, incarnation, time of arrival.
     pub(crate) fn hellos(&self) -> impl Iterator<Item = (&str, u64, u64)> {
         self.dials.iter().filter_map(|dial| match &dial.outcome {

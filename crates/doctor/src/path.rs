@@ -2,12 +2,9 @@
 
 use lustrine_tune::rate_of;
 
-use crate::code::Code;
+use crate::code::{Code, Severity};
 use crate::finding::{Finding, Words};
 use crate::observed::{Carried, HostView, IcmpView, PeerView, RemoteView, StreamView};
-
-/// Bytes of the headers of IPv4 and TCP.
-const HEADERS: u32 = 40;
 
 pub(crate) fn findings(host: &HostView, peer: &PeerView) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -22,7 +19,8 @@ pub(crate) fn findings(host: &HostView, peer: &PeerView) -> Vec<Finding> {
 fn black_hole(peer: &PeerView, carried: Option<Carried>, code: Code) -> Option<Finding> {
     let Some(Carried::Lost { segment, arrives, ms }) = carried else { return None };
     let options = peer.stream.map_or(0, |stream| stream.options);
-    let packet = |segment: u32| segment.saturating_add(options).saturating_add(HEADERS);
+    let headers = peer.header_bytes().saturating_add(options);
+    let packet = |segment: u32| segment.saturating_add(headers);
     let (way, whose) = match code {
         Code::BlackHoleOut => ("to", "this host"),
         _ => ("from", "the peer"),
@@ -55,40 +53,53 @@ fn black_hole(peer: &PeerView, carried: Option<Carried>, code: Code) -> Option<F
     })
 }
 
-/// The segments that each end announced tell the MTU of its interface, as long as nothing on the
-/// way changes them.
+/// With the view from both ends their interfaces are compared. Otherwise the segments to the peer
+/// tell: it asks for those that its interface takes, unless something on the way clamps them.
 fn mtu_mismatch(host: &HostView, peer: &PeerView) -> Option<Finding> {
-    let StreamView { segment_out, segment_back, path_mtu, options, .. } = peer.stream?;
     let here = peer.interface(host)?.mtu?;
-    let segment = segment_out.saturating_add(options);
-    let there = segment.saturating_add(HEADERS);
-    // Smaller than the path for no reason of the path: the peer asked for it.
-    let asked = there < path_mtu && there < here && segment_back > segment_out;
-    asked.then(|| {
-        let on_link = peer.route.as_ref().is_some_and(|route| route.on_link);
-        let consequence = match on_link {
-            true => {
-                "both are in one subnet: what the end with the larger MTU sends outside of \
-                     TCP is lost"
-            }
-            false => "packets are smaller than this host could send",
-        };
-        Finding::new(
-            Code::MtuMismatch,
-            Some(&peer.nid),
-            Words {
-                what: format!("MTU {here} here, and {there} at the peer"),
-                evidence: format!(
-                    "the peer asked for segments of {} bytes; this host's interface takes packets \
-                     of {here} bytes, and the path {path_mtu}",
-                    segment
-                ),
-                consequence: format!("more packets and CPU time for the same data; {consequence}"),
-                remedy: "give both interfaces, and the switches between them, the same MTU"
-                    .to_owned(),
-            },
-        )
-    })
+    let far = peer.remote.as_ref().and_then(|remote| remote.interface()?.mtu);
+    let (what, evidence) = match far {
+        Some(there) if there == here => return None,
+        Some(there) => {
+            let both = "the interfaces by which packets leave, seen at both ends".to_owned();
+            (format!("MTU {here} here, and {there} at the peer"), both)
+        }
+        None => {
+            let StreamView { segment_out, segment_back, path_mtu, options, .. } = peer.stream?;
+            let segment = segment_out.saturating_add(options);
+            let there = segment.saturating_add(peer.header_bytes());
+            // Smaller than the path for no reason that this host has found.
+            let is_asked = there < path_mtu && there < here && segment_back > segment_out;
+            is_asked.then_some(())?;
+            let seen = format!(
+                "segments of {segment} bytes were asked for, or clamped on the way (TCP MSS); this \
+                 host's interface takes packets of {here} bytes, and the path {path_mtu}"
+            );
+            (format!("MTU {here} here, and {there} at the peer or on the way"), seen)
+        }
+    };
+    let is_on_link = peer.route.as_ref().is_some_and(|route| route.on_link);
+    let (consequence, remedy) = match is_on_link {
+        true => (
+            "both are in one subnet: what the end with the larger MTU sends outside of TCP is lost",
+            "give both interfaces, and the switches between them, the same MTU",
+        ),
+        // Routers cut, or say what is too long.
+        false => (
+            "packets are smaller than one end could send",
+            "nothing has to be done; see both interfaces, and routers that clamp the MSS, if the \
+             packets are to be larger",
+        ),
+    };
+    let words = Words {
+        what,
+        evidence,
+        consequence: format!("more packets and CPU time for the same data; {consequence}"),
+        remedy: remedy.to_owned(),
+    };
+    let mut finding = Finding::new(Code::MtuMismatch, Some(&peer.nid), words);
+    finding.severity = if is_on_link { Severity::Warning } else { Severity::Notice };
+    Some(finding)
 }
 
 /// The hops out and back, with where each is from.

@@ -192,16 +192,56 @@ fn paths_are_judged_by_what_arrives() {
     let unread = Carried::Unread { bytes: 65_536, ms: 1000 };
     let slow = expect(Code::SlowReceiver, |observed| observed.peers[0].bulk = Some(unread));
     assert!(slow.consequence.ends_with("at most 0.1 MB/s"), "{slow:?}");
-    expect(Code::MtuMismatch, |observed| {
-        observed.host.interfaces[0].mtu = Some(9000);
-        let stream = observed.peers[0].stream.as_mut().unwrap();
-        (stream.path_mtu, stream.segment_back) = (9000, 8948);
-    });
     // A smaller MTU in the middle, which the kernel has found, is no fault.
     let mut observed = healthy();
     observed.peers[0].stream.as_mut().unwrap().segment_out = 1348;
     observed.peers[0].stream.as_mut().unwrap().path_mtu = 1400;
     assert_eq!(codes(&observed), []);
+}
+
+/// Segments that are smaller than this host's interface takes.
+fn smaller_segments(observed: &mut Observed) {
+    observed.host.interfaces[0].mtu = Some(9000);
+    let stream = observed.peers[0].stream.as_mut().unwrap();
+    (stream.path_mtu, stream.segment_back) = (9000, 8948);
+}
+
+/// What the other end says of the MTU of its interface.
+fn far_mtu(observed: &mut Observed, mtu: u32) {
+    let mut host = observed.host.clone();
+    host.interfaces[0].mtu = Some(mtu);
+    let route = observed.peers[0].route.clone();
+    observed.peers[0].remote = Some(RemoteView { host, route, ..RemoteView::default() });
+}
+
+#[test]
+fn interfaces_are_compared_and_segments_may_be_clamped_on_the_way() {
+    let unknown = expect(Code::MtuMismatch, smaller_segments);
+    assert_eq!(unknown.severity, Severity::Warning);
+    assert!(unknown.what.ends_with("1500 at the peer or on the way"), "{unknown:?}");
+    assert!(unknown.evidence.contains("or clamped on the way"), "{unknown:?}");
+    let routed = expect(Code::MtuMismatch, |observed| {
+        smaller_segments(observed);
+        observed.peers[0].route.as_mut().unwrap().on_link = false;
+    });
+    assert_eq!(routed.severity, Severity::Notice, "routers cut, and clamping is usual");
+    // Both ends have the same: it was clamped.
+    let mut observed = healthy();
+    smaller_segments(&mut observed);
+    far_mtu(&mut observed, 9000);
+    assert_eq!(codes(&observed), []);
+    let seen = expect(Code::MtuMismatch, |observed| far_mtu(observed, 9000));
+    assert!(seen.what.ends_with("MTU 1500 here, and 9000 at the peer"), "{seen:?}");
+}
+
+/// Packets of IPv6 are 20 bytes longer, with the same segments.
+#[test]
+fn the_headers_of_ipv6_are_longer() {
+    let mut observed = healthy();
+    observed.peers[0].address = "fd00::2".to_owned();
+    observed.peers[0].stream.as_mut().unwrap().segment_out = 1428;
+    observed.peers[0].stream.as_mut().unwrap().segment_back = 1440;
+    assert_eq!(codes(&observed), [], "1428 + 12 + 60 bytes fill 1500");
 }
 
 #[test]

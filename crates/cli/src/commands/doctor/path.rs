@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lustrine_doctor::{Carried, DialOutcome, IcmpView, RouteView, Source, StreamView};
+use lustrine_doctor::{
+    Carried, DialOutcome, IcmpView, RouteView, Source, StreamView, header_bytes,
+};
 use lustrine_sys::privileged_ports_usable;
 use lustrine_wire::nid::Nid;
 
@@ -27,9 +29,6 @@ const ANSWER: Duration = Duration::from_secs(4);
 /// between them.
 const ATTEMPTS: u32 = 8;
 const AGAIN: Duration = Duration::from_millis(300);
-/// Bytes of the headers of IP and TCP.
-const HEADERS_V4: u32 = 40;
-const HEADERS_V6: u32 = 60;
 /// Bytes of a connection with its HELLOs.
 const GREETING: u64 = 512;
 
@@ -226,7 +225,7 @@ fn segments(
     }
     let line = Line { caller, to: wanted.to, target: wanted.nid, source, rtt: begun.elapsed() };
     let found = sizes::look(&line, budget, open, Bulk::LeftOut);
-    let headers = if wanted.to.is_ipv6() { HEADERS_V6 } else { HEADERS_V4 };
+    let headers = header_bytes(wanted.to.is_ipv6());
     let size = |carried: Option<Carried>, whole: fn(&StreamView) -> u32| {
         let stream = found.stream.as_ref()?;
         let segment = match carried? {

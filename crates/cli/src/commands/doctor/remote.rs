@@ -157,9 +157,10 @@ fn wait(child: &mut Child, until: Instant, interrupt: &Interrupt) -> Result<bool
 }
 
 fn view(observed: Observed, queried_ns: [u64; 2]) -> RemoteView {
-    let peer = observed.peers.into_iter().next();
+    let Observed { host, node, config, peers } = observed;
+    let peer = peers.into_iter().next();
     let (icmp, route) = peer.map_or((None, None), |peer| (peer.icmp, peer.route));
-    RemoteView { host: observed.host, queried_ns, icmp, route }
+    RemoteView { host, queried_ns, icmp, route, node, config }
 }
 
 #[cfg(test)]

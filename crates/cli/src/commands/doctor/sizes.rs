@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use lustrine_doctor::{Carried, Source, StreamView};
+use lustrine_doctor::{Carried, Source, StreamView, header_bytes};
 use lustrine_wire::nid::Nid;
 
 use super::budget::Budget;
@@ -18,8 +18,6 @@ const ROUND_TRIPS: u32 = 8;
 /// MTUs that paths have, beside those of the ends.
 const MTUS: [u16; 14] =
     [576, 1000, 1280, 1380, 1400, 1420, 1450, 1480, 1492, 1500, 2048, 4096, 8000, 8900];
-/// Bytes of the headers of IPv4 and TCP.
-const HEADERS: u16 = 40;
 /// Bytes of an answer to a ping of a peer with one interface.
 const ANSWER: u32 = 24 + 72 + 48;
 /// Segments with which a sender begins: answers are joined to full segments after them.
@@ -261,8 +259,9 @@ enum Largest {
 
 /// Searches for the largest segment below `lost` that arrives, by bisection.
 fn largest(line: &Line<'_>, budget: &mut Budget, way: Way, lost: u32) -> Largest {
-    let sizes: Vec<u16> =
-        MTUS.into_iter().map(|mtu| mtu - HEADERS).filter(|size| u32::from(*size) < lost).collect();
+    let headers = header_bytes(line.to.is_ipv6());
+    let sizes = MTUS.into_iter().map(|mtu| u32::from(mtu) - headers).filter(|size| *size < lost);
+    let sizes: Vec<u16> = sizes.filter_map(|size| u16::try_from(size).ok()).collect();
     let (mut low, mut high) = (0, sizes.len());
     let mut opened = false;
     while low < high {

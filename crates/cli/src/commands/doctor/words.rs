@@ -71,7 +71,8 @@ fn of_peer(peer: &PeerView) -> String {
     }));
     if let Some(stream) = peer.stream {
         let passes = |carried| matches!(carried, Some(Carried::Yes { .. }));
-        let bytes = |segment: u32| segment.saturating_add(stream.options).saturating_add(40);
+        let headers = stream.options.saturating_add(peer.header_bytes());
+        let bytes = |segment: u32| segment.saturating_add(headers);
         if passes(peer.out) {
             facts.push(format!("packets of {} bytes arrive there", bytes(stream.segment_out)));
         }

@@ -229,7 +229,10 @@ faults! {
         let lab = Laboratory::up(PAIR)?;
         run(&lab, "west", "ip link set eth0 mtu 1400");
         let _node = node(&lab, "west", &TCP);
-        Some(to_west(&lab, &RATE))
+        let done = to_west(&lab, &RATE);
+        // They are in one subnet.
+        assert_eq!(done.json()["findings"][0]["severity"], "warning", "{done:#?}");
+        Some(done)
     };
     answers_by_another_interface: AsymmetricRoute, "answers arrive at another interface", || {
         let file = include_str!("../../../../../../labs/asymmetric.yaml");
