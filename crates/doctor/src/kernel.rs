@@ -23,6 +23,7 @@ fn ni(line: &str) -> Option<NiView> {
     Some(NiView {
         nid: nid.to_owned(),
         interface: None,
+        conns_per_peer: None,
         peer_credits: peer_credits.parse().ok()?,
         credits: credits.parse().ok()?,
         credits_min: min.parse().ok()?,

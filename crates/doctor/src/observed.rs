@@ -100,6 +100,9 @@ pub struct NiView {
     pub nid: String,
     /// Its device.
     pub interface: Option<String>,
+    /// Bulk connections to a peer in each direction; `None`: that is not known.
+    #[serde(default)]
+    pub conns_per_peer: Option<u16>,
     /// Credits for one peer.
     pub peer_credits: u32,
     /// Credits for all peers.
@@ -183,6 +186,8 @@ pub struct PeerView {
     pub rate_source: String,
     /// Credits of this host for it.
     pub peer_credits: Option<u32>,
+    /// Bulk connections of this host to it in each direction.
+    pub connections: Option<u16>,
     /// What its own end says.
     pub remote: Option<RemoteView>,
 }

@@ -30,6 +30,32 @@ fn limits(carried: u64, rate: u64) -> bool {
     u128::from(carried) * 10 < u128::from(rate) * 8
 }
 
+/// Bulk connections in each direction: one where that is not known.
+fn connections(peer: &PeerView) -> u64 {
+    u64::from(peer.connections.unwrap_or(1).max(1))
+}
+
+/// Bits per second of all connections, of which each carries a window in a round trip.
+fn carried_by_windows(peer: &PeerView, window: u64, rtt: u64) -> u64 {
+    rate_of(window, rtt).saturating_mul(connections(peer))
+}
+
+/// The buffer with which all connections together carry a rate.
+fn buffer_for(peer: &PeerView, rate: u64, rtt: u64) -> u64 {
+    bandwidth_delay_product(rate, rtt).saturating_mul(2).div_ceil(connections(peer))
+}
+
+/// Who carries, for a consequence, and the formula of a buffer.
+fn carriers(peer: &PeerView, to: &str) -> (String, &'static str) {
+    match connections(peer) {
+        1 => (format!("one connection{to} carries"), "2 x rate x round trip"),
+        count => {
+            let carry = format!("{count} connections{to} (conns_per_peer) carry");
+            (carry, "2 x rate x round trip / connections")
+        }
+    }
+}
+
 fn window_scaling(host: &HostView, peer: &PeerView) -> Option<Finding> {
     let stream = peer.stream?;
     if stream.peer_scale.is_some() {
@@ -48,7 +74,7 @@ fn window_scaling(host: &HostView, peer: &PeerView) -> Option<Finding> {
     };
     let finding = Finding::new(Code::WindowScalingOff, Some(&peer.nid), words);
     Some(match peer.rtt_ns {
-        Some([rtt, _]) => finding.with_rate(rate_of(WINDOW, rtt), peer.rate),
+        Some([rtt, _]) => finding.with_rate(carried_by_windows(peer, WINDOW, rtt), peer.rate),
         None => finding,
     })
 }
@@ -56,13 +82,15 @@ fn window_scaling(host: &HostView, peer: &PeerView) -> Option<Finding> {
 fn own_buffers(host: &HostView, peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
     let pairs = [("tcp_rmem", host.tcp_rmem), ("tcp_wmem", host.tcp_wmem)];
     let known = pairs.into_iter().filter_map(|(name, values)| Some((name, values?[2])));
-    let small: Vec<_> =
-        known.filter(|(_, largest)| limits(rate_of(largest / 2, rtt), rate)).collect();
+    let small: Vec<_> = known
+        .filter(|(_, largest)| limits(carried_by_windows(peer, largest / 2, rtt), rate))
+        .collect();
     let smallest = small.iter().map(|(_, largest)| *largest).min()?;
-    let needed = bandwidth_delay_product(rate, rtt).saturating_mul(2);
     let list: Vec<String> = small.iter().map(|(name, size)| format!("{name} {size}")).collect();
     let set: Vec<String> =
         small.iter().map(|(name, _)| format!("the last value of net.ipv4.{name}")).collect();
+    let (consequence, formula) = carriers(peer, "");
+    let needed = buffer_for(peer, rate, rtt);
     let words = Words {
         what: "TCP buffers of this host are too small for this path".to_owned(),
         evidence: format!(
@@ -71,37 +99,56 @@ fn own_buffers(host: &HostView, peer: &PeerView, rtt: u64, rate: u64) -> Option<
             millis(rtt),
             peer.rate_source
         ),
-        consequence: "one connection carries".to_owned(),
-        remedy: format!("{} to {needed} or more: 2 x rate x round trip", set.join(" and ")),
+        consequence,
+        remedy: format!("{} to {needed} or more: {formula}", set.join(" and ")),
     };
-    let carried = rate_of(smallest / 2, rtt);
+    let carried = carried_by_windows(peer, smallest / 2, rtt);
     let finding = Finding::new(Code::BuffersTooSmall, Some(&peer.nid), words);
     Some(finding.with_rate(carried, Some(rate)))
 }
 
-/// The peer's window scale follows from its largest receive buffer.
+/// The peer's window scale follows from its largest receive buffer; its settings are known from its
+/// own end alone.
 fn peer_buffers(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
-    let scale = peer.stream?.peer_scale?;
-    let scaled = WINDOW << scale.min(14);
-    let remote = peer.remote.as_ref().and_then(|remote| remote.host.tcp_rmem);
-    let (window, seen) = match remote {
-        Some([.., largest]) => (largest / 2, format!("its tcp_rmem is {largest}; half is window")),
-        None => (scaled, format!("its window scale {scale} allows windows up to {scaled} bytes")),
+    let remote = peer.remote.as_ref().map(|remote| &remote.host);
+    let mut windows: Vec<(&str, u64, String)> = Vec::new();
+    if let Some(scale) = peer.stream.and_then(|stream| stream.peer_scale) {
+        let scaled = WINDOW << scale.min(14);
+        windows.push(match remote.and_then(|host| host.tcp_rmem) {
+            Some([.., largest]) => {
+                ("tcp_rmem", scaled.min(largest / 2), format!("its tcp_rmem is {largest}"))
+            }
+            None => {
+                let seen = format!("its window scale {scale} allows windows up to {scaled} bytes");
+                ("tcp_rmem", scaled, seen)
+            }
+        });
+    }
+    if let Some([.., largest]) = remote.and_then(|host| host.tcp_wmem) {
+        windows.push(("tcp_wmem", largest / 2, format!("its tcp_wmem is {largest}")));
+    }
+    windows.retain(|(_, window, _)| limits(carried_by_windows(peer, *window, rtt), rate));
+    let smallest = windows.iter().map(|(_, window, _)| *window).min()?;
+    let seen: Vec<&str> = windows.iter().map(|(.., seen)| seen.as_str()).collect();
+    let half = if remote.is_some() { "; half of a buffer is window" } else { "" };
+    let set: Vec<String> =
+        windows.iter().map(|(name, ..)| format!("the last value of net.ipv4.{name}")).collect();
+    let (consequence, formula) = carriers(peer, " with the peer");
+    let needed = buffer_for(peer, rate, rtt);
+    let words = Words {
+        what: "TCP buffers of the peer are too small for this path".to_owned(),
+        evidence: format!(
+            "{}{half}; round trip {}; {}",
+            seen.join("; "),
+            millis(rtt),
+            peer.rate_source
+        ),
+        consequence,
+        remedy: format!("there: {} to {needed} or more: {formula}", set.join(" and ")),
     };
-    let carried = rate_of(window.min(scaled), rtt);
-    limits(carried, rate).then(|| {
-        let words = Words {
-            what: "TCP receive buffers of the peer are too small for this path".to_owned(),
-            evidence: format!("{seen}; round trip {}; {}", millis(rtt), peer.rate_source),
-            consequence: "one connection to the peer carries".to_owned(),
-            remedy: format!(
-                "there: the last value of net.ipv4.tcp_rmem (or net.core.rmem_max) to {} or more",
-                bandwidth_delay_product(rate, rtt).saturating_mul(2)
-            ),
-        };
-        let finding = Finding::new(Code::PeerBuffersTooSmall, Some(&peer.nid), words);
-        finding.with_rate(carried, Some(rate))
-    })
+    let carried = carried_by_windows(peer, smallest, rtt);
+    let finding = Finding::new(Code::PeerBuffersTooSmall, Some(&peer.nid), words);
+    Some(finding.with_rate(carried, Some(rate)))
 }
 
 fn credits(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {

@@ -37,5 +37,5 @@ pub use heartbeat::Heartbeat;
 pub use kernel_lnet::{KernelNid, kernel_file, kernel_has};
 pub use lustrine_control::ChangeError;
 pub use node::{NID_IN_USE, Node};
-pub use resolve::ResolveError;
+pub use resolve::{ResolveError, conns_for_speed};
 pub use service::RegisteredService;

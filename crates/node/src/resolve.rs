@@ -213,8 +213,8 @@ fn addresses(machine: &[Interface]) -> String {
     all.join(", ")
 }
 
-/// Bulk connections of each direction for a link's speed [SOCK-2].
-fn conns_for_speed(mbps: Option<u32>) -> u16 {
+/// Bulk connections of each direction for a link's speed in Mb/s [SOCK-2].
+pub fn conns_for_speed(mbps: Option<u32>) -> u16 {
     let gigabits = mbps.unwrap_or(1000).max(1000) / 1000;
     (gigabits.ilog2() / 2 + 1) as u16
 }

@@ -20,6 +20,7 @@ pub(super) fn view(info: &NetInfo, control: &ControlOptions) -> NodeView {
     let nis = info.nets.iter().map(|row| NiView {
         nid: row.nid.to_string(),
         interface: row.interface.clone(),
+        conns_per_peer: Some(row.conns_per_peer),
         peer_credits: row.peer_credits,
         credits: row.credits,
         credits_min: row.credits_min,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lustrine_control::{Answer, Request};
 use lustrine_doctor::{Dial, DialOutcome, HostView, NodeView, PeerView, RouteView, Source};
-use lustrine_node::{KernelNid, kernel_has};
+use lustrine_node::{KernelNid, conns_for_speed, kernel_has};
 use lustrine_partition::tunables::Tunables;
 use lustrine_sys::{Claim, Clock};
 use lustrine_wire::nid::{Net, NetKind, Nid};
@@ -206,6 +206,31 @@ impl Look<'_> {
             Some(ni) if !set && args.node.config.is_none() => ni.peer_credits,
             _ => u32::try_from(tunables.lnet.peer_credits).unwrap_or(u32::MAX),
         });
+        self.view.connections = Some(self.connections(of_node.and_then(|ni| ni.conns_per_peer)));
+    }
+
+    /// Bulk connections of this host's node to the peer in each direction: those of the running one,
+    /// or what the options and the speed of the interface lead to. A userland node has one.
+    fn connections(&self, of_node: Option<u16>) -> u16 {
+        let Context { args, host, node, tunables, .. } = *self.context;
+        let is_userland = match node {
+            Some(node) => node.identity == "userland",
+            None => !host.privileged || args.node.identity == Some(IdentityArg::Userland),
+        };
+        if is_userland {
+            return 1;
+        }
+        let is_set = args.node.set.iter().any(|setting| setting.name == "conns_per_peer");
+        let by_speed = || {
+            let interface = self.view.route.as_ref().and_then(|route| route.interface.as_ref());
+            let device = host.interfaces.iter().find(|one| Some(&one.name) == interface);
+            conns_for_speed(device.and_then(|device| device.speed_mbps))
+        };
+        match (of_node, u16::try_from(tunables.socklnd.conns_per_peer).unwrap_or(0)) {
+            (Some(count), _) if !is_set && args.node.config.is_none() => count.max(1),
+            (_, 0) => by_speed(),
+            (_, set) => set,
+        }
     }
 
     /// Looks at everything. The address is given back as soon as no connection of this look uses

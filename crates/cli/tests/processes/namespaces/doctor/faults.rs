@@ -298,6 +298,11 @@ faults! {
         there.run_words(&["sysctl", "-qw", "net.ipv4.tcp_rmem=4096 8192 16384"]);
         Some(from_both_ends(&here, &there, &["--rate", "10G"]))
     };
+    small_send_buffer_there: PeerBuffersTooSmall, "`tcp_wmem` of 16 KiB there, 10 Gb/s", || {
+        let [here, there] = NetNs::several()?;
+        there.run_words(&["sysctl", "-qw", "net.ipv4.tcp_wmem=4096 8192 16384"]);
+        Some(from_both_ends(&here, &there, &["--rate", "10G"]))
+    };
     few_credits: CreditsTooFew, "8 `peer_credits`, 50 ms, 1 Gb/s", || {
         over_long("", "", &RATE)
     };
