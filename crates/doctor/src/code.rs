@@ -117,6 +117,6 @@ codes! {
     CreditsExhausted "credits-exhausted" Notice
         "Messages of the running node have waited for credits; a warning while some wait.";
     UnreadData "unread-data" Warning "A program of this host does not read data of LNet.";
-    KnownDefect "known-defect" Warning
-        "This host or the peer runs a release with a known defect.";
+    KnownDefect "known-defect" Notice
+        "This host or the peer runs a release with a known defect; a warning where it shows.";
 }

@@ -25,6 +25,17 @@ impl Release {
     }
 }
 
+/// Where a defect shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concern {
+    /// When certain commands are run there, of which a look shows nothing.
+    Use,
+    /// While peers refuse connections of the host.
+    Refusals,
+    /// With NIDs of IPv6.
+    Ipv6,
+}
+
 /// A defect of releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defect {
@@ -32,6 +43,8 @@ pub struct Defect {
     pub first: Release,
     /// The last release that is known to have it. Releases after it may have it, too.
     pub last: Release,
+    /// Where it shows.
+    pub concern: Concern,
     /// What goes wrong.
     pub what: &'static str,
     /// How it is avoided.
@@ -45,6 +58,7 @@ pub const DEFECTS: &[Defect] = &[
     Defect {
         first: Release([2, 17, 0]),
         last: Release([2, 17, 0]),
+        concern: Concern::Refusals,
         what: "`lnetctl ping` of a peer that refuses three connections in a row crashes in the \
                kernel, which panics with panic_on_oops",
         remedy: "do not run `lnetctl ping` there while connections are refused; set \
@@ -54,6 +68,7 @@ pub const DEFECTS: &[Defect] = &[
     Defect {
         first: Release([2, 17, 0]),
         last: Release([2, 17, 0]),
+        concern: Concern::Use,
         what: "a selftest session that ends, or is taken over, while a batch runs can leave \
                lnet_selftest stuck until the machine is restarted",
         remedy: "stop the batch and wait until `lst query` says that it is idle, then end the \
@@ -63,6 +78,7 @@ pub const DEFECTS: &[Defect] = &[
     Defect {
         first: Release([2, 15, 0]),
         last: Release([2, 15, 99]),
+        concern: Concern::Ipv6,
         what: "LNet over IPv6 does not work: HELLO V4 is not understood",
         remedy: "use IPv4 NIDs towards this node",
         source: "docs/protocol/acceptor.md, ACC-4",

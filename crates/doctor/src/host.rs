@@ -1,32 +1,118 @@
-//! Findings about this host, its node and its configuration.
+//! Findings about a host, its node and its configuration: this host, and with the view from both
+//! ends those of the peers.
 
 use crate::code::{Code, Severity};
-use crate::defects::{self, Release};
+use crate::defects::{self, Concern, Release};
 use crate::finding::{Finding, Words};
-use crate::observed::{ConfigView, HostView, NodeView, Observed, PortHolder};
+use crate::observed::{
+    ConfigView, DialOutcome, HostView, NodeView, Observed, PeerView, PortHolder,
+};
 
-pub(crate) fn findings(observed: &Observed) -> Vec<Finding> {
-    let Observed { host, node, config, .. } = observed;
-    let mut found = Vec::new();
-    if let Some(config) = config {
-        found.extend(of_config(config));
-    }
-    if let Some(node) = node {
-        found.extend(of_node(node));
-    }
-    found.extend(port_taken(host, node.as_ref()));
-    found.extend(unread(host));
-    found.extend(defects_of(host, None));
-    found
+/// What is known of a host.
+#[derive(Clone, Copy, Debug)]
+struct Seen<'a> {
+    host: &'a HostView,
+    node: Option<&'a NodeView>,
+    config: Option<&'a ConfigView>,
+    /// The peers that were looked at from it.
+    peers: &'a [PeerView],
+    /// The NID by which it is named; `None`: this host.
+    named: Option<&'a str>,
 }
 
-fn of_config(config: &ConfigView) -> Vec<Finding> {
+pub(crate) fn findings(observed: &Observed) -> Vec<Finding> {
+    let Observed { host, node, config, peers } = observed;
+    let (node, config) = (node.as_ref(), config.as_ref());
+    Seen { host, node, config, peers, named: None }.findings()
+}
+
+/// The same of a peer's host, as far as its own end was asked.
+pub(crate) fn findings_of(peer: &PeerView) -> Vec<Finding> {
+    let Some(remote) = &peer.remote else { return Vec::new() };
+    let (node, config) = (remote.node.as_ref(), remote.config.as_ref());
+    let named = Some(peer.nid.as_str());
+    Seen { host: &remote.host, node, config, peers: &[], named }.findings()
+}
+
+impl Seen<'_> {
+    fn findings(self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        if let Some(config) = self.config {
+            found.extend(of_config(config, self.named));
+        }
+        if let Some(node) = self.node {
+            found.extend(of_node(node, self.named));
+        }
+        found.extend(port_taken(self.host, self.node, self.named));
+        found.extend(unread(self.host, self.named));
+        found.extend(self.defects());
+        found
+    }
+
+    /// Known defects.
+    fn defects(self) -> Vec<Finding> {
+        let Some(version) = &self.host.lustre_modules else { return Vec::new() };
+        let Some(release) = Release::parse(version) else { return Vec::new() };
+        let finding = |defect: &defects::Defect| {
+            let severity = self.severity(defect.concern)?;
+            let words = Words {
+                what: format!("Lustre {} has a known defect", version.trim()),
+                evidence: format!("loaded modules: {}; {}", version.trim(), defect.source),
+                consequence: defect.what.to_owned(),
+                remedy: defect.remedy.to_owned(),
+            };
+            Some(Finding { severity, ..Finding::new(Code::KnownDefect, self.named, words) })
+        };
+        defects::of(release).filter_map(finding).collect()
+    }
+
+    /// How bad a defect is here: a warning only where it shows. `None`: it cannot show.
+    fn severity(self, concern: Concern) -> Option<Severity> {
+        let shows = match concern {
+            Concern::Use => false,
+            Concern::Refusals => self.peers.iter().any(is_refused),
+            Concern::Ipv6 => {
+                if !self.host.interfaces.iter().any(|one| one.addresses.iter().any(is_ipv6)) {
+                    return None;
+                }
+                let of_node = self.node.iter().flat_map(|node| &node.nis).map(|ni| &ni.nid);
+                let of_config = self.config.iter().flat_map(|config| &config.nis);
+                let mut nids = of_node
+                    .chain(of_config.filter_map(|ni| ni.address.as_ref()))
+                    .chain(self.peers.iter().map(|peer| &peer.nid))
+                    .chain(self.peers.iter().flat_map(|peer| &peer.nis).map(|(nid, _)| nid));
+                nids.any(|nid| nid.contains(':'))
+            }
+        };
+        Some(if shows { Severity::Warning } else { Severity::Notice })
+    }
+}
+
+/// Whether the peer has refused a connection.
+fn is_refused(peer: &PeerView) -> bool {
+    let refuses = |outcome: &DialOutcome| {
+        matches!(outcome, DialOutcome::Refused | DialOutcome::Closed | DialOutcome::NotNow)
+    };
+    peer.dials.iter().any(|dial| refuses(&dial.outcome))
+}
+
+/// Whether it is an address of IPv6 that other hosts can reach.
+fn is_ipv6(address: &String) -> bool {
+    address.contains(':') && address != "::1" && !address.to_lowercase().starts_with("fe80:")
+}
+
+/// Whose it is, for a sentence.
+fn whose(named: Option<&str>) -> &'static str {
+    if named.is_some() { "the peer's host" } else { "this host" }
+}
+
+fn of_config(config: &ConfigView, named: Option<&str>) -> Vec<Finding> {
     let source = &config.source;
     let mut found = Vec::new();
     found.extend(config.problem.as_ref().map(|problem| {
         Finding::new(
             Code::ConfigInvalid,
-            None,
+            named,
             Words {
                 what: format!("a node would not start with {source}"),
                 evidence: problem.clone(),
@@ -42,14 +128,14 @@ fn of_config(config: &ConfigView) -> Vec<Finding> {
         };
         found.push(Finding::new(
             Code::InterfaceDown,
-            None,
+            named,
             Words {
                 what: format!("{} of net {} is {state}", ni.place, ni.net),
                 evidence: format!(
                     "{source} names it; the system lists its interfaces without it \
                                    being up"
                 ),
-                consequence: format!("no messages over {} of this host", ni.net),
+                consequence: format!("no messages over {} of {}", ni.net, whose(named)),
                 remedy: format!("ip link set {} up, or correct the name", ni.place),
             },
         ));
@@ -61,7 +147,7 @@ fn of_config(config: &ConfigView) -> Vec<Finding> {
         let Some((other, address)) = same.zip(ni.address.as_ref()) else { continue };
         found.push(Finding::new(
             Code::NidTwice,
-            None,
+            named,
             Words {
                 what: format!("{} and {} stand for the same NID", other.place, ni.place),
                 evidence: format!("both have the address {address} on net {} ({source})", ni.net),
@@ -75,7 +161,7 @@ fn of_config(config: &ConfigView) -> Vec<Finding> {
     found
 }
 
-fn of_node(node: &NodeView) -> Vec<Finding> {
+fn of_node(node: &NodeView, named: Option<&str>) -> Vec<Finding> {
     let mut waited: Vec<String> = Vec::new();
     for ni in node.nis.iter().filter(|ni| ni.credits_min < 0) {
         let most = ni.credits_min.unsigned_abs();
@@ -96,9 +182,9 @@ fn of_node(node: &NodeView) -> Vec<Finding> {
     let more = if left_out > 0 { format!("; {left_out} more") } else { String::new() };
     let mut finding = Finding::new(
         Code::CreditsExhausted,
-        None,
+        named,
         Words {
-            what: "messages of this host's node have waited for credits".to_owned(),
+            what: format!("messages of the node of {} have waited for credits", whose(named)),
             evidence: format!("most messages that waited: {}{more}", waited.join("; ")),
             consequence: "what waits adds to the latency, and over a long path the rate is limited"
                 .to_owned(),
@@ -113,15 +199,17 @@ fn of_node(node: &NodeView) -> Vec<Finding> {
     vec![finding]
 }
 
-fn port_taken(host: &HostView, node: Option<&NodeView>) -> Option<Finding> {
+fn port_taken(host: &HostView, node: Option<&NodeView>, named: Option<&str>) -> Option<Finding> {
     let taken = host.port_holder == Some(PortHolder::Other) && node.is_none();
     taken.then(|| {
         Finding::new(
             Code::PortTaken,
-            None,
+            named,
             Words {
-                what: "a program that is no LNet node listens at TCP port 988 of this host"
-                    .to_owned(),
+                what: format!(
+                    "a program that is no LNet node listens at TCP port 988 of {}",
+                    whose(named)
+                ),
                 evidence: "a program listens on the port, but does not answer as LNet does"
                     .to_owned(),
                 consequence: "no node and no kernel's LNet can be started; peers cannot connect"
@@ -137,7 +225,7 @@ fn port_taken(host: &HostView, node: Option<&NodeView>) -> Option<Finding> {
 /// Fewer bytes are under way in every healthy node.
 const UNREAD: u64 = 16 << 10;
 
-fn unread(host: &HostView) -> Vec<Finding> {
+fn unread(host: &HostView, named: Option<&str>) -> Vec<Finding> {
     let stuck = host.unread.iter().filter(|one| one.bytes.into_iter().all(|count| count >= UNREAD));
     let mut stuck = stuck.filter(|one| one.bytes[1] >= one.bytes[0]).peekable();
     if stuck.peek().is_none() {
@@ -153,32 +241,13 @@ fn unread(host: &HostView) -> Vec<Finding> {
     let evidence = lines.collect::<Vec<_>>().join("; ");
     vec![Finding::new(
         Code::UnreadData,
-        None,
+        named,
         Words {
-            what: "data of LNet wait in this host and are not read".to_owned(),
+            what: format!("data of LNet wait in {} and are not read", whose(named)),
             evidence,
             consequence: "the peers' windows close, and their messages time out".to_owned(),
             remedy: "see whether the node is stopped, or has no CPU: top, `lustrine show stats`"
                 .to_owned(),
         },
     )]
-}
-
-/// Known defects of a host, this one or a peer's.
-pub(crate) fn defects_of(host: &HostView, peer: Option<&str>) -> Vec<Finding> {
-    let Some(version) = &host.lustre_modules else { return Vec::new() };
-    let Some(release) = Release::parse(version) else { return Vec::new() };
-    let finding = |defect: &defects::Defect| {
-        Finding::new(
-            Code::KnownDefect,
-            peer,
-            Words {
-                what: format!("Lustre {} has a known defect", version.trim()),
-                evidence: format!("loaded modules: {}; {}", version.trim(), defect.source),
-                consequence: defect.what.to_owned(),
-                remedy: defect.remedy.to_owned(),
-            },
-        )
-    };
-    defects::of(release).map(finding).collect()
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::code::Code;
 use crate::finding::{Finding, Words};
-use crate::host::defects_of;
 use crate::observed::{Observed, PeerView};
 
 /// Clocks that differ by less are taken as equal, in nanoseconds.
@@ -15,9 +14,6 @@ pub(crate) fn findings(observed: &Observed, peer: &PeerView) -> Vec<Finding> {
     found.extend(duplicated(peer));
     found.extend(down(peer));
     found.extend(clock(peer));
-    if let Some(remote) = &peer.remote {
-        found.extend(defects_of(&remote.host, Some(&peer.nid)));
-    }
     found.extend(duplicated_here(observed, peer));
     found
 }

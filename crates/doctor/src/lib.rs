@@ -20,7 +20,7 @@ mod reach;
 mod settings;
 
 pub use code::{Code, Severity};
-pub use defects::{DEFECTS, Defect, Release};
+pub use defects::{Concern, DEFECTS, Defect, Release};
 pub use finding::{Finding, Rate};
 pub use icmp::{IcmpAnswer, IcmpMessage, IcmpQuestion, hops_of_ttl};
 pub use observed::{
@@ -37,6 +37,7 @@ pub fn diagnose(observed: &Observed) -> Vec<Finding> {
         findings.extend(path::findings(&observed.host, peer));
         findings.extend(settings::findings(&observed.host, peer));
         findings.extend(identity::findings(observed, peer));
+        findings.extend(host::findings_of(peer));
     }
     findings.sort_by_key(|finding| (core::cmp::Reverse(finding.severity), finding.code));
     findings

@@ -287,6 +287,28 @@ fn settings_are_judged_by_rate_and_round_trip() {
         enough(observed);
         observed.peers[0].stream.as_mut().unwrap().peer_scale = Some(7);
     });
+    // Each connection has a window: four of them are as good as buffers four times as large.
+    let mut observed = healthy();
+    enough(&mut observed);
+    observed.host.tcp_wmem = Some([0, 0, 32 << 20]);
+    assert_eq!(codes(&observed), [Code::BuffersTooSmall]);
+    observed.peers[0].connections = Some(4);
+    assert_eq!(codes(&observed), []);
+    let four = expect(Code::BuffersTooSmall, |observed| {
+        enough(observed);
+        observed.host.tcp_wmem = Some([0, 0, 4 << 20]);
+        observed.peers[0].connections = Some(4);
+    });
+    assert!(four.consequence.starts_with("4 connections (conns_per_peer) carry: at most 167.8"));
+    assert!(four.remedy.contains("tcp_wmem to 31250000"), "{four:?}");
+    let there = expect(Code::PeerBuffersTooSmall, |observed| {
+        enough(observed);
+        let host = HostView { tcp_wmem: Some([0, 0, 1 << 20]), ..HostView::default() };
+        observed.peers[0].remote = Some(RemoteView { host, ..RemoteView::default() });
+    });
+    assert!(there.evidence.starts_with("its tcp_wmem is 1048576;"), "{there:?}");
+    let remedy = "there: the last value of net.ipv4.tcp_wmem to 125000000 or more";
+    assert!(there.remedy.starts_with(remedy), "{there:?}");
     let few = expect(Code::CreditsTooFew, |observed| {
         enough(observed);
         observed.peers[0].peer_credits = Some(8);
@@ -384,6 +406,78 @@ fn hosts_are_judged_by_their_settings() {
     assert_eq!(codes(&observed), [Code::KnownDefect; 2]);
     observed.host.lustre_modules = Some("2.16.1".to_owned());
     assert_eq!(codes(&observed), []);
+}
+
+/// A host that runs a release with a defect is not worse for it, until the defect shows.
+#[test]
+fn known_defects_are_warnings_where_they_show() {
+    let of = |release: &str, change: &dyn Fn(&mut Observed)| {
+        let mut observed = healthy();
+        observed.host.lustre_modules = Some(release.to_owned());
+        change(&mut observed);
+        let findings = diagnose(&observed);
+        let defects = findings.into_iter().filter(|one| one.code == Code::KnownDefect);
+        defects.map(|one| one.severity).collect::<Vec<_>>()
+    };
+    assert_eq!(of("2.17.0", &|_| {}), [Severity::Notice; 2]);
+    let refused = |observed: &mut Observed| {
+        observed.peers[0].dials = vec![dial(Source::Privileged, NID, DialOutcome::Refused)];
+    };
+    assert_eq!(of("2.17.0", &refused), [Severity::Warning, Severity::Notice]);
+    assert_eq!(of("2.15.8", &|_| {}), [], "there is no IPv6");
+    let add = |observed: &mut Observed, address: &str| {
+        observed.host.interfaces[0].addresses.push(address.to_owned());
+    };
+    assert_eq!(of("2.15.8", &|observed| add(observed, "fe80::1")), []);
+    assert_eq!(of("2.15.8", &|observed| add(observed, "fd00::1")), [Severity::Notice]);
+    let used = |observed: &mut Observed| {
+        add(observed, "fd00::1");
+        observed.peers[0].nid = "fd00::2@tcp".to_owned();
+    };
+    assert_eq!(of("2.15.8", &used), [Severity::Warning]);
+}
+
+/// What the other end has found about its own host is not lost.
+#[test]
+fn hosts_of_peers_are_judged_as_this_one() {
+    let there = |change: &dyn Fn(&mut RemoteView)| {
+        let mut remote = RemoteView::default();
+        change(&mut remote);
+        let mut observed = healthy();
+        observed.peers[0].remote = Some(remote);
+        let findings = diagnose(&observed);
+        assert!(findings.iter().all(|one| one.peer.as_deref() == Some(NID)), "{findings:?}");
+        findings.into_iter().map(|one| one.code).collect::<Vec<_>>()
+    };
+    let unread = Unread {
+        local: "10.0.0.2:988".to_owned(),
+        remote: "10.0.0.1:1023".to_owned(),
+        bytes: [70_000; 2],
+        apart_ms: 400,
+    };
+    let stuck = |remote: &mut RemoteView| remote.host.unread = vec![unread.clone()];
+    assert_eq!(there(&stuck), [Code::UnreadData]);
+    let taken = |remote: &mut RemoteView| remote.host.port_holder = Some(PortHolder::Other);
+    assert_eq!(there(&taken), [Code::PortTaken]);
+    let down = |remote: &mut RemoteView| {
+        let ni = PlannedNi {
+            net: "tcp".to_owned(),
+            place: "eth1".to_owned(),
+            address: Some("10.0.0.2".to_owned()),
+            running: false,
+        };
+        remote.config = Some(ConfigView { nis: vec![ni], ..ConfigView::default() });
+    };
+    assert_eq!(there(&down), [Code::InterfaceDown]);
+    let waited = |remote: &mut RemoteView| {
+        let peer = PeerCredits { nid: NID.to_owned(), credits: 8, available: 3, min: -5 };
+        remote.node = Some(NodeView { peers: vec![peer], ..NodeView::default() });
+    };
+    assert_eq!(there(&waited), [Code::CreditsExhausted]);
+    assert_eq!(
+        there(&|remote| remote.host.lustre_modules = Some("2.17.0".to_owned())),
+        [Code::KnownDefect, Code::KnownDefect]
+    );
 }
 
 /// What a node of 2.17.0 lists, and the same after messages have waited.
