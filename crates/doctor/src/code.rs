@@ -92,7 +92,7 @@ codes! {
         "Large packets from the peer disappear without a message; small ones arrive.";
     MtuMismatch "mtu-mismatch" Notice
         "The interfaces at the two ends have different MTUs, or segments are clamped on the way; a \
-         warning within a subnet.";
+         warning without a router between them.";
     AsymmetricRoute "asymmetric-route" Warning
         "Packets to the peer and packets from it take different ways.";
     NidDuplicated "nid-duplicated" Error "Two nodes answer for one NID.";

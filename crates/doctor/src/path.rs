@@ -78,10 +78,12 @@ fn mtu_mismatch(host: &HostView, peer: &PeerView) -> Option<Finding> {
             (format!("MTU {here} here, and {there} at the peer or on the way"), seen)
         }
     };
-    let is_on_link = peer.route.as_ref().is_some_and(|route| route.on_link);
-    let (consequence, remedy) = match is_on_link {
+    let hops = peer.icmp.as_ref().and_then(|icmp| icmp.hops_out);
+    let is_near = peer.route.as_ref().is_some_and(|route| route.on_link) || hops == Some(1);
+    let (consequence, remedy) = match is_near {
         true => (
-            "both are in one subnet: what the end with the larger MTU sends outside of TCP is lost",
+            "no router is between them: what the end with the larger MTU sends outside of TCP is \
+             lost",
             "give both interfaces, and the switches between them, the same MTU",
         ),
         // Routers cut, or say what is too long.
@@ -98,7 +100,7 @@ fn mtu_mismatch(host: &HostView, peer: &PeerView) -> Option<Finding> {
         remedy: remedy.to_owned(),
     };
     let mut finding = Finding::new(Code::MtuMismatch, Some(&peer.nid), words);
-    finding.severity = if is_on_link { Severity::Warning } else { Severity::Notice };
+    finding.severity = if is_near { Severity::Warning } else { Severity::Notice };
     Some(finding)
 }
 

@@ -223,6 +223,8 @@ fn interfaces_are_compared_and_segments_may_be_clamped_on_the_way() {
     let routed = expect(Code::MtuMismatch, |observed| {
         smaller_segments(observed);
         observed.peers[0].route.as_mut().unwrap().on_link = false;
+        let icmp = observed.peers[0].icmp.as_mut().unwrap();
+        (icmp.hops_out, icmp.hops_back) = (Some(2), Some(2));
     });
     assert_eq!(routed.severity, Severity::Notice, "routers cut, and clamping is usual");
     // Both ends have the same: it was clamped.

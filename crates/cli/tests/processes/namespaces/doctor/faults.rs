@@ -230,7 +230,7 @@ faults! {
         run(&lab, "west", "ip link set eth0 mtu 1400");
         let _node = node(&lab, "west", &TCP);
         let done = to_west(&lab, &RATE);
-        // They are in one subnet.
+        // No router is between them.
         assert_eq!(done.json()["findings"][0]["severity"], "warning", "{done:#?}");
         Some(done)
     };
