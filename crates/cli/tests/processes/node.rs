@@ -322,7 +322,7 @@ fn addresses_and_sockets_in_use_are_not_taken_over() {
     same_port.args(["node", "--net", &format!("tcp={addr}"), "--control"]);
     finish(same_port.arg(scratch.file("second.sock"))).expect_error(&[
         &format!("cannot listen on {addr}"),
-        "another node, or a kernel's LNet, listens there",
+        "another node, or a kernel's LNet, has it",
     ]);
 
     let file = scratch.write("precious", "data");
