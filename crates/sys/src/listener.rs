@@ -26,8 +26,9 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes `addr`, whose port is not 0. For a moment something listens there: only then does the kernel compare it
-    /// with other claims, while connections of this port that are still closing do not matter.
+    /// Takes `addr`, whose port is not 0. For a moment something listens there: only then does the
+    /// kernel compare it with other claims, while connections of this port that are still closing
+    /// do not matter.
     ///
     /// # Errors
     /// As [`Listener::bind`].

@@ -64,7 +64,6 @@ impl Socket {
     /// in use or not available [ACC-13]. Several connections share a port as long as their remote
     /// addresses differ.
     ///
-    /// See [`ConnectError`]. `connected` reports a later refusal.
     /// See [`ConnectError`]. A refusal that comes later is reported by `connected`.
     pub fn connect(
         local: Option<IpAddr>,

@@ -70,8 +70,8 @@ pub(in crate::commands) enum Greeting {
 }
 
 /// The addresses and ports of this host that looks use, taken before they begin: where a node or a
-/// kernel has one, high ports are used, as in `doctor`. Looks behind one address share its claim, so
-/// that they do not take each other for a node.
+/// kernel has one, high ports are used, as in `doctor`. Looks behind one address share its claim,
+/// so that they do not take each other for a node.
 #[derive(Debug, Default)]
 pub(in crate::commands) struct Claims(BTreeMap<SocketAddr, Arc<OwnAddress>>);
 

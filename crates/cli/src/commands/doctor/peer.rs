@@ -209,8 +209,8 @@ impl Look<'_> {
         self.view.connections = Some(self.connections(of_node.and_then(|ni| ni.conns_per_peer)));
     }
 
-    /// Bulk connections of this host's node to the peer in each direction: those of the running one,
-    /// or what the options and the speed of the interface lead to. A userland node has one.
+    /// Bulk connections of this host's node to the peer in each direction: those of the running
+    /// one, or what the options and the speed of the interface lead to. A userland node has one.
     fn connections(&self, of_node: Option<u16>) -> u16 {
         let Context { args, host, node, tunables, .. } = *self.context;
         let is_userland = match node {
