@@ -21,7 +21,7 @@ use crate::convert::{errno, without_ids};
 use crate::held::Held;
 use crate::reply::Asked;
 use crate::server::Server;
-use crate::shared::{OpenedFile, Permit, Shared};
+use crate::shared::{OpenedFile, Permit};
 
 /// The kernel keeps no data, and writes of several threads reach the servers together.
 pub(crate) const FILE_FLAGS: FopenFlags =
@@ -36,6 +36,7 @@ const O_TRUNC: i32 = 0o1000;
 const O_APPEND: i32 = 0o2000;
 const O_DSYNC: i32 = 0o10000;
 const O_DIRECT: i32 = 0o40000;
+const O_NOATIME: i32 = 0o1000000;
 /// The kernel opens a program to run it.
 const FMODE_EXEC: i32 = 0o40;
 
@@ -122,16 +123,20 @@ impl Server {
         request: &Request,
         handle: FileHandle,
         (offset, len): (u64, u32),
+        flags: OpenFlags,
         reply: ReplyData,
     ) {
         let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
-        file.state().read = true;
+        let notes_time = flags.0 & O_NOATIME == 0;
         let bytes = u64::from(len);
         let targets = targets_of(&file, (offset, bytes), false);
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
             if asked.is_interrupted() {
                 return;
+            }
+            if notes_time {
+                file.state().read = Some(client.wall(turn));
             }
             let layout = file.state().layout.clone();
             let (caller, fid) = (file.caller, file.fid);
@@ -470,16 +475,11 @@ fn close(
     file: &OpenedFile,
     written: Option<Written>,
 ) {
-    let shared: &Shared = &asked.shared;
     let open = {
         let state = file.state();
         let mut open = state.open.clone();
-        let now = client.wall(turn);
-        // What a program has set is not changed back to what was at the open.
-        let set = shared.nodes().atime_set(file.fid);
-        open.attr.atime = set.unwrap_or(open.attr.atime);
-        let atime = state.read.then(|| shared.atime.after_read(&open.attr, now)).flatten();
-        open.attr.atime = atime.unwrap_or(open.attr.atime);
+        let rule = asked.shared.atime;
+        open.accessed = state.read.and_then(|at| rule.after_read(&open.attr, at));
         open
     };
     client.close(turn, file.caller, open, written, asked.finish());

@@ -21,8 +21,6 @@ pub(crate) struct Node {
     pub(crate) mode: u32,
     /// The modification time that a program has set since the last write, in seconds since 1970.
     pub(crate) set_mtime: Option<i64>,
-    /// The time of the last access that a program has set.
-    set_atime: Option<i64>,
     /// Up to where this mount knows who has written it.
     size: KnownSize,
     /// References of the kernel, which it gives back with FORGET.
@@ -57,7 +55,6 @@ impl Nodes {
             gid: 0,
             mode: 0o040_755,
             set_mtime: None,
-            set_atime: None,
             size: KnownSize::default(),
             lookups: 1,
         };
@@ -84,7 +81,6 @@ impl Nodes {
             gid: attr.gid,
             mode: attr.mode,
             set_mtime: None,
-            set_atime: None,
             size: KnownSize::default(),
             lookups: 0,
         });
@@ -141,18 +137,6 @@ impl Nodes {
         if let Some(node) = self.of(fid) {
             node.set_mtime = mtime;
         }
-    }
-
-    /// Notes the time of the last access that a program has set.
-    pub(crate) fn set_atime(&mut self, fid: Fid, atime: i64) {
-        if let Some(node) = self.of(fid) {
-            node.set_atime = Some(atime);
-        }
-    }
-
-    /// The time of the last access that a program has set.
-    pub(crate) fn atime_set(&self, fid: Fid) -> Option<i64> {
-        self.number_of(fid).and_then(|number| self.get(number)).and_then(|node| node.set_atime)
     }
 
     /// The number by which the kernel knows a file, if it does.

@@ -162,6 +162,9 @@ impl Filesystem for Server {
         let mut caller = who_changes(requester.caller(&groups), opener, &changes);
         let shared = Arc::clone(&self.shared);
         let note_times = move || {
+            if let Some(SetTime::At(atime)) = set_atime {
+                shared.accessed_at(node.fid, atime);
+            }
             let mut nodes = shared.nodes();
             match (size, mtime) {
                 (_, Some(TimeOrNow::SpecificTime(time))) => {
@@ -169,9 +172,6 @@ impl Filesystem for Server {
                 }
                 (_, Some(TimeOrNow::Now)) | (Some(_), None) => nodes.set_mtime(node.fid, None),
                 (None, None) => {}
-            }
-            if let Some(SetTime::At(atime)) = set_atime {
-                nodes.set_atime(node.fid, atime);
             }
         };
         let size_alone = Changes { size, open, ..Changes::default() };
@@ -337,11 +337,11 @@ impl Filesystem for Server {
         handle: FileHandle,
         offset: u64,
         size: u32,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.read_file(request, handle, (offset, size.min(DATA_MAX)), reply);
+        self.read_file(request, handle, (offset, size.min(DATA_MAX)), flags, reply);
     }
 
     fn write(

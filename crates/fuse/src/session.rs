@@ -13,6 +13,7 @@ use lustrine_fs::{FileSystem, ImportView};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
+use crate::atime::AtimeRule;
 use crate::error::MountError;
 use crate::options::Options;
 use crate::server::Server;
@@ -48,7 +49,9 @@ impl Mount {
         options: &Options,
     ) -> Result<Mount, MountError> {
         let dir = mount_point(dir)?;
-        let shared = Arc::new(Shared::new(files, options.atime));
+        // A read must not change anything either.
+        let atime = if options.read_only { AtimeRule::Never } else { options.atime };
+        let shared = Arc::new(Shared::new(files, atime));
         let server = Server {
             shared: Arc::clone(&shared),
             user_xattr: options.user_xattr,

@@ -109,8 +109,8 @@ pub(crate) struct FileState {
     pub(crate) layout: FileLayout,
     /// When it was last written to through this handle, in seconds since 1970.
     pub(crate) written: Option<i64>,
-    /// Whether it was read through this handle.
-    pub(crate) read: bool,
+    /// When it was last read through this handle, in seconds since 1970.
+    pub(crate) read: Option<i64>,
     /// The last write with O_DIRECT through this handle that has failed.
     pub(crate) failed: FailedWrite,
     /// Where appends with O_DIRECT through it have gone.
@@ -151,7 +151,7 @@ impl OpenedFile {
     pub(crate) fn new(open: OpenFile, caller: Caller) -> OpenedFile {
         let (fid, layout) = (open.attr.fid, open.layout.clone());
         let (failed, appends) = (FailedWrite::default(), AppendOrder::default());
-        let state = FileState { open, layout, written: None, read: false, failed, appends };
+        let state = FileState { open, layout, written: None, read: None, failed, appends };
         OpenedFile { fid, caller, state: Mutex::new(state) }
     }
 
@@ -380,6 +380,17 @@ impl Shared {
         let others: Vec<_> = locked(&self.open).files.values().filter(same).cloned().collect();
         for other in others {
             other.state().take_layout(&layout);
+        }
+    }
+
+    /// A program has set the time of the last access of a file. Reads before that do not change it
+    /// any more.
+    pub(crate) fn accessed_at(&self, fid: Fid, atime: i64) {
+        let same = |file: &&Arc<OpenedFile>| file.fid == fid;
+        let files: Vec<_> = locked(&self.open).files.values().filter(same).cloned().collect();
+        for file in files {
+            let mut state = file.state();
+            (state.open.attr.atime, state.read) = (atime, None);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod direct;
 mod model;
+mod posix;
 mod users;
 mod waits;
 

@@ -324,11 +324,13 @@ impl AttrCache {
     pub(super) fn closed(
         &mut self,
         (fid, lock): (Fid, Handle),
-        atime: i64,
+        accessed: Option<i64>,
         changed: Option<(i64, i64)>,
     ) {
         if let Some(entry) = self.entry_mut(fid).filter(|entry| entry.handle == lock) {
-            entry.attr.atime = entry.attr.atime.max(atime);
+            if let Some(atime) = accessed {
+                entry.attr.atime = entry.attr.atime.max(atime);
+            }
             if let Some((mtime, ctime)) = changed {
                 entry.attr.mtime = entry.attr.mtime.max(mtime);
                 entry.attr.ctime = entry.attr.ctime.max(ctime);

@@ -30,6 +30,9 @@ pub struct OpenFile {
     pub attr: Attr,
     /// Where its data are.
     pub layout: FileLayout,
+    /// The time of the last access that the close is to set, in seconds since 1970; none if it
+    /// stays. The server moves the time only forward.
+    pub accessed: Option<i64>,
     /// The server's handle at that time.
     handle: Handle,
     /// The call that opened it.
@@ -334,11 +337,15 @@ impl Client {
         let fid = file.attr.fid;
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
             let now = client.wall(turn);
-            let (atime, mtime) = match &written {
-                Some(written) => (file.attr.atime, written.mtime.unwrap_or(now)),
-                None => (file.attr.atime, file.attr.mtime),
+            let mtime = match &written {
+                Some(written) => written.mtime.unwrap_or(now),
+                None => file.attr.mtime,
             };
-            let mut valid = AttrFlags::MODE | AttrFlags::ATIME | AttrFlags::ATIME_SET;
+            let mut valid = AttrFlags::MODE;
+            // The time at the open would undo what others have set since.
+            if file.accessed.is_some() {
+                valid |= AttrFlags::ATIME | AttrFlags::ATIME_SET;
+            }
             if written.is_some() {
                 valid |= AttrFlags::MTIME
                     | AttrFlags::MTIME_SET
@@ -355,7 +362,7 @@ impl Client {
                 size: size.size,
                 blocks: size.blocks,
                 mtime,
-                atime,
+                atime: file.accessed.unwrap_or(file.attr.atime),
                 ctime: if written.is_some() { now } else { file.attr.ctime },
                 mode: file.attr.mode,
                 bias: if written.is_some() { Bias::DATA_MODIFIED } else { Bias::empty() },
@@ -379,7 +386,7 @@ impl Client {
                 let closed = answer.and_then(|answer| {
                     reply_of!(&answer.reply, MdsClose)?;
                     if let Some(lock) = lock {
-                        client.attrs.closed((fid, lock), record.atime, sent);
+                        client.attrs.closed((fid, lock), file.accessed, sent);
                     }
                     Ok(())
                 });
@@ -476,6 +483,7 @@ fn open_file(reply: &dlm::OpenReply<'_>, call: CallKey) -> Outcome<Opened> {
     let file = OpenFile {
         attr,
         layout: FileLayout::default(),
+        accessed: None,
         handle: reply.body.open_handle,
         call,
         created: done.contains(Disposition::OPEN_CREATE),

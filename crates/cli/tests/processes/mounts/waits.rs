@@ -25,7 +25,7 @@ impl Lustre {
     }
 
     /// Files that clients have open, as the metadata server sees it.
-    fn opens(&self) -> usize {
+    pub(super) fn opens(&self) -> usize {
         let (sender, seen) = channel();
         let server = self.servers.as_ref().expect("the servers run").server();
         let post = server.post(move |server, _| {

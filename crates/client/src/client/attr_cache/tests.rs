@@ -124,10 +124,10 @@ fn a_directory_is_worth_a_request_at_the_second_name() {
 #[test]
 fn times_that_a_close_has_told_move_forward() {
     let mut cache = filled(9, 1);
-    cache.closed((fid(1), Handle(1)), 50, None);
-    cache.closed((fid(1), Handle(1)), 40, Some((60, 70)));
-    cache.closed((fid(1), Handle(2)), 90, Some((90, 90)));
-    cache.closed((fid(2), Handle(1)), 40, None);
+    cache.closed((fid(1), Handle(1)), Some(50), None);
+    cache.closed((fid(1), Handle(1)), Some(40), Some((60, 70)));
+    cache.closed((fid(1), Handle(2)), Some(90), Some((90, 90)));
+    cache.closed((fid(2), Handle(1)), Some(40), None);
     let seen = cache.find(fid(1), &caller(5), Time(9)).unwrap();
     assert_eq!((seen.atime, seen.mtime, seen.ctime), (50, 60, 70));
 }
@@ -181,7 +181,7 @@ fn the_caller_with_the_oldest_answer_makes_room() {
 fn an_answer_takes_no_time_back_under_the_same_lock() {
     let mut cache = filled(9, 1);
     let times = |attr: Attr| (attr.atime, attr.mtime, attr.ctime);
-    cache.closed((fid(1), Handle(1)), 50, Some((60, 70)));
+    cache.closed((fid(1), Handle(1)), Some(50), Some((60, 70)));
     let older = Attr { atime: 10, mtime: 20, ctime: 80, uid: 3, ..attr(1) };
     assert_eq!(times(cache.refresh(Handle(1), older.clone())), (50, 60, 80));
     let seen = cache.find(fid(1), &caller(5), Time(9)).unwrap();

@@ -354,7 +354,7 @@ fn the_answer_to_another_user_takes_no_time_back() {
     look_up(&mut world, Handle(0x77));
     let lock = world.client.attrs.lock_of(FILE).expect("it is kept");
     let sent = [NOW + 30, NOW + 40, NOW + 50];
-    world.client.attrs.closed((FILE, lock), sent[0], Some((sent[1], sent[2])));
+    world.client.attrs.closed((FILE, lock), Some(sent[0]), Some((sent[1], sent[2])));
     let slot = world.start(|client, turn, done| client.getattr(turn, user, FILE, done));
     tell_times(&mut world, Kind::MdsGetattr, [NOW; 3]);
     assert_eq!(slot.outcome().map(times), Ok(sent));

@@ -1,0 +1,71 @@
+//! What POSIX and the manual pages of Linux promise, and the kernel leaves to the mount.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+
+use lustrine_testing::{Need, not_run};
+
+use super::{Lustre, Mounted, can_mount};
+use crate::common::{eventually, finish};
+
+/// What the scripts below start with.
+const START: &str = r#"
+import ctypes, fcntl, mmap, os, subprocess, sys, time
+from os import *
+"#;
+
+/// Whether the scripts can be run here; if not, that is recorded.
+#[track_caller]
+fn can_run() -> bool {
+    let tried = Command::new("python3").args(["-c", "import ctypes, mmap"]).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        not_run(Need::Program, "python3 is not installed");
+        return false;
+    }
+    can_mount()
+}
+
+/// Runs a script with these arguments.
+fn run(script: &str, arguments: &[&Path]) -> String {
+    let mut command = Command::new("python3");
+    command.arg("-c").arg(format!("{START}{script}")).args(arguments);
+    finish(&mut command).ok().stdout
+}
+
+/// The kernel asks for the close after close(2) has returned.
+fn wait_for_closes(lustre: &Lustre) {
+    eventually("the files are closed", || (lustre.opens() == 0).then_some(()));
+}
+
+#[test]
+fn the_time_of_the_last_access_changes_by_reads_alone() {
+    if !can_run() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let (one, other) = (lustre.mount("one"), lustre.mount("other"));
+    let read_only = lustre.mount_with("read", "ro,strictatime");
+    fs::write(one.path("file"), b"data").unwrap();
+    let seen_after = |script: &str, mount: &Mounted| {
+        run("utime(sys.argv[1], (1000, 2000))", &[&one.path("file")]);
+        wait_for_closes(&lustre);
+        run(script, &[&mount.path("file"), &other.path("file")]);
+        wait_for_closes(&lustre);
+        fs::metadata(other.path("file")).unwrap().atime()
+    };
+    let read = "file = open(sys.argv[1], O_RDONLY); read(file, 4)";
+    assert!(seen_after(read, &one) > 1_000_000, "a read changes it");
+    assert_eq!(
+        seen_after("file = open(sys.argv[1], O_RDONLY | O_NOATIME); read(file, 4)", &one),
+        1000
+    );
+    assert_eq!(seen_after(read, &read_only), 1000);
+    // A close does not bring back what was there at the open.
+    let touched = "file = open(sys.argv[1], O_RDONLY); utime(sys.argv[2], (500, 2000))";
+    assert_eq!(seen_after(touched, &one), 500);
+    let set = "file = open(sys.argv[1], O_RDONLY); read(file, 4); utime(sys.argv[1], (500, 2000))";
+    assert_eq!(seen_after(set, &one), 500, "a read before that does not count");
+    [one, other, read_only].iter().for_each(|mount| drop(mount.umount().ok()));
+}
