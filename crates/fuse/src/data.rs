@@ -76,7 +76,8 @@ impl Server {
                 if !asked.claim() {
                     return close_unused(client, turn, caller, open);
                 }
-                let handle = asked.shared.add_file(OpenedFile::new(open, caller));
+                let file = OpenedFile::new(open, caller, args.flags);
+                let handle = asked.shared.add_file(file);
                 asked.opened(handle, FILE_FLAGS);
             });
             client.open(turn, caller, node.fid, args, done);
@@ -103,13 +104,13 @@ impl Server {
         self.shared.post(move |client, turn| {
             let done = asked.done(move |asked, client, turn, open: OpenFile| {
                 if open.created || !cut {
-                    return created(asked, client, turn, caller, open);
+                    return created(asked, client, turn, (caller, how), open);
                 }
                 let (fid, changes) =
                     (open.attr.fid, Changes { size: Some(0), ..Changes::default() });
                 let then =
                     move |client: &mut Client, turn: &mut Turn<'_>, cut: Outcome<Attr>| match cut {
-                        Ok(_) => created(asked, client, turn, caller, open),
+                        Ok(_) => created(asked, client, turn, (caller, how), open),
                         Err(error) => give_up(asked, client, turn, caller, open, errno(&error)),
                     };
                 client.set_attributes(turn, caller, fid, changes, Box::new(then));
@@ -123,11 +124,15 @@ impl Server {
         request: &Request,
         handle: FileHandle,
         (offset, len): (u64, u32),
-        flags: OpenFlags,
+        (flags, owner): (OpenFlags, Option<LockOwner>),
         reply: ReplyData,
     ) {
         let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, file)) = asked.with(self.shared.file(handle.0)) else { return };
+        // The kernel names an owner if a program reads, and none if it reads a page for a mapping.
+        if owner.is_none() {
+            self.shared.nodes().set_mapped(file.fid, true);
+        }
         let notes_time = flags.0 & O_NOATIME == 0;
         let bytes = u64::from(len);
         let targets = targets_of(&file, (offset, bytes), false);
@@ -427,7 +432,7 @@ fn created(
     asked: Asked<ReplyCreate>,
     client: &mut Client,
     turn: &mut Turn<'_>,
-    caller: Caller,
+    (caller, how): (Caller, Wanted),
     open: OpenFile,
 ) {
     let mut attr = open.attr.clone();
@@ -437,7 +442,7 @@ fn created(
     let then = move |client: &mut Client, turn: &mut Turn<'_>, attr: Outcome<Attr>| match attr {
         Ok(_) if !asked.claim() => close_unused(client, turn, caller, open),
         Ok(attr) => {
-            let handle = asked.shared.add_file(OpenedFile::new(open, caller));
+            let handle = asked.shared.add_file(OpenedFile::new(open, caller, how));
             asked.created(&attr, handle, FILE_FLAGS);
         }
         Err(error) => give_up(asked, client, turn, caller, open, errno(&error)),

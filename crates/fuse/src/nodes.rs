@@ -21,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) mode: u32,
     /// The modification time that a program has set since the last write, in seconds since 1970.
     pub(crate) set_mtime: Option<i64>,
+    /// Whether the kernel has read pages of it for a mapping.
+    is_mapped: bool,
     /// Up to where this mount knows who has written it.
     size: KnownSize,
     /// References of the kernel, which it gives back with FORGET.
@@ -55,6 +57,7 @@ impl Nodes {
             gid: 0,
             mode: 0o040_755,
             set_mtime: None,
+            is_mapped: false,
             size: KnownSize::default(),
             lookups: 1,
         };
@@ -81,6 +84,7 @@ impl Nodes {
             gid: attr.gid,
             mode: attr.mode,
             set_mtime: None,
+            is_mapped: false,
             size: KnownSize::default(),
             lookups: 0,
         });
@@ -137,6 +141,18 @@ impl Nodes {
         if let Some(node) = self.of(fid) {
             node.set_mtime = mtime;
         }
+    }
+
+    /// Notes whether the kernel can hold pages of a file that is mapped.
+    pub(crate) fn set_mapped(&mut self, fid: Fid, is_mapped: bool) {
+        if let Some(node) = self.of(fid) {
+            node.is_mapped = is_mapped;
+        }
+    }
+
+    /// Whether the kernel can hold pages of a file that is mapped.
+    pub(crate) fn is_mapped(&self, fid: Fid) -> bool {
+        self.number_of(fid).and_then(|number| self.get(number)).is_some_and(|node| node.is_mapped)
     }
 
     /// The number by which the kernel knows a file, if it does.

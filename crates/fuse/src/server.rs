@@ -338,10 +338,11 @@ impl Filesystem for Server {
         offset: u64,
         size: u32,
         flags: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.read_file(request, handle, (offset, size.min(DATA_MAX)), flags, reply);
+        let range = (offset, size.min(DATA_MAX));
+        self.read_file(request, handle, range, (flags, owner), reply);
     }
 
     fn write(

@@ -11,6 +11,7 @@ use fuser::{Errno, FileAttr, FileType, Request};
 use lustrine_client::{Attr, Caller, Client, FileLayout, OpenFile, TargetKey};
 use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
+use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -98,6 +99,8 @@ pub(crate) struct OpenedFile {
     /// Who opened it. Data are read and written in this user's name, also for a process that the
     /// file was handed to.
     pub(crate) caller: Caller,
+    /// Whether it is open to be read and to be written: then a mapping of it can be written to.
+    takes_mapped_writes: bool,
     state: Mutex<FileState>,
 }
 
@@ -148,11 +151,12 @@ pub(crate) struct DirState {
 }
 
 impl OpenedFile {
-    pub(crate) fn new(open: OpenFile, caller: Caller) -> OpenedFile {
+    pub(crate) fn new(open: OpenFile, caller: Caller, how: Wanted) -> OpenedFile {
         let (fid, layout) = (open.attr.fid, open.layout.clone());
         let (failed, appends) = (FailedWrite::default(), AppendOrder::default());
         let state = FileState { open, layout, written: None, read: None, failed, appends };
-        OpenedFile { fid, caller, state: Mutex::new(state) }
+        let takes_mapped_writes = how.contains(Wanted::READ | Wanted::WRITE);
+        OpenedFile { fid, caller, takes_mapped_writes, state: Mutex::new(state) }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, FileState> {
@@ -344,6 +348,11 @@ impl Shared {
         let gid = self.ids.group_inside(attr.gid).unwrap_or_else(own_group);
         let mut shown = file_attr(attr, number, (uid, gid));
         if shown.kind == FileType::RegularFile {
+            // Programs take a file with fewer blocks for one with holes, and without any for one
+            // hole.
+            if self.has_mapped_writes(attr.fid) {
+                shown.blocks = shown.blocks.max(shown.size.div_ceil(512));
+            }
             // They would give the rights of the user who is shown, and not of the owner.
             let mut clear = |known: bool, bit: u16| shown.perm &= if known { !0 } else { !bit };
             clear(self.ids.knows_user(attr.uid), SET_USER_ID as u16);
@@ -395,7 +404,21 @@ impl Shared {
     }
 
     pub(crate) fn remove_file(&self, handle: u64) -> Result<Arc<OpenedFile>, Errno> {
-        locked(&self.open).files.remove(&handle).ok_or(Errno::EBADF)
+        let file = locked(&self.open).files.remove(&handle).ok_or(Errno::EBADF)?;
+        // The kernel drops the pages of a file at its next open.
+        let was_mapped = self.nodes().is_mapped(file.fid);
+        if was_mapped && !self.is_open(file.fid) {
+            self.nodes().set_mapped(file.fid, false);
+        }
+        Ok(file)
+    }
+
+    /// Whether the kernel can hold pages of a file to which a program has written through a
+    /// mapping: the mount learns of them when the kernel writes them back.
+    pub(crate) fn has_mapped_writes(&self, fid: Fid) -> bool {
+        let is_mapped = self.nodes().is_mapped(fid);
+        let takes = |file: &Arc<OpenedFile>| file.fid == fid && file.takes_mapped_writes;
+        is_mapped && locked(&self.open).files.values().any(takes)
     }
 
     /// Registers an open directory. The number by which the kernel names it.

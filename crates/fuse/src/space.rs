@@ -63,6 +63,17 @@ impl Server {
             let fid = file.fid;
             // Another client may have written where there were no objects.
             let sought = asked.done(move |asked, client, turn, layout: FileLayout| {
+                // All of what may be in a mapping counts as data: the kernel does not say.
+                if asked.shared.has_mapped_writes(fid) {
+                    let sized =
+                        asked.done(move |asked, _, _, (size, _): (u64, u64)| match sought_in_data(
+                            from, size, what,
+                        ) {
+                            Some(at) => asked.found_at(at),
+                            None => asked.fail(Errno::ENXIO),
+                        });
+                    return client.size(turn, caller, fid, &layout, sized);
+                }
                 let then = move |_: &mut Client, _: &mut Turn<'_>, at: Outcome<u64>| match at {
                     Ok(at) => asked.found_at(at),
                     Err(error) => asked.fail_with(&error),
@@ -95,6 +106,15 @@ fn sought(offset: i64, whence: i32) -> Result<(u64, Seek), Errno> {
     }
 }
 
+/// What is found from an offset on in a file of this size without holes; none from its end on.
+fn sought_in_data(from: u64, size: u64, what: Seek) -> Option<u64> {
+    let found = match what {
+        Seek::Data => from,
+        Seek::Hole => size,
+    };
+    (from < size).then_some(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +128,13 @@ mod tests {
         for mode in [0x10, 0x11, 8, 0x20, 2] {
             assert_eq!(allocation(mode), Err(Errno::EOPNOTSUPP), "{mode:#x}");
         }
+    }
+
+    #[test]
+    fn a_file_without_holes_has_one_at_its_end() {
+        assert_eq!(sought_in_data(0, 9, Seek::Data), Some(0));
+        assert_eq!(sought_in_data(8, 9, Seek::Hole), Some(9));
+        assert_eq!(sought_in_data(9, 9, Seek::Data).or(sought_in_data(9, 9, Seek::Hole)), None);
     }
 
     #[test]

@@ -69,3 +69,63 @@ fn the_time_of_the_last_access_changes_by_reads_alone() {
     assert_eq!(seen_after(set, &one), 500, "a read before that does not count");
     [one, other, read_only].iter().for_each(|mount| drop(mount.umount().ok()));
 }
+
+/// The kernel holds what is written to a mapping.
+#[test]
+fn what_is_written_to_a_mapping_is_no_hole() {
+    if !can_run() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    let script = r#"
+import errno
+name, copy = sys.argv[1:]
+
+def sought(file, at, whence):
+    try:
+        return lseek(file, at, whence)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+file = open(name, O_RDWR | O_CREAT)
+ftruncate(file, 1 << 20)
+# It is open to be written, and is not mapped.
+assert sought(file, 0, SEEK_DATA) == "ENXIO"
+assert stat(name).st_blocks == 0
+try:
+    memory = mmap.mmap(file, 1 << 20)
+except OSError:
+    print("refused")
+    sys.exit()
+close(file)
+# An open after this has the kernel write the pages back.
+file = open(name, O_RDONLY)
+memory[:] = b"\1" * (1 << 20)
+assert stat(name).st_blocks == 2048, stat(name)
+seen = [sought(file, at, SEEK_DATA) for at in (0, 5000, 1 << 20)]
+assert seen == [0, 5000, "ENXIO"], seen
+seen = [sought(file, at, SEEK_HOLE) for at in (0, 5000, 1 << 20)]
+assert seen == [1 << 20, 1 << 20, "ENXIO"], seen
+subprocess.run(["cp", name, copy], check=True)
+with fdopen(open(copy, O_RDONLY), "rb") as copied:
+    assert copied.read() == bytes(memory)
+memory.close()
+"#;
+    let said = run(script, &[&mount.path("file"), &lustre.scratch.file("copy")]);
+    if said == "refused\n" {
+        not_run(Need::Fuse, "this kernel has no shared mappings of such files");
+    }
+    // Afterwards the servers know.
+    wait_for_closes(&lustre);
+    let sparse = r#"
+file = open(sys.argv[1], O_RDWR | O_CREAT)
+ftruncate(file, 3 << 20)
+pwrite(file, b"x", 2 << 20)
+fsync(file)
+assert lseek(file, 0, SEEK_DATA) == 2 << 20
+assert stat(sys.argv[1]).st_blocks < 2048
+"#;
+    run(sparse, &[&mount.path("sparse")]);
+    mount.umount().ok();
+}
