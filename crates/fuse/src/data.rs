@@ -14,9 +14,12 @@ use lustrine_client::{
     Appended, Attr, Caller, Changes, Client, FileLayout, OpenArgs, OpenFile, Outcome, TargetKey,
     Written,
 };
+use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
 
+use crate::after_closes::Close;
+use crate::closes::Awaits;
 use crate::convert::{errno, without_ids};
 use crate::held::Held;
 use crate::reply::Asked;
@@ -71,17 +74,9 @@ impl Server {
         let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
         let args = OpenArgs { flags: wanted(flags.0), mode: 0, umask: 0 };
-        self.shared.post(move |client, turn| {
-            let done = asked.done(move |asked, client, turn, open: OpenFile| {
-                if !asked.claim() {
-                    return close_unused(client, turn, caller, open);
-                }
-                let file = OpenedFile::new(open, caller, args.flags);
-                let handle = asked.shared.add_file(file);
-                asked.opened(handle, FILE_FLAGS);
-            });
-            client.open(turn, caller, node.fid, args, done);
-        });
+        let awaits = self.shared.closes.are_awaited(node.fid, Awaits::Opens, Instant::now());
+        let open = Open { caller, fid: node.fid, args, awaits: Some(awaits) };
+        self.shared.post(move |client, turn| open.start(asked, client, turn));
     }
 
     pub(crate) fn create_file(
@@ -222,8 +217,13 @@ impl Server {
         owner: Option<LockOwner>,
         reply: ReplyEmpty,
     ) {
-        let asked = Asked::new(&self.shared, request, reply);
         let removed = self.shared.remove_file(handle.0);
+        // Before it waits for anything: what comes next may have to wait for it.
+        let closing = removed
+            .as_ref()
+            .ok()
+            .map(|file| Arc::new(Close::begin(&self.shared, handle.0, file, owner.is_some())));
+        let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, file)) = asked.with(removed) else { return };
         let (caller, fid) = (file.caller, file.fid);
         // At once: the owner's number may soon be that of another open file.
@@ -234,7 +234,9 @@ impl Server {
         }
         self.shared.post(move |client, turn| {
             for owner in owners {
-                let key = client.unlock_all(turn, caller, fid, owner, Box::new(|_, _, _| {}));
+                let unlocking = closing.clone();
+                let then = Box::new(move |_: &mut Client, _: &mut Turn<'_>, _| drop(unlocking));
+                let key = client.unlock_all(turn, caller, fid, owner, then);
                 // Only the next owner with this number has to wait for it.
                 client.abandon_flock(turn, key);
             }
@@ -243,21 +245,61 @@ impl Server {
                 (state.layout.clone(), state.written)
             };
             let Some(at) = written else {
-                return close(asked, client, turn, &file, None);
+                return close(asked, client, turn, (&file, closing), None);
             };
-            // What a program has set is not changed by a write before it.
-            let mtime = asked.shared.nodes().mtime_set(fid).unwrap_or(at);
+            let set_before = asked.shared.nodes().mtime_set(fid);
             // A hint for others, which ask the objects if there is none. None is better than a
             // wrong one.
             let then = move |client: &mut Client,
                              turn: &mut Turn<'_>,
                              size: Outcome<(u64, u64)>| {
+                // What a program has set is not changed by a write before it. The kernel may have
+                // forgotten the file.
+                let mtime = asked.shared.nodes().mtime_set(fid).or(set_before).unwrap_or(at);
                 let hint =
                     size.ok().map(|(size, blocks)| Written { size, blocks, mtime: Some(mtime) });
-                close(asked, client, turn, &file, hint);
+                close(asked, client, turn, (&file, closing), hint);
             };
             client.size(turn, caller, fid, &layout, Box::new(then));
         });
+    }
+}
+
+/// An open of a file that the kernel knows.
+#[derive(Clone, Copy)]
+struct Open {
+    caller: Caller,
+    fid: Fid,
+    args: OpenArgs,
+    /// Whether closes were under way when the kernel asked; none if it has waited for them.
+    awaits: Option<bool>,
+}
+
+impl Open {
+    fn start(self, asked: Asked<ReplyOpen>, client: &mut Client, turn: &mut Turn<'_>) {
+        let Open { caller, fid, args, awaits } = self;
+        let then = move |client: &mut Client, turn: &mut Turn<'_>, opened: Outcome<OpenFile>| {
+            let shared = Arc::clone(&asked.shared);
+            let again = |awaits, error| shared.may_succeed(fid, Awaits::Opens, awaits, error);
+            match opened {
+                Ok(open) if !asked.claim() => close_unused(client, turn, caller, open),
+                Ok(open) => {
+                    let handle = shared.add_file(OpenedFile::new(open, caller, args.flags));
+                    asked.opened(handle, FILE_FLAGS);
+                }
+                // A program has closed the file that it executes now.
+                Err(error) if awaits.is_some_and(|awaits| again(awaits, &error)) => {
+                    let open = Open { awaits: None, ..self };
+                    shared.post_after_closes(fid, Awaits::Opens, move |client, turn| {
+                        if !asked.is_interrupted() {
+                            open.start(asked, client, turn);
+                        }
+                    });
+                }
+                Err(error) => asked.fail_with(&error),
+            }
+        };
+        client.open(turn, caller, fid, args, Box::new(then));
     }
 }
 
@@ -477,7 +519,7 @@ fn close(
     asked: Asked<ReplyEmpty>,
     client: &mut Client,
     turn: &mut Turn<'_>,
-    file: &OpenedFile,
+    (file, closing): (&OpenedFile, Option<Arc<Close>>),
     written: Option<Written>,
 ) {
     let open = {
@@ -487,7 +529,14 @@ fn close(
         open.accessed = state.read.and_then(|at| rule.after_read(&open.attr, at));
         open
     };
-    client.close(turn, file.caller, open, written, asked.finish());
+    let then = move |_: &mut Client, _: &mut Turn<'_>, closed: Outcome<()>| {
+        drop(closing);
+        match closed {
+            Ok(()) => asked.ok(),
+            Err(error) => asked.fail_with(&error),
+        }
+    };
+    client.close(turn, file.caller, open, written, Box::new(then));
 }
 
 /// How the server is to open a file.

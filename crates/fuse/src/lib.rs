@@ -26,9 +26,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod after_closes;
 mod atime;
 mod attributes;
 mod budget;
+mod closes;
 mod convert;
 mod data;
 mod dirs;

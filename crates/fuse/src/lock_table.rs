@@ -50,6 +50,13 @@ impl LockTable {
         self.state().owners.remove(&(fid, owner)).is_some()
     }
 
+    /// Whether owners have locks on a file through an open file.
+    pub(crate) fn are_through(&self, fid: Fid, handle: u64) -> bool {
+        let state = self.state();
+        let mut of_file = state.owners.range((fid, 0)..=(fid, u64::MAX));
+        of_file.any(|(_, through)| *through == handle)
+    }
+
     /// The last descriptor of an open file is closed: the owners whose locks end with it, which are
     /// those of flock(2) and of F_OFD_SETLK. The kernel says nothing of the latter. Locks of
     /// processes have ended with the close before.
@@ -135,7 +142,9 @@ mod tests {
         // A process that has the file open twice.
         table.note(fid, 10, 1);
         table.note(fid, 10, 2);
+        assert!(table.are_through(fid, 1) && !table.are_through(other, 2));
         assert_eq!(table.forget_all(fid, 1), [7]);
+        assert!(!table.are_through(fid, 1));
         assert!(table.forget_all(fid, 1).is_empty());
         assert!(table.forget(fid, 10) && !table.forget(fid, 7));
         assert_eq!(table.forget_all(fid, 2), [8]);

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fuser::{Errno, FileHandle, LockOwner, ReplyEmpty, ReplyLock, Request};
 use lustrine_client::{Client, ClientError, FlockArgs, FlockKey, FlockMode};
 use lustrine_lnet::service::Turn;
 
+use crate::closes::Awaits;
 use crate::convert::errno;
 use crate::options::Locks;
 use crate::reply::Asked;
@@ -114,7 +115,9 @@ impl Server {
             return reply.error(Errno::ENOLCK);
         }
         let made = Made::default();
-        let (shared, of_asked, fid) = (Arc::clone(&self.shared), Arc::clone(&made), file.fid);
+        let made_again = Made::default();
+        let of_asked = [Arc::clone(&made), Arc::clone(&made_again)];
+        let (shared, fid) = (Arc::clone(&self.shared), file.fid);
         // If it is interrupted, what it has asked for stays under way, and what the same owner,
         // such as the parent process, asks for after that must not be undone by it.
         let before = move || {
@@ -122,9 +125,10 @@ impl Server {
                 // A close by another thread may have ended what was noted.
                 shared.locks.note(fid, args.owner, handle.0);
             }
-            let made = Arc::clone(&of_asked);
+            let made = of_asked.clone();
             let is_posted = shared.try_post(move |client, turn| {
-                made.get().into_iter().for_each(|key| client.abandon_flock(turn, *key));
+                let keys = made.iter().filter_map(|made| made.get());
+                keys.for_each(|key| client.abandon_flock(turn, *key));
             });
             if is_posted {
                 number.into_iter().for_each(|number| shared.locks.end(number));
@@ -135,13 +139,16 @@ impl Server {
         if asked.is_interrupted() {
             return;
         }
+        let may_wait = locks && !wait;
+        let awaits =
+            may_wait && self.shared.closes.are_awaited(file.fid, Awaits::Locks, Instant::now());
         let (shared, caller, fid) = (Arc::clone(&self.shared), file.caller, file.fid);
         self.shared.post(move |client, turn| {
             let table = Arc::clone(&shared);
             if asked.is_interrupted() {
                 return;
             }
-            let done = move |_: &mut Client, _: &mut Turn<'_>, outcome: Result<(), ClientError>| {
+            let done = move |asked: Asked<ReplyEmpty>, outcome: Result<(), ClientError>| {
                 number.into_iter().for_each(|number| table.locks.end(number));
                 if !asked.claim() {
                     return;
@@ -155,7 +162,24 @@ impl Server {
                     Err(error) => asked.fail(errno(&error)),
                 }
             };
-            let key = client.flock(turn, caller, fid, args, wait, Box::new(done));
+            let closes = Arc::clone(&shared);
+            let then = move |_: &mut Client, _: &mut Turn<'_>, outcome: Result<(), ClientError>| {
+                let may_succeed = |error| closes.may_succeed(fid, Awaits::Locks, awaits, error);
+                if !may_wait || !outcome.as_ref().is_err_and(may_succeed) {
+                    return done(asked, outcome);
+                }
+                // The lock of a file that a program has closed before may be in the way.
+                closes.post_after_closes(fid, Awaits::Locks, move |client, turn| {
+                    if asked.is_interrupted() {
+                        return;
+                    }
+                    let then =
+                        move |_: &mut Client, _: &mut Turn<'_>, outcome| done(asked, outcome);
+                    let key = client.flock(turn, caller, fid, args, wait, Box::new(then));
+                    let _ = made_again.set(key);
+                });
+            };
+            let key = client.flock(turn, caller, fid, args, wait, Box::new(then));
             let _ = made.set(key);
             if number.is_some_and(|number| shared.locks.asked(number, key)) {
                 shared.watch_locks();
@@ -175,6 +199,8 @@ impl Server {
     ) {
         let Ok(file) = self.shared.file(handle.0) else { return reply.ok() };
         let owned = self.locks == Locks::Cluster && self.shared.locks.forget(file.fid, owner.0);
+        let has_locks = self.shared.locks.are_through(file.fid, handle.0);
+        self.shared.closes.flushed((file.fid, handle.0), Instant::now(), has_locks);
         if !owned && !self.caches {
             return reply.ok();
         }

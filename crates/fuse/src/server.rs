@@ -19,6 +19,8 @@ use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::AclEntry;
 use lustrine_lnet::service::Turn;
 
+use crate::after_closes::SettingMtime;
+use crate::closes::Awaits;
 use crate::convert::{seconds, without_ids};
 use crate::options::Locks;
 use crate::reply::Asked;
@@ -160,18 +162,25 @@ impl Filesystem for Server {
         let file = handle.and_then(|handle| self.shared.file(handle.0).ok());
         let opener = file.as_ref().map(|file| file.caller);
         let mut caller = who_changes(requester.caller(&groups), opener, &changes);
+        // What is sent at a close meanwhile must not set another one.
+        let setting = match mtime {
+            Some(TimeOrNow::SpecificTime(time)) => {
+                Some(SettingMtime::begin(&self.shared, node.fid, seconds(time)))
+            }
+            _ => None,
+        };
+        let waits = setting.is_some();
         let shared = Arc::clone(&self.shared);
         let note_times = move || {
             if let Some(SetTime::At(atime)) = set_atime {
                 shared.accessed_at(node.fid, atime);
             }
-            let mut nodes = shared.nodes();
-            match (size, mtime) {
-                (_, Some(TimeOrNow::SpecificTime(time))) => {
-                    nodes.set_mtime(node.fid, Some(seconds(time)));
+            match (setting, size, mtime) {
+                (Some(setting), ..) => setting.finish(),
+                (None, _, Some(_)) | (None, Some(_), None) => {
+                    shared.nodes().set_mtime(node.fid, None);
                 }
-                (_, Some(TimeOrNow::Now)) | (Some(_), None) => nodes.set_mtime(node.fid, None),
-                (None, None) => {}
+                (None, None, None) => {}
             }
         };
         let size_alone = Changes { size, open, ..Changes::default() };
@@ -194,7 +203,7 @@ impl Filesystem for Server {
         // As kernel clients do: both times are set to now by all who may write the file.
         let touches = matches!((atime, mtime), (Some(TimeOrNow::Now), Some(TimeOrNow::Now)))
             && (mode, uid, gid, size) == (None, None, None, None);
-        self.shared.post(move |client, turn| {
+        let set = move |client: &mut Client, turn: &mut Turn<'_>| {
             if asked.is_interrupted() {
                 return;
             }
@@ -207,7 +216,11 @@ impl Filesystem for Server {
                 client.set_attributes(turn, caller, attr.fid, changes, done);
             });
             client.getattr_with_acl(turn, caller, node.fid, then);
-        });
+        };
+        match waits {
+            true => self.shared.post_after_closes(node.fid, Awaits::Times, set),
+            false => self.shared.post(set),
+        }
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {

@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::atime::AtimeRule;
 use crate::budget::{Budget, Charge};
+use crate::closes::Closes;
 use crate::convert::{SET_GROUP_ID, SET_USER_ID, file_attr};
 use crate::failed_writes::{AppendOrder, FailedWrite};
 use crate::held::Room;
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     listings: Mutex<Listings>,
     /// Locks that programs have and wait for.
     pub(crate) locks: LockTable,
+    /// Closes that are under way.
+    pub(crate) closes: Closes,
     /// Operations that programs wait for.
     pub(crate) under_way: UnderWay,
     /// The connection with the kernel, once the file system is mounted.
@@ -198,6 +201,7 @@ impl Shared {
             held: Room::new(),
             listings: Mutex::default(),
             locks: LockTable::default(),
+            closes: Closes::default(),
             under_way: UnderWay::default(),
             device: OnceLock::new(),
             atime,

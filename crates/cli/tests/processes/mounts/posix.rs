@@ -129,3 +129,71 @@ assert stat(sys.argv[1]).st_blocks < 2048
     run(sparse, &[&mount.path("sparse")]);
     mount.umount().ok();
 }
+
+/// The close of another open file may still be under way.
+#[test]
+fn a_time_that_was_set_after_a_close_stays() {
+    if !can_run() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let script = r#"
+name, other = sys.argv[1:]
+for turn in range(100):
+    one, two = (open(name, O_WRONLY | O_CREAT) for _ in range(2))
+    write(one, b"x")
+    # The close has to ask for the size then.
+    with fdopen(open(other, O_RDONLY), "rb") as file:
+        file.read()
+    stat(name)
+    close(one)
+    utime(two, (50, 50))
+    close(two)
+    time.sleep(0.02)
+    seen = stat(other).st_mtime
+    assert seen == 50, (turn, seen)
+"#;
+    let other = lustre.mount("other");
+    for options in ["cache=none", "rw"] {
+        let mount = lustre.mount_with("m", options);
+        run(script, &[&mount.path("file"), &other.path("file")]);
+        mount.umount().ok();
+    }
+    other.umount().ok();
+}
+
+#[test]
+fn what_a_close_ends_is_not_in_the_way_of_the_same_program() {
+    if !can_run() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    let script = r#"
+for turn in range(300):
+    one = open(sys.argv[1], O_RDWR | O_CREAT)
+    fcntl.flock(one, fcntl.LOCK_EX)
+    two = open(sys.argv[1], O_RDWR)
+    close(one)
+    fcntl.flock(two, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    close(two)
+"#;
+    run(script, &[&mount.path("file")]);
+    let held = r#"
+one = open(sys.argv[1], O_RDWR | O_CREAT)
+fcntl.flock(one, fcntl.LOCK_EX)
+two = open(sys.argv[1], O_RDWR)
+before = time.monotonic()
+for _ in range(3):
+    # The kernel tells the mount of this close. The lock is there all the same.
+    close(dup(one))
+    try:
+        fcntl.flock(two, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        sys.exit("two have the lock")
+    except BlockingIOError:
+        pass
+assert time.monotonic() - before < 10
+"#;
+    run(held, &[&mount.path("file")]);
+    mount.umount().ok();
+}
