@@ -89,15 +89,24 @@ impl Server {
     ) {
         let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
-        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let requester = self.shared.requester(request);
         let mut how = wanted(flags) | Wanted::CREAT;
         how.set(Wanted::EXCL, flags & O_EXCL != 0);
         let args = OpenArgs { flags: how, mode, umask };
         let name = name.as_bytes().to_vec();
         // The kernel cuts a file that it knows. It did not know this one when it asked.
         let cut = flags & O_TRUNC != 0;
-        self.shared.post(move |client, turn| {
-            let done = asked.done(move |asked, client, turn, open: OpenFile| {
+        self.shared.post_as(
+            requester,
+            &[dir],
+            move |client, turn, caller, done| {
+                client.create(turn, caller, dir.fid, &name, args, done);
+            },
+            move |client, turn, caller, opened: Outcome<OpenFile>| {
+                let open = match opened {
+                    Ok(open) => open,
+                    Err(error) => return asked.fail_with(&error),
+                };
                 if open.created || !cut {
                     return created(asked, client, turn, (caller, how), open);
                 }
@@ -109,9 +118,8 @@ impl Server {
                         Err(error) => give_up(asked, client, turn, caller, open, errno(&error)),
                     };
                 client.set_attributes(turn, caller, fid, changes, Box::new(then));
-            });
-            client.create(turn, caller, dir.fid, &name, args, done);
-        });
+            },
+        );
     }
 
     pub(crate) fn read_file(

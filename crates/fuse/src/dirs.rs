@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use fuser::{FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyEmpty, ReplyOpen, Request};
-use lustrine_client::{Client, DirPage, OpenArgs, OpenFile, READDIR_LEN};
+use lustrine_client::{Client, DirPage, OpenArgs, OpenFile, Outcome, READDIR_LEN};
 use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
 
@@ -21,18 +21,21 @@ impl Server {
     pub(crate) fn open_dir(&self, request: &Request, number: INodeNo, reply: ReplyOpen) {
         let asked = Asked::of_file(&self.shared, request, reply);
         let Some((asked, node)) = asked.with(self.shared.dir(number.0)) else { return };
-        let caller = self.shared.requester(request).caller(&[node.gid]);
+        let requester = self.shared.requester(request);
         let args = OpenArgs { flags: Wanted::READ | Wanted::DIRECTORY, mode: 0, umask: 0 };
-        self.shared.post(move |client, turn| {
-            let done = asked.done(move |asked, client, turn, open: OpenFile| {
-                if !asked.claim() {
-                    return close_unused(client, turn, caller, open);
+        self.shared.post_as(
+            requester,
+            &[node],
+            move |client, turn, caller, done| client.open(turn, caller, node.fid, args, done),
+            |client, turn, caller, opened: Outcome<OpenFile>| match opened {
+                Ok(open) if !asked.claim() => close_unused(client, turn, caller, open),
+                Ok(open) => {
+                    let handle = asked.shared.add_dir(OpenedDir::new(open, caller));
+                    asked.opened(handle, FopenFlags::empty());
                 }
-                let handle = asked.shared.add_dir(OpenedDir::new(open, caller));
-                asked.opened(handle, FopenFlags::empty());
-            });
-            client.open(turn, caller, node.fid, args, done);
-        });
+                Err(error) => asked.fail_with(&error),
+            },
+        );
     }
 
     /// Lists entries from a position on, as many as there is room for.

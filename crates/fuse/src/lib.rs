@@ -36,6 +36,7 @@ mod data;
 mod dirs;
 mod error;
 mod failed_writes;
+mod groups;
 mod held;
 mod listings;
 mod lock_table;

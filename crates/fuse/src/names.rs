@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use fuser::{Errno, INodeNo, RenameFlags, ReplyEmpty, ReplyEntry, Request};
-use lustrine_client::{Attr, Caller, Client, ClientError, Done};
+use lustrine_client::{Attr, Caller, Client, ClientError, Done, Outcome};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::AclEntry;
 use lustrine_lnet::service::Turn;
@@ -38,30 +38,40 @@ impl Server {
         });
         let Some((asked, (from, to))) = asked.with(dirs) else { return };
         let requester = self.shared.requester(request);
-        let caller = requester.caller(&[from.gid, to.gid]);
-        let rename = Rename {
-            caller,
-            from: (from.fid, name.as_bytes().to_vec()),
-            to: (to.fid, new_name.as_bytes().to_vec()),
-        };
-        let name = name.as_bytes().to_vec();
-        self.shared.post(move |client, turn| {
-            let then = asked.done(move |asked, client, turn, object: Attr| {
-                if !object.is_dir() || from.fid == to.fid {
-                    return rename.start(asked, client, turn, object.mode);
-                }
-                // Its entry for the directory above changes.
-                let seen =
-                    asked.done(move |asked, client, turn, (attr, acl): Seen| {
-                        match requester.may(&attr, &acl, MAY_WRITE) {
-                            true => rename.start(asked, client, turn, attr.mode),
-                            false => asked.fail(Errno::EACCES),
+        let asks = requester.clone();
+        let (name, new_name) = (name.as_bytes().to_vec(), new_name.as_bytes().to_vec());
+        self.shared.post_as(
+            requester,
+            &[from, to],
+            move |client, turn, caller, done| {
+                let requester = asks.clone();
+                let rename = Rename {
+                    caller,
+                    from: (from.fid, name.clone()),
+                    to: (to.fid, new_name.clone()),
+                };
+                let then: Done<Attr> = Box::new(move |client, turn, object| {
+                    let object = match object {
+                        Ok(object) => object,
+                        Err(error) => return done(client, turn, Err(error)),
+                    };
+                    if !object.is_dir() || from.fid == to.fid {
+                        return rename.start(client, turn, object.mode, done);
+                    }
+                    // Its entry for the directory above changes.
+                    let seen: Done<Seen> = Box::new(move |client, turn, seen| match seen {
+                        Ok((attr, acl)) if requester.may(&attr, &acl, MAY_WRITE) => {
+                            rename.start(client, turn, attr.mode, done);
                         }
+                        Ok(_) => done(client, turn, Err(ClientError::Errno(EACCES))),
+                        Err(error) => done(client, turn, Err(error)),
                     });
-                client.getattr_with_acl(turn, caller, object.fid, seen);
-            });
-            client.lookup(turn, caller, from.fid, &name, then);
-        });
+                    client.getattr_with_acl(turn, caller, object.fid, seen);
+                });
+                client.lookup(turn, caller, from.fid, &name, then);
+            },
+            |client, turn, _, renamed| asked.finish()(client, turn, renamed),
+        );
     }
 
     /// Gives a file one more name. If the file is gone, another one may have its name by now:
@@ -80,36 +90,40 @@ impl Server {
         });
         let Some((asked, (node, dir))) = asked.with(nodes) else { return };
         let requester = self.shared.requester(request);
-        let caller = requester.caller(&[dir.gid, node.gid]);
+        let asks = requester.clone();
         let name = new_name.as_bytes().to_vec();
-        let link = move |asked: Asked<ReplyEntry>, client: &mut Client, turn: &mut Turn<'_>| {
-            let then: Done<()> = Box::new(move |client, turn, outcome| match outcome {
-                Ok(()) => client.getattr(turn, caller, node.fid, asked.entry(caller)),
-                Err(error) if is_gone(&error) => {
-                    // The file is, or the directory.
-                    let seen: Done<Attr> = Box::new(move |_, _, seen| match seen {
-                        Err(error) if is_gone(&error) => asked.fail(Errno::ESTALE),
-                        _ => asked.fail_with(&error),
-                    });
-                    client.getattr(turn, caller, node.fid, seen);
-                }
-                Err(error) => asked.fail_with(&error),
-            });
-            client.link(turn, caller, node.fid, dir.fid, &name, then);
-        };
         let checks = requester.capabilities & CAP_FOWNER == 0 && links_are_protected();
-        self.shared.post(move |client, turn| {
-            if !checks {
-                return link(asked, client, turn);
+        let linked = move |client: &mut Client,
+                           turn: &mut Turn<'_>,
+                           caller: Caller,
+                           linked: Outcome<()>| match linked {
+            Ok(()) => client.getattr(turn, caller, node.fid, asked.entry(caller)),
+            Err(error) if is_gone(&error) => {
+                // The file is, or the directory.
+                let seen: Done<Attr> = Box::new(move |_, _, seen| match seen {
+                    Err(error) if is_gone(&error) => asked.fail(Errno::ESTALE),
+                    _ => asked.fail_with(&error),
+                });
+                client.getattr(turn, caller, node.fid, seen);
             }
-            let seen: Done<Seen> = Box::new(move |client, turn, seen| match seen {
-                Ok((attr, acl)) if may_link(&requester, &attr, &acl) => link(asked, client, turn),
-                Ok(_) => asked.fail(Errno::EPERM),
-                Err(error) if is_gone(&error) => asked.fail(Errno::ESTALE),
-                Err(error) => asked.fail_with(&error),
-            });
-            client.getattr_with_acl(turn, caller, node.fid, seen);
-        });
+            Err(error) => asked.fail_with(&error),
+        };
+        let link =
+            move |client: &mut Client, turn: &mut Turn<'_>, caller: Caller, done: Done<()>| {
+                if !checks {
+                    return client.link(turn, caller, node.fid, dir.fid, &name, done);
+                }
+                let (requester, name) = (asks.clone(), name.clone());
+                let seen: Done<Seen> = Box::new(move |client, turn, seen| match seen {
+                    Ok((attr, acl)) if may_link(&requester, &attr, &acl) => {
+                        client.link(turn, caller, node.fid, dir.fid, &name, done);
+                    }
+                    Ok(_) => done(client, turn, Err(ClientError::Errno(EPERM))),
+                    Err(error) => done(client, turn, Err(error)),
+                });
+                client.getattr_with_acl(turn, caller, node.fid, seen);
+            };
+        self.shared.post_as(requester, &[dir, node], link, linked);
     }
 
     /// Removes a name.
@@ -122,13 +136,22 @@ impl Server {
     ) {
         let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
-        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let requester = self.shared.requester(request);
         let name = name.as_bytes().to_vec();
-        self.shared.post(move |client, turn| {
-            client.unlink(turn, caller, dir.fid, &name, is_dir, asked.finish());
-        });
+        self.shared.post_as(
+            requester,
+            &[dir],
+            move |client, turn, caller, done| {
+                client.unlink(turn, caller, dir.fid, &name, is_dir, done);
+            },
+            |client, turn, _, removed| asked.finish()(client, turn, removed),
+        );
     }
 }
+
+/// Errnos of Linux for what is not allowed.
+const EPERM: i32 = 1;
+const EACCES: i32 = 13;
 
 /// A move that is allowed as far as this program checks it.
 struct Rename {
@@ -139,10 +162,10 @@ struct Rename {
 
 impl Rename {
     /// Asks the server; `mode` is that of the file.
-    fn start(self, asked: Asked<ReplyEmpty>, client: &mut Client, turn: &mut Turn<'_>, mode: u32) {
+    fn start(self, client: &mut Client, turn: &mut Turn<'_>, mode: u32, done: Done<()>) {
         let Rename { caller, from, to } = self;
         let (from, to) = ((from.0, &from.1[..]), (to.0, &to.1[..]));
-        client.rename(turn, caller, from, to, mode, asked.finish());
+        client.rename(turn, caller, from, to, mode, done);
     }
 }
 

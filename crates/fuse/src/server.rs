@@ -14,7 +14,7 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
     Request, TimeOrNow, WriteFlags,
 };
-use lustrine_client::{Attr, Caller, Changes, Client, ClientError, Done, SetTime};
+use lustrine_client::{Attr, Caller, Changes, Client, ClientError, Done, Outcome, SetTime};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::AclEntry;
 use lustrine_lnet::service::Turn;
@@ -97,11 +97,14 @@ impl Filesystem for Server {
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
-        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let requester = self.shared.requester(request);
         let name = name.as_bytes().to_vec();
-        self.shared.post(move |client, turn| {
-            client.lookup(turn, caller, dir.fid, &name, asked.looked_up(caller));
-        });
+        self.shared.post_as(
+            requester,
+            &[dir],
+            move |client, turn, caller, done| client.lookup(turn, caller, dir.fid, &name, done),
+            |client, turn, caller, found| asked.looked_up(caller)(client, turn, found),
+        );
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
@@ -245,12 +248,16 @@ impl Filesystem for Server {
     ) {
         let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
-        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let requester = self.shared.requester(request);
         let name = name.as_bytes().to_vec();
-        self.shared.post(move |client, turn| {
-            let done = asked.entry(caller);
-            client.mknod(turn, caller, dir.fid, &name, (mode, umask), rdev, done);
-        });
+        self.shared.post_as(
+            requester,
+            &[dir],
+            move |client, turn, caller, done| {
+                client.mknod(turn, caller, dir.fid, &name, (mode, umask), rdev, done);
+            },
+            |client, turn, caller, made| asked.entry(caller)(client, turn, made),
+        );
     }
 
     fn mkdir(
@@ -264,11 +271,16 @@ impl Filesystem for Server {
     ) {
         let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
-        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let requester = self.shared.requester(request);
         let name = name.as_bytes().to_vec();
-        self.shared.post(move |client, turn| {
-            client.mkdir(turn, caller, dir.fid, &name, (mode, umask), asked.entry(caller));
-        });
+        self.shared.post_as(
+            requester,
+            &[dir],
+            move |client, turn, caller, done| {
+                client.mkdir(turn, caller, dir.fid, &name, (mode, umask), done);
+            },
+            |client, turn, caller, made| asked.entry(caller)(client, turn, made),
+        );
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -289,17 +301,21 @@ impl Filesystem for Server {
     ) {
         let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
-        let caller = self.shared.requester(request).caller(&[dir.gid]);
+        let requester = self.shared.requester(request);
         let name = name.as_bytes().to_vec();
         let target = target.as_os_str().as_bytes().to_vec();
-        self.shared.post(move |client, turn| {
-            let len = target.len() as u64;
-            let then = asked.done(move |asked, client, turn, mut attr: Attr| {
-                attr.size = attr.size.or(Some(len));
-                asked.entry(caller)(client, turn, Ok(attr));
-            });
-            client.symlink(turn, caller, dir.fid, &name, &target, then);
-        });
+        let len = target.len() as u64;
+        self.shared.post_as(
+            requester,
+            &[dir],
+            move |client, turn, caller, done| {
+                client.symlink(turn, caller, dir.fid, &name, &target, done);
+            },
+            move |client, turn, caller, made: Outcome<Attr>| {
+                let made = made.map(|attr| Attr { size: attr.size.or(Some(len)), ..attr });
+                asked.entry(caller)(client, turn, made);
+            },
+        );
     }
 
     fn rename(

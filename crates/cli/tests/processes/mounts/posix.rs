@@ -197,3 +197,52 @@ assert time.monotonic() - before < 10
     run(held, &[&mount.path("file")]);
     mount.umount().ok();
 }
+
+/// A request names one supplementary group of the process. The kernel does not look up the
+/// directory in which a process works.
+#[test]
+fn members_of_a_group_may_what_it_has_got_meanwhile() {
+    if !can_run() {
+        return;
+    }
+    let lustre = Lustre::for_mounts();
+    let (one, other) = (lustre.mount("one"), lustre.mount("other"));
+    let script = r#"
+one, other = sys.argv[1:]
+chdir(one)
+chmod(other, 0o770)
+for number, operation in enumerate([
+    lambda: listdir("."),
+    lambda: close(open("file", O_WRONLY | O_CREAT)),
+    lambda: stat("file"),
+    lambda: mkdir("directory"),
+    lambda: symlink("file", "symbolic"),
+    lambda: mkfifo("fifo"),
+    lambda: link("file", "linked"),
+    lambda: rename("linked", "renamed"),
+    lambda: unlink("renamed"),
+    lambda: rmdir("directory"),
+]):
+    chown(other, 0, 0)
+    assert stat(".").st_gid == 0
+    chown(other, 0, 4242)
+    child = fork()
+    if child == 0:
+        setgroups([77, 4242])
+        setgid(65534)
+        setuid(65534)
+        try:
+            operation()
+            _exit(0)
+        except OSError as error:
+            print(number, error, file=sys.stderr)
+            _exit(1)
+    assert waitpid(child, 0)[1] == 0, number
+"#;
+    fs::create_dir(one.path("dir")).unwrap();
+    for (here, there) in [("dir", "dir"), ("", "")] {
+        run(script, &[&one.path(here), &other.path(there)]);
+    }
+    fs::set_permissions(&one.dir, fs::Permissions::from_mode(0o755)).unwrap();
+    [one, other].iter().for_each(|mount| drop(mount.umount().ok()));
+}
