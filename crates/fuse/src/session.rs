@@ -18,7 +18,7 @@ use crate::error::MountError;
 use crate::options::Options;
 use crate::server::Server;
 use crate::shared::Shared;
-use crate::unmount::{SUBTYPE, is_mounted_at};
+use crate::unmount::{SUBTYPE, device_at, is_mounted_at};
 
 /// Threads that read requests of the kernel. They only hand them on.
 const THREADS_MAX: usize = 4;
@@ -32,6 +32,8 @@ pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Mount {
     dir: PathBuf,
+    /// The device number, which tells it from what others mount at the directory.
+    device: Option<String>,
     shared: Arc<Shared>,
     unmounter: SessionUnmounter,
     session: Option<JoinHandle<io::Result<()>>>,
@@ -62,6 +64,7 @@ impl Mount {
         };
         let config = config(source, options);
         let mut session = Session::new(server, &dir, &config).map_err(|error| refused(&error))?;
+        let number = device_at(&dir);
         let unmounter = session.unmount_callable();
         let device = session.as_fd().try_clone_to_owned().map_err(|error| refused(&error))?;
         shared.set_device(device);
@@ -71,7 +74,7 @@ impl Mount {
             .name("fuse".to_owned())
             .spawn(move || session.run())
             .map_err(MountError::Thread)?;
-        Ok(Mount { dir, shared, unmounter, session: Some(session) })
+        Ok(Mount { dir, device: number, shared, unmounter, session: Some(session) })
     }
 
     /// Whether the mount has ended, because somebody has unmounted it.
@@ -112,15 +115,25 @@ impl Mount {
     /// Unmounts it. If programs use it, it disappears from the tree of directories at once, and
     /// ends when the last of them has closed its files.
     ///
+    /// `false` if its directory does not lead to it any more: it has been detached, or moved, or
+    /// something is mounted over it. Nothing is unmounted then.
+    ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn unmount(&mut self) -> Result<(), MountError> {
-        if self.is_over() || self.unmounter.unmount().is_ok() {
-            return Ok(());
+    pub fn unmount(&mut self) -> Result<bool, MountError> {
+        if self.is_over() {
+            return Ok(true);
+        }
+        // As long as the connection with the kernel is there, no other file system gets the number.
+        if self.device.is_none() || device_at(&self.dir) != self.device {
+            return Ok(false);
+        }
+        if self.unmounter.unmount().is_ok() {
+            return Ok(true);
         }
         match rustix::mount::unmount(&self.dir, UnmountFlags::DETACH) {
             // It was not there any more.
-            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Ok(()) | Err(Errno::INVAL) => Ok(true),
             Err(error) => {
                 Err(MountError::MountPoint { dir: self.dir.clone(), why: error.to_string() })
             }

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -208,6 +210,18 @@ pub fn mounted_at(dir: &Path) -> Option<String> {
 pub(crate) fn is_mounted_at(dir: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     last_at(&mounts, dir).is_some_and(|entry| entry.is_ours())
+}
+
+/// The device number of the file system that a path leads to, if it is one of this program. The file
+/// system itself is not asked: it may be dead.
+pub(crate) fn device_at(dir: &Path) -> Option<String> {
+    let there = open(dir, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", there.as_raw_fd())).ok()?;
+    let mount = about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = mounts.lines().find(|line| line.split(' ').next() == Some(mount))?;
+    let found = entries(line).next().filter(Entry::is_ours)?;
+    Some(found.device.to_owned())
 }
 
 /// A line of mountinfo.

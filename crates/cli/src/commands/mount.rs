@@ -1,9 +1,10 @@
 //! `lustrine mount`, `lustrine umount`, and the helpers of mount(8) and umount(8): a file system at
 //! a directory, through FUSE.
 
-use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+mod log;
+
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -36,8 +37,6 @@ const LOOK_FOR_SIGNALS: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(5);
 /// How long the end of the program of a mount is waited for in silence.
 const SILENCE: Duration = Duration::from_secs(1);
-/// The name of the management server among the targets.
-const MGS: &str = "MGS";
 /// What the detached program says when the mount works.
 const READY: &[u8] = b"mounted\n";
 
@@ -270,7 +269,7 @@ fn serve(args: &MountArgs, plan: &Plan, detached: bool) -> Result<(), Failure> {
         // The mount must survive the end of its terminal.
         lustrine_sys::process::detach_from_terminal();
     }
-    let log = args.log.as_deref().filter(|_| detached).map(open_log).transpose()?;
+    let log = args.log.as_deref().filter(|_| detached).map(log::open).transpose()?;
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     let node = super::fs::start_node(&plan.url, &args.node)?;
     // A signal ends the wait for the servers, and so does the end of the program that waits for it.
@@ -350,12 +349,16 @@ fn source(url: &FsUrl) -> String {
 
 /// Returns when the mount has ended, or a signal has ended it.
 fn stay(mount: &mut Mount, signals: &Signals, url: &FsUrl) -> Result<(), Failure> {
-    let (mut states, mut changes, mut lost) = (BTreeMap::new(), 0, 0);
-    say(&format!("{} is mounted", source(url)));
+    let mut seen = log::Seen::default();
+    log::say(&format!("{} is mounted", source(url)));
     // A signal ends the wait.
     while !mount.wait(WATCH) {
         if signals.take().terminate {
-            mount.unmount().map_err(|error| error.to_string())?;
+            if !mount.unmount().map_err(|error| error.to_string())? {
+                log::say(
+                    "the directory does not lead to this file system any more: nothing is unmounted",
+                );
+            }
             let deadline = Instant::now() + LEAVE_TIMEOUT;
             let mut left = LEAVE_TIMEOUT;
             // Further signals end the wait early.
@@ -364,88 +367,12 @@ fn stay(mount: &mut Mount, signals: &Signals, url: &FsUrl) -> Result<(), Failure
             }
             break;
         }
-        watch(mount, &mut states);
-        watch_lost(mount, &mut lost);
-        watch_configuration(mount, &mut changes);
+        log::watch(mount, &mut seen);
     }
-    say(&format!("{} is unmounted", source(url)));
+    // Programs may use it still, and it may be under another file system.
+    let end = if mount.is_over() { "is unmounted" } else { "is disconnected" };
+    log::say(&format!("{} {end}", source(url)));
     Ok(())
-}
-
-/// What the log has last said of a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
-    state: String,
-    evictions: u64,
-}
-
-/// Logs imports whose states have changed, and evictions.
-fn watch(mount: &Mount, seen: &mut BTreeMap<String, Seen>) {
-    let Ok(imports) = mount.imports() else { return };
-    for import in imports {
-        let state = format!("{} at {}", import.state.name(), import.peer.nid);
-        let now = Seen { state, evictions: import.evictions };
-        let before = seen.insert(import.target.clone(), now.clone());
-        for line in before.iter().flat_map(|before| news(&import.target, before, &now)) {
-            say(&line);
-        }
-    }
-}
-
-/// What has happened to a target. An eviction may begin and end between two looks.
-fn news(target: &str, before: &Seen, now: &Seen) -> Vec<String> {
-    let mut lines = Vec::new();
-    // The MGS has no memory of its clients: it takes them as new ones after each restart.
-    if now.evictions > before.evictions && target != MGS {
-        let count = match now.evictions - before.evictions {
-            1 => String::new(),
-            count => format!(" {count} times"),
-        };
-        lines.push(format!(
-            "{target}: this client was evicted{count}, and its locks there are void"
-        ));
-    }
-    if now.state != before.state {
-        lines.push(format!("{target}: {}, was {}", now.state, before.state));
-    }
-    lines
-}
-
-/// Logs data that cannot be written any more.
-fn watch_lost(mount: &Mount, lost: &mut u64) {
-    let Ok(now) = mount.lost() else { return };
-    if now > *lost {
-        say(&format!("{} bytes that programs have written are LOST", now - *lost));
-    }
-    *lost = now;
-}
-
-/// Logs the last change of the configuration, if there was one.
-fn watch_configuration(mount: &Mount, changes: &mut u64) {
-    let Ok(view) = mount.configuration() else { return };
-    if let Some((what, _)) = view.last_change.filter(|_| view.changes > *changes) {
-        let more = match view.changes - *changes {
-            1 => String::new(),
-            count => format!(", the last of {count} changes"),
-        };
-        say(&format!("configuration: {}{more}", what.escape_debug()));
-    }
-    *changes = view.changes;
-}
-
-/// A line of the log, with the time.
-fn say(text: &str) {
-    let now = jiff::Timestamp::now();
-    note(&format!("{now:.3} {text}"));
-}
-
-fn open_log(path: &Path) -> Result<File, Failure> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let mut file =
-        file.map_err(|error| format!("cannot write the log {}: {error}", path.display()))?;
-    // A full disk is found out now.
-    file.flush().map_err(|error| format!("cannot write the log {}: {error}", path.display()))?;
-    Ok(file)
 }
 
 /// Unmount a file system that `lustrine mount` has mounted
@@ -680,19 +607,5 @@ mod tests {
             assert!(!is_same(mounted, other), "{other}");
         }
         assert!(!is_same("/dev/sda", "/dev/sda"));
-    }
-
-    #[test]
-    fn an_eviction_that_ends_between_two_looks_is_logged() {
-        let seen = |state: &str, evictions| Seen { state: state.to_owned(), evictions };
-        let (full, full_again) = (seen("FULL at a", 1), seen("FULL at a", 2));
-        let void = "OST: this client was evicted, and its locks there are void".to_owned();
-        assert_eq!(news("OST", &full, &full_again), std::slice::from_ref(&void));
-        assert_eq!(
-            news("OST", &full, &seen("FULL at b", 2)),
-            [void, "OST: FULL at b, was FULL at a".to_owned()]
-        );
-        assert_eq!(news("OST", &full, &full), [""; 0]);
-        assert_eq!(news(MGS, &full, &full_again), [""; 0], "it restarted");
     }
 }

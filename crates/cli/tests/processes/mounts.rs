@@ -1,6 +1,7 @@
 //! `lustrine mount` and `lustrine umount`, over the model servers, which run in this process.
 
 mod direct;
+mod ends;
 mod model;
 mod posix;
 mod users;

@@ -1,0 +1,124 @@
+//! The log of the program of a mount: what it says of servers, data and the configuration.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use lustrine_fuse::Mount;
+
+use crate::output::{Failure, note};
+
+/// The name of the management server among the targets.
+const MGS: &str = "MGS";
+
+/// What the log has said.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    imports: BTreeMap<String, Target>,
+    lost: u64,
+    changes: u64,
+}
+
+/// Logs what has happened since the last call.
+pub(super) fn watch(mount: &Mount, seen: &mut Seen) {
+    watch_imports(mount, &mut seen.imports);
+    watch_lost(mount, &mut seen.lost);
+    watch_configuration(mount, &mut seen.changes);
+}
+
+/// What the log has last said of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    state: String,
+    evictions: u64,
+}
+
+/// Logs imports whose states have changed, and evictions.
+fn watch_imports(mount: &Mount, seen: &mut BTreeMap<String, Target>) {
+    let Ok(imports) = mount.imports() else { return };
+    for import in imports {
+        let state = format!("{} at {}", import.state.name(), import.peer.nid);
+        let now = Target { state, evictions: import.evictions };
+        let before = seen.insert(import.target.clone(), now.clone());
+        for line in before.iter().flat_map(|before| news(&import.target, before, &now)) {
+            say(&line);
+        }
+    }
+}
+
+/// What has happened to a target. An eviction may begin and end between two looks.
+fn news(target: &str, before: &Target, now: &Target) -> Vec<String> {
+    let mut lines = Vec::new();
+    // The MGS has no memory of its clients: it takes them as new ones after each restart.
+    if now.evictions > before.evictions && target != MGS {
+        let count = match now.evictions - before.evictions {
+            1 => String::new(),
+            count => format!(" {count} times"),
+        };
+        lines.push(format!(
+            "{target}: this client was evicted{count}, and its locks there are void"
+        ));
+    }
+    if now.state != before.state {
+        lines.push(format!("{target}: {}, was {}", now.state, before.state));
+    }
+    lines
+}
+
+/// Logs data that cannot be written any more.
+fn watch_lost(mount: &Mount, lost: &mut u64) {
+    let Ok(now) = mount.lost() else { return };
+    if now > *lost {
+        say(&format!("{} bytes that programs have written are LOST", now - *lost));
+    }
+    *lost = now;
+}
+
+/// Logs the last change of the configuration, if there was one.
+fn watch_configuration(mount: &Mount, changes: &mut u64) {
+    let Ok(view) = mount.configuration() else { return };
+    if let Some((what, _)) = view.last_change.filter(|_| view.changes > *changes) {
+        let more = match view.changes - *changes {
+            1 => String::new(),
+            count => format!(", the last of {count} changes"),
+        };
+        say(&format!("configuration: {}{more}", what.escape_debug()));
+    }
+    *changes = view.changes;
+}
+
+/// A line of the log, with the time.
+pub(super) fn say(text: &str) {
+    let now = jiff::Timestamp::now();
+    note(&format!("{now:.3} {text}"));
+}
+
+/// Opens the file to which messages are appended.
+pub(super) fn open(path: &Path) -> Result<File, Failure> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let mut file =
+        file.map_err(|error| format!("cannot write the log {}: {error}", path.display()))?;
+    // A full disk is found out now.
+    file.flush().map_err(|error| format!("cannot write the log {}: {error}", path.display()))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_eviction_that_ends_between_two_looks_is_logged() {
+        let seen = |state: &str, evictions| Target { state: state.to_owned(), evictions };
+        let (full, full_again) = (seen("FULL at a", 1), seen("FULL at a", 2));
+        let void = "OST: this client was evicted, and its locks there are void".to_owned();
+        assert_eq!(news("OST", &full, &full_again), std::slice::from_ref(&void));
+        assert_eq!(
+            news("OST", &full, &seen("FULL at b", 2)),
+            [void, "OST: FULL at b, was FULL at a".to_owned()]
+        );
+        assert_eq!(news("OST", &full, &full), [""; 0]);
+        assert_eq!(news(MGS, &full, &full_again), [""; 0], "it restarted");
+    }
+}
