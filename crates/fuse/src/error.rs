@@ -20,6 +20,9 @@ pub enum MountError {
         /// What is wrong with it, and what to do.
         why: String,
     },
+    /// What is to be mounted is a file.
+    #[error("it is not a directory")]
+    NotADirectory,
     /// The kernel has no FUSE, or this process may not use it.
     #[error("cannot use FUSE: {0}")]
     Fuse(String),

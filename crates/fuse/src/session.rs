@@ -43,7 +43,7 @@ impl Mount {
     /// Mounts a file system at a directory. `source` is what `/proc/mounts` shows.
     ///
     /// # Errors
-    /// When the directory cannot be used, or the kernel refuses.
+    /// When the directory cannot be used, the root of the file system is none, or the kernel refuses.
     pub fn start(
         files: FileSystem,
         source: &str,
@@ -51,9 +51,13 @@ impl Mount {
         options: &Options,
     ) -> Result<Mount, MountError> {
         let dir = mount_point(dir)?;
+        let root = files.walk("").ok();
+        if root.as_ref().is_some_and(|root| !root.is_dir()) {
+            return Err(MountError::NotADirectory);
+        }
         // A read must not change anything either.
         let atime = if options.read_only { AtimeRule::Never } else { options.atime };
-        let shared = Arc::new(Shared::new(files, atime));
+        let shared = Arc::new(Shared::new(files, root.as_ref(), atime));
         let server = Server {
             shared: Arc::clone(&shared),
             user_xattr: options.user_xattr,

@@ -186,12 +186,12 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(files: FileSystem, atime: AtimeRule) -> Shared {
+    pub(crate) fn new(files: FileSystem, root: Option<&Attr>, atime: AtimeRule) -> Shared {
         let mut nodes = Nodes::new(files.root());
         // A request names a supplementary group of the process only if it is that of the directory.
         // If that of the root is not known now, it is once a program has asked for its attributes.
-        if let Ok(root) = files.walk("") {
-            nodes.seen(&root);
+        if let Some(root) = root {
+            nodes.seen(root);
         }
         Shared {
             files,

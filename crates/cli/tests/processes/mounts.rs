@@ -4,6 +4,7 @@ mod direct;
 mod ends;
 mod model;
 mod posix;
+mod starts;
 mod users;
 mod waits;
 
@@ -176,6 +177,12 @@ impl Drop for Mounted {
         let _ = finish(lustrine().args(["umount", "--lazy"]).arg(&self.dir));
         let _ = self.kill();
     }
+}
+
+/// The directories at which something is mounted.
+fn mount_points() -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").expect("Linux has it");
+    mounts.lines().filter_map(|line| Some(line.split(' ').nth(1)?.into())).collect()
 }
 
 fn names(dir: &Path) -> Vec<String> {

@@ -85,9 +85,7 @@ impl Target {
             };
             at = fid;
         }
-        if !self.files().get(at).is_some_and(Inode::is_dir) {
-            return job.refuse(errno::ENOTDIR);
-        }
+        // What is no directory is answered as well, as by servers of 2.17: clients have to look.
         let body = MdtBody { fid1: at, valid: MdValid::ID, ..MdtBody::default() };
         job.answer(0, &Reply::MdsGetRoot(mds::GetRootReply { body }))
     }
