@@ -5,7 +5,7 @@
 //!
 //! `unsafe` appears only where no maintained library offers the call: a few socket options, the
 //! error queue of zero-copy sends, the wait with a timeout in nanoseconds, ignoring signals, TUN
-//! devices, interfaces, routes and namespaces.
+//! devices, interfaces, routes, namespaces, and the flags of descriptors that nobody here owns.
 
 pub mod clock;
 pub mod cpt;

@@ -22,6 +22,20 @@ pub fn detach_from_terminal() {
     let _ = rustix::process::setsid();
 }
 
+/// Programs that this one starts from now on get none of its files but the standard ones: neither
+/// what this program was started with, such as a lock of flock(1), nor what it has opened.
+pub fn pass_no_files_on() {
+    const FIRST: i32 = 3;
+    for file in std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+        let number = file.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        if let Some(number) = number.filter(|number| *number >= FIRST) {
+            // SAFETY: no memory is involved, and no descriptor is closed. A number that is not in
+            // use is an error, which has no effect.
+            unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+    }
+}
+
 /// Lets go of the standard output and the standard error that this process was started with: what
 /// it writes there from now on goes to `log`, or nowhere.
 ///

@@ -208,6 +208,8 @@ fn start_in_background(args: &MountArgs) -> Result<(), Failure> {
     command.arg("--").arg(&args.source).arg(&args.dir);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
+    // Otherwise who waits for their end, such as a lock of flock(1), waits for that of the mount.
+    lustrine_sys::process::pass_no_files_on();
     let mut child = command
         .spawn()
         .map_err(|error| format!("cannot start the program in the background: {error}"))?;
