@@ -149,6 +149,9 @@ impl Filesystem for Server {
         let uid = uid.map(|uid| self.shared.ids.user(uid));
         let gid = gid.map(|gid| self.shared.ids.group(gid));
         let (set_atime, set_mtime) = (atime.map(at), mtime.map(at));
+        // With an owner the kernel sends the mode that it knows without the set-user-id and
+        // set-group-id bits, and it knows of no sticky bit: the server clears them from its own.
+        let mode = mode.filter(|_| uid.is_none() && gid.is_none());
         let changes = Changes {
             mode,
             clears_ids: false,

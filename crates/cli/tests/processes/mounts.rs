@@ -1,5 +1,6 @@
 //! `lustrine mount` and `lustrine umount`, over the model servers, which run in this process.
 
+mod attributes;
 mod direct;
 mod ends;
 mod model;
