@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use fuser::{AccessFlags, Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
 use lustrine_fs::Status;
+use lustrine_fswire::layout::magic;
 use lustrine_fswire::mdt::XattrFlags;
 
 use crate::reply::Asked;
@@ -15,6 +16,36 @@ use crate::status::MountStatus;
 
 /// The start of the names that users may choose.
 const USER: &[u8] = b"user.";
+/// The layout of a file, for root and for all.
+const LAYOUT: [&[u8]; 2] = [b"trusted.lov", b"lustre.lov"];
+/// Other attributes that servers keep for themselves.
+const OF_SERVERS: [&[u8]; 7] = [
+    b"trusted.lma",
+    b"trusted.link",
+    b"trusted.som",
+    b"trusted.hsm",
+    b"trusted.dmv",
+    b"trusted.fid",
+    b"trusted.version",
+];
+/// Of these, what kernel clients do not list.
+const UNLISTED: &[u8] = b"trusted.som";
+
+/// Whether an attribute belongs to the servers: who changes it is told that this was done, as by
+/// kernel clients, and nothing is changed. Programs that copy files with all their attributes would
+/// fail otherwise.
+fn is_of_servers(name: &[u8]) -> bool {
+    LAYOUT.contains(&name) || OF_SERVERS.contains(&name)
+}
+
+/// Whether a value looks like a layout.
+fn is_layout(value: &[u8]) -> bool {
+    const HEADER: usize = 32;
+    const KINDS: [u32; 6] =
+        [magic::V1, magic::V3, magic::SPECIFIC, magic::COMPOSITE, magic::FOREIGN, magic::EXTENDING];
+    let first = value.first_chunk().map(|word| u32::from_le_bytes(*word));
+    value.len() >= HEADER && first.is_some_and(|first| KINDS.contains(&first))
+}
 
 impl Server {
     /// Whether the mount knows extended attributes of this name.
@@ -76,12 +107,22 @@ impl Server {
         reply: ReplyXattr,
     ) {
         let asked = Asked::of_file(&self.shared, request, reply);
-        let name = name.as_bytes().to_vec();
+        let mut name = name.as_bytes().to_vec();
         let node = self.knows(&name).and_then(|()| self.shared.node(number.0));
         let Some((asked, node)) = asked.with(node) else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
+        let is_layout = LAYOUT.contains(&&name[..]);
+        if is_layout {
+            // Servers know it by this name.
+            name = LAYOUT[0].to_vec();
+        }
         self.shared.post(move |client, turn| {
-            let done = asked.done(move |asked, _, _, value: Vec<u8>| asked.value(&value, room));
+            let done = asked.done(move |asked, _, _, value: Vec<u8>| {
+                match is_layout && value.is_empty() {
+                    true => asked.fail(Errno::NO_XATTR),
+                    false => asked.value(&value, room),
+                }
+            });
             client.getxattr(turn, caller, node.fid, &name, done);
         });
     }
@@ -103,6 +144,7 @@ impl Server {
                 let mut list = Vec::new();
                 for name in names {
                     let hidden = name.starts_with(USER) && !user_xattr
+                        || name == UNLISTED
                         || name.starts_with(b"trusted.") && !privileged;
                     if !hidden {
                         list.extend(name);
@@ -127,6 +169,12 @@ impl Server {
         let name = name.as_bytes().to_vec();
         let node = self.knows(&name).and_then(|()| self.shared.node(number.0));
         let Some((asked, node)) = asked.with(node) else { return };
+        if is_of_servers(&name) {
+            return match LAYOUT.contains(&&name[..]) && !is_layout(value) {
+                true => asked.fail(Errno::ERANGE),
+                false => asked.ok(),
+            };
+        }
         let caller = self.shared.requester(request).caller(&[node.gid]);
         let held = self.shared.held.take(value.len() as u64);
         let value = value.to_vec();
@@ -148,6 +196,9 @@ impl Server {
         let name = name.as_bytes().to_vec();
         let node = self.knows(&name).and_then(|()| self.shared.node(number.0));
         let Some((asked, node)) = asked.with(node) else { return };
+        if is_of_servers(&name) {
+            return asked.ok();
+        }
         let caller = self.shared.requester(request).caller(&[node.gid]);
         self.shared.post(move |client, turn| {
             client.removexattr(turn, caller, node.fid, &name, asked.finish());
@@ -183,3 +234,16 @@ impl Server {
 
 /// The bit of CAP_SYS_ADMIN.
 const CAP_SYS_ADMIN: u32 = 21;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_begins_with_the_number_of_its_kind() {
+        let value = |first: u32, len: usize| [&first.to_le_bytes()[..], &vec![0; len - 4]].concat();
+        assert!(is_layout(&value(magic::V1, 32)) && is_layout(&value(magic::COMPOSITE, 200)));
+        assert!(!is_layout(&value(magic::V1, 31)) && !is_layout(&value(magic::LMV, 200)));
+        assert!(!is_layout(b"") && !is_layout(b"junk"));
+    }
+}
