@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use lustrine_client::{
-    CacheTunables, Caller, Client, ClientArgs, Done, MgcTunables, MgcView, Space,
+    CacheTunables, Caller, Client, ClientArgs, Done, Loss, MgcTunables, MgcView, Space,
 };
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
@@ -247,6 +247,28 @@ impl FileSystem {
         self.ask(|client, turn, done| {
             let lost = client.cache_counts().lost;
             done(client, turn, Ok(lost));
+        })
+    }
+
+    /// What was lost since the last call, of at most 100 files and errors.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn take_losses(&self) -> Result<Vec<Loss>, FsError> {
+        self.ask(|client, turn, done| {
+            let losses = client.take_losses();
+            done(client, turn, Ok(losses));
+        })
+    }
+
+    /// What is lost if the client disconnects now, of at most 100 files.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn unwritten(&self) -> Result<Vec<Loss>, FsError> {
+        self.ask(|client, turn, done| {
+            let losses = client.unwritten();
+            done(client, turn, Ok(losses));
         })
     }
 

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
-use lustrine_fs::{FileSystem, ImportView};
+use lustrine_fs::{FileSystem, ImportView, Loss};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -116,6 +116,14 @@ impl Mount {
         self.shared.files().lost()
     }
 
+    /// What was lost since the last call, of at most 100 files and errors.
+    ///
+    /// # Errors
+    /// When the node does not answer.
+    pub fn take_losses(&self) -> Result<Vec<Loss>, lustrine_fs::FsError> {
+        self.shared.files().take_losses()
+    }
+
     /// Unmounts it. If programs use it, it disappears from the tree of directories at once, and
     /// ends when the last of them has closed its files.
     ///
@@ -145,12 +153,13 @@ impl Mount {
     }
 
     /// Ends the client of a mount that has ended: waits for what is under way, for at most 30
-    /// seconds, writes what programs have written, and disconnects from the servers.
+    /// seconds, writes what programs have written, and disconnects from the servers. `report` gets
+    /// what could not be written, of at most 200 files and errors.
     ///
     /// # Errors
     /// When the session ended with an error, the servers do not answer, or some of the data cannot
     /// be written.
-    pub fn finish(mut self) -> Result<(), MountError> {
+    pub fn finish(mut self, report: impl FnOnce(Vec<Loss>)) -> Result<(), MountError> {
         // The thread of a session that has not failed stays.
         let ended = match self.session.take().filter(JoinHandle::is_finished) {
             Some(session) => session.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))),
@@ -160,8 +169,14 @@ impl Mount {
         self.shared.give_up_locks(|_| true);
         self.shared.under_way.wait_until_idle(END_TIMEOUT);
         // What cannot be written is lost when the client disconnects: the caller learns of it.
-        let flushed = self.shared.files().flush_all(FLUSH_TIMEOUT).map_err(MountError::Unwritten);
-        self.shared.files().disconnect().map_err(MountError::Servers)?;
+        let files = self.shared.files();
+        let flushed = files.flush_all(FLUSH_TIMEOUT).map_err(MountError::Unwritten);
+        let mut losses = files.take_losses().unwrap_or_default();
+        if flushed.is_err() {
+            losses.extend(files.unwritten().unwrap_or_default());
+        }
+        report(losses);
+        files.disconnect().map_err(MountError::Servers)?;
         flushed?;
         ended.map_err(MountError::Session)
     }

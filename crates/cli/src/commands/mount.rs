@@ -288,16 +288,18 @@ fn serve(args: &MountArgs, plan: &Plan, detached: bool) -> Result<(), Failure> {
             return Err(if reader_left { Failure::Reported(INTERRUPTED) } else { failure });
         }
     };
+    let mut seen = log::Seen::default();
     let left = if detached { leave(log.as_ref()) } else { Ok(()) };
     let stayed = match left {
-        Ok(()) => stay(&mut mount, &signals, &plan.url),
+        Ok(()) => stay(&mut mount, &signals, &plan.url, &mut seen),
         // The program that waited for the mount has gone: the mount is not left behind.
         Err(error) => {
             let _ = mount.unmount();
             Err(error)
         }
     };
-    let finished = mount.finish().map_err(|error| Failure::from(error.to_string()));
+    let finished = mount.finish(|losses| log::name_losses(&losses, &mut seen));
+    let finished = finished.map_err(|error| Failure::from(error.to_string()));
     node.stop();
     stayed.and(finished)
 }
@@ -350,8 +352,12 @@ fn source(url: &FsUrl) -> String {
 }
 
 /// Returns when the mount has ended, or a signal has ended it.
-fn stay(mount: &mut Mount, signals: &Signals, url: &FsUrl) -> Result<(), Failure> {
-    let mut seen = log::Seen::default();
+fn stay(
+    mount: &mut Mount,
+    signals: &Signals,
+    url: &FsUrl,
+    seen: &mut log::Seen,
+) -> Result<(), Failure> {
     log::say(&format!("{} is mounted", source(url)));
     // A signal ends the wait.
     while !mount.wait(WATCH) {
@@ -369,7 +375,7 @@ fn stay(mount: &mut Mount, signals: &Signals, url: &FsUrl) -> Result<(), Failure
             }
             break;
         }
-        log::watch(mount, &mut seen);
+        log::watch(mount, seen);
     }
     // Programs may use it still, and it may be under another file system.
     let end = if mount.is_over() { "is unmounted" } else { "is disconnected" };

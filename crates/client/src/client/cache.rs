@@ -7,6 +7,7 @@
 mod gather;
 mod grants;
 mod locks;
+mod losses;
 mod object;
 mod quota;
 mod reads;
@@ -29,6 +30,8 @@ use crate::lru::Lru;
 use crate::offers;
 use crate::pages::chunks_of;
 use grants::Grant;
+pub use losses::Loss;
+use losses::Losses;
 use object::{CachedObject, ObjectData, Used};
 pub(super) use object::{Mode, Writer};
 use quota::OverQuota;
@@ -176,6 +179,7 @@ pub(super) struct Cache {
     /// Whether a target has said that anybody is over quota, and has not taken it back.
     quota_is_used_up: bool,
     counts: CacheCounts,
+    losses: Losses,
 }
 
 impl Cache {
@@ -199,6 +203,7 @@ impl Cache {
             starved: false,
             quota_is_used_up: false,
             counts: CacheCounts::default(),
+            losses: Losses::default(),
         }
     }
 
@@ -551,10 +556,11 @@ impl Client {
             self.cache.idle.remove(idle);
         }
         let dirty = object.data.pages.dirty(&held.extent);
-        let lost: u64 = dirty.iter().map(|part| part.end - part.start).sum();
-        if lost > 0 {
-            object.fails(ClientError::Rpc(RpcError::Evicted), dirty);
-            self.cache.counts.lost += lost;
+        if let Some(first) = dirty.first() {
+            let error = ClientError::Rpc(RpcError::Evicted);
+            let uid = object.data.user_at(first.start);
+            object.fails(error.clone(), dirty.clone());
+            self.note_losses(key, uid, &error, &dirty);
         }
         self.drop_dirty(turn, key, held.extent.clone());
         self.cache.object(key).was_lost();

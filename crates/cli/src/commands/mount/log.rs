@@ -1,10 +1,11 @@
 //! The log of the program of a mount: what it says of servers, data and the configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
+use lustrine_fs::{Fid, Loss};
 use lustrine_fuse::Mount;
 
 use crate::output::{Failure, note};
@@ -17,13 +18,18 @@ const MGS: &str = "MGS";
 pub(super) struct Seen {
     imports: BTreeMap<String, Target>,
     lost: u64,
+    /// Files that have lost data, each with the errors that were named.
+    named: BTreeSet<(Fid, String)>,
     changes: u64,
 }
+
+/// Most files and errors that a mount names in its life.
+const NAMED_MAX: usize = 1000;
 
 /// Logs what has happened since the last call.
 pub(super) fn watch(mount: &Mount, seen: &mut Seen) {
     watch_imports(mount, &mut seen.imports);
-    watch_lost(mount, &mut seen.lost);
+    watch_lost(mount, seen);
     watch_configuration(mount, &mut seen.changes);
 }
 
@@ -67,12 +73,34 @@ fn news(target: &str, before: &Target, now: &Target) -> Vec<String> {
 }
 
 /// Logs data that cannot be written any more.
-fn watch_lost(mount: &Mount, lost: &mut u64) {
+fn watch_lost(mount: &Mount, seen: &mut Seen) {
     let Ok(now) = mount.lost() else { return };
-    if now > *lost {
-        say(&format!("{} bytes that programs have written are LOST", now - *lost));
+    if now > seen.lost {
+        say(&format!("{} bytes that programs have written are LOST", now - seen.lost));
+        name_losses(&mount.take_losses().unwrap_or_default(), seen);
     }
-    *lost = now;
+    seen.lost = now;
+}
+
+/// Logs the files that have lost data, each of them once for each error.
+pub(super) fn name_losses(losses: &[Loss], seen: &mut Seen) {
+    losses.iter().filter_map(|loss| named(loss, &mut seen.named)).for_each(|line| say(&line));
+}
+
+/// The line that names a file, unless it was named with this error, or too many were.
+fn named(loss: &Loss, named: &mut BTreeSet<(Fid, String)>) -> Option<String> {
+    let Loss { fid, uid, error, bytes } = loss;
+    let error = error.to_string();
+    if named.len() > NAMED_MAX || !named.insert((*fid, error.clone())) {
+        return None;
+    }
+    Some(match named.len() > NAMED_MAX {
+        true => "no more files with lost data are named".to_owned(),
+        false => format!(
+            "file {fid}: {bytes} bytes written by user {uid} are LOST: {}",
+            error.escape_debug()
+        ),
+    })
 }
 
 /// Logs the last change of the configuration, if there was one.
@@ -106,6 +134,8 @@ pub(super) fn open(path: &Path) -> Result<File, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use lustrine_fs::ClientError;
+
     use super::*;
 
     #[test]
@@ -120,5 +150,28 @@ mod tests {
         );
         assert_eq!(news("OST", &full, &full), [""; 0]);
         assert_eq!(news(MGS, &full, &full_again), [""; 0], "it restarted");
+    }
+
+    #[test]
+    fn a_file_that_has_lost_data_is_named_once_for_each_error() {
+        let loss = |oid, error| Loss {
+            fid: Fid { seq: 0x2_0000_0401, oid, ver: 0 },
+            uid: 1000,
+            error: ClientError::Errno(error),
+            bytes: 4096,
+        };
+        let mut seen = BTreeSet::new();
+        let first = named(&loss(5, 28), &mut seen).expect("a line");
+        let words = "file [0x200000401:0x5:0x0]: 4096 bytes written by user 1000 are LOST: ";
+        assert!(first.starts_with(words) && first.contains("no space left"), "{first}");
+        assert_eq!(named(&loss(5, 28), &mut seen), None);
+        assert!(named(&loss(5, 122), &mut seen).is_some());
+        let lines = (6..5000).filter_map(|oid| named(&loss(oid, 28), &mut seen));
+        let lines: Vec<String> = lines.collect();
+        assert_eq!(lines.len(), NAMED_MAX - 2 + 1);
+        assert_eq!(
+            lines.last().map(String::as_str),
+            Some("no more files with lost data are named")
+        );
     }
 }

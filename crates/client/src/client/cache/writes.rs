@@ -354,9 +354,10 @@ impl Client {
 
     /// What was written to a range is lost. A program learns of it when it asks.
     fn lose(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: Range<u64>, error: ClientError) {
+        let uid = self.cache.object(key).data.user_at(range.start);
         self.drop_dirty(turn, key, range.clone());
         self.cache.forget(key, range.clone());
-        self.cache.counts.lost += range.end - range.start;
+        self.note_losses(key, uid, &error, [&range]);
         let object = self.cache.object(key);
         object.was_lost();
         object.fails(error, [range]);
@@ -405,8 +406,7 @@ impl Client {
                 if !unreported.is_empty() {
                     object.fails(error.clone(), unreported.iter().cloned());
                 }
-                self.cache.counts.lost +=
-                    unreported.iter().map(|part| part.end - part.start).sum::<u64>();
+                self.note_losses(key, writer.caller.uid, &error, unreported.iter());
                 for part in &lost {
                     self.cache.object(key).fails_no_more(part);
                     self.forget_sent(key, part);
