@@ -28,4 +28,5 @@ mod settings;
 mod sim;
 mod starting;
 mod top;
+mod verbs;
 mod watch;

@@ -3,17 +3,17 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lustrine_fs::{Attr, Fid, FileSystem, FsUrl};
 
-use super::transfer::{Dir, Item, Transfer};
+use super::transfer::{Dir, Item, Target, Transfer, check_options, to_node, to_output};
 use super::walk::join;
 use super::{ClientOptions, no_name, split, with_file_system};
-use crate::output::{Failure, write_error};
+use crate::output::Failure;
 
 /// Write a file to standard output.
 #[derive(Args, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct GetArgs {
     /// The file in the file system
     url: FsUrl,
 
-    /// Local file or directory [default: the current directory]
+    /// Local file or directory, or - for standard output [default: the current directory]
     #[arg(default_value = ".", hide_default_value = true)]
     to: PathBuf,
 
@@ -105,13 +105,7 @@ pub(super) struct CopyOptions {
 pub(super) fn cat(args: &CatArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
         let attr = files.walk(&args.url.path)?;
-        let file = open(files, &attr, &args.url.path)?;
-        let mut out = io::stdout().lock();
-        let read = file.read_all(|bytes| out.write_all(bytes).map_err(write_error));
-        let closed = file.close();
-        read?;
-        out.flush().map_err(write_error)?;
-        Ok(closed?)
+        to_output(files, (&args.url.path, &attr), true)
     })
 }
 
@@ -132,16 +126,37 @@ pub(super) fn open<'a>(
 
 pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
     let path = &args.url.path;
+    if args.to.as_os_str() == "-" {
+        check_options("standard output", &args.copy)?;
+        return with_file_system(&args.url, &args.client, |files| {
+            let attr = files.walk(path)?;
+            to_output(files, (path, &attr), args.copy.quiet)
+        });
+    }
     let no_dir_there = slash_without_dir(&args.to);
     // The copy of a directory can be a new one.
     if let Some(error) = no_dir_there.clone().filter(|_| !args.copy.recursive) {
         return Err(error.into());
     }
     let (dir, name) = place_here(&args.to, last_name(path)?)?;
+    let target = Target::of(dir, name)?;
+    if let Target::Node(node) = &target {
+        let what = format!("{} is no regular file, and", node.display());
+        check_options(&what, &args.copy)?;
+    }
     with_file_system(&args.url, &args.client, |files| {
         let attr = files.walk(path)?;
         if let Some(error) = no_dir_there.filter(|_| !attr.is_dir()) {
             return Err(error.into());
+        }
+        let (dir, name) = match target {
+            Target::Name(dir, name) => (dir, name),
+            Target::Node(node) => return to_node(files, (path, &attr), &node, &args.copy),
+        };
+        // Also behind a symbolic link.
+        if !attr.is_dir() && dir.join(&name).is_dir() {
+            let error = "is a directory, and does not become a file";
+            return Err(format!("{}: {error}", dir.join(&name).display()).into());
         }
         let (from, options) = (Some(files), &args.copy);
         let transfer = Transfer { from, to: None, options, replace: true, within: false };
@@ -243,7 +258,7 @@ fn is_below(files: &FileSystem, path: &str, dir: Fid) -> Result<bool, Failure> {
 }
 
 /// The last name of a path; empty for the root.
-fn last_name(path: &str) -> Result<&str, Failure> {
+pub(super) fn last_name(path: &str) -> Result<&str, Failure> {
     match path.trim_end_matches('/').rsplit('/').next().unwrap_or_default() {
         "." | ".." => Err(no_name(path)),
         name => Ok(name),

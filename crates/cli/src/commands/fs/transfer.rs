@@ -3,6 +3,7 @@
 mod input;
 mod part;
 mod source;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ use crate::output::{Failure, print_error};
 use input::Input;
 use part::{PART_PREFIX, new_here, part_name, resume_here, resume_there};
 use source::{Source, SourceFile, children_here, of_file, open_found, read_here, sum_of};
+pub(super) use stream::{Target, check_options, to_node, to_output};
 
 /// Names that are looked up at once.
 const PART: usize = 1024;
@@ -423,6 +425,9 @@ impl Transfer<'_> {
 
     /// Refuses to replace a file, before its copy is made.
     fn check_free(&self, dir: &Dir, name: &OsStr) -> Result<(), Failure> {
+        if let Dir::Here(dir) = dir {
+            return check_free_here(&dir.join(name));
+        }
         let (Dir::There(dir, _), Some(files), false) = (dir, self.to, self.replace) else {
             return Ok(());
         };
@@ -578,6 +583,19 @@ impl Transfer<'_> {
             (Dir::There(..), None) => Ok(()),
         }
     }
+}
+
+/// Refuses to replace what is no file. A symbolic link is replaced: the one that the user names was
+/// followed before, and others may be the server's.
+fn check_free_here(path: &Path) -> Result<(), Failure> {
+    let error = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => "is a directory",
+        Ok(meta) if !meta.is_file() && !meta.is_symlink() => {
+            "is no regular file, and is not replaced"
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::Failed(error.to_owned()))
 }
 
 fn set_here(file: &fs::File, mode: Option<u32>, times: Option<(i64, i64)>) -> io::Result<()> {

@@ -1,0 +1,70 @@
+//! What verbs of `lustrine fs` do with files of all kinds, here and there.
+
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, symlink};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, mknodat};
+
+use crate::common::finish;
+use crate::mounts::Lustre;
+
+/// Makes a file with these bytes in the file system.
+fn made(lustre: &Lustre, name: &str, data: &[u8]) {
+    let file = lustre.scratch.file("made");
+    fs::write(&file, data).unwrap();
+    finish(lustre.client(&["fs", "put", "-f"]).arg(&file).arg(lustre.url(name))).ok();
+}
+
+/// As cp(1): a device is not replaced by a file.
+#[test]
+fn get_writes_into_what_is_no_regular_file() {
+    let lustre = Lustre::start();
+    made(&lustre, "a", b"data");
+    let get = |words: &[&str], to: &Path| {
+        finish(lustre.client(&[&["fs", "get"], words].concat()).arg(lustre.url("a")).arg(to))
+    };
+    assert_eq!(get(&[], Path::new("-")).ok().stdout, "data");
+    let refused = ["standard output cannot be written with --resume"];
+    get(&["--resume"], Path::new("-")).expect_bad_input(&refused);
+
+    let fifo = lustre.scratch.file("fifo");
+    mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    // With a reader and a writer none waits for the other.
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+    let mut reader = options.open(&fifo).unwrap();
+    get(&[], &fifo).ok();
+    let mut data = [0; 8];
+    assert_eq!(reader.read(&mut data).unwrap(), 4);
+    assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+    let refused = ["fifo is no regular file, and cannot be written with --verify"];
+    get(&["--verify"], &fifo).expect_bad_input(&refused);
+
+    // A link, so that the device is safe from this test.
+    let null = lustre.scratch.file("null");
+    symlink("/dev/null", &null).unwrap();
+    get(&[], &null).ok();
+    assert!(null.is_symlink() && fs::metadata(&null).unwrap().file_type().is_char_device());
+    let (real, link) = (lustre.scratch.file("real"), lustre.scratch.file("link"));
+    fs::write(&real, b"old").unwrap();
+    symlink("real", &link).unwrap();
+    get(&["--verify"], &link).ok();
+    assert!(link.is_symlink());
+    assert_eq!(fs::read(&real).unwrap(), b"data");
+    fs::remove_file(&real).unwrap();
+    get(&[], &link).expect_error(&["link: is a symbolic link to a file that does not exist"]);
+    assert!(link.is_symlink() && !real.exists());
+    // What is no file is not replaced in a tree either.
+    finish(&mut lustre.client(&["fs", "mkdir", &lustre.url("d")])).ok();
+    made(&lustre, "d/fifo", b"data");
+    let to = lustre.scratch.file("tree");
+    fs::create_dir_all(to.join("d")).unwrap();
+    let inner = to.join("d/fifo");
+    mknodat(rustix::fs::CWD, &inner, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let words = ["fs", "get", "-r", &lustre.url("d")];
+    finish(lustre.client(&words).arg(&to))
+        .expect_error(&["d/fifo: is no regular file, and is not replaced"]);
+    assert!(fs::symlink_metadata(&inner).unwrap().file_type().is_fifo());
+}
