@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lustrine_client::{Attr, Done, FileLayout, Glimpse, OpenArgs, OpenFile, Written};
+use lustrine_client::{
+    Attr, Changes, Done, FileLayout, Glimpse, OpenArgs, OpenFile, Seek, Written,
+};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
 
@@ -21,6 +23,17 @@ pub struct File<'a> {
     open: OpenFile,
     size: u64,
     written: bool,
+    /// Bytes of the holes that were left in what was written.
+    holes: u64,
+}
+
+/// What is written next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// These bytes; none are the end.
+    Data(Bytes),
+    /// Nothing: so many bytes are left out, and are zeros when they are read.
+    Hole(u64),
 }
 
 /// Bytes of a read or a write.
@@ -56,7 +69,7 @@ impl FileSystem {
                 return Err(error);
             }
         };
-        Ok(File { files: self, open, size, written: false })
+        Ok(File { files: self, open, size, written: false, holes: 0 })
     }
 
     /// Makes a file and opens it to write it. `exclusive` refuses a file that is there; otherwise
@@ -78,7 +91,7 @@ impl FileSystem {
         let open = self.ask(move |client, turn, done| {
             client.create(turn, caller, fid, &name, args, done);
         })?;
-        Ok(File { files: self, open, size: 0, written: false })
+        Ok(File { files: self, open, size: 0, written: false, holes: 0 })
     }
 
     /// Opens a file to write it, with its data. [`File::write_from`] says where.
@@ -142,12 +155,25 @@ impl File<'_> {
     pub fn read_from<E: From<FsError>>(
         &self,
         offset: u64,
+        take: impl FnMut(Bytes) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.read_range((offset, self.size), take)
+    }
+
+    /// As [`File::read_from`], up to an offset behind the last byte.
+    ///
+    /// # Errors
+    /// As [`File::read_all`].
+    pub fn read_range<E: From<FsError>>(
+        &self,
+        (offset, end): (u64, u64),
         mut take: impl FnMut(Bytes) -> Result<(), E>,
     ) -> Result<(), E> {
+        let end = end.min(self.size);
         let mut under_way: VecDeque<(Pending<Bytes>, Permit)> = VecDeque::new();
         let mut next = offset;
         loop {
-            while next < self.size && under_way.len() < DEPTH {
+            while next < end && under_way.len() < DEPTH {
                 // Who has something under way goes on with it, so that all get their turns.
                 let permit = match under_way.is_empty() {
                     true => self.files.place(&self.files.reads)?,
@@ -156,7 +182,7 @@ impl File<'_> {
                         None => break,
                     },
                 };
-                let len = STEP.min(self.size - next);
+                let len = STEP.min(end - next);
                 under_way.push_back((self.start_read(next, len as u32)?, permit));
                 next += len;
             }
@@ -164,6 +190,36 @@ impl File<'_> {
             take(self.files.wait(&first)?)?;
             drop(permit);
         }
+    }
+
+    /// The first bytes from an offset on that are no hole, as the offsets of their start and of the
+    /// next hole; none if there are none. What a server cannot say counts as data.
+    ///
+    /// # Errors
+    /// When a server refuses.
+    pub fn data_from(&self, offset: u64) -> Result<Option<(u64, u64)>, FsError> {
+        let start = match self.seek(offset, Seek::Data) {
+            Ok(start) => start,
+            Err(error) if error.errno() == ENXIO => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if start >= self.size {
+            return Ok(None);
+        }
+        match self.seek(start, Seek::Hole) {
+            Ok(end) => Ok(Some((start, end.min(self.size)))),
+            // It was cut meanwhile.
+            Err(error) if error.errno() == ENXIO => Ok(Some((start, self.size))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn seek(&self, offset: u64, what: Seek) -> Result<u64, FsError> {
+        let (caller, fid) = (self.files.caller, self.open.attr.fid);
+        let layout = self.open.layout.clone();
+        self.files.ask(move |client, turn, done| {
+            client.seek(turn, caller, fid, &layout, (offset, what), done);
+        })
     }
 
     fn start_read(&self, offset: u64, len: u32) -> Result<Pending<Bytes>, FsError> {
@@ -186,30 +242,60 @@ impl File<'_> {
         &mut self,
         mut give: impl FnMut(usize) -> Result<Bytes, E>,
     ) -> Result<(), E> {
-        let mut under_way: VecDeque<Pending<()>> = VecDeque::new();
-        let mut last = false;
+        self.write_pieces(|| give(STEP as usize).map(Piece::Data))
+    }
+
+    /// As [`File::write_all`], with holes, until it gives data without a byte. A hole at the end is
+    /// one when this returns: the size is behind it.
+    ///
+    /// # Errors
+    /// As [`File::write_all`].
+    pub fn write_pieces<E: From<FsError>>(
+        &mut self,
+        mut give: impl FnMut() -> Result<Piece, E>,
+    ) -> Result<(), E> {
+        // With the offsets of their starts.
+        let mut under_way: VecDeque<(u64, Pending<()>)> = VecDeque::new();
+        let mut ends_in_hole = false;
         loop {
-            while !last && under_way.len() < DEPTH {
-                let data = give(STEP as usize)?;
-                if data.is_empty() {
-                    last = true;
-                    break;
+            let data = match give()? {
+                Piece::Data(data) if data.is_empty() => break,
+                Piece::Data(data) => data,
+                Piece::Hole(len) => {
+                    self.size += len;
+                    self.holes += len;
+                    ends_in_hole |= len > 0;
+                    continue;
                 }
-                let (offset, len) = (self.size, data.len() as u64);
-                if !self.open.layout.may_write(offset, len) {
-                    let (caller, fid) = (self.files.caller, self.open.attr.fid);
-                    let range = (offset, offset.saturating_add(len));
-                    self.open.layout = self.files.ask(move |client, turn, done| {
-                        client.instantiate(turn, caller, fid, range, done);
-                    })?;
-                }
-                under_way.push_back(self.start_write(offset, data)?);
-                self.size += len;
-                self.written = true;
+            };
+            ends_in_hole = false;
+            let (offset, len) = (self.size, data.len() as u64);
+            let end = offset.saturating_add(len);
+            while let Some((from, first)) = under_way.front()
+                && (under_way.len() >= DEPTH || end - from > WRITE_AHEAD)
+            {
+                self.files.wait(first)?;
+                under_way.pop_front();
             }
-            let Some(first) = under_way.pop_front() else { return Ok(()) };
-            self.files.wait(&first)?;
+            if !self.open.layout.may_write(offset, len) {
+                let (caller, fid) = (self.files.caller, self.open.attr.fid);
+                self.open.layout = self.files.ask(move |client, turn, done| {
+                    client.instantiate(turn, caller, fid, (offset, end), done);
+                })?;
+            }
+            under_way.push_back((offset, self.start_write(offset, data)?));
+            self.size = end;
+            self.written = true;
         }
+        for (_, pending) in &under_way {
+            self.files.wait(pending)?;
+        }
+        if ends_in_hole {
+            let changes = Changes { size: Some(self.size), ..Changes::default() };
+            self.files.set_attributes(self.open.attr.fid, changes)?;
+            self.written = true;
+        }
+        Ok(())
     }
 
     fn start_write(&self, offset: u64, data: Bytes) -> Result<Pending<()>, FsError> {
@@ -232,9 +318,10 @@ impl File<'_> {
     /// # Errors
     /// When the server does not answer.
     pub fn close(self) -> Result<(), FsError> {
-        let File { files, open, size, written } = self;
+        let File { files, open, size, written, holes } = self;
         let caller = files.caller;
-        let written = written.then_some(Written { size, blocks: size.div_ceil(512), mtime: None });
+        let blocks = size.saturating_sub(holes).div_ceil(512);
+        let written = written.then_some(Written { size, blocks, mtime: None });
         let (fid, lasting) = (open.attr.fid, open.created || written.is_some());
         files.ask(move |client, turn, done| client.close(turn, caller, open, written, done))?;
         if lasting {
@@ -248,3 +335,6 @@ impl File<'_> {
         self.files.leave(self.open);
     }
 }
+
+/// What an offset behind the last data is.
+const ENXIO: i32 = 6;

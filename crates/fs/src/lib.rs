@@ -30,7 +30,7 @@ mod url;
 mod walk;
 
 pub use error::FsError;
-pub use file::{File, WRITE_AHEAD};
+pub use file::{File, Piece, WRITE_AHEAD};
 pub use identity::{IdMaps, unique_name};
 pub use lustrine_client::{
     Attr, CacheTunables, Changes, ClientError, DirEntry, Loss, MgcTunables, MgcView, SetTime, Space,

@@ -1,7 +1,7 @@
 //! `lustrine fs` copies that fail or are interrupted, and servers that do not answer.
 
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -10,8 +10,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::common::{Running, Scratch, eventually, finish, free_port, loopback, lustrine};
 use crate::mounts::Lustre;
 
-/// Bytes of a file without data: its copy takes long enough for a signal.
-const LARGE: u64 = 6 << 30;
+/// Makes a file with a byte of data in each piece that is copied: to find them all takes long
+/// enough for a signal.
+fn make_large(path: &Path, size: u64) {
+    let file = File::create(path).unwrap();
+    file.set_len(size).unwrap();
+    for offset in (0..size).step_by(4 << 20) {
+        file.write_all_at(b"x", offset).unwrap();
+    }
+}
 
 fn is_part(name: &str) -> bool {
     name.starts_with(".lustrine-part-")
@@ -31,7 +38,7 @@ fn there(lustre: &Lustre, path: &str) -> Vec<String> {
 fn an_interrupted_copy_leaves_no_part() {
     let lustre = Lustre::start();
     let large = lustre.scratch.file("large");
-    File::create(&large).unwrap().set_len(LARGE).unwrap();
+    make_large(&large, 64 << 30);
     let mut put = lustre.client(&["fs", "put"]);
     let put = Running::start(put.arg(&large).arg(lustre.url("")));
     eventually("a part in the file system", || {
@@ -42,7 +49,8 @@ fn an_interrupted_copy_leaves_no_part() {
     assert_eq!(there(&lustre, ""), Vec::<String>::new());
 
     let url = lustre.url("large");
-    finish(&mut lustre.client(&["fs", "truncate", "-s", &LARGE.to_string(), &url])).ok();
+    make_large(&large, 2 << 30);
+    finish(lustre.client(&["fs", "put"]).arg(&large).arg(&url)).ok();
     let dir = lustre.scratch.file("here");
     fs::create_dir(&dir).unwrap();
     let mut get = lustre.client(&["fs", "get", &url]);

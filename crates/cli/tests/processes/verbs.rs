@@ -1,8 +1,8 @@
 //! What verbs of `lustrine fs` do with files of all kinds, here and there.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, mknodat};
@@ -67,4 +67,52 @@ fn get_writes_into_what_is_no_regular_file() {
     finish(lustre.client(&words).arg(&to))
         .expect_error(&["d/fifo: is no regular file, and is not replaced"]);
     assert!(fs::symlink_metadata(&inner).unwrap().file_type().is_fifo());
+}
+
+/// Bytes between two pieces of data, and behind the last one.
+const HOLE: u64 = 64 << 20;
+
+#[test]
+fn copies_keep_holes() {
+    let lustre = Lustre::start();
+    let sparse = lustre.scratch.file("sparse");
+    let file = File::create(&sparse).unwrap();
+    let data = [7_u8; 100_000];
+    file.write_all_at(&data, 0).unwrap();
+    file.write_all_at(&data, HOLE + 5).unwrap();
+    file.set_len(2 * HOLE + 1).unwrap();
+    let hole = lustre.scratch.file("hole");
+    File::create(&hole).unwrap().set_len(HOLE).unwrap();
+
+    let is_kept = |file: &Path, size: u64, whose: &str| {
+        let meta = fs::metadata(file).unwrap();
+        assert_eq!(meta.len(), size, "{whose}");
+        assert!(meta.blocks() * 512 < 16 << 20, "{whose} has {} blocks", meta.blocks());
+    };
+    let is_kept_there = |name: &str, size: u64| {
+        let stat = ["fs", "stat", "--json", &lustre.url(name)];
+        let stat = finish(&mut lustre.client(&stat)).ok().json();
+        assert_eq!(stat["size"], size, "{name}");
+        assert!(stat["blocks"].as_u64().unwrap() * 512 < 16 << 20, "{name}: {stat}");
+    };
+    for (from, name, size) in [(&sparse, "a", 2 * HOLE + 1), (&hole, "b", HOLE)] {
+        let words = ["fs", "put", "--resume", "--verify"];
+        finish(lustre.client(&words).arg(from).arg(lustre.url(name))).ok();
+        is_kept_there(name, size);
+        let copy = format!("copy of {name}");
+        let words = ["fs", "cp", &lustre.url(name), &lustre.url(&copy)];
+        finish(&mut lustre.client(&words)).ok();
+        is_kept_there(&copy, size);
+        let back = lustre.scratch.file("back");
+        finish(lustre.client(&["fs", "get", "--verify", &lustre.url(&copy)]).arg(&back)).ok();
+        is_kept(&back, size, name);
+    }
+    let back = lustre.scratch.file("back");
+    finish(lustre.client(&["fs", "get", &lustre.url("a")]).arg(&back)).ok();
+    let back = File::open(&back).unwrap();
+    for offset in [0, HOLE + 5] {
+        let mut read = vec![1; data.len() + 1];
+        back.read_exact_at(&mut read, offset).unwrap();
+        assert!(read[..data.len()] == data && read[data.len()] == 0, "at {offset}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Copies of files and trees, from this machine or a file system to this machine or a file system.
 
+mod holes;
 mod input;
 mod part;
 mod source;
@@ -10,7 +11,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Seek, Write};
+use std::io::{self, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
-use lustrine_fs::{Attr, Changes, Fid, FileSystem, SetTime, umask};
+use lustrine_fs::{Attr, Changes, Fid, FileSystem, Piece, SetTime, umask};
 use lustrine_sys::files::close;
 use rustix::fs::OFlags;
 
@@ -28,6 +29,7 @@ use super::list::shown;
 use super::walk::{Entered, NotEntered, in_parallel, join};
 use crate::interrupt;
 use crate::output::{Failure, print_error};
+use holes::write_here;
 use input::Input;
 use part::{PART_PREFIX, new_here, part_name, resume_here, resume_there};
 use source::{Source, SourceFile, children_here, of_file, open_found, read_here, sum_of};
@@ -510,7 +512,7 @@ impl Transfer<'_> {
                 file.write_from(start);
                 bar.inc(start);
                 let written = source.pump(start, bar, |pieces| {
-                    file.write_all(|_| pieces.recv().unwrap_or_else(|_| Ok(Bytes::new())))
+                    file.write_pieces(|| pieces.recv().unwrap_or(Ok(Piece::Data(Bytes::new()))))
                 });
                 let attr = file.attr().clone();
                 // What is behind the end now would be taken for data.
@@ -547,7 +549,15 @@ impl Transfer<'_> {
                 };
                 bar.inc(start);
                 source.pump(start, bar, |pieces| {
-                    pieces.iter().try_for_each(|data| file.write_all(&data?).map_err(failed))
+                    let mut in_hole = false;
+                    for piece in pieces {
+                        in_hole = write_here(&mut file, piece?).map_err(failed)?;
+                    }
+                    match in_hole {
+                        true => file.stream_position().and_then(|end| file.set_len(end)),
+                        false => Ok(()),
+                    }
+                    .map_err(failed)
                 })?;
                 if self.options.verify {
                     file.rewind().map_err(failed)?;

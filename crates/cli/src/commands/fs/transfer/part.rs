@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread;
 
 use bytes::Bytes;
-use lustrine_fs::{Attr, File, FileSystem, WRITE_AHEAD};
+use lustrine_fs::{Attr, Changes, File, FileSystem, WRITE_AHEAD};
 
 use super::source::{Source, read_here};
 use crate::commands::fs::copy::local;
@@ -103,6 +103,9 @@ pub(super) fn resume_there<'f>(
     };
     let closed = kept.close();
     if same.and_then(|same| Ok((same, closed?)))?.0 {
+        // What is behind it would be left where the original has a hole.
+        let changes = Changes { size: Some(start), ..Changes::default() };
+        files.set_attributes(attr.fid, changes)?;
         return Ok((files.open_to_write(&attr)?, start));
     }
     files.unlink(dir, part.as_bytes(), false)?;

@@ -14,6 +14,7 @@ use indicatif::ProgressBar;
 use lustrine_fs::File;
 use rustix::fs::OFlags;
 
+use super::holes::{pieces_here, pieces_there};
 use super::input::Input;
 use crate::commands::fs::sum::Sha256Sum;
 use crate::interrupt;
@@ -41,7 +42,7 @@ pub(super) enum SourceFile<'a> {
 }
 
 /// A piece of a file, or why there is none.
-pub(super) type Piece = Result<Bytes, Failure>;
+pub(super) type Piece = Result<lustrine_fs::Piece, Failure>;
 
 impl Source<'_> {
     /// Reads the file from an offset on in another thread, while `write` writes its pieces.
@@ -55,13 +56,17 @@ impl Source<'_> {
         thread::scope(|scope| {
             scope.spawn(move || {
                 let grows = matches!(self.file, SourceFile::Input(_));
-                let sent = self.read(start, |data| {
+                let sent = self.pieces(start, |piece| {
+                    let len = match &piece {
+                        lustrine_fs::Piece::Data(data) => data.len() as u64,
+                        lustrine_fs::Piece::Hole(len) => *len,
+                    };
                     if grows {
-                        bar.inc_length(data.len() as u64);
+                        bar.inc_length(len);
                     }
-                    bar.inc(data.len() as u64);
+                    bar.inc(len);
                     // A writer that failed has left.
-                    sender.send(Ok(data)).map_err(|_| Failure::Interrupted)
+                    sender.send(Ok(piece)).map_err(|_| Failure::Interrupted)
                 });
                 if let Err(failure) = sent {
                     leave(&sender, failure);
@@ -76,6 +81,24 @@ impl Source<'_> {
         })
     }
 
+    /// Reads the file from an offset on, with its holes as such.
+    fn pieces(
+        &self,
+        start: u64,
+        mut take: impl FnMut(lustrine_fs::Piece) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut take = |piece| interrupt::asked().and_then(|()| take(piece));
+        let read = match &self.file {
+            SourceFile::Input(input) => input.read(|data| take(lustrine_fs::Piece::Data(data))),
+            SourceFile::There(file) => pieces_there(file, start, &mut take),
+            SourceFile::Here(file) => pieces_here(file, start, &mut take)
+                .map_err(|error| Failure::Failed(error.to_string()))
+                .and_then(|ended| ended),
+        };
+        read.map_err(|failure| of_file(&self.path, failure))
+    }
+
+    /// Reads the file from an offset on, all of its bytes.
     pub(super) fn read(
         &self,
         start: u64,
