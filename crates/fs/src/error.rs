@@ -32,6 +32,9 @@ pub enum FsError {
     /// system.
     #[error("the symbolic link points to {0}, outside of the file system")]
     AbsoluteLink(String),
+    /// A path ends with a slash, or goes on, and what it names is no directory.
+    #[error("is not a directory")]
+    NotADirectory,
     /// There are too many symbolic links in a path.
     #[error("too many symbolic links")]
     TooManyLinks,
@@ -63,6 +66,7 @@ impl FsError {
             FsError::Path { error, .. } => error.errno(),
             FsError::TimedOut { .. } => ETIMEDOUT,
             FsError::GivenUp => EINTR,
+            FsError::NotADirectory => ENOTDIR,
             FsError::AbsoluteLink(_) | FsError::TooManyLinks => ELOOP,
             FsError::DirectoryTooLarge(_) => EFBIG,
             FsError::Node(_) | FsError::Random(_) => EIO,
@@ -78,6 +82,7 @@ impl FsError {
 const ENOENT: i32 = 2;
 const EINTR: i32 = 4;
 const EIO: i32 = 5;
+const ENOTDIR: i32 = 20;
 const EFBIG: i32 = 27;
 const ELOOP: i32 = 40;
 const ETIMEDOUT: i32 = 110;

@@ -27,15 +27,17 @@ const ENTRIES_MAX: usize = 10_000_000;
 const LOOKUPS_MAX: usize = 64;
 
 impl FileSystem {
-    /// The attributes of the file at a path from the root. Symbolic links are followed.
+    /// The attributes of the file at a path from the root. Symbolic links are followed. A path that
+    /// ends with a slash names a directory.
     ///
     /// # Errors
-    /// When it does not exist, or a server refuses.
+    /// When it does not exist or is no directory, or a server refuses.
     pub fn walk(&self, path: &str) -> Result<Attr, FsError> {
         self.find(path, FollowLinks::Yes)
     }
 
-    /// As [`FileSystem::walk`], with a choice for a symbolic link at the end.
+    /// As [`FileSystem::walk`], with a choice for a symbolic link at the end. One before a slash at
+    /// the end is followed.
     ///
     /// # Errors
     /// As [`FileSystem::walk`].
@@ -53,14 +55,18 @@ impl FileSystem {
         let mut above: Vec<Attr> = Vec::new();
         let mut names: Vec<Vec<u8>> = names_of(path.as_bytes());
         let mut links_left = LINKS_MAX;
+        let is_dir = path.ends_with('/') || path.ends_with("/.");
         while let Some(name) = names.pop() {
             if name == b".." {
+                if !here.is_dir() {
+                    return Err(FsError::NotADirectory);
+                }
                 here = above.pop().unwrap_or(here);
                 continue;
             }
             let next = self.look(&here, &name)?;
             let last = names.is_empty();
-            if next.is_symlink() && !(last && links == FollowLinks::No) {
+            if next.is_symlink() && !(last && links == FollowLinks::No && !is_dir) {
                 links_left = links_left.checked_sub(1).ok_or(FsError::TooManyLinks)?;
                 let target = self.readlink(next.fid)?;
                 if target.starts_with(b"/") {
@@ -72,7 +78,7 @@ impl FileSystem {
             }
             above.push(std::mem::replace(&mut here, next));
         }
-        Ok(here)
+        if is_dir && !here.is_dir() { Err(FsError::NotADirectory) } else { Ok(here) }
     }
 
     /// Looks a name up in a directory. A symbolic link is not followed.

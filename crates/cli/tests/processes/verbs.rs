@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, mknodat};
 
-use crate::common::finish;
+use crate::common::{finish, unprivileged};
 use crate::mounts::Lustre;
 
 /// Makes a file with these bytes in the file system.
@@ -115,4 +115,69 @@ fn copies_keep_holes() {
         back.read_exact_at(&mut read, offset).unwrap();
         assert!(read[..data.len()] == data && read[data.len()] == 0, "at {offset}");
     }
+}
+
+#[test]
+fn rm_goes_on_after_an_error() {
+    let lustre = Lustre::start();
+    let tree = lustre.scratch.file("tree");
+    for dir in ["a", "b", "c"] {
+        fs::create_dir_all(tree.join(dir)).unwrap();
+        fs::write(tree.join(dir).join("file"), b"data").unwrap();
+    }
+    finish(lustre.client(&["fs", "put", "-r"]).arg(&tree).arg(lustre.url(""))).ok();
+    // Only its owner removes names from it.
+    for dir in ["a", "c"] {
+        let words = ["fs", "chmod", "555", &lustre.url(&format!("tree/{dir}"))];
+        finish(&mut lustre.client(&words)).ok();
+    }
+    for path in ["", "tree", "tree/b"] {
+        finish(&mut lustre.client(&["fs", "chmod", "777", &lustre.url(path)])).ok();
+    }
+    let Some(mut rm) = unprivileged(&lustre.scratch) else { return };
+    rm.args(lustre.client(&["fs", "rm", "-r", &lustre.url("tree")]).get_args());
+    let failed = finish(&mut rm).expect_error(&["tree/a/file: ", "tree/c/file: "]);
+    assert_eq!(failed.stderr.matches("permission denied").count(), 2, "{failed:?}");
+    let left = finish(&mut lustre.client(&["fs", "ls", "-R", &lustre.url("tree")])).ok();
+    assert_eq!(left.stdout.lines().collect::<Vec<_>>(), ["a", "c", "a/file", "c/file"]);
+}
+
+#[test]
+fn a_slash_at_the_end_of_what_is_no_directory_is_an_error() {
+    let lustre = Lustre::start();
+    made(&lustre, "a", b"data");
+    finish(&mut lustre.client(&["fs", "mkdir", &lustre.url("d")])).ok();
+    finish(&mut lustre.client(&["fs", "ln", "-s", "d", &lustre.url("l")])).ok();
+    let (file, link) = (lustre.url("a/"), lustre.url("l/"));
+    for words in [
+        &["rm", &file][..],
+        &["rm", "-r", &file],
+        &["touch", &file],
+        &["cat", &file],
+        &["chmod", "600", &file],
+        &["truncate", "-s", "0", &file],
+        &["mv", &file, &lustre.url("new")],
+        &["ls", &file],
+        &["stat", &file],
+    ] {
+        let error = ["lustrine: a/: is not a directory"];
+        finish(&mut lustre.client(&[&["fs"], words].concat())).expect_error(&error);
+    }
+    // As with rm(1) and mv(1).
+    let rm = ["fs", "rm", "-r", &link];
+    finish(&mut lustre.client(&rm)).expect_error(&["l/: is not a directory"]);
+    finish(&mut lustre.client(&["fs", "rm", "-rf", &link])).ok();
+    let mv = ["fs", "mv", &link, &lustre.url("new")];
+    finish(&mut lustre.client(&mv)).expect_error(&["l/: is not a directory"]);
+    for verb in [&["touch"][..], &["truncate", "-s", "0"]] {
+        let words = [&["fs"], verb].concat();
+        finish(lustre.client(&words).arg(lustre.url("new/"))).expect_error(&["new/: no such directory"]);
+    }
+    finish(&mut lustre.client(&["fs", "touch", "-c", &lustre.url("new/")])).ok();
+    // What is in the way is named.
+    let mv = ["fs", "mv", &lustre.url("d"), &lustre.url("a")];
+    finish(&mut lustre.client(&mv)).expect_error(&["lustrine: a: is not a directory"]);
+    let all = finish(&mut lustre.client(&["fs", "ls", &lustre.url("")])).ok();
+    assert_eq!(all.stdout.lines().collect::<Vec<_>>(), ["a", "d", "l"]);
+    finish(&mut lustre.client(&["fs", "rm", "-r", &lustre.url("d/")])).ok();
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::{ArgAction, Args};
 use lustrine_fs::{Attr, Changes, FileSystem, FollowLinks, FsUrl, SetTime, umask};
 
+use super::copy::no_dir;
 use super::mode::{ModeChange, Owner};
 use super::walk::{Walk, in_parallel};
 use super::{ClientOptions, split, with_file_system};
@@ -255,6 +256,8 @@ fn find_or_make(
         Ok(attr) => return Ok(Some((attr, false))),
         Err(error) if !error.is_not_found() => return Err(error.into()),
         Err(_) if no_create => return Ok(None),
+        // What ends with a slash means a directory.
+        Err(_) if path.ends_with('/') => return Err(no_dir(path).into()),
         Err(_) => {}
     }
     let (dir, name) = split(path)?;

@@ -310,7 +310,6 @@ fn place_there(
             let name = original.ok_or_else(no_name)?;
             return Ok((there(dir, path), name));
         }
-        Ok(_) if path.ends_with('/') => return Err(format!("{path}: is not a directory").into()),
         Ok(_) => {}
         // The copy of a directory can be a new one.
         Err(error) if error.is_not_found() && path.ends_with('/') && !is_dir => {

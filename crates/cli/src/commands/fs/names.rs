@@ -1,12 +1,13 @@
 //! `lustrine fs mkdir`, `rm`, `mv` and `ln`.
 
 use clap::Args;
-use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
+use lustrine_fs::{Attr, FileSystem, FollowLinks, FsError, FsUrl};
 
 use super::copy::no_dir;
-use super::walk::{Entered, NotEntered};
+use super::list::shown;
+use super::walk::{Entered, join};
 use super::{ClientOptions, split, with_file_system};
-use crate::output::Failure;
+use crate::output::{Failure, print_error};
 
 /// Make a directory.
 #[derive(Args, Debug)]
@@ -121,35 +122,66 @@ pub(super) fn rm(args: &RmArgs) -> Result<(), Failure> {
             Err(error) if args.force && error.is_not_found() => return Ok(()),
             Err(error) => return Err(error.into()),
         };
+        if path.ends_with('/') && !attr.is_dir() {
+            // As with rm(1), there is no such directory, and a link to one is not removed.
+            return match args.force {
+                true => Ok(()),
+                false => Err(format!("{path}: is not a directory").into()),
+            };
+        }
         if attr.is_dir() && !args.recursive {
             return Err(format!("{path}: is a directory; --recursive removes it").into());
         }
-        let mut entered = Entered::default();
-        remove(files, &parent, name.as_bytes(), &attr, path, &mut entered)?;
-        Ok(files.sync(parent.fid)?)
+        let path = path.trim_end_matches('/');
+        let mut removal = Removal { files, force: args.force, entered: Entered::default() };
+        let removed = removal.remove(&parent, name.as_bytes(), &attr, path);
+        files.sync(parent.fid)?;
+        if removed { Ok(()) } else { Err(Failure::Reported(1)) }
     })
 }
 
-/// Removes a file, or a directory with all that is in it.
-fn remove(
-    files: &FileSystem,
-    parent: &Attr,
-    name: &[u8],
-    attr: &Attr,
-    path: &str,
-    entered: &mut Entered,
-) -> Result<(), Failure> {
-    if attr.is_dir() {
-        if let Err(NotEntered::Because(error)) = entered.enter(path, attr.fid) {
-            return Err(format!("{path}: {error}").into());
+/// The removal of a tree.
+struct Removal<'a> {
+    files: &'a FileSystem,
+    /// Whether it does not matter that a file has gone meanwhile.
+    force: bool,
+    entered: Entered,
+}
+
+impl Removal<'_> {
+    /// Removes a file, or a directory with all that is in it. What cannot be removed is named, and
+    /// the rest is removed; whether all was.
+    fn remove(&mut self, parent: &Attr, name: &[u8], attr: &Attr, path: &str) -> bool {
+        if attr.is_dir() && !self.empty(attr, path) {
+            return false;
         }
-        for entry in files.list(attr).map_err(|error| error.at(path))? {
-            let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
-            let child = files.look(attr, &entry.name).map_err(|error| error.at(&path))?;
-            remove(files, attr, &entry.name, &child, &path, entered)?;
-        }
+        self.done(path, self.files.unlink(parent, name, attr.is_dir())).is_some()
     }
-    Ok(files.unlink(parent, name, attr.is_dir()).map_err(|error| error.at(path))?)
+
+    /// Removes what is in a directory.
+    fn empty(&mut self, dir: &Attr, path: &str) -> bool {
+        if let Err(error) = self.entered.enter(path, dir.fid) {
+            error.print(path);
+            return false;
+        }
+        let Some(entries) = self.done(path, self.files.list(dir)) else { return false };
+        let mut all = true;
+        for entry in entries {
+            let path = format!("{path}/{}", shown(&entry.name));
+            all &= match self.files.look(dir, &entry.name) {
+                Ok(child) => self.remove(dir, &entry.name, &child, &path),
+                // It was removed meanwhile.
+                Err(error) if self.force && error.is_not_found() => true,
+                Err(error) => self.done::<()>(&path, Err(error)).is_some(),
+            };
+        }
+        all
+    }
+
+    /// What was done; an error is named.
+    fn done<T>(&self, path: &str, outcome: Result<T, FsError>) -> Option<T> {
+        outcome.map_err(|error| print_error(&error.at(path).to_string())).ok()
+    }
 }
 
 pub(super) fn mv(args: &MvArgs) -> Result<(), Failure> {
@@ -162,13 +194,30 @@ pub(super) fn mv(args: &MvArgs) -> Result<(), Failure> {
         let parent = files.walk(dir)?;
         let attr = files.look(&parent, name.as_bytes());
         let attr = attr.map_err(|error| error.at(&args.from.path))?;
+        // As for rename(2), a link to a directory is none.
+        if args.from.path.ends_with('/') && !attr.is_dir() {
+            return Err(format!("{}: is not a directory", args.from.path).into());
+        }
         let to = (name, attr.is_dir());
-        let (new_parent, new_name) = destination(files, &args.to.path, to)?;
+        let (new_parent, new_name, new_path) = destination(files, &args.to.path, to)?;
+        // The server says what is wrong, but not with which of the two.
+        if let Ok(there) = files.look(&new_parent, new_name.as_bytes())
+            && there.is_dir() != attr.is_dir()
+        {
+            let error = match there.is_dir() {
+                true => "is a directory, and is not replaced by a file",
+                false => "is not a directory, and is not replaced by one",
+            };
+            return Err(format!("{new_path}: {error}").into());
+        }
         let renamed = files
             .rename((&parent, name.as_bytes()), (&new_parent, new_name.as_bytes()))
             .and_then(|()| files.sync(new_parent.fid))
             .and_then(|()| files.sync(parent.fid));
-        Ok(renamed.map_err(|error| error.at(&args.from.path))?)
+        Ok(renamed.map_err(|error| match error.errno() {
+            ENOTEMPTY => error.at(&new_path),
+            _ => error.at(&args.from.path),
+        })?)
     })
 }
 
@@ -190,7 +239,7 @@ pub(super) fn ln(args: &LnArgs) -> Result<(), Failure> {
     };
     with_file_system(&args.url, &args.client, |files| {
         let last = target.as_ref().map_or(args.target.as_str(), |target| target.path.as_str());
-        let (parent, name) = destination(files, path, (last, false))?;
+        let (parent, name, _) = destination(files, path, (last, false))?;
         let made = match &target {
             Some(target) => {
                 let attr = files.find(&target.path, FollowLinks::No)?;
@@ -206,22 +255,26 @@ pub(super) fn ln(args: &LnArgs) -> Result<(), Failure> {
     })
 }
 
-/// The directory and the name that a path stands for: it names a new file, or a directory that gets
+/// The directory, the name and the path that a path stands for: it names a new file, or a directory that gets
 /// one with the last name of another path. Only a directory can be new with a slash at the end.
 fn destination(
     files: &FileSystem,
     path: &str,
     (from, is_dir): (&str, bool),
-) -> Result<(Attr, String), Failure> {
+) -> Result<(Attr, String, String), Failure> {
     match files.walk(path) {
-        Ok(attr) if attr.is_dir() => Ok((attr, split(from)?.1.to_owned())),
+        Ok(attr) if attr.is_dir() => {
+            let name = split(from)?.1;
+            Ok((attr, name.to_owned(), join(path, name)))
+        }
         Err(error) if !error.is_not_found() => Err(error.into()),
-        // What ends with a slash means a directory.
-        Ok(_) if path.ends_with('/') => Err(format!("{path}: is not a directory").into()),
         Err(_) if path.ends_with('/') && !is_dir => Err(no_dir(path).into()),
         _ => {
             let (dir, name) = split(path)?;
-            Ok((files.walk(dir)?, name.to_owned()))
+            Ok((files.walk(dir)?, name.to_owned(), path.to_owned()))
         }
     }
 }
+
+/// What the server says of a directory that would be replaced.
+const ENOTEMPTY: i32 = 39;
