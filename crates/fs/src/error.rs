@@ -3,6 +3,8 @@
 use lustrine_client::ClientError;
 use lustrine_node::CallError;
 
+use crate::shown::shown;
+
 /// Why an operation on a file failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FsError {
@@ -12,7 +14,7 @@ pub enum FsError {
     /// The same, of a file.
     #[error("{path}: {error}")]
     Path {
-        /// The path from the root of the file system.
+        /// The path from the root of the file system, as a terminal can show it.
         path: String,
         /// Why.
         error: Box<FsError>,
@@ -52,10 +54,10 @@ pub enum FsError {
 impl FsError {
     /// The same error, of a file.
     #[must_use]
-    pub fn at(self, path: &str) -> FsError {
+    pub fn at(self, path: impl AsRef<[u8]>) -> FsError {
         match self {
             FsError::Path { .. } => self,
-            error => FsError::Path { path: path.to_owned(), error: Box::new(error) },
+            error => FsError::Path { path: shown(path.as_ref()), error: Box::new(error) },
         }
     }
 

@@ -25,6 +25,7 @@ mod file;
 mod identity;
 mod mount;
 mod room;
+mod shown;
 mod status;
 mod url;
 mod walk;
@@ -38,6 +39,7 @@ pub use lustrine_client::{
 pub use lustrine_fswire::fid::Fid;
 pub use lustrine_ptlrpc::{ImportState, ImportView};
 pub use mount::{FileSystem, MountOptions};
+pub use shown::shown;
 pub use status::{
     CacheRow, ConfigRow, ConfigurationRow, NamesRow, OperationRow, Status, TargetRow,
 };

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use lustrine_wire::nid::{Net, Nid};
 
+use crate::shown::shown;
+
 /// A file of a file system: `lustre://10.0.0.9@tcp/lustre/path`, or as `mount -t lustre` has it,
 /// `10.0.0.9@tcp:/lustre/path`. Several NIDs of the management server are separated by `,`, those
 /// of another node of it by `:`.
@@ -15,8 +17,9 @@ pub struct FsUrl {
     pub mgs: Vec<Nid>,
     /// The name of the file system, 1 to 8 characters.
     pub fsname: String,
-    /// The path from the root of the file system, without a slash at the start.
-    pub path: String,
+    /// The path from the root of the file system, without a slash at the start. Names are bytes,
+    /// and need not be UTF-8.
+    pub path: Vec<u8>,
 }
 
 /// Why a text does not name a file of a file system.
@@ -46,6 +49,39 @@ impl FsUrl {
     pub fn is_same_file_system(&self, other: &FsUrl) -> bool {
         (&self.mgs, &self.fsname) == (&other.mgs, &other.fsname)
     }
+
+    /// Reads a URL whose path need not be UTF-8.
+    ///
+    /// # Errors
+    /// When it has neither form, or what is before the path is malformed.
+    pub fn from_bytes(text: &[u8]) -> Result<FsUrl, UrlError> {
+        let bad_form = || UrlError::BadForm(shown(text));
+        // Up to the first slash, in the second form behind a colon.
+        let (start, before) = match text.strip_prefix(SCHEME.as_bytes()) {
+            Some(_) => (SCHEME.len(), &b"/"[..]),
+            None => (0, &b":/"[..]),
+        };
+        let rest = &text[start..];
+        let end = rest.windows(before.len()).position(|part| part == before);
+        let end = end.ok_or_else(bad_form)?;
+        let nids = std::str::from_utf8(&rest[..end]).map_err(|_| bad_form())?;
+        let rest = &rest[end + before.len()..];
+        let fsname_end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+        let (fsname, path) = rest.split_at(fsname_end);
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b'-';
+        let fsname = match std::str::from_utf8(fsname) {
+            Ok(name) if (1..=FSNAME_MAX).contains(&name.len()) && fsname.iter().all(is_name) => {
+                name.to_owned()
+            }
+            _ => return Err(UrlError::BadName(shown(fsname))),
+        };
+        let mgs = nids_of(nids)?;
+        if mgs.is_empty() {
+            return Err(bad_form());
+        }
+        let slashes = path.iter().take_while(|byte| **byte == b'/').count();
+        Ok(FsUrl { mgs, fsname, path: path[slashes..].to_vec() })
+    }
 }
 
 /// Longest name of a file system in bytes.
@@ -56,22 +92,7 @@ impl FromStr for FsUrl {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<FsUrl, UrlError> {
-        let bad_form = || UrlError::BadForm(text.to_owned());
-        let (nids, rest) = match text.strip_prefix(SCHEME) {
-            Some(rest) => rest.split_once('/').ok_or_else(bad_form)?,
-            None => text.split_once(":/").ok_or_else(bad_form)?,
-        };
-        let (fsname, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if fsname.is_empty() || fsname.len() > FSNAME_MAX || !fsname.chars().all(is_name) {
-            return Err(UrlError::BadName(fsname.to_owned()));
-        }
-        let mgs = nids_of(nids)?;
-        if mgs.is_empty() {
-            return Err(bad_form());
-        }
-        let path = path.trim_start_matches('/').to_owned();
-        Ok(FsUrl { mgs, fsname: fsname.to_owned(), path })
+        FsUrl::from_bytes(text.as_bytes())
     }
 }
 
@@ -116,7 +137,7 @@ impl fmt::Display for FsUrl {
             let comma = if index > 0 { "," } else { "" };
             write!(f, "{comma}{nid}")?;
         }
-        write!(f, "/{}/{}", self.fsname, self.path)
+        write!(f, "/{}/{}", self.fsname, shown(&self.path))
     }
 }
 
@@ -126,7 +147,7 @@ mod tests {
 
     fn parsed(text: &str) -> (Vec<String>, String, String) {
         let url: FsUrl = text.parse().unwrap();
-        (url.mgs.iter().map(ToString::to_string).collect(), url.fsname, url.path)
+        (url.mgs.iter().map(ToString::to_string).collect(), url.fsname, shown(&url.path))
     }
 
     #[test]
@@ -157,6 +178,15 @@ mod tests {
         assert!(error("lustre://300.0.0.9@tcp/lustre").contains("is not a NID"));
         assert!(error("10.0.0.9@tcp:/ninechars/x").contains("1 to 8 letters"));
         assert!(error("10.0.0.9@tcp:/").contains("1 to 8 letters"));
+    }
+
+    #[test]
+    fn a_path_need_not_be_utf_8() {
+        let url = FsUrl::from_bytes(b"lustre://10.0.0.9@tcp/lustre/a\xff/b").unwrap();
+        assert_eq!(url.path, b"a\xff/b");
+        assert_eq!(url.to_string(), "lustre://10.0.0.9@tcp/lustre/a\\xff/b");
+        assert!(FsUrl::from_bytes(b"lustre://10.0.0.9@tcp/lus\xff/b").is_err());
+        assert!(FsUrl::from_bytes(b"\xff:/lustre").is_err());
     }
 
     #[test]

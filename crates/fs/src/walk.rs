@@ -32,7 +32,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// When it does not exist or is no directory, or a server refuses.
-    pub fn walk(&self, path: &str) -> Result<Attr, FsError> {
+    pub fn walk(&self, path: impl AsRef<[u8]>) -> Result<Attr, FsError> {
         self.find(path, FollowLinks::Yes)
     }
 
@@ -41,11 +41,12 @@ impl FileSystem {
     ///
     /// # Errors
     /// As [`FileSystem::walk`].
-    pub fn find(&self, path: &str, links: FollowLinks) -> Result<Attr, FsError> {
+    pub fn find(&self, path: impl AsRef<[u8]>, links: FollowLinks) -> Result<Attr, FsError> {
+        let path = path.as_ref();
         self.find_from_root(path, links).map_err(|error| error.at(path))
     }
 
-    fn find_from_root(&self, path: &str, links: FollowLinks) -> Result<Attr, FsError> {
+    fn find_from_root(&self, path: &[u8], links: FollowLinks) -> Result<Attr, FsError> {
         let caller = self.caller;
         let root = self.root();
         let mut here = self.ask(move |client, turn, done| {
@@ -53,9 +54,9 @@ impl FileSystem {
         })?;
         // The directories on the way: `..` leads back.
         let mut above: Vec<Attr> = Vec::new();
-        let mut names: Vec<Vec<u8>> = names_of(path.as_bytes());
+        let mut names: Vec<Vec<u8>> = names_of(path);
         let mut links_left = LINKS_MAX;
-        let is_dir = path.ends_with('/') || path.ends_with("/.");
+        let is_dir = path.ends_with(b"/") || path.ends_with(b"/.");
         while let Some(name) = names.pop() {
             if name == b".." {
                 if !here.is_dir() {

@@ -1,10 +1,13 @@
 //! `lustrine fs`: files of a Lustre file system, without a mount.
 
-use std::fmt;
+use std::ffi::OsString;
+use std::ops::Deref;
+use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TryMapValueParser, TypedValueParser, ValueParserFactory};
 use clap::{Args, Subcommand};
-use lustrine_fs::{FileSystem, FsError, FsUrl, MountOptions};
+use lustrine_fs::{FileSystem, FsError, FsUrl, MountOptions, UrlError, shown};
 use lustrine_node::Node;
 
 use crate::common::{NodeOptions, OtherNode, TemporaryNodeOptions, start_for_command};
@@ -64,6 +67,26 @@ enum Verb {
     Serve(serve::ServeArgs),
 }
 
+/// A file that an argument names. Its path need not be UTF-8.
+#[derive(Clone, Debug)]
+struct Url(FsUrl);
+
+impl Deref for Url {
+    type Target = FsUrl;
+
+    fn deref(&self) -> &FsUrl {
+        &self.0
+    }
+}
+
+impl ValueParserFactory for Url {
+    type Parser = TryMapValueParser<OsStringValueParser, fn(OsString) -> Result<Url, UrlError>>;
+
+    fn value_parser() -> Self::Parser {
+        OsStringValueParser::new().try_map(|text| FsUrl::from_bytes(&text.into_vec()).map(Url))
+    }
+}
+
 /// Options of all verbs.
 #[derive(Args, Debug)]
 pub(crate) struct ClientOptions {
@@ -114,7 +137,7 @@ fn with_file_system(
     let node = start_node(url, &options.node)?;
     let mount =
         MountOptions { timeout: Duration::from_secs_f64(options.timeout), ..Default::default() };
-    let what = format!("cannot use {}", FsUrl { path: String::new(), ..url.clone() });
+    let what = format!("cannot use {}", FsUrl { path: Vec::new(), ..url.clone() });
     let files = wait::mount(&node, url, &mount, &what, || true)?;
     let outcome = work(&files);
     if let Err(error) = files.unmount() {
@@ -143,29 +166,45 @@ impl From<FsError> for Failure {
 const DEPTH_MAX: usize = 1000;
 
 /// Refuses to walk deeper.
-fn check_depth(path: &str) -> Result<(), String> {
-    match path.matches('/').count() > DEPTH_MAX {
+fn check_depth(path: &[u8]) -> Result<(), String> {
+    match path.iter().filter(|byte| **byte == b'/').count() > DEPTH_MAX {
         true => Err(format!("more than {DEPTH_MAX} directories within each other")),
         false => Ok(()),
     }
 }
 
 /// The directory of a path, and the name in it.
-fn split(path: &str) -> Result<(&str, &str), Failure> {
-    let path = path.trim_end_matches('/');
-    let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+fn split(path: &[u8]) -> Result<(&[u8], &[u8]), Failure> {
+    let path = without_slash(path);
+    let (dir, name) = match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (&path[..0], path),
+    };
     match name {
-        "" => Err(Failure::Usage(
+        b"" => Err(Failure::Usage(
             "the root directory of a file system cannot be made, renamed or removed; name a file \
              or directory below it"
                 .to_owned(),
         )),
-        "." | ".." => Err(no_name(path)),
+        b"." | b".." => Err(no_name(&shown(path))),
         _ => Ok((dir, name)),
     }
 }
 
 /// The error for a path that ends with `.` or `..`.
-fn no_name(path: impl fmt::Display) -> Failure {
+fn no_name(path: &str) -> Failure {
     Failure::Usage(format!("`{path}` must end with the name of a file or directory"))
+}
+
+/// A path without slashes at its end.
+fn without_slash(mut path: &[u8]) -> &[u8] {
+    while let [start @ .., b'/'] = path {
+        path = start;
+    }
+    path
+}
+
+/// The error for a path that has to be that of a directory.
+fn no_directory(path: &[u8]) -> Failure {
+    Failure::Failed(format!("{}: is not a directory", shown(path)))
 }

@@ -320,7 +320,7 @@ fn mount(
     plan: &Plan,
     goes_on: impl FnMut() -> bool,
 ) -> Result<Mount, Failure> {
-    let FsUrl { path, .. } = &plan.url;
+    let path = String::from_utf8_lossy(&plan.url.path);
     let path = path.trim_end_matches('/');
     let how = MountOptions {
         timeout: Duration::from_secs_f64(args.timeout),
@@ -346,7 +346,8 @@ fn mount(
 /// What `/proc/mounts` shows, in the form of `mount -t lustre`.
 fn source(url: &FsUrl) -> String {
     let nids: Vec<String> = url.mgs.iter().map(ToString::to_string).collect();
-    let path = url.path.trim_end_matches('/');
+    let path = String::from_utf8_lossy(&url.path);
+    let path = path.trim_end_matches('/');
     let slash = if path.is_empty() { "" } else { "/" };
     format!("{}:/{}{slash}{path}", nids.join(":"), url.fsname)
 }

@@ -1,7 +1,9 @@
 //! What verbs of `lustrine fs` do with files of all kinds, here and there.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::Path;
 
@@ -171,7 +173,8 @@ fn a_slash_at_the_end_of_what_is_no_directory_is_an_error() {
     finish(&mut lustre.client(&mv)).expect_error(&["l/: is not a directory"]);
     for verb in [&["touch"][..], &["truncate", "-s", "0"]] {
         let words = [&["fs"], verb].concat();
-        finish(lustre.client(&words).arg(lustre.url("new/"))).expect_error(&["new/: no such directory"]);
+        finish(lustre.client(&words).arg(lustre.url("new/")))
+            .expect_error(&["new/: no such directory"]);
     }
     finish(&mut lustre.client(&["fs", "touch", "-c", &lustre.url("new/")])).ok();
     // What is in the way is named.
@@ -180,4 +183,42 @@ fn a_slash_at_the_end_of_what_is_no_directory_is_an_error() {
     let all = finish(&mut lustre.client(&["fs", "ls", &lustre.url("")])).ok();
     assert_eq!(all.stdout.lines().collect::<Vec<_>>(), ["a", "d", "l"]);
     finish(&mut lustre.client(&["fs", "rm", "-r", &lustre.url("d/")])).ok();
+}
+
+#[test]
+fn names_need_not_be_utf_8() {
+    let lustre = Lustre::start();
+    let url = |name: &[u8]| OsString::from_vec([lustre.url("").as_bytes(), name].concat());
+    let run = |words: &[&str], names: &[&OsStr]| {
+        finish(lustre.client(&[&["fs"], words].concat()).args(names)).ok().stdout
+    };
+    let local = lustre.scratch.path().join(OsStr::from_bytes(b"a\xff"));
+    fs::write(&local, b"data").unwrap();
+    run(&["put"], &[local.as_os_str(), &url(b"")]);
+    let (a, b) = (url(b"a\xff"), url(b"d\xfe/b"));
+    assert_eq!(run(&["cat"], &[&a]), "data");
+    run(&["mkdir"], &[&url(b"d\xfe")]);
+    run(&["cp"], &[&a, &b]);
+    run(&["ln"], &[&b, &url(b"hard\xff")]);
+    run(&["ln", "-s"], &[OsStr::from_bytes(b"d\xfe/b"), &url(b"soft\xff")]);
+    run(&["chmod", "640"], &[&b]);
+    run(&["touch"], &[&url(b"new\xff"), &url(b"soft\xff")]);
+    run(&["truncate", "-s", "2"], &[&url(b"soft\xff")]);
+    assert_eq!(run(&["cat"], &[&url(b"hard\xff")]), "da");
+    run(&["setfattr", "-n", "user.a"], &[OsStr::new("-v"), OsStr::from_bytes(b"\xff"), &b]);
+    let shown = "# file: /d\\xfe/b\nuser.a=0xff\n";
+    assert_eq!(run(&["getfattr"], &[&b]), shown);
+    run(&["mv"], &[&b, &url(b"d\xfe/c\xfd")]);
+    let found = "/d\\xfe/c\\xfd\n";
+    assert_eq!(
+        run(&["find"], &[&url(b"d\xfe"), OsStr::new("--name"), OsStr::from_bytes(b"c\xfd")]),
+        found
+    );
+    assert_eq!(run(&["ls"], &[&url(b"d\xfe")]), "c\\xfd\n");
+    run(&["get"], &[&url(b"d\xfe/c\xfd"), lustre.scratch.path().as_os_str()]);
+    let got = lustre.scratch.path().join(OsStr::from_bytes(b"c\xfd"));
+    assert_eq!(fs::read(got).unwrap(), b"da");
+    run(&["rm", "-r"], &[&url(b"d\xfe")]);
+    let left = "a\\xff\nhard\\xff\nnew\\xff\nsoft\\xff\n";
+    assert_eq!(run(&["ls"], &[&url(b"")]), left);
 }

@@ -202,7 +202,7 @@ fn mount(
     cache: CacheTunables,
 ) -> Result<(FileSystem, Node), Box<dyn Error>> {
     let node = Node::start_for_command(&node_config(ip, port, &args.settings)?)?;
-    let url = FsUrl { mgs: vec![nid(SERVER)], fsname: FSNAME.to_owned(), path: String::new() };
+    let url = FsUrl { mgs: vec![nid(SERVER)], fsname: FSNAME.to_owned(), path: Vec::new() };
     let slots = rpcs_at_once(args)?;
     let imports = ImportTunables {
         max_rpcs_in_flight: slots,

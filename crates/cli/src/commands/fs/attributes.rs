@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use clap::{ArgAction, Args};
-use lustrine_fs::{Attr, Changes, FileSystem, FollowLinks, FsUrl, SetTime, umask};
+use lustrine_fs::{Attr, Changes, FileSystem, FollowLinks, SetTime, shown, umask};
 
 use super::copy::no_dir;
 use super::mode::{ModeChange, Owner};
 use super::walk::{Walk, in_parallel};
-use super::{ClientOptions, split, with_file_system};
+use super::{ClientOptions, Url, split, with_file_system};
 use crate::output::{Failure, print_error};
 
 /// Change permissions.
@@ -20,7 +20,7 @@ pub(crate) struct ChmodArgs {
 
     /// The files
     #[arg(required = true)]
-    urls: Vec<FsUrl>,
+    urls: Vec<Url>,
 
     /// Change directories and everything in them
     #[arg(long, short = 'R', short_alias = 'r')]
@@ -39,7 +39,7 @@ pub(crate) struct ChownArgs {
 
     /// The files
     #[arg(required = true)]
-    urls: Vec<FsUrl>,
+    urls: Vec<Url>,
 
     /// Change directories and everything in them
     #[arg(long, short = 'R', short_alias = 'r')]
@@ -62,7 +62,7 @@ pub(crate) struct ChownArgs {
 pub(crate) struct TouchArgs {
     /// The files
     #[arg(required = true)]
-    urls: Vec<FsUrl>,
+    urls: Vec<Url>,
 
     /// Create no files
     #[arg(long, short = 'c')]
@@ -93,7 +93,7 @@ pub(crate) struct TruncateArgs {
 
     /// The files
     #[arg(required = true)]
-    urls: Vec<FsUrl>,
+    urls: Vec<Url>,
 
     /// Create no files
     #[arg(long, short = 'c')]
@@ -132,7 +132,7 @@ pub(super) fn chown(args: &ChownArgs) -> Result<(), Failure> {
 
 /// Changes files, and what is below them if `recursive`, several at once. They are durable then.
 fn change_all(
-    urls: &[FsUrl],
+    urls: &[Url],
     client: &ClientOptions,
     recursive: bool,
     links: FollowLinks,
@@ -141,7 +141,7 @@ fn change_all(
     on_files(urls, client, |files, path| {
         let top = files.find(path, links)?;
         let mut walk = Walk::new(files, false);
-        let work = |(path, attr): (String, Attr)| {
+        let work = |(path, attr): (Vec<u8>, Attr)| {
             if let Some(changes) = changes(&attr) {
                 files.set_attributes(attr.fid, changes).map_err(|error| error.at(&path))?;
             }
@@ -183,13 +183,16 @@ fn change_all(
 /// Does something with each of several files of one file system. What fails is named, and the rest
 /// is done.
 pub(super) fn on_files(
-    urls: &[FsUrl],
+    urls: &[Url],
     client: &ClientOptions,
-    each: impl Fn(&FileSystem, &str) -> Result<(), Failure>,
+    each: impl Fn(&FileSystem, &[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let first = &urls[0];
     if let Some(other) = urls.iter().find(|url| !url.is_same_file_system(first)) {
-        return Err(Failure::Usage(format!("{other} is not in the file system of {first}")));
+        return Err(Failure::Usage(format!(
+            "{} is not in the file system of {}",
+            **other, **first
+        )));
     }
     with_file_system(first, client, |files| {
         let mut failed = Ok(());
@@ -249,7 +252,7 @@ pub(super) fn truncate(args: &TruncateArgs) -> Result<(), Failure> {
 /// A file, and whether it was made; none if it does not exist and is not to be made.
 fn find_or_make(
     files: &FileSystem,
-    path: &str,
+    path: &[u8],
     no_create: bool,
 ) -> Result<Option<(Attr, bool)>, Failure> {
     match files.walk(path) {
@@ -257,12 +260,12 @@ fn find_or_make(
         Err(error) if !error.is_not_found() => return Err(error.into()),
         Err(_) if no_create => return Ok(None),
         // What ends with a slash means a directory.
-        Err(_) if path.ends_with('/') => return Err(no_dir(path).into()),
+        Err(_) if path.ends_with(b"/") => return Err(no_dir(shown(path)).into()),
         Err(_) => {}
     }
     let (dir, name) = split(path)?;
     let parent = files.walk(dir)?;
-    let file = files.create(&parent, name.as_bytes(), 0o666, false);
+    let file = files.create(&parent, name, 0o666, false);
     file.and_then(lustrine_fs::File::close).map_err(|error| error.at(path))?;
     Ok(Some((files.walk(path)?, true)))
 }

@@ -1,6 +1,6 @@
 //! `lustrine fs cat`, `get`, `put` and `cp`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -8,18 +8,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lustrine_fs::{Attr, Fid, FileSystem, FsUrl};
+use lustrine_fs::{Attr, Fid, FileSystem, shown};
 
 use super::transfer::{Dir, Item, Target, Transfer, check_options, to_node, to_output};
 use super::walk::join;
-use super::{ClientOptions, no_name, split, with_file_system};
+use super::{ClientOptions, Url, no_name, split, with_file_system, without_slash};
 use crate::output::Failure;
 
 /// Write a file to standard output.
 #[derive(Args, Debug)]
 pub(crate) struct CatArgs {
     /// The file
-    url: FsUrl,
+    url: Url,
 
     #[command(flatten)]
     client: ClientOptions,
@@ -29,7 +29,7 @@ pub(crate) struct CatArgs {
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
     /// The file in the file system
-    url: FsUrl,
+    url: Url,
 
     /// Local file or directory, or - for standard output [default: the current directory]
     #[arg(default_value = ".", hide_default_value = true)]
@@ -49,7 +49,7 @@ pub(crate) struct PutArgs {
     from: PathBuf,
 
     /// The file in the file system, or a directory in it
-    url: FsUrl,
+    url: Url,
 
     /// Overwrite existing files
     #[arg(long, short)]
@@ -66,10 +66,10 @@ pub(crate) struct PutArgs {
 #[derive(Args, Debug)]
 pub(crate) struct CpArgs {
     /// The file
-    from: FsUrl,
+    from: Url,
 
     /// The copy, or a directory
-    to: FsUrl,
+    to: Url,
 
     #[command(flatten)]
     copy: CopyOptions,
@@ -105,7 +105,7 @@ pub(super) struct CopyOptions {
 pub(super) fn cat(args: &CatArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
         let attr = files.walk(&args.url.path)?;
-        to_output(files, (&args.url.path, &attr), true)
+        to_output(files, (&shown(&args.url.path), &attr), true)
     })
 }
 
@@ -125,12 +125,12 @@ pub(super) fn open<'a>(
 }
 
 pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
-    let path = &args.url.path;
+    let (path, named) = (&args.url.path, shown(&args.url.path));
     if args.to.as_os_str() == "-" {
         check_options("standard output", &args.copy)?;
         return with_file_system(&args.url, &args.client, |files| {
             let attr = files.walk(path)?;
-            to_output(files, (path, &attr), args.copy.quiet)
+            to_output(files, (&named, &attr), args.copy.quiet)
         });
     }
     let no_dir_there = slash_without_dir(&args.to);
@@ -151,7 +151,7 @@ pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
         }
         let (dir, name) = match target {
             Target::Name(dir, name) => (dir, name),
-            Target::Node(node) => return to_node(files, (path, &attr), &node, &args.copy),
+            Target::Node(node) => return to_node(files, (&named, &attr), &node, &args.copy),
         };
         // Also behind a symbolic link.
         if !attr.is_dir() && dir.join(&name).is_dir() {
@@ -160,7 +160,7 @@ pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
         }
         let (from, options) = (Some(files), &args.copy);
         let transfer = Transfer { from, to: None, options, replace: true, within: false };
-        transfer.run_until_signal(Item::There(path.clone(), attr), &Dir::Here(dir), &name)
+        transfer.run_until_signal(Item::There(named, attr), &Dir::Here(dir), &name)
     })
 }
 
@@ -225,27 +225,28 @@ pub(super) fn cp(args: &CpArgs) -> Result<(), Failure> {
 fn cp_between(args: &CpArgs, from: &FileSystem, to: &FileSystem) -> Result<(), Failure> {
     let path = &args.from.path;
     let attr = from.walk(path)?;
-    let name = Some(last_name(path)?.into()).filter(|name: &OsString| !name.is_empty());
+    let named = shown(path);
+    let name = Some(last_name(path)?.to_owned()).filter(|name| !name.is_empty());
     let (dir, name) = place_there(to, &args.to.path, (name, attr.is_dir()))?;
     let within = from.is_same(to)?;
     if let (true, Dir::There(dir, _)) = (within, &dir) {
         let there = to.look(dir, name.as_bytes());
         if there.is_ok_and(|there| there.fid == attr.fid) {
-            return Err(format!("{path}: the file and its copy are the same").into());
+            return Err(format!("{named}: the file and its copy are the same").into());
         }
         if attr.is_dir() && is_below(to, &args.to.path, attr.fid)? {
-            return Err(format!("{path}: cannot be copied into itself").into());
+            return Err(format!("{named}: cannot be copied into itself").into());
         }
     }
     let options = &args.copy;
     let transfer = Transfer { from: Some(from), to: Some(to), options, replace: true, within };
-    transfer.run_until_signal(Item::There(path.clone(), attr), &dir, &name)
+    transfer.run_until_signal(Item::There(named, attr), &dir, &name)
 }
 
 /// Whether a path, as far as it exists, leads through a directory.
-fn is_below(files: &FileSystem, path: &str, dir: Fid) -> Result<bool, Failure> {
-    let mut done = String::new();
-    for name in path.split('/').filter(|name| !name.is_empty()) {
+fn is_below(files: &FileSystem, path: &[u8], dir: Fid) -> Result<bool, Failure> {
+    let mut done = Vec::new();
+    for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
         done = join(&done, name);
         match files.walk(&done) {
             Ok(attr) if attr.fid == dir => return Ok(true),
@@ -258,10 +259,10 @@ fn is_below(files: &FileSystem, path: &str, dir: Fid) -> Result<bool, Failure> {
 }
 
 /// The last name of a path; empty for the root.
-pub(super) fn last_name(path: &str) -> Result<&str, Failure> {
-    match path.trim_end_matches('/').rsplit('/').next().unwrap_or_default() {
-        "." | ".." => Err(no_name(path)),
-        name => Ok(name),
+fn last_name(path: &[u8]) -> Result<&OsStr, Failure> {
+    match without_slash(path).rsplit(|byte| *byte == b'/').next().unwrap_or_default() {
+        b"." | b".." => Err(no_name(&shown(path))),
+        name => Ok(OsStr::from_bytes(name)),
     }
 }
 
@@ -278,12 +279,12 @@ fn slash_without_dir(to: &Path) -> Option<String> {
 
 /// The directory here that a copy goes to, and its name: that of the original if `to` is a
 /// directory, which it is said to be by a slash at its end.
-fn place_here(to: &Path, original: &str) -> Result<(PathBuf, OsString), Failure> {
+fn place_here(to: &Path, original: &OsStr) -> Result<(PathBuf, OsString), Failure> {
     if to.is_dir() && !original.is_empty() {
         return Ok((to.to_owned(), original.into()));
     }
     let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Some(name) = to.file_name() else { return Err(no_name(to.display())) };
+    let Some(name) = to.file_name() else { return Err(no_name(&to.display().to_string())) };
     match fs::metadata(dir) {
         Ok(meta) if !meta.is_dir() => Err(format!("{}: is not a directory", dir.display()).into()),
         Ok(_) => Ok((dir.to_owned(), name.to_owned())),
@@ -296,14 +297,14 @@ fn place_here(to: &Path, original: &str) -> Result<(PathBuf, OsString), Failure>
 /// path is a directory, which it is said to be by a slash at its end.
 fn place_there(
     files: &FileSystem,
-    path: &str,
+    path: &[u8],
     (original, is_dir): (Option<OsString>, bool),
 ) -> Result<(Dir, OsString), Failure> {
-    let there = |dir, path: &str| Dir::There(Box::new(dir), path.to_owned());
+    let there = |dir, path: &[u8]| Dir::There(Box::new(dir), shown(path));
     match files.walk(path) {
         Ok(dir) if dir.is_dir() => {
             let no_name = || {
-                let path = if path.is_empty() { "/" } else { path };
+                let path = if path.is_empty() { "/".to_owned() } else { shown(path) };
                 let error = "is a directory, and the original has no name: name the file in it";
                 Failure::Usage(format!("{path}: {error}"))
             };
@@ -312,15 +313,15 @@ fn place_there(
         }
         Ok(_) => {}
         // The copy of a directory can be a new one.
-        Err(error) if error.is_not_found() && path.ends_with('/') && !is_dir => {
-            return Err(no_dir(path).into());
+        Err(error) if error.is_not_found() && path.ends_with(b"/") && !is_dir => {
+            return Err(no_dir(shown(path)).into());
         }
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error.into()),
     }
     let (dir, name) = split(path)?;
     let found = files.walk(dir)?;
-    Ok((there(found, dir), name.into()))
+    Ok((there(found, dir), OsStr::from_bytes(name).to_owned()))
 }
 
 /// The error for a directory that would have to be there.

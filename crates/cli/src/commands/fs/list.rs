@@ -1,12 +1,12 @@
 //! `lustrine fs ls`, `stat` and `df`.
 
 use clap::{ArgAction, Args};
-use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
+use lustrine_fs::{Attr, FileSystem, FollowLinks, shown};
 use serde::Serialize;
 
 use super::tree::human;
 use super::walk::Entered;
-use super::{ClientOptions, with_file_system};
+use super::{ClientOptions, Url, with_file_system};
 use crate::output::{Failure, print, print_error, print_json};
 use crate::values::utc;
 
@@ -15,7 +15,7 @@ use crate::values::utc;
 #[command(disable_help_flag = true)]
 pub(crate) struct LsArgs {
     /// The directory or file
-    url: FsUrl,
+    url: Url,
 
     /// Show permissions, owner, size and time
     #[arg(long, short = 'l')]
@@ -45,7 +45,7 @@ pub(crate) struct LsArgs {
 #[derive(Args, Debug)]
 pub(crate) struct StatArgs {
     /// The file
-    url: FsUrl,
+    url: Url,
 
     /// Print JSON
     #[arg(long)]
@@ -60,7 +60,7 @@ pub(crate) struct StatArgs {
 #[command(disable_help_flag = true)]
 pub(crate) struct DfArgs {
     /// The file system, such as lustre://10.0.0.9@tcp/lustre
-    url: FsUrl,
+    url: Url,
 
     /// Show sizes with K, M, G and T instead of KiB
     #[arg(long, short = 'h')]
@@ -159,8 +159,8 @@ pub(super) fn ls(args: &LsArgs) -> Result<(), Failure> {
         if attr.is_dir() {
             listing.directory(&attr, "")?;
         } else {
-            let name = args.url.path.rsplit('/').next().unwrap_or_default().to_owned();
-            listing.show_all(vec![name], vec![attr])?;
+            let name = args.url.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            listing.show_all(vec![shown(name)], vec![attr])?;
         }
         if args.json {
             print_json(&listing.rows)?;
@@ -181,16 +181,16 @@ struct Listing<'a> {
 impl Listing<'_> {
     /// Lists a directory. `prefix` is its path from the one that was asked for, with a slash.
     fn directory(&mut self, dir: &Attr, prefix: &str) -> Result<(), Failure> {
-        if let Err(error) = self.entered.enter(prefix, dir.fid) {
-            error.print(self.shown_at(prefix));
+        if let Err(error) = self.entered.enter(prefix.as_bytes(), dir.fid) {
+            error.print(self.shown_at(prefix).as_bytes());
             self.failed = true;
             return Ok(());
         }
         self.children(dir, prefix)
     }
 
-    fn shown_at<'p>(&'p self, prefix: &'p str) -> &'p str {
-        if prefix.is_empty() { &self.args.url.path } else { prefix }
+    fn shown_at(&self, prefix: &str) -> String {
+        if prefix.is_empty() { shown(&self.args.url.path) } else { prefix.to_owned() }
     }
 
     fn note(&mut self, prefix: &str, error: &str) -> Result<(), Failure> {
@@ -292,7 +292,7 @@ pub(super) fn stat(args: &StatArgs) -> Result<(), Failure> {
             true => Some(shown(&files.readlink(attr.fid)?)),
             false => None,
         };
-        let row = Row { path: args.url.path.clone(), attr: AttrRow::of(&attr), target };
+        let row = Row { path: shown(&args.url.path), attr: AttrRow::of(&attr), target };
         if args.json {
             return print_json(&row);
         }
@@ -366,14 +366,6 @@ pub(super) fn df(args: &DfArgs) -> Result<(), Failure> {
     })
 }
 
-/// A name that a terminal can show: control characters and what is no UTF-8 are escaped.
-pub(super) fn shown(name: &[u8]) -> String {
-    match std::str::from_utf8(name) {
-        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        _ => name.escape_ascii().to_string(),
-    }
-}
-
 /// Type and permissions as `ls` shows them.
 fn permissions(mode: u32) -> String {
     let mut text = String::with_capacity(10);
@@ -404,12 +396,5 @@ mod tests {
         assert_eq!(permissions(0o104_711), "-rws--x--x");
         assert_eq!(permissions(0o041_776), "drwxrwxrwT");
         assert_eq!(permissions(0o120_777), "lrwxrwxrwx");
-    }
-
-    #[test]
-    fn names_do_not_reach_the_terminal_as_commands() {
-        assert_eq!(shown("Gr\u{f6}\u{df}e".as_bytes()), "Gr\u{f6}\u{df}e");
-        assert_eq!(shown(b"a\x1b[2J"), "a\\x1b[2J");
-        assert_eq!(shown(b"\xff"), "\\xff");
     }
 }

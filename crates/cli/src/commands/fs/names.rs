@@ -1,19 +1,21 @@
 //! `lustrine fs mkdir`, `rm`, `mv` and `ln`.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
 use clap::Args;
-use lustrine_fs::{Attr, FileSystem, FollowLinks, FsError, FsUrl};
+use lustrine_fs::{Attr, FileSystem, FollowLinks, FsError, FsUrl, shown};
 
 use super::copy::no_dir;
-use super::list::shown;
 use super::walk::{Entered, join};
-use super::{ClientOptions, split, with_file_system};
+use super::{ClientOptions, Url, no_directory, split, with_file_system, without_slash};
 use crate::output::{Failure, print_error};
 
 /// Make a directory.
 #[derive(Args, Debug)]
 pub(crate) struct MkdirArgs {
     /// The directory
-    url: FsUrl,
+    url: Url,
 
     /// Make missing parent directories too, and accept a directory that exists
     #[arg(long, short)]
@@ -27,7 +29,7 @@ pub(crate) struct MkdirArgs {
 #[derive(Args, Debug)]
 pub(crate) struct RmArgs {
     /// The file
-    url: FsUrl,
+    url: Url,
 
     /// Remove directories and everything in them
     #[arg(long, short)]
@@ -45,10 +47,10 @@ pub(crate) struct RmArgs {
 #[derive(Args, Debug)]
 pub(crate) struct MvArgs {
     /// The file
-    from: FsUrl,
+    from: Url,
 
     /// Its new name, or a directory, in the same file system
-    to: FsUrl,
+    to: Url,
 
     #[command(flatten)]
     client: ClientOptions,
@@ -59,10 +61,10 @@ pub(crate) struct MvArgs {
 pub(crate) struct LnArgs {
     /// The existing file; with --symbolic, the path to store in the link, which is resolved from
     /// the link's directory
-    target: String,
+    target: OsString,
 
     /// The new name, or a directory
-    url: FsUrl,
+    url: Url,
 
     /// Make a symbolic link
     #[arg(long, short)]
@@ -73,28 +75,28 @@ pub(crate) struct LnArgs {
 }
 
 pub(super) fn mkdir(args: &MkdirArgs) -> Result<(), Failure> {
-    let path = args.url.path.as_str();
+    let path = args.url.path.as_slice();
     if !args.parents {
         let (dir, name) = split(path)?;
         return with_file_system(&args.url, &args.client, |files| {
             let parent = files.walk(dir)?;
-            let made = files.mkdir(&parent, name.as_bytes(), 0o777);
+            let made = files.mkdir(&parent, name, 0o777);
             made.and_then(|made| files.sync(made.fid)).map_err(|error| error.at(path))?;
             Ok(())
         });
     }
     with_file_system(&args.url, &args.client, |files| {
         let mut here = files.walk("")?;
-        let mut done = String::new();
+        let mut done = Vec::new();
         let mut made = Vec::new();
-        for name in path.split('/').filter(|name| !name.is_empty()) {
-            done = format!("{done}{name}");
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            done = join(&done, name);
             let next = match files.walk(&done) {
                 Ok(attr) if attr.is_dir() => attr,
-                Ok(_) => return Err(format!("{done}: is not a directory").into()),
+                Ok(_) => return Err(no_directory(&done)),
                 Err(error) if error.is_not_found() => {
                     let next = files
-                        .mkdir(&here, name.as_bytes(), 0o777)
+                        .mkdir(&here, name, 0o777)
                         .and_then(|_| files.walk(&done))
                         .map_err(|error| error.at(&done))?;
                     made.extend([here.fid, next.fid]);
@@ -103,18 +105,17 @@ pub(super) fn mkdir(args: &MkdirArgs) -> Result<(), Failure> {
                 Err(error) => return Err(error.into()),
             };
             here = next;
-            done.push('/');
         }
         Ok(files.sync_all(made)?)
     })
 }
 
 pub(super) fn rm(args: &RmArgs) -> Result<(), Failure> {
-    let path = args.url.path.as_str();
+    let path = args.url.path.as_slice();
     let (dir, name) = split(path)?;
     with_file_system(&args.url, &args.client, |files| {
         let removed = files.walk(dir).and_then(|parent| {
-            let attr = files.look(&parent, name.as_bytes()).map_err(|error| error.at(path))?;
+            let attr = files.look(&parent, name).map_err(|error| error.at(path))?;
             Ok((parent, attr))
         });
         let (parent, attr) = match removed {
@@ -122,19 +123,20 @@ pub(super) fn rm(args: &RmArgs) -> Result<(), Failure> {
             Err(error) if args.force && error.is_not_found() => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        if path.ends_with('/') && !attr.is_dir() {
+        if path.ends_with(b"/") && !attr.is_dir() {
             // As with rm(1), there is no such directory, and a link to one is not removed.
             return match args.force {
                 true => Ok(()),
-                false => Err(format!("{path}: is not a directory").into()),
+                false => Err(no_directory(path)),
             };
         }
         if attr.is_dir() && !args.recursive {
-            return Err(format!("{path}: is a directory; --recursive removes it").into());
+            let error = "is a directory; --recursive removes it";
+            return Err(format!("{}: {error}", shown(path)).into());
         }
-        let path = path.trim_end_matches('/');
+        let path = without_slash(path);
         let mut removal = Removal { files, force: args.force, entered: Entered::default() };
-        let removed = removal.remove(&parent, name.as_bytes(), &attr, path);
+        let removed = removal.remove(&parent, name, &attr, path);
         files.sync(parent.fid)?;
         if removed { Ok(()) } else { Err(Failure::Reported(1)) }
     })
@@ -151,7 +153,7 @@ struct Removal<'a> {
 impl Removal<'_> {
     /// Removes a file, or a directory with all that is in it. What cannot be removed is named, and
     /// the rest is removed; whether all was.
-    fn remove(&mut self, parent: &Attr, name: &[u8], attr: &Attr, path: &str) -> bool {
+    fn remove(&mut self, parent: &Attr, name: &[u8], attr: &Attr, path: &[u8]) -> bool {
         if attr.is_dir() && !self.empty(attr, path) {
             return false;
         }
@@ -159,7 +161,7 @@ impl Removal<'_> {
     }
 
     /// Removes what is in a directory.
-    fn empty(&mut self, dir: &Attr, path: &str) -> bool {
+    fn empty(&mut self, dir: &Attr, path: &[u8]) -> bool {
         if let Err(error) = self.entered.enter(path, dir.fid) {
             error.print(path);
             return false;
@@ -167,7 +169,7 @@ impl Removal<'_> {
         let Some(entries) = self.done(path, self.files.list(dir)) else { return false };
         let mut all = true;
         for entry in entries {
-            let path = format!("{path}/{}", shown(&entry.name));
+            let path = join(path, &entry.name);
             all &= match self.files.look(dir, &entry.name) {
                 Ok(child) => self.remove(dir, &entry.name, &child, &path),
                 // It was removed meanwhile.
@@ -179,7 +181,7 @@ impl Removal<'_> {
     }
 
     /// What was done; an error is named.
-    fn done<T>(&self, path: &str, outcome: Result<T, FsError>) -> Option<T> {
+    fn done<T>(&self, path: &[u8], outcome: Result<T, FsError>) -> Option<T> {
         outcome.map_err(|error| print_error(&error.at(path).to_string())).ok()
     }
 }
@@ -192,26 +194,26 @@ pub(super) fn mv(args: &MvArgs) -> Result<(), Failure> {
     let (dir, name) = split(&args.from.path)?;
     with_file_system(&args.from, &args.client, |files| {
         let parent = files.walk(dir)?;
-        let attr = files.look(&parent, name.as_bytes());
+        let attr = files.look(&parent, name);
         let attr = attr.map_err(|error| error.at(&args.from.path))?;
         // As for rename(2), a link to a directory is none.
-        if args.from.path.ends_with('/') && !attr.is_dir() {
-            return Err(format!("{}: is not a directory", args.from.path).into());
+        if args.from.path.ends_with(b"/") && !attr.is_dir() {
+            return Err(no_directory(&args.from.path));
         }
         let to = (name, attr.is_dir());
         let (new_parent, new_name, new_path) = destination(files, &args.to.path, to)?;
         // The server says what is wrong, but not with which of the two.
-        if let Ok(there) = files.look(&new_parent, new_name.as_bytes())
+        if let Ok(there) = files.look(&new_parent, &new_name)
             && there.is_dir() != attr.is_dir()
         {
             let error = match there.is_dir() {
                 true => "is a directory, and is not replaced by a file",
                 false => "is not a directory, and is not replaced by one",
             };
-            return Err(format!("{new_path}: {error}").into());
+            return Err(format!("{}: {error}", shown(&new_path)).into());
         }
         let renamed = files
-            .rename((&parent, name.as_bytes()), (&new_parent, new_name.as_bytes()))
+            .rename((&parent, name), (&new_parent, &new_name))
             .and_then(|()| files.sync(new_parent.fid))
             .and_then(|()| files.sync(parent.fid));
         Ok(renamed.map_err(|error| match error.errno() {
@@ -222,11 +224,11 @@ pub(super) fn mv(args: &MvArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn ln(args: &LnArgs) -> Result<(), Failure> {
-    let path = args.url.path.as_str();
+    let path = args.url.path.as_slice();
     let target = match args.symbolic {
         true => None,
         false => {
-            let target: FsUrl = args.target.parse().map_err(|error| {
+            let target = FsUrl::from_bytes(args.target.as_bytes()).map_err(|error| {
                 let hint = "for a symbolic link use --symbolic";
                 Failure::Usage(format!("{error}; {hint}"))
             })?;
@@ -238,15 +240,15 @@ pub(super) fn ln(args: &LnArgs) -> Result<(), Failure> {
         }
     };
     with_file_system(&args.url, &args.client, |files| {
-        let last = target.as_ref().map_or(args.target.as_str(), |target| target.path.as_str());
+        let last = target.as_ref().map_or(args.target.as_bytes(), |target| &target.path);
         let (parent, name, _) = destination(files, path, (last, false))?;
         let made = match &target {
             Some(target) => {
                 let attr = files.find(&target.path, FollowLinks::No)?;
-                files.link(attr.fid, &parent, name.as_bytes())
+                files.link(attr.fid, &parent, &name)
             }
             None => {
-                let made = files.symlink(&parent, name.as_bytes(), args.target.as_bytes());
+                let made = files.symlink(&parent, &name, args.target.as_bytes());
                 made.map(drop)
             }
         };
@@ -255,20 +257,21 @@ pub(super) fn ln(args: &LnArgs) -> Result<(), Failure> {
     })
 }
 
-/// The directory, the name and the path that a path stands for: it names a new file, or a directory that gets
-/// one with the last name of another path. Only a directory can be new with a slash at the end.
+/// The directory, the name and the path that a path stands for: it names a new file, or a directory
+/// that gets one with the last name of another path. Only a directory can be new with a slash at
+/// the end.
 fn destination(
     files: &FileSystem,
-    path: &str,
-    (from, is_dir): (&str, bool),
-) -> Result<(Attr, String, String), Failure> {
+    path: &[u8],
+    (from, is_dir): (&[u8], bool),
+) -> Result<(Attr, Vec<u8>, Vec<u8>), Failure> {
     match files.walk(path) {
         Ok(attr) if attr.is_dir() => {
             let name = split(from)?.1;
             Ok((attr, name.to_owned(), join(path, name)))
         }
         Err(error) if !error.is_not_found() => Err(error.into()),
-        Err(_) if path.ends_with('/') && !is_dir => Err(no_dir(path).into()),
+        Err(_) if path.ends_with(b"/") && !is_dir => Err(no_dir(shown(path)).into()),
         _ => {
             let (dir, name) = split(path)?;
             Ok((files.walk(dir)?, name.to_owned(), path.to_owned()))

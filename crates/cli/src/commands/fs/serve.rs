@@ -127,7 +127,7 @@ fn start_node(args: &ServeArgs) -> Result<Node, Failure> {
 /// Says what is served, and how it is used.
 fn announce(args: &ServeArgs, nid: Nid) -> Result<(), Failure> {
     let ServeArgs { name, osts, size, .. } = args;
-    let url = FsUrl { mgs: vec![nid], fsname: name.clone(), path: String::new() };
+    let url = FsUrl { mgs: vec![nid], fsname: name.clone(), path: Vec::new() };
     let with = args.net.port.map(|port| {
         format!(" --net {}=ADDRESS:{port}, with an address of the client's machine", nid.net())
     });

@@ -6,12 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lustrine_fs::{ConfigurationRow, NamesRow, OperationRow, Status, TargetRow};
+use lustrine_fs::{ConfigurationRow, NamesRow, OperationRow, Status, TargetRow, shown};
 use lustrine_fuse::{MountStatus, mount_points, status};
 use lustrine_report::numbers::counted;
 use serde::Serialize;
 
-use super::list::shown;
 use crate::output::{Failure, print, print_error, print_json};
 use crate::values::seconds;
 

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
-use lustrine_fs::{Attr, FileSystem, FsUrl};
-use serde::Serialize;
+use lustrine_fs::{Attr, FileSystem, shown};
+use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::copy::open;
 use super::walk::{Walk, in_parallel, join};
-use super::{ClientOptions, with_file_system};
-use crate::output::{Failure, print, print_json};
+use super::{ClientOptions, Url, with_file_system, without_slash};
+use crate::output::{Failure, print_bytes, print_json};
 
 /// Show or check SHA-256 checksums of files, several at once.
 ///
@@ -22,7 +22,7 @@ use crate::output::{Failure, print, print_json};
 #[derive(Args, Debug)]
 pub(crate) struct SumArgs {
     /// The file; a directory with --recursive or --check
-    url: FsUrl,
+    url: Url,
 
     /// Show the checksums of all regular files below a directory
     #[arg(long, short)]
@@ -63,18 +63,23 @@ impl Sha256Sum {
 /// The checksum of a file.
 #[derive(Serialize)]
 struct Row {
-    path: String,
+    #[serde(serialize_with = "as_shown")]
+    path: Vec<u8>,
     sha256: String,
     /// When a list is checked: whether it is the sum of the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     ok: Option<bool>,
 }
 
+fn as_shown<S: Serializer>(path: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&shown(path))
+}
+
 /// A file whose sum is wanted: its number in the list, its path there and its path from the root.
 struct Wanted {
     number: usize,
-    shown: String,
-    path: String,
+    listed: Vec<u8>,
+    path: Vec<u8>,
     attr: Option<Attr>,
     expected: Option<String>,
 }
@@ -82,7 +87,7 @@ struct Wanted {
 pub(super) fn sum(args: &SumArgs) -> Result<(), Failure> {
     let list = match &args.check {
         Some(file) => {
-            let text = fs::read_to_string(file);
+            let text = fs::read(file);
             let text =
                 text.map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
             Some(
@@ -93,7 +98,7 @@ pub(super) fn sum(args: &SumArgs) -> Result<(), Failure> {
         None => None,
     };
     with_file_system(&args.url, &args.client, |files| {
-        let top = args.url.path.trim_end_matches('/');
+        let top = without_slash(&args.url.path);
         let rows = Mutex::new(BTreeMap::new());
         let work = |wanted: Wanted| {
             let row = row_of(files, &wanted)?;
@@ -107,7 +112,7 @@ pub(super) fn sum(args: &SumArgs) -> Result<(), Failure> {
                     list.iter().enumerate().try_for_each(|(number, (sum, path))| {
                         give(Wanted {
                             number,
-                            shown: path.clone(),
+                            listed: path.clone(),
                             path: join(top, path),
                             attr: None,
                             expected: Some(sum.clone()),
@@ -123,7 +128,9 @@ pub(super) fn sum(args: &SumArgs) -> Result<(), Failure> {
         let good = rows.iter().all(|row| row.ok != Some(false));
         match args.json {
             true => print_json(&rows)?,
-            false => print(&rows.iter().map(|row| line(row, args.quiet)).collect::<String>())?,
+            false => print_bytes(
+                &rows.iter().flat_map(|row| line(row, args.quiet)).collect::<Vec<u8>>(),
+            )?,
         }
         if done && good && !walk.failed { Ok(()) } else { Err(Failure::Reported(1)) }
     })
@@ -133,28 +140,29 @@ pub(super) fn sum(args: &SumArgs) -> Result<(), Failure> {
 fn feed(
     args: &SumArgs,
     walk: &mut Walk<'_>,
-    top: &str,
+    top: &[u8],
     give: &mut dyn FnMut(Wanted) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let attr = walk.files.walk(top)?;
     if attr.is_dir() && !args.recursive {
-        return Err(format!("{top}: is a directory; --recursive sums its files").into());
+        let error = "is a directory; --recursive sums its files";
+        return Err(format!("{}: {error}", shown(top)).into());
     }
     let mut number = 0;
     walk.visit(top, &attr, 0, &mut |path, attr, depth| {
         if depth > 0 && !attr.is_file() {
             return Ok(true);
         }
-        let below = path.get(top.len()..).unwrap_or_default().trim_start_matches('/');
-        let shown = match depth {
-            0 => path.rsplit('/').next().unwrap_or_default(),
-            _ => below,
+        let below = path.get(top.len()..).unwrap_or_default();
+        let listed = match depth {
+            0 => path.rsplit(|byte| *byte == b'/').next().unwrap_or_default(),
+            _ => below.strip_prefix(b"/").unwrap_or(below),
         };
         if !attr.is_dir() {
             number += 1;
             give(Wanted {
                 number,
-                shown: shown.to_owned(),
+                listed: listed.to_owned(),
                 path: path.to_owned(),
                 attr: Some(attr.clone()),
                 expected: None,
@@ -170,7 +178,8 @@ fn row_of(files: &FileSystem, wanted: &Wanted) -> Result<Row, Failure> {
         Some(attr) => attr.clone(),
         None => files.walk(path)?,
     };
-    let file = open(files, &attr, path)?;
+    let named = shown(path);
+    let file = open(files, &attr, &named)?;
     let mut sum = Sha256Sum::default();
     let read = file.read_all(|bytes| {
         sum.add(bytes);
@@ -178,35 +187,43 @@ fn row_of(files: &FileSystem, wanted: &Wanted) -> Result<Row, Failure> {
     });
     let closed = file.close();
     read.map_err(|failure| match failure {
-        Failure::Failed(error) => Failure::Failed(format!("{path}: {error}")),
+        Failure::Failed(error) => Failure::Failed(format!("{named}: {error}")),
         other => other,
     })?;
     closed.map_err(|error| error.at(path))?;
     let sha256 = sum.text();
     let ok = wanted.expected.as_ref().map(|expected| *expected == sha256);
-    Ok(Row { path: wanted.shown.clone(), sha256, ok })
+    Ok(Row { path: wanted.listed.clone(), sha256, ok })
 }
 
-fn line(row: &Row, quiet: bool) -> String {
-    match row.ok {
-        None => format!("{}  {}\n", row.sha256, row.path),
-        Some(true) if quiet => String::new(),
-        Some(true) => format!("{}: OK\n", row.path),
-        Some(false) => format!("{}: FAILED\n", row.path),
-    }
+fn line(row: &Row, quiet: bool) -> Vec<u8> {
+    let (before, after) = match row.ok {
+        None => (format!("{}  ", row.sha256), ""),
+        Some(true) if quiet => return Vec::new(),
+        Some(true) => (String::new(), ": OK"),
+        Some(false) => (String::new(), ": FAILED"),
+    };
+    [before.as_bytes(), &row.path, after.as_bytes(), b"\n"].concat()
 }
 
 /// The sums and paths of a list.
-fn entries(text: &str) -> Result<Vec<(String, String)>, String> {
-    let of = |(number, line): (usize, &str)| {
-        let entry = line.split_once("  ").or_else(|| line.split_once(" *"));
-        let entry = entry.filter(|(sum, path)| {
-            sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit()) && !path.is_empty()
-        });
+fn entries(text: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let lines = text.split(|byte| *byte == b'\n');
+    let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)).enumerate();
+    let of = |(number, line): (usize, &[u8])| {
         let wrong = || format!("line {}: use a SHA-256 sum, two spaces and a path", number + 1);
-        entry.map(|(sum, path)| (sum.to_lowercase(), path.to_owned())).ok_or_else(wrong)
+        entry(line).ok_or_else(wrong)
     };
-    text.lines().enumerate().filter(|(_, line)| !line.is_empty()).map(of).collect()
+    lines.filter(|(_, line)| !line.is_empty()).map(of).collect()
+}
+
+/// The sum and the path of a line.
+fn entry(line: &[u8]) -> Option<(String, Vec<u8>)> {
+    let (sum, path) = line.split_at_checked(64)?;
+    let path = path.strip_prefix(b"  ").or_else(|| path.strip_prefix(b" *"))?.to_owned();
+    let sum = std::str::from_utf8(sum).ok()?;
+    let is_entry = sum.bytes().all(|byte| byte.is_ascii_hexdigit()) && !path.is_empty();
+    is_entry.then(|| (sum.to_lowercase(), path))
 }
 
 #[cfg(test)]
@@ -228,8 +245,9 @@ mod tests {
     #[test]
     fn lists_are_those_of_sha256sum() {
         let list = format!("{EMPTY}  a b\n{} *c/d\n", EMPTY.to_uppercase());
-        let found = entries(&list).unwrap();
-        assert_eq!(found, [(EMPTY.to_owned(), "a b".to_owned()), (EMPTY.to_owned(), "c/d".into())]);
-        assert!(entries("abc  d\n").unwrap_err().contains("line 1"));
+        let found = entries(list.as_bytes()).unwrap();
+        let of = |path: &[u8]| (EMPTY.to_owned(), path.to_owned());
+        assert_eq!(found, [of(b"a b"), of(b"c/d")]);
+        assert!(entries(b"abc  d\n").unwrap_err().contains("line 1"));
     }
 }

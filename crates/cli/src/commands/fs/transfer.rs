@@ -19,13 +19,12 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
-use lustrine_fs::{Attr, Changes, Fid, FileSystem, Piece, SetTime, umask};
+use lustrine_fs::{Attr, Changes, Fid, FileSystem, Piece, SetTime, shown, umask};
 use lustrine_sys::files::close;
 use rustix::fs::OFlags;
 
 use super::check_depth;
 use super::copy::{CopyOptions, local, open};
-use super::list::shown;
 use super::walk::{Entered, NotEntered, in_parallel, join};
 use crate::interrupt;
 use crate::output::{Failure, print_error};
@@ -111,7 +110,7 @@ impl Dir {
     fn path_of(&self, name: &OsStr) -> String {
         match self {
             Dir::Here(dir) => dir.join(name).display().to_string(),
-            Dir::There(_, dir) => join(dir, &shown(name.as_bytes())),
+            Dir::There(_, dir) => shown(&join(dir.as_bytes(), name.as_bytes())),
         }
     }
 }
@@ -241,8 +240,10 @@ impl Transfer<'_> {
             return Err(format!("{path}: cannot be copied into itself").into());
         }
         let entered = match item {
-            Item::Here(..) | Item::Input => check_depth(&path).map_err(NotEntered::Because),
-            Item::There(..) => gathered.entered.enter(&path, fid),
+            Item::Here(..) | Item::Input => {
+                check_depth(path.as_bytes()).map_err(NotEntered::Because)
+            }
+            Item::There(..) => gathered.entered.enter(path.as_bytes(), fid),
         };
         match entered {
             Ok(()) => Ok(true),
@@ -293,7 +294,7 @@ impl Transfer<'_> {
                     let names: Vec<&[u8]> =
                         part.iter().map(|entry| entry.name.as_slice()).collect();
                     for (name, attr) in names.iter().zip(files.look_all(attr, &names)?) {
-                        let path = join(path, &shown(name));
+                        let path = shown(&join(path.as_bytes(), name));
                         let child = match attr {
                             Ok(attr) => Ok(Item::There(path, attr)),
                             Err(error) if error.is_not_found() => continue,

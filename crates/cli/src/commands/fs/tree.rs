@@ -1,16 +1,18 @@
 //! `lustrine fs find`, `du` and `tree`.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{ArgAction, Args, ValueEnum};
-use lustrine_fs::{Attr, FileSystem, FollowLinks, FsUrl};
+use lustrine_fs::{Attr, FileSystem, FollowLinks, shown};
 use lustrine_report::numbers::counted;
 use serde::Serialize;
 
 use super::attributes::bytes;
-use super::list::{AttrRow, Row, shown};
-use super::walk::{Entered, Walk};
-use super::{ClientOptions, with_file_system};
+use super::list::{AttrRow, Row};
+use super::walk::{Entered, Walk, join};
+use super::{ClientOptions, Url, with_file_system, without_slash};
 use crate::output::{Failure, print, print_json};
 
 /// Find files below a directory.
@@ -19,11 +21,11 @@ use crate::output::{Failure, print, print_json};
 #[derive(Args, Debug)]
 pub(crate) struct FindArgs {
     /// The directory
-    url: FsUrl,
+    url: Url,
 
     /// Only files whose names match this shell pattern, with *, ? and [...]
     #[arg(long, value_name = "PATTERN")]
-    name: Option<String>,
+    name: Option<OsString>,
 
     /// Only files of this type
     #[arg(long = "type", value_name = "TYPE")]
@@ -43,7 +45,7 @@ pub(crate) struct FindArgs {
 
     /// Only files that were changed later than this file of the same file system
     #[arg(long, value_name = "URL")]
-    newer: Option<FsUrl>,
+    newer: Option<Url>,
 
     /// Search at most this many levels of directories; 0 is the directory itself
     #[arg(long, value_name = "LEVELS")]
@@ -62,7 +64,7 @@ pub(crate) struct FindArgs {
 #[command(disable_help_flag = true)]
 pub(crate) struct DuArgs {
     /// The directory or file
-    url: FsUrl,
+    url: Url,
 
     /// Show only the sum
     #[arg(long, short)]
@@ -88,7 +90,7 @@ pub(crate) struct DuArgs {
 #[derive(Args, Debug)]
 pub(crate) struct TreeArgs {
     /// The directory
-    url: FsUrl,
+    url: Url,
 
     /// Show at most this many levels of directories
     #[arg(long, short = 'L', value_name = "LEVELS")]
@@ -171,10 +173,10 @@ fn compared_number(text: &str) -> Result<Compared, String> {
 
 pub(super) fn find(args: &FindArgs) -> Result<(), Failure> {
     if let Some(newer) = args.newer.as_ref().filter(|url| !url.is_same_file_system(&args.url)) {
-        return Err(Failure::Usage(format!("{newer} is not in the same file system")));
+        return Err(Failure::Usage(format!("{} is not in the same file system", **newer)));
     }
     with_file_system(&args.url, &args.client, |files| {
-        let top = args.url.path.trim_end_matches('/');
+        let top = without_slash(&args.url.path);
         let newer = match &args.newer {
             Some(url) => Some(files.with_size(files.walk(&url.path)?)?.mtime),
             None => None,
@@ -191,7 +193,7 @@ pub(super) fn find(args: &FindArgs) -> Result<(), Failure> {
                 if args.json {
                     rows.push(row(files, path, attr)?);
                 } else {
-                    print(&format!("/{path}\n"))?;
+                    print(&format!("/{}\n", shown(path)))?;
                 }
             }
             Ok(args.maxdepth.is_none_or(|most| depth < most))
@@ -203,22 +205,22 @@ pub(super) fn find(args: &FindArgs) -> Result<(), Failure> {
     })
 }
 
-fn matches(args: &FindArgs, path: &str, attr: &Attr, (newer, now): (Option<i64>, u64)) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
+fn matches(args: &FindArgs, path: &[u8], attr: &Attr, (newer, now): (Option<i64>, u64)) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let days = || now.saturating_sub(u64::try_from(attr.mtime).unwrap_or(0)) / 86_400;
-    args.name.as_ref().is_none_or(|pattern| fits(pattern, name))
+    args.name.as_ref().is_none_or(|pattern| fits(pattern.as_bytes(), name))
         && args.kind.is_none_or(|kind| attr.mode & 0o170_000 == kind.bits())
         && args.size.is_none_or(|size| attr.size.is_some_and(|bytes| size.holds(bytes)))
         && args.mtime.is_none_or(|limit| limit.holds(days()))
         && newer.is_none_or(|time| attr.mtime > time)
 }
 
-fn row(files: &FileSystem, path: &str, attr: &Attr) -> Result<Row, Failure> {
+fn row(files: &FileSystem, path: &[u8], attr: &Attr) -> Result<Row, Failure> {
     let target = match attr.is_symlink() {
         true => Some(shown(&files.readlink(attr.fid).map_err(|error| error.at(path))?)),
         false => None,
     };
-    Ok(Row { path: format!("/{path}"), attr: AttrRow::of(attr), target })
+    Ok(Row { path: format!("/{}", shown(path)), attr: AttrRow::of(attr), target })
 }
 
 fn ended(walk: &Walk<'_>) -> Result<(), Failure> {
@@ -227,9 +229,8 @@ fn ended(walk: &Walk<'_>) -> Result<(), Failure> {
 
 /// Whether a name matches a pattern of the shell. A pattern of n characters takes at most n times
 /// as many steps as the name has characters.
-fn fits(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), name.chars().collect());
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    let (pattern, name) = (chars(pattern), chars(name));
     let (mut p, mut n) = (0, 0);
     // Where to go on if a star has to take one more character.
     let mut back = None;
@@ -261,6 +262,18 @@ fn fits(pattern: &str, name: &str) -> bool {
         }
     }
     pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// The characters of a name. Bytes that are no UTF-8 become characters for private use, of which
+/// names have none.
+fn chars(name: &[u8]) -> Vec<char> {
+    let mut chars = Vec::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        chars.extend(chunk.valid().chars());
+        let byte = |byte: &u8| char::from_u32(0x10_fe00 + u32::from(*byte));
+        chars.extend(chunk.invalid().iter().filter_map(byte));
+    }
+    chars
 }
 
 /// Whether a character is in the set that the pattern begins with, and how long the set is.
@@ -298,7 +311,7 @@ struct Usage {
 
 pub(super) fn du(args: &DuArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
-        let top = args.url.path.trim_end_matches('/');
+        let top = without_slash(&args.url.path);
         let attr = files.with_size(files.find(top, FollowLinks::No)?)?;
         let mut done: Vec<Usage> = Vec::new();
         // The directories that are being summed, the innermost one last.
@@ -321,7 +334,8 @@ pub(super) fn du(args: &DuArgs) -> Result<(), Failure> {
             let counted = attr.nlink < 2 || attr.is_dir() || linked.insert(attr.fid);
             let blocks = if counted { attr.blocks.unwrap_or(0) } else { 0 };
             let bytes = blocks.saturating_mul(512);
-            let usage = Usage { path: format!("/{path}"), bytes, files: u64::from(counted) };
+            let usage =
+                Usage { path: format!("/{}", shown(path)), bytes, files: u64::from(counted) };
             if attr.is_dir() || depth == 0 {
                 open.push(usage);
             } else if let Some(above) = open.last_mut() {
@@ -369,9 +383,9 @@ pub(super) fn human(bytes: u64) -> String {
 
 pub(super) fn tree(args: &TreeArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
-        let top = args.url.path.trim_end_matches('/');
+        let top = without_slash(&args.url.path);
         let attr = files.walk(top)?;
-        print(&format!("/{top}\n"))?;
+        print(&format!("/{}\n", shown(top)))?;
         let entered = Entered::default();
         let mut drawing = Drawing { files, args, dirs: 0, files_seen: 0, failed: false, entered };
         if attr.is_dir() {
@@ -399,7 +413,7 @@ struct Drawing<'a> {
 impl Drawing<'_> {
     fn directory(
         &mut self,
-        path: &str,
+        path: &[u8],
         dir: &Attr,
         indent: &str,
         level: usize,
@@ -414,7 +428,7 @@ impl Drawing<'_> {
 
     fn children(
         &mut self,
-        path: &str,
+        path: &[u8],
         dir: &Attr,
         indent: &str,
         level: usize,
@@ -422,7 +436,7 @@ impl Drawing<'_> {
         let entries = match self.files.list(dir) {
             Ok(entries) => entries,
             Err(error) => {
-                crate::output::print_error(&format!("{path}: {error}"));
+                crate::output::print_error(&format!("{}: {error}", shown(path)));
                 self.failed = true;
                 return Ok(());
             }
@@ -436,7 +450,7 @@ impl Drawing<'_> {
                 // It was removed in the meantime.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => {
-                    let path = super::walk::join(path, &shown(name));
+                    let path = shown(&join(path, name));
                     crate::output::print_error(&format!("{path}: {error}"));
                     self.failed = true;
                 }
@@ -451,6 +465,7 @@ impl Drawing<'_> {
                 true => ("\u{2514}\u{2500}\u{2500} ", "    "),
                 false => ("\u{251c}\u{2500}\u{2500} ", "\u{2502}   "),
             };
+            let raw = *name;
             let name = shown(name);
             let target = match attr.is_symlink() {
                 true => match self.files.readlink(attr.fid) {
@@ -463,7 +478,7 @@ impl Drawing<'_> {
             if attr.is_dir() {
                 self.dirs += 1;
                 if self.args.level.is_none_or(|most| level < most) {
-                    let path = super::walk::join(path, &name);
+                    let path = join(path, raw);
                     self.directory(&path, attr, &format!("{indent}{below}"), level + 1)?;
                 }
             } else {
@@ -495,9 +510,10 @@ mod tests {
             ("*a*b*c", "xaybzc", true),
             ("Gr\u{f6}\u{df}?", "Gr\u{f6}\u{df}e", true),
         ] {
-            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+            assert_eq!(fits(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
         }
-        assert!(!fits(&"*a".repeat(60), &"a".repeat(50)));
+        assert!(!fits(&b"*a".repeat(60), &b"a".repeat(50)));
+        assert!(fits(b"a?", b"a\xff") && fits(b"[\xfe-\xff]", b"\xff") && !fits(b"\xfe", b"\xff"));
     }
 
     #[test]

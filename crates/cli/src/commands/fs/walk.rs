@@ -5,10 +5,9 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use lustrine_fs::{Attr, Fid, FileSystem, FsError};
+use lustrine_fs::{Attr, Fid, FileSystem, FsError, shown};
 
-use super::check_depth;
-use super::list::shown;
+use super::{check_depth, without_slash};
 use crate::output::{Failure, print_error};
 
 /// Entries whose attributes are asked for before they are visited.
@@ -52,9 +51,9 @@ pub(super) enum NotEntered {
 
 impl NotEntered {
     /// Names the reason, unless that was done before.
-    pub(super) fn print(&self, path: &str) {
+    pub(super) fn print(&self, path: &[u8]) {
         if let NotEntered::Because(error) = self {
-            print_error(&format!("{path}: {error}"));
+            print_error(&format!("{}: {error}", shown(path)));
         }
     }
 }
@@ -64,11 +63,11 @@ const DIRS_MAX: usize = 10_000_000;
 
 impl Entered {
     /// Enters a directory, unless it was entered before or is too deep.
-    pub(super) fn enter(&mut self, path: &str, dir: Fid) -> Result<(), NotEntered> {
+    pub(super) fn enter(&mut self, path: &[u8], dir: Fid) -> Result<(), NotEntered> {
         self.enter_up_to(DIRS_MAX, path, dir)
     }
 
-    fn enter_up_to(&mut self, most: usize, path: &str, dir: Fid) -> Result<(), NotEntered> {
+    fn enter_up_to(&mut self, most: usize, path: &[u8], dir: Fid) -> Result<(), NotEntered> {
         if let Some(said) = self.dirs.get_mut(&dir) {
             if std::mem::replace(said, true) {
                 return Err(NotEntered::Known);
@@ -93,7 +92,7 @@ impl Entered {
 
 /// What is called for each file with its path, its attributes and its depth below the top; the
 /// outcome says whether a directory is entered.
-pub(super) type Visit<'v> = dyn FnMut(&str, &Attr, usize) -> Result<bool, Failure> + 'v;
+pub(super) type Visit<'v> = dyn FnMut(&[u8], &Attr, usize) -> Result<bool, Failure> + 'v;
 
 impl<'a> Walk<'a> {
     pub(super) fn new(files: &'a FileSystem, sizes: bool) -> Walk<'a> {
@@ -103,7 +102,7 @@ impl<'a> Walk<'a> {
     /// Visits a file, and if it is a directory all that is below it.
     pub(super) fn visit(
         &mut self,
-        path: &str,
+        path: &[u8],
         attr: &Attr,
         depth: usize,
         visit: &mut Visit<'_>,
@@ -121,7 +120,7 @@ impl<'a> Walk<'a> {
 
     fn children(
         &mut self,
-        path: &str,
+        path: &[u8],
         attr: &Attr,
         depth: usize,
         visit: &mut Visit<'_>,
@@ -133,7 +132,7 @@ impl<'a> Walk<'a> {
         for part in entries.chunks(PART) {
             let names: Vec<&[u8]> = part.iter().map(|entry| entry.name.as_slice()).collect();
             for (entry, found) in part.iter().zip(self.look(attr, &names)?) {
-                let path = join(path, &shown(&entry.name));
+                let path = join(path, &entry.name);
                 match found {
                     Ok(found) => self.visit(&path, &found, depth + 1, visit)?,
                     Err(error) if error.is_not_found() => {
@@ -164,18 +163,18 @@ impl<'a> Walk<'a> {
         Ok(found.into_iter().map(with_size).collect())
     }
 
-    fn note(&mut self, path: &str, error: &str) -> Result<(), Failure> {
-        print_error(&format!("{path}: {error}"));
+    fn note(&mut self, path: &[u8], error: &str) -> Result<(), Failure> {
+        print_error(&format!("{}: {error}", shown(path)));
         self.failed = true;
         Ok(())
     }
 }
 
 /// The path of a name in a directory.
-pub(super) fn join(dir: &str, name: &str) -> String {
-    match dir.trim_end_matches('/') {
-        "" => name.to_owned(),
-        dir => format!("{dir}/{name}"),
+pub(super) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    match without_slash(dir) {
+        b"" => name.to_owned(),
+        dir => [dir, b"/", name].concat(),
     }
 }
 
@@ -258,38 +257,38 @@ mod tests {
     #[test]
     fn a_directory_is_entered_once_and_it_is_said_once() {
         let mut entered = Entered::default();
-        assert_eq!(entered.enter("a", dir(1)), Ok(()));
-        assert_eq!(entered.enter("a/b", dir(2)), Ok(()));
+        assert_eq!(entered.enter(b"a", dir(1)), Ok(()));
+        assert_eq!(entered.enter(b"a/b", dir(2)), Ok(()));
         // It holds itself, and it is in another directory too.
-        for path in ["a/b/a", "c/a"] {
+        for path in [&b"a/b/a"[..], b"c/a"] {
             let error = entered.enter(path, dir(1));
-            assert_eq!(error == Err(NotEntered::Known), path == "c/a", "{error:?}");
+            assert_eq!(error == Err(NotEntered::Known), path == b"c/a", "{error:?}");
         }
-        assert!(matches!(entered.enter("c/b", dir(2)), Err(NotEntered::Because(_))));
-        assert!(entered.enter(&"/a".repeat(1002), Fid::ROOT).is_err());
+        assert!(matches!(entered.enter(b"c/b", dir(2)), Err(NotEntered::Because(_))));
+        assert!(entered.enter(&b"/a".repeat(1002), Fid::ROOT).is_err());
     }
 
     /// Each of 30 directories holds the next one twice: there are 2^30 paths.
     #[test]
     fn directories_with_many_parents_do_not_multiply_the_work() {
-        fn walk(entered: &mut Entered, path: &str, level: u32, steps: &mut u32) {
+        fn walk(entered: &mut Entered, path: &[u8], level: u32, steps: &mut u32) {
             *steps += 1;
             if level == 30 || entered.enter(path, dir(level)).is_err() {
                 return;
             }
-            for name in ["a", "b"] {
+            for name in [b"a", b"b"] {
                 walk(entered, &join(path, name), level + 1, steps);
             }
         }
         let mut steps = 0;
-        walk(&mut Entered::default(), "", 0, &mut steps);
+        walk(&mut Entered::default(), b"", 0, &mut steps);
         assert_eq!(steps, 61);
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut entered = Entered::default();
-        let outcomes: Vec<_> = (0..10).map(|n| entered.enter_up_to(5, "a", dir(n))).collect();
+        let outcomes: Vec<_> = (0..10).map(|n| entered.enter_up_to(5, b"a", dir(n))).collect();
         assert!(outcomes[..5].iter().all(Result::is_ok));
         assert!(matches!(&outcomes[5], Err(NotEntered::Because(_))));
         assert!(outcomes[6..].iter().all(|outcome| *outcome == Err(NotEntered::Known)));
@@ -298,7 +297,7 @@ mod tests {
 
     #[test]
     fn paths_have_one_slash() {
-        assert_eq!(join("", "a"), "a");
-        assert_eq!(join("a/", "b"), "a/b");
+        assert_eq!(join(b"", b"a"), b"a");
+        assert_eq!(join(b"a/", b"b"), b"a/b");
     }
 }

@@ -1,22 +1,25 @@
 //! `lustrine fs getfattr` and `setfattr`.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
 use clap::Args;
-use lustrine_fs::{FollowLinks, FsUrl};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use lustrine_fs::{FollowLinks, shown};
 use serde::Serialize;
 
-use super::list::shown;
-use super::{ClientOptions, with_file_system};
+use super::{ClientOptions, Url, with_file_system};
 use crate::output::{Failure, print, print_json};
 
 /// Show extended attributes.
 #[derive(Args, Debug)]
 pub(crate) struct GetfattrArgs {
     /// The file
-    url: FsUrl,
+    url: Url,
 
     /// Only this attribute, such as user.comment
     #[arg(long, short = 'n')]
-    name: Option<String>,
+    name: Option<OsString>,
 
     /// Those of the servers and the system too, not only those that begin with user.
     #[arg(long, short = 'a')]
@@ -38,19 +41,20 @@ pub(crate) struct GetfattrArgs {
 #[derive(Args, Debug)]
 pub(crate) struct SetfattrArgs {
     /// The file
-    url: FsUrl,
+    url: Url,
 
     /// Set this attribute, such as user.comment
     #[arg(long, short = 'n', required_unless_present = "remove")]
-    name: Option<String>,
+    name: Option<OsString>,
 
     /// Its value: text, or 0x and hexadecimal digits
-    #[arg(long, short = 'v', value_parser = value, default_value = "", hide_default_value = true)]
+    #[arg(long, short = 'v', value_parser = OsStringValueParser::new().try_map(value),
+          default_value = "", hide_default_value = true)]
     value: Value,
 
     /// Remove this attribute
     #[arg(long, short = 'x', conflicts_with_all = ["name", "value"])]
-    remove: Option<String>,
+    remove: Option<OsString>,
 
     #[command(flatten)]
     client: ClientOptions,
@@ -72,7 +76,7 @@ struct Row {
 }
 
 pub(super) fn getfattr(args: &GetfattrArgs) -> Result<(), Failure> {
-    let path = args.url.path.as_str();
+    let path = args.url.path.as_slice();
     with_file_system(&args.url, &args.client, |files| {
         let attr = files.find(path, FollowLinks::Yes)?;
         let names = match &args.name {
@@ -85,7 +89,7 @@ pub(super) fn getfattr(args: &GetfattrArgs) -> Result<(), Failure> {
             }
         };
         let mut rows = Vec::new();
-        let mut text = format!("# file: /{path}\n");
+        let mut text = format!("# file: /{}\n", shown(path));
         for name in &names {
             let value = match files.getxattr(&attr, name) {
                 Ok(value) => value,
@@ -105,7 +109,7 @@ pub(super) fn getfattr(args: &GetfattrArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn setfattr(args: &SetfattrArgs) -> Result<(), Failure> {
-    let path = args.url.path.as_str();
+    let path = args.url.path.as_slice();
     with_file_system(&args.url, &args.client, |files| {
         let attr = files.find(path, FollowLinks::Yes)?;
         let done = match (&args.remove, &args.name) {
@@ -120,11 +124,12 @@ pub(super) fn setfattr(args: &SetfattrArgs) -> Result<(), Failure> {
 
 const ENODATA: i32 = 61;
 
-fn value(text: &str) -> Result<Value, String> {
-    let Some(digits) = text.strip_prefix("0x") else {
-        return Ok(Value(text.as_bytes().to_vec()));
+fn value(text: OsString) -> Result<Value, String> {
+    let text = text.into_vec();
+    let Some(digits) = text.strip_prefix(b"0x") else {
+        return Ok(Value(text));
     };
-    let pairs = digits.as_bytes().chunks(2).map(|pair| {
+    let pairs = digits.chunks(2).map(|pair| {
         let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2)?;
         if text.starts_with('+') { None } else { u8::from_str_radix(text, 16).ok() }
     });
@@ -152,10 +157,11 @@ mod tests {
 
     #[test]
     fn values_are_text_or_digits() {
-        assert_eq!(value("abc"), Ok(Value(b"abc".to_vec())));
-        assert_eq!(value("0x00ff"), Ok(Value(vec![0, 255])));
+        assert_eq!(value("abc".into()), Ok(Value(b"abc".to_vec())));
+        assert_eq!(value("0x00ff".into()), Ok(Value(vec![0, 255])));
+        assert_eq!(value(OsString::from_vec(vec![255])), Ok(Value(vec![255])));
         for wrong in ["0x0", "0xzz", "0x+1"] {
-            assert!(value(wrong).is_err(), "{wrong}");
+            assert!(value(wrong.into()).is_err(), "{wrong}");
         }
         assert_eq!(quoted(b"a\"b"), "\"a\\\"b\"");
         assert_eq!(quoted(b"\0\xff"), "0x00ff");

@@ -10,7 +10,7 @@ use lustrine_sys::files::{Existing, close, open_for_writing};
 
 use super::progress;
 use super::source::of_file;
-use crate::commands::fs::copy::{CopyOptions, last_name, local, open};
+use crate::commands::fs::copy::{CopyOptions, local, open};
 use crate::output::{Failure, write_error};
 
 /// Where a copy on this machine goes, as cp(1) sees it.
@@ -108,7 +108,7 @@ fn write_all(
     quiet: bool,
 ) -> Result<(), Failure> {
     let file = open(files, attr, path)?;
-    let bar = progress(quiet, last_name(path).unwrap_or_default().as_ref());
+    let bar = progress(quiet, path.as_ref());
     bar.inc_length(file.size());
     // Errors of the original get its path.
     let mut refused = None;
