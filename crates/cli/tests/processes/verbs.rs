@@ -6,7 +6,9 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
+use lustrine_testing::{Need, not_run};
 use rustix::fs::{FileType, Mode, OFlags, mknodat};
 
 use crate::common::{finish, unprivileged};
@@ -221,4 +223,31 @@ fn names_need_not_be_utf_8() {
     run(&["rm", "-r"], &[&url(b"d\xfe")]);
     let left = "a\\xff\nhard\\xff\nnew\\xff\nsoft\\xff\n";
     assert_eq!(run(&["ls"], &[&url(b"")]), left);
+}
+
+/// Lists of sums are exchanged with sha256sum, whatever the names are.
+#[test]
+fn sums_have_the_format_of_sha256sum() {
+    if Command::new("sha256sum").arg("--version").output().is_err() {
+        return not_run(Need::Program, "sha256sum is not installed");
+    }
+    let lustre = Lustre::start();
+    let dir = lustre.scratch.file("dir");
+    fs::create_dir(&dir).unwrap();
+    for name in [&b"plain"[..], b"line\nend", b"back\\slash", b"latin\xff", b" two  spaces"] {
+        fs::write(dir.join(OsStr::from_bytes(name)), name).unwrap();
+    }
+    finish(lustre.client(&["fs", "put", "-r"]).arg(&dir).arg(lustre.url(""))).ok();
+    let url = lustre.url("dir");
+    let ours = lustre.client(&["fs", "sum", "-r", &url]).output().unwrap().stdout;
+    let list = lustre.scratch.file("list");
+    fs::write(&list, &ours).unwrap();
+    let list = list.to_str().unwrap();
+    let check = ["--check", "--strict", list];
+    finish(Command::new("sha256sum").args(check).current_dir(&dir)).ok();
+    let mut sums = Command::new("sh");
+    let sums = sums.args(["-c", "exec sha256sum -- *"]).current_dir(&dir).output().unwrap();
+    assert_eq!(sums.stdout.split(|byte| *byte == b'\n').count(), 6);
+    fs::write(list, sums.stdout).unwrap();
+    finish(&mut lustre.client(&["fs", "sum", "-c", list, &url])).ok();
 }

@@ -197,13 +197,47 @@ fn row_of(files: &FileSystem, wanted: &Wanted) -> Result<Row, Failure> {
 }
 
 fn line(row: &Row, quiet: bool) -> Vec<u8> {
+    let (escaped, path) = escaped(&row.path);
+    let start = if escaped { "\\" } else { "" };
     let (before, after) = match row.ok {
-        None => (format!("{}  ", row.sha256), ""),
+        None => (format!("{start}{}  ", row.sha256), ""),
         Some(true) if quiet => return Vec::new(),
-        Some(true) => (String::new(), ": OK"),
-        Some(false) => (String::new(), ": FAILED"),
+        Some(true) => (start.to_owned(), ": OK"),
+        Some(false) => (start.to_owned(), ": FAILED"),
     };
-    [before.as_bytes(), &row.path, after.as_bytes(), b"\n"].concat()
+    [before.as_bytes(), &path, after.as_bytes(), b"\n"].concat()
+}
+
+/// What a backslash stands for together with the next byte, in lines that begin with one.
+const ESCAPES: [(u8, u8); 3] = [(b'\\', b'\\'), (b'n', b'\n'), (b'r', b'\r')];
+
+/// A path as sha256sum writes it: one that would break the line is escaped, other bytes are written
+/// as they are. Whether it is escaped.
+fn escaped(path: &[u8]) -> (bool, Vec<u8>) {
+    let mut out = Vec::with_capacity(path.len());
+    for byte in path {
+        match ESCAPES.iter().find(|(_, meant)| meant == byte) {
+            Some((written, _)) => out.extend([b'\\', *written]),
+            None => out.push(*byte),
+        }
+    }
+    (out.len() > path.len(), out)
+}
+
+/// The path that is meant; none if something is escaped that needs not be.
+fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
+    let mut path = Vec::with_capacity(text.len());
+    let mut bytes = text.iter();
+    while let Some(byte) = bytes.next() {
+        path.push(match byte {
+            b'\\' => {
+                let next = bytes.next()?;
+                ESCAPES.iter().find(|(written, _)| written == next)?.1
+            }
+            other => *other,
+        });
+    }
+    Some(path)
 }
 
 /// The sums and paths of a list.
@@ -219,8 +253,10 @@ fn entries(text: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
 
 /// The sum and the path of a line.
 fn entry(line: &[u8]) -> Option<(String, Vec<u8>)> {
-    let (sum, path) = line.split_at_checked(64)?;
-    let path = path.strip_prefix(b"  ").or_else(|| path.strip_prefix(b" *"))?.to_owned();
+    let rest = line.strip_prefix(b"\\");
+    let (sum, path) = rest.unwrap_or(line).split_at_checked(64)?;
+    let path = path.strip_prefix(b"  ").or_else(|| path.strip_prefix(b" *"))?;
+    let path = if rest.is_some() { unescaped(path)? } else { path.to_owned() };
     let sum = std::str::from_utf8(sum).ok()?;
     let is_entry = sum.bytes().all(|byte| byte.is_ascii_hexdigit()) && !path.is_empty();
     is_entry.then(|| (sum.to_lowercase(), path))
@@ -244,10 +280,26 @@ mod tests {
 
     #[test]
     fn lists_are_those_of_sha256sum() {
-        let list = format!("{EMPTY}  a b\n{} *c/d\n", EMPTY.to_uppercase());
+        let list =
+            format!("{EMPTY}  a b\n{} *c/d\n\\{EMPTY}  a\\nb\\\\\\r\n", EMPTY.to_uppercase());
         let found = entries(list.as_bytes()).unwrap();
         let of = |path: &[u8]| (EMPTY.to_owned(), path.to_owned());
-        assert_eq!(found, [of(b"a b"), of(b"c/d")]);
-        assert!(entries(b"abc  d\n").unwrap_err().contains("line 1"));
+        assert_eq!(found, [of(b"a b"), of(b"c/d"), of(b"a\nb\\\r")]);
+        let latin = [EMPTY.as_bytes(), b"  \xff\\\r\n"].concat();
+        assert_eq!(entries(&latin).unwrap(), [of(b"\xff\\")]);
+        for wrong in ["abc  d\n".to_owned(), format!("\\{EMPTY}  a\\b\n"), format!("{EMPTY}  ")] {
+            assert!(entries(wrong.as_bytes()).unwrap_err().contains("line 1"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_that_break_lines_are_escaped() {
+        let line = |path: &[u8], ok| {
+            line(&Row { path: path.to_owned(), sha256: EMPTY.to_owned(), ok }, false)
+        };
+        let list = format!("\\{EMPTY}  a\\nb\\\\\\r\n");
+        assert_eq!(line(b"a\nb\\\r", None), list.as_bytes());
+        assert_eq!(line(b"\xff", None), [EMPTY.as_bytes(), b"  \xff\n"].concat());
+        assert_eq!(line(b"a\n", Some(true)), b"\\a\\n: OK\n");
     }
 }
