@@ -10,6 +10,7 @@ use std::process::Command;
 
 use lustrine_testing::{Need, not_run};
 use rustix::fs::{FileType, Mode, OFlags, mknodat};
+use sha2::{Digest, Sha256};
 
 use crate::common::{finish, unprivileged};
 use crate::mounts::Lustre;
@@ -121,6 +122,33 @@ fn copies_keep_holes() {
     }
 }
 
+/// What an earlier copy has left behind the place from which it goes on is no part of the file.
+#[test]
+fn a_resumed_copy_has_its_holes() {
+    const MIB: usize = 1 << 20;
+    let lustre = Lustre::start();
+    let original = lustre.scratch.file("a");
+    let file = File::create(&original).unwrap();
+    file.write_all_at(&[7; 2 * MIB], 0).unwrap();
+    file.set_len(40 * MIB as u64).unwrap();
+    let meta = file.metadata().unwrap();
+    let (size, mtime) = (meta.len().to_le_bytes(), meta.mtime().to_le_bytes());
+    let sum = Sha256::digest([b"a\0", &size[..], &mtime].concat());
+    let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+    // The last 32 MiB are copied again.
+    let mut part = vec![7; 2 * MIB];
+    part.resize(4 * MIB, 0);
+    part.resize(36 * MIB, 9);
+    made(&lustre, &format!(".lustrine-part-{}", &sum[..32]), &part);
+    let put = ["fs", "put", "--resume", "--verify"];
+    finish(lustre.client(&put).arg(&original).arg(lustre.url(""))).ok();
+    let names = finish(&mut lustre.client(&["fs", "ls", &lustre.url("")])).ok();
+    assert_eq!(names.stdout, "a\n");
+    let stat = ["fs", "stat", "--json", &lustre.url("a")];
+    let stat = finish(&mut lustre.client(&stat)).ok().json();
+    assert!(stat["size"] == 40 * MIB && stat["blocks"].as_u64().unwrap() < 10 << 11, "{stat}");
+}
+
 #[test]
 fn rm_goes_on_after_an_error() {
     let lustre = Lustre::start();
@@ -163,6 +191,9 @@ fn a_slash_at_the_end_of_what_is_no_directory_is_an_error() {
         &["mv", &file, &lustre.url("new")],
         &["ls", &file],
         &["stat", &file],
+        &["find", &file],
+        &["du", &file],
+        &["sum", &file],
     ] {
         let error = ["lustrine: a/: is not a directory"];
         finish(&mut lustre.client(&[&["fs"], words].concat())).expect_error(&error);

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -130,7 +130,9 @@ pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
         check_options("standard output", &args.copy)?;
         return with_file_system(&args.url, &args.client, |files| {
             let attr = files.walk(path)?;
-            to_output(files, (&named, &attr), args.copy.quiet)
+            // Progress would be among what is shown.
+            let quiet = args.copy.quiet || io::stdout().is_terminal();
+            to_output(files, (&named, &attr), quiet)
         });
     }
     let no_dir_there = slash_without_dir(&args.to);

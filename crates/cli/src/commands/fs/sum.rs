@@ -143,7 +143,7 @@ fn feed(
     top: &[u8],
     give: &mut dyn FnMut(Wanted) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let attr = walk.files.walk(top)?;
+    let attr = walk.files.walk(&args.url.path)?;
     if attr.is_dir() && !args.recursive {
         let error = "is a directory; --recursive sums its files";
         return Err(format!("{}: {error}", shown(top)).into());

@@ -182,7 +182,7 @@ pub(super) fn find(args: &FindArgs) -> Result<(), Failure> {
             None => None,
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let attr = files.find(top, FollowLinks::No)?;
+        let attr = files.find(&args.url.path, FollowLinks::No)?;
         let mut rows = Vec::new();
         // Files have times at their objects too.
         let asks = args.size.is_some() || args.mtime.is_some() || newer.is_some() || args.json;
@@ -312,7 +312,7 @@ struct Usage {
 pub(super) fn du(args: &DuArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
         let top = without_slash(&args.url.path);
-        let attr = files.with_size(files.find(top, FollowLinks::No)?)?;
+        let attr = files.with_size(files.find(&args.url.path, FollowLinks::No)?)?;
         let mut done: Vec<Usage> = Vec::new();
         // The directories that are being summed, the innermost one last.
         let mut open: Vec<Usage> = Vec::new();
@@ -384,7 +384,7 @@ pub(super) fn human(bytes: u64) -> String {
 pub(super) fn tree(args: &TreeArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
         let top = without_slash(&args.url.path);
-        let attr = files.walk(top)?;
+        let attr = files.walk(&args.url.path)?;
         print(&format!("/{}\n", shown(top)))?;
         let entered = Entered::default();
         let mut drawing = Drawing { files, args, dirs: 0, files_seen: 0, failed: false, entered };
