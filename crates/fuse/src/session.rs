@@ -43,7 +43,8 @@ impl Mount {
     /// Mounts a file system at a directory. `source` is what `/proc/mounts` shows.
     ///
     /// # Errors
-    /// When the directory cannot be used, the root of the file system is none, or the kernel refuses.
+    /// When the directory cannot be used, the root of the file system is no directory, or the
+    /// kernel refuses.
     pub fn start(
         files: FileSystem,
         source: &str,

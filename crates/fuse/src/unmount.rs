@@ -212,8 +212,8 @@ pub(crate) fn is_mounted_at(dir: &Path) -> bool {
     last_at(&mounts, dir).is_some_and(|entry| entry.is_ours())
 }
 
-/// The device number of the file system that a path leads to, if it is one of this program. The file
-/// system itself is not asked: it may be dead.
+/// The device number of the file system that a path leads to, if it is one of this program. The
+/// file system itself is not asked: it may be dead.
 pub(crate) fn device_at(dir: &Path) -> Option<String> {
     let there = open(dir, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", there.as_raw_fd())).ok()?;

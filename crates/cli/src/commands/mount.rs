@@ -364,9 +364,7 @@ fn stay(
     while !mount.wait(WATCH) {
         if signals.take().terminate {
             if !mount.unmount().map_err(|error| error.to_string())? {
-                log::say(
-                    "the directory does not lead to this file system any more: nothing is unmounted",
-                );
+                log::say("the directory leads to this file system no more: nothing is unmounted");
             }
             let deadline = Instant::now() + LEAVE_TIMEOUT;
             let mut left = LEAVE_TIMEOUT;

@@ -29,8 +29,8 @@ fn another_owner_takes_the_set_id_bits_away_and_leaves_the_sticky_bit() {
     mount.umount().ok();
 }
 
-/// Programs that copy files with all their attributes, such as `rsync -X`, take those of the servers
-/// along.
+/// Programs that copy files with all their attributes, such as `rsync -X`, take along those of the
+/// servers.
 #[test]
 fn the_attributes_of_servers_are_copied_without_errors_and_without_effect() {
     if !can_mount() {

@@ -30,8 +30,8 @@ fn only_directories_of_a_file_system_are_mounted() {
     mount.umount().ok();
 }
 
-/// A shell waits until nothing has the end of its pipe, and flock(1) has a lock as long as a program
-/// has the file.
+/// A shell waits until nothing has the end of its pipe, and flock(1) has a lock as long as a
+/// program has the file.
 #[test]
 fn the_program_of_a_mount_keeps_no_file_of_who_started_it() {
     if !can_mount() {
