@@ -200,7 +200,8 @@ impl NodeContext {
         }
     }
 
-    /// An interface of the drivers of all loops; `incarnation` is when it starts, by the wall clock.
+    /// An interface of the drivers of all loops; `incarnation` is when it starts, by the wall
+    /// clock.
     pub(crate) fn driver_ni(&self, ni: &ResolvedNi, incarnation: u64) -> NiConfig {
         NiConfig {
             nid: ni.nid,

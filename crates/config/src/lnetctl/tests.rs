@@ -294,8 +294,8 @@ fn refusals_of_nets() {
         ),
         (
             "net: [{Net_Type: tcp}]",
-            "f:1:8: \"Net_Type\" is not known in an entry of net; allowed: net type, local NI(s) or \
-             local NI; did you mean \"net type\"?",
+            "f:1:8: \"Net_Type\" is not known in an entry of net; allowed: net type, local NI(s) \
+             or local NI; did you mean \"net type\"?",
         ),
         (
             "net: [{net type: tcp, local NI: [], local NI(s): []}]",

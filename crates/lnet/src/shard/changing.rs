@@ -132,8 +132,8 @@ impl Shard {
     }
 
     /// Begins to remove an interface: ends messages that wait to leave by it, and requests that
-    /// left by it and are not answered; a discovery begins again over another one. The driver has to close its connections next; then call
-    /// [`Shard::finish_ni_removal`].
+    /// left by it and are not answered; a discovery begins again over another one. The driver has
+    /// to close its connections next; then call [`Shard::finish_ni_removal`].
     pub fn begin_ni_removal(&mut self, now: Time, index: NiIndex) {
         let net = self.topology.ni(index).nid.net();
         self.topology.nis.remove(index);
