@@ -168,16 +168,12 @@ impl Filesystem for Server {
         let file = handle.and_then(|handle| self.shared.file(handle.0).ok());
         let opener = file.as_ref().map(|file| file.caller);
         let mut caller = who_changes(requester.caller(&groups), opener, &changes);
-        // What is sent at a close meanwhile must not set another one.
-        let setting = match mtime {
-            Some(TimeOrNow::SpecificTime(time)) => {
-                Some(SettingMtime::begin(&self.shared, node.fid, seconds(time)))
-            }
+        let new_mtime = match mtime {
+            Some(TimeOrNow::SpecificTime(time)) => Some(seconds(time)),
             _ => None,
         };
-        let waits = setting.is_some();
         let shared = Arc::clone(&self.shared);
-        let note_times = move || {
+        let note_times = move |setting: Option<SettingMtime>| {
             if let Some(SetTime::At(atime)) = set_atime {
                 shared.accessed_at(node.fid, atime);
             }
@@ -193,6 +189,7 @@ impl Filesystem for Server {
         if let Some((file, size)) = file.zip(size).filter(|_| changes == size_alone)
             && file.state().failed.take(Instant::now())
         {
+            let note_times = move || note_times(None);
             let done = move |asked: Asked<_>| after_success(note_times, asked.attributes(caller));
             return self.cut_after_failure(asked, (caller, node.fid), (size, changes), done);
         }
@@ -202,7 +199,7 @@ impl Filesystem for Server {
                 if asked.is_interrupted() {
                     return;
                 }
-                let done = after_success(note_times, asked.attributes(caller));
+                let done = after_success(move || note_times(None), asked.attributes(caller));
                 set_attributes(client, turn, (requester, caller), node.fid, changes, done);
             });
         }
@@ -218,12 +215,16 @@ impl Filesystem for Server {
                     Ok(capability) => caller.capabilities |= capability,
                     Err(error) => return asked.fail(error),
                 }
-                let done = after_success(note_times, asked.attributes(caller));
+                // What is sent at a close meanwhile must not set another one. Who may not set the
+                // time has no part in that.
+                let setting =
+                    new_mtime.map(|mtime| SettingMtime::begin(&asked.shared, node.fid, mtime));
+                let done = after_success(move || note_times(setting), asked.attributes(caller));
                 client.set_attributes(turn, caller, attr.fid, changes, done);
             });
             client.getattr_with_acl(turn, caller, node.fid, then);
         };
-        match waits {
+        match new_mtime.is_some() {
             true => self.shared.post_after_closes(node.fid, Awaits::Times, set),
             false => self.shared.post(set),
         }
