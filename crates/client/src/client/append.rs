@@ -21,8 +21,9 @@ use crate::layout::FileLayout;
 /// have moved the end to where there are none.
 const LAYOUTS_MAX: u32 = 16;
 
-/// So often an append gives its locks back to others while it asks for the layout.
-const YIELDS_MAX: u32 = 8;
+/// So often an append gives its locks back to others while it asks for the layout. The metadata
+/// server has just answered then, so it is hardly away.
+const YIELDS_MAX: u32 = 1;
 
 /// What an append has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -256,8 +257,8 @@ impl Append {
     /// moved the end there had the locks of all earlier objects, which this one has now.
     ///
     /// The metadata server can be away for long: a server of objects that wants a lock back
-    /// meanwhile gets it, or it would evict the client. Then all begins anew. After a few times the
-    /// locks stay, so that others who append do not keep this one from it for ever.
+    /// meanwhile gets it, or it would evict the client. Then all begins anew, and the locks stay, so
+    /// that others who append do not keep this one from it.
     fn check_layout(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let (caller, fid) = (self.caller, self.fid);
         let keeps = self.yields == YIELDS_MAX || client.keeps_attr(turn.now, caller, fid);

@@ -1,6 +1,6 @@
 //! Who is over quota at a target: what they write goes to the server before the program goes on.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::{Obdo, ObdoFlags};
@@ -20,9 +20,8 @@ enum Holder {
 /// files have said last [OST-21].
 #[derive(Debug, Default)]
 pub(super) struct OverQuota {
-    over: BTreeSet<Holder>,
-    /// When the target last said that somebody is.
-    pub(super) heard: Time,
+    /// With the time when the target last said so.
+    over: BTreeMap<Holder, Time>,
 }
 
 /// The owners of a file, with the bits about each in a reply: that something is said, and that it
@@ -46,11 +45,8 @@ impl OverQuota {
         for (holder, said, over) in holders(owner) {
             match (reply.valid.contains(said), flags.contains(over)) {
                 (false, _) => {}
-                (true, true) => {
-                    is_news |= self.over.insert(holder);
-                    self.heard = now;
-                }
-                (true, false) => is_news |= self.over.remove(&holder),
+                (true, true) => is_news |= self.over.insert(holder, now).is_none(),
+                (true, false) => is_news |= self.over.remove(&holder).is_some(),
             }
         }
         is_news
@@ -63,8 +59,13 @@ impl OverQuota {
 
     /// Whether an owner of a file is over quota.
     pub(super) fn has(&self, owner: FileOwner) -> bool {
-        !self.over.is_empty()
-            && holders(owner).iter().any(|(holder, ..)| self.over.contains(holder))
+        self.has_since(owner, Time::ZERO)
+    }
+
+    /// Whether one is, as far as the target has said so at this time or later.
+    pub(super) fn has_since(&self, owner: FileOwner, time: Time) -> bool {
+        let is_over = |holder: &Holder| self.over.get(holder).is_some_and(|heard| *heard >= time);
+        !self.over.is_empty() && holders(owner).iter().any(|(holder, ..)| is_over(holder))
     }
 }
 

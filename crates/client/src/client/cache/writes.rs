@@ -62,9 +62,10 @@ impl Cache {
     /// one quota for all targets, so what another one has said lately counts too. Who may exceed it
     /// is not stopped.
     fn is_over_quota(&self, now: Time, import: ImportKey, writer: Writer) -> bool {
-        let is_over = |(key, target): (&ImportKey, &TargetIo)| {
-            let counts = *key == import || target.over_quota.heard + QUOTA_NEWS > now;
-            counts && target.over_quota.has(writer.owner)
+        let lately = Time((now.0 + 1).saturating_sub(QUOTA_NEWS.0));
+        let is_over = |(key, target): (&ImportKey, &TargetIo)| match *key == import {
+            true => target.over_quota.has(writer.owner),
+            false => target.over_quota.has_since(writer.owner, lately),
         };
         self.quota_is_used_up && !writer.caller.may_exceed() && self.targets.iter().any(is_over)
     }
