@@ -285,6 +285,7 @@ impl Import {
         self.waiting.iter_mut().for_each(|queue| queue.clear());
         self.unsent.clear();
         self.unanswered.clear();
+        self.lock_rounds = 0;
         self.ping = None;
         if !evicted {
             self.connect = None;
