@@ -46,6 +46,14 @@ impl Socklnd {
         members.filter_map(|member| self.conns.get(member.conn))
     }
 
+    /// Counts a restart of a process that a HELLO has shown. While connections of the earlier one
+    /// are open it is counted when they are closed.
+    pub(crate) fn count_restart(&mut self, id: ProcessId) {
+        if self.conns_of(id).next().is_none() {
+            self.counters.restarts_between += 1;
+        }
+    }
+
     /// Whether a connection leads to the address in the NID of a process. Then all do [SOCK-22].
     fn is_at_home(&self, id: ProcessId) -> bool {
         let leads_there = |conn: &Conn| id.nid.ip() == Some(conn.remote_ip());

@@ -246,7 +246,7 @@ impl Socklnd {
         peer.history.failure = None;
         peer.accepted();
         if self.peers.note(id, nis, hello.src_incarnation) {
-            self.counters.restarts_between += 1;
+            self.count_restart(id);
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         self.counters.opened_active += 1;

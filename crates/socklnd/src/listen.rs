@@ -369,7 +369,7 @@ impl Socklnd {
         }
         let answered = self.conns[key].tx.waiting() == 0;
         if self.peers.note(id, nis, hello.src_incarnation) {
-            self.counters.restarts_between += 1;
+            self.count_restart(id);
             env.core.link(env.now, ni, id, LinkEvent::Restarted);
         }
         if claims_race {

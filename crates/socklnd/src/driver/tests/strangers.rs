@@ -502,4 +502,7 @@ fn a_restart_is_reported_when_it_is_first_seen() {
     assert_eq!(claim(&mut world, 1, 78, Version::V3).hello(&mut world).kind, ConnType::None);
     let down = LinkEvent::Down { status: Status::PeerRestarted };
     assert_eq!(world.events(0)[3..], [down]);
+    // It was seen when connections of the earlier one were open.
+    let counters = world.driver(0).counters();
+    assert_eq!((counters.restarts_seen, counters.restarts_between), (1, 0));
 }
