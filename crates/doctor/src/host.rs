@@ -5,7 +5,7 @@ use crate::code::{Code, Severity};
 use crate::defects::{self, Concern, Release};
 use crate::finding::{Finding, Words};
 use crate::observed::{
-    ConfigView, DialOutcome, HostView, NodeView, Observed, PeerView, PortHolder,
+    ConfigView, DialOutcome, HostView, NodeView, Observed, PeerView, PortHolder, Source,
 };
 
 /// What is known of a host.
@@ -88,12 +88,14 @@ impl Seen<'_> {
     }
 }
 
-/// Whether the peer has refused a connection.
+/// Whether the peer has refused a connection as it would one of the kernel's LNet, which has source
+/// ports below 1024.
 fn is_refused(peer: &PeerView) -> bool {
-    let refuses = |outcome: &DialOutcome| {
-        matches!(outcome, DialOutcome::Refused | DialOutcome::Closed | DialOutcome::NotNow)
-    };
-    peer.dials.iter().any(|dial| refuses(&dial.outcome))
+    peer.dials.iter().any(|dial| match dial.outcome {
+        DialOutcome::Refused | DialOutcome::Rejected { .. } => true,
+        DialOutcome::Closed | DialOutcome::NotNow => dial.source == Source::Privileged,
+        _ => false,
+    })
 }
 
 /// Whether it is an address of IPv6 that other hosts can reach.
