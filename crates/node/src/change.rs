@@ -15,6 +15,7 @@ use lustrine_config::{AcceptPolicy, NodeConfig, PeerConfig, ResolvedNi, Step, St
 use lustrine_control::{ChangeError, ChangeReport, ChangeRequest};
 use lustrine_lnet::ConfiguredPeer;
 use lustrine_lnet::shard::PeerTableFull;
+use lustrine_lnet::topology::Identity;
 use lustrine_partition::Change;
 use lustrine_selftest::ServicePolicy;
 use lustrine_sys::{Clock, PushError};
@@ -22,8 +23,10 @@ use lustrine_wire::nid::Nid;
 
 use crate::error::StartError;
 use crate::handle::{Changing, NodeHandle, NodeInfo};
+use crate::kernel_lnet::KernelNid;
 use crate::listener::{Bound, socket_options};
 use crate::mailbox::{ChangeOrder, LoopMessage};
+use crate::node::not_of_kernel;
 use crate::resolve::resolve_one;
 
 mod plan;
@@ -321,8 +324,11 @@ fn bind(
             open.ip() == addr.ip() && (open.port() == addr.port() || bulk == addr.port())
         })
     };
+    let text = |error: StartError| ChangeError { errno: EBUSY, text: error.to_string() };
+    if info.identity == Identity::Node {
+        not_of_kernel(core::slice::from_ref(ni), &[KernelNid::Has]).map_err(text)?;
+    }
     for addr in ni.addrs().into_iter().filter(|addr| !is_open(addr)) {
-        let text = |error: StartError| ChangeError { errno: EBUSY, text: error.to_string() };
         bound.add(config, addr, info.identity).map_err(text)?;
     }
     Ok(())

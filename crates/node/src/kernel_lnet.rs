@@ -1,8 +1,7 @@
-//! Whether the kernel of this machine is an LNet node with an address.
+//! Whether the kernel of this machine is an LNet node with a NID.
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::IpAddr;
 use std::path::Path;
 
 use lustrine_wire::nid::Nid;
@@ -10,24 +9,25 @@ use lustrine_wire::nid::Nid;
 /// A longer file of the kernel is cut.
 const FILE_MAX: usize = 4 << 20;
 
-/// Whether a kernel's LNet has an address.
+/// Whether a kernel's LNet has a NID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelNid {
-    /// One of its NIDs has it.
+    /// It has.
     Has,
-    /// None has it, or one has it and the kernel listens there, which binding the port shows.
+    /// It has not, or the kernel listens, which binding the port shows.
     HasNot,
     /// LNet is loaded, and cannot be asked: its NIDs are for root, and perhaps it does not listen.
     Unknown,
 }
 
-/// Whether the kernel's LNet has this address.
-pub fn kernel_has(ip: IpAddr) -> KernelNid {
+/// Whether the kernel's LNet has this NID. Another network at the same address, such as o2ib, is
+/// another NID.
+pub fn kernel_has(nid: &Nid) -> KernelNid {
     if !Path::new("/sys/module/lnet").exists() {
         return KernelNid::HasNot;
     }
     let accept = fs::read_to_string("/sys/module/lnet/parameters/accept");
-    judge(kernel_file("nis").as_deref(), accept.ok().as_deref(), ip)
+    judge(kernel_file("nis").as_deref(), accept.ok().as_deref(), nid)
 }
 
 /// A file of the kernel's LNet in debugfs, which only root can read. It gives whole lines, as many
@@ -45,12 +45,12 @@ pub fn kernel_file(name: &str) -> Option<String> {
 }
 
 /// `nis`: its list of interfaces; `accept`: its parameter of this name.
-fn judge(nis: Option<&str>, accept: Option<&str>, ip: IpAddr) -> KernelNid {
+fn judge(nis: Option<&str>, accept: Option<&str>, nid: &Nid) -> KernelNid {
     match (nis, accept.map(str::trim)) {
         (Some(nis), _) => {
             let nids = nis.lines().filter_map(|line| line.split_whitespace().next());
             let mut nids = nids.filter_map(|word| word.parse::<Nid>().ok());
-            match nids.any(|nid| nid.ip() == Some(ip)) {
+            match nids.any(|of_kernel| of_kernel == *nid) {
                 true => KernelNid::Has,
                 false => KernelNid::HasNot,
             }
@@ -68,11 +68,14 @@ mod tests {
     fn a_kernel_that_does_not_listen_and_cannot_be_asked_may_have_every_address() {
         let nis = "nid                      status alive refs peer  rtr   max    tx   min\n\
                    0@lo                         up     0    2    0    0     0     0     0\n\
-                   10.77.0.3@tcp                up    -1    1    8    0   256   256   255\n";
+                   10.77.0.3@tcp                up    -1    1    8    0   256   256   255\n\
+                   10.77.0.4@o2ib               up    -1    1    8    0   256   256   255\n";
         let of = |nis, accept| {
-            ["10.77.0.3", "10.77.0.4"].map(|ip| judge(nis, accept, ip.parse().unwrap()))
+            ["10.77.0.3@tcp", "10.77.0.4@tcp"].map(|nid| judge(nis, accept, &nid.parse().unwrap()))
         };
         assert_eq!(of(Some(nis), Some("none\n")), [KernelNid::Has, KernelNid::HasNot]);
+        let other_net = judge(Some(nis), Some("none\n"), &"10.77.0.3@tcp1".parse().unwrap());
+        assert_eq!(other_net, KernelNid::HasNot);
         assert_eq!(of(Some(""), None), [KernelNid::HasNot; 2], "the network is down");
         assert_eq!(of(None, Some("secure\n")), [KernelNid::HasNot; 2], "the port shows it");
         assert_eq!(of(None, Some("none\n")), [KernelNid::Unknown; 2]);

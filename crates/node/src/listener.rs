@@ -1,20 +1,21 @@
 //! Listening sockets, and how the sockets of a node are set up.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lustrine_config::{AcceptPolicy, NodeConfig, ResolvedNi};
 use lustrine_lnet::topology::Identity;
 use lustrine_partition::tunables::Tunables;
-use lustrine_sys::tcp_table::tcp_sockets;
 use lustrine_sys::{Claim, Keepalive, Listener, SocketOptions};
 
 use crate::error::StartError;
 
-/// How long a node waits for an address that another program has without listening there, and the
-/// wait between two attempts: `lustrine doctor` and `lustrine watch` have it while they look.
+/// How long a node waits for an address that another program has for a short time, and the wait
+/// between two attempts.
 const PATIENCE: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -30,6 +31,44 @@ pub(crate) struct BoundClaim {
     /// Given back when it is dropped.
     _claim: Claim,
     pub(crate) local: SocketAddr,
+}
+
+/// An address and port that a program has for a short time, as `lustrine doctor` and `lustrine
+/// watch` while they look at a path: nodes that are started meanwhile wait for it.
+#[derive(Debug)]
+pub struct BriefClaim {
+    _claim: Claim,
+    /// Says that it is for a short time. Without it nodes do not wait.
+    _mark: Option<UnixDatagram>,
+}
+
+impl BriefClaim {
+    /// Takes an address and port, until it is dropped.
+    ///
+    /// # Errors
+    /// Those of bind(2); `AddrInUse` if another program has it.
+    pub fn bind(addr: SocketAddr) -> io::Result<BriefClaim> {
+        // First, so that nobody sees the claim without it.
+        let mark = mark_of(&addr).and_then(|name| UnixDatagram::bind_addr(&name)).ok();
+        Ok(BriefClaim { _claim: Claim::bind(addr)?, _mark: mark })
+    }
+}
+
+/// The name of the mark: an abstract one, which is the network namespace's, as addresses are.
+fn mark_of(addr: &SocketAddr) -> io::Result<UnixAddr> {
+    UnixAddr::from_abstract_name(format!("lustrine-look/{addr}"))
+}
+
+/// Whether a program has an address for a short time.
+fn is_claimed_briefly(addr: &SocketAddr) -> bool {
+    let mark = mark_of(addr).and_then(|name| UnixDatagram::unbound()?.connect_addr(&name));
+    mark.is_ok()
+}
+
+/// `AddrInUse`, with the text of the system.
+pub(crate) fn address_in_use() -> io::Error {
+    const EADDRINUSE: i32 = 98;
+    io::Error::from_raw_os_error(EADDRINUSE)
 }
 
 /// The addresses and ports that a node has.
@@ -66,7 +105,7 @@ impl Bound {
                 Err(StartError::Listen { addr, error, .. })
                     if error.kind() == io::ErrorKind::AddrInUse
                         && Instant::now() < until
-                        && !is_listened_at(&addr) =>
+                        && is_claimed_briefly(&addr) =>
                 {
                     thread::sleep(AGAIN);
                 }
@@ -93,14 +132,6 @@ impl Bound {
         }
         Ok(())
     }
-}
-
-/// Whether a program listens at this address and port: it will stay. Of what is not known, too.
-fn is_listened_at(addr: &SocketAddr) -> bool {
-    let here = |ip: IpAddr| ip == addr.ip() || ip.is_unspecified();
-    tcp_sockets().map_or(true, |all| {
-        all.iter().any(|one| one.listens && one.local.port() == addr.port() && here(one.local.ip()))
-    })
 }
 
 /// `None` where a node may have source ports below 1024, and not this one: nothing says then that

@@ -24,7 +24,7 @@ use crate::event_loop::EventLoop;
 use crate::handle::{Current, NodeContext, NodeHandle, NodeInfo};
 use crate::idle::IdlePolicy;
 use crate::kernel_lnet::{KernelNid, kernel_has};
-use crate::listener::{Bound, leads_to, listen_error, socket_options};
+use crate::listener::{Bound, address_in_use, leads_to, listen_error, socket_options};
 use crate::loop_io::LoopIo;
 use crate::mailbox::LoopMessage;
 use crate::outbox::Outbox;
@@ -209,11 +209,10 @@ impl Drop for Node {
     }
 }
 
-/// Refuses an address that the kernel's LNet has in one of these ways.
-fn not_of_kernel(nis: &[ResolvedNi], refused: &[KernelNid]) -> Result<(), StartError> {
-    let mut addrs = nis.iter().map(|ni| ni.addrs()[0]);
-    let taken = addrs.find(|addr| refused.contains(&kernel_has(addr.ip())));
-    taken.map_or(Ok(()), |addr| Err(listen_error(addr, io::ErrorKind::AddrInUse.into())))
+/// Refuses a NID that the kernel's LNet has in one of these ways.
+pub(crate) fn not_of_kernel(nis: &[ResolvedNi], refused: &[KernelNid]) -> Result<(), StartError> {
+    let taken = nis.iter().find(|ni| refused.contains(&kernel_has(&ni.nid)));
+    taken.map_or(Ok(()), |ni| Err(listen_error(ni.addrs()[0], address_in_use())))
 }
 
 fn partitions(config: &NodeConfig) -> Result<Vec<CpuSet>, StartError> {

@@ -85,10 +85,12 @@ pub(in crate::commands) struct ClaimOfLook {
 impl Claims {
     /// How a look at this path connects.
     pub(in crate::commands) fn greeting(&mut self, wanted: &PathWanted) -> (Greeting, ClaimOfLook) {
-        let local = wanted.local.map_or_else(|| peer::local_towards(wanted.to.ip()), Ok);
+        let local = wanted.local.map_or_else(|| peer::local_towards(wanted.to.ip()), Ok).ok();
         // Where there is no route the look itself says so.
-        let own = local.ok().map(|local| self.own(local, wanted.to.port()));
-        let is_free = own.as_ref().is_some_and(|own| !own.is_taken());
+        let own = local.map(|local| self.own(local, wanted.to.port()));
+        let of_kernel = |local| peer::kernel_may_have(&Nid::from_ip(wanted.nid.net(), local));
+        let is_free = own.as_ref().is_some_and(|own| !own.is_taken())
+            && local.is_some_and(|local| !of_kernel(local));
         let source = match privileged_ports_usable(None).unwrap_or(false) && is_free {
             true => Source::Privileged,
             false => Source::Any,

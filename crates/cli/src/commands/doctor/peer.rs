@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use lustrine_control::{Answer, Request};
 use lustrine_doctor::{Dial, DialOutcome, HostView, NodeView, PeerView, RouteView, Source};
-use lustrine_node::{KernelNid, conns_for_speed, kernel_has};
+use lustrine_node::{BriefClaim, KernelNid, conns_for_speed, kernel_has};
 use lustrine_partition::tunables::Tunables;
-use lustrine_sys::{Claim, Clock};
+use lustrine_sys::Clock;
 use lustrine_wire::nid::{Net, NetKind, Nid};
 use lustrine_wire::ping::{NiStatus, PingInfo};
 
@@ -84,7 +84,9 @@ pub(super) fn look(
         Caller { local, nid: Nid::from_ip(nid.net(), local), incarnation: Clock::Wall.now() };
     let own_port = u16::try_from(context.tunables.socklnd.accept_port).unwrap_or(port);
     let own = OwnAddress::claim(local, &[own_port, port]);
-    let address_taken = own.is_taken() || context.node.is_some_and(|node| has(node, local));
+    let address_taken = own.is_taken()
+        || kernel_may_have(&caller.nid)
+        || context.node.is_some_and(|node| has(node, &caller.nid));
     let to = SocketAddr::new(ip, port);
     let mut look = Look { context, budget, unseen, view, nid: *nid, to, caller, address_taken };
     look.settings();
@@ -103,7 +105,7 @@ pub(super) fn look(
 #[derive(Debug)]
 pub(super) enum OwnAddress {
     /// No LNet node of this host has it, as far as is known.
-    Free { _claims: Vec<Claim> },
+    Free { _claims: Vec<BriefClaim> },
     /// One has it.
     Taken,
 }
@@ -112,12 +114,12 @@ impl OwnAddress {
     /// Takes it at these ports. A node has its port, whether it listens or not; a kernel that does
     /// not listen says it in another way, or not at all.
     pub(super) fn claim(local: IpAddr, ports: &[u16]) -> OwnAddress {
-        let mut claims: Vec<Claim> = Vec::new();
+        let mut claims: Vec<BriefClaim> = Vec::new();
         for (at, port) in ports.iter().enumerate() {
             if ports[..at].contains(port) {
                 continue;
             }
-            match Claim::bind(SocketAddr::new(local, *port)) {
+            match BriefClaim::bind(SocketAddr::new(local, *port)) {
                 Ok(claim) => claims.push(claim),
                 Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
                     return OwnAddress::Taken;
@@ -126,10 +128,7 @@ impl OwnAddress {
                 Err(_) => {}
             }
         }
-        match kernel_has(local) {
-            KernelNid::HasNot => OwnAddress::Free { _claims: claims },
-            KernelNid::Has | KernelNid::Unknown => OwnAddress::Taken,
-        }
+        OwnAddress::Free { _claims: claims }
     }
 
     pub(super) fn is_taken(&self) -> bool {
@@ -137,11 +136,16 @@ impl OwnAddress {
     }
 }
 
-/// Whether a running node, or the kernel's LNet, has a NID of this address. One that is userland
-/// has no NID that another could have, too.
-fn has(node: &NodeView, local: IpAddr) -> bool {
-    let of = |nid: &str| nid.parse::<Nid>().ok().and_then(|nid| nid.ip());
-    node.identity != "userland" && node.nis.iter().any(|ni| of(&ni.nid) == Some(local))
+/// Whether the kernel's LNet has a NID, or may have it without listening there.
+pub(super) fn kernel_may_have(nid: &Nid) -> bool {
+    kernel_has(nid) != KernelNid::HasNot
+}
+
+/// Whether a running node, or the kernel's LNet, has this NID. One that is userland has no NID that
+/// another could have, too.
+fn has(node: &NodeView, nid: &Nid) -> bool {
+    let is = |ni: &str| ni.parse::<Nid>().is_ok_and(|ni| ni == *nid);
+    node.identity != "userland" && node.nis.iter().any(|ni| is(&ni.nid))
 }
 
 /// The local address from which packets leave. Connecting a datagram socket sends nothing.
