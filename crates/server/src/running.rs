@@ -127,10 +127,10 @@ impl Target {
     ///
     /// A request looks again, before it goes on, at what it needs: names may have changed while it
     /// waited. What it has is given back if that is something else.
-    pub(crate) fn hold(&mut self, now: Time, job: &mut Job, wishes: Vec<LockDesc>) -> bool {
-        if wishes != job.wishes {
+    pub(crate) fn hold(&mut self, now: Time, job: &mut Job, wanted_locks: Vec<LockDesc>) -> bool {
+        if wanted_locks != job.wanted_locks {
             self.release(now, job);
-            job.wishes = wishes;
+            job.wanted_locks = wanted_locks;
         }
         loop {
             if let Some(last) = job.held.last() {
@@ -141,7 +141,7 @@ impl Target {
                     None => {}
                 }
             }
-            let Some(desc) = job.wishes.get(job.held.len()).copied() else { return true };
+            let Some(desc) = job.wanted_locks.get(job.held.len()).copied() else { return true };
             let flags = match job.discards {
                 true => LockFlags::AST_DISCARD_DATA,
                 false => LockFlags::empty(),
@@ -162,7 +162,7 @@ impl Target {
 
     /// Gives the server's locks of a request back.
     pub(crate) fn release(&mut self, now: Time, job: &mut Job) {
-        job.wishes.clear();
+        job.wanted_locks.clear();
         for handle in job.held.drain(..) {
             let of_server = |holder| matches!(holder, Holder::Server(id) if id == job.id);
             if self.locks.get(handle).is_some_and(|lock| of_server(lock.holder)) {
@@ -208,21 +208,21 @@ pub(crate) fn extent(oi: Fid, mode: LockMode, (start, end): (u64, u64)) -> LockD
 }
 
 /// Locks in the order of their names, one for each.
-pub(crate) fn in_order(mut wishes: Vec<LockDesc>) -> Vec<LockDesc> {
-    wishes.sort_by_key(|wish| wish.resource);
-    wishes.dedup_by(|wish, first| {
-        if wish.resource != first.resource {
+pub(crate) fn in_order(mut wanted_locks: Vec<LockDesc>) -> Vec<LockDesc> {
+    wanted_locks.sort_by_key(|wanted_lock| wanted_lock.resource);
+    wanted_locks.dedup_by(|wanted_lock, first| {
+        if wanted_lock.resource != first.resource {
             return false;
         }
-        if let (Policy::Ibits(all), Policy::Ibits(more)) = (&mut first.policy, wish.policy) {
+        if let (Policy::Ibits(all), Policy::Ibits(more)) = (&mut first.policy, wanted_lock.policy) {
             all.bits |= more.bits;
         }
-        if wish.req_mode == LockMode::EX {
+        if wanted_lock.req_mode == LockMode::EX {
             first.req_mode = LockMode::EX;
         }
         true
     });
-    wishes
+    wanted_locks
 }
 
 /// A request that a target works on.
@@ -238,7 +238,7 @@ pub(crate) struct Job {
     /// How often it was worked on, this time included.
     pub(crate) runs: u32,
     /// The server's locks that it needs, and those that it has or waits for.
-    pub(crate) wishes: Vec<LockDesc>,
+    pub(crate) wanted_locks: Vec<LockDesc>,
     pub(crate) held: SmallVec<[Handle; 2]>,
     /// Whether holders of locks in its way need not write what they have.
     pub(crate) discards: bool,
@@ -300,7 +300,7 @@ impl Job {
             reply_bits,
             export,
             runs: 0,
-            wishes: Vec::new(),
+            wanted_locks: Vec::new(),
             held: SmallVec::new(),
             discards: false,
             bulk: None,

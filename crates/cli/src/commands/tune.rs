@@ -158,9 +158,9 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     note(&words::announcement(args));
     let purpose = args.purpose();
     let mut report = Report::new(args.whole_budget(), purpose);
-    let told = Cell::new(false);
+    let warned = Cell::new(false);
     for nid in &args.to {
-        report.peers.push(peer(args, nid, &purpose, (&interrupt, &told))?);
+        report.peers.push(peer(args, nid, &purpose, (&interrupt, &warned))?);
     }
     report.combine();
     if args.loads()
@@ -212,15 +212,15 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     }
 }
 
-/// Measures the path to one node, and computes its settings. `told`: as of [`measure::peer`].
+/// Measures the path to one node, and computes its settings. `warned`: as of [`measure::peer`].
 fn peer(
     args: &TuneArgs,
     nid: &Nid,
     purpose: &Purpose,
-    (interrupt, told): (&Interrupt, &Cell<bool>),
+    (interrupt, warned): (&Interrupt, &Cell<bool>),
 ) -> Result<PeerReport, Failure> {
     let wanted = Wanted::new(args, nid, interrupt)?;
-    let mut report = measure::peer(&wanted, purpose, told)?;
+    let mut report = measure::peer(&wanted, purpose, warned)?;
     if let Some(path) = &report.path {
         let host = host(&report);
         let (settings, advice) = advise(path, &host, purpose);

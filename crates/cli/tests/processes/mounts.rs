@@ -34,6 +34,17 @@ use crate::common::{
 };
 use servers::{FSNAME, Servers, nid};
 
+/// Whether scripts can be run on a mount here; if not, that is recorded.
+#[track_caller]
+fn can_run_scripts() -> bool {
+    let tried = Command::new("python3").args(["-c", "import ctypes, mmap"]).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        not_run(Need::Program, "python3 is not installed");
+        return false;
+    }
+    can_mount()
+}
+
 /// Whether a file system of a program can be mounted here; if not, that is recorded.
 #[track_caller]
 fn can_mount() -> bool {

@@ -95,7 +95,7 @@ impl Client {
         then: Done<Bytes>,
     ) {
         let again = read.clone();
-        let outcome: Done<Bytes> = Box::new(move |client, turn, got| {
+        self.read_once(turn, read, attempt.before > 0, move |client, turn, got| {
             let Err(error) = got else { return then(client, turn, got) };
             client.redo(
                 turn,
@@ -107,7 +107,6 @@ impl Client {
                 },
             );
         });
-        self.read_once(turn, read, attempt.before > 0, outcome);
     }
 
     /// Writes ranges of an object as [`Client::write_rpc`] does, and repeats that after errors that
@@ -180,7 +179,7 @@ impl Client {
         turn: &mut Turn<'_>,
         read: ObjectRange,
         is_repeated: bool,
-        then: Done<Bytes>,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<Bytes>) + Send + 'static,
     ) {
         let ObjectRange { import, oi, range, lock, caller } = read;
         let (offset, len) = (range.start, range.end - range.start);

@@ -161,8 +161,8 @@ impl Target {
         if by_server {
             let first = ranges.first().map_or(0, |range| range.0);
             let last = ranges.last().map_or(TO_THE_END, |range| range.1);
-            let wish = self.data_lock(body.oi, mode, (first, last));
-            return Ok(self.hold(now, job, vec![wish]).then_some(()));
+            let wanted_lock = self.data_lock(body.oi, mode, (first, last));
+            return Ok(self.hold(now, job, vec![wanted_lock]).then_some(()));
         }
         match self.has_locks(now, job, body.oi, mode, ranges) {
             true => Ok(Some(())),
@@ -178,8 +178,8 @@ impl Target {
                 true => LockMode::PW,
                 false => LockMode::PR,
             };
-            let wish = extent(asked.oi, mode, (0, TO_THE_END));
-            if !self.hold(now, job, vec![wish]) {
+            let wanted_lock = extent(asked.oi, mode, (0, TO_THE_END));
+            if !self.hold(now, job, vec![wanted_lock]) {
                 return Step::Wait;
             }
         }

@@ -134,7 +134,7 @@ pub(super) fn under_way(rpcs: u64, purpose: &Purpose) -> u32 {
 /// Measures the path to a node: what it carries, and what it carries with the values before. These
 /// come last, because the time that RPCs take is known then.
 ///
-/// `told`: whether the user was told that another program has the address of this host.
+/// `warned`: whether the user was warned that another program has the address of this host.
 ///
 /// # Errors
 /// When the node does not answer, and after a signal; and when only a setting is to be applied that
@@ -142,7 +142,7 @@ pub(super) fn under_way(rpcs: u64, purpose: &Purpose) -> u32 {
 pub(super) fn peer(
     wanted: &Wanted<'_>,
     purpose: &Purpose,
-    told: &Cell<bool>,
+    warned: &Cell<bool>,
 ) -> Result<PeerReport, Failure> {
     let mut session = match wanted.running_node() {
         Some(node) => Session::through(wanted, node)?,
@@ -156,7 +156,7 @@ pub(super) fn peer(
         if wanted.args.loads() && wanted.args.apply.is_for_the_node_alone() {
             return Err(super::words::node_is_not_measured(&nid).into());
         }
-        if !told.replace(true) {
+        if !warned.replace(true) {
             print_error(&super::words::address_is_taken(&nid, wanted.args));
         }
     }

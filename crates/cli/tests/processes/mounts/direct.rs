@@ -5,7 +5,7 @@ use std::process::Command;
 
 use lustrine_testing::{Need, not_run};
 
-use super::{Lustre, can_mount};
+use super::{Lustre, can_run_scripts};
 use crate::common::{Finished, finish};
 
 /// What the scripts below start with: one write through io_submit(2), by the numbers of the system
@@ -42,12 +42,7 @@ fn can_run() -> bool {
         not_run(Need::Program, "the script knows the system calls of x86-64 alone");
         return false;
     }
-    let tried = Command::new("python3").args(["-c", "import ctypes, mmap"]).output();
-    if !tried.is_ok_and(|tried| tried.status.success()) {
-        not_run(Need::Program, "python3 is not installed");
-        return false;
-    }
-    can_mount()
+    can_run_scripts()
 }
 
 fn run(script: &str, arguments: &[&Path]) -> Finished {

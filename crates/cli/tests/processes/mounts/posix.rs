@@ -7,7 +7,7 @@ use std::process::Command;
 
 use lustrine_testing::{Need, not_run};
 
-use super::{Lustre, Mounted, can_mount};
+use super::{Lustre, Mounted, can_run_scripts};
 use crate::common::{eventually, finish};
 
 /// What the scripts below start with.
@@ -15,17 +15,6 @@ const START: &str = r#"
 import ctypes, fcntl, mmap, os, subprocess, sys, time
 from os import *
 "#;
-
-/// Whether the scripts can be run here; if not, that is recorded.
-#[track_caller]
-fn can_run() -> bool {
-    let tried = Command::new("python3").args(["-c", "import ctypes, mmap"]).output();
-    if !tried.is_ok_and(|tried| tried.status.success()) {
-        not_run(Need::Program, "python3 is not installed");
-        return false;
-    }
-    can_mount()
-}
 
 /// Runs a script with these arguments.
 fn run(script: &str, arguments: &[&Path]) -> String {
@@ -41,7 +30,7 @@ fn wait_for_closes(lustre: &Lustre) {
 
 #[test]
 fn the_time_of_the_last_access_changes_by_reads_alone() {
-    if !can_run() {
+    if !can_run_scripts() {
         return;
     }
     let lustre = Lustre::for_mounts();
@@ -73,7 +62,7 @@ fn the_time_of_the_last_access_changes_by_reads_alone() {
 /// The kernel holds what is written to a mapping.
 #[test]
 fn what_is_written_to_a_mapping_is_no_hole() {
-    if !can_run() {
+    if !can_run_scripts() {
         return;
     }
     let lustre = Lustre::for_mounts();
@@ -133,7 +122,7 @@ assert stat(sys.argv[1]).st_blocks < 2048
 /// The close of another open file may still be under way.
 #[test]
 fn a_time_that_was_set_after_a_close_stays() {
-    if !can_run() {
+    if !can_run_scripts() {
         return;
     }
     let lustre = Lustre::for_mounts();
@@ -164,7 +153,7 @@ for turn in range(100):
 
 #[test]
 fn what_a_close_ends_is_not_in_the_way_of_the_same_program() {
-    if !can_run() {
+    if !can_run_scripts() {
         return;
     }
     let lustre = Lustre::for_mounts();
@@ -202,7 +191,7 @@ assert time.monotonic() - before < 10
 /// directory in which a process works.
 #[test]
 fn members_of_a_group_may_what_it_has_got_meanwhile() {
-    if !can_run() {
+    if !can_run_scripts() {
         return;
     }
     let lustre = Lustre::for_mounts();

@@ -78,8 +78,8 @@ impl Target {
                 return Ok(open_answer(job, request, ELDLM::LOCK_ABORTED, reply, &nothing));
             }
             Found::New(fid) => {
-                let wish = ibits(record.parent, LockMode::EX, Ibits::UPDATE);
-                if !self.hold(now, job, vec![wish]) {
+                let wanted_lock = ibits(record.parent, LockMode::EX, Ibits::UPDATE);
+                if !self.hold(now, job, vec![wanted_lock]) {
                     return Ok(Step::Wait);
                 }
                 *done |= Disposition::LOOKUP_NEG | Disposition::OPEN_CREATE;
@@ -439,9 +439,9 @@ impl Target {
 
     /// Locks that a change needs, in the order of their names, in the mode EX.
     pub(super) fn hold_all(&mut self, now: Time, job: &mut Job, bits: &[(Fid, Ibits)]) -> bool {
-        let wishes: Vec<LockDesc> =
+        let wanted_locks: Vec<LockDesc> =
             bits.iter().map(|(fid, bits)| ibits(*fid, LockMode::EX, *bits)).collect();
-        self.hold(now, job, in_order(wishes))
+        self.hold(now, job, in_order(wanted_locks))
     }
 }
 

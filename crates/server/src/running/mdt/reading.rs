@@ -179,13 +179,13 @@ impl Target {
             IntentOp::LOOKUP => Ibits::LOOKUP | Ibits::PERM,
             _ => Ibits::LOOKUP | Ibits::PERM | Ibits::UPDATE,
         };
-        let mut wish = ibits(fid, LockMode::PR, bits);
-        if let Policy::Ibits(policy) = &mut wish.policy
+        let mut wanted_lock = ibits(fid, LockMode::PR, bits);
+        if let Policy::Ibits(policy) = &mut wanted_lock.policy
             && self.files().get(fid).is_some_and(Inode::is_file)
         {
             policy.try_bits = Ibits::LAYOUT;
         }
-        if !self.hold(now, job, vec![wish]) {
+        if !self.hold(now, job, vec![wanted_lock]) {
             return Step::Wait;
         }
         let done = looked | Disposition::LOOKUP_POS;

@@ -12,6 +12,10 @@ use super::super::netns::NetNs;
 use super::peers::{self, Peer, now_ns};
 use super::*;
 
+/// The peer is behind a router.
+const BEHIND_A_ROUTER: &str = "hosts: {east: {}, middle: {}, west: {}}\n\
+     links: [{between: [east, middle]}, {between: [middle, west]}]\n";
+
 macro_rules! faults {
     ($($name:ident: $code:ident, $what:literal, $seed:expr;)*) => {
         $(
@@ -122,28 +126,19 @@ faults! {
         dropped.then(|| to_west(&lab, &RATE))
     };
     swallowed_requests: FirewallSwallows, "TCP requests to port 988 are dropped on the way", || {
-        let lab = Laboratory::up(
-            "hosts: {east: {}, middle: {}, west: {}}\n\
-             links: [{between: [east, middle]}, {between: [middle, west]}]\n",
-        )?;
+        let lab = Laboratory::up(BEHIND_A_ROUTER)?;
         let _node = node(&lab, "west", &TCP);
         let dropped = rule(&lab, "middle", "ipproto tcp dport 988 blackhole");
         dropped.then(|| doctor(&lab, &["--to", "10.99.1.2@tcp", "--rate", "1G"]))
     };
     rejected_requests: FirewallRejects, "a router prohibits TCP port 988", || {
-        let lab = Laboratory::up(
-            "hosts: {east: {}, middle: {}, west: {}}\n\
-             links: [{between: [east, middle]}, {between: [middle, west]}]\n",
-        )?;
+        let lab = Laboratory::up(BEHIND_A_ROUTER)?;
         let _node = node(&lab, "west", &TCP);
         let refused = rule(&lab, "middle", "ipproto tcp dport 988 prohibit");
         refused.then(|| doctor(&lab, &["--to", "10.99.1.2@tcp", "--rate", "1G"]))
     };
     rejected_without_echo: FirewallRejects, "the same, by a process without privilege", || {
-        let lab = Laboratory::up(
-            "hosts: {east: {}, middle: {}, west: {}}\n\
-             links: [{between: [east, middle]}, {between: [middle, west]}]\n",
-        )?;
+        let lab = Laboratory::up(BEHIND_A_ROUTER)?;
         let _node = node(&lab, "west", &TCP);
         let refused = rule(&lab, "middle", "ipproto tcp dport 988 prohibit");
         refused.then_some(())?;
