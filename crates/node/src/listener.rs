@@ -197,3 +197,27 @@ pub(crate) fn socket_options(tunables: &Tunables) -> SocketOptions {
         keep_icmp_errors: false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    /// A node that does not listen has its address for long: nothing waits for it.
+    #[test]
+    fn only_brief_claims_are_waited_for() {
+        let ip = Ipv4Addr::new(127, 55, 0, 6);
+        let free = std::net::TcpListener::bind((ip, 0)).and_then(|listener| listener.local_addr());
+        let addr = free.expect("a free port");
+        let brief = BriefClaim::bind(addr).expect("it is free");
+        assert!(is_claimed_briefly(&addr));
+        let error = BriefClaim::bind(addr).expect_err("it is taken");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(is_claimed_briefly(&addr), "the first one has its mark");
+        drop(brief);
+        let node = Claim::bind(addr).expect("it is free again");
+        assert!(!is_claimed_briefly(&addr));
+        drop(node);
+    }
+}

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::{Nanos, Time};
-
 use lustrine_ptlrpc::RpcError;
 
 use super::{Client, Done};
