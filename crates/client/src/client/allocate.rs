@@ -62,11 +62,33 @@ impl Client {
             Ok(range) => range,
             Err(error) => return done(self, turn, Err(error)),
         };
+        let file = (fid, owner);
+        if what != Allocate::PunchHole || layout.may_write(offset, len) {
+            return self.allocate_in(turn, caller, file, layout, (what, range), done);
+        }
+        // Another client may have written since where there were no objects.
+        let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
+            Ok(layout) => client.allocate_in(turn, caller, file, &layout, (what, range), done),
+            Err(error) => done(client, turn, Err(error)),
+        });
+        self.layout_of(turn, caller, fid, then);
+    }
+
+    /// The same for the layout that the file has now.
+    fn allocate_in(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, owner): (Fid, FileOwner),
+        layout: &FileLayout,
+        (what, range): (Allocate, (u64, u64)),
+        done: Done<()>,
+    ) {
         let change = FileChange { caller, fid, op: LayoutOp::WRITE, range };
         // What has no objects has no space to give back.
         let prepared = match what {
             Allocate::PunchHole => layout.may_change(range),
-            Allocate::Reserve | Allocate::KeepSize => layout.may_write(offset, len),
+            Allocate::Reserve | Allocate::KeepSize => layout.may_write(range.0, range.1 - range.0),
         };
         self.change_file(
             turn,

@@ -195,6 +195,22 @@ fn components_get_their_objects_before_they_get_space() {
     world.next(Kind::OstFallocate);
 }
 
+/// Its data would stay.
+#[test]
+fn a_hole_is_made_in_what_another_client_has_written_since() {
+    let mut world = World::new();
+    let opened = parsed(&composite_ea(&[(65536, &[0]), (u64::MAX, &[])]));
+    let slot = world.start(|client, turn, done| {
+        let (file, what, range) = ((FILE, OWNER), Allocate::PunchHole, (70_000, 100));
+        client.allocate(turn, Caller::ROOT, file, &opened, what, range, done);
+    });
+    let now = composite_ea(&[(65536, &[0]), (u64::MAX, &[1])]);
+    world.give_attributes(file_body(0o100_644), &now);
+    let asked = world.next(Kind::OstFallocate);
+    world.answer(&asked, 0, &ReplyBuffers::OstFallocate(object_reply(Obdo::default())));
+    assert_eq!(slot.outcome(), Ok(()));
+}
+
 impl World {
     /// Seeks in a file of two stripes whose objects have these sizes, and answer this.
     fn sought(&mut self, from: u64, what: Seek, sizes: [u64; 2], answers: &[i64]) -> Outcome<u64> {
