@@ -354,10 +354,14 @@ impl Client {
         Some(self.cache.objects.get(&key)?.known()?.size)
     }
 
-    /// The answer to a glimpse of another client: what this one knows of the object.
+    /// The answer to a glimpse of another client: what this one knows of the object. The server
+    /// asks one lock of the client, which may be on its way back, or have come just now, while what
+    /// was written under another one is not there yet.
     pub(in crate::client) fn glimpsed(&self, import: ImportKey, handle: Handle) -> Option<OstLvb> {
-        let key = self.object_of(import, handle)?;
-        self.cache.objects.get(&key).map(|object| object.lvb())
+        let oi = self.locks.get(import, handle)?.desc.resource.fid();
+        let object = self.cache.objects.get(&ObjectKey { import, oi })?;
+        let knows = object.locks.contains_key(&handle) || object.may_be_ahead();
+        knows.then(|| object.lvb())
     }
 }
 

@@ -436,6 +436,12 @@ impl CachedObject {
         !self.data.pages.is_clean() || !self.data.writing.is_empty() || self.data.error.is_some()
     }
 
+    /// Whether the object may be longer here than at its server.
+    pub(super) fn may_be_ahead(&self) -> bool {
+        let is_unwritten = !self.data.pages.is_clean() || !self.data.writing.is_empty();
+        is_unwritten || self.locks.values().any(|held| held.mode == Mode::Write)
+    }
+
     /// Takes what the server said of the object with a lock. What was written and has not reached
     /// it is newer.
     pub(super) fn take_lvb(&mut self, lvb: &OstLvb) {

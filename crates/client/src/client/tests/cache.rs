@@ -447,6 +447,26 @@ fn a_glimpse_is_answered_with_the_size_of_what_is_not_written() {
     assert_eq!(world.client.glimpsed(import, Handle(1)), None);
 }
 
+/// The server asks the lock that is highest in the object; the client may not know yet that it has
+/// it, while bytes under another lock are not written.
+#[test]
+fn a_glimpse_of_a_lock_that_just_comes_is_answered_with_what_another_one_covers() {
+    let (mut world, mut osts) = scene();
+    osts.grows = Some(0);
+    let written = world.write(10, b"hello");
+    osts.serve(&mut world);
+    assert_eq!(written.outcome(), Ok(()));
+    let _other = world.write(4096 * 3, b"x");
+    let enqueue = world.next(Kind::Enqueue);
+    let coming = enqueue.with(|request| match request {
+        Request::Enqueue(dlm::Lock { lock }) => lock.handle(0).expect("a handle"),
+        other => panic!("{other:?}"),
+    });
+    let import = world.client.osts[&0];
+    let lvb = world.client.glimpsed(import, coming).expect("it knows");
+    assert_eq!(lvb.size, 15);
+}
+
 #[test]
 fn the_size_is_known_while_nobody_else_writes() {
     let (mut world, mut osts) = dirty();
