@@ -37,7 +37,7 @@ pub(super) use object::{Mode, Writer};
 use quota::OverQuota;
 pub(super) use reads::ObjectBytes;
 use reads::QueuedRead;
-use writes::ThrottledWrite;
+use writes::{QueuedWrites, ThrottledWrite};
 
 /// How much a client keeps of files. The names are those of Lustre's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +110,10 @@ pub(super) fn brw_of(import: &Import, most: u32) -> u64 {
     import.granted().brw_size.min(import.tunables().max_transfer).clamp(4096, most).into()
 }
 
+/// Most objects of which an error is kept for the next fsync that a close has reported: programs
+/// that never call fsync must not fill the memory.
+const REPORTED_MAX: usize = 1000;
+
 /// Most bytes of requests of the cache under way, at all targets: those of reads are in the node's
 /// memory, those of writes are copies beside the cache. One target gets less, so that it leaves
 /// room for the others when it is down. A target that has none under way may begin one beyond the
@@ -139,7 +143,7 @@ struct TargetIo {
     under_way: u64,
     /// Requests that wait for others.
     reads: VecDeque<QueuedRead>,
-    writes: VecDeque<(ObjectKey, Range<u64>)>,
+    writes: QueuedWrites,
     /// When a request for data was last made.
     last_io: Time,
 }
@@ -155,8 +159,11 @@ pub(super) struct Cache {
     /// Objects of files of which the servers lack something, or with an error that fsync has not
     /// reported.
     unwritten: BTreeMap<Fid, BTreeSet<ObjectKey>>,
-    /// Writes that wait until less is dirty.
+    /// Objects with an error that a close has reported, the oldest first.
+    reported: VecDeque<ObjectKey>,
+    /// Writes that wait until less is dirty, and whether all that is dirty is queued for them.
     throttled: VecDeque<ThrottledWrite>,
+    all_queued: bool,
     /// Chunks of objects in the order of their use. One that was used again takes its new place
     /// when it is its turn to go.
     chunks: BTreeMap<u64, (ObjectKey, u64)>,
@@ -190,7 +197,9 @@ impl Cache {
             targets: BTreeMap::new(),
             dirty_objects: BTreeSet::new(),
             unwritten: BTreeMap::new(),
+            reported: VecDeque::new(),
             throttled: VecDeque::new(),
+            all_queued: false,
             chunks: BTreeMap::new(),
             idle: Lru::default(),
             last_use: 0,
@@ -413,6 +422,12 @@ impl Client {
         self.cache.unwritten.get(&fid).into_iter().flatten().copied().collect()
     }
 
+    /// An object that has something of a file to be written.
+    #[cfg(test)]
+    pub(super) fn written_object_for_tests(&self, fid: Fid) -> ObjectKey {
+        self.written_objects(fid)[0]
+    }
+
     /// The same for all files. Errors are those of all.
     pub fn flush_all(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
         let keys = self.cache.objects.iter();
@@ -439,6 +454,17 @@ impl Client {
             {
                 error.reported = true;
                 found.get_or_insert(error.error.clone());
+                self.cache.reported.push_back(key);
+            }
+        }
+        while self.cache.reported.len() > REPORTED_MAX
+            && let Some(key) = self.cache.reported.pop_front()
+        {
+            if let Some(object) = self.cache.objects.get_mut(&key)
+                && object.data.error.as_ref().is_some_and(|error| error.reported)
+            {
+                object.data.error = None;
+                self.cache.tidy(key);
             }
         }
         found
@@ -457,6 +483,7 @@ impl Client {
         if self.cache.flush_at.is_some_and(|at| at <= turn.now) {
             self.cache.flush_at = None;
             self.cache.starved = false;
+            self.cache.all_queued = false;
             self.write_old(turn);
             for import in self.cache.targets.keys().copied().collect::<Vec<_>>() {
                 self.pump(turn, import);
@@ -556,13 +583,13 @@ impl Client {
             self.cache.idle.remove(idle);
         }
         let dirty = object.data.pages.dirty(&held.extent);
+        let error = ClientError::Rpc(RpcError::Evicted);
         if let Some(first) = dirty.first() {
-            let error = ClientError::Rpc(RpcError::Evicted);
             let uid = object.data.user_at(first.start);
             object.fails(error.clone(), dirty.clone());
             self.note_losses(key, uid, &error, &dirty);
         }
-        self.drop_dirty(turn, key, held.extent.clone());
+        self.drop_dirty(turn, key, held.extent.clone(), Some(&error));
         self.cache.object(key).was_lost();
         for part in self.cache.object(key).uncovered(&held.extent) {
             self.cache.forget(key, part);

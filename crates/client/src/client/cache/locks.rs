@@ -243,7 +243,7 @@ impl Client {
         if held.mode == Mode::Write {
             let lock = self.locks.at(key.import).get(handle);
             if lock.is_some_and(|lock| lock.discard) {
-                self.drop_dirty(turn, key, extent.clone());
+                self.drop_dirty(turn, key, extent.clone(), None);
             }
             let object = self.cache.object(key);
             if !object.data.pages.dirty(&extent).is_empty() || object.is_writing(&extent) {

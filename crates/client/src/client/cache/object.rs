@@ -187,15 +187,15 @@ impl ObjectData {
         }
     }
 
-    /// Whether nothing is under way or waits, and no error is left to be reported. What is dirty is
-    /// under way.
+    /// Whether nothing is under way or waits, and no error is left for an fsync to report. What is
+    /// dirty is under way.
     fn is_idle(&self) -> bool {
         self.asked.is_empty()
             && self.reading.is_empty()
             && self.writing.is_empty()
             && self.readers.is_empty()
             && self.flushes.is_empty()
-            && self.error.as_ref().is_none_or(|error| error.reported)
+            && self.error.is_none()
             && self.pages.is_clean()
     }
 }
@@ -224,8 +224,7 @@ impl ObjectDataBox {
     /// Gives the memory back if there is nothing to remember. Who reads on without data in memory
     /// is taken for one who reads somewhere.
     fn tidy(&mut self) {
-        let unused =
-            |data: &ObjectData| data.is_idle() && data.pages.is_empty() && data.error.is_none();
+        let unused = |data: &ObjectData| data.is_idle() && data.pages.is_empty();
         if self.0.as_deref().is_some_and(unused) {
             self.0 = None;
         }
@@ -387,11 +386,18 @@ impl CachedObject {
         }
     }
 
-    /// A range is not going to be written.
-    pub(super) fn was_dropped(&mut self, range: &Range<u64>) {
+    /// A range is not going to be written: because of an error, which those learn that wait for
+    /// it, or because it is of no use any more.
+    pub(super) fn was_dropped(&mut self, range: &Range<u64>, error: Option<&ClientError>) {
         self.fails_no_more(range);
-        if !range.is_empty() {
-            self.data.flushes.iter_mut().for_each(|flush| flush.dirty.remove(range.clone()));
+        if range.is_empty() {
+            return;
+        }
+        for flush in self.data.flushes.iter_mut().filter(|flush| flush.dirty.overlaps(range)) {
+            flush.dirty.remove(range.clone());
+            if let Some(error) = error {
+                flush.error.get_or_insert_with(|| error.clone());
+            }
         }
     }
 

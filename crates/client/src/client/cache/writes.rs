@@ -2,7 +2,7 @@
 //! later.
 
 use core::ops::Range;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use lustrine_fswire::fid::{Fid, Handle};
@@ -38,6 +38,31 @@ pub(super) struct ThrottledWrite {
     import: ImportKey,
     len: u64,
     start: Start,
+}
+
+/// Ranges of objects to be written, in the order in which they were wanted, each of them once.
+#[derive(Default)]
+pub(super) struct QueuedWrites {
+    order: VecDeque<(ObjectKey, Range<u64>)>,
+    queued: BTreeSet<(ObjectKey, u64, u64)>,
+}
+
+impl QueuedWrites {
+    fn push(&mut self, key: ObjectKey, range: Range<u64>) {
+        if self.queued.insert((key, range.start, range.end)) {
+            self.order.push_back((key, range));
+        }
+    }
+
+    fn first(&self) -> Option<(ObjectKey, Range<u64>)> {
+        self.order.front().cloned()
+    }
+
+    fn remove_first(&mut self) {
+        if let Some((key, range)) = self.order.pop_front() {
+            self.queued.remove(&(key, range.start, range.end));
+        }
+    }
 }
 
 /// A request that is under way.
@@ -96,8 +121,12 @@ impl Client {
         self.write_all(turn);
     }
 
-    /// Sends everything that is dirty.
+    /// Sends everything that is dirty. With many files, it must not be looked at again for each
+    /// reply: what was queued before is, except for what has failed, which has its own time.
     fn write_all(&mut self, turn: &mut Turn<'_>) {
+        if core::mem::replace(&mut self.cache.all_queued, true) {
+            return;
+        }
         for key in self.cache.dirty_objects.iter().copied().collect::<Vec<_>>() {
             self.write_out(turn, key, 0..u64::MAX, false);
         }
@@ -150,6 +179,7 @@ impl Client {
         self.cache.count_dirty(key.import, added);
         self.cache.touch(key, &range);
         self.cache.note_dirty(key, turn.now);
+        self.cache.all_queued = false;
         let over_quota = self.cache.is_over_quota(turn.now, key.import, writer);
         let brw = self.object_brw(key.import);
         let grant = self.cache.grant(key.import);
@@ -229,10 +259,7 @@ impl Client {
             while self.send_write(turn, key, &range, true) {}
             return;
         }
-        let target = self.cache.targets.entry(key.import).or_default();
-        if target.writes.iter().all(|(queued, part)| (*queued, part) != (key, &range)) {
-            target.writes.push_back((key, range));
-        }
+        self.cache.targets.entry(key.import).or_default().writes.push(key, range);
         self.pump_writes(turn, key.import);
     }
 
@@ -244,14 +271,14 @@ impl Client {
             if target.writing >= most || self.cache.starved {
                 return;
             }
-            let Some((key, range)) = target.writes.front().cloned() else { return };
+            let Some((key, range)) = target.writes.first() else { return };
             if !self.cache.has_room(import) {
                 return;
             }
             if !self.send_write(turn, key, &range, true)
                 && let Some(target) = self.cache.targets.get_mut(&import)
             {
-                target.writes.pop_front();
+                target.writes.remove_first();
             }
         }
     }
@@ -344,11 +371,17 @@ impl Client {
         self.cache.note_dirty(key, now);
     }
 
-    /// Forgets what is dirty in a range: it is not going to be written.
-    pub(super) fn drop_dirty(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: Range<u64>) {
+    /// Forgets what is dirty in a range: it is not going to be written. `error`: if it is lost.
+    pub(super) fn drop_dirty(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        range: Range<u64>,
+        error: Option<&ClientError>,
+    ) {
         for part in self.cache.object(key).data.pages.dirty(&range) {
             self.take_dirty(key, &part, turn.now);
-            self.cache.object(key).was_dropped(&part);
+            self.cache.object(key).was_dropped(&part, error);
             self.cache.forget(key, part);
         }
     }
@@ -356,7 +389,7 @@ impl Client {
     /// What was written to a range is lost. A program learns of it when it asks.
     fn lose(&mut self, turn: &mut Turn<'_>, key: ObjectKey, range: Range<u64>, error: ClientError) {
         let uid = self.cache.object(key).data.user_at(range.start);
-        self.drop_dirty(turn, key, range.clone());
+        self.drop_dirty(turn, key, range.clone(), Some(&error));
         self.cache.forget(key, range.clone());
         self.note_losses(key, uid, &error, [&range]);
         let object = self.cache.object(key);
@@ -422,6 +455,10 @@ impl Client {
         }
         self.check_flushes(turn, key);
         self.continue_releases(turn, key);
+        if !self.cache.throttled.is_empty() && self.cache.dirty_objects.contains(&key) {
+            // What was behind this write.
+            self.write_out(turn, key, 0..u64::MAX, false);
+        }
         self.wake_throttled(turn);
         self.cache.trim();
         self.cache.tidy(key);
@@ -597,5 +634,31 @@ impl Client {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slotmap::SlotMap;
+
+    use super::*;
+
+    #[test]
+    fn a_range_is_queued_once_until_it_was_its_turn() {
+        let mut imports: SlotMap<ImportKey, ()> = SlotMap::with_key();
+        let oi = Fid { seq: 1, oid: 2, ver: 0 };
+        let key = ObjectKey { import: imports.insert(()), oi };
+        let mut queue = QueuedWrites::default();
+        for range in [5..6, 0..9, 5..6, 0..9] {
+            queue.push(key, range);
+        }
+        assert_eq!(queue.first(), Some((key, 5..6)));
+        queue.remove_first();
+        assert_eq!(queue.first(), Some((key, 0..9)));
+        queue.push(key, 5..6);
+        queue.remove_first();
+        assert_eq!(queue.first(), Some((key, 5..6)));
+        queue.remove_first();
+        assert_eq!((queue.first(), queue.queued.len()), (None, 0));
     }
 }

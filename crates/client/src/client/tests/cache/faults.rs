@@ -593,6 +593,45 @@ fn data_are_not_kept_when_the_replay_of_their_lock_is_answered_without_one() {
     assert_eq!(read.outcome().unwrap().0, [8; 10]);
 }
 
+/// The close of another program has reported the error, and then another client writes.
+#[test]
+fn an_error_is_reported_by_fsync_after_the_lock_is_gone() {
+    let (mut world, mut osts) = dirty();
+    osts.fails = Some(-ENOSPC);
+    start_flush(&mut world);
+    osts.serve(&mut world);
+    assert!(world.act(|client, _| client.write_error(FILE)).is_some());
+    osts.call_back(&mut world, 0, LockFlags::empty());
+    osts.serve(&mut world);
+    assert!(osts.locks.is_empty());
+    for expected in [Err(ClientError::Errno(ENOSPC)), Ok(())] {
+        let synced = world.fsync();
+        osts.serve(&mut world);
+        assert_eq!(synced.outcome(), expected);
+    }
+    assert_eq!(world.client.cache_counts().objects, 0);
+}
+
+/// Whose bytes are lost learns of it, also if an fsync of another program has the same news.
+#[test]
+fn who_waits_for_a_write_learns_of_an_eviction_beside_an_fsync() {
+    let (mut world, mut osts) = dirty();
+    // It is dirty again, and sent later.
+    osts.fails = Some(-5);
+    start_flush(&mut world);
+    osts.serve(&mut world);
+    let key = |client: &Client| client.written_object_for_tests(FILE);
+    let written: Slot<()> = world.start(|client, turn, done| {
+        let key = key(client);
+        client.flush_parts(turn, vec![(key, 10..15)], done);
+    });
+    let synced = world.fsync();
+    world.evict(&mut osts);
+    osts.serve(&mut world);
+    let lost = Err(ClientError::Rpc(RpcError::Evicted));
+    assert_eq!((written.outcome(), synced.outcome()), (lost.clone(), lost));
+}
+
 #[test]
 fn a_close_reports_each_write_that_is_lost() {
     let (mut world, mut osts) = dirty();
