@@ -25,7 +25,7 @@ const PROBE_FALLS: f64 = 0.9;
 /// The part of what the path holds that is under way in a probe: more than this keeps queues that
 /// several nodes make together. While latency goes on falling the part of this part, and so on.
 const PROBE_SHARE: f64 = 0.5;
-/// Rounds of a probe at least, and at most.
+/// Rounds of a probe at least, and at most while latency goes on falling.
 const PROBE_ROUNDS_MIN: u32 = 2;
 const PROBE_ROUNDS_MAX: u32 = 16;
 /// Startup ends when the rate has not grown by this factor for some rounds,
@@ -489,8 +489,9 @@ impl Controller {
         self.latency = latency;
         self.probe.latency = latency;
         self.probe.rounds += 1;
-        let goes_on = self.probe.rounds < PROBE_ROUNDS_MIN || now < self.probe.until || falls;
-        if !goes_on || self.probe.rounds >= PROBE_ROUNDS_MAX {
+        // Short paths have many rounds until the clocks of all agree that it is over.
+        let is_early = self.probe.rounds < PROBE_ROUNDS_MIN || now < self.probe.until;
+        if !is_early && (!falls || self.probe.rounds >= PROBE_ROUNDS_MAX) {
             self.end_probe(now);
         } else if falls && self.probe.rounds >= PROBE_ROUNDS_MIN {
             // There is still a queue.
