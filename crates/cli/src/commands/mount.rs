@@ -2,6 +2,7 @@
 //! a directory, through FUSE.
 
 mod log;
+mod program_options;
 
 use std::fs::File;
 use std::io::Read;
@@ -44,7 +45,7 @@ const READY: &[u8] = b"mounted\n";
 ///
 /// The command returns once the file system is mounted; the program continues in the background
 /// until it is unmounted, with `lustrine umount` or umount(8). See docs/mount.md.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct MountArgs {
     /// The file system: MGSNID[,MGSNID...][:MGSNID...]:/FSNAME[/DIRECTORY], such as
     /// 10.0.0.9@tcp:/lustre, or a URL, lustre://MGSNID/FSNAME
@@ -128,11 +129,13 @@ struct Plan {
 
 /// Runs `lustrine mount`.
 pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
-    let plan = plan(args)?;
+    let mut args = args.clone();
+    args.take_program_options()?;
+    let plan = plan(&args)?;
     match (args.detached, args.foreground) {
-        (true, _) => serve(args, &plan, true),
-        (_, true) => serve(args, &plan, false),
-        _ => start_in_background(args),
+        (true, _) => serve(&args, &plan, true),
+        (_, true) => serve(&args, &plan, false),
+        _ => start_in_background(&args),
     }
 }
 
@@ -141,7 +144,7 @@ pub(crate) fn help_mount(args: &MountHelperArgs) -> Result<(), Failure> {
     if args.verbose {
         print(&format!("mount.lustrine: {} at {}\n", args.source, args.dir.display()))?;
     }
-    let args = MountArgs {
+    let mut args = MountArgs {
         source: args.source.clone(),
         dir: args.dir.clone(),
         options: args.options.clone(),
@@ -153,6 +156,7 @@ pub(crate) fn help_mount(args: &MountHelperArgs) -> Result<(), Failure> {
         node: TemporaryNodeOptions::default(),
     };
     // What is wrong with the options is said whatever is mounted.
+    args.take_program_options()?;
     words(&args)?;
     // mount(8) looks for the source of fstab among those of the mounts, but the mount shows its
     // own form of it. So `mount -a` asks for file systems that are mounted.

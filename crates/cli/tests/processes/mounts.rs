@@ -136,11 +136,7 @@ impl Lustre {
         let mut command = self.client(&["mount", &source]);
         command.arg(&dir).args(["-o", options, "--log"]).arg(self.scratch.file("log"));
         finish(&mut command).ok();
-        let status = finish(lustrine().args(["fs", "status", "--json"]).arg(&dir)).ok().json();
-        let pid = find_pid(&status).expect("the status names the process");
-        let raw = Pid::from_raw(pid).expect("it is not 0");
-        let process = pidfd_open(raw, PidfdFlags::empty()).expect("the process runs");
-        Mounted { dir, pid, process }
+        Mounted::at(dir)
     }
 }
 
@@ -165,6 +161,15 @@ struct Mounted {
 }
 
 impl Mounted {
+    /// What is mounted at a directory.
+    fn at(dir: PathBuf) -> Mounted {
+        let status = finish(lustrine().args(["fs", "status", "--json"]).arg(&dir)).ok().json();
+        let pid = find_pid(&status).expect("the status names the process");
+        let raw = Pid::from_raw(pid).expect("it is not 0");
+        let process = pidfd_open(raw, PidfdFlags::empty()).expect("the process runs");
+        Mounted { dir, pid, process }
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
@@ -534,14 +539,21 @@ fn mount_and_umount_of_the_system_call_it_by_its_other_names() {
         crate::common::clean(&mut command);
         command
     };
-    let mount = lustre.mount("m");
+    let dir = lustre.scratch.file("m");
+    fs::create_dir(&dir).unwrap();
+    let source = format!("{}:/{FSNAME}", nid(lustre.ip));
+    // A line of fstab has no other place for the address of the client and its log.
+    let log = lustre.scratch.file("log");
+    let options = format!("rw,net=tcp={}:{},log={}", loopback(), lustre.port, log.display());
+    finish(called("mount.lustrine").arg(&source).arg(&dir).args(["-o", &options])).ok();
+    let mount = Mounted::at(dir);
     fs::write(mount.path("file"), b"by name").unwrap();
+    assert!(fs::read_to_string(&log).unwrap().contains("is mounted"));
     let words = ["-v", "-n", "-t", "fuse.lustrine"];
     let said = finish(called("umount.fuse.lustrine").arg(&mount.dir).args(words)).ok();
     assert!(said.stdout.starts_with("umount.fuse.lustrine: "), "{}", said.stdout);
     assert!(!mount.is_running());
-    let source = format!("{}:/{FSNAME}", nid(lustre.ip));
-    // Nothing is mounted, as the port of these servers cannot be named in this way.
+    // Everything is checked, and nothing is mounted.
     let words = ["-f", "-v", "-o", "rw,noatime"];
     finish(called("mount.lustrine").arg(&source).arg(&mount.dir).args(words)).ok();
     assert_eq!(names(&mount.dir), Vec::<String>::new());

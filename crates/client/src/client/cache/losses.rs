@@ -24,7 +24,7 @@ pub struct Loss {
 }
 
 /// Most losses that are kept until somebody asks for them.
-const LOSSES_MAX: usize = 100;
+const LOSSES_MAX: usize = 1000;
 
 /// Losses that nobody has asked for yet.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl ObjectData {
 }
 
 impl Client {
-    /// What was lost since the last call, of at most 100 files and errors. [`CacheCounts::lost`]
+    /// What was lost since the last call, of at most 1,000 files and errors. [`CacheCounts::lost`]
     /// counts all.
     ///
     /// [`CacheCounts::lost`]: super::CacheCounts::lost
@@ -60,7 +60,8 @@ impl Client {
         core::mem::take(&mut self.cache.losses).0
     }
 
-    /// What is lost if the client ends now: the files of which servers lack something, at most 100.
+    /// What is lost if the client ends now: the files of which servers lack something, at most
+    /// 1,000.
     pub fn unwritten(&self) -> Vec<Loss> {
         let mut losses = Losses::default();
         let keys =
@@ -102,7 +103,7 @@ mod tests {
     #[test]
     fn each_file_and_error_is_kept_once_and_not_too_many() {
         let mut losses = Losses::default();
-        for oid in (0..200).chain(0..200) {
+        for oid in (0..2000).chain(0..2000) {
             let fid = Fid { seq: 1, oid, ver: 0 };
             losses.note(Loss { fid, uid: 7, error: ClientError::Errno(28), bytes: 5 });
         }
