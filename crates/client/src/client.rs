@@ -58,6 +58,7 @@ use crate::offers;
 
 pub use allocate::Allocate;
 pub use append::Appended;
+use append::{WaitingAppend, WaitingAppendKey};
 use attr_cache::AttrCache;
 pub use attr_cache::AttrCounts;
 pub use attributes::{Changes, SetTime};
@@ -233,6 +234,8 @@ pub struct Client {
     layouts_seen: u32,
     /// Operations on several objects.
     ios: SlotMap<IoKey, Io>,
+    /// Appends that wait for a lock.
+    appends: SlotMap<WaitingAppendKey, WaitingAppend>,
     /// When the client was mounted.
     started: Time,
     calls: SlotMap<CallKey, Call>,
@@ -278,6 +281,7 @@ impl Client {
             dirs: Dirs::default(),
             layouts_seen: LAYOUT_USUAL,
             ios: SlotMap::with_key(),
+            appends: SlotMap::with_key(),
             started: Time::ZERO,
             calls: SlotMap::with_key(),
             scratch: Vec::new(),
@@ -537,7 +541,10 @@ impl Client {
                 // Open files are released by the import.
                 RpcEvent::Evicted(import) => self.locks_evicted(turn, import),
                 RpcEvent::ReplayLocks(import) => self.replay_locks(turn, import),
-                RpcEvent::State { import, to, .. } => self.state_changed(turn, import, to),
+                RpcEvent::State { import, to, .. } => {
+                    self.state_changed(turn, import, to);
+                    self.lend_of_appends(turn);
+                }
                 RpcEvent::Request(request) => self.answer_callback(turn, &request),
             }
         }

@@ -8,7 +8,8 @@ use lustrine_fswire::ldlm::{
     Extent, Ibits, IbitsPolicy, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
 };
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{ImportKey, RpcError, SlotKind};
+use lustrine_ptlrpc::{ImportKey, ImportState, RpcError, SlotKind};
+use slotmap::new_key_type;
 
 use super::cache::{Mode, ObjectKey};
 use super::locks::{Granted, LockArgs};
@@ -104,6 +105,40 @@ impl Client {
     }
 }
 
+new_key_type! {
+    /// An append that waits for a lock.
+    pub(super) struct WaitingAppendKey;
+}
+
+/// An append that waits for a lock, and has others.
+pub(super) struct WaitingAppend {
+    locks: Vec<(ObjectKey, Handle)>,
+    /// Where the lock is that it waits for.
+    target: ImportKey,
+    /// Whether it does not use the others now, so that they go back if their servers want them.
+    has_lent: bool,
+}
+
+impl Client {
+    /// Appends that wait for a target that is away do not use their other locks.
+    pub(super) fn lend_of_appends(&mut self, turn: &mut Turn<'_>) {
+        let mut lent = Vec::new();
+        for waiting in self.appends.values_mut().filter(|waiting| !waiting.has_lent) {
+            // A target that is deactivated answers at once.
+            let is_away = self.rpc.import(waiting.target).is_some_and(|import| {
+                import.state() != ImportState::Full && !import.is_deactivated()
+            });
+            if is_away {
+                waiting.has_lent = true;
+                lent.extend(waiting.locks.iter().copied());
+            }
+        }
+        for (key, handle) in lent {
+            self.unlock(turn, key, handle);
+        }
+    }
+}
+
 impl Append {
     /// A target of the file: that of its last object that exists.
     fn first_target(&self, client: &Client) -> Option<ImportKey> {
@@ -181,6 +216,9 @@ impl Append {
     }
 
     /// The same for an object whose locks the client keeps.
+    ///
+    /// Its target can be away for long: servers that want the other locks back meanwhile get them,
+    /// or they would evict the client. Then all begins anew.
     fn lock_cached(
         mut self,
         client: &mut Client,
@@ -189,12 +227,22 @@ impl Append {
         key: ObjectKey,
     ) {
         let (wanted, caller) = ((Mode::Write, 0..u64::MAX), self.caller);
-        let then: Done<Handle> = Box::new(move |client, turn, lock| match lock {
-            Ok(handle) => {
+        let locks = self.kept(client);
+        let waiting =
+            client.appends.insert(WaitingAppend { locks, target: key.import, has_lent: false });
+        client.lend_of_appends(turn);
+        let then: Done<Handle> = Box::new(move |client, turn, lock| {
+            let waiting = client.appends.remove(waiting);
+            let lent = waiting.filter(|waiting| waiting.has_lent).map(|waiting| waiting.locks);
+            if let Ok(handle) = lock {
                 self.locks.push(ObjectLock { place, import: key.import, handle });
-                self.lock_next(client, turn);
             }
-            Err(error) => self.end(client, turn, Err(error)),
+            let has_all = self.take_back(client, turn, &lent.unwrap_or_default());
+            match lock {
+                Err(error) => self.end(client, turn, Err(error)),
+                Ok(_) if has_all => self.lock_next(client, turn),
+                Ok(_) => self.start(client, turn),
+            }
         });
         client.with_lock(turn, key, wanted, caller, then);
     }
@@ -298,14 +346,20 @@ impl Append {
     /// Does not use the locks that the client keeps, so that they go back if their servers want
     /// them. Which these are.
     fn lend(&self, client: &mut Client, turn: &mut Turn<'_>) -> Vec<(ObjectKey, Handle)> {
-        let mut lent = Vec::new();
-        for lock in &self.locks {
-            if let Some(key) = client.object_of(lock.import, lock.handle) {
-                client.unlock(turn, key, lock.handle);
-                lent.push((key, lock.handle));
-            }
+        let lent = self.kept(client);
+        for (key, handle) in &lent {
+            client.unlock(turn, *key, *handle);
         }
         lent
+    }
+
+    /// Those of its locks that the client keeps.
+    fn kept(&self, client: &Client) -> Vec<(ObjectKey, Handle)> {
+        let kept = self
+            .locks
+            .iter()
+            .filter_map(|lock| Some((client.object_of(lock.import, lock.handle)?, lock.handle)));
+        kept.collect()
     }
 
     /// Uses these locks again. If any of them is gone, or is going to be, the others are given

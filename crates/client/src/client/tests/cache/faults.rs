@@ -646,6 +646,30 @@ fn a_close_reports_each_write_that_is_lost() {
     }
 }
 
+/// Its server would evict this client, with all that is not written there. Others append
+/// meanwhile.
+#[test]
+fn an_append_that_waits_for_a_server_gives_its_other_lock_to_others() {
+    let (mut world, mut osts) = scene();
+    osts.objects.insert(0, vec![1; 100]);
+    let appended = world.append(b"end");
+    let first = world.next(Kind::Enqueue);
+    osts.answer(&mut world, &first);
+    // The second server has restarted, and takes its time.
+    world.recovering = true;
+    world.refuse(Kind::Enqueue, crate::error::errno::ENOTCONN);
+    let connect = world.next(Kind::OstConnect);
+    assert!(world.asked.is_empty());
+    osts.call_back(&mut world, 0, LockFlags::empty());
+    let cancel = world.next(Kind::LdlmCancel);
+    osts.answer(&mut world, &cancel);
+    osts.objects.insert(0, vec![1; 1000]);
+    let granted = obd::ConnectReply { data: offers::of(Target::Ost, true, false) };
+    world.answer(&connect, 0, &ReplyBuffers::OstConnect(granted));
+    osts.serve(&mut world);
+    assert_eq!(appended.outcome().map(|appended| appended.offset), Ok(1000));
+}
+
 /// The first object ends behind the second one, and its lock is gone.
 #[test]
 fn an_append_that_has_lost_a_lock_does_not_know_the_end() {
