@@ -11,6 +11,7 @@ mod losses;
 mod object;
 mod quota;
 mod reads;
+mod streams;
 mod writes;
 
 use core::ops::Range;
@@ -167,6 +168,10 @@ pub(super) struct Cache {
     /// Chunks of objects in the order of their use. One that was used again takes its new place
     /// when it is its turn to go.
     chunks: BTreeMap<u64, (ObjectKey, u64)>,
+    /// Objects of which something was read ahead lately, and when that was; and when those were
+    /// last left out that are not any more.
+    ahead: BTreeMap<ObjectKey, Time>,
+    ahead_since: Time,
     /// Locks that are not in use, and where they are.
     idle: Lru<(ImportKey, Handle)>,
     /// The number of the last use of a chunk, and of the last request.
@@ -201,6 +206,8 @@ impl Cache {
             throttled: VecDeque::new(),
             all_queued: false,
             chunks: BTreeMap::new(),
+            ahead: BTreeMap::new(),
+            ahead_since: Time(0),
             idle: Lru::default(),
             last_use: 0,
             last_io: 0,

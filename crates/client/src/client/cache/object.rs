@@ -11,6 +11,7 @@ use lustrine_lnet::time::Time;
 use rangemap::{RangeMap, RangeSet};
 
 use super::reads::ReadOp;
+use super::streams::Streams;
 use crate::attr::FileOwner;
 use crate::client::sizes::{DataAttr, Times};
 use crate::client::{Caller, Done};
@@ -156,11 +157,8 @@ pub(super) struct ObjectData {
     pub(super) dirty_since: Option<Time>,
     /// When chunks were last used.
     pub(super) used: BTreeMap<u64, Used>,
-    /// Where the next read starts if the object is read from its start to its end, how far was read
-    /// ahead, and by how much to read ahead.
-    pub(super) next_read: u64,
-    pub(super) ahead: u64,
-    pub(super) window: u64,
+    /// Who reads it one piece after another.
+    pub(super) streams: Streams,
 }
 
 impl ObjectData {
@@ -181,9 +179,7 @@ impl ObjectData {
             written: 0,
             dirty_since: None,
             used: BTreeMap::new(),
-            next_read: 0,
-            ahead: 0,
-            window: 0,
+            streams: Streams::new(),
         }
     }
 
@@ -583,7 +579,7 @@ mod tests {
         assert!(size_of::<CachedObject>() <= 120, "{}", size_of::<CachedObject>());
         let mut object = CachedObject::default();
         assert!(object.data.pages.is_empty() && object.data.0.is_none());
-        object.data.next_read = 4096;
+        assert!(object.data.streams.read(&(0..4096)).is_some());
         assert!(object.data.0.is_some() && object.tidy() && object.data.0.is_none());
         let pause = Some(Time(1));
         object.fails(ClientError::NoMemory, []);

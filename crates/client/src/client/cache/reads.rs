@@ -6,20 +6,22 @@ use core::ops::Range;
 use bytes::Bytes;
 use lustrine_fswire::fid::Handle;
 use lustrine_lnet::service::Turn;
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{ImportKey, RpcError};
 use rangemap::RangeSet;
 
 use super::object::{CachedObject, Mode, Reading};
-use super::{ObjectKey, TargetIo};
+use super::{Cache, ObjectKey, TargetIo};
 use crate::client::transfer::ObjectRange;
 use crate::client::{Caller, Client, Done};
 use crate::error::{ClientError, Outcome};
 
 /// Reads begin at multiples of this many bytes.
 const PAGE: u64 = 4096;
-/// How much is read ahead at first.
+/// How much is read ahead at first, and always allowed.
 const WINDOW_MIN: u64 = 1 << 20;
+/// So long after it was last read ahead, an object has no share of the memory for that any more.
+const AHEAD_TIME: Nanos = Nanos::from_secs(5);
 
 /// Bytes of an object.
 pub(in crate::client) struct ObjectBytes {
@@ -64,6 +66,20 @@ impl ReadOp {
     }
 }
 
+impl Cache {
+    /// Most bytes of an object to read ahead: all together have a quarter of the cache, since what
+    /// is read ahead goes first when the cache is full, and would be read twice.
+    fn max_read_ahead(&mut self, now: Time, key: ObjectKey) -> u64 {
+        if self.ahead_since + AHEAD_TIME <= now {
+            self.ahead_since = now;
+            self.ahead.retain(|_, last| *last + AHEAD_TIME > now);
+        }
+        let others = self.ahead.len() - usize::from(self.ahead.contains_key(&key));
+        let share = self.tunables.max_cached / 4 / (others as u64 + 1);
+        self.tunables.max_read_ahead.min(share.max(WINDOW_MIN))
+    }
+}
+
 impl Client {
     /// Reads a range of an object under a lock that the client keeps.
     pub(in crate::client) fn read_object(
@@ -95,16 +111,12 @@ impl Client {
         }
         let cache = &mut self.cache;
         let object = cache.objects.get_mut(&key)?;
-        let sequential = range.start == object.data.next_read;
-        if sequential && range.end < object.stored {
+        if range.end < object.stored && object.data.streams.continues(range.start) {
             return None;
         }
         let handle = object.usable(Mode::Read, range)?;
         let bytes = object.data.pages.whole(range)?;
-        object.data.next_read = range.end;
-        if !sequential {
-            (object.data.window, object.data.ahead) = (0, 0);
-        }
+        object.data.streams.read(range);
         let len = range.end - range.start;
         let present = object.size.saturating_sub(range.start).min(len);
         let held = object.locks.get_mut(&handle)?;
@@ -127,7 +139,7 @@ impl Client {
         if let Some(bytes) = self.cache.object(key).data.pages.whole(&range) {
             self.cache.counts.hits += range.end - range.start;
             self.cache.touch(key, &range);
-            self.read_ahead(key, (handle, caller), &range);
+            self.read_ahead(turn.now, key, (handle, caller), &range);
             self.pump(turn, key.import);
             return self.read_over(turn, key, (handle, &range), Ok(bytes), done);
         }
@@ -150,10 +162,10 @@ impl Client {
             for gap in gaps {
                 self.fetch(key, (handle, caller), gap);
             }
-            self.read_ahead(key, (handle, caller), &range);
+            self.read_ahead(turn.now, key, (handle, caller), &range);
             return self.pump(turn, key.import);
         }
-        self.read_ahead(key, (handle, caller), &range);
+        self.read_ahead(turn.now, key, (handle, caller), &range);
         self.pump(turn, key.import);
         let ReadOp { range, bytes, handle, done, .. } = op;
         self.read_over(turn, key, (handle, &range), Ok(bytes), done);
@@ -208,29 +220,33 @@ impl Client {
     }
 
     /// Asks for what follows a read of a program that reads one part after another.
-    fn read_ahead(&mut self, key: ObjectKey, lock: (Handle, Caller), range: &Range<u64>) {
-        let most = self.cache.tunables.max_read_ahead;
+    fn read_ahead(
+        &mut self,
+        now: Time,
+        key: ObjectKey,
+        lock: (Handle, Caller),
+        range: &Range<u64>,
+    ) {
+        let most = self.cache.max_read_ahead(now, key);
         let object = self.cache.object(key);
-        let sequential = range.start == object.data.next_read;
-        object.data.next_read = range.end;
-        if !sequential {
-            (object.data.window, object.data.ahead) = (0, 0);
-            return;
-        }
-        if object.data.window == 0 {
-            (object.data.window, object.data.ahead) = (WINDOW_MIN.min(most), range.end);
+        let stored = object.stored;
+        let held = object.locks.get(&lock.0).filter(|held| !held.blocked);
+        let end = held.map(|held| held.extent.end);
+        let Some(stream) = object.data.streams.read(range) else { return };
+        if stream.window == 0 {
+            (stream.window, stream.ahead) = (WINDOW_MIN.min(most), range.end);
         }
         // More is asked for when half of it is used up.
-        if object.data.ahead.saturating_sub(range.end) > object.data.window / 2 {
+        if stream.ahead.saturating_sub(range.end) > stream.window / 2 {
             return;
         }
-        let Some(held) = object.locks.get(&lock.0) else { return };
-        let (from, to) =
-            (object.data.ahead.max(range.end), range.end.saturating_add(object.data.window));
-        let to = to.min(object.stored).min(held.extent.end);
-        object.data.window = object.data.window.saturating_mul(2).min(most);
-        if !held.blocked && from < to {
-            object.data.ahead = to;
+        let (from, to) = (stream.ahead.max(range.end), range.end.saturating_add(stream.window));
+        stream.window = stream.window.saturating_mul(2).min(most);
+        let Some(end) = end else { return };
+        let to = to.min(stored).min(end);
+        if from < to {
+            stream.ahead = to;
+            self.cache.ahead.insert(key, now);
             self.fetch(key, lock, from..to);
         }
     }
@@ -382,5 +398,34 @@ impl Client {
         self.cache.trim();
         self.cache.tidy(key);
         self.request_over(turn, key.import, range.end - range.start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lustrine_fswire::fid::Fid;
+    use slotmap::SlotMap;
+
+    use super::*;
+    use crate::client::cache::CacheTunables;
+
+    #[test]
+    fn objects_that_are_read_ahead_share_a_quarter_of_the_memory() {
+        let mut imports: SlotMap<ImportKey, ()> = SlotMap::with_key();
+        let import = imports.insert(());
+        let key = |oid| ObjectKey { import, oi: Fid { seq: 1, oid, ver: 0 } };
+        let mut cache = Cache::new(CacheTunables::of(256 << 20));
+        let (begin, later) = (Time(1), Time(1) + Nanos::from_secs(11));
+        assert_eq!(cache.max_read_ahead(begin, key(0)), 8 << 20);
+        for oid in 0..32 {
+            cache.ahead.insert(key(oid), begin);
+        }
+        assert_eq!(cache.max_read_ahead(begin, key(0)), 2 << 20);
+        for oid in 32..500 {
+            cache.ahead.insert(key(oid), begin);
+        }
+        assert_eq!(cache.max_read_ahead(begin, key(0)), WINDOW_MIN);
+        assert_eq!(cache.max_read_ahead(later, key(0)), 8 << 20);
+        assert_eq!(cache.ahead.len(), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! Data that the client keeps, against object servers of a few lines.
 
+mod ahead;
 mod faults;
 mod gathered;
 mod grown;

@@ -1,0 +1,22 @@
+//! What is read before a program asks for it.
+
+use super::*;
+
+/// Two programs read a file from two places, one piece after another.
+#[test]
+fn two_who_read_one_file_are_both_read_ahead() {
+    const PIECE: u64 = 4096;
+    let (mut world, mut osts) = scene();
+    for stripe in [0, 1] {
+        osts.objects.insert(stripe, vec![7; 20 << 20]);
+    }
+    for piece in 0..64 {
+        for start in [0, 20 << 20] {
+            let read = world.read(start + piece * PIECE, PIECE as u32);
+            osts.serve(&mut world);
+            assert_eq!(read.outcome().unwrap().0, [7; PIECE as usize]);
+        }
+    }
+    let asked = osts.seen.iter().filter(|kind| **kind == Kind::OstRead).count();
+    assert!(asked < 40, "{asked} requests for 128 pieces");
+}
