@@ -262,7 +262,12 @@ impl Client {
         for part in self.cache.object(key).uncovered(&held.extent) {
             self.cache.forget(key, part);
         }
-        self.cancel_lock(turn, key.import, handle);
+        // What nobody waits for goes with others: many locks become too old at once.
+        let is_wanted = self.locks.get(key.import, handle).is_some_and(|lock| lock.blocked);
+        match is_wanted {
+            true => self.cancel_lock(turn, key.import, handle),
+            false => self.cancel_soon(key.import, handle),
+        }
         self.check_flushes(turn, key);
         self.cache.tidy(key);
     }

@@ -52,3 +52,21 @@ fn a_lock_that_was_used_again_stays_and_the_other_one_goes() {
     let stripes: Vec<u32> = osts.locks.iter().map(|(_, _, stripe, _)| *stripe).collect();
     assert_eq!(stripes, [0]);
 }
+
+#[test]
+fn locks_that_nobody_has_used_for_long_go_back_together() {
+    let (mut world, mut osts) = scene();
+    osts.grows = Some(0);
+    osts.objects.insert(0, vec![7; 60_000]);
+    for place in [0, 20_000, 40_000] {
+        let read = world.read(place, 10);
+        osts.serve(&mut world);
+        assert_eq!(read.outcome().unwrap().0, [7; 10]);
+    }
+    assert_eq!(osts.locks.len(), 3);
+    osts.seen.clear();
+    world.pass(Nanos::from_secs(700));
+    osts.serve(&mut world);
+    let cancels = osts.seen.iter().filter(|kind| **kind == Kind::LdlmCancel).count();
+    assert_eq!((osts.locks.len(), cancels), (0, 1));
+}
