@@ -43,6 +43,8 @@ pub(super) struct Grant {
     tax: u64,
     /// Bytes of the largest extent.
     extent: u64,
+    /// How often the target was connected.
+    connects: u32,
 }
 
 impl Grant {
@@ -51,6 +53,7 @@ impl Grant {
         let flags = granted.flags;
         let held = if flags.contains(ConnectFlags::GRANT) { granted.grant.into() } else { 0 };
         self.held = u64::saturating_sub(held, self.sent);
+        self.connects = self.connects.wrapping_add(1);
         if flags.contains(ConnectFlags::GRANT_PARAM) {
             self.block = 1 << granted.grant_blkbits.clamp(12, 20);
             self.tax = u64::from(granted.grant_tax_kb) << 10;
@@ -148,9 +151,16 @@ impl Grant {
         self.sent = self.sent.saturating_sub(cost);
     }
 
-    /// The server says how much more it promises.
-    pub(super) fn extended(&mut self, reply: &Obdo) {
-        if reply.valid.contains(MdValid::GRANT) {
+    /// The connection that a request is for which is made now.
+    pub(super) fn connection(&self) -> u32 {
+        self.connects
+    }
+
+    /// The server says how much more it promises. What it said to a request of an earlier
+    /// connection does not count: the reply can be one that it made before this one, which began
+    /// with what the client claimed [OST-17].
+    pub(super) fn extended(&mut self, reply: &Obdo, connection: u32) {
+        if reply.valid.contains(MdValid::GRANT) && connection == self.connects {
             self.held = self.held.saturating_add(reply.grant);
         }
     }
@@ -299,8 +309,9 @@ mod tests {
         grant.report(&mut body, 32_768);
         assert_eq!((body.grant, body.dirty(), body.grant_used()), (27_232, 32_768, 32_768));
         let more = Obdo { valid: MdValid::GRANT, grant: 5000, ..Obdo::default() };
-        grant.extended(&more);
-        grant.extended(&Obdo { grant: 5000, ..Obdo::default() });
+        let connection = grant.connection();
+        grant.extended(&more, connection);
+        grant.extended(&Obdo { grant: 5000, ..Obdo::default() }, connection);
         assert_eq!(grant.held, 32_232);
         // After a reconnect, what is under way is still to be paid.
         grant.connected(&ConnectData {
@@ -310,6 +321,11 @@ mod tests {
         });
         assert_eq!(grant.held, 7232);
         grant.settled(32_768);
+        // The reply to it can be from before (seed 900000070).
+        grant.extended(&more, connection);
+        assert_eq!(grant.held, 7232);
+        grant.extended(&more, grant.connection());
+        assert_eq!(grant.held, 12_232);
     }
 
     /// Seen with a live server: what had been taken into memory was refused when it was sent, since

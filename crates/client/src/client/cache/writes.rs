@@ -327,6 +327,7 @@ impl Client {
         let grant = self.cache.grant(key.import);
         let paid = if may_pay { grant.spend(&parts) } else { None };
         let grant = *grant;
+        let connection = grant.connection();
         let report = move |body: &mut Obdo| grant.report(body, paid.unwrap_or(0));
         self.cache.targets.entry(key.import).or_default().writing += 1;
         self.cache.begins(key.import, total(&parts));
@@ -342,7 +343,8 @@ impl Client {
             report,
             bytes.into(),
             move |client, turn, outcome, body| {
-                client.note_write_reply(turn.now, key.import, owner, body.as_ref());
+                let of = (owner, connection);
+                client.note_write_reply(turn.now, key.import, of, body.as_ref());
                 client.write_answered(turn, key, sent, outcome.map(|()| body));
             },
         );
@@ -402,11 +404,11 @@ impl Client {
         &mut self,
         now: Time,
         import: ImportKey,
-        owner: FileOwner,
+        (owner, connection): (FileOwner, u32),
         body: Option<&Obdo>,
     ) {
         if let Some(body) = body {
-            self.cache.grant(import).extended(body);
+            self.cache.grant(import).extended(body, connection);
             self.cache.note_quota(now, import, owner, body);
         }
     }
