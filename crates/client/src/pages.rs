@@ -15,6 +15,42 @@ pub(crate) const CHUNK_LEN: u64 = 64 << 10;
 /// The memory of a chunk grows in steps of this length.
 const STEP: usize = 4096;
 
+/// The memory of a chunk: from its first page that is in use to the last one.
+#[derive(Debug, Default)]
+struct Chunk {
+    /// Where the memory begins within the chunk.
+    start: usize,
+    bytes: Vec<u8>,
+}
+
+impl Chunk {
+    /// Has memory for a range within the chunk. Returns how much was taken for that.
+    fn grow(&mut self, range: &Range<usize>) -> u64 {
+        let before = self.bytes.capacity();
+        let (start, end) = (range.start / STEP * STEP, range.end.next_multiple_of(STEP));
+        if self.bytes.is_empty() {
+            self.start = start;
+        } else if start < self.start {
+            let len = end.max(self.start + self.bytes.len()) - start;
+            let mut grown = Vec::with_capacity(len);
+            grown.resize(self.start - start, 0);
+            grown.append(&mut self.bytes);
+            (self.start, self.bytes) = (start, grown);
+        }
+        let len = end - self.start;
+        if self.bytes.len() < len {
+            self.bytes.reserve_exact(len - self.bytes.len());
+            self.bytes.resize(len, 0);
+        }
+        (self.bytes.capacity() - before) as u64
+    }
+
+    /// The bytes of a range within the chunk, if there is memory for them.
+    fn get(&self, range: Range<usize>) -> Option<&[u8]> {
+        self.bytes.get(range.start.checked_sub(self.start)?..range.end.checked_sub(self.start)?)
+    }
+}
+
 /// The bytes of an object that are in memory.
 ///
 /// A byte is *present* if its value is known. A present byte is *dirty* if the server does not have
@@ -22,7 +58,7 @@ const STEP: usize = 4096;
 /// back.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
-    chunks: BTreeMap<u64, Vec<u8>>,
+    chunks: BTreeMap<u64, Chunk>,
     present: RangeSet<u64>,
     dirty: RangeSet<u64>,
 }
@@ -79,16 +115,11 @@ impl Pages {
             let (number, within) = (at / CHUNK_LEN, (at % CHUNK_LEN) as usize);
             let len = (range.end - at).min(CHUNK_LEN - at % CHUNK_LEN) as usize;
             let chunk = self.chunks.entry(number).or_default();
-            let needed = (within + len).next_multiple_of(STEP);
-            if chunk.len() < needed {
-                let before = chunk.capacity();
-                chunk.reserve_exact(needed - chunk.len());
-                chunk.resize(needed, 0);
-                taken += (chunk.capacity() - before) as u64;
-            }
+            taken += chunk.grow(&(within..within + len));
+            let within = within - chunk.start;
             let from = ((at - range.start) as usize).min(bytes.len());
             let known = &bytes[from..(from + len).min(bytes.len())];
-            let (head, tail) = chunk[within..within + len].split_at_mut(known.len());
+            let (head, tail) = chunk.bytes[within..within + len].split_at_mut(known.len());
             head.copy_from_slice(known);
             tail.fill(0);
             at += len as u64;
@@ -106,8 +137,9 @@ impl Pages {
                 let (number, within) = (at / CHUNK_LEN, (at % CHUNK_LEN) as usize);
                 let len = (part.end - at).min(CHUNK_LEN - at % CHUNK_LEN) as usize;
                 let to = (at - range.start) as usize;
-                if let Some(chunk) = self.chunks.get(&number) {
-                    bytes[to..to + len].copy_from_slice(&chunk[within..within + len]);
+                let chunk = self.chunks.get(&number);
+                if let Some(known) = chunk.and_then(|chunk| chunk.get(within..within + len)) {
+                    bytes[to..to + len].copy_from_slice(known);
                 }
                 at += len as u64;
             }
@@ -122,9 +154,9 @@ impl Pages {
         let mut at = range.start;
         while at < range.end {
             let (number, within) = (at / CHUNK_LEN, (at % CHUNK_LEN) as usize);
-            let len = (range.end - at).min(CHUNK_LEN - at % CHUNK_LEN);
-            bytes.extend_from_slice(&self.chunks.get(&number)?[within..within + len as usize]);
-            at += len;
+            let len = (range.end - at).min(CHUNK_LEN - at % CHUNK_LEN) as usize;
+            bytes.extend_from_slice(self.chunks.get(&number)?.get(within..within + len)?);
+            at += len as u64;
         }
         Some(bytes)
     }
@@ -180,7 +212,8 @@ impl Pages {
         for number in touched {
             let chunk = number * CHUNK_LEN..(number + 1).saturating_mul(CHUNK_LEN);
             if !self.present.overlaps(&chunk) {
-                given += self.chunks.remove(&number).map_or(0, |chunk| chunk.capacity() as u64);
+                let memory = |chunk: Chunk| chunk.bytes.capacity() as u64;
+                given += self.chunks.remove(&number).map_or(0, memory);
             }
         }
         given

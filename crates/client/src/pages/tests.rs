@@ -74,7 +74,7 @@ fn check(pages: &Pages, model: &[Byte], memory: u64) {
     }
     let absent: u64 = pages.gaps(&whole).iter().map(|gap| gap.end - gap.start).sum();
     assert_eq!(absent, model.iter().filter(|byte| **byte == Byte::Absent).count() as u64);
-    let held: u64 = pages.chunks.values().map(|chunk| chunk.capacity() as u64).sum();
+    let held: u64 = pages.chunks.values().map(|chunk| chunk.bytes.capacity() as u64).sum();
     assert_eq!(held, memory, "the memory that was counted");
     let end = model.iter().rposition(|byte| matches!(byte, Byte::Dirty(_)));
     assert_eq!(pages.dirty_end(), end.map_or(0, |at| at as u64 + 1));
@@ -141,4 +141,15 @@ fn a_small_file_takes_little_memory() {
     assert_eq!(pages.dirty_around(&(6..7)), []);
     assert_eq!(pages.chunks_within(0..9).collect::<Vec<_>>(), [0]);
     assert!(pages.has_chunk(0) && !pages.has_chunk(1));
+}
+
+#[test]
+fn a_page_anywhere_takes_the_memory_of_a_page() {
+    let mut pages = Pages::default();
+    assert_eq!(pages.write(60 << 10, b"hello"), 4096);
+    assert_eq!(pages.fill(&(40 << 10..41 << 10), &[7; 1 << 10]), 20 << 10);
+    assert_eq!(pages.whole(&(40 << 10..41 << 10)), Some(vec![7; 1 << 10]));
+    assert_eq!(pages.whole(&(60 << 10..(60 << 10) + 5)), Some(b"hello".to_vec()));
+    assert_eq!(pages.write(0, b"x"), 40 << 10);
+    assert_eq!(pages.forget(0..CHUNK_LEN), 64 << 10);
 }
