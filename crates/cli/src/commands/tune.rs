@@ -26,6 +26,8 @@ pub(super) mod start;
 mod store;
 mod words;
 
+pub(super) use store::make_state_dir_of;
+
 use apply::ApplyArgs;
 use files::Files;
 use measure::{Budget, Wanted};

@@ -43,8 +43,7 @@ impl Store {
     /// # Errors
     /// When it is not a directory of this user alone, or another process uses it.
     pub(super) fn make(path: &Path) -> Result<Store, Failure> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(|error| format!("cannot make the directory {}: {error}", path.display()))?;
+        make_dir(path)?;
         let missing = || format!("the directory {} has vanished", path.display());
         Ok(Store::open(path)?.ok_or_else(missing)?)
     }
@@ -153,6 +152,29 @@ impl Store {
     }
 }
 
+/// Makes the directory of `file`, if that is the one that is used without `--state`: it is missing
+/// on a host until something is kept there. Other directories are not made, since their names may
+/// be mistyped.
+///
+/// # Errors
+/// When it cannot be made.
+pub(in crate::commands) fn make_state_dir_of(file: &Path) -> Result<(), Failure> {
+    make_if_parent(file, Store::default_dir().ok().as_deref())
+}
+
+fn make_if_parent(file: &Path, dir: Option<&Path>) -> Result<(), Failure> {
+    match dir {
+        Some(dir) if file.parent() == Some(dir) => make_dir(dir),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a directory for this user alone, unless it is there.
+fn make_dir(path: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| format!("cannot make the directory {}: {error}", path.display()).into())
+}
+
 /// What a record of any version begins with.
 #[derive(Deserialize)]
 struct Versioned {
@@ -217,6 +239,20 @@ mod tests {
         store.keep(&record()).unwrap();
         store.keep(&Record::default()).unwrap();
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn of_other_programs_files_only_the_default_directory_is_made() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path().join("a/lustrine");
+        for (file, is_made) in [("b/watch.db", false), ("a/lustrine/watch.db", true)] {
+            make_if_parent(&scratch.path().join(file), Some(&dir)).unwrap();
+            assert_eq!(dir.is_dir(), is_made);
+        }
+        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
+        assert!(!scratch.path().join("b").exists());
+        make_if_parent(&scratch.path().join("c/watch.db"), None).unwrap();
+        assert!(!scratch.path().join("c").exists());
     }
 
     #[test]

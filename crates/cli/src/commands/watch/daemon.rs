@@ -22,7 +22,7 @@ use super::slots::{Last, of_round};
 use super::{RunArgs, ms};
 use crate::commands::doctor::path::{self, ClaimOfLook, Claims, Greeting, PathSeen, PathWanted};
 use crate::commands::node::{LogForm, watch_stdin};
-use crate::commands::tune::{Direction, Load};
+use crate::commands::tune::{Direction, Load, make_state_dir_of};
 use crate::output::Failure;
 use crate::values::utc;
 
@@ -131,6 +131,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let scrape = Scrape::default();
     // First, so that no file is made by a command that cannot run.
     let server = args.metrics.as_ref().map(|address| scrape.serve(address)).transpose()?;
+    make_state_dir_of(&db)?;
     let keeper = Keeper::open(db, args.limits(), &names).map_err(|error| error.to_string())?;
     let (nodes, indices) = nodes(args)?;
     if let Some(server) = &server {
