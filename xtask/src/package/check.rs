@@ -22,6 +22,9 @@ const RUN_MAX: Duration = Duration::from_secs(300);
 /// The limit of the wait for a node that starts.
 const START_MAX: Duration = Duration::from_secs(30);
 
+/// Where commands of root keep state.
+const STATE: &str = "/var/lib/lustrine";
+
 /// The address of the node that the check starts; nothing else uses it.
 const NODE: &str = "127.0.88.1";
 const PORT: &str = "9988";
@@ -196,8 +199,13 @@ fn debian(layout: &Layout, package: &Path) -> Result<()> {
     fs::write(&configuration, &changed)?;
     root.dpkg(&["--install"], package.as_os_str().to_str())?;
     ensure!(fs::read_to_string(&configuration)? == changed, "an upgrade lost the configuration");
+    // As `lustrine tune --apply` and `lustrine watch` make it.
+    let state = root.at(STATE);
+    fs::create_dir(&state)?;
+    fs::write(state.join("tune.json"), "")?;
     root.dpkg(&["--remove", "lustrine"], None)?;
     ensure!(configuration.is_file(), "removing the package removed the configuration");
+    ensure!(state.is_dir(), "removing the package removed {STATE}");
     root.dpkg(&["--purge", "lustrine"], None)?;
     let left = root.files()?;
     ensure!(left.is_empty(), "after purge there is still {left:?}");

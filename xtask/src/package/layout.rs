@@ -119,10 +119,13 @@ fn documents(top: &Path) -> Result<Vec<String>> {
         ("bench", ".md"),
         ("bench/results", ".json"),
         ("bench/results", ".txt"),
+        ("labs", ".yaml"),
         ("plans", ".yaml"),
         ("scenarios", ".yaml"),
         ("testdata/captures", ".md"),
+        ("testdata/captures/fs", "s02_mkdir.pcap"),
         ("testdata/captures/lnet", "a3_discover_cold.pcap"),
+        ("testdata/captures/lnet", "f1_csum_ping.pcap"),
     ] {
         let found = files(&top.join(dir), end)?;
         names.extend(found.into_iter().map(|name| format!("{dir}/{name}")));
@@ -233,5 +236,30 @@ mod tests {
             }
         }
         assert!(dead.is_empty(), "{dead:#?}");
+    }
+
+    /// The folders of the files that examples read.
+    const OF_EXAMPLES: [&str; 4] = ["labs/", "plans/", "scenarios/", "testdata/captures/"];
+
+    #[test]
+    fn files_that_pages_for_users_name_are_installed() {
+        let top = crate::repository::root();
+        let names = documents(&top).expect("the documents");
+        let is_for_users = |name: &&String| match name.strip_prefix("docs/") {
+            Some(page) => page.ends_with(".md") && !page.contains('/'),
+            None => *name == "README.md",
+        };
+        let mut missing = Vec::new();
+        for page in names.iter().filter(is_for_users) {
+            let text = fs::read_to_string(top.join(page)).expect("a page");
+            let is_end = |c: char| c.is_whitespace() || "`()[]|,;:'\"*".contains(c);
+            for word in text.split(is_end).filter(|word| top.join(word).is_file()) {
+                let is_used = OF_EXAMPLES.iter().any(|folder| word.starts_with(folder));
+                if is_used && !names.iter().any(|name| name == word) {
+                    missing.push(format!("{page}: {word}"));
+                }
+            }
+        }
+        assert!(missing.is_empty(), "{missing:#?}");
     }
 }
