@@ -16,7 +16,8 @@ Every value this node can be tuned by, under the name LNet gave it where LNet ha
 [configuration file](configuration.md) under `lustrine: tunables:`, by either name. A value outside
 its range is refused; nothing is rounded or cut. `lnetctl set NAME VALUE` and
 `lnetctl import` change a node that runs where the column says so; all other values take effect
-when a node starts.
+when a node starts. The exception is `conns_per_peer`: `lnetctl net set` and `lnetctl import` change
+it for each interface of a running node.
 
 | name | LNet's name | unit | default | range | while it runs | what it does |
 |---|---|---|---|---|---|---|
