@@ -49,7 +49,7 @@ use lustrine_wire::srpc::{
 
 use crate::mark::console_number;
 use crate::rpc::RpcError;
-use session::Session;
+use session::{BatchTest, Session};
 use work::{Goal, Work};
 
 pub use command::{
@@ -374,8 +374,8 @@ impl Console {
                 if let Some(session) = &mut self.session
                     && let Ok(batch) = session.batch_mut(&test.batch)
                 {
-                    // Also if nodes failed: it is in their lists now, and counts there.
-                    batch.tests.push((*test).clone());
+                    // Also if nodes failed: it is in the lists of the others, and counts there.
+                    batch.tests.push(BatchTest::new((*test).clone(), good));
                 }
                 if good {
                     return self.add_clients(work, &test);

@@ -65,7 +65,23 @@ pub(super) struct Batch {
     name: String,
     pub(super) id: u64,
     pub(super) running: bool,
-    pub(super) tests: Vec<NewTest>,
+    pub(super) tests: Vec<BatchTest>,
+}
+
+/// A test of a batch.
+#[derive(Debug)]
+pub(super) struct BatchTest {
+    asked: NewTest,
+    /// Whether its clients were told of it: they are not when a server could not be made ready, and
+    /// have no place for it in their lists then.
+    at_clients: bool,
+}
+
+impl BatchTest {
+    /// A test of which the servers know.
+    pub(super) fn new(asked: NewTest, at_clients: bool) -> BatchTest {
+        BatchTest { asked, at_clients }
+    }
 }
 
 impl Session {
@@ -159,7 +175,7 @@ impl Session {
     /// A group that may change: no test has it.
     pub(super) fn free_group(&mut self, name: &str) -> Result<&mut Group, Refusal> {
         let mut tests = self.batches.iter().flat_map(|batch| &batch.tests);
-        if tests.any(|test| test.from == name || test.to == name) {
+        if tests.any(|test| test.asked.from == name || test.asked.to == name) {
             return Err(Refusal::GroupInUse(name.to_owned()));
         }
         let found = self.groups.iter_mut().find(|group| group.name == name);
@@ -234,9 +250,9 @@ impl Session {
     pub(super) fn batch_view(&self, name: &str) -> Result<BatchView, Refusal> {
         let batch = self.batch(name)?;
         let tests = batch.tests.iter().map(|test| TestView {
-            asked: test.clone(),
-            clients: self.views(self.members(&test.from)),
-            servers: self.views(self.members(&test.to)),
+            asked: test.asked.clone(),
+            clients: self.views(self.members(&test.asked.from)),
+            servers: self.views(self.members(&test.asked.to)),
         });
         Ok(BatchView {
             name: batch.name.clone(),
@@ -256,21 +272,22 @@ impl Session {
     pub(super) fn nodes_of(&self, batch: &Batch, part: BatchSide) -> Vec<Nid> {
         let mut seen = BTreeSet::new();
         let groups = batch.tests.iter().map(|test| match part {
-            BatchSide::Clients => &test.from,
-            BatchSide::Servers => &test.to,
+            BatchSide::Clients => &test.asked.from,
+            BatchSide::Servers => &test.asked.to,
         });
         let all = groups.flat_map(|group| self.members(group)).copied();
         all.filter(|nid| seen.insert(*nid)).collect()
     }
 
     /// The place that each client's part in a test has in its own list of the batch, from 1: a node
-    /// in both groups of a test has two places there, the server's first [LST-24].
+    /// in both groups of a test has two places there, the server's first [LST-24]. Clients that were
+    /// not told of the test have none.
     pub(super) fn client_places(&self, batch: &Batch, test: u32) -> BTreeMap<Nid, u32> {
         let mut entries: BTreeMap<Nid, u32> = BTreeMap::new();
         let mut clients: &[Nid] = &[];
         for one in batch.tests.iter().take(test as usize) {
-            clients = self.members(&one.from);
-            for nid in self.members(&one.to).iter().chain(clients) {
+            clients = if one.at_clients { self.members(&one.asked.from) } else { &[] };
+            for nid in self.members(&one.asked.to).iter().chain(clients) {
                 *entries.entry(*nid).or_default() += 1;
             }
         }
