@@ -522,12 +522,17 @@ impl Framework {
                 Err(status) => reply(status, sid, 0),
             },
             Some(BatchOp::Run) => {
-                if !batch.is_active() {
+                let stops_at = match wanted.arg {
+                    0 => Time::NEVER,
+                    seconds => now + Nanos::from_secs(u64::from(seconds)),
+                };
+                let active = batch.is_active();
+                // A batch that runs goes on, up to the time that is asked for now, if one is.
+                if !active || wanted.arg > 0 {
+                    batch.stops_at = stops_at;
+                }
+                if !active {
                     batch.activate();
-                    batch.stops_at = match wanted.arg {
-                        0 => Time::NEVER,
-                        seconds => now + Nanos::from_secs(u64::from(seconds)),
-                    };
                     let run = |instance| ToWorker::Run { instance };
                     order_clients(&mut self.orders, batch, run);
                 }

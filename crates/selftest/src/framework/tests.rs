@@ -506,8 +506,11 @@ fn a_batch_is_stopped_after_the_time_that_it_was_run_with() {
     let end = node.now + Nanos::from_secs(5);
     assert_eq!(node.framework.next_deadline(), end);
     node.now = Time(end.0 - 1);
-    node.batch(BatchOp::Run, 0, 50).unwrap();
+    node.batch(BatchOp::Run, 0, 0).unwrap();
     assert_eq!((gentle(&mut node), node.framework.next_deadline()), (0, end), "it runs already");
+    node.batch(BatchOp::Run, 0, 9).unwrap();
+    let end = node.now + Nanos::from_secs(9);
+    assert_eq!((gentle(&mut node), node.framework.next_deadline()), (0, end), "the new time holds");
     node.now = end;
     assert_eq!((node.active(0), gentle(&mut node)), (1, 1));
     assert!(node.framework.next_deadline() > end, "once is enough");
