@@ -52,7 +52,9 @@ impl Caller {
                 let answer = self.node.call(request);
                 match **command {
                     Command::NewSession { .. } if is_done(&answer) => self.session = Some(*key),
-                    Command::EndSession if is_done(&answer) => self.session = None,
+                    Command::EndSession | Command::EndSessionAtOnce if is_done(&answer) => {
+                        self.session = None;
+                    }
                     _ => {}
                 }
                 answer

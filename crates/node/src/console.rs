@@ -35,13 +35,8 @@ enum SlotState {
 
 /// How long a console may process a command.
 pub(crate) fn duration_max(command: &Command) -> Duration {
-    let seconds = match command {
-        Command::AddTest(_) => 60,
-        Command::Query { timeout, .. } => (*timeout).clamp(3, 3600),
-        _ => 30,
-    };
     // The core checks its deadlines only at intervals.
-    Duration::from_secs(u64::from(seconds) + 2)
+    Duration::from_nanos(command.duration_max().0) + Duration::from_secs(2)
 }
 
 impl ConsoleSlot {

@@ -111,7 +111,7 @@ impl NodeHandle {
     }
 
     /// Gives the node's console a command of the session with this key, and waits for the answer:
-    /// up to a minute, plus the time of the commands before it.
+    /// up to [`Command::duration_max`], plus the time of the commands before it.
     ///
     /// # Errors
     /// When the node has stopped, or the system cannot start a thread.

@@ -33,6 +33,7 @@
 
 mod command;
 mod commands;
+mod ending;
 mod load;
 mod refusal;
 mod session;
@@ -47,9 +48,11 @@ use lustrine_wire::srpc::{
     Sid,
 };
 
+use crate::errno;
 use crate::mark::console_number;
 use crate::rpc::RpcError;
-use session::{BatchTest, Session};
+use ending::Ending;
+use session::{BatchTest, NODES_MAX, Session};
 use work::{Goal, Work};
 
 pub use command::{
@@ -67,6 +70,9 @@ const ACTION: Nanos = Nanos::from_secs(30);
 /// Shortest time that is waited for an answer to a question, and the longest to most of them.
 const QUESTION_MIN: Nanos = Nanos::from_secs(3);
 const QUESTION_MAX: Nanos = Nanos::from_secs(30);
+
+/// How long a node that is down has, where one that answers has [`ACTION`].
+const DOWN_ACTION: Nanos = QUESTION_MIN;
 
 /// Longest time that an answer about a batch is waited for.
 const QUERY_MAX: Nanos = Nanos::from_secs(3600);
@@ -119,6 +125,13 @@ pub struct Console {
     /// Orders given so far.
     orders_given: u64,
     work: Option<Work>,
+    /// The session ends, and its tests are waited for.
+    ending: Option<Ending>,
+    /// Nodes that leave the session that ends while so many tests run.
+    unstopped: BTreeMap<Nid, u32>,
+    /// Nodes that may still be in these sessions of this console, which have ended: they did not
+    /// confirm that they left.
+    left_behind: BTreeMap<Nid, Sid>,
     waiting: VecDeque<Asked>,
     /// Questions that only keep a node from leaving, by order.
     reminders: BTreeMap<u64, Nid>,
@@ -152,6 +165,9 @@ impl Console {
             batches: 0,
             orders_given: 0,
             work: None,
+            ending: None,
+            unstopped: BTreeMap::new(),
+            left_behind: BTreeMap::new(),
             waiting: VecDeque::new(),
             reminders: BTreeMap::new(),
             orders: VecDeque::new(),
@@ -165,16 +181,26 @@ impl Console {
 
     /// Takes a command. Its answer comes from [`Console::next_answer`] under the same ticket.
     /// `key` is the caller's; only a session's own is heard. Commands are carried out in order, but
-    /// questions give way to a command that stops a batch or ends the session.
+    /// questions give way to a command that stops a batch or ends the session, and what the console
+    /// knows itself waits for commands alone that change it.
     pub fn command(&mut self, now: Time, ticket: u64, key: u32, command: Command) {
+        if command.is_look() && self.may_look() {
+            let answer = self.begin(now, ticket, key, command);
+            self.answers.extend(answer.transpose().map(|answer| (ticket, answer)));
+            return;
+        }
         if self.waiting.len() >= WAITING_MAX {
             let busy = Refusal::Busy(self.waiting.len() as u32);
             self.answers.push_back((ticket, Err(busy)));
             return;
         }
         let mut questions = VecDeque::new();
-        if self.is_urgent(key, &command) {
-            self.end_question(now);
+        let is_urgent = self.is_urgent(key, &command);
+        if is_urgent || command.is_look() {
+            if is_urgent {
+                self.end_question(now);
+                self.hasten_if_asked_again(now, &command);
+            }
             let waiting = core::mem::take(&mut self.waiting).into_iter();
             (questions, self.waiting) = waiting.partition(|asked| asked.command.is_question());
         }
@@ -191,7 +217,9 @@ impl Console {
             Command::Stop { batch, .. } => {
                 session.is_some_and(|session| session.key == key && session.batch(batch).is_ok())
             }
-            Command::EndSession => session.is_some_and(|session| session.key == key),
+            Command::EndSession | Command::EndSessionAtOnce => {
+                session.is_some_and(|session| session.key == key)
+            }
             Command::NewSession { force, .. } => *force && session.is_some(),
             _ => false,
         }
@@ -199,11 +227,32 @@ impl Console {
 
     /// Ends the question under way, if it is one, with what nodes have answered so far.
     fn end_question(&mut self, now: Time) {
-        let Some(work) = self.work.as_mut().filter(|work| work.is_question) else { return };
+        let Some(mut work) = self.work.take_if(|work| work.is_question) else { return };
+        self.withdraw(&mut work);
+        self.work = Some(work);
+        self.finish(now);
+    }
+
+    /// Gives up the orders of a command.
+    fn withdraw(&mut self, work: &mut Work) {
         let orders = work.give_up();
         self.orders.retain(|order| !orders.iter().any(|(id, _)| *id == order.id));
         self.canceled.extend(orders);
-        self.finish(now);
+    }
+
+    /// Whether nothing under way, or before a command that comes now, changes what the console
+    /// knows.
+    fn may_look(&self) -> bool {
+        let changes = self.work.as_ref().is_some_and(|work| !work.is_question);
+        (!changes || self.ending.is_some())
+            && self.waiting.iter().all(|asked| asked.command.is_question())
+    }
+
+    /// Whoever ends a session that ends already waits for its tests no longer.
+    fn hasten_if_asked_again(&mut self, now: Time, command: &Command) {
+        if matches!(command, Command::EndSession | Command::EndSessionAtOnce) {
+            self.hasten_end(now);
+        }
     }
 
     /// Takes in how an order ended.
@@ -212,7 +261,7 @@ impl Console {
             work::observe(self.session.as_mut(), now, &nid, outcome, ACTION);
             return;
         }
-        if self.removes_again(outcome) {
+        if self.removes_again(outcome) || self.invites_again(outcome) {
             return;
         }
         let Some(work) = &mut self.work else { return };
@@ -243,17 +292,25 @@ impl Console {
             self.next_round = now + ROUND;
             self.remind(now);
         }
-        if now >= self.ends_at && self.work.is_none() {
-            self.ends_at = Time::NEVER;
-            self.leave_all(now, None, Goal::EndSession);
+        if now >= self.next_look() {
+            self.look_at_ending(now);
         }
+        if now >= self.ends_at && !self.is_at_work() {
+            self.ends_at = Time::NEVER;
+            self.end_session(now, None, Goal::EndSession);
+        }
+    }
+
+    /// Whether a command is under way.
+    fn is_at_work(&self) -> bool {
+        self.work.is_some() || self.ending.is_some()
     }
 
     /// When [`Console::tick`] has something to do at the latest.
     pub fn next_deadline(&self) -> Time {
         // With work under way the session is in use.
-        let end = if self.work.is_none() { self.ends_at } else { Time::NEVER };
-        self.next_round.min(end)
+        let end = if self.is_at_work() { Time::NEVER } else { self.ends_at };
+        self.next_round.min(end).min(self.next_look())
     }
 
     /// The session, if there is one.
@@ -263,12 +320,12 @@ impl Console {
 
     /// Whether commands wait, or one is under way.
     pub fn is_busy(&self) -> bool {
-        self.work.is_some() || !self.waiting.is_empty()
+        self.is_at_work() || !self.waiting.is_empty()
     }
 
     /// Begins commands until one has to wait for nodes.
     fn go_on(&mut self, now: Time) {
-        while self.work.is_none() {
+        while !self.is_at_work() {
             let Some(Asked { ticket, key, command }) = self.waiting.pop_front() else { return };
             let is_question = command.is_question();
             let begun = self.begin(now, ticket, key, command);
@@ -305,6 +362,27 @@ impl Console {
         true
     }
 
+    /// Asks a node once more that is still in an older session of this console, which it is to
+    /// leave; whether it was asked.
+    fn invites_again(&mut self, outcome: &RpcOutcome) -> bool {
+        let (Some(session), Some(work)) = (&self.session, &mut self.work) else { return false };
+        let Ok(Message { body: Body::MakeSessionReply(reply), .. }) = &outcome.reply else {
+            return false;
+        };
+        let Some(nid) = work.node_of(outcome.rpc) else { return false };
+        let Some(older) = self.left_behind.remove(&nid) else { return false };
+        if reply.status != errno::EBUSY || reply.sid != older {
+            return false;
+        }
+        let Some((nid, place)) = work.once_more(outcome.rpc) else { return false };
+        let (body, timeout) = (commands::invitation(session, true), work.timeout);
+        let id = self.give(nid, Service::MakeSession, body, Vec::new(), timeout);
+        if let Some(work) = &mut self.work {
+            work.expect_in(id, place);
+        }
+        true
+    }
+
     /// Gives an order for each of the nodes.
     fn give_all(
         &mut self,
@@ -315,7 +393,12 @@ impl Console {
     ) {
         for (index, nid) in nids.into_iter().enumerate() {
             let (body, list) = each(index, &nid);
-            let id = self.give(nid, service, body, list, work.timeout);
+            let state = self.session.as_ref().map(|session| session.state(&nid));
+            let timeout = match work.is_brief && state == Some(NodeState::Down) {
+                true => DOWN_ACTION.min(work.timeout),
+                false => work.timeout,
+            };
+            let id = self.give(nid, service, body, list, timeout);
             work.expect(id, nid);
         }
     }
@@ -381,12 +464,15 @@ impl Console {
                     return self.add_clients(work, &test);
                 }
             }
+            Goal::Stopped => return self.stopped(now, work.said()),
+            Goal::Looked => return self.looked(now, work.said()),
             Goal::NewSession(session) => {
+                self.shut(&mut work);
                 let view = self.open(now, *session);
                 let (ticket, _) = work.answer();
                 return self.answers.extend(ticket.map(|one| (one, Ok(Answer::Session(view)))));
             }
-            Goal::EndSession => self.shut(),
+            Goal::EndSession => self.shut(&mut work),
         }
         if let Some(session) = &mut self.session {
             session.sweep();
@@ -413,8 +499,15 @@ impl Console {
         self.session.insert(opened).view()
     }
 
-    fn shut(&mut self) {
-        self.session = None;
+    fn shut(&mut self, work: &mut Work) {
+        if let Some(session) = self.session.take() {
+            let stay = work.said().iter().filter(|said| !said.is_good()).map(|said| said.nid);
+            self.left_behind.extend(stay.map(|nid| (nid, session.sid)));
+            while self.left_behind.len() > NODES_MAX {
+                self.left_behind.pop_first();
+            }
+        }
+        work.note_running(&core::mem::take(&mut self.unstopped));
         self.reminders.clear();
         (self.next_round, self.ends_at) = (Time::NEVER, Time::NEVER);
     }

@@ -3,12 +3,14 @@
 use core::fmt;
 
 use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Nanos;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{ClientStats, Counters, Sid};
 use serde::{Deserialize, Serialize};
 
-use super::load;
+use super::ending::END_MAX;
 use super::refusal::Refusal;
+use super::{ACTION, QUERY_MAX, QUESTION_MAX, QUESTION_MIN, load};
 use crate::load::Test;
 
 /// What an administrator wants of a console with `lst`. Names of groups and batches have 1 to
@@ -29,8 +31,13 @@ pub enum Command {
     },
     /// Shows the session, whatever key the caller has; it does not keep the session alive.
     ShowSession,
-    /// Ends the session, on all nodes.
+    /// Ends the session, on all nodes. Batches that run are stopped first, and waited for: for
+    /// about 70 s at most, and not for clients that do not answer. A node that left while its tests
+    /// ran answers [`Detail::Active`]. The command once more, or [`Command::EndSessionAtOnce`],
+    /// ends the waiting.
     EndSession,
+    /// The same without waiting for batches that run.
+    EndSessionAtOnce,
     /// Makes an empty group.
     AddGroup {
         /// Its name.
@@ -96,7 +103,8 @@ pub enum Command {
         /// kernel nodes pass it over.
         timeout: u32,
     },
-    /// Stops the tests of a batch; [`Command::Query`] shows when they have stopped.
+    /// Stops the tests of a batch, also at clients that did not answer before; [`Command::Query`]
+    /// shows when they have stopped.
     Stop {
         /// The batch.
         batch: String,
@@ -147,6 +155,33 @@ impl Command {
                 | Command::Ping { .. }
                 | Command::Stat { .. }
         )
+    }
+
+    /// Whether the console answers it from what it knows, and changes nothing.
+    pub(super) fn is_look(&self) -> bool {
+        matches!(
+            self,
+            Command::ShowSession
+                | Command::ListGroups
+                | Command::ShowGroup { .. }
+                | Command::ListBatches
+                | Command::ShowBatch { .. }
+        )
+    }
+
+    /// The longest time that a console takes for it, once it has begun.
+    pub fn duration_max(&self) -> Nanos {
+        let seconds = |seconds: u32| Nanos::from_secs(u64::from(seconds));
+        match self {
+            Command::EndSession | Command::NewSession { force: true, .. } => END_MAX,
+            // Servers are asked first, and clients then.
+            Command::AddTest(_) => Nanos(2 * ACTION.0),
+            Command::Query { timeout, .. } => seconds(*timeout).clamp(QUESTION_MIN, QUERY_MAX),
+            Command::ClientStats { .. } | Command::Ping { .. } | Command::Stat { .. } => {
+                QUESTION_MAX
+            }
+            _ => ACTION,
+        }
     }
 }
 
@@ -383,7 +418,8 @@ pub enum Detail {
     None,
     /// The session the node is in.
     Session(SessionHolder),
-    /// Tests of the batch that run, or units of the test.
+    /// Tests of the batch that run, or units of the test; at the end of a session, tests that ran
+    /// when the node left.
     Active(u32),
     /// Its counters.
     Counters(Box<Counters>),

@@ -15,6 +15,13 @@ use super::session::{self, Session};
 use super::work::{Goal, Work};
 use super::{ACTION, Console, QUERY_MAX, QUESTION_MAX, QUESTION_MIN, load};
 
+/// The request that takes a node into a session; `force` ends another one that it is in.
+pub(super) fn invitation(session: &Session, force: bool) -> Body {
+    let (sid, name) = (session.sid, session.name);
+    let force = u32::from(force);
+    Body::MakeSessionRequest(MakeSessionRequest { reply_bits: 0, sid, force, name })
+}
+
 impl Console {
     /// Begins a command; `None` when its answer has to wait for nodes.
     pub(super) fn begin(
@@ -31,7 +38,7 @@ impl Console {
             }
             let mut session = Session::new(Sid::NONE, name, key, 0);
             (session.timeout, session.force, session.features) = (timeout, force, features);
-            self.leave_all(now, Some(ticket), Goal::NewSession(Box::new(session)));
+            self.end_session(now, Some(ticket), Goal::NewSession(Box::new(session)));
             return Ok(None);
         }
         let session = self.session.as_mut().ok_or(Refusal::NoSession)?;
@@ -49,7 +56,11 @@ impl Console {
         Ok(Some(match command {
             Command::NewSession { .. } | Command::ShowSession => unreachable!("begun above"),
             Command::EndSession => {
-                self.leave_all(now, Some(ticket), Goal::EndSession);
+                self.end_session(now, Some(ticket), Goal::EndSession);
+                return Ok(None);
+            }
+            Command::EndSessionAtOnce => {
+                self.end_session_at_once(now, Some(ticket), Goal::EndSession);
                 return Ok(None);
             }
             Command::AddGroup { group } => {
@@ -104,10 +115,12 @@ impl Console {
             Command::Stop { batch, force } => {
                 let found = session.batch(&batch)?;
                 let mut clients = session.nodes_of(found, BatchSide::Clients);
-                clients.retain(|nid| session.is_active(nid));
+                // A client that did not answer before may still send.
+                clients.retain(|nid| session.may_be_in(nid));
                 let id = found.id;
                 let stop = |_: &Nid| (BatchOp::Stop, 0, u32::from(force));
-                return Ok(self.batch_work(ticket, id, Goal::Report, clients, ACTION, stop));
+                let work = Work::new(Some(ticket), Goal::Report, ACTION).brief();
+                return Ok(self.batch_work(work, id, clients, stop));
             }
             Command::Query { batch, test, timeout } => {
                 return self.query(ticket, batch, test, timeout);
@@ -132,12 +145,7 @@ impl Console {
     fn invite(&mut self, ticket: u64, mut nids: Vec<Nid>) -> Result<Option<Answer>, Refusal> {
         let Some(session) = &self.session else { return Err(Refusal::NoSession) };
         nids.retain(|nid| !session.is_active(nid));
-        let body = Body::MakeSessionRequest(MakeSessionRequest {
-            reply_bits: 0,
-            sid: session.sid,
-            force: u32::from(session.force),
-            name: session.name,
-        });
+        let body = invitation(session, session.force);
         let mut work = Work::new(Some(ticket), Goal::Report, ACTION);
         self.give_all(&mut work, Service::MakeSession, nids, |_, _| (body, Vec::new()));
         Ok(self.put_to_work(work))
@@ -154,11 +162,11 @@ impl Console {
         self.put_to_work(work)
     }
 
-    /// Lets all nodes leave the session, which is over then. `ticket` names the caller that waits
-    /// for it.
+    /// Lets all nodes leave the session, which is over then; also those that did not answer, as
+    /// they may answer now. `ticket` names the caller that waits for it.
     pub(super) fn leave_all(&mut self, now: Time, ticket: Option<u64>, goal: Goal) {
-        let active = self.session.as_ref().map(Session::active).unwrap_or_default();
-        let work = self.leave(Work::new(ticket, goal, ACTION), active);
+        let nids = self.session.as_ref().map(Session::members_to_leave).unwrap_or_default();
+        let work = self.leave(Work::new(ticket, goal, ACTION).brief(), nids);
         let over = work.is_over();
         self.work = Some(work);
         if over {
@@ -242,7 +250,8 @@ impl Console {
         found.running = true;
         let id = found.id;
         let run = |_: &Nid| (BatchOp::Run, 0, timeout);
-        Ok(self.batch_work(ticket, id, Goal::Report, clients, ACTION, run))
+        let work = Work::new(Some(ticket), Goal::Report, ACTION);
+        Ok(self.batch_work(work, id, clients, run))
     }
 
     fn query(
@@ -267,7 +276,7 @@ impl Console {
         let goal = if test == 0 { Goal::SeenIdle { batch } } else { Goal::Report };
         let wait = Nanos::from_secs(u64::from(timeout)).clamp(QUESTION_MIN, QUERY_MAX);
         let ask = |nid: &Nid| (BatchOp::Query, places.get(nid).copied().unwrap_or(0), 0);
-        Ok(self.batch_work(ticket, id, goal, clients, wait, ask))
+        Ok(self.batch_work(Work::new(Some(ticket), goal, wait), id, clients, ask))
     }
 
     fn client_stats(
@@ -304,15 +313,12 @@ impl Console {
     /// Sends a BATCH request to nodes: the operation, the test and the argument for each.
     fn batch_work(
         &mut self,
-        ticket: u64,
+        mut work: Work,
         batch: u64,
-        goal: Goal,
         nids: Vec<Nid>,
-        timeout: Nanos,
         each: impl Fn(&Nid) -> (BatchOp, u32, u32),
     ) -> Option<Answer> {
         let sid = self.session.as_ref().map_or(Sid::NONE, |session| session.sid);
-        let mut work = Work::new(Some(ticket), goal, timeout);
         self.give_all(&mut work, Service::Batch, nids, |_, nid| {
             let (op, test, arg) = each(nid);
             let request = BatchRequest { reply_bits: 0, sid, batch, op: op as u32, test, arg };

@@ -127,10 +127,25 @@ impl Session {
         self.state(nid) == NodeState::Active
     }
 
-    /// All nodes in the session that are in it as far as is known.
-    pub(super) fn active(&self) -> Vec<Nid> {
-        let active = self.nodes.iter().filter(|(_, node)| node.state == NodeState::Active);
-        active.map(|(nid, _)| *nid).collect()
+    /// Whether a node may be in the session: it is, or it did not answer.
+    pub(super) fn may_be_in(&self, nid: &Nid) -> bool {
+        matches!(self.state(nid), NodeState::Active | NodeState::Down)
+    }
+
+    /// All nodes that may be in the session.
+    pub(super) fn members_to_leave(&self) -> Vec<Nid> {
+        self.nodes.keys().copied().filter(|nid| self.may_be_in(nid)).collect()
+    }
+
+    /// The batches that may run, by their ids, at each client that may be in the session. Nothing
+    /// more is known of them, so each counts as one test.
+    pub(super) fn may_run(&self) -> BTreeMap<(u64, Nid), u32> {
+        let running = self.batches.iter().filter(|batch| batch.running);
+        let parts = running.flat_map(|batch| {
+            let clients = self.nodes_of(batch, BatchSide::Clients).into_iter();
+            clients.map(|nid| (batch.id, nid))
+        });
+        parts.filter(|(_, nid)| self.may_be_in(nid)).map(|part| (part, 1)).collect()
     }
 
     pub(super) fn views(&self, nids: &[Nid]) -> Vec<NodeView> {

@@ -16,7 +16,7 @@ use crate::limits::REMOVALS_MAX;
 use crate::rpc::{LnetErrorKind, RpcError};
 
 /// A node that leaves an RPC unanswered for so long is taken to be down [LST-20].
-const DOWN_AFTER: Nanos = Nanos::from_secs(6);
+pub(super) const DOWN_AFTER: Nanos = Nanos::from_secs(6);
 
 /// What is done when all nodes have answered.
 #[derive(Debug)]
@@ -29,6 +29,10 @@ pub(super) enum Goal {
     Servers { test: Box<super::NewTest> },
     /// The next session begins.
     NewSession(Box<Session>),
+    /// The clients of a session that ends were told to stop.
+    Stopped,
+    /// They said what still runs.
+    Looked,
     /// There is no session any more.
     EndSession,
 }
@@ -41,6 +45,8 @@ pub(super) struct Work {
     pub(super) timeout: Nanos,
     /// Whether it changes nothing: it may be ended early.
     pub(super) is_question: bool,
+    /// Whether nodes that are down have a short time only.
+    pub(super) is_brief: bool,
     /// By order, where the answer goes.
     missing: BTreeMap<u64, Place>,
     said: Vec<NodeReply>,
@@ -56,7 +62,13 @@ pub(super) struct Place {
 impl Work {
     pub(super) fn new(ticket: Option<u64>, goal: Goal, timeout: Nanos) -> Work {
         let (missing, said) = (BTreeMap::new(), Vec::new());
-        Work { ticket, goal, timeout, is_question: false, missing, said }
+        let (is_question, is_brief) = (false, false);
+        Work { ticket, goal, timeout, is_question, is_brief, missing, said }
+    }
+
+    /// The same; nodes that are down have a short time only.
+    pub(super) fn brief(self) -> Work {
+        Work { is_brief: true, ..self }
     }
 
     pub(super) fn expect(&mut self, order: u64, nid: Nid) {
@@ -111,6 +123,25 @@ impl Work {
         (said.state, said.reply) = observe(session, now, &said.nid, outcome, self.timeout);
         said.holder = outcome.reply.as_ref().ok().and_then(|message| holder(&message.body));
         self.is_over()
+    }
+
+    /// The node of an order that has not ended.
+    pub(super) fn node_of(&self, order: u64) -> Option<Nid> {
+        self.missing.get(&order).map(|place| self.said[place.index].nid)
+    }
+
+    /// What each node said, in the order in which they were asked.
+    pub(super) fn said(&self) -> &[NodeReply] {
+        &self.said
+    }
+
+    /// Nodes have left the session; of these, so many tests ran until then.
+    pub(super) fn note_running(&mut self, running: &BTreeMap<Nid, u32>) {
+        for said in &mut self.said {
+            if let (Reply::Good(detail), Some(active)) = (&mut said.reply, running.get(&said.nid)) {
+                *detail = Detail::Active(*active);
+            }
+        }
     }
 
     pub(super) fn all_good(&self) -> bool {

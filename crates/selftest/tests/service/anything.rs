@@ -77,6 +77,7 @@ fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         1 => session,
         1 => Just(Command::EndSession),
+        1 => Just(Command::EndSessionAtOnce),
         1 => Just(Command::ShowSession),
         3 => name().prop_map(|group| Command::AddGroup { group }),
         6 => (name(), nids()).prop_map(|(group, nids)| Command::AddNodes { group, nids }),

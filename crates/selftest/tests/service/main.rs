@@ -5,6 +5,7 @@ mod anything;
 mod client_stats;
 mod common;
 mod console;
+mod ends;
 mod golden;
 mod hostile;
 mod load;

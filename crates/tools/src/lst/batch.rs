@@ -6,7 +6,7 @@ use lustrine_selftest::console::{Answer, BatchView, Command, Detail, NodeReply, 
 
 use super::listing::States;
 use super::talk::{CommandContext, id, said_more, verdict};
-use super::{Env, Lst, WaitOutcome};
+use super::{ConsoleError, Env, Lst, WaitOutcome};
 use crate::errno;
 use crate::parse::Parsed;
 use crate::shell::Exit;
@@ -18,12 +18,6 @@ const RUNNING: u32 = 177;
 /// How long `stop` waits for an answer, in seconds, and the time between two queries.
 const STOP_TIMEOUT: u32 = 30;
 const STOP_DELAY: Duration = Duration::from_secs(1);
-
-/// How long the end of a session waits for batches: a kernel client gives up an RPC after 64 s.
-const STOPS_MAX: Duration = Duration::from_secs(70);
-
-/// The shortest time-out of a query, in seconds.
-const LOOK_TIMEOUT: u32 = 3;
 
 const LIST: CommandContext<'_> = CommandContext { what: "batch", action: "list batch" };
 const QUERY: CommandContext<'_> = CommandContext { what: "batch", action: "query batch" };
@@ -122,57 +116,53 @@ impl<O: Env> Lst<'_, O> {
         }
     }
 
-    /// Stops what still runs before the session ends, and waits for it: `lnet_selftest` of a kernel
-    /// node can hang if its session ends while a test runs (docs/live-kernels.md). The session ends
-    /// in any case: nodes that do not answer are not waited for, tests that do not stop for 70 s at
-    /// most, and an interruption ends the waiting.
-    pub(super) fn stop_before_end(&mut self) {
-        let key = self.key().unwrap_or_default();
-        let Ok(Answer::Names(mut batches)) = self.env.ask(key, Command::ListBatches) else {
-            return;
-        };
-        batches.retain(|batch| {
-            let show = Command::ShowBatch { batch: batch.clone() };
-            matches!(self.env.ask(key, show), Ok(Answer::Batch(view)) if view.running)
-        });
-        let mut waited = Duration::ZERO;
-        batches.retain(|batch| self.progress(key, batch, &mut waited) != Progress::Stopped);
-        for batch in &batches {
-            self.warn(format!(
-                "batch {batch} is still running: it is stopped before the session ends"
-            ));
-            let stop = Command::Stop { batch: batch.clone(), force: false };
-            if self.env.ask(key, stop).is_err() {
-                self.warn(format!("batch {batch} could not be stopped"));
+    /// Says which batches are stopped before the session ends, which the console does: it waits for
+    /// their clients.
+    pub(super) fn say_what_is_stopped(&mut self) {
+        match self.batches_not_stopped() {
+            Ok(batches) => {
+                for batch in batches {
+                    self.warn(format!(
+                        "batch {batch} was not stopped: it is stopped now, and the session ends \
+                         when its clients have stopped, in 70 s at most"
+                    ));
+                }
             }
-        }
-        while !batches.is_empty() && waited < STOPS_MAX {
-            batches.retain(|batch| self.progress(key, batch, &mut waited) == Progress::Running);
-            if batches.is_empty() || self.wait(STOP_DELAY).is_err() {
-                break;
-            }
-            waited += STOP_DELAY;
-        }
-        for batch in batches {
-            self.warn(format!(
-                "batch {batch} has not stopped; the selftest of a kernel node in it may hang until \
-                 that node is rebooted"
-            ));
+            // The end of the session says the same.
+            Err(ConsoleError::NoConsole | ConsoleError::Refused(_)) => {}
+            Err(error) => self.warn(format!("whether batches are running is unknown: {error}")),
         }
     }
 
-    /// Whether clients of a batch say that it runs; adds the time that silent ones took.
-    fn progress(&mut self, key: u32, batch: &str, waited: &mut Duration) -> Progress {
-        let query = Command::Query { batch: batch.to_owned(), test: 0, timeout: LOOK_TIMEOUT };
-        let Ok(Answer::Replies(said)) = self.env.ask(key, query) else { return Progress::Unknown };
-        let silent = said.iter().any(|one| state(one) == State::Silent);
-        if silent {
-            *waited += Duration::from_secs(u64::from(LOOK_TIMEOUT));
+    fn batches_not_stopped(&mut self) -> Result<Vec<String>, ConsoleError> {
+        let key = self.key().unwrap_or_default();
+        let unexpected = || ConsoleError::Failed("unexpected reply from the console".to_owned());
+        let Answer::Names(batches) = self.env.ask(key, Command::ListBatches)? else {
+            return Err(unexpected());
+        };
+        let mut running = Vec::new();
+        for batch in batches {
+            match self.env.ask(key, Command::ShowBatch { batch })? {
+                Answer::Batch(view) if view.running => running.push(view.name),
+                Answer::Batch(_) => {}
+                _ => return Err(unexpected()),
+            }
         }
-        match said.iter().any(|one| state(one) == State::Running) {
-            true => Progress::Running,
-            false if silent => Progress::Unknown,
-            false => Progress::Stopped,
+        Ok(running)
+    }
+
+    /// Says which nodes left the session while their tests ran.
+    pub(super) fn say_what_ran_on(&mut self, said: &[NodeReply]) {
+        let running: Vec<&NodeReply> =
+            said.iter().filter(|one| state(one) == State::Running).collect();
+        if let Some(first) = running.first() {
+            self.warn(format!(
+                "{} of {} nodes left the session while their tests were running, such as {}; the \
+                 selftest of a kernel node among them may hang until that node is rebooted",
+                running.len(),
+                said.len(),
+                id(&first.nid)
+            ));
         }
     }
 
@@ -233,15 +223,6 @@ enum State {
     Failed,
     /// It did not answer.
     Silent,
-}
-
-/// How far a batch has stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
-    Running,
-    Stopped,
-    /// Clients did not answer, and no other says that it runs.
-    Unknown,
 }
 
 fn state(said: &NodeReply) -> State {

@@ -71,7 +71,7 @@ impl<O: Env> Lst<'_, O> {
 
     pub(super) fn end_session(&mut self) -> Result<(), Exit> {
         let context = CommandContext { what: "session", action: "end session" };
-        self.stop_before_end();
+        self.say_what_is_stopped();
         let key = self.key().unwrap_or_default();
         let said = match self.env.ask(key, Command::EndSession) {
             // There is no session any more, which is the wanted result: scripts end sessions as a
@@ -88,6 +88,7 @@ impl<O: Env> Lst<'_, O> {
         if self.settings.compat == Compat::V2_15 {
             self.say("session is ended");
         }
+        self.say_what_ran_on(&said);
         self.failures("end session", &said)
     }
 

@@ -34,11 +34,12 @@ fn a_batch_that_runs_is_stopped_before_the_session_ends() {
     let script: Vec<String> = script.lines().map(|line| line.trim().to_owned()).collect();
     let shown = Shell::default().type_in(&mut World::new(), 2, &script);
     let lines: Vec<String> = shown.into_iter().map(|(line, _)| line).collect();
-    let warned = "batch b is still running: it is stopped before the session ends";
+    let warned = "batch b was not stopped: it is stopped now, and the session ends when its \
+                  clients have stopped, in 70 s at most";
     let end: Vec<&str> = lines.iter().rev().take(2).rev().map(String::as_str).collect();
     assert_eq!(end[0], warned, "{lines:#?}");
     assert!(!end[1].starts_with("hh ID:"), "the session did not end: {lines:#?}");
-    assert_eq!(lines.iter().filter(|line| line.contains("still running")).count(), 1);
+    assert_eq!(lines.iter().filter(|line| line.contains("was not stopped")).count(), 1);
 }
 
 #[test]

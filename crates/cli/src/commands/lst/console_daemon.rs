@@ -70,9 +70,7 @@ fn stay(node: &NodeHandle, signals: &Signals, key: u32) {
     let starter = watch_stdin();
     loop {
         if signals.take().terminate {
-            // The nodes of the session then need not wait for their time-out.
-            let _ = node.console(key, Command::EndSession);
-            return;
+            return end(node, signals, key);
         }
         // In this order: the session is made before the input is closed.
         if starter.is_finished() && !node.console_in_use() {
@@ -80,4 +78,18 @@ fn stay(node: &NodeHandle, signals: &Signals, key: u32) {
         }
         thread::sleep(LOOK);
     }
+}
+
+/// Ends the session, so that its nodes need not wait for their time-out. The console waits for
+/// tests that run; another signal ends the waiting.
+fn end(node: &NodeHandle, signals: &Signals, key: u32) {
+    thread::scope(|scope| {
+        let ending = scope.spawn(|| node.console(key, Command::EndSession));
+        while !ending.is_finished() {
+            if signals.take().terminate {
+                let _ = node.console(key, Command::EndSessionAtOnce);
+            }
+            thread::sleep(LOOK);
+        }
+    });
 }
