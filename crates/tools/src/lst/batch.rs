@@ -19,6 +19,9 @@ const RUNNING: u32 = 177;
 const STOP_TIMEOUT: u32 = 30;
 const STOP_DELAY: Duration = Duration::from_secs(1);
 
+/// After so many queries the stop is sent again.
+const STOP_AGAIN: u32 = 5;
+
 const LIST: CommandContext<'_> = CommandContext { what: "batch", action: "list batch" };
 const QUERY: CommandContext<'_> = CommandContext { what: "batch", action: "query batch" };
 
@@ -95,25 +98,33 @@ impl<O: Env> Lst<'_, O> {
         Ok(())
     }
 
+    /// Stops a batch, and waits until no client says that it runs. The stop is repeated: it can be
+    /// lost, and a client that did not answer it may answer the queries.
     pub(super) fn stop_batch(&mut self, parsed: &Parsed) -> Result<(), Exit> {
         let context = CommandContext { what: "batch", action: "stop batch" };
         let (batch, force) = (parsed.positional(0).to_owned(), parsed.has("force"));
-        let said = self.ask_nodes(context, Command::Stop { batch: batch.clone(), force })?;
-        self.failures("stop batch", &said)?;
-        loop {
+        let stop = Command::Stop { batch: batch.clone(), force };
+        let said = self.ask_nodes(context, stop.clone())?;
+        let told = self.failures("stop batch", &said);
+        if said.iter().any(|one| state(one) == State::Failed) {
+            return told;
+        }
+        for look in 1.. {
             let command = Command::Query { batch: batch.clone(), test: 0, timeout: STOP_TIMEOUT };
             let said = self.ask_nodes(QUERY, command)?;
-            match said.iter().filter(|one| state(one) == State::Running).count() {
-                0 => self.failures("query batch", &said)?,
-                running => {
-                    self.say(format!("{running} batch in stopping"));
-                    self.wait(STOP_DELAY)?;
-                    continue;
-                }
+            let running = said.iter().filter(|one| state(one) == State::Running).count();
+            if running == 0 {
+                self.failures("query batch", &said)?;
+                break;
             }
-            self.say("Batch is stopped");
-            return Ok(());
+            self.say(format!("{running} batch in stopping"));
+            self.wait(STOP_DELAY)?;
+            if look % STOP_AGAIN == 0 {
+                self.ask_nodes(context, stop.clone())?;
+            }
         }
+        self.say("Batch is stopped");
+        Ok(())
     }
 
     /// Says which batches are stopped before the session ends, which the console does: it waits for

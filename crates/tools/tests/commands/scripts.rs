@@ -3,7 +3,8 @@
 
 use crate::support::typed::Shell;
 use crate::support::{Seat, World, nid};
-use lustrine_tools::lst::{Compat, Lst, Settings};
+use lustrine_lnet::time::Nanos;
+use lustrine_tools::lst::{Compat, Lst, RPC_FAILED, Settings};
 use lustrine_tools::shell::{Exit, Interpreter, LineOutcome, Mode};
 
 /// Runs a script at machine 2. Returns the lines of its standard output.
@@ -40,6 +41,36 @@ fn a_batch_that_runs_is_stopped_before_the_session_ends() {
     assert_eq!(end[0], warned, "{lines:#?}");
     assert!(!end[1].starts_with("hh ID:"), "the session did not end: {lines:#?}");
     assert_eq!(lines.iter().filter(|line| line.contains("was not stopped")).count(), 1);
+}
+
+/// A client that was away when the batch was stopped is told when it is back.
+#[test]
+fn stop_is_repeated_until_nothing_runs() {
+    let mut world = World::new();
+    let mut seat = world.sit_down(2);
+    let settings = settings(Compat::V2_16);
+    for line in [
+        "new_session s",
+        "add_group c 10.77.0.[2,4]@tcp",
+        "add_group s 10.77.0.3@tcp",
+        "add_batch b",
+        "add_test --batch b --distribute 2:1 --from c --to s ping",
+        "run b",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(seat.lst(&settings, &words), Exit::SUCCESS, "{}", seat.text());
+    }
+    seat.world.nodes.get_mut(&nid(4)).unwrap().up = false;
+    assert_eq!(seat.lst(&settings, &["ping", "--group", "c", "--timeout", "10"]), RPC_FAILED);
+    let back_at = seat.world.now + Nanos::from_secs(1);
+    seat.world.nodes.get_mut(&nid(4)).unwrap().back_at = back_at;
+    seat.world.patience = Some(20);
+    seat.text();
+    let exit = seat.lst(&settings, &["stop", "b"]);
+    let text = seat.text();
+    assert_eq!(exit, Exit::SUCCESS, "{text}");
+    assert!(text.starts_with("stop batch RPC failed on 12345-10.77.0.4@tcp: "), "{text}");
+    assert!(text.ends_with("1 batch in stopping\nBatch is stopped\n"), "{text}");
 }
 
 #[test]

@@ -20,6 +20,8 @@ const TIMEOUT: u32 = 100;
 pub struct Node {
     /// Whether it answers.
     pub up: bool,
+    /// From when on it answers again.
+    pub back_at: Time,
     /// The features it has.
     pub features: u32,
     /// Whether tests get wrong data.
@@ -46,7 +48,15 @@ struct Instance {
 
 impl Default for Node {
     fn default() -> Node {
-        Node { up: true, features: 1, corrupt: false, session: None, sent: 0, received: 0 }
+        Node {
+            up: true,
+            back_at: Time::NEVER,
+            features: 1,
+            corrupt: false,
+            session: None,
+            sent: 0,
+            received: 0,
+        }
     }
 }
 
@@ -62,6 +72,7 @@ impl Node {
 
     /// The reply to a request.
     pub fn answer(&mut self, now: Time, request: &Body) -> Option<Message> {
+        self.up |= now >= self.back_at;
         if !self.up {
             return None;
         }
