@@ -10,7 +10,8 @@ use std::{env, thread};
 
 use clap::Args;
 use lustrine_selftest::console::{Answer, Command};
-use lustrine_tools::lst::{ConsoleError, Env, Lst, Settings, WaitOutcome};
+use lustrine_tools::lst::{ConsoleError, Env, LST, Lst, Settings, WaitOutcome};
+use lustrine_tools::parse::parse;
 use lustrine_tools::shell::Terminal;
 
 use super::tool::{self, CompatArg, StdTerminal};
@@ -69,8 +70,10 @@ pub(crate) fn run(args: &LstArgs) -> Result<(), Failure> {
 
 /// Whether a command shows rates until a signal ends it.
 fn never_ends(words: &[String]) -> bool {
-    let counts = |word: &String| word == "--count" || word.starts_with("--count=");
-    words.first().is_some_and(|command| command == "stat") && !words.iter().any(counts)
+    let Some((command, arguments)) = words.split_first() else { return false };
+    let syntax = LST.commands.iter().find(|syntax| syntax.name == "stat" && syntax.name == command);
+    let parsed = syntax.and_then(|syntax| parse(syntax, arguments).ok());
+    parsed.is_some_and(|parsed| parsed.number("count").is_none())
 }
 
 /// `user@host`.
@@ -128,5 +131,29 @@ impl Env for Here {
 
     fn resolve(&mut self, host: &str) -> Result<Ipv4Addr, String> {
         resolve(host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_stat_without_a_count_never_ends() {
+        for (line, wanted) in [
+            ("stat g", true),
+            ("stat --bw g", true),
+            ("stat --count 2 g", false),
+            ("stat --count=2 g", false),
+            ("stat --coun 2 g", false),
+            ("stat --cou=2 g", false),
+            // A group of this name is no option.
+            ("stat -- --count", true),
+            ("query b", false),
+            ("", false),
+        ] {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(never_ends(&words), wanted, "{line}");
+        }
     }
 }
