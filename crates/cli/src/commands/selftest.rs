@@ -137,7 +137,7 @@ enum TestWord {
 enum CheckWord {
     /// Not at all
     None,
-    /// The first and last word of each page
+    /// The first and last word of the data, and of every 64 KiB of it
     Simple,
     /// Every word
     Full,
