@@ -7,8 +7,12 @@ use lustrine_report::Page;
 use lustrine_report::numbers::counted;
 use serde::Serialize;
 
-use crate::lines::{Metric, Range, lines};
-use crate::results::Results;
+use crate::lines::{MeasuredLine, Metric, Range, lines};
+use crate::results::{Results, named};
+use crate::start::printable;
+
+/// Most characters of a host's name in a difference.
+const HOST_MAX: usize = 64;
 
 /// A run compared with another one.
 #[derive(Clone, Debug, Serialize)]
@@ -17,7 +21,8 @@ pub struct Comparison {
     pub base: String,
     /// The name of the other one.
     pub other: String,
-    /// In what the machines and versions differ, in words; also what one of them does not report.
+    /// In what the machines, versions, groups of nodes and circumstances of lines that both have
+    /// differ, in words; also what one of them does not report.
     pub differs: Vec<String>,
     /// The values of lines that both have.
     pub values: Vec<ComparedValue>,
@@ -55,6 +60,9 @@ pub enum Verdict {
     WithinSpread,
     /// All repetitions of one run are above all of the other. It happens by chance too.
     BeyondSpread,
+    /// The line has other numbers of clients or servers in the other run, so that its values are of
+    /// something else.
+    OtherNodes,
 }
 
 impl Verdict {
@@ -68,11 +76,17 @@ impl Verdict {
         }
     }
 
+    /// Whether it says something about a spread.
+    fn has_spread(self) -> bool {
+        matches!(self, Verdict::WithinSpread | Verdict::BeyondSpread)
+    }
+
     fn words(self) -> &'static str {
         match self {
             Verdict::OneSample => "one sample, noise unknown",
             Verdict::WithinSpread => "within the spread",
             Verdict::BeyondSpread => "beyond the spread",
+            Verdict::OtherNodes => "other numbers of nodes",
         }
     }
 }
@@ -90,9 +104,11 @@ pub fn compare(
     (other_name, other): (&str, &Results),
 ) -> Comparison {
     let (before, after) = (lines(base), lines(other));
-    let mut values = Vec::new();
+    let (mut values, mut differs) = (Vec::new(), differences(base, other));
     for line in &before {
         let Some(same) = after.iter().find(|other| other.key == line.key) else { continue };
+        differs.extend(differences_of(line, same));
+        let other_nodes = line.nodes() != same.nodes();
         for metric in [Metric::rate_of(line.key.size), Metric::P50, Metric::P99] {
             let (Some(one), Some(two)) = (line.range(metric), same.range(metric)) else { continue };
             let change = (two.median - one.median) / one.median * 100.0;
@@ -102,21 +118,23 @@ pub fn compare(
                 base: one,
                 other: two,
                 change_percent: change.is_finite().then_some(change),
-                verdict: Verdict::of(&one, &two),
+                verdict: match other_nodes {
+                    true => Verdict::OtherNodes,
+                    false => Verdict::of(&one, &two),
+                },
             });
         }
     }
-    let missing = |from: &[crate::lines::MeasuredLine<'_>],
-                   in_other: &[crate::lines::MeasuredLine<'_>]| {
+    let missing = |from: &[MeasuredLine<'_>], in_other: &[MeasuredLine<'_>]| {
         let lost = from.iter().filter(|line| !in_other.iter().any(|other| other.key == line.key));
         lost.map(|line| line.key.to_string()).collect::<Vec<String>>()
     };
-    let repeated = values.iter().filter(|value| value.verdict != Verdict::OneSample);
+    let repeated = values.iter().filter(|value| value.verdict.has_spread());
     let expected = repeated.map(|v| chance_apart(v.base.samples, v.other.samples)).sum();
     Comparison {
         base: base_name.to_owned(),
         other: other_name.to_owned(),
-        differs: differences(base, other),
+        differs,
         only_in_base: missing(&before, &after),
         only_in_other: missing(&after, &before),
         values,
@@ -138,11 +156,40 @@ fn differences(base: &Results, other: &Results) -> Vec<String> {
     names.into_iter().filter_map(of).collect()
 }
 
+/// In what a line that both runs have differs, beside what was measured.
+fn differences_of(base: &MeasuredLine<'_>, other: &MeasuredLine<'_>) -> Vec<String> {
+    let lost = |line: &MeasuredLine<'_>| match line.lost().as_slice() {
+        [] => "none".to_owned(),
+        lost => named(lost),
+    };
+    let pairs = [
+        ("nodes", base.nodes(), other.nodes()),
+        ("check", base.check(), other.check()),
+        ("clients without answer", lost(base), lost(other)),
+        ("clients without statistics", base.silent().to_string(), other.silent().to_string()),
+        ("errors", base.errors().to_string(), other.errors().to_string()),
+    ];
+    let differs = pairs.into_iter().filter(|(_, one, two)| one != two);
+    differs.map(|(name, one, two)| format!("{name} of {}: {one} | {two}", base.key)).collect()
+}
+
 fn circumstances(results: &Results) -> BTreeMap<String, String> {
     let mut all: BTreeMap<String, String> = BTreeMap::new();
     let mut add = |name: &str, value: String| all.insert(name.to_owned(), value);
     add("version", results.version.clone());
     add("host", results.host.clone());
+    for (group, nids) in &results.groups {
+        add(&format!("nodes of group {group}"), nids.len().to_string());
+    }
+    let missing = results.start.iter().flat_map(|start| &start.missing);
+    let missing: Vec<String> = missing.map(|host| printable(&host.host, HOST_MAX)).collect();
+    add(
+        "hosts without a node",
+        match missing.is_empty() {
+            true => "none".to_owned(),
+            false => missing.join(", "),
+        },
+    );
     let Some(provenance) = &results.provenance else { return all };
     let machine = &provenance.machine;
     machine.kernel.iter().for_each(|kernel| drop(add("kernel", kernel.clone())));
@@ -170,7 +217,8 @@ impl Comparison {
     fn sentences(&self) -> Vec<String> {
         let count = |wanted| self.values.iter().filter(|v| v.verdict == wanted).count();
         let (single, beyond) = (count(Verdict::OneSample), count(Verdict::BeyondSpread));
-        let repeated = self.values.len() - single;
+        let repeated = self.values.iter().filter(|v| v.verdict.has_spread()).count();
+        let unlike = count(Verdict::OtherNodes);
         let mut words = Vec::new();
         if self.values.is_empty() {
             words.push("The runs have no line in common, so nothing can be compared.".to_owned());
@@ -190,6 +238,15 @@ impl Comparison {
                 if single == 1 { "has" } else { "have" },
             ));
             words.push("A plan with repeat: 3 or more gives a spread.".to_owned());
+        }
+        if unlike > 0 {
+            words.push(format!(
+                "{} of other numbers of clients or servers: they say nothing about a change.",
+                match unlike {
+                    1 => "1 value is".to_owned(),
+                    many => format!("{many} values are"),
+                }
+            ));
         }
         words
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use lustrine_report::numbers::{grouped, latency_text, size};
+use lustrine_report::numbers::{counted, grouped, latency_text, size};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
@@ -117,17 +117,17 @@ impl Metric {
         }
     }
 
-    fn of(self, counted: &OpCounts) -> Option<f64> {
-        let part = |of: fn(&Latency) -> f64| counted.latency_us.as_ref().map(of);
+    fn of(self, counts: &OpCounts) -> Option<f64> {
+        let part = |of: fn(&Latency) -> f64| counts.latency_us.as_ref().map(of);
         match self {
-            Metric::MibPerS => Some(counted.mib_per_s),
-            Metric::OpsPerS => Some(counted.ops_per_s),
+            Metric::MibPerS => Some(counts.mib_per_s),
+            Metric::OpsPerS => Some(counts.ops_per_s),
             Metric::P50 => part(|l| l.p50),
             Metric::P90 => part(|l| l.p90),
             Metric::P99 => part(|l| l.p99),
-            Metric::P999 => counted.latency_us.and_then(|l| l.p999),
+            Metric::P999 => counts.latency_us.and_then(|l| l.p999),
             Metric::Max => part(|l| l.max),
-            Metric::Errors => Some(counted.errors as f64),
+            Metric::Errors => Some(counts.errors as f64),
         }
     }
 }
@@ -145,25 +145,60 @@ impl MeasuredLine<'_> {
         self.rows.iter().map(|row| row.all.errors).sum()
     }
 
+    /// Clients that did not answer in some repetition.
+    pub(crate) fn lost(&self) -> Vec<Nid> {
+        let lost = self.rows.iter().flat_map(|row| &row.lost).copied();
+        lost.collect::<BTreeSet<Nid>>().into_iter().collect()
+    }
+
+    /// Most clients of a repetition that report no statistics.
+    pub(crate) fn silent(&self) -> u32 {
+        self.rows.iter().map(|row| row.silent).max().unwrap_or_default()
+    }
+
+    /// Clients and servers; of repetitions with several numbers, all.
+    pub(crate) fn nodes(&self) -> String {
+        let nodes = |count: u32, what: &str| counted(u64::from(count), what);
+        self.all(|row| {
+            format!("{}, {}", nodes(row.clients, "client"), nodes(row.servers, "server"))
+        })
+    }
+
+    /// How data were checked.
+    pub(crate) fn check(&self) -> String {
+        self.all(|row| row.check.clone().unwrap_or_else(|| "unknown".to_owned()))
+    }
+
+    /// What the repetitions have, each value once.
+    fn all(&self, of: impl Fn(&&Row) -> String) -> String {
+        let all: BTreeSet<String> = self.rows.iter().map(of).collect();
+        all.into_iter().collect::<Vec<String>>().join(" or ")
+    }
+
     /// What was to be measured and was not, as the end of a sentence about the line; `None` if
-    /// nothing was, or if no repetition measured it.
+    /// nothing was, or if no repetition measured it. Errors are of all repetitions together, so each
+    /// has to have them.
     pub(crate) fn gap(&self, metric: Metric) -> Option<String> {
-        let lost: BTreeSet<Nid> = self.rows.iter().flat_map(|row| &row.lost).copied().collect();
+        let (lost, silent) = (self.lost(), self.silent());
         if !lost.is_empty() {
-            let lost: Vec<Nid> = lost.into_iter().collect();
             return Some(format!("is without {}: no answer", named(&lost)));
+        }
+        if silent > 0 {
+            return Some(format!("is without {silent} of its clients, which report no statistics"));
         }
         let all = self.rows.len();
         let has_it = |row: &&&Row| !row.by_client.is_empty() && metric.of(&row.all).is_some();
         let measured = self.rows.iter().filter(has_it).count();
-        (metric != Metric::Errors && (1..all).contains(&measured))
+        let least = if metric == Metric::Errors { 0 } else { 1 };
+        (least..all)
+            .contains(&measured)
             .then(|| format!("was measured in {measured} of {all} repetitions"))
     }
 
     /// The values of the repetitions of which clients reported them; `None` if one of these lacks
     /// this value.
     pub(crate) fn range(&self, metric: Metric) -> Option<Range> {
-        let known = |row: &&&Row| metric == Metric::Errors || !row.by_client.is_empty();
+        let known = |row: &&&Row| !row.by_client.is_empty();
         let values = self.rows.iter().filter(known).map(|row| metric.of(&row.all));
         let mut values: Vec<f64> = values.collect::<Option<_>>()?;
         values.sort_by(f64::total_cmp);

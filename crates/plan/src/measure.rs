@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use lustrine_lnet::time::Nanos;
-use lustrine_selftest::Latencies;
+use lustrine_selftest::{Latencies, Test};
 use lustrine_wire::nid::Nid;
-use lustrine_wire::srpc::{ClientStats, Counters, LnetCounters};
+use lustrine_wire::srpc::{BrwCheck, ClientStats, Counters, LnetCounters};
 
-use crate::points::{Line, Point};
+use crate::points::{Flow, Line, Point};
 use crate::results::{ClientResult, ErrorCount, Latency, NodeCounters, OpCounts, PointResult, Row};
 
 /// A point while it is measured: the latest statistics.
@@ -196,6 +196,7 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
     });
     PointResult {
         step: point.step,
+            check: point.flows.iter().find(|flow| flow.line == index).and_then(check_of),
         name: point.name.clone(),
         labels: point.labels.clone(),
         repeat: point.repeat,
@@ -345,6 +346,18 @@ impl Line {
     pub fn title(&self) -> String {
         match self.size {
             0 => format!("{} {} -> {}", self.what.name(), self.from, self.to),
+/// How the data of a test are checked; `None` if there are none.
+fn check_of(flow: &Flow) -> Option<String> {
+    let (Test::Read { check, .. } | Test::Write { check, .. }) = flow.test else { return None };
+    let word = match check {
+        BrwCheck::None => "none",
+        BrwCheck::Simple => "simple",
+        BrwCheck::Full => "full",
+        BrwCheck::Discard => "discard",
+    };
+    Some(word.to_owned())
+}
+
             size => {
                 let size = lustrine_report::numbers::size(size);
                 format!("{} {size} {} -> {}", self.what.name(), self.from, self.to)

@@ -1,6 +1,6 @@
 //! The results of a plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_selftest::Latencies;
 use lustrine_wire::nid::Nid;
@@ -120,6 +120,10 @@ pub struct Row {
     pub concurrency: u32,
     /// Largest number of operations per second of each client; 0 for no limit.
     pub rate_limit: u32,
+    /// How data were checked: `none`, `simple` or `full`; absent for ping, and in results of
+    /// earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
     /// All clients together.
     #[serde(flatten)]
     pub all: OpCounts,
@@ -258,9 +262,10 @@ impl Results {
         }
     }
 
-    /// Clients that did not answer, each counted in every test.
+    /// Clients that did not answer to the end of a test, each counted once.
     pub fn lost(&self) -> u64 {
-        self.points.iter().flat_map(|point| &point.rows).map(|row| row.lost.len() as u64).sum()
+        let rows = self.points.iter().flat_map(|point| &point.rows);
+        rows.flat_map(|row| &row.lost).collect::<BTreeSet<&Nid>>().len() as u64
     }
 
     /// Failed operations of all points.

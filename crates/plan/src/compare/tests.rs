@@ -32,6 +32,7 @@ pub(crate) fn run(lines: &[(u32, &[f64])]) -> Results {
             size: 4096,
             concurrency,
             rate_limit: 0,
+            check: Some("simple".to_owned()),
             by_client: vec![ClientResult { nid, server: None, counted: all.clone() }],
             all,
             error_kinds: Vec::new(),
@@ -126,4 +127,44 @@ fn lines_and_circumstances_that_differ_are_named() {
     assert_eq!(comparison.differs, ["host: here | there", "net.core.rmem_max: 1 | 2"]);
     let nothing = compare(("a", &run(&[])), ("b", &other));
     assert!(nothing.verdict().contains("no line in common"), "{}", nothing.verdict());
+}
+
+/// The rate of two clients is no improvement over the rate of one.
+#[test]
+fn lines_of_other_nodes_are_marked_and_what_is_missing_is_named() {
+    let mut base = run(&[(1, &[100.0, 101.0]), (8, &[100.0, 101.0])]);
+    let mut other = run(&[(1, &[200.0, 201.0]), (8, &[100.0, 101.0])]);
+    let nids = |count: usize| vec!["10.0.0.1@tcp".parse().expect("a NID"); count];
+    base.groups = [("c".to_owned(), nids(1))].into();
+    other.groups = [("c".to_owned(), nids(2))].into();
+    for point in &mut other.points {
+        let row = &mut point.rows[0];
+        match row.concurrency {
+            1 => row.clients = 2,
+            _ => {
+                (row.lost, row.silent, row.all.errors) = (nids(1), 3, 5);
+                row.check = Some("full".to_owned());
+            }
+        }
+    }
+    let missing =
+        crate::MissingHost { host: "c07".to_owned(), step: "copy".to_owned(), why: String::new() };
+    let (method, hosts) = ("ssh".to_owned(), Vec::new());
+    other.start = Some(crate::Started { method, hosts, missing: vec![missing] });
+    let wanted = [Verdict::OtherNodes, Verdict::WithinSpread];
+    assert_eq!(rate_verdicts(&base, &other), wanted);
+    let comparison = compare(("a", &base), ("b", &other));
+    let differs = [
+        "hosts without a node: none | c07",
+        "nodes of group c: 1 | 2",
+        "nodes of read 4k c1: 1 client, 1 server | 2 clients, 1 server",
+        "check of read 4k c8: simple | full",
+        "clients without answer of read 4k c8: none | 10.0.0.1@tcp",
+        "clients without statistics of read 4k c8: 0 | 3",
+        "errors of read 4k c8: 0 | 10",
+    ];
+    assert_eq!(comparison.differs, differs);
+    let text = comparison.text();
+    assert!(text.contains("3 values are of other numbers of clients or servers"), "{text}");
+    assert!(text.contains("0 of 3 values are beyond the spread"), "{text}");
 }

@@ -112,3 +112,24 @@ fn errors_of_all_repetitions_count_and_what_is_missing_meets_no_limit() {
         assert_eq!(checked.sentence, format!("now: {text}: {why}"));
     }
 }
+
+/// Kernel clients of several tests report neither rates nor errors.
+#[test]
+fn what_clients_do_not_report_meets_no_limit() {
+    let check =
+        |results: &Results, text| Limit::parse(text).expect("a limit").check("now", results);
+    let mut results = run(&[(8, &[900.0, 1000.0])]);
+    results.points[0].rows[0].silent = 2;
+    for text in ["read >= 1 MiB/s", "errors <= 0"] {
+        let why = "not met, because read 4k c8 is without 2 of its clients, which report no \
+                   statistics";
+        assert_eq!(check(&results, text).sentence, format!("now: {text}: {why}"));
+    }
+    let mut results = run(&[(1, &[100.0]), (8, &[900.0, 1000.0])]);
+    for measured in [1, 0] {
+        results.points[1 + measured].rows[0].by_client.clear();
+        let checked = check(&results, "errors <= 0");
+        let why = format!("read 4k c8 was measured in {measured} of 2 repetitions");
+        assert_eq!(checked.sentence, format!("now: errors <= 0: not met, because {why}"));
+    }
+}

@@ -112,6 +112,17 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_did_not_answer_is_counted_once() {
+        let mut results = run(&[(1, &[100.0, 100.0]), (8, &[900.0])]);
+        for (point, last) in results.points.iter_mut().zip([2, 2, 3]) {
+            let nids = (2..=last).map(|last| format!("10.0.0.{last}@tcp"));
+            point.rows[0].lost = nids.map(|nid| nid.parse().expect("a NID")).collect();
+        }
+        assert_eq!(results.lost(), 2);
+        assert!(shown(&results).contains(&"2 clients without answer".to_owned()));
+    }
+
+    #[test]
     fn clients_without_results_have_no_rates() {
         let mut results = run(&[(1, &[0.0])]);
         results.points[0].rows[0].all.latency_us = None;

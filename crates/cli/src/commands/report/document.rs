@@ -142,7 +142,7 @@ fn results(run: Selftest) -> Results {
             name,
             labels: vec![("concurrency".to_owned(), row.concurrency.to_string())],
             repeat: 0,
-            rows: vec![row_of(row, (from, to), &waiting)],
+            rows: vec![row_of(row, (from, to), &check, &waiting)],
             nodes: Vec::new(),
         });
     }
@@ -166,7 +166,7 @@ fn results(run: Selftest) -> Results {
     }
 }
 
-fn row_of(row: SelftestRow, (from, to): (Nid, Nid), waiting: &str) -> Row {
+fn row_of(row: SelftestRow, (from, to): (Nid, Nid), check: &str, waiting: &str) -> Row {
     let all = OpCounts {
         seconds: row.seconds,
         ops: row.ops,
@@ -194,6 +194,7 @@ fn row_of(row: SelftestRow, (from, to): (Nid, Nid), waiting: &str) -> Row {
         size: row.size,
         concurrency: row.concurrency,
         rate_limit: 0,
+        check: (row.size > 0).then(|| check.to_owned()),
         error_kinds: kinds.collect(),
         silent: 0,
         lost: Vec::new(),
