@@ -16,6 +16,7 @@ use crate::output::{Failure, print_error};
 pub(crate) struct Interrupt {
     signals: Signals,
     came: Cell<bool>,
+    came_again: Cell<bool>,
 }
 
 impl Interrupt {
@@ -26,7 +27,7 @@ impl Interrupt {
     pub(crate) fn catch() -> Result<Interrupt, Failure> {
         let signals =
             Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
-        Ok(Interrupt { signals, came: Cell::new(false) })
+        Ok(Interrupt { signals, came: Cell::new(false), came_again: Cell::new(false) })
     }
 
     /// Set once a signal has arrived, until [`check`](Interrupt::check) has returned it.
@@ -39,9 +40,18 @@ impl Interrupt {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let pending = self.signals.take();
         if pending.terminate || pending.reload {
-            self.came.set(true);
+            let before = self.came.replace(true);
+            self.came_again.set(self.came_again.get() || before);
         }
         if self.came.get() { Err(Failure::Interrupted) } else { Ok(()) }
+    }
+
+    /// # Errors
+    /// [`Failure::Interrupted`] once a signal has arrived after the first one was seen.
+    pub(crate) fn check_again(&self) -> Result<(), Failure> {
+        // It takes in what has arrived.
+        let _ = self.check();
+        if self.came_again.get() { Err(Failure::Interrupted) } else { Ok(()) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Computes results from the statistics of all nodes at two moments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_lnet::time::Nanos;
 use lustrine_selftest::{Latencies, Test};
@@ -32,6 +32,21 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// The clients with statistics in this one and not in the other.
+    pub(crate) fn clients_missing_in(&self, other: &Mark) -> BTreeSet<Nid> {
+        self.stats.keys().filter(|key| !other.stats.contains_key(key)).map(|key| key.1).collect()
+    }
+
+    /// Whether a client has had no success in a test.
+    pub(crate) fn has_cold_clients(&self) -> bool {
+        self.stats.values().any(|stats| stats.ops == 0)
+    }
+
+    /// Whether a node reported its counters at both moments.
+    fn has_counters(&self, other: &Mark, nid: &Nid) -> bool {
+        self.counters.contains_key(nid) && other.counters.contains_key(nid)
+    }
+
     /// Takes over what clients say after all their operations have ended. What they did in the
     /// measured time they counted until their test was stopped, except for nodes of an early
     /// release, whose clock would have gone on.
@@ -55,8 +70,14 @@ impl FromIterator<(Nid, usize)> for Silent {
 }
 
 impl Silent {
-    pub(crate) fn has(&self, nid: &Nid) -> bool {
-        self.0.contains_key(nid)
+    /// Whether a node is one of them, and a client.
+    pub(crate) fn is_client(&self, nid: &Nid) -> bool {
+        self.0.get(nid).is_some_and(|tests| *tests > 0)
+    }
+
+    /// Whether a node is one of them whose counters do not say what it did in one test.
+    fn has_several_tests(&self, nid: &Nid) -> bool {
+        self.0.get(nid).is_some_and(|tests| *tests > 1)
     }
 
     /// Whether a client is among them.
@@ -158,7 +179,9 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
         let mut all = Sum::nothing();
         clients.values().flatten().for_each(|sum| all.add(sum));
         let missing = clients.iter().filter(|(_, sum)| sum.is_none()).map(|(nid, _)| *nid);
-        let (mute, lost): (Vec<Nid>, Vec<Nid>) = missing.partition(|nid| silent.has(nid));
+        // A node that reports no statistics has answered if it has counters.
+        let (mute, lost): (Vec<Nid>, Vec<Nid>) = missing
+            .partition(|nid| silent.has_several_tests(nid) && before.has_counters(after, nid));
         let kinds = all.failed.iter().map(|(errno, count)| ErrorCount {
             errno: *errno,
             what: meaning(*errno),
@@ -173,6 +196,7 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
             size: line.size,
             concurrency: line.concurrency,
             rate_limit: line.rate,
+            check: point.flows.iter().find(|flow| flow.line == index).and_then(check_of),
             error_kinds: kinds.collect(),
             silent: mute.len() as u32,
             lost,
@@ -196,7 +220,6 @@ pub(crate) fn result(point: &Point, silent: &Silent, before: &Mark, after: &Mark
     });
     PointResult {
         step: point.step,
-            check: point.flows.iter().find(|flow| flow.line == index).and_then(check_of),
         name: point.name.clone(),
         labels: point.labels.clone(),
         repeat: point.repeat,
@@ -323,6 +346,18 @@ fn difference(before: &LnetCounters, after: &LnetCounters) -> LnetCounters {
     }
 }
 
+/// How the data of a test are checked; `None` if there are none.
+fn check_of(flow: &Flow) -> Option<String> {
+    let (Test::Read { check, .. } | Test::Write { check, .. }) = flow.test else { return None };
+    let word = match check {
+        BrwCheck::None => "none",
+        BrwCheck::Simple => "simple",
+        BrwCheck::Full => "full",
+        BrwCheck::Discard => "discard",
+    };
+    Some(word.to_owned())
+}
+
 /// The meaning of an error, or its number if it is not one of selftest's.
 fn meaning(errno: i32) -> String {
     match errno {
@@ -346,18 +381,6 @@ impl Line {
     pub fn title(&self) -> String {
         match self.size {
             0 => format!("{} {} -> {}", self.what.name(), self.from, self.to),
-/// How the data of a test are checked; `None` if there are none.
-fn check_of(flow: &Flow) -> Option<String> {
-    let (Test::Read { check, .. } | Test::Write { check, .. }) = flow.test else { return None };
-    let word = match check {
-        BrwCheck::None => "none",
-        BrwCheck::Simple => "simple",
-        BrwCheck::Full => "full",
-        BrwCheck::Discard => "discard",
-    };
-    Some(word.to_owned())
-}
-
             size => {
                 let size = lustrine_report::numbers::size(size);
                 format!("{} {size} {} -> {}", self.what.name(), self.from, self.to)

@@ -18,6 +18,11 @@ use crate::results::{End, OpCounts, PointResult, Row, named};
 /// process is killed, nodes use their own `session_timeout`.
 const SESSION_TIMEOUT: u32 = 0;
 
+/// How much longer than planned the tests warm up while a client has had no success, and the
+/// interval at which this is looked at.
+const WARM_UP_EXTRA: Nanos = Nanos::from_secs(10);
+const WARM_LOOK: Nanos = Nanos::from_millis(100);
+
 /// The interval at which results are shown while a point is measured.
 const LOOK: Nanos = Nanos::from_secs(1);
 
@@ -57,6 +62,12 @@ pub trait Env {
     /// # Errors
     /// [`RunError::Interrupted`] when the user interrupts the run.
     fn sleep(&mut self, time: Nanos) -> Result<(), RunError>;
+
+    /// Lets time pass also after the user has interrupted the run: tests have to be stopped then.
+    ///
+    /// # Errors
+    /// [`RunError::Interrupted`] when the user has interrupted it twice.
+    fn settle(&mut self, time: Nanos) -> Result<(), RunError>;
 
     /// Whether existing sessions of other consoles are ended.
     fn take_over(&self) -> bool;
@@ -162,15 +173,14 @@ fn measure(
     for (index, flow) in point.flows.iter().enumerate() {
         add(index, flow, env)?;
     }
-    let run = Command::Run { batch: BATCH.to_owned(), timeout: 0 };
-    all_good(ask(env, run)?, "started")?;
-    let outcome = watch(point, &silent, env);
+    let outcome = start(env).and_then(|()| watch(point, &silent, env));
     env.on_stage(Stage::Stopping);
+    // Also if they failed to start on some nodes: others may have started.
     let stopped = stop(env);
     let (before, mut after, interrupted) = outcome?;
-    // Operations that began in the measured time have ended since then; they count with their
+    // Operations that were under way at the end have ended since then; they count with their
     // latencies. Where a client cannot say this any more, its last answer stands.
-    if let Ok(last) = mark(point, env, Depth::ClientStats) {
+    if let Ok(last) = mark(point, env) {
         after.add_late(last);
     }
     match stopped {
@@ -222,6 +232,12 @@ fn add(index: usize, flow: &Flow, env: &mut impl Env) -> Result<(), RunError> {
     all_good(ask(env, Command::AddTest(test))?, "set up for the test")
 }
 
+/// Starts the tests.
+fn start(env: &mut impl Env) -> Result<(), RunError> {
+    let run = Command::Run { batch: BATCH.to_owned(), timeout: 0 };
+    all_good(ask(env, run)?, "started")
+}
+
 /// Warms up, then collects statistics, shows progress, and collects statistics again. Returns them,
 /// and whether the run was interrupted before the end of the time.
 fn watch(
@@ -234,7 +250,8 @@ fn watch(
     // A kernel may have replaced a node in the meantime; Lustrine nodes identify themselves again.
     let target = Target::Session;
     said(ask(env, Command::Ping { target, timeout: ANSWER })?)?;
-    let before = mark(point, env, Depth::All)?;
+    let mut before = warm(point, env)?;
+    before.counters = counters(env)?;
     env.on_stage(Stage::Measuring);
     let (begin, mut last) = (env.now(), before.clone());
     let mut pause = LOOK;
@@ -246,37 +263,51 @@ fn watch(
             break interrupted;
         }
         let asked = env.now();
-        let now = mark(point, env, Depth::ClientStats)?;
+        let now = mark(point, env)?;
         env.on_progress(&live(point, silent, (&last, &now), asked.since(begin)));
-        let gone: BTreeSet<Nid> =
-            last.stats.keys().filter(|key| !now.stats.contains_key(key)).map(|k| k.1).collect();
-        if !gone.is_empty() {
-            let gone: Vec<Nid> = gone.into_iter().collect();
-            env.warn(&format!("{} does not answer any more", named(&gone)));
-        }
+        warn_of(last.clients_missing_in(&now), env);
         last = now;
         // Progress queries must not keep the nodes busy, and some nodes may answer late, or never.
         pause = LOOK.max(Nanos(4 * env.now().since(asked).0));
     };
-    let mut after = mark(point, env, Depth::ClientStats)?;
+    let mut after = mark(point, env)?;
+    warn_of(last.clients_missing_in(&after), env);
     if !silent.has_clients() {
         // A server that does not answer would make the row longer: clients of ours count until
         // they are stopped. Others do not, so that their counters come first.
         request_stop(env, false)?;
     }
     after.counters = counters(env)?;
+    // Clients that report no statistics are not asked before.
+    let gone = before.counters.keys().filter(|nid| !after.counters.contains_key(nid)).copied();
+    warn_of(gone.filter(|nid| silent.is_client(nid)).collect(), env);
     Ok((before, after, interrupted))
 }
 
-/// The queries to nodes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Depth {
-    ClientStats,
-    All,
+/// Warns of clients that have answered before.
+fn warn_of(gone: BTreeSet<Nid>, env: &mut impl Env) {
+    let gone: Vec<Nid> = gone.into_iter().collect();
+    if let Some(others) = gone.len().checked_sub(1) {
+        let verb = if others == 0 { "does" } else { "do" };
+        env.warn(&format!("{} {verb} not answer any more", named(&gone)));
+    }
 }
 
-/// Queries all nodes.
-fn mark(point: &Point, env: &mut impl Env, depth: Depth) -> Result<Mark, RunError> {
+/// The statistics of clients at the end of the warm-up, which lasts until each of them has had an
+/// operation succeed, or for some time longer than planned: the first one opens connections.
+fn warm(point: &Point, env: &mut impl Env) -> Result<Mark, RunError> {
+    let begin = env.now();
+    loop {
+        let mark = mark(point, env)?;
+        if !mark.has_cold_clients() || env.now().since(begin) >= WARM_UP_EXTRA {
+            return Ok(mark);
+        }
+        env.sleep(WARM_LOOK)?;
+    }
+}
+
+/// Queries all clients that report statistics.
+fn mark(point: &Point, env: &mut impl Env) -> Result<Mark, RunError> {
     let mut mark = Mark::default();
     for flow in 0..point.flows.len() {
         let (batch, test) = (BATCH.to_owned(), flow as u32 + 1);
@@ -285,9 +316,6 @@ fn mark(point: &Point, env: &mut impl Env, depth: Depth) -> Result<Mark, RunErro
                 mark.stats.insert((flow, said.nid), *stats);
             }
         }
-    }
-    if depth == Depth::All {
-        mark.counters = counters(env)?;
     }
     Ok(mark)
 }
@@ -310,7 +338,8 @@ fn request_stop(env: &mut impl Env, force: bool) -> Result<(), RunError> {
     said(env.command(stop)?).map(|_| ())
 }
 
-/// Stops the tests, and waits until all units have ended.
+/// Stops the tests, and waits until all units have ended: the selftest of a kernel node can hang if
+/// its session ends before. Only a second interruption ends the waiting.
 fn stop(env: &mut impl Env) -> Result<(), RunError> {
     for look in 0..IDLE_LOOKS {
         // The stop is repeated if it was lost, and finally sent with `force`.
@@ -326,20 +355,34 @@ fn stop(env: &mut impl Env) -> Result<(), RunError> {
         if said(env.command(query)?)?.iter().filter(busy).count() == 0 {
             return Ok(());
         }
-        env.sleep(IDLE_PAUSE)?;
+        env.settle(IDLE_PAUSE)?;
     }
     Err(RunError::Failed("tests do not end; try `lst end_session` and check the nodes".to_owned()))
 }
 
 /// Ends the session. A missing session, or nodes that do not answer, are no error of the results;
-/// the nodes leave the session at their own time-out.
+/// the nodes leave the session at their own time-out, or when this console takes them into the next
+/// one. The console waits for tests that still run, unless the user has interrupted the run twice.
 fn end(env: &mut impl Env) {
-    let Ok(Answer::Replies(said)) = env.command(Command::EndSession) else { return };
+    let command = match env.settle(Nanos::ZERO) {
+        Ok(()) => Command::EndSession,
+        Err(_) => Command::EndSessionAtOnce,
+    };
+    let Ok(Answer::Replies(said)) = env.command(command) else { return };
     let bad: Vec<&NodeReply> = said.iter().filter(|said| !said.is_good()).collect();
     if let Some(first) = bad.first() {
         let (count, of, first) = (bad.len(), said.len(), why(first));
         let text = format!("{count} of {of} nodes did not leave the session; {first}");
         env.warn(&text);
+    }
+    let ran = |said: &&NodeReply| matches!(said.reply, Reply::Good(Detail::Active(1..)));
+    let ran: Vec<Nid> = said.iter().filter(ran).map(|said| said.nid).collect();
+    if !ran.is_empty() {
+        env.warn(&format!(
+            "nodes left the session while their tests were running: {}; the selftest of a kernel \
+             node among them may hang until that node is rebooted",
+            named(&ran)
+        ));
     }
 }
 

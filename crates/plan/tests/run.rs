@@ -1,6 +1,8 @@
 //! Plans in virtual time: results are what the links permit, and nodes are left without a session
 //! after any failure.
 
+use std::collections::BTreeMap;
+
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_plan::{
     End, Env, MissingHost, Nodes, OpCounts, Plan, PlanProgress, PointResult, Results, RunError,
@@ -12,6 +14,7 @@ use lustrine_sim::fabric::{LinkSpec, Rate};
 use lustrine_sim::tcp::TcpSpec;
 use lustrine_sim::{CpuCost, HostId, NodeSpec, Placement, Simulation, StopKind, StreamSim};
 use lustrine_wire::nid::{Net, Nid};
+use lustrine_wire::srpc::{BatchOp, Body, Message};
 
 const KEY: u32 = 5;
 
@@ -41,6 +44,17 @@ struct Site {
     titles: Vec<String>,
     stages: Vec<Stage>,
     finished: Vec<Vec<(String, Option<OpCounts>)>>,
+    warnings: Vec<String>,
+    /// When the user interrupts the run for the second time.
+    interrupt_again_at: Time,
+    /// Right before the tests are started this node crashes, or cannot be reached for some time.
+    dies_at_start: Option<usize>,
+    away_at_start: Option<(usize, Nanos)>,
+    /// Requests about batches under way, and whether each client was last heard to be idle.
+    batches: BTreeMap<u64, (Nid, BatchOp)>,
+    idle: BTreeMap<Nid, bool>,
+    /// Clients that were told to leave while their tests could run.
+    left_busy: Vec<Nid>,
 }
 
 impl Site {
@@ -66,11 +80,18 @@ impl Site {
             take_over: false,
             cuts: Vec::new(),
             interrupt_at: Time::NEVER,
+            interrupt_again_at: Time::NEVER,
             dies_at: None,
             seen: Vec::new(),
             titles: Vec::new(),
             stages: Vec::new(),
             finished: Vec::new(),
+            warnings: Vec::new(),
+            dies_at_start: None,
+            away_at_start: None,
+            batches: BTreeMap::new(),
+            idle: BTreeMap::new(),
+            left_busy: Vec::new(),
         }
     }
 
@@ -89,12 +110,32 @@ impl Site {
         }
         let host = self.hosts[0];
         while let Some(outcome) = self.world.look(host, |node| node.next_rpc_outcome()) {
+            if let (
+                Some((nid, BatchOp::Query)),
+                Ok(Message { body: Body::BatchReply(reply), .. }),
+            ) = (self.batches.remove(&outcome.rpc), &outcome.reply)
+            {
+                self.idle.insert(nid, reply.active == 0);
+            }
             self.console.completed(now, &outcome);
         }
         if now >= self.console.next_deadline() {
             self.console.tick(now);
         }
         while let Some(order) = self.console.next_rpc() {
+            match order.body {
+                Body::BatchRequest(request) => {
+                    let op = BatchOp::from_number(request.op).expect("a known one");
+                    self.batches.insert(order.id, (order.peer, op));
+                    if op == BatchOp::Run {
+                        self.idle.insert(order.peer, false);
+                    }
+                }
+                Body::RemoveSessionRequest(_) if self.idle.remove(&order.peer) == Some(false) => {
+                    self.left_busy.push(order.peer);
+                }
+                _ => {}
+            }
             self.world.with(host, |_, node| node.start_console_rpc(order));
         }
     }
@@ -118,6 +159,15 @@ impl Env for Site {
     fn command(&mut self, command: Command) -> Result<Answer, RunError> {
         self.tickets += 1;
         let (ticket, now) = (self.tickets, self.world.now());
+        if matches!(command, Command::Run { .. }) {
+            if let Some(node) = self.dies_at_start.take() {
+                self.world.stop(self.hosts[node], StopKind::Crash);
+            }
+            if let Some((node, time)) = self.away_at_start.take() {
+                self.cuts.extend([(now, node, true), (now + time, node, false)]);
+                self.look_around();
+            }
+        }
         self.console.command(now, ticket, KEY, command);
         for _ in 0..200_000 {
             if let Some((answered, answer)) = self.console.next_answer() {
@@ -144,6 +194,17 @@ impl Env for Site {
         Ok(())
     }
 
+    fn settle(&mut self, time: Nanos) -> Result<(), RunError> {
+        let end = self.world.now() + time;
+        while self.world.now() < end {
+            self.look_around();
+        }
+        match self.world.now() >= self.interrupt_again_at {
+            true => Err(RunError::Interrupted),
+            false => Ok(()),
+        }
+    }
+
     fn take_over(&self) -> bool {
         self.take_over
     }
@@ -164,7 +225,9 @@ impl Env for Site {
         self.seen.push(live.clone());
     }
 
-    fn warn(&mut self, _: &str) {}
+    fn warn(&mut self, text: &str) {
+        self.warnings.push(text.to_owned());
+    }
 }
 
 #[test]
@@ -426,6 +489,26 @@ fn a_node_that_crashes_is_reported_and_the_others_leave_the_session() {
     }
 }
 
+/// The first packet of its connection is lost, which TCP sends again after one second.
+#[test]
+fn the_warm_up_lasts_until_each_client_has_had_a_success() {
+    let mut site = Site::new(5, |_, spec| spec);
+    site.away_at_start = Some((3, Nanos::from_millis(600)));
+    let step = "{time: 2 s, warm_up: 200 ms, tests: [{do: ping, from: c, to: s}]}";
+    let (results, end) = all_run(&mut site, step);
+    assert_eq!(end, End::Complete);
+    let row = &results[0].rows[0];
+    let longest = row.all.latency_us.expect("clients report").max;
+    assert!(longest < 100_000.0 && row.by_client.len() == 2, "{longest} us");
+    // A client without any success delays the measurement by 10 s, and is measured too.
+    site.away_at_start = Some((4, Nanos::from_secs(3600)));
+    let before = site.world.now();
+    let (results, end) = all_run(&mut site, step);
+    assert_eq!((results.len(), end), (1, End::Complete));
+    assert!(site.world.now().since(before) > Nanos::from_secs(12));
+    assert_eq!(results[0].rows[0].by_client[1].counted.ops, 0);
+}
+
 #[test]
 fn a_long_warm_up_does_not_end_the_session() {
     let mut site = Site::new(5, |_, spec| spec);
@@ -445,6 +528,78 @@ fn an_interruption_leaves_nothing_running() {
     assert_eq!(results.len(), 2, "what was measured until then is good");
     assert!(results[1].rows[0].all.seconds < 4.0 && results[1].rows[0].all.ops > 0);
     assert_eq!(site.in_session(&[1, 2, 3, 4]), 0);
+}
+
+/// The selftest of a kernel node can hang if its session ends while a test runs.
+#[test]
+fn no_session_ends_before_its_tests_have_ended() {
+    let step = "{time: 5 s, tests: [{do: ping, from: c, to: s, concurrency: 4}]}";
+    // Server 3 is silent from before the interruption to 2 s after it.
+    let mut site = Site::new(5, |_, spec| spec);
+    site.cuts = vec![(Time(2_500_000_000), 3, true), (Time(5_000_000_000), 3, false)];
+    site.interrupt_at = Time(3_000_000_000);
+    let (results, end) = all_run(&mut site, step);
+    assert_eq!((results.len(), end), (1, End::Interrupted { interrupted: true }));
+    assert_eq!(site.left_busy, []);
+    assert!(!site.warnings.iter().any(|text| text.contains("left the session while")));
+    // The second interruption ends the waiting.
+    let mut site = Site::new(5, |_, spec| spec);
+    site.cuts = vec![(Time(2_500_000_000), 3, true), (Time(9_000_000_000), 3, false)];
+    site.interrupt_at = Time(3_000_000_000);
+    site.interrupt_again_at = Time(4_000_000_000);
+    let (results, end) = all_run(&mut site, step);
+    assert_eq!((results.len(), end), (1, End::Interrupted { interrupted: true }));
+    assert_eq!(site.left_busy, [nid(1)]);
+    let ran = "nodes left the session while their tests were running: 10.0.0.2@tcp";
+    assert!(site.warnings.iter().any(|text| text.starts_with(ran)), "{:?}", site.warnings);
+    // One client runs, and the other one has crashed.
+    let mut site = Site::new(5, |_, spec| spec);
+    site.dies_at_start = Some(2);
+    let (results, end) = all_run(&mut site, step);
+    assert!(results.is_empty());
+    let End::Failed { error } = end else { panic!("{end:?}") };
+    assert!(error.contains("1 of 2 nodes could not be started: 10.0.0.3@tcp"), "{error}");
+    assert!(!site.left_busy.contains(&nid(1)), "{:?}", site.left_busy);
+}
+
+/// It has no statistics at the end, as a kernel client of two tests has none at all.
+#[test]
+fn a_kernel_client_that_crashes_is_lost() {
+    for (tests, count) in [
+        ("[{do: ping, from: c, to: s, concurrency: 4}]", 1),
+        ("[{do: ping, from: c, to: s}, {do: read, from: c, to: s}]", 2),
+    ] {
+        let mut site = Site::new(5, |index, spec| match index {
+            2 => spec.with("selftest_client_stats", 0),
+            _ => spec,
+        });
+        site.dies_at = Some((Time(2_000_000_000), 2, StopKind::Crash));
+        let (results, end) = all_run(&mut site, &format!("{{time: 3 s, tests: {tests}}}"));
+        assert_eq!(end, End::Complete);
+        assert_eq!(results[0].rows.len(), count);
+        for row in &results[0].rows {
+            assert_eq!((row.lost.as_slice(), row.silent), ([nid(2)].as_slice(), 0));
+        }
+        let gone = "10.0.0.3@tcp does not answer any more";
+        assert!(site.warnings.iter().any(|text| text == gone), "{:?}", site.warnings);
+    }
+}
+
+/// It was in no state to leave the session, and the next point needs it.
+#[test]
+fn a_node_that_is_away_at_the_end_of_a_point_is_there_for_the_next() {
+    let mut site = Site::new(5, |_, spec| spec.with("rpc_timeout", 5));
+    site.cuts = vec![(Time(2_000_000_000), 4, true), (Time(24_000_000_000), 4, false)];
+    let (results, end) = all_run(
+        &mut site,
+        "{time: 3 s, repeat: 2, tests: [{do: ping, from: c, to: s, concurrency: 4}]}",
+    );
+    assert_eq!(end, End::Complete, "{:?}", site.warnings);
+    assert!(results[0].rows[0].all.errors > 0, "it was away");
+    let row = &results[1].rows[0];
+    assert_eq!((row.all.errors, row.by_client.len(), row.lost.len()), (0, 2, 0));
+    let stayed = "1 of 4 nodes did not leave the session";
+    assert!(site.warnings.iter().any(|text| text.starts_with(stayed)), "{:?}", site.warnings);
 }
 
 #[test]

@@ -53,6 +53,26 @@ impl<'a> Console<'a> {
         })
     }
 
+    /// Lets time pass while the check succeeds.
+    fn wait(
+        &self,
+        time: Nanos,
+        check: impl Fn(&Interrupt) -> Result<(), Failure>,
+    ) -> Result<(), RunError> {
+        let end = Instant::now() + Duration::from_nanos(time.0);
+        loop {
+            check(self.interrupt).map_err(|failure| match failure {
+                Failure::Failed(error) => RunError::Failed(error),
+                _ => RunError::Interrupted,
+            })?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(left.min(LOOK));
+        }
+    }
+
     /// Removes the live view.
     pub(super) fn clear(&self) {
         self.view.clear();
@@ -78,18 +98,11 @@ impl Env for Console<'_> {
     }
 
     fn sleep(&mut self, time: Nanos) -> Result<(), RunError> {
-        let end = Instant::now() + Duration::from_nanos(time.0);
-        loop {
-            self.interrupt.check().map_err(|failure| match failure {
-                Failure::Failed(error) => RunError::Failed(error),
-                _ => RunError::Interrupted,
-            })?;
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            thread::sleep(left.min(LOOK));
-        }
+        self.wait(time, Interrupt::check)
+    }
+
+    fn settle(&mut self, time: Nanos) -> Result<(), RunError> {
+        self.wait(time, Interrupt::check_again)
     }
 
     fn take_over(&self) -> bool {
