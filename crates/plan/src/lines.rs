@@ -176,8 +176,8 @@ impl MeasuredLine<'_> {
     }
 
     /// What was to be measured and was not, as the end of a sentence about the line; `None` if
-    /// nothing was, or if no repetition measured it. Errors are of all repetitions together, so each
-    /// has to have them.
+    /// nothing was, or if no repetition measured it. Errors are of all repetitions together, so
+    /// each has to have them.
     pub(crate) fn gap(&self, metric: Metric) -> Option<String> {
         let (lost, silent) = (self.lost(), self.silent());
         if !lost.is_empty() {

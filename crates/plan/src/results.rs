@@ -175,9 +175,10 @@ pub struct OpCounts {
     /// Their payload per second; 0 for ping.
     pub mib_per_s: f64,
     /// How long the operations took that were under way in these seconds and succeeded, also those
-    /// that ended later; those that began before count from their beginning. In a test with a rate limit from when each was due: an operation that could
-    /// not be sent in time has waited too, and one that could not be sent for 60 s counts with
-    /// 60 s. Absent where the client does not report it.
+    /// that ended later; those that began before count from their beginning. In a test with a rate
+    /// limit from when each was due: an operation that could not be sent in time has waited too,
+    /// and one that could not be sent for 60 s counts with 60 s. Absent where the client does not
+    /// report it.
     pub latency_us: Option<Latency>,
     /// The same from when each operation was sent; only in a test with a rate limit.
     pub latency_sent_us: Option<Latency>,

@@ -295,8 +295,8 @@ impl Session {
     }
 
     /// The place that each client's part in a test has in its own list of the batch, from 1: a node
-    /// in both groups of a test has two places there, the server's first [LST-24]. Clients that were
-    /// not told of the test have none.
+    /// in both groups of a test has two places there, the server's first [LST-24]. Clients that
+    /// were not told of the test have none.
     pub(super) fn client_places(&self, batch: &Batch, test: u32) -> BTreeMap<Nid, u32> {
         let mut entries: BTreeMap<Nid, u32> = BTreeMap::new();
         let mut clients: &[Nid] = &[];
