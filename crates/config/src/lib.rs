@@ -119,7 +119,7 @@ pub const PEER_NIDS_MAX: usize = 16_384;
 /// Which address an interface has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterfaceChoice {
-    /// That of the first interface which is up and not the loopback.
+    /// That of the default interface: the oldest hardware with a link, or the next best.
     Default,
     /// This one.
     Address(IpAddr),

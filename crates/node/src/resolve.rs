@@ -8,7 +8,7 @@ use lustrine_config::{
 };
 use lustrine_lnet::topology::Identity;
 use lustrine_partition::tunables::Tunables;
-use lustrine_sys::{Interface, interfaces, privileged_ports_usable};
+use lustrine_sys::{Interface, InterfaceAddr, interfaces, privileged_ports_usable};
 use lustrine_wire::nid::Nid;
 
 /// Why a configuration does not fit this machine.
@@ -100,6 +100,9 @@ pub(crate) fn resolve_nis(config: &NodeConfig) -> Result<Vec<ResolvedNi>, Resolv
     let mut nis: Vec<ResolvedNi> = Vec::new();
     for net in &config.nets {
         let ni = resolve_ni(net, &config.tunables, &machine)?;
+        if net.place == InterfaceChoice::Default {
+            log_default(&ni, &machine);
+        }
         if nis.iter().any(|other| other.nid == ni.nid) {
             return Err(ResolveError::Twice(ni.nid));
         }
@@ -183,23 +186,49 @@ fn find_address<'a>(
                 .ok_or_else(|| ResolveError::NoAddress { net, name: name.clone() })?;
             Ok((ip, Some(interface)))
         }
-        InterfaceChoice::Default => machine
-            .iter()
-            .filter(|interface| interface.up && !interface.loopback)
-            .find_map(|interface| Some((first_address(interface)?, Some(interface))))
-            .ok_or(ResolveError::NothingUp(net)),
+        InterfaceChoice::Default => {
+            let (interface, ip) = candidates(machine)
+                .min_by_key(|(interface, _)| rank(interface))
+                .ok_or(ResolveError::NothingUp(net))?;
+            Ok((ip, Some(interface)))
+        }
     }
 }
 
-/// IPv4 first: IPv6 NIDs are rare in this field.
+/// The interfaces that a net without a place can be on, in the machine's order, which is that of
+/// their age.
+fn candidates(machine: &[Interface]) -> impl Iterator<Item = (&Interface, IpAddr)> {
+    let others = machine.iter().filter(|interface| !interface.loopback);
+    others.filter_map(|interface| Some((interface, first_address(interface)?)))
+}
+
+/// The least one is the default. An interface without a link reaches no peer, and bridges of
+/// containers and tunnels are hardly ever meant. A namespace may have nothing else.
+fn rank(interface: &Interface) -> (bool, bool) {
+    (!interface.running, !interface.hardware)
+}
+
+/// Says which interface is the default, and which others could have been.
+fn log_default(ni: &ResolvedNi, machine: &[Interface]) {
+    let Some(name) = &ni.interface else { return };
+    let others = candidates(machine).map(|(other, _)| other.name.as_str());
+    let others: Vec<&str> = others.filter(|other| other != name).collect();
+    tracing::info!(
+        nid = %ni.nid,
+        interface = name,
+        others = others.join(", "),
+        "no interface is named, so the default one is used"
+    );
+}
+
+/// IPv4 first: IPv6 NIDs are rare in this field. Addresses that pass come last.
 fn first_address(interface: &Interface) -> Option<IpAddr> {
-    let usable = |ip: &IpAddr| match ip {
+    let usable = |addr: &&InterfaceAddr| match addr.ip {
         IpAddr::V4(_) => true,
         IpAddr::V6(ip) => !ip.is_unicast_link_local(),
     };
-    let mut ips = interface.addrs.iter().map(|addr| addr.ip).filter(usable);
-    let all: Vec<IpAddr> = ips.by_ref().collect();
-    all.iter().find(|ip| ip.is_ipv4()).or(all.first()).copied().filter(|_| interface.up)
+    let first = interface.addrs.iter().filter(usable).filter(|_| interface.up);
+    first.min_by_key(|addr| (addr.ip.is_ipv6(), !addr.stable)).map(|addr| addr.ip)
 }
 
 /// All addresses with their interfaces: a link-local one means nothing without.
@@ -247,7 +276,66 @@ pub(crate) fn resolve_identity(
 
 #[cfg(test)]
 mod tests {
+    use lustrine_wire::nid::Net;
+
     use super::*;
+
+    /// A device that is up, in the order of their age.
+    fn device(name: &str, (running, hardware): (bool, bool), ips: &[&str]) -> Interface {
+        let stable = |ip: &&str| !ip.starts_with("2001:db8::bad");
+        let addr = |ip: &&str| InterfaceAddr {
+            ip: ip.parse().unwrap(),
+            prefix_len: 24,
+            stable: stable(ip),
+        };
+        Interface {
+            name: name.to_owned(),
+            index: 0,
+            hardware,
+            addrs: ips.iter().map(addr).collect(),
+            up: true,
+            running,
+            loopback: name == "lo",
+            mtu: None,
+            speed_mbps: None,
+            numa_node: None,
+        }
+    }
+
+    fn default_of(machine: &[Interface]) -> Option<(String, String)> {
+        let net = NetConfig::new(Net::TCP, InterfaceChoice::Default);
+        let (ip, interface) = find_address(&net, machine).ok()?;
+        Some((interface?.name.clone(), ip.to_string()))
+    }
+
+    #[test]
+    fn the_default_is_the_oldest_hardware_with_a_link() {
+        let lo = || device("lo", (true, false), &["127.0.0.1"]);
+        let ens3 = |running| device("ens3", (running, true), &["10.0.0.3"]);
+        let ens4 = || device("ens4", (true, true), &["10.0.0.4"]);
+        let docker0 = |running| device("docker0", (running, false), &["172.17.0.1"]);
+        let bare = || device("ens1", (true, true), &["fe80::1"]);
+        let down = || Interface { up: false, running: false, ..ens4() };
+        for (machine, expected) in [
+            (vec![lo(), bare(), docker0(true), ens3(true), ens4()], Some("ens3")),
+            (vec![lo(), ens3(false), ens4(), docker0(true)], Some("ens4")),
+            (vec![lo(), ens3(false), docker0(false)], Some("ens3")),
+            (vec![lo(), ens3(false), docker0(true)], Some("docker0")),
+            (vec![lo(), device("eth0", (true, false), &["10.1.0.1"])], Some("eth0")),
+            (vec![lo(), down()], None),
+        ] {
+            let chosen = default_of(&machine).map(|(name, _)| name);
+            assert_eq!(chosen.as_deref(), expected, "{machine:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_passes_is_taken_only_if_there_is_no_other() {
+        let of = |ips: &[&str]| default_of(&[device("ens3", (true, true), ips)]).unwrap().1;
+        assert_eq!(of(&["2001:db8::bad", "2001:db8::1", "2001:db8::2"]), "2001:db8::1");
+        assert_eq!(of(&["fe80::1", "2001:db8::bad"]), "2001:db8::bad");
+        assert_eq!(of(&["2001:db8::1", "10.0.0.2", "10.0.0.1"]), "10.0.0.2");
+    }
 
     #[test]
     fn connections_follow_the_speed_of_the_link() {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::str::FromStr;
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
-use nix::net::if_::InterfaceFlags;
+use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
 
 /// A network interface.
@@ -16,6 +16,13 @@ use nix::sys::socket::SockaddrStorage;
 pub struct Interface {
     /// Name, such as `eth0`. Aliases (`eth0:1`) are separate interfaces here.
     pub name: String,
+    /// The kernel's number for the device, which grows with every new one; an alias has that of its
+    /// device. `u32::MAX` if the device has gone in the meantime.
+    pub index: u32,
+    /// Whether hardware is behind it, also through a bond, a bridge or a VLAN: not a bridge of
+    /// containers, one end of a veth pair or a tunnel. Drivers of virtual machines count as
+    /// hardware.
+    pub hardware: bool,
     /// Its addresses, in the kernel's order; IPv6 includes link-local ones.
     pub addrs: Vec<InterfaceAddr>,
     /// Switched on by the administrator.
@@ -40,6 +47,9 @@ pub struct InterfaceAddr {
     pub ip: IpAddr,
     /// Leading bits that all addresses of the subnet share: 0 to 32, or 0 to 128 for IPv6.
     pub prefix_len: u8,
+    /// Whether it is there to stay and in use: not a temporary address of IPv6, which privacy
+    /// extensions replace, and none that is deprecated, tentative or a duplicate.
+    pub stable: bool,
 }
 
 impl InterfaceAddr {
@@ -54,25 +64,85 @@ impl InterfaceAddr {
     }
 }
 
-/// All interfaces, by name.
+/// All interfaces, the oldest device first; aliases follow their device.
 ///
 /// # Errors
 /// When the kernel does not list them (no netlink in this sandbox, no memory).
 pub fn interfaces() -> io::Result<Vec<Interface>> {
     let mut found = BTreeMap::<String, Interface>::new();
+    // Of the thread, which may be in another network namespace than the process.
+    let table = fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
     for report in getifaddrs()? {
         let interface = found
             .entry(report.interface_name.clone())
             .or_insert_with_key(|name| describe(name, report.flags, Path::new("/sys/class/net")));
-        interface.addrs.extend(address(&report));
+        interface.addrs.extend(address(&report, &table));
+    }
+    let mut found: Vec<Interface> = found.into_values().collect();
+    // A stable sort: those of one device stay in the order of their names.
+    found.sort_by_key(|interface| interface.index);
+    Ok(found)
+}
+
+/// What changes of an interface while the machine runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkState {
+    /// Its name.
+    pub name: String,
+    /// Switched on by the administrator.
+    pub up: bool,
+    /// Switched on, and the link is up.
+    pub running: bool,
+    /// Its addresses.
+    pub ips: Vec<IpAddr>,
+}
+
+/// The same interfaces as [`interfaces`], by name. No driver is asked for anything, so that this
+/// can be called every few seconds.
+///
+/// # Errors
+/// As [`interfaces`].
+pub fn link_states() -> io::Result<Vec<LinkState>> {
+    let mut found = BTreeMap::<String, LinkState>::new();
+    for report in getifaddrs()? {
+        let link = found.entry(report.interface_name).or_insert_with_key(|name| LinkState {
+            name: name.clone(),
+            up: report.flags.contains(InterfaceFlags::IFF_UP),
+            running: report.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING),
+            ips: Vec::new(),
+        });
+        link.ips.extend(report.address.as_ref().and_then(ip));
     }
     Ok(found.into_values().collect())
 }
 
-fn describe(name: &str, flags: InterfaceFlags, class: &Path) -> Interface {
+/// The device of an interface: an alias is named after it.
+fn device_of(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(device, _)| device)
+}
+
+/// Most devices on top of each other, as in Linux.
+const NESTED_MAX: usize = 8;
+
+/// Whether a device of sysfs is hardware, or leads to such a device.
+fn is_hardware(class: &Path, name: &str, depth: usize) -> bool {
     let device = class.join(name);
+    if device.join("device").exists() {
+        return true;
+    }
+    let entries = fs::read_dir(&device).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut lower = names.filter_map(|name| Some(name.strip_prefix("lower_")?.to_owned()));
+    depth < NESTED_MAX && lower.any(|name| is_hardware(class, &name, depth + 1))
+}
+
+fn describe(name: &str, flags: InterfaceFlags, class: &Path) -> Interface {
+    let base = device_of(name);
+    let device = class.join(base);
     Interface {
         name: name.to_owned(),
+        index: if_nametoindex(base).unwrap_or(u32::MAX),
+        hardware: is_hardware(class, base, 0),
         addrs: Vec::new(),
         up: flags.contains(InterfaceFlags::IFF_UP),
         running: flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING),
@@ -86,7 +156,7 @@ fn describe(name: &str, flags: InterfaceFlags, class: &Path) -> Interface {
     }
 }
 
-fn address(report: &InterfaceAddress) -> Option<InterfaceAddr> {
+fn address(report: &InterfaceAddress, table: &str) -> Option<InterfaceAddr> {
     let ip = ip(report.address.as_ref()?)?;
     let mask = report.netmask.as_ref().and_then(self::ip);
     let prefix_len = match (ip, mask) {
@@ -96,7 +166,27 @@ fn address(report: &InterfaceAddress) -> Option<InterfaceAddr> {
         (IpAddr::V4(_), None) => 32,
         (IpAddr::V6(_), None) => 128,
     };
-    Some(InterfaceAddr { ip, prefix_len: u8::try_from(prefix_len).ok()? })
+    let stable = match ip {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(ip) => is_stable(table, ip, device_of(&report.interface_name)),
+    };
+    Some(InterfaceAddr { ip, prefix_len: u8::try_from(prefix_len).ok()?, stable })
+}
+
+/// What the kernel's table of IPv6 addresses says of one. Each line has the address, and in
+/// hexadecimal the index of the device, the length of the prefix, the scope and the lowest eight
+/// flags; then the name of the device. An address that is not listed is taken for a stable one.
+fn is_stable(table: &str, ip: Ipv6Addr, device: &str) -> bool {
+    // IFA_F_TEMPORARY, IFA_F_DADFAILED, IFA_F_DEPRECATED and IFA_F_TENTATIVE of if_addr.h.
+    const PASSING: u8 = 0x01 | 0x08 | 0x20 | 0x40;
+    let passing = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let listed = u128::from_str_radix(words.next()?, 16).ok()?;
+        let flags = u8::from_str_radix(words.nth(3)?, 16).ok()?;
+        let is_this = listed == ip.to_bits() && words.next() == Some(device);
+        is_this.then_some(flags & PASSING != 0)
+    };
+    !table.lines().find_map(passing).unwrap_or(false)
 }
 
 fn ip(address: &SockaddrStorage) -> Option<IpAddr> {

@@ -3,7 +3,7 @@ use std::net::UdpSocket;
 use super::*;
 
 fn addr(ip: &str, prefix_len: u8) -> InterfaceAddr {
-    InterfaceAddr { ip: ip.parse().unwrap(), prefix_len }
+    InterfaceAddr { ip: ip.parse().unwrap(), prefix_len, stable: true }
 }
 
 #[test]
@@ -30,7 +30,71 @@ fn the_loopback_interface_is_found() {
     if Path::new("/sys/class/net").is_dir() {
         assert!(found.mtu.is_some_and(|mtu| mtu >= 1500), "{found:?}");
     }
-    assert!(all.is_sorted_by(|a, b| a.name < b.name), "each name once");
+    assert!(!found.hardware, "{found:?}");
+    assert!(all.is_sorted_by(|a, b| (a.index, &a.name) < (b.index, &b.name)), "each name once");
+}
+
+#[test]
+fn states_are_those_of_the_same_interfaces() {
+    let states = link_states().unwrap();
+    let loopback = states.iter().find(|link| link.name == "lo").expect("every namespace has one");
+    if loopback.up {
+        assert!(loopback.running && loopback.ips.contains(&"127.0.0.1".parse().unwrap()));
+    }
+    assert!(states.is_sorted_by(|a, b| a.name < b.name), "each name once");
+}
+
+#[test]
+fn addresses_that_pass_are_not_stable() {
+    let table = "\
+        fe800000000000000000000000000001 02 40 20 80     ens3\n\
+        20010db8000000000000000000000001 02 40 00 80     ens3\n\
+        20010db8000000000000000000000002 02 40 00 01     ens3\n\
+        20010db8000000000000000000000003 02 40 00 21     ens3\n\
+        20010db8000000000000000000000004 02 40 00 40     ens3\n\
+        20010db8000000000000000000000005 02 40 00 c8     ens3\n\
+        20010db8000000000000000000000006 02 40 00 a0     ens3\n\
+        20010db8000000000000000000000001 11 40 00 20  docker0\n\
+        not a line\n";
+    let stable = |ip: &str, device: &str| is_stable(table, ip.parse().unwrap(), device);
+    for ip in ["fe80::1", "2001:db8::1", "2001:db8::99"] {
+        assert!(stable(ip, "ens3"), "{ip}");
+    }
+    for ip in 2..=6 {
+        assert!(!stable(&format!("2001:db8::{ip}"), "ens3"), "{ip}");
+    }
+    assert!(!stable("2001:db8::1", "docker0"), "the same address on another device");
+}
+
+#[test]
+fn bonds_and_bridges_are_hardware_if_a_device_below_them_is() {
+    let class = std::env::temp_dir().join(format!("lustrine-sys-below-{}", std::process::id()));
+    for path in [
+        "ens3/device",
+        "bond0/lower_ens3",
+        "bond0.7/lower_bond0",
+        "veth1",
+        "docker0/lower_veth1",
+        // No kernel makes such a circle.
+        "a/lower_b",
+        "b/lower_a",
+    ] {
+        fs::create_dir_all(class.join(path)).unwrap();
+    }
+    for (name, expected) in [
+        ("ens3", true),
+        ("ens3:1", true),
+        ("bond0", true),
+        ("bond0.7", true),
+        ("veth1", false),
+        ("docker0", false),
+        ("a", false),
+        ("absent", false),
+    ] {
+        let found = describe(name, InterfaceFlags::IFF_UP, &class);
+        assert_eq!(found.hardware, expected, "{name}");
+    }
+    fs::remove_dir_all(class).unwrap();
 }
 
 #[test]
@@ -68,5 +132,8 @@ fn what_the_device_does_not_report_is_unknown() {
     fs::write(class.join("fast/device/numa_node"), "1\n").unwrap();
     assert_eq!(describe("fast", flags, &class).numa_node, Some(1));
     assert_eq!(describe("absent", flags, &class).mtu, None);
+    let alias = describe("fast:1", flags, &class);
+    assert_eq!((alias.name.as_str(), alias.mtu), ("fast:1", Some(9000)));
+    assert_eq!(alias.speed_mbps, Some(100_000));
     fs::remove_dir_all(class).unwrap();
 }
