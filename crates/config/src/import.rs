@@ -161,12 +161,13 @@ pub fn plan_import(
     };
     match mode {
         ImportMode::Add => {
-            plan.add_nets(context);
-            add_peers(&mut plan.config, &plan.draft.config.peers);
+            let own = plan.add_nets(context);
+            let peers = plan.take_peers(&own, strictness);
+            add_peers(&mut plan.config, &peers);
         }
         ImportMode::Exact => {
-            plan.take_nets(context);
-            plan.config.peers = plan.draft.config.peers.clone();
+            let own = plan.take_nets(context);
+            plan.config.peers = plan.take_peers(&own, strictness);
             plan.name_locked_peers(context);
         }
         ImportMode::Del => {
@@ -189,7 +190,8 @@ pub fn plan_import(
 }
 
 impl ImportPlan {
-    fn add_nets(&mut self, context: &ImportContext<'_>) {
+    /// Returns the NIDs that the node has then.
+    fn add_nets(&mut self, context: &ImportContext<'_>) -> Vec<Nid> {
         let mut nids = context.nids.to_vec();
         for (index, net) in self.draft.config.nets.iter().enumerate() {
             let placed = match self.placed_at(context, index) {
@@ -212,10 +214,12 @@ impl ImportPlan {
                 }
             }
         }
+        nids
     }
 
-    /// Takes the interfaces of the file and no others: existing ones first, in their order.
-    fn take_nets(&mut self, context: &ImportContext<'_>) {
+    /// Takes the interfaces of the file and no others: existing ones first, in their order. Returns
+    /// the NIDs that the node has then.
+    fn take_nets(&mut self, context: &ImportContext<'_>) -> Vec<Nid> {
         let mut kept: Vec<Option<(NetConfig, usize)>> = vec![None; context.nids.len()];
         let (mut fresh, mut nids) = (Vec::new(), Vec::new());
         for index in 0..self.draft.config.nets.len() {
@@ -242,10 +246,37 @@ impl ImportPlan {
                 }
             }
         }
+        let stay = kept.iter().zip(context.nids).filter(|(kept, _)| kept.is_some());
+        nids.extend(stay.map(|(_, nid)| *nid));
         for (net, index) in kept.into_iter().flatten().chain(fresh) {
             self.config.nets.push(net);
             self.from.push(Some(index));
         }
+        nids
+    }
+
+    /// The peers of the file. Leniently those that are this node itself are left out: exports of a
+    /// node that has pinged itself have one.
+    fn take_peers(&mut self, own: &[Nid], strictness: Strictness) -> Vec<PeerConfig> {
+        let mut peers = self.draft.config.peers.clone();
+        if strictness == Strictness::Strict {
+            return peers;
+        }
+        let own: BTreeSet<Nid> = own.iter().copied().collect();
+        let mut places = self.draft.peers_at.iter();
+        peers.retain(|peer| {
+            let at = places.next().unwrap_or(&Location::START);
+            let same = peer.nids.iter().find(|nid| own.contains(nid));
+            if let Some(nid) = same {
+                let primary = peer.nids[0];
+                self.warnings.push(format!(
+                    "{}:{at}: ignored: peer {primary}: {nid} is this node itself",
+                    self.source_name
+                ));
+            }
+            same.is_none()
+        });
+        peers
     }
 
     /// Finds an interface of the file on this machine.

@@ -42,6 +42,8 @@ pub(super) const NI: Section = Section::new(
         Key::shown("dropped_stats"),
         Key::shown("health stats"),
         Key::shown("dev cpt"),
+        // Until Lustre 2.14.
+        Key::shown("tcp bonding"),
     ],
     INTERFACES_EXAMPLE,
 );

@@ -61,7 +61,9 @@ const TRUTH: Tunable = Tunable {
 pub(super) fn read(reader: &mut Reader, draft: &mut Draft, node: &Node) {
     let mut all = 0;
     for item in reader.items(Some(node), "peer", PEER_EXAMPLE) {
-        let Some(peer) = peer(reader, item) else { continue };
+        let Some(peer) = peer(reader, item).filter(|peer| !peer.nids[0].is_lo()) else {
+            continue;
+        };
         all += peer.nids.len();
         draft.config.peers.push(peer);
         draft.peers_at.push(item.at.clone());
@@ -73,6 +75,8 @@ pub(super) fn read(reader: &mut Reader, draft: &mut Draft, node: &Node) {
     }
 }
 
+/// Reads a peer. A kernel that has pinged itself exports its loopback as a peer: every node has
+/// that, so it is in no configuration, and [`read`] leaves it out.
 fn peer(reader: &mut Reader, node: &Node) -> Option<PeerConfig> {
     let (mut primary, mut multi_rail, mut locked) = (None, true, false);
     let mut others: Vec<Nid> = Vec::new();
@@ -89,7 +93,7 @@ fn peer(reader: &mut Reader, node: &Node) -> Option<PeerConfig> {
         }
     }
     let mut nids = vec![primary?];
-    nids.extend(others.into_iter().filter(|nid| Some(*nid) != primary));
+    nids.extend(others.into_iter().filter(|nid| Some(*nid) != primary && !nid.is_lo()));
     Some(PeerConfig { nids, multi_rail, locked })
 }
 
@@ -102,11 +106,12 @@ fn peer_ni(reader: &mut Reader, node: &Node) -> Option<Nid> {
     reader.accept(nid(entries.first()?.value, "nid"))
 }
 
+/// Reads the NID of a peer, or that of the loopback.
 fn nid(node: &Node, key: &str) -> Result<Nid, Problem> {
     let text = word(node, key, NID_EXAMPLE)?;
     text.parse::<Nid>()
         .ok()
-        .filter(is_a_peers)
+        .filter(|nid| is_a_peers(nid) || nid.is_lo())
         .ok_or_else(|| Problem::value(&node.at, key, text, "a NID of another node", NID_EXAMPLE))
 }
 

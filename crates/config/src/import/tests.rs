@@ -171,6 +171,29 @@ fn peers_go_with_all_that_was_learned_of_them_but_not_what_is_locked() {
 }
 
 #[test]
+fn a_peer_that_is_this_node_is_left_out_leniently() {
+    let (config, nids) = base(TWO);
+    // One is there already, the other one is added with the file.
+    let text = "net: [{net type: tcp}, {net type: tcp1, local NI(s): [{interfaces: {0: eth1}}]}, \
+                {net type: tcp2, local NI(s): [{interfaces: {0: eth2}}]}]\n\
+                peer: [{primary nid: 10.0.0.1@tcp, peer ni: [{nid: 10.0.1.1@tcp1}]}, \
+                {primary nid: 10.0.2.1@tcp2}, {primary nid: 10.0.0.9@tcp}]";
+    for mode in [ImportMode::Add, ImportMode::Exact] {
+        let there = (&config, nids.as_slice());
+        let plan = import_with(there, text, (mode, Strictness::Lenient), |_| Vec::new()).unwrap();
+        let left: Vec<String> = plan.config.peers.iter().map(|p| p.nids[0].to_string()).collect();
+        assert_eq!(left, ["10.0.0.9@tcp"]);
+        let said = [
+            "a.yaml:2:8: ignored: peer 10.0.0.1@tcp: 10.0.0.1@tcp is this node itself",
+            "a.yaml:2:70: ignored: peer 10.0.2.1@tcp2: 10.0.2.1@tcp2 is this node itself",
+        ];
+        assert_eq!(plan.warnings, said, "{mode:?}");
+        // Strictly, who plans the change refuses it.
+        assert_eq!(import(there, text, mode).unwrap().config.peers.len(), 3);
+    }
+}
+
+#[test]
 fn a_backup_gives_back_what_was() {
     let (config, nids) = base(TWO);
     let backup = config.to_backup();

@@ -34,6 +34,27 @@ peer:
     assert_eq!(read(text).unwrap().peers, [first, second]);
 }
 
+/// A kernel that has pinged itself exports its loopback as a peer.
+#[test]
+fn the_loopback_is_no_peer() {
+    let text = "
+peer:
+-     primary nid: 0@lo
+      Multi-Rail: false
+      peer ni:
+      -     nid: 0@lo
+            state: NA
+-     primary nid: 10.0.0.2@tcp
+      peer ni:
+      -     nid: 0@lo
+      -     nid: 10.0.0.2@tcp
+";
+    let peers = read(text).unwrap().peers;
+    let nids: Vec<String> =
+        peers.iter().flat_map(|peer| &peer.nids).map(ToString::to_string).collect();
+    assert_eq!(nids, ["10.0.0.2@tcp"]);
+}
+
 #[test]
 fn what_makes_no_sense_has_its_place() {
     for (text, says) in [
@@ -41,7 +62,7 @@ fn what_makes_no_sense_has_its_place() {
             "peer: [{Multi-Rail: true}]",
             "peers.yaml:1:8: the required key \"primary nid\" of an entry of peer is missing",
         ),
-        ("peer: [{primary nid: 0@lo}]", "peers.yaml:1:22: primary nid cannot be \"0@lo\""),
+        ("peer: [{primary nid: '*'}]", "peers.yaml:1:22: primary nid cannot be \"*\""),
         ("peer: [{primary nid: 1.2.3.4@tcp, lock prim: x, primry nid: 1}]", "did you mean"),
         (
             "peer: [{primary nid: 1.2.3.4@tcp, peer ni: [{state: up}]}]",

@@ -1,5 +1,7 @@
 //! `export`: state and settings of a node as one document [TOOL-16].
 
+use lustrine_wire::nid::Nid;
+
 use super::Lnetctl;
 use super::show::{global, listed, nets, nodes};
 use crate::errno::EIO;
@@ -34,7 +36,10 @@ impl<O: Env> Lnetctl<'_, O> {
     fn all(&mut self) -> Result<String, Exit> {
         let nis = self.nis("export")?;
         let tunables = self.tunables("export")?;
-        let nodes = nodes(self.peers("export")?);
+        let mut nodes = nodes(self.peers("export")?);
+        // A node that has pinged itself is a peer of its own, which no import takes.
+        let is_own = |nid: Nid| nis.nets.iter().any(|ni| ni.nid == nid);
+        nodes.retain(|node| !node.nids().any(is_own));
         let mut map: Map = vec![entry("net", listed(nets(&nis, &tunables, 2)))];
         if !nodes.is_empty() {
             map.push(entry("peer", nodes.iter().map(|node| node.shown(2)).collect::<Vec<Map>>()));

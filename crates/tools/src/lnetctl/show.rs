@@ -272,6 +272,11 @@ pub(super) fn nodes(rows: Vec<PeerRow>) -> Vec<Node> {
 }
 
 impl Node {
+    /// All its NIDs.
+    pub(super) fn nids(&self) -> impl Iterator<Item = Nid> {
+        self.nis.iter().map(|ni| ni.nid).chain([self.primary])
+    }
+
     /// As an item of `peer`.
     pub(super) fn shown(&self, level: u32) -> Map {
         let nis: Vec<Map> = self.nis.iter().map(|ni| ni.shown(level)).collect();

@@ -3,7 +3,9 @@
 //! recordings are from.
 
 use crate::support::fake_env::{Fake, nid, recorded};
-use lustrine_control::{ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector};
+use lustrine_control::{
+    ChangeReport, ChangeRequest, ImportMode, NewNet, NiSelector, PeerIdentity, PeerRow,
+};
 use lustrine_lnet::tunables::Change;
 use lustrine_partition::tunables::TABLE;
 use lustrine_tools::lnetctl::{LNETCTL, Lnetctl, Settings};
@@ -424,7 +426,17 @@ fn export_prints_the_state_and_a_backup_the_settings() {
     let (net, _, _) = type_in(&mut fake, Compat::V2_16, "net show -v 2");
     let (peer, _, _) = type_in(&mut fake, Compat::V2_16, "peer show -v 2");
     let (global, _, _) = type_in(&mut fake, Compat::V2_16, "global show");
-    shows(&mut fake, "export", &format!("{net}{peer}{global}"));
+    let all = format!("{net}{peer}{global}");
+    shows(&mut fake, "export", &all);
+    // A node that has pinged itself is a peer of its own, which no node takes.
+    let own = nid("10.77.0.2@tcp");
+    fake.peers.push(PeerRow::new(
+        own,
+        PeerIdentity { primary_nid: own, ..fake.peers[0].identity.clone() },
+    ));
+    fake.peers[2].identity.peer_ni.clear();
+    assert!(type_in(&mut fake, Compat::V2_16, "peer show").0.contains("10.77.0.2@tcp"));
+    shows(&mut fake, "export", &all);
     let backup = "net:\n-     net type: tcp\n";
     shows(&mut fake, "export --backup", backup);
     shows(&mut fake, "export --backup saved.yaml", "");
