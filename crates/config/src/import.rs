@@ -232,8 +232,8 @@ impl ImportPlan {
             };
             match context.nids.iter().position(|nid| *nid == placed.nid) {
                 Some(known) if kept[known].is_none() => {
-                    let place = context.base.nets[known].place.clone();
-                    kept[known] = Some((NetConfig { place, ..placed.explicit }, index));
+                    let (old, file) = (&context.base.nets[known], &self.draft.config.nets[index]);
+                    kept[known] = Some((kept_net(old, file, placed.explicit), index));
                 }
                 None if !nids.contains(&placed.nid) => {
                     nids.push(placed.nid);
@@ -447,6 +447,18 @@ fn merge_net(net: &mut NetConfig, file: &NetConfig, explicit: &NetConfig) {
     net.peer_timeout = file.peer_timeout.or(net.peer_timeout);
     net.peer_buffer_credits = file.peer_buffer_credits.or(net.peer_buffer_credits);
     net.cpts = file.cpts.clone().or(net.cpts.take());
+}
+
+/// An existing interface of an exact import: what cannot change while it is there keeps its value,
+/// unless the file has another one, which is refused.
+fn kept_net(old: &NetConfig, file: &NetConfig, explicit: NetConfig) -> NetConfig {
+    NetConfig {
+        place: old.place.clone(),
+        port: if file.port.is_some() { explicit.port } else { old.port },
+        credits: file.credits.or(old.credits),
+        peer_credits: file.peer_credits.or(old.peer_credits),
+        ..explicit
+    }
 }
 
 /// Adds peers, or NIDs to existing peers.

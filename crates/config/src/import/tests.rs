@@ -233,6 +233,27 @@ fn a_backup_gives_back_what_was() {
 }
 
 #[test]
+fn an_exact_import_keeps_the_credits_that_the_file_does_not_give() {
+    let text = "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}, port: 9988, \
+                tunables: {credits: 1024, peer_credits: 32}}]}]";
+    let (config, nids) = base(text);
+    for file in [
+        "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}}]}]",
+        "net: [{net type: tcp, local NI(s): [{nid: 10.0.0.1@tcp}]}]",
+        "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}, \
+         tunables: {credits: 1024}}]}]",
+    ] {
+        let plan = import((&config, &nids), file, ImportMode::Exact).unwrap();
+        assert_eq!(plan.config.nets, config.nets, "{file}");
+        assert_eq!(steps(&config, &plan.config), Ok(Vec::new()));
+    }
+    let other = "net: [{net type: tcp, local NI(s): [{interfaces: {0: eth0}, port: 988}]}]";
+    let plan = import((&config, &nids), other, ImportMode::Exact).unwrap();
+    let refused = steps(&config, &plan.config).unwrap_err();
+    assert!(refused[0].text.contains("port is 9988 and cannot become its default"), "{refused:?}");
+}
+
+#[test]
 fn what_is_only_kept_is_a_step_too() {
     let (config, nids) = base(TWO);
     let text = "net: [{net type: tcp1, local NI(s): [{nid: 10.0.1.1@tcp1, \
@@ -474,6 +495,8 @@ proptest! {
     #[test]
     fn a_backup_makes_any_node_the_one_that_it_is_of(
         (one, other) in (config(Some(Change::Live)), config(Some(Change::Live))),
+        // As files that people write: an interface, and nothing of its credits.
+        bare in any::<bool>(),
     ) {
         let mut other = other;
         (other.identity, other.accept) = (one.identity, one.accept);
@@ -483,8 +506,11 @@ proptest! {
             return Ok(());
         };
         prop_assume!(one.check().is_ok() && other.check().is_ok());
-        let plan = import((&other, &nids), &one.to_backup(), ImportMode::Exact).unwrap();
-        // An interface that is there keeps its place, and its credits until it is removed.
+        let mut file = one.clone();
+        for net in file.nets.iter_mut().filter(|_| bare) {
+            (net.credits, net.peer_credits) = (None, None);
+        }
+        let plan = import((&other, &nids), &file.to_backup(), ImportMode::Exact).unwrap();
         prop_assert_eq!(&plan.config.tunables, &one.tunables);
         prop_assert_eq!(&plan.config.selftest, &one.selftest);
         prop_assert_eq!(&plan.config.peers, &one.peers);
@@ -495,9 +521,34 @@ proptest! {
             nids
         };
         prop_assert_eq!(nids_of(&plan.config), nids_of(&one));
-        let made = steps(&other, &plan.config);
-        let credits = |refused: &RefusedChange| matches!(refused.part, ConfigPart::Net(_));
-        prop_assert!(made.is_ok() || made.unwrap_err().iter().all(credits));
+        // An interface that is there keeps its place, and its credits and port. Only what the file
+        // says of them can be refused, and nothing else is.
+        let mut expected = BTreeSet::new();
+        for (index, net) in plan.config.nets.iter().enumerate() {
+            let nid = place(net);
+            let given = file.nets.iter().find(|net| place(net) == nid).unwrap();
+            let Some(known) = nids.iter().position(|own| *own == nid) else { continue };
+            let old = &other.nets[known];
+            let after = (
+                given.port.or(old.port),
+                given.credits.or(old.credits),
+                given.peer_credits.or(old.peer_credits),
+            );
+            prop_assert_eq!((net.port, net.credits, net.peer_credits), after);
+            if (old.port, old.credits, old.peer_credits) != after {
+                expected.insert(index);
+            }
+        }
+        let refused: BTreeSet<usize> = steps(&other, &plan.config)
+            .err()
+            .into_iter()
+            .flatten()
+            .map(|refused| match refused.part {
+                ConfigPart::Net(index) => index,
+                part => panic!("{part:?}: {}", refused.text),
+            })
+            .collect();
+        prop_assert_eq!(refused, expected);
     }
 
     /// What can be changed while a node runs: exported, imported into a fresh node that was started
