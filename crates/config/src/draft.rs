@@ -3,9 +3,9 @@
 use lustrine_document::{Location, Node, Problem};
 use lustrine_lnet::tunables::Tunable;
 
-use super::NodeConfig;
 use super::check::{Inconsistency, Subject};
 use super::reading::number;
+use super::{AUTO, NodeConfig, Tuning};
 
 /// A configuration in the making, and where its parts come from.
 pub(super) struct Draft {
@@ -18,6 +18,8 @@ pub(super) struct Draft {
     tunables_at: Vec<(&'static str, Location)>,
     /// Where keys of our own section were set.
     pub(super) own_at: Vec<(&'static str, Location)>,
+    /// What the key `tuning` says.
+    pub(super) tuning: Option<Tuning>,
 }
 
 impl Draft {
@@ -28,6 +30,7 @@ impl Draft {
             peers_at: Vec::new(),
             tunables_at: Vec::new(),
             own_at: Vec::new(),
+            tuning: None,
         }
     }
 
@@ -51,6 +54,12 @@ impl Draft {
 
     pub(super) fn tunable_at(&self, name: &str) -> Option<&Location> {
         self.tunables_at.iter().find(|(set, _)| *set == name).map(|(_, at)| at)
+    }
+
+    /// What `tuning` says, and where, if it decides about this tunable.
+    pub(super) fn tuned_at(&self, name: &str) -> Option<(Tuning, &Location)> {
+        let decides = AUTO.iter().any(|(auto, _)| *auto == name) && self.tunable_at(name).is_none();
+        self.tuning.filter(|_| decides).zip(self.own_at("tuning"))
     }
 
     pub(super) fn own_at(&self, key: &str) -> Option<&Location> {

@@ -18,7 +18,7 @@ use lustrine_wire::nid::Nid;
 use super::draft::Draft;
 use super::lnetctl;
 use super::nets::{PEER_BUFFER_CREDITS, PEER_TIMEOUT};
-use super::steps::{ConfigPart, RefusedChange, same};
+use super::steps::{ConfigPart, INSTEAD, RefusedChange, same};
 use super::{NetConfig, NodeConfig, PeerConfig, Strictness};
 
 /// An interface of a file on this machine.
@@ -50,6 +50,15 @@ pub struct ImportPlan {
 impl ImportPlan {
     /// The message of a refusal, with its place in the file.
     pub fn message(&self, refused: &RefusedChange) -> String {
+        if let ConfigPart::Tunable(name) = refused.part
+            && let Some((tuning, at)) = self.draft.tuned_at(name)
+        {
+            // The same for all tunables that it sets: they are not in the file.
+            return format!(
+                "{}:{at}: tuning of a running node cannot change to {tuning}: {INSTEAD}",
+                self.source_name
+            );
+        }
         let at = match refused.part {
             ConfigPart::Tunable(name) => self.draft.tunable_at(name),
             ConfigPart::Lustrine(key) => self.draft.own_at(key),

@@ -10,7 +10,7 @@ use lustrine_selftest::ConsoleList;
 use super::choices::UnknownValue;
 use super::draft::Draft;
 use crate::Address;
-use crate::tuning::{AUTO, Tuning};
+use crate::tuning::AUTO;
 
 pub(super) const LUSTRINE: Section = Section::new(
     "lustrine",
@@ -31,27 +31,23 @@ pub(super) const LUSTRINE: Section = Section::new(
 const TUNABLES_EXAMPLE: &str = "\"tunables: {sock_timeout: 30}\"";
 
 pub(super) fn read(reader: &mut Reader, draft: &mut Draft, node: &Node) {
-    let mut tuning = Tuning::Fixed;
     for entry in reader.entries(node, &LUSTRINE) {
         draft.own_at.push((entry.key, entry.at.clone()));
         match entry.key {
             "tunables" => tunables(reader, draft, entry.value),
             "tuning" => {
                 let example = "\"tuning: auto\"";
-                tuning = reader.accept(choice(entry.value, "tuning", example)).unwrap_or(tuning);
+                draft.tuning = reader.accept(choice(entry.value, "tuning", example));
             }
             _ => {
                 reader.accept(setting(draft, &entry));
             }
         }
     }
-    if tuning == Tuning::Auto {
-        let given: Vec<&str> = AUTO
-            .iter()
-            .map(|(name, _)| *name)
-            .filter(|name| draft.tunable_at(name).is_some())
-            .collect();
-        draft.config.tune_itself(|name| given.contains(&name));
+    if let Some(tuning) = draft.tuning {
+        let given = AUTO.iter().map(|(name, _)| *name);
+        let given: Vec<&str> = given.filter(|name| draft.tunable_at(name).is_some()).collect();
+        draft.config.tune(tuning, |name| given.contains(&name));
     }
 }
 

@@ -117,8 +117,8 @@ pub fn steps(before: &NodeConfig, after: &NodeConfig) -> Result<Vec<Step>, Vec<R
 }
 
 /// What to do about values that take effect only at the start.
-const INSTEAD: &str = "write it into its configuration file and start it again with `lustrine \
-                       node --config FILE`";
+pub(crate) const INSTEAD: &str = "write it into its configuration file and start it again with \
+                                  `lustrine node --config FILE`";
 
 fn control(config: &NodeConfig) -> String {
     config.control.clone().unwrap_or_default()

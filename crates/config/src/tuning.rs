@@ -29,30 +29,21 @@ impl NodeConfig {
     /// Changes a configuration that was read to the one or the other. `Auto` keeps values that are
     /// not the defaults; `Fixed` puts the defaults in place of those of [`AUTO`].
     pub fn set_tuning(&mut self, tuning: Tuning) {
-        let defaults = NodeConfig::default().tunables;
-        match tuning {
-            Tuning::Auto => {
-                let before = self.tunables.clone();
-                self.tune_itself(|name| before.value(name) != defaults.value(name));
-            }
-            Tuning::Fixed => {
-                for (name, value) in AUTO {
-                    if self.tunables.value(name) == Some(value) {
-                        let default = defaults.value(name).expect("it is a tunable");
-                        let set = self.tunables.set(name, default);
-                        assert!(set.is_ok(), "{name} may have its default");
-                    }
-                }
-            }
-        }
+        self.tune(tuning, |_| false);
     }
 
-    /// Takes the values of [`AUTO`], except for those tunables that `is_given` says were given.
-    pub fn tune_itself(&mut self, is_given: impl Fn(&str) -> bool) {
-        for (name, value) in AUTO {
-            if !is_given(name) {
-                let set = self.tunables.set(name, value);
-                assert!(set.is_ok(), "{name} is a tunable and {value} in its range");
+    /// The same, without the tunables that `is_given` says were given.
+    pub(crate) fn tune(&mut self, tuning: Tuning, is_given: impl Fn(&str) -> bool) {
+        let defaults = NodeConfig::default().tunables;
+        for (name, auto) in AUTO.into_iter().filter(|(name, _)| !is_given(name)) {
+            let default = defaults.value(name).expect("it is a tunable");
+            let (from, to) = match tuning {
+                Tuning::Auto => (default, auto),
+                Tuning::Fixed => (auto, default),
+            };
+            if self.tunables.value(name) == Some(from) {
+                let set = self.tunables.set(name, to);
+                assert!(set.is_ok(), "{name} is a tunable and {to} in its range");
             }
         }
     }

@@ -369,6 +369,51 @@ fn all_that_cannot_be_is_named_with_its_place() {
 }
 
 #[test]
+fn tuning_is_a_part_of_a_file_too() {
+    let net = "net: [{net type: tcp}]\n";
+    let (fixed, nids) = base(net);
+    let (auto, _) = base(&format!("{net}lustrine: {{tuning: auto}}\n"));
+    let given = "lustrine: {tuning: auto, tunables: {peer_credits: 16}}\n";
+    let (own, _) = base(&format!("{net}{given}"));
+    for mode in [ImportMode::Add, ImportMode::Exact] {
+        for (node, word, same) in [
+            (&fixed, "fixed", true),
+            (&auto, "auto", true),
+            // A value that was given stays, as with `--tuning auto`.
+            (&own, "auto", true),
+            (&fixed, "auto", false),
+            (&auto, "fixed", false),
+            (&own, "fixed", false),
+        ] {
+            let text = format!("{net}lustrine:\n  tuning: {word}\n");
+            let mut plan = import((node, &nids), &text, mode).unwrap();
+            let refused = match steps(node, &plan.config) {
+                Ok(made) => {
+                    assert!(same && made.is_empty(), "{word}: {made:?}");
+                    continue;
+                }
+                Err(refused) => refused,
+            };
+            assert!(!same, "{word}: {refused:?}");
+            let expected =
+                format!("a.yaml:3:3: tuning of a running node cannot change to {word}: write it");
+            for refused in &refused {
+                let message = plan.message(refused);
+                assert!(message.starts_with(&expected), "{message}");
+            }
+            for refused in &refused {
+                plan.leave_out(node, refused);
+            }
+            assert_eq!(steps(node, &plan.config), Ok(Vec::new()));
+        }
+    }
+    // A value in the file has its own place.
+    let text = format!("{net}lustrine: {{tuning: fixed, tunables: {{credits: 8192}}}}\n");
+    let plan = import((&auto, &nids), &text, ImportMode::Add).unwrap();
+    assert_eq!(plan.config.tunables.value("credits"), Some(8192));
+}
+
+#[test]
 fn what_does_not_go_together_with_what_is_there_is_refused() {
     let (config, nids) = base("net: [{net type: tcp}]\ntransaction_timeout: 10\n");
     // Legal by itself, as the default of the timeout is 150.

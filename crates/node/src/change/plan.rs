@@ -149,8 +149,11 @@ impl NodeHandle {
             // `control` and `metrics` are addresses of one node: a file of another node has others.
             Err(refused) if lenient || refused.iter().all(RefusedChange::is_own_address) => {
                 for refused in &refused {
-                    let text = planned.message(refused);
-                    warnings.push(text.replacen(": ", ": ignored: ", 1));
+                    let text = planned.message(refused).replacen(": ", ": ignored: ", 1);
+                    // One key can set several tunables.
+                    if !warnings.contains(&text) {
+                        warnings.push(text);
+                    }
                     planned.leave_out(before, refused);
                 }
                 steps(before, &planned.config)
@@ -159,7 +162,12 @@ impl NodeHandle {
         };
         let refused = made.as_ref().err().map(Vec::as_slice).unwrap_or_default();
         let refused = refused.iter().map(|refused| planned.message(refused));
-        let texts: Vec<String> = planned.problems.iter().cloned().chain(refused).collect();
+        let mut texts: Vec<String> = Vec::new();
+        for text in planned.problems.iter().cloned().chain(refused) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let steps = match made {
             Ok(steps) if texts.is_empty() => steps,
             _ if planned.problems.is_empty() => return Err(not(EOPNOTSUPP, texts.join("; "))),
