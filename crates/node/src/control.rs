@@ -27,6 +27,10 @@ use crate::call;
 use crate::caller::Caller;
 use crate::handle::NodeHandle;
 
+mod lock;
+
+use lock::PlaceLock;
+
 /// Largest number of connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 /// Largest number of callers served at once.
@@ -149,6 +153,23 @@ impl ControlSocket {
     /// When another node serves it, or the path cannot be used.
     pub fn bind(path: &Path) -> Result<ControlSocket, ControlError> {
         let system = |error| ControlError::System { path: path.to_owned(), error };
+        let refused = |error: io::Error| match path.parent() {
+            Some(directory) if error.kind() == io::ErrorKind::NotFound => {
+                let (path, directory) = (path.to_owned(), directory.to_owned());
+                ControlError::NoDirectory { path, directory }
+            }
+            _ if error.kind() == io::ErrorKind::PermissionDenied => {
+                ControlError::NotWritable(path.to_owned())
+            }
+            _ => system(error),
+        };
+        match fs::symlink_metadata(path) {
+            Ok(meta) if !meta.file_type().is_socket() => {
+                return Err(ControlError::NotASocket(path.to_owned()));
+            }
+            _ => {}
+        }
+        let _lock = PlaceLock::of(path).map_err(refused)?;
         match fs::symlink_metadata(path) {
             Ok(meta) if !meta.file_type().is_socket() => {
                 return Err(ControlError::NotASocket(path.to_owned()));
@@ -159,16 +180,7 @@ impl ControlSocket {
             Ok(_) => fs::remove_file(path).map_err(system)?,
             Err(_) => {}
         }
-        let (listener, file) = listen(path).map_err(|error| match path.parent() {
-            Some(directory) if error.kind() == io::ErrorKind::NotFound => {
-                let (path, directory) = (path.to_owned(), directory.to_owned());
-                ControlError::NoDirectory { path, directory }
-            }
-            _ if error.kind() == io::ErrorKind::PermissionDenied => {
-                ControlError::NotWritable(path.to_owned())
-            }
-            _ => system(error),
-        })?;
+        let (listener, file) = listen(path).map_err(refused)?;
         Ok(ControlSocket { path: path.to_owned(), listener, file })
     }
 

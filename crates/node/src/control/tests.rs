@@ -65,6 +65,34 @@ fn the_socket_answers_its_owner_and_is_removed_with_the_server() {
     assert!(matches!(ask(&path, &Request::ShowNet), Err(ControlError::NotRunning { .. })));
 }
 
+/// Without a lock, two of them could find the socket of a node that was killed, and the second one
+/// would remove that of the first.
+#[test]
+fn of_nodes_that_start_together_one_has_the_socket() {
+    const NODES: usize = 8;
+    let (dir, path) = place();
+    for _ in 0..20 {
+        drop(UnixListener::bind(&path).unwrap());
+        let gate = std::sync::Barrier::new(NODES);
+        let sockets: Vec<ControlSocket> = std::thread::scope(|scope| {
+            let bind = || {
+                gate.wait();
+                match ControlSocket::bind(&path) {
+                    Ok(socket) => Some(socket),
+                    Err(ControlError::InUse(_)) => None,
+                    Err(other) => panic!("{other}"),
+                }
+            };
+            let threads: Vec<_> = (0..NODES).map(|_| scope.spawn(bind)).collect();
+            threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(sockets.len(), 1);
+        assert!(is_served(&path).unwrap(), "it is the one at the path");
+        drop(sockets);
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+}
+
 #[test]
 fn a_process_that_ends_is_no_running_node() {
     // It closes the connection first and the listening socket later, as a killed process may.
