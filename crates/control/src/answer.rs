@@ -132,6 +132,9 @@ pub struct NetRow {
     pub nid: Nid,
     /// The name of its network device, if it has one.
     pub interface: Option<String>,
+    /// Why it cannot be used now: its address or its link is gone. Absent if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<String>,
     /// Where it listens; absent if it does not.
     pub listening: Option<SocketAddr>,
     /// TCP port at which peers on its network are dialled.
@@ -160,6 +163,7 @@ impl NetRow {
         NetRow {
             nid,
             interface: None,
+            down: None,
             listening: None,
             port: 988,
             conns_per_peer: 1,

@@ -26,6 +26,7 @@ use crate::error::{CallError, LoadError};
 use crate::handle::{NodeHandle, REPORT_TIMEOUT, own_netns};
 use crate::load;
 use crate::mailbox::{LoopMessage, home_loop};
+use crate::ni_state;
 use crate::snapshot::LoopReport;
 
 mod error;
@@ -158,11 +159,13 @@ impl NodeHandle {
         let reports = self.reports()?;
         let info = self.info();
         let timed = self.takes_latencies();
+        let mut down = ni_state::down(&info);
         let nets = (0..info.nids.len())
             .map(|index| {
                 let mut row = NetRow {
                     nid: info.nids[index],
                     interface: info.interfaces[index].clone(),
+                    down: down[index].take(),
                     listening: info.listening[index],
                     port: info.ports[index],
                     conns_per_peer: info.conns_per_peer[index],

@@ -22,6 +22,7 @@ mod load;
 pub mod loop_io;
 mod mailbox;
 pub mod metrics;
+mod ni_state;
 mod node;
 mod outbox;
 mod resolve;

@@ -1,5 +1,6 @@
 //! `lustrine node`: a node in the foreground, until SIGTERM or SIGINT.
 
+mod links;
 mod service;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use lustrine_sys::Signals;
 
 use crate::common::{ControlOptions, NodeOptions};
 use crate::output::Failure;
+use links::Links;
 use service::Service;
 
 /// The interval at which the node checks whether it should stop.
@@ -128,6 +130,7 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
     let eof = args.until_eof.then(watch_stdin);
     let mut service = Service::from_environment();
     service.ready(&node);
+    let mut links = Links::new();
     loop {
         if signals.take().terminate {
             tracing::info!("stopping: received a signal");
@@ -140,7 +143,9 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
         if !node.is_sound() {
             return Err("an event loop has failed; its message is above".to_owned().into());
         }
-        service.watch(Instant::now(), &node);
+        let now = Instant::now();
+        service.watch(now, &node);
+        links.watch(now, &node);
         std::thread::sleep(LOOK.min(service.pace()));
     }
     service.stopping();

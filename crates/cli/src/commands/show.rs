@@ -125,6 +125,9 @@ fn net_text(net: &NetRow) -> String {
     if let Some(interface) = &net.interface {
         writeln!(text, "    interface: {interface}").expect(STRING);
     }
+    if let Some(down) = &net.down {
+        writeln!(text, "    down: {down}").expect(STRING);
+    }
     let listening = net.listening.map_or_else(|| "no".to_owned(), |addr| addr.to_string());
     writeln!(text, "    listening: {listening}").expect(STRING);
     writeln!(text, "    conns_per_peer: {}", net.conns_per_peer).expect(STRING);

@@ -13,6 +13,7 @@ use lustrine_wire::nid::Nid;
 use super::{ChangeError, EBUSY, EINVAL, Plan, steps, strictness};
 use crate::error::CallError;
 use crate::handle::{NodeHandle, NodeInfo};
+use crate::ni_state::has_address;
 use crate::resolve::{ResolveError, resolve_one};
 
 const ENOENT: i32 = -2;
@@ -32,13 +33,13 @@ impl NodeHandle {
     ) -> Result<Plan, ChangeError> {
         let before = &info.config;
         let mut after = before.clone();
-        let (mut forget, mut reset) = (Vec::new(), false);
+        let (mut forget, mut reset, mut replaced) = (Vec::new(), false, Vec::new());
         match change {
             ChangeRequest::Set { name, value } => set(&mut after, name, *value)?,
             ChangeRequest::SetNet { which, conns_per_peer, lnd_timeout } => {
                 set_net(info, &mut after, which, (*conns_per_peer, *lnd_timeout))?;
             }
-            ChangeRequest::AddNet(new) => add_net(info, &mut after, new)?,
+            ChangeRequest::AddNet(new) => replaced = add_net(info, &mut after, new)?,
             ChangeRequest::DelNet { which, interfaces } => {
                 del_net(info, &mut after, which, interfaces)?
             }
@@ -56,7 +57,14 @@ impl NodeHandle {
             }
         }
         after.check().map_err(|what| not(EINVAL, what.to_string()))?;
-        let steps = steps(before, &after).map_err(|refused| {
+        let mut compared = before.clone();
+        for index in replaced {
+            // By its address it is another interface than the one that takes its place.
+            if let Some(ip) = info.nids[index].ip() {
+                compared.nets[index].place = InterfaceChoice::Address(ip);
+            }
+        }
+        let steps = steps(&compared, &after).map_err(|refused| {
             let texts: Vec<String> = refused.into_iter().map(|refused| refused.text).collect();
             not(EOPNOTSUPP, texts.join("; "))
         })?;
@@ -225,12 +233,16 @@ fn set_net(
     (conns_per_peer, lnd_timeout): (Option<u16>, Option<u32>),
 ) -> Result<(), ChangeError> {
     let chosen = chosen(info, which)?;
-    if let Some(count) = conns_per_peer {
-        for index in &chosen {
-            let own = NetConfig { conns_per_peer: Some(count), ..after.nets[*index].clone() };
-            let ni = resolve_one(&own, &after.tunables).map_err(unresolved)?;
-            after.nets[*index].conns_per_peer = Some(ni.conns_per_peer);
-        }
+    for index in conns_per_peer.iter().flat_map(|_| &chosen) {
+        let own = NetConfig { conns_per_peer, ..after.nets[*index].clone() };
+        after.nets[*index].conns_per_peer = match conns_per_peer {
+            // By the speed of the device, which has to be there.
+            Some(0) => {
+                let ni = resolve_one(&own, &after.tunables).map_err(unresolved)?;
+                Some(ni.conns_per_peer)
+            }
+            given => given,
+        };
     }
     if let Some(seconds) = lnd_timeout {
         if chosen.len() < info.nids.len() {
@@ -267,7 +279,13 @@ fn chosen(info: &NodeInfo, which: &NiSelector) -> Result<Vec<usize>, ChangeError
     Ok(chosen)
 }
 
-fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), ChangeError> {
+/// Adds interfaces. Returns the indices of those whose place they take: of the same device, which
+/// has another address now.
+fn add_net(
+    info: &NodeInfo,
+    after: &mut NodeConfig,
+    new: &NewNet,
+) -> Result<Vec<usize>, ChangeError> {
     if new.nid.is_some() && !new.interfaces.is_empty() {
         let text = "give the interface with --if or its NID with --nid, not both";
         return Err(not(EINVAL, text));
@@ -292,6 +310,7 @@ fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), 
         return Err(not(EOPNOTSUPP, text));
     }
     let mut nids = info.nids.clone();
+    let mut replaced = Vec::new();
     for place in places {
         let net = NetConfig {
             credits: new.credits,
@@ -304,9 +323,30 @@ fn add_net(info: &NodeInfo, after: &mut NodeConfig, new: &NewNet) -> Result<(), 
             return Err(not(EEXIST, format!("this node has {} already", ni.nid)));
         }
         nids.push(ni.nid);
-        after.nets.push(ni.explicit(&net, &after.tunables));
+        let net = ni.explicit(&net, &after.tunables);
+        let there = info.config.nets.iter().position(|old| is_same_place(old, &net));
+        if let Some(old) = there {
+            let nid = info.nids[old];
+            if nid.ip().is_some_and(has_address) {
+                let text = format!(
+                    "this node has {nid} on that device already: give the NID of another address \
+                     with --nid"
+                );
+                return Err(not(EEXIST, text));
+            }
+            replaced.push(old);
+        }
+        after.nets.push(net);
     }
-    Ok(())
+    replaced.sort_unstable();
+    for index in replaced.iter().rev() {
+        after.nets.remove(*index);
+    }
+    Ok(replaced)
+}
+
+fn is_same_place(one: &NetConfig, other: &NetConfig) -> bool {
+    one.net == other.net && one.place == other.place
 }
 
 fn del_net(

@@ -177,7 +177,8 @@ pub(super) fn nets(
     let lo = vec![entry("nid", Nid::LO), entry("status", "up")];
     let mut nets = vec![(Net::LO, vec![lo])];
     for ni in &nis.nets {
-        let mut shown = vec![entry("nid", ni.nid), entry("status", "up")];
+        let status = if ni.down.is_none() { "up" } else { "down" };
+        let mut shown = vec![entry("nid", ni.nid), entry("status", status)];
         shown.extend(interfaces(ni));
         if level > 0 {
             shown.push(statistics(&ni.messages));

@@ -131,6 +131,14 @@ fn output_matches_the_recordings() {
 }
 
 #[test]
+fn an_interface_that_is_down_is_shown_so() {
+    let mut fake = Fake::new(5, 3);
+    fake.nis.nets[1].down = Some("eth1 has no link".to_owned());
+    let expected = expected("net_show_net_tcp1.txt").replace("status: up", "status: down");
+    shows(&mut fake, "net show --net tcp1", &expected);
+}
+
+#[test]
 fn levels_can_be_written_in_several_ways() {
     let mut fake = Fake::new(5, 3);
     let brief = type_in(&mut fake, Compat::V2_16, "net show").0;
