@@ -112,6 +112,13 @@ pub(crate) fn net(text: &str) -> Result<NetConfig, String> {
 
 /// The value that [`net`] parses to this.
 fn net_word(net: &NetConfig) -> String {
+    // Behind `=`, a colon would begin the port.
+    if let InterfaceChoice::Interface(alias) = &net.place
+        && alias.contains(':')
+    {
+        let port = net.port.map(|port| format!(":{port}")).unwrap_or_default();
+        return format!("{}({alias}){port}", net.net);
+    }
     let mut word = net.net.to_string();
     match &net.place {
         InterfaceChoice::Default => {}
@@ -525,9 +532,16 @@ mod tests {
 
     #[test]
     fn a_network_as_an_argument_is_parsed_to_the_same_network() {
-        for word in
-            ["tcp", "tcp3", "tcp=10.0.0.1", "tcp=[2001:db8::1]", "tcp=[::1]:1988", "tcp2=eth0:1988"]
-        {
+        for word in [
+            "tcp",
+            "tcp3",
+            "tcp=10.0.0.1",
+            "tcp=[2001:db8::1]",
+            "tcp=[::1]:1988",
+            "tcp2=eth0:1988",
+            "tcp(eth0:1)",
+            "tcp1(eth0:1):1988",
+        ] {
             let parsed = net(word).unwrap_or_else(|why| panic!("{word}: {why}"));
             assert_eq!(net(&net_word(&parsed)), Ok(parsed), "{word}");
         }

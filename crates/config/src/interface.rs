@@ -9,12 +9,14 @@ const CPT_LIST_LEN_MAX: usize = 1024;
 /// More partitions than any machine has; keeps a list of them short.
 const CPT_MAX: u32 = 65_535;
 
-/// Whether Linux could call an interface so. A word of digits and dots alone is taken for a
-/// mistyped address, and a colon would start a port.
+/// Whether Linux could call an interface so: a device, or an alias such as `eth0:1`. A word of
+/// digits and dots alone is taken for a mistyped address, and so is one with two colons.
 pub(super) fn is_name(text: &str) -> bool {
+    let (device, label) = text.split_once(':').unwrap_or((text, "0"));
     let letters = |b: u8| b.is_ascii_graphic() && !b"/:,=()[]@%".contains(&b);
-    let some_letter = text.bytes().any(|b| !b.is_ascii_digit() && b != b'.');
-    !text.is_empty() && text.len() <= NAME_LEN_MAX && text.bytes().all(letters) && some_letter
+    let some_letter = device.bytes().any(|b| !b.is_ascii_digit() && b != b'.');
+    let all = |part: &str| !part.is_empty() && part.bytes().all(letters);
+    text.len() <= NAME_LEN_MAX && all(device) && all(label) && some_letter
 }
 
 /// Whether one interface can have this address.

@@ -2,11 +2,14 @@ use super::*;
 
 #[test]
 fn names_are_those_linux_takes() {
-    for good in ["eth0", "ib0", "eth0.100", "br-lan", "enp0s31f6", "wg_long_name_15"] {
+    for good in ["eth0", "ib0", "eth0.100", "br-lan", "enp0s31f6", "wg_long_name_15", "eth0:1"] {
         assert!(is_name(good), "{good}");
     }
-    for bad in ["", "eth 0", "a/b", "10.0.0.300", "7", "..", "sixteen_letters_", "eth0:1", "\u{e9}"]
-    {
+    for bad in ["", "eth 0", "a/b", "10.0.0.300", "7", "..", "sixteen_letters_", "\u{e9}"] {
+        assert!(!is_name(bad), "{bad}");
+    }
+    // Neither addresses nor parts of aliases.
+    for bad in ["eth0:", ":1", "fd77::1", "::1", "a:b:c", "enp0s31f6:longer"] {
         assert!(!is_name(bad), "{bad}");
     }
 }

@@ -32,6 +32,7 @@ fn every_allowed_form() {
         ("tcp=fd77::1:988", tcp(0, address("fd77::1:988"), None)),
         ("tcp1(eth0)", tcp(1, interface("eth0"), None)),
         ("tcp1(eth0):9988", tcp(1, interface("eth0"), Some(9988))),
+        ("tcp1(eth0:1):9988", tcp(1, interface("eth0:1"), Some(9988))),
     ] {
         assert_eq!(text.parse::<NetConfig>(), Ok(want), "{text}");
     }

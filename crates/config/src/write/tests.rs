@@ -27,7 +27,13 @@ fn the_text_is_laid_out_as_an_export() {
     rich.tos = Some(-1);
     rich.cpts = Some("[0]".to_owned());
     let mut config = NodeConfig {
-        nets: vec![tcp(0, eth("eth0")), tcp(0, eth("no")), rich, tcp(2, InterfaceChoice::Default)],
+        nets: vec![
+            tcp(0, eth("eth0")),
+            tcp(0, eth("no")),
+            tcp(0, eth("eth0:1")),
+            rich,
+            tcp(2, InterfaceChoice::Default),
+        ],
         identity: IdentityChoice::Userland,
         control: Some("/run/a \"b\".sock".into()),
         metrics: Some("[::1]:9909".parse().unwrap()),
@@ -43,6 +49,8 @@ net:
                   0: eth0
       -     interfaces:
                   0: \"no\"
+      -     interfaces:
+                  0: \"eth0:1\"
 -     net type: tcp1
       local NI(s):
       -     nid: fd77::1@tcp1
