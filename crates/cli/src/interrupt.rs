@@ -39,7 +39,7 @@ impl Interrupt {
     /// [`Failure::Interrupted`] once a signal has arrived.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let pending = self.signals.take();
-        if pending.terminate || pending.reload {
+        if pending.terminate || pending.hangup {
             let before = self.came.replace(true);
             self.came_again.set(self.came_again.get() || before);
         }
@@ -108,7 +108,7 @@ fn wait_for_signals(signals: &Signals, left: &str) {
         let status = match pending {
             Pending { interrupt: true, .. } => Some(130),
             Pending { terminate: true, .. } => Some(143),
-            Pending { reload: true, .. } => Some(129),
+            Pending { hangup: true, .. } => Some(129),
             _ => None,
         };
         match (status, end) {

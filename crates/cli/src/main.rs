@@ -17,6 +17,7 @@ mod help_snapshots;
 mod host_limits;
 mod hosts;
 mod interrupt;
+mod log;
 mod output;
 mod plots;
 mod provenance;

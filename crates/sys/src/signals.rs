@@ -20,7 +20,7 @@ use signal_hook::{SigId, flag, low_level};
 pub struct Signals {
     terminate: Arc<AtomicBool>,
     interrupt: Arc<AtomicBool>,
-    reload: Arc<AtomicBool>,
+    hangup: Arc<AtomicBool>,
     pipe: UnixStream,
     handlers: Vec<SigId>,
 }
@@ -32,8 +32,8 @@ pub struct Pending {
     pub terminate: bool,
     /// SIGINT is one of them: the user is at the terminal.
     pub interrupt: bool,
-    /// SIGHUP: read the configuration again.
-    pub reload: bool,
+    /// SIGHUP: the terminal is gone, or whoever has sent it wants the configuration read again.
+    pub hangup: bool,
 }
 
 impl Signals {
@@ -50,14 +50,14 @@ impl Signals {
         let mut signals = Signals {
             terminate: Arc::default(),
             interrupt: Arc::default(),
-            reload: Arc::default(),
+            hangup: Arc::default(),
             pipe,
             handlers: Vec::new(),
         };
         for (signal, flags) in [
             (SIGTERM, &[&signals.terminate][..]),
             (SIGINT, &[&signals.interrupt, &signals.terminate]),
-            (SIGHUP, &[&signals.reload]),
+            (SIGHUP, &[&signals.hangup]),
         ] {
             if signal == SIGHUP && is_ignored(SIGHUP) {
                 continue;
@@ -98,7 +98,7 @@ impl Signals {
         Pending {
             terminate: self.terminate.swap(false, Ordering::SeqCst),
             interrupt: self.interrupt.swap(false, Ordering::SeqCst),
-            reload: self.reload.swap(false, Ordering::SeqCst),
+            hangup: self.hangup.swap(false, Ordering::SeqCst),
         }
     }
 }

@@ -225,8 +225,8 @@ fn start_in_background(args: &MountArgs) -> Result<(), Failure> {
             Some(_) => thread::sleep(LOOK_FOR_SIGNALS),
         }
         // Also after the word: what came with it counts.
-        let Pending { terminate, reload, .. } = signals.take();
-        match (terminate || reload, interrupted) {
+        let Pending { terminate, hangup, .. } = signals.take();
+        match (terminate || hangup, interrupted) {
             (false, _) => {}
             (true, false) => {
                 // It is waited for: it has the address of this machine's node until it has ended.

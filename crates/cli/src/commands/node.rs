@@ -1,4 +1,4 @@
-//! `lustrine node`: a node in the foreground, until SIGTERM or SIGINT.
+//! `lustrine node`: a node in the foreground, until SIGTERM, SIGINT or SIGHUP.
 
 mod links;
 mod service;
@@ -6,7 +6,7 @@ mod service;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lustrine_config::{Address, NodeConfig};
 use lustrine_lnet::topology::Identity;
 use lustrine_node::control::ControlSocket;
@@ -15,6 +15,7 @@ use lustrine_node::{Node, ResolveError};
 use lustrine_sys::Signals;
 
 use crate::common::{ControlOptions, NodeOptions};
+use crate::log::{self, LogForm};
 use crate::output::Failure;
 use links::Links;
 use service::Service;
@@ -22,7 +23,7 @@ use service::Service;
 /// The interval at which the node checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Run a node in the foreground until SIGTERM or SIGINT.
+/// Run a node in the foreground until SIGTERM, SIGINT or SIGHUP.
 #[derive(Args, Debug)]
 pub(crate) struct NodeArgs {
     #[command(flatten)]
@@ -45,46 +46,20 @@ pub(crate) struct NodeArgs {
     until_eof: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum LogForm {
-    /// Lines for people
-    Text,
-    /// One JSON object per line
-    Json,
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
-    start_log(args.log);
+    // All of it is written before the error, if there is one.
+    let _log = log::start(args.log);
     serve(args).map_err(|failure| match &failure {
-        // The log should show this error as well.
+        // The log should show this error as well, unless LUSTRINE_LOG leaves it out.
         Failure::Failed(error) | Failure::Usage(error) | Failure::Input(error)
-            if args.log == LogForm::Json =>
+            if args.log == LogForm::Json && tracing::enabled!(tracing::Level::ERROR) =>
         {
             tracing::error!("{error}");
             Failure::Reported(failure.status())
         }
         _ => failure,
     })
-}
-
-/// Starts the log on standard error.
-pub(super) fn start_log(form: LogForm) {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("LUSTRINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    // A log that cannot be written, as on a full disk, must not end the node: by default `eprintln`
-    // panics.
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .log_internal_errors(false);
-    match form {
-        LogForm::Text => {
-            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            builder.with_target(false).with_ansi(colours).init();
-        }
-        LogForm::Json => builder.json().init(),
-    }
 }
 
 fn serve(args: &NodeArgs) -> Result<(), Failure> {
@@ -132,9 +107,23 @@ fn serve(args: &NodeArgs) -> Result<(), Failure> {
     service.ready(&node);
     let mut links = Links::new();
     loop {
-        if signals.take().terminate {
+        let pending = signals.take();
+        if pending.terminate {
             tracing::info!("stopping: received a signal");
             break;
+        }
+        if pending.hangup {
+            match service.is_managed() {
+                // Its terminal is gone, or the user who has logged out.
+                false => {
+                    tracing::info!("stopping: received SIGHUP");
+                    break;
+                }
+                true => tracing::warn!(
+                    "SIGHUP has no effect: the configuration file is read at the start; `lnetctl \
+                     import` changes a running node"
+                ),
+            }
         }
         if eof.as_ref().is_some_and(std::thread::JoinHandle::is_finished) {
             tracing::info!("stopping: standard input was closed");

@@ -21,8 +21,9 @@ use lustrine_sys::Signals;
 use lustrine_wire::nid::Nid;
 use serde::{Deserialize, Serialize};
 
-use super::node::{LogForm, identity_word, start_log};
+use super::node::identity_word;
 use crate::common::NodeOptions;
+use crate::log::{self, LogForm};
 use crate::output::{Failure, print, print_error};
 use crate::provenance;
 use crate::values::seconds;
@@ -83,7 +84,7 @@ pub(crate) struct PlanNode {
 
 /// Runs the command.
 pub(crate) fn run(args: &PlanNodeArgs) -> Result<(), Failure> {
-    start_log(LogForm::Text);
+    let _log = log::start(LogForm::Text);
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
     if args.remove_program {
         remove_program();
@@ -133,7 +134,7 @@ fn serve(node: &Node, signals: &Signals, silence: Duration) -> Result<(), Failur
     let mut heard = Instant::now();
     loop {
         let pending = signals.take();
-        if pending.terminate || pending.reload {
+        if pending.terminate || pending.hangup {
             return Err("the node ends: it received a signal".to_owned().into());
         }
         if !node.is_sound() {

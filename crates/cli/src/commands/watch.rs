@@ -13,8 +13,8 @@ use lustrine_wire::nid::{NetKind, Nid};
 
 use crate::access::NodeChoice;
 use crate::commands::doctor::path;
-use crate::commands::node::{LogForm, start_log};
 use crate::common::TemporaryNodeOptions;
+use crate::log::{self, LogForm};
 use crate::output::{Failure, note, print};
 use crate::values::{self, PORTS, duration};
 
@@ -209,7 +209,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
         return print(&announcement);
     }
     note(announcement.trim_end());
-    start_log(args.log);
+    let _log = log::start(args.log);
     daemon::run(args)
 }
 

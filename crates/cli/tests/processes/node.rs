@@ -53,6 +53,38 @@ fn the_log_can_be_json() {
     assert_eq!(log.last().expect("an error")["level"], "ERROR", "{failed:#?}");
 }
 
+/// Whatever is to be logged, a node that does not start says why.
+#[test]
+fn a_filter_of_the_log_hides_no_failure() {
+    let why = "no net is configured";
+    for (value, form) in [
+        ("off", "json"),
+        ("off", "text"),
+        ("lustrine_lnet=trace", "json"),
+        ("verbose", "json"),
+        ("node=loud", "text"),
+        ("", "json"),
+    ] {
+        let mut command = lustrine();
+        command.args(["node", "--log", form]).env("LUSTRINE_LOG", value);
+        let done = finish(&mut command).expect_code(2).expect_stderr(&[why]);
+        let names_value = done.stderr.contains("LUSTRINE_LOG is");
+        assert_eq!(names_value, ["verbose", "node=loud"].contains(&value), "{done:#?}");
+        if form == "json" && ["verbose", ""].contains(&value) {
+            let log = json_lines(&done);
+            assert_eq!(log.last().expect("an error")["level"], "ERROR");
+        }
+    }
+}
+
+#[test]
+fn a_node_whose_terminal_is_gone_ends() {
+    let mut node = Node::open();
+    node.running().signal(Signal::HUP);
+    let (done, _) = node.end();
+    done.ok().expect_stderr(&["stopping: received SIGHUP"]);
+}
+
 /// Standard error as JSON, one object per line.
 fn json_lines(done: &Finished) -> Vec<Value> {
     let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e} in {line:?}"));

@@ -30,7 +30,7 @@ fn signals_are_reported_and_taken_once() {
     raise(SIGHUP).unwrap();
     raise(SIGHUP).unwrap();
     wait_for(&mut poller, 4, |r| r.readable);
-    assert_eq!(signals.take(), Pending { reload: true, ..Pending::default() });
+    assert_eq!(signals.take(), Pending { hangup: true, ..Pending::default() });
     assert_eq!(signals.take(), Pending::default());
     let mut ready = Vec::new();
     poller.wait(Some(std::time::Duration::ZERO), &mut ready).unwrap();
@@ -41,12 +41,12 @@ fn signals_are_reported_and_taken_once() {
         signals.wait(std::time::Duration::from_secs(60));
         wait_for(&mut poller, 4, |r| r.readable);
         let interrupt = signal == SIGINT;
-        assert_eq!(signals.take(), Pending { terminate: true, interrupt, reload: false });
+        assert_eq!(signals.take(), Pending { terminate: true, interrupt, hangup: false });
     }
 
     // These are never taken; a full pipe must not block the handler.
     (0..100_000).for_each(|_| raise(SIGHUP).unwrap());
-    assert!(signals.take().reload);
+    assert!(signals.take().hangup);
 
     raise(libc::SIGPIPE).unwrap(); // would end the process
 }

@@ -88,9 +88,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     announce(args, nid)?;
     let eof = args.until_eof.then(watch_stdin);
     loop {
-        let Pending { terminate, reload, .. } = signals.take();
+        let Pending { terminate, hangup, .. } = signals.take();
         // A hangup is the end of its terminal.
-        if terminate || reload || eof.as_ref().is_some_and(JoinHandle::is_finished) {
+        if terminate || hangup || eof.as_ref().is_some_and(JoinHandle::is_finished) {
             break;
         }
         if !node.is_sound() {

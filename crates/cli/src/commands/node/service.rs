@@ -43,6 +43,11 @@ impl Service {
         Service { manager, watchdog }
     }
 
+    /// Whether a service manager has started this node.
+    pub(super) fn is_managed(&self) -> bool {
+        self.manager.is_some()
+    }
+
     /// How long the node may sleep between two calls of [`Service::watch`].
     pub(super) fn pace(&self) -> Duration {
         self.watchdog.as_ref().map_or(Duration::MAX, |watchdog| watchdog.interval / 4)

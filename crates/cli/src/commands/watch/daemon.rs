@@ -21,8 +21,9 @@ use super::scrape::Scrape;
 use super::slots::{Last, of_round};
 use super::{RunArgs, ms};
 use crate::commands::doctor::path::{self, ClaimOfLook, Claims, Greeting, PathSeen, PathWanted};
-use crate::commands::node::{LogForm, watch_stdin};
+use crate::commands::node::watch_stdin;
 use crate::commands::tune::{Direction, Load, make_state_dir_of};
+use crate::log::LogForm;
 use crate::output::Failure;
 use crate::values::utc;
 
@@ -114,7 +115,7 @@ impl Stop {
         let pending = self.signals.take();
         let at_end = self.eof.as_ref().is_some_and(thread::JoinHandle::is_finished);
         // Without its terminal it would go on sending; `nohup` keeps it.
-        if pending.terminate || pending.reload || at_end {
+        if pending.terminate || pending.hangup || at_end {
             self.flag.store(true, Ordering::Relaxed);
         }
         self.flag.load(Ordering::Relaxed)
