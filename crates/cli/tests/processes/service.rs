@@ -10,7 +10,7 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use rustix::process::Signal;
 
-use crate::common::{Running, Scratch, eventually, free_port, loopback, lustrine};
+use crate::common::{Running, Scratch, eventually, finish, free_port, loopback, lustrine};
 
 /// A node under a service manager, which this test is.
 struct Service {
@@ -62,6 +62,48 @@ fn a_service_says_when_it_answers_and_when_it_stops() {
     service.node.signal(Signal::TERM);
     assert_eq!(service.next("it stops"), "STOPPING=1");
     service.node.end().ok();
+}
+
+#[test]
+fn a_service_does_not_take_a_hangup_for_its_end() {
+    let service = Service::start(&[]);
+    assert!(service.next("the node is ready").starts_with("READY=1"));
+    service.node.signal(Signal::HUP);
+    eventually("the log says so", || said(&service.node, "SIGHUP has no effect", 1));
+    service.node.signal(Signal::TERM);
+    assert_eq!(service.next("it stops"), "STOPPING=1");
+    service.node.end().ok();
+}
+
+/// systemd starts a node again whose interface is not there yet, and not one with a bad file: the
+/// exit status tells them apart.
+#[test]
+fn the_unit_waits_for_interfaces_and_not_for_files() {
+    let unit = include_str!("../../../../packaging/lustrine-node.service");
+    let set = |line: &str| unit.lines().any(|other| other == line);
+    assert!(set("Restart=on-failure") && set("RestartPreventExitStatus=2"), "{unit}");
+    assert!(set("StartLimitIntervalSec=0"), "there is no last attempt: {unit}");
+    let scratch = Scratch::new();
+    let file = scratch.file("node.yaml");
+    for (text, status) in [
+        (Some("net: [{net type: tcp, local NI(s): [{interfaces: {0: absent0}}]}]\n"), 1),
+        (Some("net: [{net type: tcp, local NI(s): [{nid: 192.0.2.77@tcp}]}]\n"), 1),
+        (Some("net: [{net type: tpc}]\n"), 2),
+        (Some("lustrine: {accept: all}\nnet: [\n"), 2),
+        (None, 2),
+    ] {
+        let file = match text {
+            Some(text) => {
+                std::fs::write(&file, text).expect("the test's directory has room");
+                file.clone()
+            }
+            None => scratch.file("absent.yaml"),
+        };
+        let mut command = lustrine();
+        command.args(["node", "--config"]).arg(file);
+        command.arg("--control").arg(scratch.file("node.sock"));
+        finish(&mut command).expect_code(status);
+    }
 }
 
 #[test]
