@@ -29,6 +29,9 @@ const STATE: &str = "/var/lib/lustrine";
 const NODE: &str = "127.0.88.1";
 const PORT: &str = "9988";
 
+/// Where root's commands look for a running node.
+const ROOTS_SOCKET: &str = "/run/lustrine.sock";
+
 /// A command of each tool that only this tool has.
 const GRAMMAR: [(&str, &str); 3] =
     [("lst", "new_session"), ("lnetctl", "export"), ("lctl", "which_nid")];
@@ -140,7 +143,46 @@ fn image(out: &Path) -> Result<()> {
         ensure!(containerfile.contains(path), "Containerfile does not have {path}");
     }
     ensure!(dir.join(&CONFIGURATION[1..]).is_file(), "{CONFIGURATION} is not in the image");
+    in_image(&dir, &containerfile)
+}
+
+/// The commands of the documentation run with the environment and the command of the image: `ping`
+/// without a node, and through the node that the image runs.
+fn in_image(dir: &Path, containerfile: &str) -> Result<()> {
+    let lustrine = |args: &[&str]| {
+        let mut command = Command::new("chroot");
+        command.arg(dir).arg(PROGRAM).args(args).env_clear().envs(environment(containerfile));
+        command
+    };
+    let nid = format!("{NODE}@tcp");
+    let ping = ["ping", &nid, "--timeout", "5"];
+    let alone = process::capture(&mut lustrine(&ping), RUN_MAX)?;
+    // Nothing has this address. A command that looks for a running node does not get that far.
+    ensure!(alone.stderr.contains("nothing listens"), "ping without a node: {}", alone.stderr);
+
+    let net = format!("tcp={NODE}:{PORT}");
+    let words = command_of(containerfile).context("the Containerfile has no CMD")?;
+    let words: Vec<&str> = words.iter().map(String::as_str).chain(["--net", &net]).collect();
+    let mut node = ChildGuard::silent(&mut lustrine(&words))?;
+    wait_for(&dir.join(&ROOTS_SOCKET[1..]))?;
+    let said = run(&mut lustrine(&ping))?;
+    ensure!(said.contains(&nid), "ping through the node: {said}");
+    run(Command::new("kill").args(["-TERM", &node.id().to_string()]))?;
+    let status = node.wait(START_MAX)?;
+    ensure!(status.success(), "the node of the image ended with {status}");
     Ok(())
+}
+
+/// The variables that a Containerfile sets, one in each line.
+fn environment(containerfile: &str) -> Vec<(String, String)> {
+    let set = containerfile.lines().filter_map(|line| line.strip_prefix("ENV ")?.split_once('='));
+    set.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+/// The words of a Containerfile's command, which is a list in JSON.
+fn command_of(containerfile: &str) -> Option<Vec<String>> {
+    let list = containerfile.lines().find_map(|line| line.strip_prefix("CMD "))?;
+    serde_json::from_str(list).ok()
 }
 
 /// `man` formats every page, without a warning.
@@ -368,4 +410,23 @@ fn rpm_package(layout: &Layout, stage: &Path, out: &Path) -> Result<()> {
     fs::copy(&made, &to)?;
     println!("package: {}", to.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repository::root;
+
+    /// `--check` runs the commands of the image, but only as root.
+    #[test]
+    fn the_image_names_its_socket_to_the_node_alone() {
+        let text = fs::read_to_string(root().join("packaging/Containerfile")).expect("it is there");
+        let words = command_of(&text).expect("a list of words");
+        assert!(words.windows(2).any(|two| two == ["--control", ROOTS_SOCKET]), "{words:?}");
+        // With it, every command would need a running node.
+        assert!(environment(&text).iter().all(|(name, _)| name != "LUSTRINE_CONTROL"));
+        let old = "ENV LUSTRINE_CONTROL=/run/lustrine.sock\nCMD [\"node\"]\n";
+        assert_eq!(environment(old).len(), 1);
+        assert_eq!(command_of(old), Some(vec!["node".to_owned()]));
+    }
 }
