@@ -445,6 +445,20 @@ fn a_node_cannot_be_its_own_peer() {
     finish(&mut command).expect_code(1).expect_stderr(&["is this node itself"]);
 }
 
+/// It is a peer of its own then.
+#[test]
+fn a_node_that_has_pinged_itself_takes_its_export() {
+    let node = Node::open();
+    let ping = format!("ping --timeout 60 {}", node.nid());
+    lnetctl(&node, &ping).ok();
+    assert_ne!(lnetctl(&node, "peer list").ok().stdout, "");
+    let export = lnetctl(&node, "export").ok().stdout;
+    import(&node, "", &export).ok();
+    // As of a kernel, with a peer more.
+    let peers = format!("peer: [{{primary nid: 0@lo}}, {{primary nid: {}}}]\n", node.nid());
+    import(&node, "--lenient", &peers).ok().expect_stderr(&["is this node itself"]);
+}
+
 /// A change that does not fit ends nothing that existed before.
 #[test]
 fn a_change_without_room_leaves_existing_peers_unchanged() {

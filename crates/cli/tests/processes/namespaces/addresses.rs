@@ -4,7 +4,7 @@ use lustrine_control::{Answer, NetInfo, NetRow, Request};
 use lustrine_testing::{Need, not_run};
 
 use super::netns::{NetNs, whole_selftest};
-use crate::common::{Running, Scratch, finish, unprivileged};
+use crate::common::{Running, Scratch, eventually, finish, unprivileged};
 
 #[test]
 fn interfaces_are_found_by_name() {
@@ -33,12 +33,114 @@ fn interfaces_are_found_by_name() {
     finish(&mut here.lustrine(&[&second, &on_second[..]].concat())).ok();
     let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
     assert!(nets[1].messages.received > nets[0].messages.received, "{nets:#?}");
-    // Without an address, it is the first interface that is up.
+    // Without an address, it is the oldest interface that is up.
     there.run("ip link set eth0 down");
     drop(node);
     let node = there.node(&["--net", "tcp"]);
     let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
     assert_eq!(nets[0].nid.to_string(), "10.213.1.2@tcp");
+}
+
+#[test]
+fn the_default_interface_has_a_link() {
+    let Some([here, there]) = NetNs::several() else { return };
+    // It is the older one, the last one by name, and the other end is switched off.
+    there.run("ip link add zz0 type veth peer name zz1");
+    there.run("ip address add 172.17.0.1/16 dev zz0");
+    there.run("ip link set zz0 up");
+    eventually("zz0 has no link", || {
+        let mut read = std::process::Command::new("cat");
+        let seen = finish(&mut there.inside(read.arg("/sys/class/net/zz0/operstate")));
+        seen.ok().stdout.trim().contains("down").then_some(())
+    });
+    here.connect(&there, "veth9", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
+    here.connect(&there, "a0", 1500, ["10.213.1.1/24", "10.213.1.2/24"]);
+    let node = there.node(&["--net", "tcp"]);
+    let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    assert_eq!(nets[0].nid.to_string(), "10.213.0.2@tcp");
+    assert!(node.stderr().contains("default one is used"), "{}", node.stderr());
+}
+
+#[test]
+fn an_interface_is_down_without_its_link_or_its_address() {
+    let Some([here, there]) = NetNs::several() else { return };
+    here.connect(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
+    let node = there.node(&["--net", "tcp=eth0"]);
+    let lnetctl = |words: &[&str]| {
+        let control = node.control();
+        let control = control.to_str().expect("a path of text");
+        finish(&mut there.lustrine(&[&["lnetctl", "--control", control], words].concat()))
+    };
+    let status = |nid: &str| {
+        let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("none") };
+        let nids: Vec<String> = nets.iter().map(|net| net.nid.to_string()).collect();
+        assert_eq!(nids, [nid]);
+        nets[0].down.clone().unwrap_or_default()
+    };
+    let shows = |word: &str| {
+        let shown = lnetctl(&["net", "show", "--net", "tcp"]).ok().stdout;
+        assert!(shown.contains(word), "{shown}");
+    };
+    let first = "10.213.0.2@tcp";
+    assert_eq!(status(first), "");
+    shows("status: up");
+    here.run("ip link set eth0 down");
+    eventually("the link is lost", || (status(first) == "eth0 has no link").then_some(()));
+    // The number of connections does not follow from the device.
+    there.run("ip link set eth0 down");
+    assert_eq!(status(first), "eth0 is switched off");
+    shows("status: down");
+    lnetctl(&["net", "set", "--all", "--conns-per-peer", "4"]).ok();
+    let refused = lnetctl(&["net", "set", "--all", "--conns-per-peer", "0"]).expect_code(234);
+    refused.expect_stderr(&["errno: -100"]);
+    here.run("ip link set eth0 up");
+    there.run("ip link set eth0 up");
+    eventually("the link is back", || status(first).is_empty().then_some(()));
+
+    // Another address beside it changes nothing; in its place it has the interface.
+    there.run("ip address add 10.213.1.3/24 dev eth0");
+    there.run("ip address del 10.213.0.2/24 dev eth0");
+    assert_eq!(status(first), "eth0 does not have this address any more");
+    lnetctl(&["net", "add", "--net", "tcp", "--if", "eth0"]).ok();
+    assert_eq!(status("10.213.1.3@tcp"), "");
+    here.run("ip address add 10.213.1.1/24 dev eth0");
+    let ping = ["ping", "10.213.1.3@tcp", "--net", "tcp=10.213.1.1", "--no-node"];
+    finish(&mut here.lustrine(&ping)).ok();
+    there.run("ip address add 10.213.1.4/24 dev eth0");
+    lnetctl(&["net", "add", "--net", "tcp", "--if", "eth0"])
+        .expect_code(234)
+        .expect_stderr(&["this node has 10.213.1.3@tcp already"]);
+}
+
+#[test]
+fn an_alias_is_an_interface() {
+    let Some([here, there]) = NetNs::several() else { return };
+    here.connect(&there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
+    there.run("ip address add 10.213.0.7/24 dev eth0 label eth0:1");
+    there.run("ip address add 10.213.0.8/24 dev eth0 label eth0:lab");
+    let node = there.node(&["--net", "tcp(eth0:1)"]);
+    let control = node.control();
+    let control = control.to_str().expect("a path of text");
+    let lnetctl =
+        |words: &[&str]| there.lustrine(&[&["lnetctl", "--control", control], words].concat());
+    finish(&mut lnetctl(&["net", "add", "--net", "tcp1", "--if", "eth0:lab"])).ok();
+    let Answer::Net(NetInfo { nets, .. }) = node.ask(&Request::ShowNet) else { panic!("no nets") };
+    let found: Vec<_> = nets.iter().map(|net| (net.nid.to_string(), &net.interface)).collect();
+    let alias = |name: &str| Some(name.to_owned());
+    assert_eq!(
+        found,
+        [
+            ("10.213.0.7@tcp".to_owned(), &alias("eth0:1")),
+            ("10.213.0.8@tcp1".to_owned(), &alias("eth0:lab")),
+        ]
+    );
+    // Its backup is one that it takes.
+    let scratch = Scratch::new();
+    let file = scratch.file("backup.yaml");
+    let file = file.to_str().expect("a path of text");
+    finish(&mut lnetctl(&["export", "--backup", file])).ok();
+    let done = finish(&mut lnetctl(&["import", "--exact", "--dry-run", file])).ok();
+    assert_eq!(done.stdout, "nothing would change\n");
 }
 
 #[test]

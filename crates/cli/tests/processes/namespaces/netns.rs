@@ -156,7 +156,7 @@ impl NetNs {
         let mut running = Running::start(&mut self.inside(&command));
         // The last message before it serves.
         running.wait_for("control socket");
-        NetNsNode { _running: running, scratch }
+        NetNsNode { running, scratch }
     }
 
     /// The program with these arguments, in this namespace.
@@ -168,7 +168,7 @@ impl NetNs {
 /// A node in a namespace.
 #[derive(Debug)]
 pub(crate) struct NetNsNode {
-    _running: Running,
+    running: Running,
     scratch: Scratch,
 }
 
@@ -183,6 +183,11 @@ impl NetNsNode {
     /// Its control socket.
     pub(crate) fn control(&self) -> PathBuf {
         self.scratch.file("node.sock")
+    }
+
+    /// What it has logged.
+    pub(crate) fn stderr(&self) -> String {
+        self.running.stderr()
     }
 
     /// Its counters.
