@@ -166,6 +166,11 @@ impl Fabric {
         self.directions[hop.0 as usize].leave(now, len, rng)
     }
 
+    /// When everything that was passed to a link has been sent. It arrives later, by the delay.
+    pub fn free_at(&self, hop: Hop) -> Time {
+        self.directions[hop.0 as usize].free_at()
+    }
+
     /// The time that a tiny packet would need if it started now; it takes no room. `None` when a
     /// link is cut.
     pub fn glance(&self, hops: &[Hop], now: Time) -> Option<Nanos> {

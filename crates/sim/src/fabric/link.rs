@@ -203,6 +203,11 @@ impl Direction {
         Transit::At(self.last_arrival)
     }
 
+    /// When the last bit of its queue is sent.
+    pub(super) fn free_at(&self) -> Time {
+        self.free_at
+    }
+
     /// The time that a packet without length takes.
     pub(super) fn glance(&self, now: Time) -> Option<Nanos> {
         (!self.cut).then(|| Nanos(self.free_at.since(now).0 + self.spec.delay.0))

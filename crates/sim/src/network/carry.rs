@@ -82,7 +82,8 @@ impl Network {
 
     /// Appends bytes for the other end.
     pub(super) fn push(&mut self, sock: SockId, bytes: Rope) {
-        self.flow(sock).expect("a stream with a flow").push(bytes);
+        let now = self.now;
+        self.flow(sock).expect("a stream with a flow").push(now, bytes);
         self.pump(sock);
     }
 
@@ -95,16 +96,16 @@ impl Network {
                 Next::Send(sending, len) => {
                     let (first, len) = (flow.hops.first().copied(), flow.on_link(len));
                     let burst = NetworkEvent::SegmentBurst { sock, sending, len, hop: 1 };
-                    let at = match first {
-                        None => now + WITHIN,
+                    let (sent_at, at) = match first {
+                        None => (now + WITHIN, now + WITHIN),
                         Some(hop) => match self.fabric.leave(hop, now, len, &mut self.rng) {
-                            Transit::At(at) => at,
-                            Transit::Lost => {
-                                self.flow(sock).expect("it was just there").left(len);
-                                continue;
-                            }
+                            Transit::At(at) => (self.fabric.free_at(hop), at),
+                            // It is dropped in front of the link.
+                            Transit::Lost => continue,
                         },
                     };
+                    let flow = self.flow(sock).expect("it was just there");
+                    flow.enters_interface(len, sent_at, at);
                     self.event_queue.add(at, burst);
                 }
                 Next::At(at) => {
@@ -132,9 +133,6 @@ impl Network {
     /// A burst has left a link.
     pub(super) fn burst(&mut self, sock: SockId, sending: Sending, len: u64, hop: u32) {
         let Some(flow) = self.flow(sock) else { return };
-        if hop == 1 {
-            flow.left(len);
-        }
         match flow.hops.get(hop as usize).copied() {
             Some(link) => self.pass_on(sock, sending, len, hop, link),
             None => self.arrive(sock, sending),

@@ -49,6 +49,16 @@ struct SegmentBurst {
     app_limited: bool,
 }
 
+/// A burst in the host's own interface.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    /// When its last bit has been sent: TCP small queues count until then.
+    sent_at: Time,
+    /// When it is at the far end of the link: later by the delay of the link.
+    arrives_at: Time,
+    on_link: u64,
+}
+
 /// What a flow has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -105,9 +115,11 @@ pub(super) struct Flow {
     /// Until more than this number of bytes are acknowledged, the owner and not the path limits
     /// the rate; 0 if the path limits it (draft-cheng-iccrg-delivery-rate-estimation, 3.4).
     app_limited: u64,
-    /// Bytes on the first link that have not left it yet.
+    /// Bytes of bursts in the host's interface, as of the last look.
     in_interface: u64,
     in_interface_max: u64,
+    /// The bursts there, in the order in which they leave.
+    interface: VecDeque<Leaving>,
     paced_until: Time,
     last_sent: Time,
     /// The retransmission deadline; `NEVER` while nothing is under way.
@@ -149,6 +161,7 @@ impl Flow {
             full_at: None,
             app_limited: 0,
             in_interface: 0,
+            interface: VecDeque::new(),
             in_interface_max: match spec.txqueuelen {
                 None => IN_INTERFACE,
                 Some(packets) => u64::from(packets) * spec.packet(),
@@ -198,7 +211,8 @@ impl Flow {
         self.queue.is_empty() && self.arrived == self.next
     }
 
-    pub(super) fn push(&mut self, bytes: Rope) {
+    pub(super) fn push(&mut self, now: Time, bytes: Rope) {
+        self.look_at_interface(now);
         let next_to_nothing = self.queue.len() < u64::from(self.spec.segment.max(1));
         let is_idle = self.in_interface == 0 && self.lost == 0;
         if next_to_nothing && is_idle && self.under_way < self.congestion.window() {
@@ -209,8 +223,17 @@ impl Flow {
 
     /// The next burst, if one may be sent now.
     pub(super) fn next(&mut self, now: Time) -> Next {
-        if self.lost == 0 && self.queue.is_empty() || self.in_interface >= self.in_interface_max {
+        if self.lost == 0 && self.queue.is_empty() {
             return Next::Nothing;
+        }
+        self.look_at_interface(now);
+        if self.in_interface >= self.in_interface_max {
+            return match self.interface.front() {
+                // Its arrival is an event that starts the flow again.
+                Some(first) if first.sent_at >= first.arrives_at => Next::Nothing,
+                Some(first) => Next::At(first.sent_at),
+                None => Next::Nothing,
+            };
         }
         if now < self.paced_until {
             return Next::At(self.paced_until);
@@ -237,7 +260,6 @@ impl Flow {
         (burst.acked_then, burst.acked_at_then) = (acked_then, acked_at_then);
         let sending = Sending { start: burst.start, number: self.number };
         self.under_way += len;
-        self.in_interface += self.on_link(len);
         self.last_sent = now;
         if let Some(rate) = self.congestion.pace() {
             self.paced_until = now + rate.time_for(len);
@@ -324,9 +346,21 @@ impl Flow {
         Some((self.bursts.len() - 1, len))
     }
 
-    /// A burst of this number of bytes has left the host's interface.
-    pub(super) fn left(&mut self, on_link: u64) {
-        self.in_interface -= on_link;
+    /// A burst is in the host's interface until `sent_at`, and then on the way to the far end of
+    /// the link.
+    pub(super) fn enters_interface(&mut self, on_link: u64, sent_at: Time, arrives_at: Time) {
+        self.in_interface += on_link;
+        self.interface.push_back(Leaving { sent_at, arrives_at, on_link });
+    }
+
+    /// Takes account of the bursts that have left the interface.
+    fn look_at_interface(&mut self, now: Time) {
+        while let Some(first) = self.interface.front()
+            && first.sent_at <= now
+        {
+            self.in_interface -= first.on_link;
+            self.interface.pop_front();
+        }
     }
 
     /// A transmission finds this much room at a link, in bytes on the link. Segments that do not

@@ -67,6 +67,11 @@ fn big(algorithm: Algorithm) -> TcpSpec {
 
 impl Bench {
     fn new(middle: LinkSpec, tcp: TcpSpec, streams: usize) -> Bench {
+        Bench::between(link(100_000, Nanos(1000), u64::MAX), middle, tcp, streams)
+    }
+
+    /// With these interfaces.
+    fn between(interface: LinkSpec, middle: LinkSpec, tcp: TcpSpec, streams: usize) -> Bench {
         let mut net = Network::new(Time(1_000_000), Rng::new(1));
         let sites = (net.fabric.add_site(), net.fabric.add_site());
         let way = net.fabric.add_trunk(sites, &[middle], Hashing::Hosts);
@@ -75,7 +80,7 @@ impl Bench {
         for index in 0..streams {
             let hosts = [(0, sites.0), (1, sites.1)].map(|(side, site)| {
                 let host = net.add_host(&[ip(side, index)], true);
-                net.fabric.place(host, site, link(100_000, Nanos(1000), u64::MAX));
+                net.fabric.place(host, site, interface);
                 net.set_tcp(host, tcp);
                 host
             });
@@ -172,6 +177,20 @@ fn without_congestion_control_a_transfer_takes_its_serialisation_and_one_delay()
     let took = bench.transfer(125_000_000, Nanos::from_secs(10));
     // 90 bytes of headers and gaps with each 1448.
     close(took, 1.0 * 1538.0 / 1448.0 + 0.025, 0.002);
+}
+
+/// TCP small queues count what waits in the host, and not what is under way behind it.
+#[test]
+fn a_delay_of_interfaces_limits_a_stream_no_more_than_one_of_links() {
+    for algorithm in [Algorithm::Fixed, Algorithm::Cubic] {
+        let [behind, before] = [(0, 25), (25, 0)].map(|(interface, middle)| {
+            let interface = link(1000, Nanos(interface * MILLI / 2), u64::MAX);
+            let middle = link(1000, Nanos(middle * MILLI), u64::MAX);
+            let mut bench = Bench::between(interface, middle, big(algorithm), 1);
+            bench.transfer(60_000_000, Nanos::from_secs(60))
+        });
+        close(before, behind, 0.02);
+    }
 }
 
 #[test]
