@@ -38,9 +38,11 @@ pub use transfer::StreamEnd;
 
 /// How long a host tries to resolve an address on its own net that no host has.
 const NO_SUCH_HOST: Nanos = Nanos::from_secs(3);
-/// How often a connection request without an answer is repeated, and after which time.
+/// The first repetition of a connection request without an answer; each later one takes twice as
+/// long. It is repeated after 1, 3, 7, 15, 31 and 63 s, and fails after 127 s, as in Linux
+/// (`tcp_syn_retries`, 6).
 const SYN_AGAIN: Nanos = Nanos::from_secs(1);
-const SYN_GIVE_UP: Nanos = Nanos::from_secs(127);
+const SYN_RETRIES: u32 = 6;
 
 /// All hosts and streams of a world.
 #[derive(Debug)]
@@ -128,7 +130,7 @@ impl Network {
         self.now = now;
         while let Some(doing) = self.event_queue.take(now) {
             match doing {
-                NetworkEvent::Syn { connection, since } => self.syn(connection, since),
+                NetworkEvent::Syn { connection, repeated } => self.syn(connection, repeated),
                 NetworkEvent::Deliver(sock) => self.deliver(sock),
                 NetworkEvent::Room { sock, len } => self.room(sock, len),
                 NetworkEvent::Acknowledged { sock, upto } => self.acknowledged(sock, upto),
@@ -201,13 +203,21 @@ impl Network {
         let (connection, side) = place(sock);
         let Some(found) = self.connections.get(&connection) else { return };
         let (from, to) = (found.ends[1 - side].host, found.ends[side].host);
-        if self.is_carried(from, to) && self.is_cut(from, to, connection) {
-            return self.event_queue.add(self.now + carry::AGAIN, NetworkEvent::Deliver(sock));
-        }
+        let repeats = self.is_carried(from, to) && self.is_cut(from, to, connection);
+        let holds = self.cuts.contains(&pair(from, to));
         let found = self.connections.get_mut(&connection).expect("it was just there");
         let end = &mut found.ends[side];
-        if self.cuts.contains(&pair(from, to)) {
-            end.held += 1;
+        if repeats || holds {
+            // TCP repeats everything but a reset: later segments are answered by another one.
+            let place = if repeats { 0 } else { end.held as usize };
+            if matches!(end.flight.get(place), Some(Packet::Reset)) {
+                end.flight.remove(place);
+                self.forget_if_over(connection);
+            } else if repeats {
+                self.event_queue.add(self.now + carry::AGAIN, NetworkEvent::Deliver(sock));
+            } else {
+                end.held += 1;
+            }
             return;
         }
         // A stream that was reset in the meantime has nothing in flight any more.
@@ -216,7 +226,7 @@ impl Network {
             // A host that is up answers segments of a stream that it does not have with a reset.
             let answer = match packet {
                 Packet::Bytes(_) => true,
-                Packet::Fin => end.lost,
+                Packet::Fin => end.lost || end.aborted,
                 _ => false,
             };
             if answer && self.hosts[to.0 as usize].up {

@@ -87,6 +87,8 @@ pub(super) struct End {
     pub(super) finished: bool,
     /// Its host lost it without closing it, and has no record of it any more.
     pub(super) lost: bool,
+    /// It was reset from here: its host has no record of it any more.
+    pub(super) aborted: bool,
     pub(super) pins: VecDeque<Pin>,
     /// Memory that was released and not reported yet.
     pub(super) returned: Vec<Lent>,
@@ -117,6 +119,7 @@ impl End {
             starved: false,
             finished: false,
             lost: false,
+            aborted: false,
             pins: VecDeque::new(),
             returned: Vec::new(),
             flow: None,

@@ -11,10 +11,10 @@ use super::flow::Sending;
 /// An event of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NetworkEvent {
-    /// A connection request arrives; it was first sent at `since`.
+    /// A connection request arrives, for the first time or after this number of repetitions.
     Syn {
         connection: u64,
-        since: Time,
+        repeated: u32,
     },
     /// The first item in flight to this end arrives.
     Deliver(SockId),

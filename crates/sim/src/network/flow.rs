@@ -239,13 +239,15 @@ impl Flow {
             return Next::At(self.paced_until);
         }
         self.mind_idleness(now);
-        let sending = match self.lost {
-            0 => self.next_new(),
-            _ => self.next_lost(),
-        };
+        let is_new = self.lost == 0;
+        let sending = if is_new { self.next_new() } else { self.next_lost() };
         let Some((index, len)) = sending else { return Next::Nothing };
         self.number += 1;
         if self.under_way == 0 {
+            if is_new && self.last_sent != Time::ZERO {
+                let limited_by_owner = self.app_limited != 0;
+                self.congestion.begins_again(now.since(self.last_sent), limited_by_owner);
+            }
             // Idle time does not count for the rate of what is sent from now on (the same draft,
             // 3.3): only the first burst knew that.
             self.acked_at = now;
@@ -301,24 +303,56 @@ impl Flow {
 
     fn next_lost(&mut self) -> Option<(usize, u64)> {
         let index = self.bursts.iter().position(|burst| burst.state == State::Lost)?;
-        let len = self.bursts[index].len;
-        if !self.fits(len) {
+        // A burst of a large window is repeated in parts when the window has become small.
+        let wanted = self.bursts[index].len.min(self.most_at_once());
+        let len = self.part_that_fits(wanted);
+        if len == 0 || !self.fits(len) {
             return None;
+        }
+        if len < wanted {
+            self.full_at = Some(self.number);
+        }
+        if len < self.bursts[index].len {
+            self.split(index, len);
         }
         self.lost -= 1;
         Some((index, len))
     }
 
-    fn next_new(&mut self) -> Option<(usize, u64)> {
+    /// Small windows are sent in small bursts; otherwise acknowledgements come in groups.
+    fn most_at_once(&self) -> u64 {
         let segment = u64::from(self.spec.segment.max(1));
-        let window = self.congestion.window();
-        // Small windows are sent in small bursts; otherwise acknowledgements come in groups.
-        let most = (window / 8 / segment * segment).clamp(segment, self.train_max);
-        let wanted = self.queue.len().min(most);
+        (self.congestion.window() / 8 / segment * segment).clamp(segment, self.train_max)
+    }
+
+    /// How many of so many bytes the window has room for. No short bursts: most of a burst will fit
+    /// when something has left.
+    fn part_that_fits(&self, wanted: u64) -> u64 {
+        let segment = u64::from(self.spec.segment.max(1));
+        let left = self.congestion.window().saturating_sub(self.under_way) / segment * segment;
+        if left >= wanted.div_ceil(2) { wanted.min(left) } else { wanted }
+    }
+
+    /// Divides a burst; both parts are in the state that it had.
+    fn split(&mut self, index: usize, len: u64) {
+        let burst = &mut self.bursts[index];
+        // Bytes that were read in order are not here any more.
+        let first = if burst.bytes.is_empty() { Rope::default() } else { burst.bytes.split_to(len) };
+        let rest = SegmentBurst {
+            start: burst.start + len,
+            len: burst.len - len,
+            bytes: core::mem::replace(&mut burst.bytes, first),
+            ..*burst
+        };
+        burst.len = len;
+        self.lost += u32::from(rest.state == State::Lost);
+        self.bursts.insert(index + 1, rest);
+    }
+
+    fn next_new(&mut self) -> Option<(usize, u64)> {
+        let wanted = self.queue.len().min(self.most_at_once());
         let room = self.edge.saturating_sub(self.next);
-        let left = window.saturating_sub(self.under_way) / segment * segment;
-        // No short bursts: most of a burst will fit when something has left.
-        let len = if left >= wanted.div_ceil(2) { wanted.min(left) } else { wanted };
+        let len = self.part_that_fits(wanted);
         // A receiver that never has room for a segment gets what fits, but only when half of its
         // buffer is free: others must not cause a small piece with each read (RFC 1122, 4.2.3.4).
         let waits_for_room = self.under_way == 0 && room >= self.receive_buffer / 2;
@@ -370,21 +404,12 @@ impl Flow {
         let segment = u64::from(self.spec.segment.max(1));
         let kept = room / self.on_link(segment) * segment;
         let Some(index) = self.index_of(sending.start) else { return 0 };
-        let burst = &mut self.bursts[index];
+        let burst = &self.bursts[index];
         // A copy of a burst that has arrived, or was sent again, changes nothing.
         if kept == 0 || kept >= burst.len || burst.arrived || burst.number != sending.number {
             return 0;
         }
-        let bytes = burst.bytes.split_to(kept);
-        let rest = SegmentBurst {
-            start: burst.start + kept,
-            len: burst.len - kept,
-            bytes: core::mem::replace(&mut burst.bytes, bytes),
-            ..*burst
-        };
-        burst.len = kept;
-        self.lost += u32::from(rest.state == State::Lost);
-        self.bursts.insert(index + 1, rest);
+        self.split(index, kept);
         self.on_link(kept)
     }
 

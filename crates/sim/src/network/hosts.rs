@@ -3,12 +3,12 @@
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::Nanos;
 use lustrine_socklnd::io::{IoError, Readiness, SockId, SourcePort};
 
 use super::end::{Connection, End, Packet, State};
 use super::event_queue::NetworkEvent;
-use super::{NO_SUCH_HOST, Network, Report, SYN_AGAIN, SYN_GIVE_UP, other, pair, place, sock_of};
+use super::{NO_SUCH_HOST, Network, Report, SYN_AGAIN, SYN_RETRIES, other, pair, place, sock_of};
 use crate::event_log::EventKind;
 use crate::host_id::HostId;
 use crate::tcp::TcpSpec;
@@ -155,7 +155,7 @@ impl Network {
         self.note(host, sock, EventKind::Dialled, u64::from(remote.port()));
         let target = self.home_of(remote.ip()).unwrap_or(host);
         let at = self.now + self.delay(host, target, connection);
-        self.event_queue.add(at, NetworkEvent::Syn { connection, since: self.now });
+        self.event_queue.add(at, NetworkEvent::Syn { connection, repeated: 0 });
         sock
     }
 
@@ -179,13 +179,16 @@ impl Network {
     }
 
     /// A connection request arrives, if its path is not cut.
-    pub(super) fn syn(&mut self, connection: u64, since: Time) {
+    pub(super) fn syn(&mut self, connection: u64, repeated: u32) {
         let Some(found) = self.connections.get_mut(&connection) else { return };
         let near = sock_of(connection, 0);
         let dialler = &found.ends[0];
         let (from, local, remote) = (dialler.host, dialler.local, dialler.remote);
         if dialler.state == State::Closed {
             return self.forget_if_over(connection);
+        }
+        if repeated > SYN_RETRIES {
+            return self.fail_dial(near, IoError::TimedOut, Nanos(0));
         }
         let Some(home) = self.home_of(remote.ip()) else {
             return self.fail_dial(near, IoError::HostUnreachable, NO_SUCH_HOST);
@@ -194,12 +197,9 @@ impl Network {
             return self.fail_dial(near, IoError::HostUnreachable, NO_SUCH_HOST);
         }
         if self.is_cut(from, home, connection) || self.deaf.contains(&(from, home)) {
-            if self.now.since(since) >= SYN_GIVE_UP {
-                return self.fail_dial(near, IoError::TimedOut, lustrine_lnet::time::Nanos(0));
-            }
-            return self
-                .event_queue
-                .add(self.now + SYN_AGAIN, NetworkEvent::Syn { connection, since });
+            let again = self.now + Nanos(SYN_AGAIN.0 << repeated);
+            let syn = NetworkEvent::Syn { connection, repeated: repeated + 1 };
+            return self.event_queue.add(again, syn);
         }
         if !self.hosts[home.0 as usize].up {
             return self.fail_dial(near, IoError::HostUnreachable, NO_SUCH_HOST);
@@ -219,7 +219,7 @@ impl Network {
         self.ship(near, Packet::Established);
     }
 
-    fn fail_dial(&mut self, sock: SockId, error: IoError, after: lustrine_lnet::time::Nanos) {
+    fn fail_dial(&mut self, sock: SockId, error: IoError, after: Nanos) {
         let end = self.end_mut(sock).expect("the dialler's end");
         end.flight.push_back(Packet::Failed(error));
         self.event_queue.add(self.now + after, NetworkEvent::Deliver(sock));

@@ -233,8 +233,38 @@ fn dials_fail_as_they_do_in_linux() {
     assert!(after >= NO_SUCH_HOST);
     pair.net.sever(pair.one, pair.two);
     let sock = pair.net.connect(pair.one, None, SourcePort::Any, address(2, 988)).unwrap();
-    pair.settle();
+    // A request is repeated after twice as long each time.
+    let (began, mut seen) = (pair.net.now(), Vec::new());
+    while pair.net.next_due() != Time::NEVER {
+        let next = pair.net.next_due();
+        pair.net.advance(next);
+        seen.push(next.since(began).0 / 1_000_000_000);
+    }
+    assert_eq!(seen, [0, 1, 3, 7, 15, 31, 63, 127]);
     assert_eq!(pair.net.connected(sock), Err(IoError::TimedOut));
+}
+
+#[test]
+fn a_reset_is_lost_at_a_cut_and_later_data_are_answered_by_one() {
+    for finishes in [false, true] {
+        let mut pair = pair_with(Link::default());
+        let (near, far) = pair.connect();
+        pair.net.sever(pair.one, pair.two);
+        pair.net.abort(far);
+        pair.settle();
+        pair.net.restore(pair.one, pair.two);
+        pair.settle();
+        assert_eq!(pair.read(near, 1), Err(Offer::WouldBlock));
+        match finishes {
+            true => pair.net.finish(near),
+            false => assert_eq!(pair.write(near, b"still there?"), Offer::Bytes(12)),
+        }
+        pair.settle();
+        assert_eq!(pair.read(near, 1), Err(Offer::Failed(IoError::Reset)), "{finishes}");
+        pair.net.close(near);
+        pair.settle();
+        assert_eq!(pair.net.connections(), 0);
+    }
 }
 
 #[test]

@@ -207,6 +207,7 @@ impl Network {
         let broken = end.error.is_some();
         let finished = end.finished;
         end.state = State::Closed;
+        end.aborted = matches!(last, Some(Packet::Reset));
         end.inbox = Rope::default();
         end.pins.clear();
         end.returned.clear();

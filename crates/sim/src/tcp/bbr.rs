@@ -46,6 +46,9 @@ pub(crate) struct Bbr {
     full: Option<Rate>,
     full_rounds: u32,
     recovering: bool,
+    /// Sending has begun again after a time without anything to send, and nothing of it is
+    /// acknowledged yet.
+    idle_restart: bool,
     /// Data sent before this much was acknowledged was sent during the measurement.
     looked_until: u64,
     /// After a loss, for one round: no more is sent than has been acknowledged.
@@ -70,6 +73,7 @@ impl Bbr {
             full: None,
             full_rounds: 0,
             recovering: false,
+            idle_restart: false,
             looked_until: 0,
             conserved: None,
             acked: 0,
@@ -188,7 +192,10 @@ impl Bbr {
 
     fn move_on(&mut self, acked: &Acked, new_round: bool, expired: bool) {
         let now = acked.now;
-        if expired && !matches!(self.state, State::Look { .. } | State::Start) {
+        // An idle time has measured the lowest round trip, with nothing under way
+        // (draft-cardwell-iccrg-bbr-congestion-control-00, 4.3.4.4 and 4.3.5).
+        let after_idleness = core::mem::take(&mut self.idle_restart);
+        if expired && !after_idleness && !matches!(self.state, State::Look { .. } | State::Start) {
             let until = now + Nanos(LOOK_FOR.0.max(acked.round_trip.0));
             self.state = State::Look { until };
             return;
@@ -240,6 +247,11 @@ impl Bbr {
         self.round_ends = self.acked;
         self.conserved = Some(under_way);
         self.start_window = under_way.max(self.first);
+    }
+
+    /// Sending begins again after there was nothing to send.
+    pub(super) fn begins_again(&mut self) {
+        self.idle_restart = true;
     }
 
     pub(super) fn timed_out(&mut self) {

@@ -136,4 +136,16 @@ impl Congestion {
             Congestion::Bbr(_) | Congestion::Fixed(_) => {}
         }
     }
+
+    /// The first data are sent after `idle` with nothing under way; `limited_by_owner`: because
+    /// there was nothing to send.
+    pub(crate) fn begins_again(&mut self, idle: Nanos, limited_by_owner: bool) {
+        match self {
+            Congestion::Cubic(cubic) => cubic.begins_again(idle),
+            Congestion::Bbr(bbr) if limited_by_owner => bbr.begins_again(),
+            Congestion::Bbr(_) | Congestion::Fixed(_) => {}
+            // Their windows do not depend on the time.
+            Congestion::Bic(_) | Congestion::BicPaper(_) => {}
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! CUBIC (RFC 9438) with HyStart's exit from slow start by delay, as in Linux.
 
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Nanos, Time};
 
 use super::congestion::{Acked, TimeOut};
 
@@ -12,6 +12,9 @@ const LEFT: u64 = 7;
 const SAMPLES: u32 = 8;
 const RISE_MIN: u64 = 4_000_000;
 const RISE_MAX: u64 = 16_000_000;
+
+/// Segments below which HyStart does not look at round trips (`hystart_low_window`).
+const LOW_WINDOW: u64 = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
@@ -34,8 +37,13 @@ pub(crate) struct Cubic {
     start: Option<HyStart>,
 }
 
+/// When to end slow start. It does so once for a stream, and begins anew after a retransmission
+/// time-out, as in Linux. RFC 9406 has it for the initial slow start only: a later one leads to a
+/// window that is known to fit.
 #[derive(Clone, Debug)]
 struct HyStart {
+    /// Whether it has ended slow start.
+    found: bool,
     /// The round ends when the data that was sent at its beginning is acknowledged.
     round_ends: u64,
     samples: u32,
@@ -45,8 +53,6 @@ struct HyStart {
 
 impl Cubic {
     pub(super) fn new(segment: u64, first: u64, hystart: bool) -> Cubic {
-        let start =
-            HyStart { round_ends: 0, samples: 0, least_of_round: u64::MAX, least: u64::MAX };
         Cubic {
             segment,
             first,
@@ -57,7 +63,7 @@ impl Cubic {
             gathered: 0,
             reno: 0,
             reno_gathered: 0,
-            start: hystart.then_some(start),
+            start: hystart.then(HyStart::new),
         }
     }
 
@@ -66,10 +72,13 @@ impl Cubic {
     }
 
     pub(super) fn acked(&mut self, acked: &Acked) {
-        if self.window < self.threshold
-            && self.start.as_mut().is_some_and(|start| start.delayed(acked))
-        {
-            self.threshold = self.window;
+        let is_slow_start = self.window < self.threshold;
+        if let Some(start) = &mut self.start {
+            start.least = start.least.min(acked.round_trip.0);
+            let is_large = self.window >= LOW_WINDOW * self.segment;
+            if is_slow_start && is_large && start.delayed(acked) {
+                self.threshold = self.window;
+            }
         }
         if !acked.window_was_full {
             return;
@@ -140,6 +149,7 @@ impl Cubic {
             self.lost();
         }
         self.window = self.segment;
+        self.start = self.start.as_ref().map(|_| HyStart::new());
         // The old maximum says nothing any more: after slow start the curve begins at the window
         // (RFC 9438, 4.8).
         self.highest = 0;
@@ -152,22 +162,42 @@ impl Cubic {
         self.window = left.max(self.first.min(self.window));
         self.epoch = None;
     }
+
+    /// Time in which nothing was under way is no time of the curve (RFC 9438, 4.2).
+    pub(super) fn begins_again(&mut self, idle: Nanos) {
+        if let Some((begin, _)) = &mut self.epoch {
+            *begin = *begin + idle;
+        }
+    }
 }
 
 impl HyStart {
-    /// Whether the round trip has risen.
+    fn new() -> HyStart {
+        HyStart {
+            found: false,
+            round_ends: 0,
+            samples: 0,
+            least_of_round: u64::MAX,
+            least: u64::MAX,
+        }
+    }
+
+    /// Whether the round trip has risen, for the first time.
     fn delayed(&mut self, acked: &Acked) -> bool {
+        if self.found {
+            return false;
+        }
         if acked.acked_now > self.round_ends {
             self.round_ends = acked.acked_now + acked.under_way;
             self.samples = 0;
             self.least_of_round = u64::MAX;
         }
         let took = acked.round_trip.0;
-        self.least = self.least.min(took);
         self.least_of_round = self.least_of_round.min(took);
         self.samples += 1;
         let rise = (self.least / 8).clamp(RISE_MIN, RISE_MAX);
-        self.samples >= SAMPLES && self.least_of_round > self.least + rise
+        self.found = self.samples >= SAMPLES && self.least_of_round > self.least + rise;
+        self.found
     }
 }
 
@@ -190,8 +220,6 @@ fn cube_root(of: u128) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use lustrine_lnet::time::Nanos;
-
     use super::*;
 
     const RTT: Nanos = Nanos::from_millis(50);
@@ -240,6 +268,67 @@ mod tests {
         let after = cubic.window();
         round(&mut cubic, &mut now, Nanos(RTT.0 + RISE_MAX));
         assert!(cubic.window() < after * 3 / 2, "{after} {}", cubic.window());
+    }
+
+    /// A window of a few segments says nothing of a queue.
+    #[test]
+    fn a_small_window_is_not_ended_by_the_round_trip() {
+        let (mut cubic, mut now) = (Cubic::new(1000, 1000, true), Time::ZERO);
+        for window in [2000, 4000, 8000, 16_000] {
+            round(&mut cubic, &mut now, Nanos(RTT.0 + window * 4000));
+            assert_eq!(cubic.window(), window);
+        }
+    }
+
+    /// A later slow start leads to a window that is known to fit, whatever the round trip is now.
+    #[test]
+    fn the_round_trip_ends_one_slow_start_alone() {
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
+        let later = Nanos(RTT.0 + 2 * RISE_MAX);
+        for _ in 0..5 {
+            round(&mut cubic, &mut now, RTT);
+        }
+        round(&mut cubic, &mut now, later);
+        assert!(cubic.threshold <= 640_000, "{}", cubic.threshold);
+        let before = cubic.window();
+        cubic.idled(4);
+        for _ in 0..5 {
+            round(&mut cubic, &mut now, later);
+        }
+        assert!(cubic.window() >= before / 4 * 3, "{} of {before}", cubic.window());
+    }
+
+    /// What the round trip was before a time-out does not count any more.
+    #[test]
+    fn a_time_out_makes_the_round_trip_unknown() {
+        let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
+        for _ in 0..3 {
+            round(&mut cubic, &mut now, RTT);
+        }
+        cubic.window = 1_000_000;
+        cubic.timed_out(TimeOut::First);
+        for _ in 0..10 {
+            round(&mut cubic, &mut now, Nanos(3 * RTT.0));
+        }
+        assert!(cubic.window() >= 700_000, "{}", cubic.window());
+    }
+
+    #[test]
+    fn idle_time_is_no_time_of_the_curve() {
+        let after = |idle: Nanos| {
+            let (mut cubic, mut now) = (Cubic::new(1000, 10_000, true), Time::ZERO);
+            cubic.window = 10_000_000;
+            cubic.lost();
+            for number in 0..40 {
+                round(&mut cubic, &mut now, RTT);
+                if number == 10 {
+                    now = now + idle;
+                    cubic.begins_again(idle);
+                }
+            }
+            cubic.window()
+        };
+        assert_eq!(after(Nanos::from_secs(60)), after(Nanos::ZERO));
     }
 
     #[test]

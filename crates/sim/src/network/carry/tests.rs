@@ -333,6 +333,64 @@ fn a_stream_is_soon_as_fast_again_after_repeated_time_outs() {
     }
 }
 
+/// What was lost as bursts of a large window is repeated segment by segment after a time-out.
+#[test]
+fn a_time_out_is_followed_by_a_single_segment() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Bic, Algorithm::BicPaper] {
+        let mut bench = Bench::new(link(1000, Nanos(5 * MILLI), u64::MAX), big(algorithm), 1);
+        bench.load(64 << 20);
+        bench.run(Nanos(120 * MILLI));
+        // All that is sent in more than a round trip is lost.
+        bench.net.fabric.cut(bench.there, true);
+        bench.run(Nanos(150 * MILLI));
+        bench.net.fabric.cut(bench.there, false);
+        let sent = |bench: &Bench| bench.net.fabric.used(bench.there, bench.net.now).bytes;
+        let before = sent(&bench);
+        while sent(&bench) == before {
+            bench.run(Nanos(MILLI));
+        }
+        bench.run(Nanos(5 * MILLI));
+        assert_eq!(sent(&bench) - before, 1538, "{algorithm:?}");
+        bench.run(Nanos::from_secs(20));
+        assert!(bench.streams[0].done_at.is_some(), "{algorithm:?}");
+    }
+}
+
+/// After an idle time BBR knows the lowest round trip, and does not stop to measure it.
+#[test]
+fn bbr_sends_at_once_after_an_idle_time() {
+    let middle = link(100, Nanos(10 * MILLI), 100 * MEGABIT / 8 / 50);
+    let mut bench = Bench::new(middle, big(Algorithm::Bbr), 1);
+    bench.transfer(10 << 20, Nanos::from_secs(2));
+    bench.run(Nanos::from_secs(12));
+    bench.streams[0].done_at = None;
+    let took = bench.transfer(2 << 20, Nanos::from_secs(5));
+    // 168 ms for the bytes, and 10 ms of delay; a measurement takes 200 ms.
+    assert!(took < 0.25, "{took}");
+}
+
+/// A reset that meets a cut is lost: the other end notices when it sends.
+#[test]
+fn a_reset_that_is_lost_is_repeated_for_what_is_sent_later() {
+    let mut bench = Bench::new(link(10, Nanos(5 * MILLI), 1 << 20), big(Algorithm::Cubic), 1);
+    let (near, far) = (bench.streams[0].near, bench.streams[0].far);
+    let (there, back) = bench.net.fabric.links(bench.way)[0];
+    let cut = |bench: &mut Bench, cut| {
+        bench.net.fabric.cut(there, cut);
+        bench.net.fabric.cut(back, cut);
+    };
+    cut(&mut bench, true);
+    bench.net.abort(far);
+    bench.run(Nanos(500 * MILLI));
+    assert_eq!(bench.net.next_due(), Time::NEVER, "it is not repeated");
+    cut(&mut bench, false);
+    bench.run(Nanos::from_secs(5));
+    assert_eq!(bench.net.how_ended(near), None);
+    bench.load(1000);
+    bench.run(Nanos::from_secs(5));
+    assert!(matches!(bench.net.how_ended(near), Some(StreamEnd::Broken(_))));
+}
+
 /// Acknowledgements that overtake others would look like losses.
 #[test]
 fn nothing_is_lost_when_a_delay_becomes_shorter() {
