@@ -219,7 +219,6 @@ impl LinkChange {
             jitter: self.jitter.unwrap_or(link.jitter),
             queue: self.queue.unwrap_or(link.queue),
             loss: self.loss.unwrap_or(link.loss),
-            packet: link.packet,
         }
     }
 }

@@ -46,18 +46,12 @@ pub(crate) fn scenario(reader: &mut Reader, root: &Node) -> Scenario {
     let sites = sites(reader, file.value("sites"));
     let mut queues = Vec::new();
     let before = reader.problem_count();
-    let mut trunks = links::read(reader, file.value("links"), &sites, &mut queues);
+    let trunks = links::read(reader, file.value("links"), &sites, &mut queues);
     // Whether links are valid is unknown after a problem in them, so reachability is not checked
     // then.
     let reach = (before == reader.problem_count()).then(|| links::Reach::new(&sites, &trunks));
     let defaults = groups::Defaults::read(reader, &file);
     let groups = groups::read(reader, &file, &sites, &defaults, &mut queues);
-    // Losses are counted per packet; between sites these are the largest packets that a group
-    // sends.
-    let packet = groups.iter().map(|group| group.tcp.packet()).max();
-    for trunk in &mut trunks {
-        trunk.link.packet = packet.unwrap_or(trunk.link.packet);
-    }
     let loads = loads::read(reader, &file, &groups, reach.as_ref());
     let known = events::Known { sites: &sites, trunks: &trunks, groups: &groups };
     let mut events = events::read(reader, file.value("events"), &known, &mut queues);

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use crate::host_id::HostId;
 use crate::rng::Rng;
 use link::Direction;
-pub use link::{LinkSpec, LinkUsage, Rate, Transit};
+pub use link::{Burst, LinkSpec, LinkUsage, Rate, Transit};
 
 /// A place with hosts; within it only their interfaces limit traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,10 +144,15 @@ impl Fabric {
         Some(hops)
     }
 
-    /// Passes `len` bytes to a link at `now`, which may not be earlier than at the last call for
-    /// this link.
-    pub fn pass(&mut self, hop: Hop, now: Time, len: u64, rng: &mut Rng) -> Transit {
-        self.directions[hop.0 as usize].pass(now, len, rng)
+    /// Passes data to a link at `now`, which may not be earlier than at the last call for this
+    /// link.
+    pub fn pass(&mut self, hop: Hop, now: Time, burst: Burst, rng: &mut Rng) -> Transit {
+        self.directions[hop.0 as usize].pass(now, burst, rng)
+    }
+
+    /// How many of so many packets a link loses by chance.
+    pub fn losses(&self, hop: Hop, packets: u64, rng: &mut Rng) -> u64 {
+        self.directions[hop.0 as usize].losses(packets, rng)
     }
 
     /// Bytes for which a link's queue has room.
@@ -162,8 +167,8 @@ impl Fabric {
 
     /// As [`Fabric::pass`] for a host's own interface: the sender waits there instead of losing
     /// data.
-    pub fn leave(&mut self, hop: Hop, now: Time, len: u64, rng: &mut Rng) -> Transit {
-        self.directions[hop.0 as usize].leave(now, len, rng)
+    pub fn leave(&mut self, hop: Hop, now: Time, burst: Burst, rng: &mut Rng) -> Transit {
+        self.directions[hop.0 as usize].leave(now, burst, rng)
     }
 
     /// When everything that was passed to a link has been sent. It arrives later, by the delay.

@@ -127,7 +127,7 @@ impl Simulation for MessageSim {
         assert_eq!(spec.identity, Identity::Node, "the message fidelity has nodes only");
         let host = HostId(self.hosts.len() as u32);
         self.wire.fabric.place(host, place.site, place.interface);
-        self.wire.add_host(&spec.nids, &spec.tunables);
+        self.wire.add_host(&spec.nids, &spec.tunables, place.tcp);
         self.hosts.push(Host::new(host, place.cost, place.tcp, self.answers_gets));
         self.start(host, spec);
         host

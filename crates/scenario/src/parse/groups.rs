@@ -170,7 +170,6 @@ fn group(
         interface.delay = INTERFACE_DELAY;
     }
     let tcp = read_tcp(reader, fields.value("tcp"), defaults.tcp);
-    interface.packet = tcp.packet();
     Group {
         name: name.to_owned(),
         count,

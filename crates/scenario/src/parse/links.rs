@@ -139,7 +139,6 @@ pub(super) fn link_spec(
         jitter: jitter.unwrap_or_default(),
         queue: read_queue(reader, fields, queues).unwrap_or(QUEUE),
         loss: read_loss(reader, fields).unwrap_or_default(),
-        ..LinkSpec::default()
     }
 }
 
@@ -170,10 +169,10 @@ pub(super) fn read_queue(
     Some(bytes)
 }
 
-/// Reports queues that have no room for a packet of any group: each would be lost whenever it is
+/// Reports queues that have no room for the packets of a group: each would be lost whenever it is
 /// sent.
 pub(super) fn queues_hold_packets(reader: &mut Reader, queues: &[GivenQueue], groups: &[Group]) {
-    let Some(sender) = groups.iter().min_by_key(|group| group.tcp.packet()) else { return };
+    let Some(sender) = groups.iter().rev().max_by_key(|group| group.tcp.packet()) else { return };
     let packet = sender.tcp.packet();
     for GivenQueue { at, bytes } in queues.iter().filter(|queue| queue.bytes < packet) {
         let what = format!(

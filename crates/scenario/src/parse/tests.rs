@@ -199,6 +199,11 @@ fn bad_files() -> Vec<(&'static str, String)> {
         ("tunable of machines", small("tunables: {spin_us: 0}")),
         ("congestion", small("tcp: {congestion: reno}")),
         (
+            "a queue shorter than a packet of one group",
+            sites(&format!("[{LINK}, queue: 20 kB}}]"), "")
+                .replace("y: {", "y: {tcp: {segment: 65483 B}, "),
+        ),
+        (
             "queues shorter than a packet",
             sites(&format!("[{LINK}, queue: 20 kB}}]"), "")
                 .replace("x: {", "x: {tcp: {segment: 65483 B}, ")

@@ -6,9 +6,6 @@ use lustrine_lnet::time::{Nanos, Time};
 
 use crate::rng::Rng;
 
-/// Bytes of a packet on an Ethernet link without jumbo frames: 1500, and 38 for the Ethernet frame.
-const PACKET: u64 = 1538;
-
 /// Bits in a byte times nanoseconds in a second.
 const BITS: u64 = 8_000_000_000;
 
@@ -71,12 +68,10 @@ pub struct LinkSpec {
     pub queue: u64,
     /// Packets lost out of 1,000,000,000.
     pub loss: u32,
-    /// Bytes of a full packet on the link, at least 1; losses are counted in such packets.
-    pub packet: u64,
 }
 
 impl Default for LinkSpec {
-    /// No limit, no delay, no loss; packets of 1500 bytes.
+    /// No limit, no delay, no loss.
     fn default() -> LinkSpec {
         LinkSpec {
             rate: None,
@@ -84,12 +79,32 @@ impl Default for LinkSpec {
             jitter: Nanos::ZERO,
             queue: u64::MAX,
             loss: 0,
-            packet: PACKET,
         }
     }
 }
 
-/// What happened to a packet at a link.
+/// Data that is passed to a link as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// Its bytes on the link.
+    pub len: u64,
+    /// The number of packets that it consists of, each of which may be lost by chance.
+    pub packets: u64,
+}
+
+impl Burst {
+    /// Data in packets of `packet` bytes on the link, the last one of which may be shorter.
+    pub fn new(len: u64, packet: u64) -> Burst {
+        Burst { len, packets: len.div_ceil(packet.max(1)) }
+    }
+
+    /// Data of which nothing is lost by chance.
+    pub fn sure(len: u64) -> Burst {
+        Burst { len, packets: 0 }
+    }
+}
+
+/// What happened to data at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transit {
     /// The time at which its last bit leaves the far end.
@@ -163,12 +178,12 @@ impl Direction {
         LinkUsage { busy: Nanos(self.used.busy.0.saturating_sub(ahead.0)), ..self.used }
     }
 
-    pub(super) fn pass(&mut self, now: Time, len: u64, rng: &mut Rng) -> Transit {
-        if len > self.room(now) {
-            self.lose(len);
+    pub(super) fn pass(&mut self, now: Time, burst: Burst, rng: &mut Rng) -> Transit {
+        if burst.len > self.room(now) {
+            self.lose(burst.len);
             return Transit::Lost;
         }
-        self.leave(now, len, rng)
+        self.leave(now, burst, rng)
     }
 
     pub(super) fn room(&self, now: Time) -> u64 {
@@ -185,8 +200,9 @@ impl Direction {
     }
 
     /// Passes data regardless of the length of the queue.
-    pub(super) fn leave(&mut self, now: Time, len: u64, rng: &mut Rng) -> Transit {
-        if self.cut || self.unlucky(len, rng) {
+    pub(super) fn leave(&mut self, now: Time, burst: Burst, rng: &mut Rng) -> Transit {
+        let len = burst.len;
+        if self.cut || self.unlucky(burst.packets, rng) {
             self.lose(len);
             return Transit::Lost;
         }
@@ -213,13 +229,40 @@ impl Direction {
         (!self.cut).then(|| Nanos(self.free_at.since(now).0 + self.spec.delay.0))
     }
 
-    /// Whether the packet is lost by chance. In integers: floating point differs between machines.
-    fn unlucky(&self, len: u64, rng: &mut Rng) -> bool {
-        if self.spec.loss == 0 {
+    /// Whether one of so many packets is lost by chance.
+    fn unlucky(&self, packets: u64, rng: &mut Rng) -> bool {
+        if self.spec.loss == 0 || packets == 0 {
             return false;
         }
-        let spared = BILLION.saturating_sub(u64::from(self.spec.loss)) * ONE / BILLION;
-        rng.below(ONE) >= power(spared, len.div_ceil(self.spec.packet.max(1)))
+        rng.below(ONE) >= power(self.spared(), packets)
+    }
+
+    /// How many of so many packets are lost by chance.
+    pub(super) fn losses(&self, packets: u64, rng: &mut Rng) -> u64 {
+        let spared = self.spared();
+        let (mut lost, mut left) = (0, packets);
+        while self.spec.loss != 0 && left != 0 {
+            // The number of packets before the next loss is at least i with the probability that
+            // i packets are spared.
+            let drawn = rng.below(ONE);
+            let (mut low, mut high) = (0, left);
+            while low < high {
+                let middle = (low + high).div_ceil(2);
+                if drawn < power(spared, middle) { low = middle } else { high = middle - 1 }
+            }
+            if low == left {
+                break;
+            }
+            lost += 1;
+            left -= low + 1;
+        }
+        lost
+    }
+
+    /// The probability that a packet is not lost by chance, as a part of [`ONE`]. In integers:
+    /// floating point differs between machines.
+    fn spared(&self) -> u64 {
+        BILLION.saturating_sub(u64::from(self.spec.loss)) * ONE / BILLION
     }
 }
 

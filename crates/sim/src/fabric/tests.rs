@@ -10,6 +10,10 @@ fn link(gigabits: u64, delay_us: u64) -> LinkSpec {
     }
 }
 
+fn whole(len: u64) -> Burst {
+    Burst::new(len, len)
+}
+
 fn at(micros: u64) -> Time {
     Time(micros * 1000)
 }
@@ -33,7 +37,7 @@ fn serialisation_and_propagation_add_up() {
     assert_eq!(fabric.rate(&hops), Rate::from_bits(GIGABIT));
     let mut now = at(1000);
     for (hop, micros) in hops.iter().zip([2, 110, 2]) {
-        let Transit::At(out) = fabric.pass(*hop, now, 1250, &mut Rng::new(1)) else { panic!() };
+        let Transit::At(out) = fabric.pass(*hop, now, whole(1250), &mut Rng::new(1)) else { panic!() };
         assert_eq!(out.since(now), Nanos::from_micros(micros));
         now = out;
     }
@@ -45,7 +49,7 @@ fn simultaneous_data_waits_and_what_does_not_fit_is_lost() {
     let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
     let hop = fabric.links(trunk)[0].0;
     let rng = &mut Rng::new(1);
-    let mut pass = |now| fabric.pass(hop, at(now), 1250, rng);
+    let mut pass = |now| fabric.pass(hop, at(now), whole(1250), rng);
     assert_eq!(pass(100), Transit::At(at(110)));
     assert_eq!(pass(100), Transit::At(at(120)));
     assert_eq!(pass(100), Transit::Lost);
@@ -65,7 +69,7 @@ fn a_queue_keeps_its_bytes_when_the_rate_changes() {
     let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
     let hop = fabric.links(trunk)[0].0;
     let rng = &mut Rng::new(1);
-    assert_eq!(fabric.pass(hop, at(100), 12_500, rng), Transit::At(at(200)));
+    assert_eq!(fabric.pass(hop, at(100), whole(12_500), rng), Transit::At(at(200)));
     fabric.change(hop, at(100), LinkSpec { queue: 20_000, ..link(10, 0) });
     assert_eq!(fabric.room(hop, at(100)), 7500);
     assert_eq!(fabric.glance(&[hop], at(100)), Some(Nanos::from_micros(10)));
@@ -83,39 +87,47 @@ fn a_cut_link_carries_nothing_and_its_other_direction_still_works() {
     let (mut fabric, trunk) = two_sites(&[link(1, 10)], Hashing::Hosts);
     let (there, back) = fabric.links(trunk)[0];
     fabric.cut(there, true);
-    assert_eq!(fabric.pass(there, at(1), 10, &mut Rng::new(1)), Transit::Lost);
+    assert_eq!(fabric.pass(there, at(1), whole(10), &mut Rng::new(1)), Transit::Lost);
     assert_eq!(fabric.glance(&[there], at(1)), None);
-    assert!(matches!(fabric.pass(back, at(1), 10, &mut Rng::new(1)), Transit::At(_)));
+    assert!(matches!(fabric.pass(back, at(1), whole(10), &mut Rng::new(1)), Transit::At(_)));
     fabric.cut(there, false);
-    assert!(matches!(fabric.pass(there, at(1), 10, &mut Rng::new(1)), Transit::At(_)));
+    assert!(matches!(fabric.pass(there, at(1), whole(10), &mut Rng::new(1)), Transit::At(_)));
 }
 
 #[test]
-fn loss_is_per_packet() {
+fn loss_is_per_packet_whatever_the_size_of_packets_is() {
     let spec = LinkSpec { loss: 10_000_000, ..LinkSpec::default() };
     let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
     let hop = fabric.links(trunk)[0].0;
     let rng = &mut Rng::new(7);
-    let mut lost =
-        |len| (0..10_000).filter(|_| fabric.pass(hop, at(1), len, rng) == Transit::Lost).count();
-    let (one, ten) = (lost(1500), lost(15_000));
-    assert!((70..130).contains(&one), "{one}");
-    // 1 - 0.99^10 = 9.6 %.
-    assert!((860..1060).contains(&ten), "{ten}");
+    for packet in [1538, 9038] {
+        let mut lost = |packets| {
+            let burst = Burst::new(packets * packet, packet);
+            (0..10_000).filter(|_| fabric.pass(hop, at(1), burst, rng) == Transit::Lost).count()
+        };
+        let (one, ten) = (lost(1), lost(10));
+        assert!((70..130).contains(&one), "{one}");
+        // 1 - 0.99^10 = 9.6 %.
+        assert!((860..1060).contains(&ten), "{ten}");
+    }
+    assert!((0..1000).all(|_| fabric.pass(hop, at(1), Burst::sure(1 << 20), rng) != Transit::Lost));
 }
 
 #[test]
-fn packets_have_the_size_of_the_mtu() {
-    let spec = LinkSpec { loss: 10_000_000, packet: 9038, ..LinkSpec::default() };
-    let (mut fabric, trunk) = two_sites(&[spec], Hashing::Hosts);
-    let hop = fabric.links(trunk)[0].0;
-    let rng = &mut Rng::new(7);
-    let mut lost =
-        |len| (0..10_000).filter(|_| fabric.pass(hop, at(1), len, rng) == Transit::Lost).count();
-    let (one, five) = (lost(9038), lost(5 * 9038));
-    assert!((70..130).contains(&one), "{one}");
-    // 1 - 0.99^5 = 4.9 %.
-    assert!((420..560).contains(&five), "{five}");
+fn the_number_of_lost_packets_is_that_of_single_ones() {
+    let losses = |loss, packets, seed| {
+        let (fabric, trunk) = two_sites(&[LinkSpec { loss, ..link(1, 0) }], Hashing::Hosts);
+        let (hop, rng) = (fabric.links(trunk)[0].0, &mut Rng::new(seed));
+        (0..1000).map(|_| fabric.losses(hop, packets, rng)).collect::<Vec<u64>>()
+    };
+    // The mean is 7.24, and 0.99^724 = 0.07 % have no loss at all.
+    let seen = losses(10_000_000, 724, 7);
+    assert!((7000..7500).contains(&seen.iter().sum::<u64>()), "{seen:?}");
+    assert!(seen.iter().filter(|lost| **lost == 0).count() < 5);
+    assert!(losses(0, 724, 7).iter().all(|lost| *lost == 0));
+    assert!(losses(1_000_000_000, 724, 7).iter().all(|lost| *lost == 724));
+    let halves = losses(500_000_000, 1, 7).iter().sum::<u64>();
+    assert!((440..560).contains(&halves), "{halves}");
 }
 
 #[test]
@@ -126,7 +138,7 @@ fn jitter_delays_but_nothing_overtakes() {
     let rng = &mut Rng::new(3);
     let mut last = at(0);
     for now in 0..1000 {
-        let Transit::At(out) = fabric.pass(hop, at(now), 100, rng) else { panic!("lost") };
+        let Transit::At(out) = fabric.pass(hop, at(now), whole(100), rng) else { panic!("lost") };
         assert!(out >= last && out >= at(now + 10) && out <= at(now + 511));
         last = out;
     }

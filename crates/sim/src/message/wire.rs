@@ -4,8 +4,9 @@
 //! first bit, and counts as arrived with its last. Small messages have separate connections and do
 //! not wait behind large ones: at each link a small message waits for other small ones, and for at
 //! most [`BURST`] bytes of the rest. A full queue delays a message instead of losing it, which is
-//! the effect that TCP achieves. A message that is lost by chance, or at a cut, is sent again from
-//! there.
+//! the effect that TCP achieves. Of a large message, packets that are lost by chance are sent again
+//! from there, all those of a round trip together, as after TCP's fast retransmit. A small message
+//! that is lost by chance, and any message at a cut, is sent again as a whole after a time-out.
 
 use std::collections::HashMap;
 
@@ -17,10 +18,11 @@ use lustrine_wire::nid::Nid;
 
 use super::calendar::{Calendar, Event, Place};
 use super::packet::{Cargo, LinkId, Packet, Packets, ParcelId};
-use crate::fabric::{Fabric, Hop, Hops, Transit};
+use crate::fabric::{Burst, Fabric, Hop, Hops, Transit};
 use crate::memory::Digests;
 use crate::network::HostId;
 use crate::rng::Rng;
+use crate::tcp::TcpSpec;
 
 /// Bytes of large messages that a small one waits for: what a host sends at once.
 const BURST: u64 = 64 << 10;
@@ -33,6 +35,10 @@ const QUICKEST: Nanos = Nanos(1000);
 
 /// The shortest time after which a lost message is sent again when nothing reported the loss.
 const AGAIN: Nanos = Nanos::from_millis(200);
+
+/// How often packets of a large message are sent again before all of it has to wait for a time-out.
+/// Of a thousand packets, half of which are lost each time, one needs ten.
+const ROUNDS_MAX: u64 = 16;
 
 /// The state of one direction of a link in addition to that of the fabric.
 #[derive(Debug)]
@@ -48,18 +54,12 @@ struct Through {
     tail: Time,
 }
 
-/// Why a message did not pass.
-enum Lost {
-    /// The link is cut.
-    Cut,
-    /// It was lost by chance: the other side notices when later packets arrive.
-    Chance,
-}
-
 /// How a host is reached.
 #[derive(Clone, Copy, Debug)]
 struct Stand {
     up: Hop,
+    /// Bytes of a full packet on a link.
+    packet: u64,
     /// How long its driver waits for progress.
     patience: Nanos,
     /// Packets sent so far.
@@ -108,11 +108,12 @@ impl Wire {
     }
 
     /// Adds a host, which the fabric has already.
-    pub(super) fn add_host(&mut self, nids: &[Nid], tunables: &Tunables) {
+    pub(super) fn add_host(&mut self, nids: &[Nid], tunables: &Tunables, tcp: TcpSpec) {
         let host = HostId(self.stands.len() as u32);
         let (up, _) = self.fabric.interface(host).expect("it was placed");
         let patience = Nanos::from_secs(tunables.socklnd.sock_timeout as u64);
-        self.stands.push(Stand { up, patience, packets: 0, silent: false });
+        let packet = tcp.packet();
+        self.stands.push(Stand { up, packet, patience, packets: 0, silent: false });
         for nid in nids {
             let before = self.homes.insert(*nid, host);
             assert!(before.is_none(), "{nid} has a host already");
@@ -221,12 +222,11 @@ impl Wire {
             self.calendar.add(event);
             return;
         };
-        let (size, small, tail, from) = (packet.size, packet.is_small(), packet.tail, packet.from);
-        let silent = packet.at == 0 && self.stands[from.0 as usize].silent;
-        let passed = if silent { Err(Lost::Cut) } else { self.pass(hop, head, tail, size, small) };
+        let silent = packet.at == 0 && self.stands[packet.from.0 as usize].silent;
+        let passed = if silent { None } else { self.pass(id, hop, head) };
         match passed {
-            Err(lost) => self.lose(id, head, &lost),
-            Ok(Through { head, tail }) => {
+            None => self.lose(id, head),
+            Some(Through { head, tail }) => {
                 let packet = self.packets.get_mut(id);
                 packet.at += 1;
                 let at = head.max(self.earliest);
@@ -248,14 +248,13 @@ impl Wire {
         let packet = self.packets.get_mut(id);
         let at = usize::from(packet.at);
         let Some(hop) = packet.hops.get(at).copied() else { return Some(packet.tail) };
-        let (size, small, tail, to) = (packet.size, packet.is_small(), packet.tail, packet.to);
-        let silent = self.stands[to.0 as usize].silent;
-        match if silent { Err(Lost::Cut) } else { self.pass(hop, head, tail, size, small) } {
-            Err(lost) => {
-                self.lose(id, head, &lost);
+        let silent = self.stands[packet.to.0 as usize].silent;
+        match if silent { None } else { self.pass(id, hop, head) } {
+            None => {
+                self.lose(id, head);
                 None
             }
-            Ok(Through { tail, .. }) => {
+            Some(Through { tail, .. }) => {
                 let packet = self.packets.get_mut(id);
                 packet.at += 1;
                 packet.tail = tail + packet.lag;
@@ -303,14 +302,11 @@ impl Wire {
     }
 
     /// A packet was lost; its sender sends it again until its time-out.
-    fn lose(&mut self, id: ParcelId, now: Time, lost: &Lost) {
+    fn lose(&mut self, id: ParcelId, now: Time) {
         let packet = self.packets.get_mut(id);
         let patience = self.stands[packet.from.0 as usize].patience;
         let round = Nanos(2 * self.fabric.delay(&packet.hops).0);
-        let wait = match lost {
-            Lost::Chance if !packet.is_small() => round.max(QUICKEST),
-            _ => Nanos(round.max(AGAIN).0 << packet.losses.min(6)),
-        };
+        let wait = Nanos(round.max(AGAIN).0 << packet.losses.min(6));
         packet.losses = packet.losses.saturating_add(1);
         let at = (now + wait).max(self.earliest);
         let order = packet.order;
@@ -332,14 +328,11 @@ impl Wire {
         self.notify(until.max(now), packet);
     }
 
-    fn pass(
-        &mut self,
-        hop: Hop,
-        head: Time,
-        tail: Time,
-        size: u64,
-        small: bool,
-    ) -> Result<Through, Lost> {
+    /// Passes a packet whose first bit is at a link through it; `None` if it is lost there.
+    fn pass(&mut self, id: ParcelId, hop: Hop, head: Time) -> Option<Through> {
+        let packet = self.packets.get_mut(id);
+        let (size, small, tail) = (packet.size, packet.is_small(), packet.tail);
+        let full = self.stands[packet.from.0 as usize].packet;
         let index = hop.0 as usize;
         if self.lanes.len() <= index {
             self.lanes.resize_with(index + 1, || None);
@@ -348,12 +341,23 @@ impl Wire {
         let new = || Lane { small_until: Time::ZERO, rng: Rng::new(seed) };
         let lane = self.lanes[index].get_or_insert_with(new);
         let spec = self.fabric.spec(hop);
-        let Some(glance) = self.fabric.glance(&[hop], head) else { return Err(Lost::Cut) };
+        let glance = self.fabric.glance(&[hop], head)?;
         let tail = tail + spec.delay;
+        // Of a large message only some packets are lost by chance.
+        let burst = |len| if small { Burst::new(len, full) } else { Burst::sure(len) };
+        let late = match small || spec.loss == 0 {
+            true => Nanos::ZERO,
+            false => {
+                let rounds = rounds(&mut self.fabric, hop, Burst::new(size, full), &mut lane.rng)?;
+                let packet = self.packets.get_mut(id);
+                let trip = Nanos(2 * self.fabric.delay(&packet.hops).0).max(QUICKEST);
+                Nanos(rounds * trip.0)
+            }
+        };
         let Some(rate) = spec.rate else {
-            return match self.fabric.pass(hop, head, size, &mut lane.rng) {
-                Transit::At(out) => Ok(Through { head: out, tail: out.max(tail) }),
-                Transit::Lost => Err(Lost::Chance),
+            return match self.fabric.pass(hop, head, burst(size), &mut lane.rng) {
+                Transit::At(out) => Some(Through { head: out, tail: out.max(tail) + late }),
+                Transit::Lost => None,
             };
         };
         let mut backlog = Nanos(glance.0 - spec.delay.0);
@@ -370,9 +374,9 @@ impl Wire {
                     if backlog.0 > room { backlog.0 - room.saturating_sub(1) } else { 0 }
                 }
             };
-            match self.fabric.pass(hop, head + Nanos(wait), piece, &mut lane.rng) {
+            match self.fabric.pass(hop, head + Nanos(wait), burst(piece), &mut lane.rng) {
                 Transit::At(at) => out = at,
-                Transit::Lost => return Err(Lost::Chance),
+                Transit::Lost => return None,
             }
             took = rate.time_for(piece);
             first.get_or_insert(Time(out.0.saturating_sub(took.0)));
@@ -380,13 +384,28 @@ impl Wire {
             left -= piece;
         }
         if !small {
-            return Ok(Through { head: first.unwrap_or(out), tail: out.max(tail) });
+            return Some(Through { head: first.unwrap_or(out), tail: out.max(tail) + late });
         }
         let most = if queued == Nanos::ZERO { queued } else { rate.time_for(BURST) };
         let wait = queued.min(most).max(lane.small_until.since(head));
         lane.small_until = lane.small_until.max(head) + took;
         let jitter = Nanos(lane.rng.below(spec.jitter.0.saturating_add(1)));
         let start = head + wait + spec.delay + jitter;
-        Ok(Through { head: start, tail: (start + took).max(tail) })
+        Some(Through { head: start, tail: (start + took).max(tail) })
     }
+}
+
+/// The number of round trips that a large message needs to repeat the packets of it that a link
+/// loses by chance; `None` if they are too many.
+fn rounds(fabric: &mut Fabric, hop: Hop, message: Burst, rng: &mut Rng) -> Option<u64> {
+    let mut left = message.packets;
+    for rounds in 0..=ROUNDS_MAX {
+        let lost = fabric.losses(hop, left, rng);
+        fabric.lose(hop, lost * message.len.div_ceil(message.packets.max(1)));
+        if lost == 0 {
+            return Some(rounds);
+        }
+        left = lost;
+    }
+    None
 }

@@ -8,7 +8,7 @@ use super::event_queue::NetworkEvent;
 use super::flow::{Flow, Next, Sending, Way};
 use super::{HostId, Network, other, pair, place, sock_of};
 use crate::event_log::EventKind;
-use crate::fabric::{Hop, Transit};
+use crate::fabric::{Burst, Hop, Transit};
 use crate::memory::Rope;
 use crate::tcp::TcpSpec;
 
@@ -94,11 +94,12 @@ impl Network {
             let Some(flow) = self.flow(sock) else { return };
             match flow.next(now) {
                 Next::Send(sending, len) => {
-                    let (first, len) = (flow.hops.first().copied(), flow.on_link(len));
+                    let (first, whole) = (flow.hops.first().copied(), flow.on_link(len));
+                    let len = whole.len;
                     let burst = NetworkEvent::SegmentBurst { sock, sending, len, hop: 1 };
                     let (sent_at, at) = match first {
                         None => (now + WITHIN, now + WITHIN),
-                        Some(hop) => match self.fabric.leave(hop, now, len, &mut self.rng) {
+                        Some(hop) => match self.fabric.leave(hop, now, whole, &mut self.rng) {
                             Transit::At(at) => (self.fabric.free_at(hop), at),
                             // It is dropped in front of the link.
                             Transit::Lost => continue,
@@ -146,17 +147,18 @@ impl Network {
     fn pass_on(&mut self, sock: SockId, sending: Sending, len: u64, hop: u32, link: Hop) {
         let now = self.now;
         let room = self.fabric.room(link, now);
-        let mut kept = len;
-        if room < len {
-            let Some(flow) = self.flow(sock) else { return };
-            kept = flow.shorten(sending, room);
+        let Some(flow) = self.flow(sock) else { return };
+        let packet = flow.packet();
+        let kept = if room < len { flow.shorten(sending, room) } else { len };
+        if kept < len {
             self.fabric.lose(link, len - kept);
         }
         if kept == 0 {
             return;
         }
+        let kept = Burst::new(kept, packet);
         if let Transit::At(at) = self.fabric.pass(link, now, kept, &mut self.rng) {
-            let burst = NetworkEvent::SegmentBurst { sock, sending, len: kept, hop: hop + 1 };
+            let burst = NetworkEvent::SegmentBurst { sock, sending, len: kept.len, hop: hop + 1 };
             self.event_queue.add(at, burst);
         }
     }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use lustrine_lnet::time::Time;
 
-use crate::fabric::{Hops, Rate};
+use crate::fabric::{Burst, Hops, Rate};
 use crate::memory::Rope;
 use crate::tcp::{Acked, Congestion, IdleRestart, RoundTrip, TRAIN_MAX, TcpSpec, TimeOut};
 
@@ -186,9 +186,14 @@ impl Flow {
         self.queue.len() + (self.next - self.trains_start())
     }
 
-    /// The number of bytes that this number of data bytes needs on a link.
-    pub(super) fn on_link(&self, data: u64) -> u64 {
-        self.spec.on_link(data)
+    /// What this number of data bytes is on a link.
+    pub(super) fn on_link(&self, data: u64) -> Burst {
+        Burst::new(self.spec.on_link(data), self.packet())
+    }
+
+    /// Bytes of a full packet on a link.
+    pub(super) fn packet(&self) -> u64 {
+        self.spec.packet()
     }
 
     /// The size of the send buffer in bytes.
@@ -402,7 +407,7 @@ impl Flow {
     /// continue.
     pub(super) fn shorten(&mut self, sending: Sending, room: u64) -> u64 {
         let segment = u64::from(self.spec.segment.max(1));
-        let kept = room / self.on_link(segment) * segment;
+        let kept = room / self.packet() * segment;
         let Some(index) = self.index_of(sending.start) else { return 0 };
         let burst = &self.bursts[index];
         // A copy of a burst that has arrived, or was sent again, changes nothing.
@@ -410,7 +415,7 @@ impl Flow {
             return 0;
         }
         self.split(index, kept);
-        self.on_link(kept)
+        self.spec.on_link(kept)
     }
 
     fn index_of(&self, start: u64) -> Option<usize> {

@@ -182,7 +182,6 @@ impl Wire {
             jitter: Nanos::from_micros(self.jitter_us),
             queue: self.queue,
             loss: self.loss_ppm.saturating_mul(1000),
-            ..LinkSpec::default()
         }
     }
 }

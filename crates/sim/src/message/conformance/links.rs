@@ -13,6 +13,7 @@ use crate::network::{HostId, Network};
 use crate::node::NodeSpec;
 use crate::rng::Rng;
 use crate::stream::BEGIN;
+use crate::tcp::TcpSpec;
 
 /// The shortest step of time, which a turn of a node takes.
 pub(super) const TURN: Nanos = Nanos(1000);
@@ -45,7 +46,7 @@ impl Links {
             ..LinkSpec::default()
         };
         self.wire.fabric.place(host, site, interface);
-        self.wire.add_host(&spec.nids, &spec.tunables);
+        self.wire.add_host(&spec.nids, &spec.tunables, TcpSpec::default());
         host
     }
 
