@@ -6,17 +6,19 @@ mod start;
 use lustrine_lnet::time::{Nanos, WallClock};
 use lustrine_partition::{ProbeId, ProbeResult};
 use lustrine_selftest::{
-    ClientArgs, ClientSlot, LoadProgress, LoadStep, SessionMode, StepLimit, TestError,
+    ClientArgs, ClientError, ClientSlot, LoadProgress, LoadStep, SessionMode, StepLimit, TestError,
 };
 use lustrine_wire::nid::{Nid, ProcessId};
 use lustrine_wire::srpc::Name;
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::case::{Expectation, Fault, Load, SwarmCase};
 use crate::check;
 use crate::event_log::LogEntry;
 use crate::fabric::TrunkId;
+use crate::memory::Usage;
 use crate::network::HostId;
 use crate::node::NodeSpec;
 use crate::recording::{RecordFilter, Recording};
@@ -34,8 +36,10 @@ const RECOVERY: Nanos = Nanos::from_secs(300);
 /// The limit of an undisturbed load.
 const LOAD_LIMIT: Nanos = Nanos::from_secs(120);
 
-/// After this number of equal loads, memory must have stopped growing.
-const LOADS_MAX: u32 = 6;
+/// After this number of equal loads, memory must have stopped growing: the last ones in a row have
+/// not needed more.
+const LOADS_MAX: u32 = 8;
+const STILL: u32 = 2;
 
 /// More events than this are no simulation but a loop. Most runs have less than a million, but a
 /// load whose first RPC does not end warms up for ten seconds, and its others may pass a site of
@@ -77,6 +81,19 @@ pub struct Failure {
     pub what: String,
     /// The time since the beginning of the simulation.
     pub at: Nanos,
+}
+
+impl Failure {
+    /// Whether both have the same reason, apart from numbers and from what else was wrong.
+    pub fn is_like(&self, other: &Failure) -> bool {
+        self.kind == other.kind && class(&self.what) == class(&other.what)
+    }
+}
+
+/// A reason without its numbers; of several, the first.
+fn class(what: &str) -> String {
+    let first = what.split("; ").next().unwrap_or_default();
+    first.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
 /// Runs a case.
@@ -148,6 +165,74 @@ fn text_of(said: &(dyn Any + Send)) -> &str {
     }
 }
 
+/// A load that was started.
+struct Started {
+    host: HostId,
+    slot: ClientSlot,
+    /// RPCs that it is to do.
+    count: u64,
+}
+
+/// What a client has done when its load is over.
+struct Ended {
+    host: HostId,
+    slot: ClientSlot,
+    progress: LoadProgress,
+    error: Option<ClientError>,
+}
+
+impl Started {
+    /// Whether its client has done all of its RPCs without any error.
+    fn has_succeeded(&self, all: &[Ended]) -> Result<(), String> {
+        let Started { host, slot, count } = *self;
+        let Some(ended) = all.iter().find(|ended| (ended.host, ended.slot) == (host, slot)) else {
+            return Err(format!("a load in load_after_recovery is missing: {host:?} {slot:?}"));
+        };
+        let Ended { progress, error, .. } = ended;
+        if let Some(error) = error {
+            return Err(format!("a load in load_after_recovery gave up: {host:?}: {error}"));
+        }
+        if !progress.errors.is_empty() || progress.lost != 0 {
+            let summary = summary(progress);
+            return Err(format!("a load in load_after_recovery had errors: {summary}"));
+        }
+        // Several may end in one turn.
+        if progress.ops < count {
+            let ops = progress.ops;
+            return Err(format!("a load in load_after_recovery did {ops} of {count} RPCs"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether memory grows from load to load.
+#[derive(Default)]
+struct Growth {
+    before: Option<BTreeMap<HostId, Usage>>,
+    /// Loads in a row after which no node had more than before.
+    still: u32,
+    grown: Vec<String>,
+}
+
+impl Growth {
+    /// Takes account of a load. Returns whether memory has stopped growing: one load may need none
+    /// although every second one does.
+    fn is_over(&mut self, world: &StreamSim) -> bool {
+        let now = check::spans(world.nodes());
+        let Some(before) = self.before.replace(now) else { return false };
+        let grown = check::leaks(world.nodes(), &before);
+        self.still = if grown.is_empty() { self.still + 1 } else { 0 };
+        if !grown.is_empty() {
+            self.grown = grown;
+        }
+        self.still == STILL
+    }
+
+    fn reason(&self) -> String {
+        format!("memory grows with every load: {}", self.grown.join("; "))
+    }
+}
+
 struct Swarm {
     world: StreamSim,
     nodes: Vec<(HostId, Nid)>,
@@ -172,9 +257,8 @@ impl Swarm {
         if case.expect == Expectation::Safety {
             return self.rest_of_wild_life(case);
         }
-        let seen = self.finish_load(RECOVERY)?;
-        for snapshot in &seen {
-            nothing_corrupt(snapshot)?;
+        for ended in self.finish_load(RECOVERY)? {
+            nothing_corrupt(&ended.progress)?;
         }
         self.all_nodes_answer()?;
         self.after_the_faults(case)
@@ -183,16 +267,12 @@ impl Swarm {
     /// There are no more faults: nothing may fail, and after some loads a load must need no more
     /// memory than the one before (memory that was needed once is kept).
     fn after_the_faults(&mut self, case: &SwarmCase) -> Result<(), String> {
-        let mut before = None;
+        let mut growth = Growth::default();
         for _ in 0..LOADS_MAX {
-            self.start_load(&case.load_after_recovery)?;
-            for snapshot in &self.finish_load(LOAD_LIMIT)? {
-                if !snapshot.errors.is_empty() {
-                    return Err(format!(
-                        "a load in load_after_recovery had errors: {}",
-                        summary(snapshot)
-                    ));
-                }
+            let started = self.start_load(&case.load_after_recovery)?;
+            let ended = self.finish_load(LOAD_LIMIT)?;
+            for load in started {
+                load.has_succeeded(&ended)?;
             }
             for _ in 0..LOAD_LIMIT.0 / SECOND.0 {
                 self.world.run_for(SECOND);
@@ -205,18 +285,17 @@ impl Swarm {
             if !wrong.is_empty() {
                 return Err(format!("not quiet: {}", wrong.join("; ")));
             }
-            let now = check::spans(self.world.nodes());
-            let grown = before.replace(now).map(|before| check::leaks(self.world.nodes(), &before));
-            if grown == Some(Vec::new()) {
+            if growth.is_over(&self.world) {
                 return Ok(());
             }
         }
-        Err("memory grows with every load".to_owned())
+        Err(growth.reason())
     }
 
     /// Every node loads its neighbour and, if there are more loads than nodes, the node after that
     /// without a session.
-    fn start_load(&mut self, load: &[Load]) -> Result<(), String> {
+    fn start_load(&mut self, load: &[Load]) -> Result<Vec<Started>, String> {
+        let mut started = Vec::new();
         let count = self.nodes.len();
         for (index, load) in load.iter().take(SLOTS.len() * count).enumerate() {
             let (round, place) = (index / count, index % count);
@@ -242,8 +321,9 @@ impl Swarm {
             self.world.start_client(host, args);
             let client = Simulation::client(&mut self.world, host, args.slot).expect("just made");
             client.start_step(step).map_err(|error| error.to_string())?;
+            started.push(Started { host, slot: args.slot, count: load.count });
         }
-        Ok(())
+        Ok(started)
     }
 
     /// All client slots.
@@ -275,16 +355,16 @@ impl Swarm {
         }))
     }
 
-    /// Waits for the load, and returns the progress of each client.
-    fn finish_load(&mut self, limit: Nanos) -> Result<Vec<LoadProgress>, String> {
+    /// Waits for the load, and returns what each client has done.
+    fn finish_load(&mut self, limit: Nanos) -> Result<Vec<Ended>, String> {
         self.wait(limit, |client| client.step_finished())?;
         let mut seen = Vec::new();
         let now = self.world.now();
         for (host, slot) in self.clients() {
             if let Some(client) = Simulation::client(&mut self.world, host, slot) {
-                let snapshot = client.progress(now);
-                self.operations = count(self.operations, &snapshot);
-                seen.push(snapshot);
+                let (progress, error) = (client.progress(now), client.error());
+                self.operations = count(self.operations, &progress);
+                seen.push(Ended { host, slot, progress, error });
                 client.finish(now);
             }
         }
@@ -417,6 +497,8 @@ fn nothing_corrupt(snapshot: &LoadProgress) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use lustrine_selftest::Latencies;
+
     use super::*;
     use crate::swarm::{Transport, generate};
 
@@ -455,6 +537,45 @@ mod tests {
             case.links[0].between.1 = usize::MAX;
         });
         assert!(far.ends_with("allowed: 0 to 999"), "{far}");
+    }
+
+    #[test]
+    fn a_load_that_did_nothing_has_not_succeeded() {
+        let ended = |ops, error| {
+            let progress = LoadProgress {
+                elapsed: SECOND,
+                ops,
+                bytes: 0,
+                errors: Vec::new(),
+                latencies: Latencies::default(),
+                lost: 0,
+                lost_age_max: Nanos::ZERO,
+                outstanding: 0,
+                down: Nanos::ZERO,
+                window: None,
+                server: None,
+            };
+            vec![Ended { host: HostId(1), slot: SLOTS[0], progress, error }]
+        };
+        let load = Started { host: HostId(1), slot: SLOTS[0], count: 5 };
+        let what = |all: &[Ended]| load.has_succeeded(all).expect_err("it has not");
+        assert_eq!(load.has_succeeded(&ended(5, None)), Ok(()));
+        assert!(what(&ended(0, None)).ends_with("did 0 of 5 RPCs"));
+        assert!(what(&ended(5, Some(ClientError::NoAnswer(None)))).contains("gave up"));
+        assert!(what(&[]).contains("is missing"));
+        let mut wrong = ended(5, None);
+        wrong[0].progress.errors.push((TestError::Corrupt, 1));
+        assert!(what(&wrong).contains("had errors"));
+    }
+
+    #[test]
+    fn failures_are_alike_apart_from_numbers() {
+        let failure = |kind, what: &str| Failure { kind, what: what.to_owned(), at: Nanos(1) };
+        let one = failure(FailureKind::Run, "not quiet: HostId(0): 3 messages exist; HostId(1): x");
+        let two = failure(FailureKind::Run, "not quiet: HostId(12): 1 messages exist");
+        assert!(one.is_like(&two) && two.is_like(&one));
+        assert!(!one.is_like(&failure(FailureKind::Case, &one.what)));
+        assert!(!one.is_like(&failure(FailureKind::Run, "memory grows with every load: x")));
     }
 
     #[test]

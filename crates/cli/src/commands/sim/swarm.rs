@@ -275,7 +275,14 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
 /// Reduces a case that fails and writes it to a file.
 fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failure> {
     let case = generate(seed);
-    let fails = |case: &SwarmCase| interrupt.check().is_ok() && try_case(case).is_err();
+    // A smaller case may fail for another reason, and would say nothing of this one.
+    let first = run_case(&case).err();
+    let fails = |case: &SwarmCase| {
+        let Some(first) = first.as_ref().filter(|_| interrupt.check().is_ok()) else {
+            return false;
+        };
+        run_case(case).is_err_and(|failure| failure.is_like(first))
+    };
     let small = shrink(&case, args.tries, fails);
     let path = args.out.join(format!("swarm-{seed}.json"));
     let text = serde_json::to_string_pretty(&small).map_err(|error| error.to_string())?;

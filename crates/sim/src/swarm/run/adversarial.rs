@@ -3,7 +3,7 @@
 use lustrine_lnet::time::Nanos;
 use lustrine_partition::tunables::Tunables;
 
-use super::{LOADS_MAX, SECOND, Swarm, count, nothing_corrupt, summary};
+use super::{Growth, LOADS_MAX, SECOND, Swarm, count, nothing_corrupt, summary};
 use crate::check;
 use crate::simulation::Simulation;
 use crate::swarm::case::SwarmCase;
@@ -24,18 +24,16 @@ impl Swarm {
         let patience = self.patience(case);
         self.end_load(patience)?;
         self.ping_all();
-        let (mut before, mut grown) = (None, None);
+        let mut growth = Growth::default();
         for _ in 0..LOADS_MAX {
             self.start_load(&case.load_after_recovery)?;
             self.end_load(patience)?;
             self.come_to_rest(patience)?;
-            let now = check::spans(self.world.nodes());
-            grown = before.replace(now).map(|before| check::leaks(self.world.nodes(), &before));
-            if grown == Some(Vec::new()) {
+            if growth.is_over(&self.world) {
                 return Ok(());
             }
         }
-        Err(format!("memory grows with every load: {}", grown.unwrap_or_default().join("; ")))
+        Err(growth.reason())
     }
 
     /// One node pings or discovers another during the faults; each operation gets one result in the
