@@ -89,6 +89,8 @@ impl AlarmKind {
 pub enum AlarmEnd {
     /// The path is as it was before.
     Back,
+    /// It has changed again, and another alarm begins.
+    Changed,
     /// It has been so for a day, and is what later samples are compared with.
     Accepted,
 }

@@ -260,6 +260,10 @@ impl Detector {
             Verdict::Changed { before, after, since_ms, outside } => {
                 self.raise(words.alarm(&before, after, since_ms, at_ms, outside), events);
             }
+            Verdict::Again { before, after, since_ms, outside } => {
+                self.end(&words.about, at_ms, AlarmEnd::Changed, events);
+                self.raise(words.alarm(&before, after, since_ms, at_ms, outside), events);
+            }
             Verdict::Back => self.end(&words.about, at_ms, AlarmEnd::Back, events),
             Verdict::Accepted => self.end(&words.about, at_ms, AlarmEnd::Accepted, events),
         }

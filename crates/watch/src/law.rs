@@ -62,12 +62,11 @@ impl Level {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
         let median = percentile(&sorted, 50)?;
-        let part = (median as f64 * law.part) as u64;
         Some(Level {
             median,
             low: percentile(&sorted, 5)?,
             high: percentile(&sorted, 95)?,
-            margin: part.max(law.least),
+            margin: law.margin(median),
             values: u32::try_from(sorted.len()).unwrap_or(u32::MAX),
         })
     }
@@ -87,7 +86,35 @@ impl Level {
     }
 }
 
+/// Values on one side of a level.
+struct Outside {
+    median: u64,
+    /// When the first of them was seen.
+    since_ms: u64,
+    /// How many they are.
+    count: usize,
+}
+
 impl Law {
+    fn margin(&self, median: u64) -> u64 {
+        ((median as f64 * self.part) as u64).max(self.least)
+    }
+
+    /// The values that are outside a level on one side, if they are as many as the law requires.
+    fn outside(&self, level: &Level, values: &[(u64, u64)]) -> Option<Outside> {
+        [Place::Above, Place::Below].into_iter().filter(|place| self.counts(*place)).find_map(
+            |place| {
+                let is = |(_, value): &&(u64, u64)| level.place(*value, level.margin) == place;
+                let (since_ms, _) = values.iter().find(is).copied()?;
+                let mut found: Vec<u64> = values.iter().filter(is).map(|one| one.1).collect();
+                found.sort_unstable();
+                let median = percentile(&found, 50)?;
+                let count = found.len();
+                (count >= self.count).then_some(Outside { median, since_ms, count })
+            },
+        )
+    }
+
     fn counts(&self, place: Place) -> bool {
         match place {
             Place::Inside => false,
@@ -115,9 +142,45 @@ struct Changed {
     after: u64,
     /// Values since then.
     seen: u32,
+    /// What it is now: the values since then, oldest first, without the latest and without those
+    /// that showed the change.
+    #[serde(default)]
+    since: Vec<u64>,
 }
 
 impl Changed {
+    fn new(before: Level, after: u64) -> Changed {
+        Changed { before, after, seen: 0, since: Vec::new() }
+    }
+
+    /// Takes values that do not belong to the latest any more.
+    fn learn(&mut self, law: &Law, aged: &[u64]) {
+        // The window that showed the change has values of before it.
+        if self.seen as usize > law.window {
+            self.since.extend(aged);
+            let surplus = self.since.len().saturating_sub(law.baseline);
+            self.since.drain(..surplus);
+        }
+    }
+
+    /// The level that it has changed to. While that is not learnt, values vary as they did before,
+    /// but by all of their range on either side, and with twice the margin.
+    fn level(&self, law: &Law) -> Option<Level> {
+        if self.since.len() >= law.learn {
+            return Level::of(&self.since, law);
+        }
+        let Level { median, low, high, values, .. } = self.before;
+        let ratio = (self.after as f64 / median.max(1) as f64).max(1.0);
+        let range = ((high - low) as f64 * ratio) as u64;
+        Some(Level {
+            median: self.after,
+            low: self.after.saturating_sub(range),
+            high: self.after.saturating_add(range),
+            margin: law.margin(self.after).saturating_mul(2),
+            values,
+        })
+    }
+
     /// Whether a value is as before: within half of the margin, or with three quarters of the
     /// change undone.
     fn is_back(&self, law: &Law, value: u64) -> bool {
@@ -143,6 +206,15 @@ pub(crate) enum Verdict {
         /// How many of the latest values are outside, and of how many.
         outside: (usize, usize),
     },
+    /// It had changed, and has changed again. `outside` counts the values outside the level that
+    /// it had before all of this.
+    Again {
+        before: Level,
+        after: u64,
+        /// When the first value outside the changed level was seen.
+        since_ms: u64,
+        outside: (usize, usize),
+    },
     /// It is back.
     Back,
     /// It stays changed, and is the baseline now.
@@ -164,6 +236,7 @@ impl Signal {
             }
             Some(changed) => {
                 changed.seen = changed.seen.saturating_add(1);
+                changed.learn(law, &aged);
                 let changed = changed.clone();
                 self.while_changed(law, &changed)
             }
@@ -175,22 +248,10 @@ impl Signal {
             return Verdict::Same;
         }
         let Some(before) = Level::of(&self.baseline, law) else { return Verdict::Same };
-        for place in [Place::Above, Place::Below] {
-            if !law.counts(place) {
-                continue;
-            }
-            let is = |(_, value): &&(u64, u64)| before.place(*value, before.margin) == place;
-            let mut outside: Vec<u64> = self.latest.iter().filter(is).map(|one| one.1).collect();
-            let Some((since_ms, _)) = self.latest.iter().find(is).copied() else { continue };
-            if outside.len() >= law.count {
-                outside.sort_unstable();
-                let counted = (outside.len(), self.latest.len());
-                let after = percentile(&outside, 50).unwrap_or(before.median);
-                self.changed = Some(Changed { before, after, seen: 0 });
-                return Verdict::Changed { before, after, since_ms, outside: counted };
-            }
-        }
-        Verdict::Same
+        let Some(found) = law.outside(&before, &self.latest) else { return Verdict::Same };
+        let Outside { median: after, since_ms, count } = found;
+        self.changed = Some(Changed::new(before, after));
+        Verdict::Changed { before, after, since_ms, outside: (count, self.latest.len()) }
     }
 
     fn while_changed(&mut self, law: &Law, changed: &Changed) -> Verdict {
@@ -202,11 +263,31 @@ impl Signal {
             self.latest.retain(|(_, value)| is_back(*value));
             return Verdict::Back;
         }
+        if let Some(verdict) = self.again(law, changed) {
+            return verdict;
+        }
         if changed.seen >= law.accept {
             self.changed = None;
             self.baseline = self.latest.drain(..).map(|(_, value)| value).collect();
             return Verdict::Accepted;
         }
         Verdict::Same
+    }
+
+    /// A signal that has changed changes again when the values that are not back are outside the
+    /// level that it has changed to.
+    fn again(&mut self, law: &Law, changed: &Changed) -> Option<Verdict> {
+        let not_back: Vec<(u64, u64)> =
+            self.latest.iter().copied().filter(|one| !changed.is_back(law, one.1)).collect();
+        let found = law.outside(&changed.level(law)?, &not_back)?;
+        let (before, after) = (changed.before, found.median);
+        let place = before.place(after, before.margin);
+        if !law.counts(place) {
+            return None;
+        }
+        let is = |(_, value): &&(u64, u64)| before.place(*value, before.margin) == place;
+        let outside = (self.latest.iter().filter(is).count(), self.latest.len());
+        self.changed = Some(Changed::new(before, after));
+        Some(Verdict::Again { before, after, since_ms: found.since_ms, outside })
     }
 }

@@ -63,6 +63,7 @@ pub fn ending(alarm: &Alarm, time: &dyn Fn(u64) -> String) -> String {
     let Some((at_ms, end)) = alarm.over else { return "lasts".to_owned() };
     let how = match end {
         AlarmEnd::Back => "back",
+        AlarmEnd::Changed => "changed again",
         AlarmEnd::Accepted => "accepted",
     };
     let lasted = span_text(at_ms.saturating_sub(alarm.since_ms));

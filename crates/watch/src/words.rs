@@ -41,6 +41,7 @@ pub fn line(peer: &str, event: &Event, since: &str) -> String {
             let lasted = span_text(at_ms.saturating_sub(alarm.since_ms));
             let how = match end {
                 AlarmEnd::Back => format!("as before ({})", alarm.before),
+                AlarmEnd::Changed => "it has changed again".to_owned(),
                 AlarmEnd::Accepted => {
                     "the values have not returned, and are the new baseline".to_owned()
                 }

@@ -139,6 +139,43 @@ fn changes_are_found_soon_and_once() {
     }
 }
 
+/// A small change does not hide a larger one that follows, whichever its direction is and whether
+/// the small one has lasted or has just begun; the way back ends the latest alarm.
+#[test]
+fn a_small_change_hides_no_large_one() {
+    for model in MODELS {
+        for (pause, factor) in [(12, 4.0), (200, 4.0), (12, 0.4), (200, 0.4)] {
+            let about = format!("{} after {pause}, times {factor}", model.name);
+            let (mut detector, mut path) = (detector(), Path::new(*model, 3));
+            feed(&mut detector, &mut path, 300);
+            let before = path.clone();
+            path.base += (path.base / 2.0).max(200e3);
+            let small = feed(&mut detector, &mut path, pause);
+            assert!(matches!(&small[..], [(_, Event::Raised(_))]), "{about}: {small:#?}");
+            path.base = match factor > 1.0 {
+                true => (before.base * factor).max(before.base + 900e3),
+                // On the LAN that is less than the margin.
+                false if before.base < 1e6 => break,
+                false => before.base * factor,
+            };
+            let large = feed(&mut detector, &mut path, 200);
+            let [(_, Event::Over(first)), (at, Event::Raised(second))] = &large[..] else {
+                panic!("{about}: {large:#?}")
+            };
+            assert!(at - 300 - pause <= 20, "{about}: {}", at - 300 - pause);
+            assert_eq!(first.over.map(|(_, end)| end), Some(AlarmEnd::Changed), "{about}");
+            assert_eq!((&first.kind, &second.kind), (&AlarmKind::Rtt, &AlarmKind::Rtt));
+            // Both say what it was before all of this.
+            assert_eq!(first.before, second.before, "{about}");
+            assert_eq!(detector.active(), std::slice::from_ref(second));
+            path.back(&before);
+            let over = feed(&mut detector, &mut path, 300);
+            let [(_, Event::Over(ended))] = &over[..] else { panic!("{about}: {over:#?}") };
+            assert_eq!(ended.over.map(|(_, end)| end), Some(AlarmEnd::Back), "{about}");
+        }
+    }
+}
+
 /// The smallest change that is always found, on a path without noise: a hair above the margin, and
 /// nothing below it.
 #[test]
