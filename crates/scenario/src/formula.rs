@@ -5,13 +5,14 @@
 //! data and wait for their acknowledgement or reply before they answer. The results are shown to
 //! people, so floating point is allowed here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_selftest::Test;
 use lustrine_sim::Simulation;
 use lustrine_sim::fabric::{Fabric, Hashing, Hop};
 
 use crate::model::{Load, Scenario};
+use crate::outcome::SharedLinks;
 use crate::stage::Stage;
 
 /// What limits a load, and to how many RPCs per second.
@@ -21,20 +22,28 @@ pub(crate) struct Bound {
     pub(crate) limit: String,
 }
 
-/// The bound of a load, by index; `None` when nothing limits it.
-pub(crate) fn bound(
-    scenario: &Scenario,
-    stage: &Stage,
-    index: usize,
-    sim: &mut dyn Simulation,
-) -> Option<Bound> {
-    let load = &scenario.loads[index];
-    let (trips, size) = match load.test {
-        Test::Ping => (1.0, 0.0),
-        Test::Read { len, .. } | Test::Write { len, .. } => (2.0, f64::from(len)),
-    };
+/// The bounds of all loads.
+pub(crate) struct Bounds {
+    /// Of each load; `None` when nothing limits it.
+    pub(crate) loads: Vec<Option<Bound>>,
+    /// What limits several of them together.
+    pub(crate) shared: Vec<SharedLinks>,
+}
+
+/// The bounds of all loads of a scenario.
+pub(crate) fn bounds(scenario: &Scenario, stage: &Stage, sim: &mut dyn Simulation) -> Bounds {
     let fabric = sim.fabric();
-    let way = DataWay::new(scenario, stage, load, fabric)?;
+    let ways: Vec<Option<DataWay>> =
+        scenario.loads.iter().map(|load| DataWay::new(scenario, stage, load, fabric)).collect();
+    let loads = scenario.loads.iter().zip(&ways);
+    let loads = loads.map(|(load, way)| bound(load, way.as_ref()?, fabric)).collect();
+    Bounds { loads, shared: shared(scenario, &ways, fabric) }
+}
+
+/// The bound of a load; `None` when nothing limits it.
+fn bound(load: &Load, way: &DataWay, fabric: &Fabric) -> Option<Bound> {
+    let trips = if load.test == Test::Ping { 1.0 } else { 2.0 };
+    let size = f64::from(load.test.len());
     let rpcs = way.pairs as f64 * f64::from(load.concurrency);
     // Without delay there is no limit but the links'.
     let by_delay = match way.round_trip {
@@ -44,14 +53,43 @@ pub(crate) fn bound(
     let mut best = Bound { ops_per_s: by_delay, limit: "delay".to_owned() };
     if size > 0.0 {
         let per_pair = by_delay / way.pairs as f64 * size;
-        for (name, stretch) in way.stretches {
+        for (name, stretch) in &way.stretches {
             let ops_per_s = stretch.carries(per_pair, fabric) / size;
             if ops_per_s < best.ops_per_s {
-                best = Bound { ops_per_s, limit: name };
+                best = Bound { ops_per_s, limit: name.clone() };
             }
         }
     }
     best.ops_per_s.is_finite().then_some(best)
+}
+
+/// Links that the data of several loads pass. Where two loads have a link in common, all links that
+/// each of them may use instead belong to it.
+fn shared(scenario: &Scenario, ways: &[Option<DataWay>], fabric: &Fabric) -> Vec<SharedLinks> {
+    let mut found: Vec<(BTreeSet<Hop>, Vec<usize>)> = Vec::new();
+    for (load, way) in ways.iter().enumerate() {
+        let carries_data = scenario.loads[load].test.len() > 0;
+        for (_, stretch) in way.iter().filter(|_| carries_data).flat_map(|way| &way.stretches) {
+            let (mut hops, mut loads) = (stretch.hops(), vec![load]);
+            found.retain(|(others, users)| {
+                let apart = hops.is_disjoint(others);
+                if !apart {
+                    hops.extend(others);
+                    loads.extend(users);
+                }
+                apart
+            });
+            found.push((hops, loads));
+        }
+    }
+    let links = found.into_iter().filter_map(|(hops, mut loads)| {
+        loads.sort_unstable();
+        loads.dedup();
+        let rates = hops.iter().map(|hop| fabric.spec(*hop).rate);
+        let bits: u64 = rates.map(|rate| rate.map(|rate| rate.bits())).sum::<Option<u64>>()?;
+        (loads.len() > 1).then_some(SharedLinks { loads, bytes_per_s: bits as f64 / 8.0 })
+    });
+    links.collect()
 }
 
 /// The path of a load's data. All nodes of a group are at one site, so the path is the same for all
@@ -137,6 +175,11 @@ impl Stretch {
             return format!("links {one} - {two}");
         }
         "links".to_owned()
+    }
+
+    /// All of its links.
+    fn hops(&self) -> BTreeSet<Hop> {
+        self.pairs.keys().chain(&self.pool).copied().collect()
     }
 
     /// Bytes per second, if each pair wants `wanted` of them.

@@ -36,6 +36,7 @@ pub use model::{
 };
 pub use outcome::{
     GroupWaits, Latency, LinkOutcome, LoadOutcome, Outcome, QueueSamples, RateSamples, Samples,
+    SharedLinks, Together,
 };
 pub use overrides::Override;
 pub use run::{RunProgress, run};

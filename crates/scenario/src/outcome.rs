@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Fidelity;
 
+mod together;
+
+pub use together::Together;
+
 /// With fewer operations, a 99.9th percentile means nothing.
 const OPS_FOR_P999: u64 = 1000;
 
@@ -33,6 +37,9 @@ pub struct Outcome {
     pub window_s: Option<(f64, f64)>,
     /// In the order of the file.
     pub loads: Vec<LoadOutcome>,
+    /// Links that limit several loads together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared_links: Vec<SharedLinks>,
     /// Links between sites, each direction separately; then each group's interfaces.
     pub links: Vec<LinkOutcome>,
     /// What messages waited for, per group.
@@ -64,6 +71,10 @@ pub struct LoadOutcome {
     pub pairs: u64,
     /// Mean measured seconds per pair.
     pub seconds: f64,
+    /// When the first client began to measure and the last one ended, in virtual seconds from the
+    /// beginning of the run; null if none measured.
+    #[serde(default)]
+    pub window_s: Option<(f64, f64)>,
     /// Operations that succeeded.
     pub ops: u64,
     /// Sum over all pairs. What a client did before it ended early counts for the time of the
@@ -82,6 +93,15 @@ pub struct LoadOutcome {
     pub formula_ops_per_s: Option<f64>,
     /// Name of the link that is the narrowest; null if only the delay is the limit.
     pub formula_limit: Option<String>,
+}
+
+/// Links that the data of several loads pass.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct SharedLinks {
+    /// The loads, by index.
+    pub loads: Vec<usize>,
+    /// What these links carry together.
+    pub bytes_per_s: f64,
 }
 
 /// Percentiles of the latency, in microseconds.
@@ -200,21 +220,6 @@ impl Outcome {
     /// Failed operations of all loads.
     pub fn errors(&self) -> u64 {
         self.loads.iter().fold(0, |all, load| all.saturating_add(load.errors))
-    }
-
-    /// All loads together, in MiB per second.
-    pub fn mib_per_s(&self) -> f64 {
-        self.loads.iter().map(|load| load.mib_per_s).sum()
-    }
-
-    /// All loads together, in operations per second.
-    pub fn ops_per_s(&self) -> f64 {
-        self.loads.iter().map(|load| load.ops_per_s).sum()
-    }
-
-    /// What the formula allows all loads together, in operations per second.
-    pub fn formula_ops_per_s(&self) -> Option<f64> {
-        self.loads.iter().map(|load| load.formula_ops_per_s).sum()
     }
 }
 

@@ -9,7 +9,7 @@ use core::ops::ControlFlow;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_sim::Simulation;
 
-use crate::formula::{Bound, bound};
+use crate::formula::{Bounds, bounds};
 use crate::model::Scenario;
 use crate::outcome::Outcome;
 use crate::stage::Stage;
@@ -50,7 +50,7 @@ pub fn run(
     watch: &mut dyn FnMut(&RunProgress) -> ControlFlow<()>,
 ) -> Outcome {
     let stage = Stage::new(scenario, sim);
-    let bounds = (0..scenario.loads.len()).map(|load| bound(scenario, &stage, load, sim)).collect();
+    let bounds = bounds(scenario, &stage, sim);
     let begin = sim.now();
     let planned = scenario.loads.iter().map(|load| load.nominal_end()).max().unwrap_or_default();
     let tick = Nanos((planned.0 / SAMPLES).max(1));
@@ -89,7 +89,7 @@ impl Run<'_> {
     fn go(
         mut self,
         watch: &mut dyn FnMut(&RunProgress) -> ControlFlow<()>,
-        bounds: Vec<Option<Bound>>,
+        bounds: Bounds,
     ) -> Outcome {
         let last = self.begin + self.planned + GRACE;
         let mut next_tick = self.begin + self.tick;
@@ -201,7 +201,7 @@ impl Run<'_> {
 
     fn outcome(
         mut self,
-        bounds: Vec<Option<Bound>>,
+        bounds: Bounds,
         unquiet: Vec<String>,
         interrupted: bool,
     ) -> Outcome {
@@ -209,7 +209,7 @@ impl Run<'_> {
         let hash = format!("{:016x}", self.sim.event_log().hash());
         let hosts = self.stage.hosts.iter().flatten();
         let messages = hosts.filter_map(|host| self.sim.waits(*host)).map(|w| w.messages).sum();
-        let loads = self.clients.into_outcomes(self.scenario, bounds);
+        let loads = self.clients.into_outcomes(self.scenario, bounds.loads, self.begin);
         crate::hints::of_loads(self.scenario, &loads, &mut self.hints);
         if self.next_event < self.scenario.events.len() && !interrupted {
             let left = self.scenario.events.len() - self.next_event;
@@ -234,6 +234,7 @@ impl Run<'_> {
             messages,
             window_s,
             loads,
+            shared_links: bounds.shared,
             links,
             waits,
             samples: self.meter.into_samples(),

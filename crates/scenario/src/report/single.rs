@@ -64,8 +64,9 @@ pub fn run_page(single: &RunReport<'_>) -> FinishedPage {
 /// The loads of one test: their rates have one meaning, and those of others are not added.
 struct Kind<'a> {
     test: &'a str,
-    /// MiB a second, or operations a second of a test without data.
-    rate: f64,
+    /// MiB a second, or operations a second of a test without data; `None` if its loads were not
+    /// measured at the same time.
+    rate: Option<f64>,
     moved: bool,
     /// The part of what the formula allows, if it says something of all of them.
     share: Option<f64>,
@@ -74,7 +75,10 @@ struct Kind<'a> {
 impl Kind<'_> {
     fn rate(&self) -> String {
         let unit = if self.moved { "MiB/s" } else { "operations/s" };
-        format!("{} {unit}", grouped(self.rate))
+        match self.rate {
+            Some(rate) => format!("{} {unit}", grouped(rate)),
+            None => "loads at different times, each with its own rate below".to_owned(),
+        }
     }
 }
 
@@ -89,17 +93,12 @@ fn kinds(outcome: &Outcome) -> Vec<Kind<'_>> {
     let kind = |test| {
         let loads: Vec<_> = outcome.loads.iter().filter(|load| load.test == test).collect();
         let moved = loads.iter().any(|load| load.size > 0);
-        let (rate, allowed): (f64, Option<f64>) = match moved {
-            true => (
-                loads.iter().map(|load| load.mib_per_s).sum(),
-                loads.iter().map(|load| load.formula_mib_per_s()).sum(),
-            ),
-            false => (
-                loads.iter().map(|load| load.ops_per_s).sum(),
-                loads.iter().map(|load| load.formula_ops_per_s).sum(),
-            ),
-        };
-        let share = allowed.filter(|allowed| *allowed > 0.0).map(|allowed| rate / allowed);
+        let sum = outcome.those_together(|load| load.test == test);
+        let rate = sum.map(|sum| if moved { sum.mib_per_s } else { sum.ops_per_s });
+        let allowed =
+            sum.and_then(|sum| if moved { sum.formula_mib_per_s } else { sum.formula_ops_per_s });
+        let share = allowed.filter(|allowed| *allowed > 0.0);
+        let share = share.and_then(|allowed| Some(rate? / allowed));
         Kind { test, rate, moved, share }
     };
     tests.into_iter().map(kind).collect()
@@ -131,15 +130,18 @@ fn tiles(outcome: &Outcome) -> Vec<(String, String)> {
     let kinds = kinds(outcome);
     for kind in &kinds {
         let of = if kinds.len() > 1 { format!(", {}", kind.test) } else { String::new() };
-        tiles.push((kind.rate(), format!("throughput{of}")));
+        if kind.rate.is_some() {
+            tiles.push((kind.rate(), format!("throughput{of}")));
+        }
         if let Some(share) = kind.share {
             tiles.push((percent(share), format!("of what the formula allows{of}")));
         }
     }
     if let [kind] = &kinds[..]
         && kind.moved
+        && let Some(sum) = outcome.together()
     {
-        tiles.push((grouped(outcome.ops_per_s()), "operations per second".to_owned()));
+        tiles.push((grouped(sum.ops_per_s), "operations per second".to_owned()));
     }
     let worst = outcome.loads.iter().map(|load| load.latency_us.p99).fold(0.0, f64::max);
     tiles.push((latency_text(worst), "p99 latency, of the slowest load".to_owned()));

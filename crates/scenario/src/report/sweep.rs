@@ -1,7 +1,7 @@
 //! The page about a sweep.
 
 use super::footer;
-use crate::outcome::{LoadOutcome, Outcome};
+use crate::outcome::Outcome;
 use crate::sweep::Sweep;
 use lustrine_report::Scale;
 use lustrine_report::numbers::{counted, grouped, grouped_count, latency_text, percent};
@@ -96,13 +96,19 @@ fn setting(sweep: &Sweep, row: &Row) -> String {
     pairs.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
 
+/// The throughput of all loads of a combination; `None` if they were not measured at the same time.
+fn throughput(row: &Row, moved: bool) -> Option<f64> {
+    let sum = row.outcome.together()?;
+    Some(if moved { sum.mib_per_s } else { sum.ops_per_s })
+}
+
 /// The combination with the most throughput.
 fn best(rows: &[Row]) -> Option<&Row> {
-    rows.iter().max_by(|one, two| {
-        let key = |row: &Row| (row.outcome.mib_per_s(), row.outcome.ops_per_s());
-        let (one, two) = (key(one), key(two));
-        one.0.total_cmp(&two.0).then(one.1.total_cmp(&two.1))
-    })
+    let known = rows.iter().filter_map(|row| Some((row, row.outcome.together()?)));
+    let best = known.max_by(|(_, one), (_, two)| {
+        one.mib_per_s.total_cmp(&two.mib_per_s).then(one.ops_per_s.total_cmp(&two.ops_per_s))
+    });
+    best.map(|(row, _)| row)
 }
 
 /// A throughput that is this part of the most is as good.
@@ -111,10 +117,7 @@ const AS_GOOD: f64 = 0.97;
 /// The most throughput and, if a single axis was varied, the first value on it that is as good.
 fn verdict(sweep: &Sweep, rows: &[Row], best: &Row) -> String {
     let most = format!("{} at {}", most_of(rows, best), setting(sweep, best));
-    let rate = |row: &Row| match moved(rows) {
-        true => row.outcome.mib_per_s(),
-        false => row.outcome.ops_per_s(),
-    };
+    let rate = |row: &Row| throughput(row, moved(rows)).unwrap_or_default();
     let first = rows.iter().find(|row| rate(row) >= AS_GOOD * rate(best));
     match first {
         Some(first) if sweep.axes.len() == 1 && first.values != best.values => format!(
@@ -136,19 +139,19 @@ fn capitalised(text: &str) -> String {
 /// Its throughput, as text.
 fn most_of(rows: &[Row], best: &Row) -> String {
     let all = if best.outcome.loads.len() > 1 { " of all loads together" } else { "" };
+    let rate = grouped(throughput(best, moved(rows)).unwrap_or_default());
     match moved(rows) {
-        true => format!("Most throughput{all}: {} MiB/s", grouped(best.outcome.mib_per_s())),
-        false => format!("Most operations{all}: {} a second", grouped(best.outcome.ops_per_s())),
+        true => format!("Most throughput{all}: {rate} MiB/s"),
+        false => format!("Most operations{all}: {rate} a second"),
     }
 }
 
 fn tiles(sweep: &Sweep, rows: &[Row]) -> Vec<(String, String)> {
     let Some(best) = best(rows) else { return Vec::new() };
     let what = format!("most: {}", setting(sweep, best));
-    let number = match moved(rows) {
-        true => format!("{} MiB/s", grouped(best.outcome.mib_per_s())),
-        false => format!("{} ops/s", grouped(best.outcome.ops_per_s())),
-    };
+    let unit = if moved(rows) { "MiB/s" } else { "ops/s" };
+    let rate = grouped(throughput(best, moved(rows)).unwrap_or_default());
+    let number = format!("{rate} {unit}");
     let errors = rows.iter().fold(0, |all: u64, row| all.saturating_add(row.outcome.errors()));
     vec![
         (number, what),
@@ -258,23 +261,17 @@ impl Layout {
 
     fn throughput(&self, sweep: &Sweep, rows: &[Row]) -> Plot {
         let moved = moved(rows);
-        let value = |row: &Row| match moved {
-            true => row.outcome.mib_per_s(),
-            false => row.outcome.ops_per_s(),
-        };
-        let formula = |row: &Row| match moved {
-            true => {
-                let loads = row.outcome.loads.iter().filter(|load| load.size > 0);
-                loads.map(LoadOutcome::formula_mib_per_s).sum::<Option<f64>>()
-            }
-            false => row.outcome.formula_ops_per_s(),
+        let formula = |row: &Row| {
+            let sum = row.outcome.together()?;
+            if moved { sum.formula_mib_per_s } else { sum.formula_ops_per_s }
         };
         let mut lines = Vec::new();
         let mut formulas: Vec<Vec<(f64, f64)>> = Vec::new();
         for (colour, (name, points)) in self.lines(sweep, rows).into_iter().enumerate() {
             let theory: Vec<(f64, f64)> =
                 points.iter().filter_map(|(x, row)| Some((*x, formula(row)?))).collect();
-            let points = points.iter().map(|(x, row)| (*x, value(row))).collect();
+            let rates = points.iter().filter_map(|(x, row)| Some((*x, throughput(row, moved)?)));
+            let points = rates.collect();
             let name = if name.is_empty() { "simulated".to_owned() } else { name };
             lines.push(Line::new(name, points, LineStyle::Solid, colour));
             // If the formula does not depend on what differs, one line of it is enough.
@@ -370,19 +367,25 @@ fn table(page: &mut Page, sweep: &Sweep, rows: &[Row]) {
         let most = |of: fn(&crate::outcome::Latency) -> f64| {
             outcome.loads.iter().map(|load| of(&load.latency_us)).fold(0.0, f64::max)
         };
-        let formula = outcome.formula_ops_per_s().filter(|formula| *formula > 0.0);
+        let sum = outcome.together();
+        let dash = || "-".to_owned();
+        let formula = sum.and_then(|sum| {
+            let formula = sum.formula_ops_per_s.filter(|formula| *formula > 0.0)?;
+            Some(percent(sum.ops_per_s / formula))
+        });
+        let payload = sum.map(|sum| sum.mib_per_s).filter(|rate| *rate > 0.0);
         let busiest = outcome.links.iter().filter_map(|link| Some((link.share_max?, &link.name)));
         let busiest = busiest.max_by(|one, two| one.0.total_cmp(&two.0));
         let mut cells = row.values.clone();
         cells.extend([
-            if outcome.mib_per_s() > 0.0 { grouped(outcome.mib_per_s()) } else { "-".to_owned() },
-            grouped(outcome.ops_per_s()),
+            payload.map_or_else(dash, grouped),
+            sum.map_or_else(dash, |sum| grouped(sum.ops_per_s)),
             latency_text(most(|at| at.p50)),
             latency_text(most(|at| at.p99)),
             latency_text(most(|at| at.max)),
             grouped_count(outcome.errors()),
-            formula.map_or_else(|| "-".to_owned(), |f| percent(outcome.ops_per_s() / f)),
-            busiest.map_or_else(|| "-".to_owned(), |(s, name)| format!("{name} {}", percent(s))),
+            formula.unwrap_or_else(dash),
+            busiest.map_or_else(dash, |(s, name)| format!("{name} {}", percent(s))),
         ]);
         cells
     };

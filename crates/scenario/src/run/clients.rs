@@ -25,6 +25,8 @@ struct LoadState {
     done: (u64, u64),
     /// The end of the first client's measured time; known when all of them are measuring.
     measured_until: Option<Time>,
+    /// When the first client began to measure, and the last one ended.
+    measured: Option<(Time, Time)>,
 }
 
 /// A load, as observed at one moment.
@@ -118,7 +120,9 @@ impl Clients {
         self,
         scenario: &Scenario,
         bounds: Vec<Option<Bound>>,
+        begin: Time,
     ) -> Vec<LoadOutcome> {
+        let seconds = |at: Time| at.since(begin).as_secs_f64();
         let loads = self.loads.into_iter().zip(&scenario.loads).zip(bounds);
         let outcome = |((state, load), bound): ((LoadState, _), Option<Bound>)| {
             let load: &crate::model::Load = load;
@@ -131,6 +135,7 @@ impl Clients {
                 concurrency: load.concurrency,
                 pairs: load.spread.pairs(from.count, to.count).count() as u64,
                 seconds: 0.0,
+                window_s: state.measured.map(|(from, to)| (seconds(from), seconds(to))),
                 ops: 0,
                 mib_per_s: 0.0,
                 ops_per_s: 0.0,
@@ -168,6 +173,8 @@ impl LoadState {
             if elapsed == Nanos::ZERO {
                 // It is not measuring yet.
                 first_end = Time::ZERO;
+            } else {
+                self.has_measured(now - elapsed, now);
             }
             first_end = first_end.min(now - elapsed + time);
             still.push(at);
@@ -180,12 +187,23 @@ impl LoadState {
         seen
     }
 
+    /// A client has measured from one time to another.
+    fn has_measured(&mut self, from: Time, to: Time) {
+        let (first, last) = self.measured.unwrap_or((from, to));
+        self.measured = Some((first.min(from), last.max(to)));
+    }
+
     /// Merges a client's results, and the reason if it gave up.
     fn take(&mut self, at: ClientAt, mut part: Part, sim: &mut dyn Simulation) {
         let now = sim.now();
         let Some(client) = sim.client(at.host, at.slot) else { return };
-        let snapshot = client.progress(now);
-        if let Some(error) = client.error() {
+        let (snapshot, error) = (client.progress(now), client.error());
+        if snapshot.elapsed > Nanos::ZERO {
+            // It may have ended some time ago; all clients begin at about the same time.
+            let known = self.measured.map_or(now - snapshot.elapsed, |(from, _)| from);
+            self.has_measured(known, (known + snapshot.elapsed).min(now));
+        }
+        if let Some(error) = error {
             self.merged.fail(&format!("gave up: {error}"), 1);
             part = Part::CutShort;
         }

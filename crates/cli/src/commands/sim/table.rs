@@ -133,19 +133,24 @@ pub(super) fn sweep(source_name: &str, sweep: &Sweep, rows: &[Row]) -> String {
         let worst = |of: fn(&Latency) -> f64| {
             outcome.loads.iter().map(|load| of(&load.latency_us)).fold(0.0, f64::max)
         };
-        let formula = outcome.formula_ops_per_s().filter(|formula| *formula > 0.0);
+        let sum = outcome.together();
+        let formula = sum.and_then(|sum| {
+            let formula = sum.formula_ops_per_s.filter(|formula| *formula > 0.0)?;
+            Some(percent(sum.ops_per_s / formula))
+        });
+        let payload = sum.map(|sum| sum.mib_per_s).filter(|rate| *rate > 0.0);
         let busiest = outcome.links.iter().filter_map(|link| Some((link.share_max?, &link.name)));
         let busiest = busiest.max_by(|one, two| one.0.total_cmp(&two.0));
         let mut cells = row.values.clone();
         cells.extend([
-            or_dash((outcome.mib_per_s() > 0.0).then(|| rate(outcome.mib_per_s()))),
-            operations(outcome.ops_per_s()),
+            or_dash(payload.map(rate)),
+            or_dash(sum.map(|sum| operations(sum.ops_per_s))),
             latency(worst(|at| at.p50)),
             latency(worst(|at| at.p90)),
             latency(worst(|at| at.p99)),
             latency(worst(|at| at.max)),
             count(outcome.errors()),
-            or_dash(formula.map(|formula| percent(outcome.ops_per_s() / formula))),
+            or_dash(formula),
             or_dash(busiest.map(|(share, name)| format!("{} {name}", percent(share)))),
         ]);
         cells
@@ -154,7 +159,8 @@ pub(super) fn sweep(source_name: &str, sweep: &Sweep, rows: &[Row]) -> String {
     let (runs, nodes) = (counted(rows.len() as u64, "run"), counted(nodes, "node"));
     let mut out = format!("{source_name}: {runs}, {nodes} in the first\n");
     out += columns(&heads, &rows.iter().map(cells).collect::<Vec<_>>()).trim_start();
-    out += "all loads together; latencies of the slowest load; formula: see sim run\n";
+    out += "all loads together, - if they were measured at different times; latencies of the\n\
+            slowest load; formula: see sim run\n";
     let mut shown: Vec<&String> = Vec::new();
     for row in rows {
         for hint in row.outcome.hints.iter().chain(&row.outcome.unquiet) {

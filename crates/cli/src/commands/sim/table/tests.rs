@@ -11,6 +11,7 @@ fn load(test: &'static str, size: u32, value: f64) -> LoadOutcome {
         concurrency: 1024,
         pairs: 100_000,
         seconds: 1.4,
+        window_s: Some((1.0, 2.4)),
         ops: 5000,
         mib_per_s: value,
         ops_per_s: value * 10.0,
@@ -38,6 +39,7 @@ fn outcome(loads: Vec<LoadOutcome>) -> Outcome {
         messages: 1_000_000,
         window_s: Some((1.0, 2.0)),
         loads,
+        shared_links: Vec::new(),
         links: vec![LinkOutcome {
             name: "east -> west, link 1".to_owned(),
             links: 1,
@@ -103,4 +105,24 @@ fn a_sweep_has_a_line_for_each_combination() {
     );
     assert_eq!(text.matches("east -> west").count(), 2, "{text}");
     assert_eq!(text.matches("note: 1: beware").count(), 1, "{text}");
+}
+
+/// The rates of loads that run one after the other are no rate of any time.
+#[test]
+fn loads_at_different_times_are_not_added_up() {
+    let sweep = Sweep::parse(["concurrency=1"]).unwrap();
+    let text = |second: (f64, f64)| {
+        let mut loads = vec![load("read", 1 << 20, 100.0), load("read", 1 << 20, 200.0)];
+        loads[1].window_s = Some(second);
+        let row = Row { values: vec!["1".to_owned()], outcome: outcome(loads) };
+        super::sweep("x.yaml", &sweep, &[row])
+    };
+    let cells = |text: &str| {
+        let row = text.lines().nth(2).expect("the first combination").split_whitespace();
+        row.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (together, apart) = (text((1.0, 2.4)), text((3.0, 4.4)));
+    assert_eq!(cells(&together)[1..3], ["300", "3000"], "{together}");
+    assert_eq!(cells(&apart)[1..3], ["-", "-"], "{apart}");
+    assert_eq!(cells(&apart)[8], "-", "of the formula: {apart}");
 }
