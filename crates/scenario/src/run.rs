@@ -199,12 +199,7 @@ impl Run<'_> {
         wrong
     }
 
-    fn outcome(
-        mut self,
-        bounds: Bounds,
-        unquiet: Vec<String>,
-        interrupted: bool,
-    ) -> Outcome {
+    fn outcome(mut self, bounds: Bounds, unquiet: Vec<String>, interrupted: bool) -> Outcome {
         let virtual_s = self.sim.now().since(self.begin).as_secs_f64();
         let hash = format!("{:016x}", self.sim.event_log().hash());
         let hosts = self.stage.hosts.iter().flatten();

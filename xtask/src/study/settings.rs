@@ -25,7 +25,8 @@ const CONCURRENCY_MAX: u64 = 1024;
 /// Credits beyond these are of no use to one peer, and other peers need some: LNet's default.
 const CREDITS_MIN: u64 = 256;
 const PEER_CREDITS_MIN: u64 = 8;
-/// From this rate, one stream is not enough for the model's TCP (nor for a CPU).
+/// From this rate, one stream is not enough for a CPU. It was not enough for the model either when
+/// these rows were computed: a delay of interfaces limited each stream.
 const TWO_STREAMS_FROM: u64 = 400;
 
 /// One client, one server, one link.

@@ -75,9 +75,8 @@ fn allowed(
     let each = |load: &LoadOutcome| Some(load.formula_ops_per_s? * value(size(load)));
     let sum: f64 = loads.iter().map(|(_, load)| each(load)).sum::<Option<f64>>()?;
     let with = |links: &SharedLinks| {
-        let passes = |(index, load): &&(usize, &LoadOutcome)| {
-            load.size > 0 && links.loads.contains(index)
-        };
+        let passes =
+            |(index, load): &&(usize, &LoadOutcome)| load.size > 0 && links.loads.contains(index);
         let mut users: Vec<&LoadOutcome> = loads.iter().filter(passes).map(|one| one.1).collect();
         users.sort_by_key(|load| load.size);
         let (mut best, mut left) = (sum, links.bytes_per_s);

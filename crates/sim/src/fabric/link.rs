@@ -73,13 +73,7 @@ pub struct LinkSpec {
 impl Default for LinkSpec {
     /// No limit, no delay, no loss.
     fn default() -> LinkSpec {
-        LinkSpec {
-            rate: None,
-            delay: Nanos::ZERO,
-            jitter: Nanos::ZERO,
-            queue: u64::MAX,
-            loss: 0,
-        }
+        LinkSpec { rate: None, delay: Nanos::ZERO, jitter: Nanos::ZERO, queue: u64::MAX, loss: 0 }
     }
 }
 

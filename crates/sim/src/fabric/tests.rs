@@ -37,7 +37,9 @@ fn serialisation_and_propagation_add_up() {
     assert_eq!(fabric.rate(&hops), Rate::from_bits(GIGABIT));
     let mut now = at(1000);
     for (hop, micros) in hops.iter().zip([2, 110, 2]) {
-        let Transit::At(out) = fabric.pass(*hop, now, whole(1250), &mut Rng::new(1)) else { panic!() };
+        let Transit::At(out) = fabric.pass(*hop, now, whole(1250), &mut Rng::new(1)) else {
+            panic!()
+        };
         assert_eq!(out.since(now), Nanos::from_micros(micros));
         now = out;
     }

@@ -342,7 +342,8 @@ impl Flow {
     fn split(&mut self, index: usize, len: u64) {
         let burst = &mut self.bursts[index];
         // Bytes that were read in order are not here any more.
-        let first = if burst.bytes.is_empty() { Rope::default() } else { burst.bytes.split_to(len) };
+        let first =
+            if burst.bytes.is_empty() { Rope::default() } else { burst.bytes.split_to(len) };
         let rest = SegmentBurst {
             start: burst.start + len,
             len: burst.len - len,
