@@ -82,3 +82,13 @@ fn the_fidelities_agree_within_a_quarter_where_credits_are_short() {
         assert!(rate < 0.25 && latency < 0.25, "{changes}");
     }
 }
+
+/// A burst of the stream fidelity is lost as a whole, and a small message that is lost alone waits
+/// for a time-out at both.
+#[test]
+fn the_fidelities_agree_within_a_quarter_with_losses() {
+    for changes in ["concurrency=8 loss=0.01~%", "concurrency=8 loss=0.1~%"] {
+        let (rate, _) = differences(changes);
+        assert!(rate < 0.25, "{changes}");
+    }
+}
