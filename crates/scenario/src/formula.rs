@@ -68,7 +68,7 @@ fn bound(load: &Load, way: &DataWay, fabric: &Fabric) -> Option<Bound> {
 fn shared(scenario: &Scenario, ways: &[Option<DataWay>], fabric: &Fabric) -> Vec<SharedLinks> {
     let mut found: Vec<(BTreeSet<Hop>, Vec<usize>)> = Vec::new();
     for (load, way) in ways.iter().enumerate() {
-        let carries_data = scenario.loads[load].test.len() > 0;
+        let carries_data = scenario.loads[load].test != Test::Ping;
         for (_, stretch) in way.iter().filter(|_| carries_data).flat_map(|way| &way.stretches) {
             let (mut hops, mut loads) = (stretch.hops(), vec![load]);
             found.retain(|(others, users)| {
