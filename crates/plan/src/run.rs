@@ -141,9 +141,10 @@ pub fn run(plan: &Plan, points: &[Point], env: &mut impl Env) -> (Vec<PointResul
     for (index, point) in points.iter().enumerate() {
         let repeats = plan.steps.get(point.step).map_or(1, |step| step.repeat);
         env.on_point(index + 1, points.len(), &point.title(repeats));
-        let measured = measure(plan, point, env);
+        let mut at_once = false;
+        let measured = measure(plan, point, env, &mut at_once);
         // In any case, the nodes should not have to wait until their session expires.
-        end(env);
+        end(env, at_once);
         match measured {
             Ok((result, interrupted)) => {
                 let rows = point.lines.iter().zip(&result.rows);
@@ -163,10 +164,14 @@ pub fn run(plan: &Plan, points: &[Point], env: &mut impl Env) -> (Vec<PointResul
     (results, End::Complete)
 }
 
+/// Measures a point. `at_once` becomes true if its session need not wait for its tests: the user
+/// has interrupted the run, and no client is a kernel node. A client can take a minute to give up a
+/// server that is gone.
 fn measure(
     plan: &Plan,
     point: &Point,
     env: &mut impl Env,
+    at_once: &mut bool,
 ) -> Result<(PointResult, bool), RunError> {
     env.on_stage(Stage::Session);
     let silent = gather(plan, point, env)?;
@@ -175,8 +180,10 @@ fn measure(
     }
     let outcome = start(env).and_then(|()| watch(point, &silent, env));
     env.on_stage(Stage::Stopping);
+    let is_interrupted = matches!(outcome, Ok((_, _, true)) | Err(RunError::Interrupted));
+    *at_once = is_interrupted && !silent.has_clients();
     // Also if they failed to start on some nodes: others may have started.
-    let stopped = stop(env);
+    let stopped = stop(env, *at_once);
     let (before, mut after, interrupted) = outcome?;
     // Operations that were under way at the end have ended since then; they count with their
     // latencies. Where a client cannot say this any more, its last answer stands.
@@ -338,9 +345,10 @@ fn request_stop(env: &mut impl Env, force: bool) -> Result<(), RunError> {
     said(env.command(stop)?).map(|_| ())
 }
 
-/// Stops the tests, and waits until all units have ended: the selftest of a kernel node can hang if
-/// its session ends before. Only a second interruption ends the waiting.
-fn stop(env: &mut impl Env) -> Result<(), RunError> {
+/// Stops the tests, and waits until all units have ended, unless all is to end at once: the
+/// selftest of a kernel node can hang if its session ends before. Only a second interruption ends
+/// the waiting.
+fn stop(env: &mut impl Env, at_once: bool) -> Result<(), RunError> {
     for look in 0..IDLE_LOOKS {
         // The stop is repeated if it was lost, and finally sent with `force`.
         let force = look >= IDLE_LOOKS / 2;
@@ -352,7 +360,7 @@ fn stop(env: &mut impl Env) -> Result<(), RunError> {
         }
         let query = Command::Query { batch: BATCH.to_owned(), test: 0, timeout: ANSWER };
         let busy = |said: &&NodeReply| matches!(said.reply, Reply::Good(Detail::Active(1..)));
-        if said(env.command(query)?)?.iter().filter(busy).count() == 0 {
+        if said(env.command(query)?)?.iter().filter(busy).count() == 0 || at_once {
             return Ok(());
         }
         env.settle(IDLE_PAUSE)?;
@@ -362,11 +370,12 @@ fn stop(env: &mut impl Env) -> Result<(), RunError> {
 
 /// Ends the session. A missing session, or nodes that do not answer, are no error of the results;
 /// the nodes leave the session at their own time-out, or when this console takes them into the next
-/// one. The console waits for tests that still run, unless the user has interrupted the run twice.
-fn end(env: &mut impl Env) {
+/// one. The console waits for tests that still run, unless all is to end at once, or the user has
+/// interrupted the run twice.
+fn end(env: &mut impl Env, at_once: bool) {
     let command = match env.settle(Nanos::ZERO) {
-        Ok(()) => Command::EndSession,
-        Err(_) => Command::EndSessionAtOnce,
+        Ok(()) if !at_once => Command::EndSession,
+        Ok(()) | Err(_) => Command::EndSessionAtOnce,
     };
     let Ok(Answer::Replies(said)) = env.command(command) else { return };
     let bad: Vec<&NodeReply> = said.iter().filter(|said| !said.is_good()).collect();
@@ -377,7 +386,7 @@ fn end(env: &mut impl Env) {
     }
     let ran = |said: &&NodeReply| matches!(said.reply, Reply::Good(Detail::Active(1..)));
     let ran: Vec<Nid> = said.iter().filter(ran).map(|said| said.nid).collect();
-    if !ran.is_empty() {
+    if !ran.is_empty() && !at_once {
         env.warn(&format!(
             "nodes left the session while their tests were running: {}; the selftest of a kernel \
              node among them may hang until that node is rebooted",

@@ -534,8 +534,9 @@ fn an_interruption_leaves_nothing_running() {
 #[test]
 fn no_session_ends_before_its_tests_have_ended() {
     let step = "{time: 5 s, tests: [{do: ping, from: c, to: s, concurrency: 4}]}";
-    // Server 3 is silent from before the interruption to 2 s after it.
-    let mut site = Site::new(5, |_, spec| spec);
+    // Server 3 is silent from before the interruption to 2 s after it. Clients are as kernel nodes.
+    let kernel = |_, spec: NodeSpec| spec.with("selftest_client_stats", 0);
+    let mut site = Site::new(5, kernel);
     site.cuts = vec![(Time(2_500_000_000), 3, true), (Time(5_000_000_000), 3, false)];
     site.interrupt_at = Time(3_000_000_000);
     let (results, end) = all_run(&mut site, step);
@@ -543,7 +544,7 @@ fn no_session_ends_before_its_tests_have_ended() {
     assert_eq!(site.left_busy, []);
     assert!(!site.warnings.iter().any(|text| text.contains("left the session while")));
     // The second interruption ends the waiting.
-    let mut site = Site::new(5, |_, spec| spec);
+    let mut site = Site::new(5, kernel);
     site.cuts = vec![(Time(2_500_000_000), 3, true), (Time(9_000_000_000), 3, false)];
     site.interrupt_at = Time(3_000_000_000);
     site.interrupt_again_at = Time(4_000_000_000);
@@ -552,6 +553,13 @@ fn no_session_ends_before_its_tests_have_ended() {
     assert_eq!(site.left_busy, [nid(1)]);
     let ran = "nodes left the session while their tests were running: 10.0.0.2@tcp";
     assert!(site.warnings.iter().any(|text| text.starts_with(ran)), "{:?}", site.warnings);
+    // Lustrine nodes may leave at any time.
+    let mut site = Site::new(5, |_, spec| spec);
+    site.cuts = vec![(Time(2_500_000_000), 3, true), (Time(60_000_000_000), 3, false)];
+    site.interrupt_at = Time(3_000_000_000);
+    let (results, end) = all_run(&mut site, step);
+    assert_eq!((results.len(), end), (1, End::Interrupted { interrupted: true }));
+    assert!(site.now() < Time(25_000_000_000), "{:?}", site.now());
     // One client runs, and the other one has crashed.
     let mut site = Site::new(5, |_, spec| spec);
     site.dies_at_start = Some(2);
