@@ -68,7 +68,8 @@ pub const LAW_OF_CHANGES: &[(AlarmKind, &str)] = &[
     (AlarmKind::Route, "the same for interface and address, hops to the peer, and hops from it"),
     (
         AlarmKind::Bandwidth,
-        "less than the lowest value before, minus 20 % of the median, in 2 measurements in a row",
+        "less than the lowest value before (of 8 and more, the second lowest), minus 20 % of the \
+         median, in 2 measurements in a row",
     ),
 ];
 

@@ -37,11 +37,14 @@ pub(crate) struct Law {
     pub(crate) accept: u32,
 }
 
+/// From so many values on, the least and the largest one do not count.
+const TRIMMED_FROM: usize = 8;
+
 /// What a baseline comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Level {
     pub(crate) median: u64,
-    /// 5 % of the values are below, 5 % above.
+    /// 5 % of the values are below, 5 % above; of few values, as many as [`TRIMMED_FROM`] says.
     pub(crate) low: u64,
     pub(crate) high: u64,
     pub(crate) margin: u64,
@@ -62,10 +65,15 @@ impl Level {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
         let median = percentile(&sorted, 50)?;
+        // Of few values these would be the extremes: one bad measurement would hide a change.
+        let rest = match sorted.len() {
+            ..TRIMMED_FROM => &sorted[..],
+            len => &sorted[1..len - 1],
+        };
         Some(Level {
             median,
-            low: percentile(&sorted, 5)?,
-            high: percentile(&sorted, 95)?,
+            low: percentile(&sorted, 5)?.max(*rest.first()?),
+            high: percentile(&sorted, 95)?.min(*rest.last()?),
             margin: law.margin(median),
             values: u32::try_from(sorted.len()).unwrap_or(u32::MAX),
         })

@@ -334,6 +334,24 @@ fn bandwidth_that_falls_is_an_alarm_and_that_rises_is_none() {
     }
 }
 
+/// One measurement on a busy host must not make each later one look normal.
+#[test]
+fn one_bad_measurement_does_not_hide_that_bandwidth_falls() {
+    for bad in 0..10 {
+        let mut detector = detector();
+        let mut measured = |at: u64, megabits: u64| {
+            let bandwidth = Some(Bandwidth { read: Some(megabits * 1_000_000), write: None });
+            let sample = Sample { at_ms: at * EVERY, sent: 10, bandwidth, ..Sample::default() };
+            let events = detector.observe(&sample).into_iter();
+            events.filter(|one| one.alarm().kind == AlarmKind::Bandwidth).count()
+        };
+        for at in 0..12 {
+            assert_eq!(measured(at, if at == bad { 46 } else { 340 }), 0, "{bad} {at}");
+        }
+        assert_eq!((measured(12, 34), measured(13, 34)), (0, 1), "{bad}");
+    }
+}
+
 /// An alarm that lasts is stored with the detector, and goes on after a restart.
 #[test]
 fn a_stored_detector_goes_on() {
