@@ -32,6 +32,17 @@ pub(crate) struct NodeChoice {
     /// Use a node of this command's own, even if a node runs on this machine
     #[arg(long, conflicts_with = "control")]
     pub(crate) no_node: bool,
+
+    /// Whether the command has no such option.
+    #[arg(skip)]
+    only_running: bool,
+}
+
+impl NodeChoice {
+    /// The choice of a command that uses a running node or none.
+    pub(crate) fn running(control: ControlOptions) -> NodeChoice {
+        NodeChoice { control, no_node: false, only_running: true }
+    }
 }
 
 /// A peer that a command sends something to, and the node that does it.
@@ -175,6 +186,7 @@ pub(crate) fn running_node(
             print_error(&format!("{why}; this command uses a node of its own"));
             Ok(None)
         }
+        Found::Unusable { why } if choice.only_running => Err(why.into()),
         Found::Unusable { why } => {
             Err(format!("{why}. --no-node uses a node of this command's own").into())
         }

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
         let words = "standard output is not a terminal: use --once for text or --json for lines";
         return Err(Failure::Usage(words.to_owned()));
     }
-    let choice = NodeChoice { control: (&args.node).into(), no_node: false };
+    let choice = NodeChoice::running((&args.node).into());
     let node = running_node(&NodeOptions::default(), &choice, None)?;
     let place = node.as_ref().map(|node| node.place().to_owned());
     if place.is_none() && args.mount.is_empty() && sampler::mounts()?.is_empty() {

@@ -92,7 +92,7 @@ impl ApplyArgs {
     pub(super) fn running_node(&self) -> Option<(RunningNode, NetInfo)> {
         let control = ControlOptions::from(&self.node);
         let Ok(Answer::Net(info)) = ask_running(&control, &Request::ShowNet) else { return None };
-        let choice = NodeChoice { control, no_node: false };
+        let choice = NodeChoice::running(control);
         let node = running_node(&NodeOptions::default(), &choice, None).ok().flatten()?;
         Some((node, info))
     }
@@ -230,7 +230,7 @@ fn conns(report: &Report) -> Option<u64> {
 
 /// The interfaces of the running node that lead to the nodes of `--to`.
 fn of_node(args: &TuneArgs, notes: &mut Vec<String>) -> Result<Vec<SettingLocation>, Failure> {
-    let choice = NodeChoice { control: (&args.apply.node).into(), no_node: false };
+    let choice = NodeChoice::running((&args.apply.node).into());
     let Some(node) = running_node(&NodeOptions::default(), &choice, None)? else {
         notes.push("no node runs here, so conns_per_peer is not applied".to_owned());
         return Ok(Vec::new());
