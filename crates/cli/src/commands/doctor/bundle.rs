@@ -35,7 +35,8 @@ A support bundle of `lustrine doctor`. It holds, and holds nothing else:
 const LIST_END: &str = "
 There are addresses and NIDs of this host and of its peers in it. Values of keys
 that are called a key, secret, password, passphrase or token are replaced. Logs,
-environments and command lines are not in it.
+environments and command lines are not in it. What the command of --both-ends
+says when it fails is in the report as it is.
 ";
 
 /// Counters of the kernel's network.

@@ -122,7 +122,7 @@ fn loads_at_different_times_are_not_added_up() {
         row.map(str::to_owned).collect::<Vec<_>>()
     };
     let (together, apart) = (text((1.0, 2.4)), text((3.0, 4.4)));
-    assert_eq!(cells(&together)[1..3], ["300", "3000"], "{together}");
+    assert_eq!(cells(&together)[1..3], ["300.0", "3000"], "{together}");
     assert_eq!(cells(&apart)[1..3], ["-", "-"], "{apart}");
     assert_eq!(cells(&apart)[8], "-", "of the formula: {apart}");
 }
