@@ -129,7 +129,10 @@ pub struct Console {
     ending: Option<Ending>,
     /// Nodes that leave the session that ends while so many tests run.
     unstopped: BTreeMap<Nid, u32>,
-    /// Nodes that may still be in these sessions of this console, which have ended: they did not
+    /// Kernel nodes whose tests were not seen to end, and which did not answer: they are not told to
+    /// leave, as they could hear that while a test runs. The session ends there by its time-out.
+    unreached: BTreeSet<Nid>,
+    /// Lustrine nodes that may still be in these sessions of this console, which have ended: they did not
     /// confirm that they left.
     left_behind: BTreeMap<Nid, Sid>,
     waiting: VecDeque<Asked>,
@@ -167,6 +170,7 @@ impl Console {
             work: None,
             ending: None,
             unstopped: BTreeMap::new(),
+            unreached: BTreeSet::new(),
             left_behind: BTreeMap::new(),
             waiting: VecDeque::new(),
             reminders: BTreeMap::new(),
@@ -501,7 +505,9 @@ impl Console {
 
     fn shut(&mut self, work: &mut Work) {
         if let Some(session) = self.session.take() {
+            // A kernel node is not taken over without being asked to: its tests may run.
             let stay = work.said().iter().filter(|said| !said.is_good()).map(|said| said.nid);
+            let stay = stay.filter(|nid| session.was_ours(nid));
             self.left_behind.extend(stay.map(|nid| (nid, session.sid)));
             while self.left_behind.len() > NODES_MAX {
                 self.left_behind.pop_first();

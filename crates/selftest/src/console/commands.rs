@@ -165,7 +165,9 @@ impl Console {
     /// Lets all nodes leave the session, which is over then; also those that did not answer, as
     /// they may answer now. `ticket` names the caller that waits for it.
     pub(super) fn leave_all(&mut self, now: Time, ticket: Option<u64>, goal: Goal) {
-        let nids = self.session.as_ref().map(Session::members_to_leave).unwrap_or_default();
+        let unreached = core::mem::take(&mut self.unreached);
+        let mut nids = self.session.as_ref().map(Session::members_to_leave).unwrap_or_default();
+        nids.retain(|nid| !unreached.contains(nid));
         let work = self.leave(Work::new(ticket, goal, ACTION).brief(), nids);
         let over = work.is_over();
         self.work = Some(work);

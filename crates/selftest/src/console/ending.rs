@@ -154,7 +154,15 @@ impl Console {
 
     /// The tests have ended, or are waited for no longer: the nodes leave.
     fn leave_stopped(&mut self, now: Time) {
-        let Some(Ending { ticket, goal, running, .. }) = self.ending.take() else { return };
+        let Some(Ending { ticket, goal, mut running, silent, .. }) = self.ending.take() else {
+            return;
+        };
+        let was_ours =
+            |nid: &Nid| self.session.as_ref().is_some_and(|session| session.was_ours(nid));
+        self.unreached = silent.iter().map(|(_, nid)| *nid).filter(|nid| !was_ours(nid)).collect();
+        for part in silent {
+            running.entry(part).or_insert(1);
+        }
         self.note_unstopped(running);
         self.leave_all(now, ticket, goal);
     }

@@ -51,6 +51,8 @@ pub(super) struct Node {
     pub(super) heard_at: Time,
     /// Whether it said that it is one of ours.
     pub(super) ours: bool,
+    /// The same as it was last said, also if it may be another node by now.
+    pub(super) was_ours: bool,
 }
 
 #[derive(Debug)]
@@ -121,6 +123,11 @@ impl Session {
     /// Whether a node was seen to be one of ours.
     pub(super) fn is_ours(&self, nid: &Nid) -> bool {
         self.nodes.get(nid).is_some_and(|node| node.ours)
+    }
+
+    /// Whether a node was one of ours when it last said which it is: it may be away.
+    pub(super) fn was_ours(&self, nid: &Nid) -> bool {
+        self.nodes.get(nid).is_some_and(|node| node.was_ours)
     }
 
     pub(super) fn is_active(&self, nid: &Nid) -> bool {
@@ -214,7 +221,8 @@ impl Session {
         group.nodes.extend(&joined);
         for nid in &joined {
             let state = NodeState::Unknown;
-            let node = Node { state, timeout: Nanos::ZERO, heard_at: now, ours: false };
+            let node =
+                Node { state, timeout: Nanos::ZERO, heard_at: now, ours: false, was_ours: false };
             self.nodes.entry(*nid).or_insert(node);
         }
         Ok(joined)

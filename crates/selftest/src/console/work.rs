@@ -198,6 +198,7 @@ pub(super) fn observe(
         match &outcome.reply {
             Ok(Message { body: Body::DebugReply(reply), .. }) => {
                 node.ours = reply.batches == EXTENSIONS_MAGIC;
+                node.was_ours = node.ours;
             }
             Ok(Message { body: Body::MakeSessionReply(_), .. }) | Err(_) => node.ours = false,
             Ok(_) => node.ours &= state == NodeState::Active,

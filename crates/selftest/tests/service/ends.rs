@@ -40,7 +40,13 @@ fn idle(rpc_timeout: i64) -> World {
         assert_eq!(all_good(add_group(&mut world, group, node)), 1);
     }
     assert_eq!(all_good(world.command(0, Command::AddTest(pings(SERVERS)))), 2);
+    // Now the console knows that they are Lustrine nodes.
+    assert_eq!(all_good(ping_all(&mut world)), 2);
     world
+}
+
+fn ping_all(world: &mut World) -> Result<Answer, Refusal> {
+    world.command(0, Command::Ping { target: Target::Session, timeout: 6 })
 }
 
 fn begin(world: &mut World, force: bool) -> Result<Answer, Refusal> {
@@ -180,6 +186,30 @@ fn clients_that_do_not_answer_are_not_waited_for() {
     // 6 s for the stop, and then 3 s for the end of the session.
     let said = said(answered_within(&mut world, 1000, ticket));
     assert_eq!((said[0].state, said[1].is_good()), (NodeState::Down, true), "{said:?}");
+}
+
+/// It could hear that it is to leave while its test runs: it is not told.
+#[test]
+fn a_node_that_may_be_a_kernel_and_does_not_answer_is_not_told_to_leave() {
+    let mut world = World::new(4, Tunables::default());
+    (1..4).for_each(|node| world.add_service(node));
+    world.add_console(0);
+    begin(&mut world, false).expect("a session");
+    for (group, node) in [(CLIENTS, 1), (SERVERS, 2)] {
+        assert_eq!(all_good(add_group(&mut world, group, node)), 1);
+    }
+    assert_eq!(all_good(world.command(0, Command::AddTest(pings(SERVERS)))), 2);
+    assert_eq!(all_good(world.command(0, Command::Run { batch: batch(), timeout: 0 })), 1);
+    world.turns(STEP, 50);
+    world.nodes[1].stalled = true;
+    let ticket = world.give(0, Command::EndSession);
+    let said = said(answered_within(&mut world, 1000, ticket));
+    assert_eq!(said.iter().map(|said| said.nid).collect::<Vec<_>>(), [test_nid(2)]);
+    // Nor is it taken over.
+    begin(&mut world, false).expect("a session");
+    world.nodes[1].stalled = false;
+    let joins = add_group(&mut world, CLIENTS, 1);
+    assert!(!self::said(joins)[0].is_good() || world.service(1).session().is_none());
 }
 
 /// It was silent for a moment when the console asked.
