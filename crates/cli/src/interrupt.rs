@@ -15,9 +15,14 @@ use crate::output::{Failure, print_error};
 /// Remembers whether a signal asked the program to stop.
 pub(crate) struct Interrupt {
     signals: Signals,
-    came: Cell<bool>,
+    /// When the first one was seen.
+    came: Cell<Option<Instant>>,
     came_again: Cell<bool>,
 }
+
+/// A signal that comes this soon after another one is the same wish: shells, terminals and
+/// timeout(1) send several at once.
+const ONE_WISH: Duration = Duration::from_secs(1);
 
 impl Interrupt {
     /// Installs the handler; from now on these signals do not end the process.
@@ -27,7 +32,7 @@ impl Interrupt {
     pub(crate) fn catch() -> Result<Interrupt, Failure> {
         let signals =
             Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
-        Ok(Interrupt { signals, came: Cell::new(false), came_again: Cell::new(false) })
+        Ok(Interrupt { signals, came: Cell::new(None), came_again: Cell::new(false) })
     }
 
     /// Set once a signal has arrived, until [`check`](Interrupt::check) has returned it.
@@ -39,15 +44,20 @@ impl Interrupt {
     /// [`Failure::Interrupted`] once a signal has arrived.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let pending = self.signals.take();
-        if pending.terminate || pending.hangup {
-            let before = self.came.replace(true);
-            self.came_again.set(self.came_again.get() || before);
+        match self.came.get() {
+            None if pending.terminate || pending.hangup => self.came.set(Some(Instant::now())),
+            // The end of a terminal is no wish to end at once.
+            Some(first) if pending.terminate && first.elapsed() >= ONE_WISH => {
+                self.came_again.set(true);
+            }
+            _ => {}
         }
-        if self.came.get() { Err(Failure::Interrupted) } else { Ok(()) }
+        if self.came.get().is_some() { Err(Failure::Interrupted) } else { Ok(()) }
     }
 
     /// # Errors
-    /// [`Failure::Interrupted`] once a signal has arrived after the first one was seen.
+    /// [`Failure::Interrupted`] once another signal than SIGHUP has arrived a second after the first
+    /// one was seen.
     pub(crate) fn check_again(&self) -> Result<(), Failure> {
         // It takes in what has arrived.
         let _ = self.check();

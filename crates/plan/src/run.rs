@@ -141,10 +141,10 @@ pub fn run(plan: &Plan, points: &[Point], env: &mut impl Env) -> (Vec<PointResul
     for (index, point) in points.iter().enumerate() {
         let repeats = plan.steps.get(point.step).map_or(1, |step| step.repeat);
         env.on_point(index + 1, points.len(), &point.title(repeats));
-        let mut at_once = false;
-        let measured = measure(plan, point, env, &mut at_once);
+        let mut how = SessionEnd::default();
+        let measured = measure(plan, point, env, &mut how);
         // In any case, the nodes should not have to wait until their session expires.
-        end(env, at_once);
+        end(env, how);
         match measured {
             Ok((result, interrupted)) => {
                 let rows = point.lines.iter().zip(&result.rows);
@@ -164,14 +164,22 @@ pub fn run(plan: &Plan, points: &[Point], env: &mut impl Env) -> (Vec<PointResul
     (results, End::Complete)
 }
 
-/// Measures a point. `at_once` becomes true if its session need not wait for its tests: the user
-/// has interrupted the run, and no client is a kernel node. A client can take a minute to give up a
-/// server that is gone.
+/// How a session ends.
+#[derive(Clone, Copy, Debug, Default)]
+struct SessionEnd {
+    /// Without waiting for tests that run.
+    at_once: bool,
+    /// Whether clients are kernel nodes.
+    has_kernel_clients: bool,
+}
+
+/// Measures a point, and says how its session is to end. Who interrupts the run need not wait for
+/// the tests of Lustrine nodes: a client can take a minute to give up a server that is gone.
 fn measure(
     plan: &Plan,
     point: &Point,
     env: &mut impl Env,
-    at_once: &mut bool,
+    how: &mut SessionEnd,
 ) -> Result<(PointResult, bool), RunError> {
     env.on_stage(Stage::Session);
     let silent = gather(plan, point, env)?;
@@ -181,9 +189,12 @@ fn measure(
     let outcome = start(env).and_then(|()| watch(point, &silent, env));
     env.on_stage(Stage::Stopping);
     let is_interrupted = matches!(outcome, Ok((_, _, true)) | Err(RunError::Interrupted));
-    *at_once = is_interrupted && !silent.has_clients();
+    how.has_kernel_clients = silent.has_clients();
+    how.at_once = is_interrupted && !how.has_kernel_clients;
     // Also if they failed to start on some nodes: others may have started.
-    let stopped = stop(env, *at_once);
+    let stopped = stop(env, how.at_once);
+    // They were waited for: to do it once more would be no use.
+    how.at_once |= matches!(stopped, Err(RunError::Failed(_)));
     let (before, mut after, interrupted) = outcome?;
     // Operations that were under way at the end have ended since then; they count with their
     // latencies. Where a client cannot say this any more, its last answer stands.
@@ -372,9 +383,9 @@ fn stop(env: &mut impl Env, at_once: bool) -> Result<(), RunError> {
 /// the nodes leave the session at their own time-out, or when this console takes them into the next
 /// one. The console waits for tests that still run, unless all is to end at once, or the user has
 /// interrupted the run twice.
-fn end(env: &mut impl Env, at_once: bool) {
+fn end(env: &mut impl Env, how: SessionEnd) {
     let command = match env.settle(Nanos::ZERO) {
-        Ok(()) if !at_once => Command::EndSession,
+        Ok(()) if !how.at_once => Command::EndSession,
         Ok(()) | Err(_) => Command::EndSessionAtOnce,
     };
     let Ok(Answer::Replies(said)) = env.command(command) else { return };
@@ -386,7 +397,7 @@ fn end(env: &mut impl Env, at_once: bool) {
     }
     let ran = |said: &&NodeReply| matches!(said.reply, Reply::Good(Detail::Active(1..)));
     let ran: Vec<Nid> = said.iter().filter(ran).map(|said| said.nid).collect();
-    if !ran.is_empty() && !at_once {
+    if !ran.is_empty() && how.has_kernel_clients {
         env.warn(&format!(
             "nodes left the session while their tests were running: {}; the selftest of a kernel \
              node among them may hang until that node is rebooted",
