@@ -202,10 +202,11 @@ fn candidates(machine: &[Interface]) -> impl Iterator<Item = (&Interface, IpAddr
     others.filter_map(|interface| Some((interface, first_address(interface)?)))
 }
 
-/// The least one is the default. An interface without a link reaches no peer, and bridges of
-/// containers and tunnels are hardly ever meant. A namespace may have nothing else.
+/// The least one is the default. Bridges of containers and tunnels are hardly ever meant, also while
+/// the hardware has no link yet; a namespace may have nothing else. An interface without a link
+/// reaches no peer.
 fn rank(interface: &Interface) -> (bool, bool) {
-    (!interface.running, !interface.hardware)
+    (!interface.hardware, !interface.running)
 }
 
 /// Says which interface is the default, and which others could have been.
@@ -320,7 +321,7 @@ mod tests {
             (vec![lo(), bare(), docker0(true), ens3(true), ens4()], Some("ens3")),
             (vec![lo(), ens3(false), ens4(), docker0(true)], Some("ens4")),
             (vec![lo(), ens3(false), docker0(false)], Some("ens3")),
-            (vec![lo(), ens3(false), docker0(true)], Some("docker0")),
+            (vec![lo(), ens3(false), docker0(true)], Some("ens3")),
             (vec![lo(), device("eth0", (true, false), &["10.1.0.1"])], Some("eth0")),
             (vec![lo(), down()], None),
         ] {
