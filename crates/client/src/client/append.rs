@@ -217,8 +217,9 @@ impl Append {
 
     /// The same for an object whose locks the client keeps.
     ///
-    /// Its target can be away for long: servers that want the other locks back meanwhile get them,
-    /// or they would evict the client. Then all begins anew.
+    /// Its target can be away for long: servers that want other locks of the cache back meanwhile
+    /// get them, or they would evict the client. Then all begins anew. Locks of data on a metadata
+    /// target, and of files that are not cached, stay until the end.
     fn lock_cached(
         mut self,
         client: &mut Client,

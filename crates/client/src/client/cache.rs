@@ -168,9 +168,10 @@ pub(super) struct Cache {
     /// Chunks of objects in the order of their use. One that was used again takes its new place
     /// when it is its turn to go.
     chunks: BTreeMap<u64, (ObjectKey, u64)>,
-    /// Objects of which something was read ahead lately, and when that was; and when those were
-    /// last left out that are not any more.
-    ahead: BTreeMap<ObjectKey, Time>,
+    /// Objects of which something was read ahead lately, when that was, and for how many readers;
+    /// the sum of these; and when objects were last left out that are not read ahead any more.
+    ahead: BTreeMap<ObjectKey, (Time, usize)>,
+    ahead_streams: usize,
     ahead_since: Time,
     /// Locks that are not in use, and where they are.
     idle: Lru<(ImportKey, Handle)>,
@@ -207,6 +208,7 @@ impl Cache {
             all_queued: false,
             chunks: BTreeMap::new(),
             ahead: BTreeMap::new(),
+            ahead_streams: 0,
             ahead_since: Time(0),
             idle: Lru::default(),
             last_use: 0,

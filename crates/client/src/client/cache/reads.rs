@@ -72,11 +72,20 @@ impl Cache {
     fn max_read_ahead(&mut self, now: Time, key: ObjectKey) -> u64 {
         if self.ahead_since + AHEAD_TIME <= now {
             self.ahead_since = now;
-            self.ahead.retain(|_, last| *last + AHEAD_TIME > now);
+            self.ahead.retain(|_, (last, _)| *last + AHEAD_TIME > now);
+            self.ahead_streams = self.ahead.values().map(|(_, streams)| streams).sum();
         }
-        let others = self.ahead.len() - usize::from(self.ahead.contains_key(&key));
-        let share = self.tunables.max_cached / 4 / (others as u64 + 1);
+        let known = self.ahead.get(&key).map_or(0, |(_, streams)| *streams);
+        let streams = self.ahead_streams - known + known.max(1);
+        let share = self.tunables.max_cached / 4 / streams as u64;
         self.tunables.max_read_ahead.min(share.max(WINDOW_MIN))
+    }
+
+    /// An object was read ahead for so many readers.
+    fn reads_ahead(&mut self, now: Time, key: ObjectKey, streams: usize) {
+        let before = self.ahead.insert(key, (now, streams));
+        self.ahead_streams += streams;
+        self.ahead_streams -= before.map_or(0, |(_, streams)| streams);
     }
 }
 
@@ -246,7 +255,8 @@ impl Client {
         let to = to.min(stored).min(end);
         if from < to {
             stream.ahead = to;
-            self.cache.ahead.insert(key, now);
+            let streams = object.data.streams.ahead();
+            self.cache.reads_ahead(now, key, streams);
             self.fetch(key, lock, from..to);
         }
     }
@@ -418,11 +428,16 @@ mod tests {
         let (begin, later) = (Time(1), Time(1) + Nanos::from_secs(11));
         assert_eq!(cache.max_read_ahead(begin, key(0)), 8 << 20);
         for oid in 0..32 {
-            cache.ahead.insert(key(oid), begin);
+            cache.reads_ahead(begin, key(oid), 1);
         }
         assert_eq!(cache.max_read_ahead(begin, key(0)), 2 << 20);
+        // Eight readers of one object are as many as of eight.
+        for streams in [8, 1, 1] {
+            cache.reads_ahead(begin, key(5), streams);
+        }
+        assert_eq!(cache.ahead_streams, 32);
         for oid in 32..500 {
-            cache.ahead.insert(key(oid), begin);
+            cache.reads_ahead(begin, key(oid), 1);
         }
         assert_eq!(cache.max_read_ahead(begin, key(0)), WINDOW_MIN);
         assert_eq!(cache.max_read_ahead(later, key(0)), 8 << 20);

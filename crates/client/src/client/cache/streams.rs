@@ -35,6 +35,11 @@ impl Streams {
         self.position(start).is_some() || self.0.is_empty() && start == 0
     }
 
+    /// How many of them are read ahead.
+    pub(super) fn ahead(&self) -> usize {
+        self.0.iter().filter(|stream| stream.window > 0).count()
+    }
+
     /// A range is read. If that continues earlier reads, their stream.
     pub(super) fn read(&mut self, range: &Range<u64>) -> Option<&mut Stream> {
         let goes_on = self.continues(range.start);

@@ -457,9 +457,12 @@ impl Client {
         }
         self.check_flushes(turn, key);
         self.continue_releases(turn, key);
-        if !self.cache.throttled.is_empty() && self.cache.dirty_objects.contains(&key) {
+        if self.cache.dirty_objects.contains(&key) {
             // What was behind this write.
-            self.write_out(turn, key, 0..u64::MAX, false);
+            match self.cache.throttled.is_empty() {
+                true => self.cache.all_queued = false,
+                false => self.write_out(turn, key, 0..u64::MAX, false),
+            }
         }
         self.wake_throttled(turn);
         self.cache.trim();
@@ -628,8 +631,11 @@ impl Client {
             }
         }
         for key in &self.cache.dirty_objects {
-            let since = self.cache.objects.get(key).and_then(|object| object.data.dirty_since);
-            let due = (since.unwrap_or(turn.now) + age).max(turn.now + RETRY);
+            let object = self.cache.objects.get(key);
+            let since = object.and_then(|object| object.data.dirty_since);
+            let again = object.and_then(|object| object.data.pause).unwrap_or(Time::NEVER);
+            let again = if again > turn.now { again } else { Time::NEVER };
+            let due = (since.unwrap_or(turn.now) + age).min(again).max(turn.now + RETRY);
             next = Some(next.map_or(due, |next| next.min(due)));
         }
         self.cache.flush_at = match (self.cache.flush_at, next) {
