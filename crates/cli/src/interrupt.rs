@@ -56,8 +56,8 @@ impl Interrupt {
     }
 
     /// # Errors
-    /// [`Failure::Interrupted`] once another signal than SIGHUP has arrived a second after the first
-    /// one was seen.
+    /// [`Failure::Interrupted`] once another signal than SIGHUP has arrived a second after the
+    /// first one was seen.
     pub(crate) fn check_again(&self) -> Result<(), Failure> {
         // It takes in what has arrived.
         let _ = self.check();

@@ -202,9 +202,9 @@ fn candidates(machine: &[Interface]) -> impl Iterator<Item = (&Interface, IpAddr
     others.filter_map(|interface| Some((interface, first_address(interface)?)))
 }
 
-/// The least one is the default. Bridges of containers and tunnels are hardly ever meant, also while
-/// the hardware has no link yet; a namespace may have nothing else. An interface without a link
-/// reaches no peer.
+/// The least one is the default. Bridges of containers and tunnels are hardly ever meant, also
+/// while the hardware has no link yet; a namespace may have nothing else. An interface without a
+/// link reaches no peer.
 fn rank(interface: &Interface) -> (bool, bool) {
     (!interface.hardware, !interface.running)
 }

@@ -129,11 +129,11 @@ pub struct Console {
     ending: Option<Ending>,
     /// Nodes that leave the session that ends while so many tests run.
     unstopped: BTreeMap<Nid, u32>,
-    /// Kernel nodes whose tests were not seen to end, and which did not answer: they are not told to
-    /// leave, as they could hear that while a test runs. The session ends there by its time-out.
+    /// Kernel nodes whose tests were not seen to end, and which did not answer: they are not told
+    /// to leave, as they could hear that while a test runs. Their own time-out ends the session.
     unreached: BTreeSet<Nid>,
-    /// Lustrine nodes that may still be in these sessions of this console, which have ended: they did not
-    /// confirm that they left.
+    /// Lustrine nodes that may still be in these sessions of this console, which have ended: they
+    /// did not confirm that they left.
     left_behind: BTreeMap<Nid, Sid>,
     waiting: VecDeque<Asked>,
     /// Questions that only keep a node from leaving, by order.
