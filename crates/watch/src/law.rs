@@ -3,7 +3,7 @@
 //! A signal is compared with its baseline: the values before the latest few. Nothing is assumed of
 //! the noise but that it goes on as before: a value is outside when it exceeds what 95 % of the
 //! baseline did not exceed, plus a margin. One value in twenty is outside by chance, whatever the
-//! noise; that most of the latest values are, is no chance.
+//! noise, and more of a short baseline; that most of the latest values are, is no chance.
 
 use serde::{Deserialize, Serialize};
 
