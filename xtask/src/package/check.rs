@@ -152,6 +152,8 @@ fn in_image(dir: &Path, containerfile: &str) -> Result<()> {
     let lustrine = |args: &[&str]| {
         let mut command = Command::new("chroot");
         command.arg(dir).arg(PROGRAM).args(args).env_clear().envs(environment(containerfile));
+        // Containers have one as well; `chroot` is found by it.
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         command
     };
     let nid = format!("{NODE}@tcp");
