@@ -20,9 +20,9 @@ pub(crate) struct Interrupt {
     came_again: Cell<bool>,
 }
 
-/// A signal that comes this soon after another one is the same wish: shells, terminals and
+/// A signal this soon after another one belongs to it: shells, terminals and
 /// timeout(1) send several at once.
-const ONE_WISH: Duration = Duration::from_secs(1);
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 impl Interrupt {
     /// Installs the handler; from now on these signals do not end the process.
@@ -46,8 +46,8 @@ impl Interrupt {
         let pending = self.signals.take();
         match self.came.get() {
             None if pending.terminate || pending.hangup => self.came.set(Some(Instant::now())),
-            // The end of a terminal is no wish to end at once.
-            Some(first) if pending.terminate && first.elapsed() >= ONE_WISH => {
+            // SIGHUP says that the terminal is gone, not that the user presses Ctrl-C again.
+            Some(first) if pending.terminate && first.elapsed() >= SAME_REQUEST => {
                 self.came_again.set(true);
             }
             _ => {}

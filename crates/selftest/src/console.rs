@@ -129,8 +129,8 @@ pub struct Console {
     ending: Option<Ending>,
     /// Nodes that leave the session that ends while so many tests run.
     unstopped: BTreeMap<Nid, u32>,
-    /// Kernel nodes whose tests were not seen to end, and which did not answer: they are not told
-    /// to leave, as they could hear that while a test runs. Their own time-out ends the session.
+    /// Kernel nodes whose tests were not seen to end, and which did not answer: they get no
+    /// REMOVE_SESSION, which could arrive while a test runs. Their own time-out ends the session.
     unreached: BTreeSet<Nid>,
     /// Lustrine nodes that may still be in these sessions of this console, which have ended: they
     /// did not confirm that they left.
@@ -252,7 +252,7 @@ impl Console {
             && self.waiting.iter().all(|asked| asked.command.is_question())
     }
 
-    /// Whoever ends a session that ends already waits for its tests no longer.
+    /// A second request to end the session ends the wait for its tests.
     fn hasten_if_asked_again(&mut self, now: Time, command: &Command) {
         if matches!(command, Command::EndSession | Command::EndSessionAtOnce) {
             self.hasten_end(now);

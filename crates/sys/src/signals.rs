@@ -32,7 +32,7 @@ pub struct Pending {
     pub terminate: bool,
     /// SIGINT is one of them: the user is at the terminal.
     pub interrupt: bool,
-    /// SIGHUP: the terminal is gone, or whoever has sent it wants the configuration read again.
+    /// SIGHUP: the terminal is gone, or the sender wants the configuration read again.
     pub hangup: bool,
 }
 

@@ -8,12 +8,12 @@ use lustrine_fswire::ldlm::{
     Extent, Ibits, IbitsPolicy, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
 };
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{ImportKey, ImportState, RpcError, SlotKind};
+use lustrine_ptlrpc::{ImportKey, RpcError, SlotKind};
 use slotmap::new_key_type;
 
 use super::cache::{Mode, ObjectKey};
 use super::locks::{Granted, LockArgs};
-use super::{Caller, Client, Done};
+use super::{Caller, Client, Done, TargetKey};
 use crate::attr::FileOwner;
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::FileLayout;
@@ -122,16 +122,15 @@ pub(super) struct WaitingAppend {
 impl Client {
     /// Appends that wait for a target that is away do not use their other locks.
     pub(super) fn lend_of_appends(&mut self, turn: &mut Turn<'_>) {
+        let lends = |(_, waiting): &(WaitingAppendKey, &WaitingAppend)| {
+            !waiting.has_lent && !self.is_connected(TargetKey(waiting.target))
+        };
+        let lending: Vec<_> = self.appends.iter().filter(lends).map(|(key, _)| key).collect();
         let mut lent = Vec::new();
-        for waiting in self.appends.values_mut().filter(|waiting| !waiting.has_lent) {
-            // A target that is deactivated answers at once.
-            let is_away = self.rpc.import(waiting.target).is_some_and(|import| {
-                import.state() != ImportState::Full && !import.is_deactivated()
-            });
-            if is_away {
-                waiting.has_lent = true;
-                lent.extend(waiting.locks.iter().copied());
-            }
+        for key in lending {
+            let Some(waiting) = self.appends.get_mut(key) else { continue };
+            waiting.has_lent = true;
+            lent.extend(waiting.locks.iter().copied());
         }
         for (key, handle) in lent {
             self.unlock(turn, key, handle);

@@ -463,6 +463,8 @@ impl Client {
             {
                 error.reported = true;
                 found.get_or_insert(error.error.clone());
+                // Once: an earlier error of the object is not to take this one with it.
+                self.cache.reported.retain(|earlier| *earlier != key);
                 self.cache.reported.push_back(key);
             }
         }

@@ -28,7 +28,7 @@ pub(super) struct Locks {
     /// What goes on when a lock is granted, by the client's handle.
     waiters: BTreeMap<Handle, (ImportKey, Done<Granted>)>,
     replays: BTreeMap<ImportKey, Replays>,
-    /// Locks that are not used any more, and that nobody waits for: they are given back together.
+    /// Locks that are not used any more, and that no server wants back: they are cancelled together.
     useless: BTreeMap<ImportKey, Vec<Handle>>,
     /// Replays of a target's locks so far: each restart of a target begins a new one.
     rounds: u64,
@@ -133,7 +133,7 @@ impl Client {
         self.cancel_soon(import, handle);
     }
 
-    /// Cancels a lock that nobody waits for, at the end of the turn: with one request for all such
+    /// Cancels a lock that no server wants back, at the end of the turn: one request for all such
     /// locks at the target.
     pub(super) fn cancel_soon(&mut self, import: ImportKey, handle: Handle) {
         if self.locks.at(import).cancel(handle).is_some() {

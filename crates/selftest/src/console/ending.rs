@@ -125,7 +125,7 @@ impl Console {
         self.work = Some(work);
     }
 
-    /// The clients were told to stop.
+    /// The clients have answered the stop.
     pub(super) fn stopped(&mut self, now: Time, said: &[NodeReply]) {
         let Some(ending) = &mut self.ending else { return };
         for (part, said) in core::mem::take(&mut ending.asked).into_iter().zip(said) {

@@ -29,7 +29,7 @@ pub(super) enum Goal {
     Servers { test: Box<super::NewTest> },
     /// The next session begins.
     NewSession(Box<Session>),
-    /// The clients of a session that ends were told to stop.
+    /// The clients of a session that ends have answered the stop.
     Stopped,
     /// They said what still runs.
     Looked,

@@ -105,9 +105,9 @@ impl<O: Env> Lst<'_, O> {
         let (batch, force) = (parsed.positional(0).to_owned(), parsed.has("force"));
         let stop = Command::Stop { batch: batch.clone(), force };
         let said = self.ask_nodes(context, stop.clone())?;
-        let told = self.failures("stop batch", &said);
+        let stopped = self.failures("stop batch", &said);
         if said.iter().any(|one| state(one) == State::Failed) {
-            return told;
+            return stopped;
         }
         for look in 1.. {
             let command = Command::Query { batch: batch.clone(), test: 0, timeout: STOP_TIMEOUT };

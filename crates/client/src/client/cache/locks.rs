@@ -262,7 +262,7 @@ impl Client {
         for part in self.cache.object(key).uncovered(&held.extent) {
             self.cache.forget(key, part);
         }
-        // What nobody waits for goes with others: many locks become too old at once.
+        // Without a blocking callback it goes with others: many locks become too old at once.
         let is_wanted = self.locks.get(key.import, handle).is_some_and(|lock| lock.blocked);
         match is_wanted {
             true => self.cancel_lock(turn, key.import, handle),

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-/// Most readers of an object that are told apart.
+/// Most readers of an object that are distinguished.
 const STREAMS_MAX: usize = 8;
 
 /// A reader that reads one piece after another.
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_at_several_places_are_told_apart() {
+    fn readers_at_several_places_are_distinguished() {
         let mut streams = Streams::new();
         assert!(streams.continues(0) && !streams.continues(1));
         assert!(streams.read(&(0..10)).is_some());
