@@ -7,7 +7,7 @@ use lustrine_report::Page;
 use lustrine_report::numbers::counted;
 use serde::Serialize;
 
-use crate::lines::{MeasuredLine, Metric, Range, lines};
+use crate::lines::{MeasuredLine, Metric, Range, UNKNOWN, lines};
 use crate::results::{Results, named};
 use crate::start::printable;
 
@@ -170,6 +170,7 @@ fn differences_of(base: &MeasuredLine<'_>, other: &MeasuredLine<'_>) -> Vec<Stri
         ("errors", base.errors().to_string(), other.errors().to_string()),
     ];
     let differs = pairs.into_iter().filter(|(_, one, two)| one != two);
+    let differs = differs.filter(|(_, one, two)| one != UNKNOWN && two != UNKNOWN);
     differs.map(|(name, one, two)| format!("{name} of {}: {one} | {two}", base.key)).collect()
 }
 

@@ -139,6 +139,9 @@ pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*lower, upper))
 }
 
+/// What results of an earlier release do not say.
+pub(crate) const UNKNOWN: &str = "unknown";
+
 impl MeasuredLine<'_> {
     /// What failed in all repetitions together.
     pub(crate) fn errors(&self) -> u64 {
@@ -166,7 +169,7 @@ impl MeasuredLine<'_> {
 
     /// How data were checked.
     pub(crate) fn check(&self) -> String {
-        self.all(|row| row.check.clone().unwrap_or_else(|| "unknown".to_owned()))
+        self.all(|row| row.check.clone().unwrap_or_else(|| UNKNOWN.to_owned()))
     }
 
     /// What the repetitions have, each value once.

@@ -276,12 +276,18 @@ fn run_seeds(args: &SwarmArgs) -> Result<(), Failure> {
 fn keep(args: &SwarmArgs, seed: u64, interrupt: &Interrupt) -> Result<(), Failure> {
     let case = generate(seed);
     // A smaller case may fail for another reason, and would say nothing of this one.
-    let first = run_case(&case).err();
+    let fail = |case: &SwarmCase| {
+        let failure = run_case(case).err();
+        // The text of its panic is not that of a later failure.
+        LAST_PANIC.take();
+        failure
+    };
+    let first = fail(&case);
     let fails = |case: &SwarmCase| {
         let Some(first) = first.as_ref().filter(|_| interrupt.check().is_ok()) else {
             return false;
         };
-        run_case(case).is_err_and(|failure| failure.is_like(first))
+        fail(case).is_some_and(|failure| failure.is_like(first))
     };
     let small = shrink(&case, args.tries, fails);
     let path = args.out.join(format!("swarm-{seed}.json"));
