@@ -28,7 +28,7 @@ pub(super) struct Locks {
     /// What goes on when a lock is granted, by the client's handle.
     waiters: BTreeMap<Handle, (ImportKey, Done<Granted>)>,
     replays: BTreeMap<ImportKey, Replays>,
-    /// Locks that are not used any more, and that no server wants back: they are cancelled together.
+    /// Locks that are not used any more, and that no server wants back: they go back together.
     useless: BTreeMap<ImportKey, Vec<Handle>>,
     /// Replays of a target's locks so far: each restart of a target begins a new one.
     rounds: u64,
