@@ -8,6 +8,7 @@ use lustrine_wire::nid::{Net, Nid};
 use serde::{Deserialize, Serialize};
 
 use crate::change::ChangeReport;
+use crate::conn::ConnRow;
 use crate::latency::{LatencyRow, SummaryRow};
 use crate::load::LoadRow;
 
@@ -38,6 +39,14 @@ pub enum Answer {
     Peer {
         /// The peers, ordered by NID.
         peers: Vec<PeerRow>,
+    },
+    /// To [`Request::ShowConn`](crate::Request::ShowConn).
+    Conn {
+        /// The connections, ordered by NID and type.
+        conns: Vec<ConnRow>,
+        /// Connections that are not in `conns` because they are too many.
+        #[serde(default)]
+        conns_left_out: u64,
     },
     /// To [`Request::ShowStats`](crate::Request::ShowStats).
     Stats {

@@ -49,6 +49,7 @@ mod about;
 mod answer;
 mod change;
 mod codec;
+mod conn;
 mod latency;
 mod load;
 mod request;
@@ -63,6 +64,7 @@ pub use codec::{
     ANSWER_LEN_MAX, Greeting, LineResponse, RELEASE, REQUEST_LEN_MAX, Session, VERSION,
 };
 pub use codec::{AnswerError, VersionError};
+pub use conn::{ConnRow, TcpRow};
 pub use latency::{BucketRow, LatencyRow, OperationLatency, SummaryRow};
 pub use load::{LoadFailure, LoadFailureKind, LoadLatency, LoadOrder, LoadRow};
 pub use request::Request;

@@ -29,6 +29,12 @@ pub enum Request {
     ShowNet,
     /// The node's peers.
     ShowPeer,
+    /// The node's open connections.
+    ShowConn {
+        /// Only those of this peer NID.
+        #[serde(default)]
+        nid: Option<Nid>,
+    },
     /// The node's counters.
     ShowStats,
     /// How long operations take: percentiles and histograms.

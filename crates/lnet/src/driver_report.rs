@@ -2,13 +2,14 @@
 //! driver.
 
 use core::fmt;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use lustrine_wire::nid::{Nid, ProcessId};
 use smallvec::SmallVec;
 
 use crate::lnd::NiIndex;
 use crate::status::Status;
+use crate::time::Nanos;
 
 /// A metric that a driver declares: counters of one unit, distinguished by a label if there are
 /// several.
@@ -76,6 +77,64 @@ impl DriverPeer {
     pub fn open(&self) -> u32 {
         self.connections.iter().map(|(_, count)| count).sum()
     }
+}
+
+/// An open connection of a driver whose connections are streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriverConn {
+    /// The NID and pid of its peer; a userland peer has its new identity ([USR-2]).
+    pub id: ProcessId,
+    /// The interface.
+    pub ni: NiIndex,
+    /// Its type, one of the driver's.
+    pub kind: &'static str,
+    /// The version of the driver's protocol.
+    pub version: Option<&'static str>,
+    /// Whether this node made it.
+    pub dialled: bool,
+    /// The local address, if it was chosen.
+    pub local: Option<IpAddr>,
+    /// The address of the other end.
+    pub remote: SocketAddr,
+    /// What the system counts of it; `None` if it does not.
+    pub stream: Option<StreamStats>,
+}
+
+/// What the system counts of a stream, since it was made. Numbers of segments are modulo 2^32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamStats {
+    /// Longest packet that the path is believed to take, in bytes.
+    pub path_mtu: u32,
+    /// Payload of the longest segment that is sent, in bytes.
+    pub segment_out: u32,
+    /// Payload of the longest segment that has arrived, in bytes, as the system estimates it.
+    pub segment_in: u32,
+    /// The smoothed round trip.
+    pub rtt: Nanos,
+    /// The shortest round trip of the last minutes; `None` before there is one.
+    pub rtt_min: Option<Nanos>,
+    /// The congestion window, in segments.
+    pub congestion_window: u32,
+    /// What arrived at the other end in the last measured round trip, in bits per second.
+    pub delivery_rate: u64,
+    /// Segments with data that were sent, those sent again included.
+    pub segments_sent: u32,
+    /// Segments that were sent again.
+    pub retransmits: u32,
+    /// Those of them that had arrived already, as the other end says.
+    pub duplicates: u32,
+    /// How often acknowledgements showed that segments had overtaken others.
+    pub reorderings: u32,
+    /// Segments with data that have arrived.
+    pub segments_received: u32,
+    /// Those of them that arrived before an earlier one.
+    pub out_of_order: u32,
+    /// How long there was something to send.
+    pub busy: Nanos,
+    /// The part of it in which the window of the other end held it back.
+    pub window_limited: Nanos,
+    /// The part of it in which the send buffer was too small.
+    pub send_buffer_limited: Nanos,
 }
 
 /// What happened to connections of one address, for the log.

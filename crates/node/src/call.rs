@@ -29,6 +29,7 @@ use crate::mailbox::{LoopMessage, home_loop};
 use crate::ni_state;
 use crate::snapshot::LoopReport;
 
+mod conn;
 mod error;
 mod latency;
 
@@ -43,6 +44,7 @@ pub(crate) fn duration_max(request: &Request) -> Duration {
         }
         Request::ShowNet
         | Request::ShowPeer
+        | Request::ShowConn { .. }
         | Request::ShowStats
         | Request::ShowLatency { .. }
         | Request::ShowTunables
@@ -61,6 +63,7 @@ impl NodeHandle {
             Request::Discover { nid, timeout_ms } => self.discover(*nid, *timeout_ms),
             Request::ShowNet => self.show_net(),
             Request::ShowPeer => self.show_peer(),
+            Request::ShowConn { nid } => self.show_conn(*nid),
             Request::ShowStats => self.show_stats(),
             Request::ShowLatency { nid } => self.show_latency(*nid),
             Request::ShowTunables => Ok(self.show_tunables()),

@@ -319,6 +319,9 @@ impl EventLoop {
             LoopMessage::Snapshot(query, reply) => {
                 let _ = reply.send(self.snapshot(query));
             }
+            LoopMessage::Conns(only, reply) => {
+                let _ = reply.send(self.conns(only));
+            }
             LoopMessage::Load(order) => self.obey(now, order),
             LoopMessage::ConsoleRpc(order, console) => {
                 self.console = Some(console);

@@ -17,7 +17,7 @@ use lustrine_wire::nid::Nid;
 use crate::console::{ConsoleSlot, QUEUE_MAX, duration_max};
 use crate::error::CallError;
 use crate::mailbox::{ConsoleMessage, LoopMessage};
-use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
+use crate::snapshot::{LoopConns, LoopReport, LoopSnapshot, SnapshotQuery};
 
 /// The network namespace of this process, if the system shows it.
 pub fn own_netns() -> Option<NetNamespace> {
@@ -141,39 +141,42 @@ impl NodeHandle {
 
     /// Reports of all loops, by CPU partition.
     pub(crate) fn reports(&self) -> Result<Vec<LoopReport>, CallError> {
-        let (reply, answers) = mpsc::channel();
-        for sender in self.loops.iter() {
-            sender
-                .push(LoopMessage::Report(reply.clone()))
-                .map_err(|_| CallError::NotResponding)?;
-        }
-        drop(reply);
-        let deadline = Instant::now() + REPORT_TIMEOUT;
-        let mut reports = Vec::new();
-        while reports.len() < self.loops.len() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            reports.push(answers.recv_timeout(left).map_err(|_| CallError::NotResponding)?);
-        }
+        let mut reports = self.ask_all(LoopMessage::Report)?;
         reports.sort_by_key(|report| report.cpt);
         Ok(reports)
     }
 
     /// Queries all loops.
     pub(crate) fn snapshots(&self, query: SnapshotQuery) -> Result<Vec<LoopSnapshot>, CallError> {
+        let mut snapshots = self.ask_all(|reply| LoopMessage::Snapshot(query, reply))?;
+        snapshots.sort_by_key(|snapshot| snapshot.report.cpt);
+        Ok(snapshots)
+    }
+
+    /// Open connections of all loops, or those of one peer NID.
+    pub(crate) fn conns(&self, only: Option<Nid>) -> Result<Vec<LoopConns>, CallError> {
+        let mut conns = self.ask_all(|reply| LoopMessage::Conns(only, reply))?;
+        conns.sort_by_key(|conns| conns.cpt);
+        Ok(conns)
+    }
+
+    /// The answers of all loops to a message, as they come in.
+    fn ask_all<T>(
+        &self,
+        message: impl Fn(mpsc::Sender<T>) -> LoopMessage,
+    ) -> Result<Vec<T>, CallError> {
         let (reply, answers) = mpsc::channel();
         for sender in self.loops.iter() {
-            let message = LoopMessage::Snapshot(query, reply.clone());
-            sender.push(message).map_err(|_| CallError::NotResponding)?;
+            sender.push(message(reply.clone())).map_err(|_| CallError::NotResponding)?;
         }
         drop(reply);
         let deadline = Instant::now() + REPORT_TIMEOUT;
-        let mut snapshots = Vec::new();
-        while snapshots.len() < self.loops.len() {
+        let mut all = Vec::new();
+        while all.len() < self.loops.len() {
             let left = deadline.saturating_duration_since(Instant::now());
-            snapshots.push(answers.recv_timeout(left).map_err(|_| CallError::NotResponding)?);
+            all.push(answers.recv_timeout(left).map_err(|_| CallError::NotResponding)?);
         }
-        snapshots.sort_by_key(|snapshot: &LoopSnapshot| snapshot.report.cpt);
-        Ok(snapshots)
+        Ok(all)
     }
 
     /// Whether latencies are measured at all.

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lustrine_lnet::driver_report::StreamStats;
 use lustrine_lnet::memory::{Memory, Span, Words};
 use lustrine_lnet::time::Nanos;
 use lustrine_mem::{Arena, Block};
@@ -434,6 +435,29 @@ impl Io for LoopIo {
 
     fn unacknowledged(&self, sock: SockId) -> u64 {
         self.socket(sock).and_then(|socket| socket.unacknowledged().ok()).unwrap_or(u64::MAX)
+    }
+
+    fn stream_stats(&self, sock: SockId) -> Option<StreamStats> {
+        let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let info = self.socket(sock)?.info().ok()?;
+        Some(StreamStats {
+            path_mtu: info.path_mtu,
+            segment_out: info.segment_out,
+            segment_in: info.segment_seen,
+            rtt: nanos(info.rtt),
+            rtt_min: info.rtt_min.map(nanos),
+            congestion_window: info.congestion_window,
+            delivery_rate: info.delivery_rate,
+            segments_sent: info.segments_sent,
+            retransmits: info.retransmits,
+            duplicates: info.duplicates,
+            reorderings: info.reorderings,
+            segments_received: info.segments_received,
+            out_of_order: info.out_of_order,
+            busy: nanos(info.busy),
+            window_limited: nanos(info.window_limited),
+            send_buffer_limited: nanos(info.send_buffer_limited),
+        })
     }
 
     fn crc(&self, state: u32, span: Span) -> u32 {

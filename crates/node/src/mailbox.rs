@@ -17,7 +17,7 @@ use lustrine_wire::nid::Nid;
 use crate::error::LoadError;
 use crate::listener::Bound;
 use crate::loop_io::LoopIo;
-use crate::snapshot::{LoopReport, LoopSnapshot, SnapshotQuery};
+use crate::snapshot::{LoopConns, LoopReport, LoopSnapshot, SnapshotQuery};
 
 /// The slot of the one load that an event loop has at once.
 pub(crate) const LOAD_SLOT: ClientSlot = ClientSlot(1);
@@ -43,6 +43,8 @@ pub(crate) enum LoopMessage {
     Report(mpsc::Sender<LoopReport>),
     /// Report latencies, and everything about some peers.
     Snapshot(SnapshotQuery, mpsc::Sender<LoopSnapshot>),
+    /// Report open connections, those of one peer NID only if one is named.
+    Conns(Option<Nid>, mpsc::Sender<LoopConns>),
     /// Apply a change.
     Change(Box<ChangeOrder>),
     /// A command for a selftest load.

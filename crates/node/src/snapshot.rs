@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use lustrine_lnet::driver_report::{DriverCounter, DriverPeer};
+use lustrine_lnet::driver_report::{DriverConn, DriverCounter, DriverPeer};
 use lustrine_lnet::latency::Latencies;
 use lustrine_lnet::shard::{NiInfo, PeerInfo, Waiting};
 use lustrine_lnet::stats::Stats;
@@ -93,6 +93,17 @@ pub(crate) struct LoopReport {
     pub connections: usize,
     /// Memory mapped for messages, in bytes.
     pub memory_mapped: u64,
+}
+
+/// Open connections of one event loop.
+#[derive(Clone, Debug)]
+pub(crate) struct LoopConns {
+    /// The CPU partition.
+    pub(crate) cpt: u16,
+    /// The connections, with the NID of their interface.
+    pub(crate) rows: Vec<(Nid, DriverConn)>,
+    /// How many more there are.
+    pub(crate) left_out: usize,
 }
 
 impl LoopSnapshot {

@@ -1,6 +1,8 @@
 //! What a partition asks of its driver.
 
-use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverOffender, DriverPeer};
+use lustrine_lnet::driver_report::{
+    DriverConn, DriverCounter, DriverNotice, DriverOffender, DriverPeer,
+};
 use lustrine_lnet::lnd::{Action, Core, NiIndex, PollOutcome};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
@@ -91,6 +93,12 @@ pub trait DriverOn<O: Memory>: Driver {
 
     /// Does all I/O that can be done now, as far as is fair.
     fn flush<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O);
+
+    /// All open connections of peers, or only those of this NID, at most `most`, and how many there
+    /// are. A driver without connections has none.
+    fn conn_rows(&self, _io: &O, _only: Option<Nid>, _most: usize) -> (Vec<DriverConn>, usize) {
+        (Vec::new(), 0)
+    }
 
     /// Looks for messages without a report of the loop, where it is likely that some came and the
     /// look costs less than the loop's own.

@@ -1,6 +1,8 @@
 //! Two drivers in one partition, each with interfaces of its own.
 
-use lustrine_lnet::driver_report::{DriverCounter, DriverNotice, DriverOffender, DriverPeer};
+use lustrine_lnet::driver_report::{
+    DriverConn, DriverCounter, DriverNotice, DriverOffender, DriverPeer,
+};
 use lustrine_lnet::lnd::{Action, Core, NiIndex, PollOutcome};
 use lustrine_lnet::memory::Memory;
 use lustrine_lnet::status::Status;
@@ -191,6 +193,13 @@ impl<O: Memory, A: DriverOn<O>, B: DriverOn<O>> DriverOn<O> for DriverPair<A, B>
     fn flush<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O) {
         self.first.flush(now, core, io);
         self.second.flush(now, core, io);
+    }
+
+    fn conn_rows(&self, io: &O, only: Option<Nid>, most: usize) -> (Vec<DriverConn>, usize) {
+        let (mut rows, first) = self.first.conn_rows(io, only, most);
+        let (more, second) = self.second.conn_rows(io, only, most - rows.len());
+        rows.extend(more);
+        (rows, first + second)
     }
 
     fn poll<C: Core>(&mut self, now: Time, core: &mut C, io: &mut O) -> PollOutcome {

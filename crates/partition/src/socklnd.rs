@@ -2,13 +2,15 @@
 
 use core::net::SocketAddr;
 
-use lustrine_lnet::driver_report::{self, DriverCounter, DriverNotice, DriverOffender, DriverPeer};
+use lustrine_lnet::driver_report::{
+    self, DriverConn, DriverCounter, DriverNotice, DriverOffender, DriverPeer,
+};
 use lustrine_lnet::lnd::{Action, Core, NiIndex, PollOutcome};
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::Time;
 use lustrine_socklnd::io::{Io, Readiness, SockId};
-use lustrine_socklnd::{DialPhase, Handoff, NiConfig, PeerConnections, Socklnd};
-use lustrine_wire::hello::Version;
+use lustrine_socklnd::{DialPhase, Handoff, NiConfig, OpenConn, PeerConnections, Socklnd};
+use lustrine_wire::hello::{ConnType, Version};
 use lustrine_wire::nid::Nid;
 
 use crate::driver::{Driver, DriverOn};
@@ -99,6 +101,16 @@ impl Driver for Socklnd {
 /// Types of connections, by the names that kernels have for them.
 const TYPES: [&str; 4] = ["CONTROL", "BULK_IN", "BULK_OUT", "ANY"];
 
+fn type_name(kind: ConnType) -> &'static str {
+    match kind {
+        ConnType::Control => "CONTROL",
+        ConnType::BulkIn => "BULK_IN",
+        ConnType::BulkOut => "BULK_OUT",
+        // No open connection is of type NONE.
+        ConnType::Any | ConnType::None => "ANY",
+    }
+}
+
 fn peer_row(peer: &PeerConnections) -> DriverPeer {
     let open = [peer.control, peer.bulk_in, peer.bulk_out, peer.any];
     DriverPeer {
@@ -163,6 +175,21 @@ impl<I: Io> DriverOn<I> for Socklnd {
     #[inline]
     fn poll<C: Core>(&mut self, now: Time, core: &mut C, io: &mut I) -> PollOutcome {
         Socklnd::poll(self, now, core, io)
+    }
+
+    fn conn_rows(&self, io: &I, only: Option<Nid>, most: usize) -> (Vec<DriverConn>, usize) {
+        let row = |conn: OpenConn| DriverConn {
+            id: conn.id,
+            ni: conn.ni,
+            kind: type_name(conn.kind),
+            version: conn.version.map(version_name),
+            dialled: conn.dialled,
+            local: conn.local,
+            remote: conn.remote,
+            stream: io.stream_stats(conn.sock),
+        };
+        let rows = self.open_conns(only).take(most).map(row).collect();
+        (rows, self.open_conns(only).count())
     }
 
     fn close_nids<C: Core>(

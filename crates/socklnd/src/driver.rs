@@ -14,7 +14,7 @@ use lustrine_wire::nid::{Nid, ProcessId};
 
 use crate::close_reason::CloseReason;
 use crate::config::{Config, Jitter, NiConfig, Timing};
-use crate::conn::{Conn, Conns, Phase};
+use crate::conn::{Conn, Conns, Origin, Phase};
 use crate::counters::Counters;
 use crate::io::{Io, Readiness, SockId};
 use crate::keys::{ConnKey, PeerKey};
@@ -103,6 +103,27 @@ pub struct PeerConnections {
     pub zero_copy: usize,
     /// How far the dial under way is, if one is.
     pub dialling: Option<DialPhase>,
+}
+
+/// An open connection of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenConn {
+    /// The peer's NID and pid; renamed if it dialled from a source port above 1023.
+    pub id: ProcessId,
+    /// The interface.
+    pub ni: NiIndex,
+    /// Its type, from our point of view.
+    pub kind: ConnType,
+    /// The protocol version spoken.
+    pub version: Option<Version>,
+    /// Whether this node dialled it.
+    pub dialled: bool,
+    /// The local address, if it was chosen.
+    pub local: Option<IpAddr>,
+    /// The address of the other end.
+    pub remote: SocketAddr,
+    /// The stream.
+    pub sock: SockId,
 }
 
 /// How far a dial is.
@@ -225,6 +246,28 @@ impl Socklnd {
             waiting: peer.queue.len(),
             zero_copy: peer.zero_copy.len(),
             dialling: self.dialling(peer),
+        })
+    }
+
+    /// All open connections of peers, or only those of this NID, in no particular order; without
+    /// what the system counts of them ([`Io::stream_stats`]).
+    pub fn open_conns(&self, only: Option<Nid>) -> impl Iterator<Item = OpenConn> + '_ {
+        let wanted = move |peer: &&Peer| only.is_none_or(|nid| peer.id.nid == nid);
+        let peers = self.peers.iter().map(|(_, peer)| peer).filter(wanted);
+        peers.flat_map(move |peer| {
+            peer.members.iter().filter_map(move |member| {
+                let conn = self.conns.get(member.conn)?;
+                Some(OpenConn {
+                    id: peer.id,
+                    ni: peer.ni,
+                    kind: member.kind,
+                    version: peer.history.version,
+                    dialled: conn.origin == Origin::Dialled,
+                    local: conn.local,
+                    remote: conn.remote,
+                    sock: conn.sock,
+                })
+            })
         })
     }
 

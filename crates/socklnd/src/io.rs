@@ -3,6 +3,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
+use lustrine_lnet::driver_report::StreamStats;
 use lustrine_lnet::memory::{Memory, Span};
 use lustrine_lnet::time::Nanos;
 
@@ -112,6 +113,11 @@ pub trait Io: Memory {
     /// Bytes that were written to the stream and that the other side's TCP has not acknowledged,
     /// whether or not they have left. A stream that broke has more than any other.
     fn unacknowledged(&self, sock: SockId) -> u64;
+
+    /// What the system counts of a stream; `None` if it does not, or the stream broke.
+    fn stream_stats(&self, _sock: SockId) -> Option<StreamStats> {
+        None
+    }
 
     /// Continues a CRC-32 [FRM-8] over payload.
     fn crc(&self, state: u32, span: Span) -> u32;

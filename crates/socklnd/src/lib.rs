@@ -55,7 +55,7 @@ mod tunables;
 pub use close_reason::ProtocolViolation;
 pub use config::{Accept, Config, NiConfig};
 pub use counters::Counters;
-pub use driver::{DialPhase, Handoff, PeerConnections, Socklnd};
+pub use driver::{DialPhase, Handoff, OpenConn, PeerConnections, Socklnd};
 pub use metrics::METRICS;
 pub use notices::{Incident, Notice};
 pub use tunables::{TABLE as TUNABLES, Tunables};

@@ -133,6 +133,31 @@ pub struct StreamInfo {
     pub timeouts: u8,
     /// Segments that were sent again since the beginning.
     pub retransmits: u32,
+    /// Those of them that had arrived already, as the other side says (DSACK, RFC 2883).
+    pub duplicates: u32,
+    /// How often acknowledgements showed that segments had overtaken others.
+    pub reorderings: u32,
+    /// Segments with data that were sent, those sent again included; modulo 2^32.
+    pub segments_sent: u32,
+    /// Segments with data that have arrived; modulo 2^32.
+    pub segments_received: u32,
+    /// Those of them that arrived before an earlier one, which was lost or overtaken. Linux 5.4 has
+    /// it.
+    pub out_of_order: u32,
+    /// The smoothed round trip.
+    pub rtt: Duration,
+    /// The shortest round trip of the last minutes; `None` before there is one.
+    pub rtt_min: Option<Duration>,
+    /// The congestion window, in segments.
+    pub congestion_window: u32,
+    /// What arrived at the other side in the last round trip that was measured, in bits per second.
+    pub delivery_rate: u64,
+    /// How long there was something to send.
+    pub busy: Duration,
+    /// The part of it in which the other side's window held it back.
+    pub window_limited: Duration,
+    /// The part of it in which this side's send buffer was too small.
+    pub send_buffer_limited: Duration,
 }
 
 /// Effective buffer sizes in bytes, as the kernel counts them (twice the requested sizes).
@@ -312,6 +337,19 @@ impl Socket {
             under_way: info.tcpi_unacked,
             timeouts: info.tcpi_retransmits,
             retransmits: info.tcpi_total_retrans,
+            duplicates: info.tcpi_dsack_dups,
+            reorderings: info.tcpi_reord_seen,
+            segments_sent: info.tcpi_data_segs_out,
+            segments_received: info.tcpi_data_segs_in,
+            out_of_order: info.tcpi_rcv_ooopack,
+            rtt: Duration::from_micros(info.tcpi_rtt.into()),
+            rtt_min: (info.tcpi_min_rtt != u32::MAX)
+                .then(|| Duration::from_micros(info.tcpi_min_rtt.into())),
+            congestion_window: info.tcpi_snd_cwnd,
+            delivery_rate: info.tcpi_delivery_rate.saturating_mul(8),
+            busy: Duration::from_micros(info.tcpi_busy_time),
+            window_limited: Duration::from_micros(info.tcpi_rwnd_limited),
+            send_buffer_limited: Duration::from_micros(info.tcpi_sndbuf_limited),
         })
     }
 

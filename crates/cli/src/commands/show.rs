@@ -1,4 +1,4 @@
-//! `lustrine show net|peer|stats|latency`: shows the state of a node.
+//! `lustrine show net|peer|conn|stats|latency`: shows the state of a node.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,11 +13,12 @@ use crate::common::{ControlOptions, NodeOptions, TemporaryNodeOptions};
 use crate::output::{Failure, print, print_json};
 use crate::values;
 
+mod conn;
 mod latency;
 
 const STRING: &str = "a String takes all text";
 
-/// Show a node's interfaces, peers, counters or latencies.
+/// Show a node's interfaces, peers, connections, counters or latencies.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
     /// What to show
@@ -32,7 +33,7 @@ pub(crate) struct ShowArgs {
     #[arg(long)]
     all: bool,
 
-    /// Latencies of this NID only, of a peer or of the node itself
+    /// Latencies of this NID only, of a peer or of the node itself; connections of this peer only
     #[arg(long, value_parser = values::nid)]
     nid: Option<Nid>,
 
@@ -54,6 +55,8 @@ enum What {
     Net,
     /// Peers, their NIDs, credits and connections
     Peer,
+    /// Open connections, with what TCP counts of each: MTU, round trips, segments sent again
+    Conn,
     /// Counters of the core and the driver
     Stats,
     /// How long operations take, per peer and operation
@@ -62,12 +65,13 @@ enum What {
 
 /// Runs the command.
 pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
-    if args.nid.is_some() && !matches!(args.what, What::Latency) {
-        return Err(Failure::Usage("--nid goes with latency only".to_owned()));
+    if args.nid.is_some() && !matches!(args.what, What::Latency | What::Conn) {
+        return Err(Failure::Usage("--nid goes with latency and conn only".to_owned()));
     }
     let request = match args.what {
         What::Net => Request::ShowNet,
         What::Peer => Request::ShowPeer,
+        What::Conn => Request::ShowConn { nid: args.nid },
         What::Stats => Request::ShowStats,
         What::Latency => Request::ShowLatency { nid: args.nid },
     };
@@ -115,6 +119,7 @@ fn text(answer: &Answer, all: bool) -> String {
                 text += &counters(driver, of_driver, all);
             }
         }
+        Answer::Conn { .. } => text += &conn::text(answer),
         answer => text += &latency::text(answer),
     }
     text

@@ -217,6 +217,31 @@ fn only_the_owner_may_use_the_control_socket() {
     ]);
 }
 
+/// The connections of a node that has pinged this peer.
+fn connections_are_shown(node: &Node, peer: &str) {
+    let shown = finish(&mut node.controlled(&["show", "conn", "--json", "--nid", peer])).ok();
+    let shown = shown.json();
+    let conn = &shown["conns"][0];
+    assert_eq!((&conn["nid"], &conn["local_nid"]), (&peer.into(), &node.nid().into()));
+    assert!(conn["tcp"]["segments_sent"].as_u64() > Some(0), "{shown:#}");
+    assert!(conn["tcp"]["path_mtu"].as_u64() >= Some(576), "{shown:#}");
+    // As many as the list of peers counts.
+    let peers = finish(&mut node.controlled(&["show", "peer", "--json"])).ok().json();
+    let of_peer = peers["peers"].as_array().expect("peers").iter().find(|row| row["nid"] == peer);
+    let counts = of_peer.expect("the peer")["connections"].as_object().expect("types").values();
+    let open: u64 = counts.filter_map(serde_json::Value::as_u64).sum();
+    assert_eq!(shown["conns"].as_array().map(|conns| conns.len() as u64), Some(open), "{peers:#}");
+
+    let text = finish(&mut node.controlled(&["show", "conn"])).ok().stdout;
+    for words in [peer, "path MTU: ", "round trip: ", "received: "] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let none = finish(&mut node.controlled(&["show", "conn", "--nid", "10.99.99.99@tcp"])).ok();
+    assert_eq!(none.stdout, "no open connections\n");
+    finish(&mut node.controlled(&["show", "stats", "--nid", peer]))
+        .expect_bad_input(&["--nid goes with latency and conn only"]);
+}
+
 #[test]
 fn pings_go_through_the_running_node() {
     let near = Node::open();
@@ -239,6 +264,8 @@ fn pings_go_through_the_running_node() {
     let peers = finish(&mut far.controlled(&["show", "peer", "--json"])).ok().json();
     assert_eq!(peers["peers"].as_array().map(Vec::len), Some(1), "{peers:#}");
     assert_eq!(peers["peers"][0]["nid"], near.nid());
+
+    connections_are_shown(&near, &far.nid());
 
     let ip = loopback();
     finish(&mut near.controlled(&["ping", &format!("{ip}@tcp")]))

@@ -5,12 +5,17 @@ use std::collections::{HashMap, HashSet};
 use lustrine_lnet::driver_report::DriverPeer;
 use lustrine_lnet::lnd::NiIndex;
 use lustrine_lnet::shard::PeerInfo;
-use lustrine_partition::Driver;
+use lustrine_partition::{Driver, DriverOn};
 use lustrine_selftest::PeerWindow;
 use lustrine_wire::nid::Nid;
 
 use super::EventLoop;
-use crate::snapshot::{LoopReport, LoopSnapshot, Since, SnapshotPeers, SnapshotQuery, Window};
+use crate::snapshot::{
+    LoopConns, LoopReport, LoopSnapshot, Since, SnapshotPeers, SnapshotQuery, Window,
+};
+
+/// Most connections of a loop in one answer: each one is a call of the system.
+const CONNS_MAX: usize = 1024;
 
 impl EventLoop {
     pub(super) fn report(&self) -> LoopReport {
@@ -52,6 +57,14 @@ impl EventLoop {
             windows.retain(|peer, _| listed.contains(peer));
         }
         windows
+    }
+
+    pub(super) fn conns(&self, only: Option<Nid>) -> LoopConns {
+        let (shard, driver) = (self.partition.shard(), self.partition.driver());
+        let (rows, all) = driver.conn_rows(&self.io, only, CONNS_MAX);
+        let left_out = all - rows.len();
+        let rows = rows.into_iter().map(|row| (shard.ni_info(row.ni).nid, row)).collect();
+        LoopConns { cpt: self.cpt, rows, left_out }
     }
 
     pub(super) fn snapshot(&self, query: SnapshotQuery) -> LoopSnapshot {

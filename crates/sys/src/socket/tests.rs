@@ -212,6 +212,8 @@ fn options_reach_both_ends() {
         let info = socket.info().unwrap();
         let options = if info.timestamps { 12 } else { 0 };
         assert_eq!((info.segment_out, info.segment_asked), (1000 - options, 1000 - options));
+        assert_eq!((info.segments_sent, info.segments_received, info.out_of_order), (0, 0, 0));
+        assert!(info.rtt > Duration::ZERO && info.congestion_window > 0, "{info:?}");
     }
 }
 
