@@ -3,6 +3,7 @@
 use std::fs;
 use std::str::FromStr;
 
+use lustrine_sys::device::{self, DeviceDrops};
 use lustrine_tune::Host;
 use serde::Serialize;
 
@@ -21,6 +22,69 @@ pub(crate) struct HostLimits {
     pub(crate) tcp_wmem: Option<[u64; 3]>,
     /// The algorithm for new connections.
     pub(crate) congestion_control: Option<String>,
+    /// The queues of the device and what it does itself.
+    pub(crate) device: Device,
+}
+
+/// The queues of a network device, and what it takes off the CPUs. `None` where its driver does not
+/// say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Device {
+    /// Packets that may wait for it (`txqueuelen`).
+    pub(crate) tx_queue_len: Option<u32>,
+    /// Pairs of hardware queues: used, and possible.
+    pub(crate) channels: Option<[u32; 2]>,
+    /// Packets that fit into the ring of those that arrive: now, and at most.
+    pub(crate) rx_ring: Option<[u32; 2]>,
+    /// The same of those that leave.
+    pub(crate) tx_ring: Option<[u32; 2]>,
+    /// TCP segmentation offload.
+    pub(crate) tso: Option<bool>,
+    /// Generic receive offload.
+    pub(crate) gro: Option<bool>,
+    /// Checksums of packets that leave.
+    pub(crate) tx_checksums: Option<bool>,
+}
+
+/// Packets that a device dropped in some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Dropped {
+    /// Packets that arrived.
+    pub(crate) received: u64,
+    /// Packets that were to leave.
+    pub(crate) sent: u64,
+}
+
+impl Device {
+    fn read(name: Option<&str>) -> Device {
+        let queues = name.and_then(|name| device::queues(name).ok()).unwrap_or_default();
+        let pair = |in_use: Option<device::InUse>| in_use.map(|both| [both.now, both.most]);
+        Device {
+            tx_queue_len: queues.tx_queue_len,
+            channels: pair(queues.channels),
+            rx_ring: pair(queues.rx_ring),
+            tx_ring: pair(queues.tx_ring),
+            tso: queues.segmentation,
+            gro: queues.receive_offload,
+            tx_checksums: queues.checksums,
+        }
+    }
+}
+
+impl Dropped {
+    /// What a device has dropped so far; `None` if it does not say.
+    pub(crate) fn so_far(interface: Option<&str>) -> Option<Dropped> {
+        let DeviceDrops { received, sent } = device::drops(interface?)?;
+        Some(Dropped { received, sent })
+    }
+
+    /// Since an earlier look.
+    pub(crate) fn since(self, earlier: Dropped) -> Dropped {
+        Dropped {
+            received: self.received.saturating_sub(earlier.received),
+            sent: self.sent.saturating_sub(earlier.sent),
+        }
+    }
 }
 
 /// The numbers of a setting of the kernel.
@@ -48,6 +112,7 @@ impl HostLimits {
             tcp_rmem: setting("tcp_rmem").as_deref().and_then(numbers),
             tcp_wmem: setting("tcp_wmem").as_deref().and_then(numbers),
             congestion_control: setting("tcp_congestion_control"),
+            device: Device::read(interface),
         }
     }
 
@@ -68,19 +133,6 @@ impl HostLimits {
     }
 }
 
-/// TCP segments that this host has sent again so far, for all its programs.
-pub(crate) fn segments_retransmitted() -> Option<u64> {
-    counter(&fs::read_to_string("/proc/self/net/snmp").ok()?, "RetransSegs")
-}
-
-/// A counter of TCP: one line has the names, the next one the values.
-fn counter(text: &str, name: &str) -> Option<u64> {
-    let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
-    let (names, values) = (lines.next()?, lines.next()?);
-    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
-    pairs.find(|(found, _)| *found == name)?.1.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,13 +143,6 @@ mod tests {
         for wrong in ["", "1 2", "1 2 3 4", "1 2 x", "1 -2 3"] {
             assert_eq!(numbers(wrong), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn counters_are_found_by_name() {
-        let text = "Ip: A B\nIp: 1 2\nTcp: RtoMin RetransSegs\nTcp: 200 17\nUdp: A\nUdp: 9\n";
-        assert_eq!(counter(text, "RetransSegs"), Some(17));
-        assert_eq!((counter(text, "A"), counter("Tcp: X\n", "X")), (None, None));
     }
 
     #[test]

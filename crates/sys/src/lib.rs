@@ -10,6 +10,7 @@
 pub mod clock;
 pub mod cpt;
 pub mod cpu_times;
+pub mod device;
 pub mod files;
 pub mod icmp;
 pub mod interface_setup;

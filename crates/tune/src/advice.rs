@@ -235,34 +235,52 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64
         .then(|| format!("a target takes at most {RPCS_MAX}; larger RPCs or more targets help"));
     let clients = u64::from(purpose.clients.max(1));
     let shares = clients.saturating_mul(targets);
+    // Bytes under way of a client that the server has room and threads for.
+    let mut served = u64::MAX;
     if let Some(memory) = purpose.server_memory {
-        let share = (memory / size / shares).max(1);
+        let share = memory / size / shares;
+        served = memory / clients;
         if share < value {
-            value = share;
+            value = share.max(1);
+            let each = match share {
+                0 => format!(
+                    "less than one RPC of {} each, {} in all: the server cannot hold the data of \
+                     one RPC of each at once; smaller RPCs, fewer clients or more memory help",
+                    bytes_text(size),
+                    bytes_text(shares.saturating_mul(size))
+                ),
+                _ => format!("{} of {} each", counted(share, "RPC"), bytes_text(size)),
+            };
             what = Some(format!(
-                "{} of server memory for {} x {} are {} of {} each",
+                "{} of server memory for {} x {} are {each}",
                 bytes_text(memory),
                 counted(clients, "client"),
                 counted(targets, "target"),
-                counted(share, "RPC"),
-                bytes_text(size)
             ));
         }
     }
     if let Some(threads) = purpose.server_threads {
-        let share = (u64::from(threads) / shares).max(1);
+        let share = u64::from(threads) / shares;
+        served = served.min(u64::from(threads).saturating_mul(size) / clients);
         if share < value {
-            value = share;
+            value = share.max(1);
+            let each = match share {
+                0 => "less than one each: RPCs wait for a thread, however few each client sends"
+                    .to_owned(),
+                _ => format!(
+                    "{} each; more would wait and make everybody slower",
+                    counted(share, "RPC")
+                ),
+            };
             what = Some(format!(
-                "{} for {} x {} are {} each; more would wait and make everybody slower",
+                "{} for {} x {} are {each}",
                 counted(threads.into(), "service thread"),
                 counted(clients, "client"),
                 counted(targets, "target"),
-                counted(share, "RPC"),
             ));
         }
     }
-    let under_way = value.saturating_mul(targets).saturating_mul(size);
+    let under_way = value.saturating_mul(targets).saturating_mul(size).min(served);
     let carried = rate_of(under_way, latency).min(rate);
     let (name, numbers) = match latency > round_trips {
         false => ("2 x rate x RTT", format!("2 x {} x {}", rate_text(rate), time_text(rtt))),

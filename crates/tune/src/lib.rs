@@ -18,6 +18,7 @@ mod advice;
 pub mod apply;
 mod measured;
 mod ramp;
+mod segments;
 mod write;
 
 pub use advice::{
@@ -25,4 +26,5 @@ pub use advice::{
 };
 pub use measured::{Host, Path, Purpose, Streams};
 pub use ramp::{Point, Ramp, share};
+pub use segments::{Segments, loss_limited_rate};
 pub use write::{lnetctl_yaml, module_options, set_param, sysctl};

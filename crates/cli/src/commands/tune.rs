@@ -21,6 +21,7 @@ mod files;
 mod host;
 mod load;
 mod measure;
+mod path_notes;
 mod report;
 pub(super) mod start;
 mod store;
@@ -49,10 +50,10 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = values::bytes)]
     budget_bytes: u64,
 
-    /// Most seconds of load in all
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
+    /// Most seconds of load in all [default: 60, and over long paths 1200 round trips to each node]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]
-    budget_time: f64,
+    budget_time: Option<f64>,
 
     /// Send no load: measure the idle round trip, and show what would be done
     #[arg(long)]
@@ -115,6 +116,11 @@ pub(crate) struct TuneArgs {
 /// Bytes of one bulk RPC of the file system, as Lustre sets it.
 const RPC_SIZE: u64 = 4 << 20;
 
+/// Time of load for all nodes together, in nanoseconds, and to each node in round trips, which are
+/// more over a long path: each step lets TCP grow for 14 of them.
+const BUDGET_TIME_NS: u64 = 60_000_000_000;
+const BUDGET_RTTS: u64 = 1200;
+
 impl TuneArgs {
     fn purpose(&self) -> Purpose {
         Purpose {
@@ -132,15 +138,14 @@ impl TuneArgs {
         !self.dry_run && self.rate.is_none()
     }
 
-    /// The budget for all of the nodes.
-    fn whole_budget(&self) -> Budget {
-        Budget { bytes: self.budget_bytes, time_ns: (self.budget_time * 1e9) as u64 }
-    }
-
-    /// The budget for each of the nodes.
-    fn budget(&self) -> Budget {
-        let (nodes, Budget { bytes, time_ns }) = (self.to.len() as u64, self.whole_budget());
-        Budget { bytes: bytes / nodes, time_ns: time_ns / nodes }
+    /// The budget for one of the nodes, to which this is the idle round trip, in nanoseconds.
+    fn budget(&self, rtt_ns: u64) -> Budget {
+        let nodes = self.to.len() as u64;
+        let time_ns = match self.budget_time {
+            Some(seconds) => (seconds * 1e9) as u64 / nodes,
+            None => (BUDGET_TIME_NS / nodes).max(rtt_ns.saturating_mul(BUDGET_RTTS)),
+        };
+        Budget { bytes: self.budget_bytes / nodes, time_ns }
     }
 }
 
@@ -159,10 +164,12 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     let interrupt = Interrupt::catch()?;
     note(&words::announcement(args));
     let purpose = args.purpose();
-    let mut report = Report::new(args.whole_budget(), purpose);
+    let mut report = Report::new(purpose);
     let warned = Cell::new(false);
     for nid in &args.to {
-        report.peers.push(peer(args, nid, &purpose, (&interrupt, &warned))?);
+        let peer = peer(args, nid, &purpose, (&interrupt, &warned))?;
+        report.budget = report.budget.plus(peer.purse.whole());
+        report.peers.push(peer);
     }
     report.combine();
     if args.loads()
@@ -226,9 +233,9 @@ fn peer(
     if let Some(path) = &report.path {
         let host = host(&report);
         let (settings, advice) = advise(path, &host, purpose);
-        if args.loads() {
-            report.notes.extend(buffers_note(path, &host));
-        }
+        let buffers = args.loads().then(|| buffers_note(path, &host, &settings)).flatten();
+        report.notes.extend(buffers);
+        report.notes.extend(path_notes::all(&report));
         report.notes.extend(words::speed_note(path.rate, &report.host, report.rate_is_given));
         (report.settings, report.advice) = (Some(settings), advice);
     }
@@ -346,9 +353,13 @@ fn slower_notes(peer: &PeerReport) -> Vec<String> {
     slower.collect()
 }
 
-/// Whether the buffers of today may be what limited the rate.
-fn buffers_note(path: &Path, host: &Host) -> Option<String> {
+/// Whether the buffers of today may be what limited the rate. Buffers that are advised to stay as
+/// they are did not.
+fn buffers_note(path: &Path, host: &Host, settings: &Settings) -> Option<String> {
     let smallest = host.tcp_buffers?.into_iter().min()?;
+    if smallest >= settings.tcp_buffer {
+        return None;
+    }
     // Half of a buffer is window; a little less is as much as a connection reaches.
     let carried = u128::from(smallest / 2) * 8_000_000_000 / u128::from(path.rtt_idle_ns.max(1));
     let one = u128::from(match path.streams {
@@ -372,7 +383,8 @@ mod tests {
 
     fn row(test: Direction, under_way: u32, rate: u64, p50_ns: u64) -> StepRow {
         let (rpcs, rtt_ns, cpu_s_per_gb, failed, cut) = (100, None, 0.1, 0, false);
-        StepRow { test, under_way, rate, rpcs, p50_ns, rtt_ns, cpu_s_per_gb, failed, cut }
+        let segments = None;
+        StepRow { test, under_way, rate, rpcs, p50_ns, rtt_ns, cpu_s_per_gb, failed, cut, segments }
     }
 
     /// A peer over 10 Gb/s and 50 ms, of which the new values carried so much.
@@ -386,7 +398,6 @@ mod tests {
             conns_per_peer: 1,
         };
         let nid = "10.0.0.2@tcp".parse().expect("a NID");
-        let budget = Budget::default();
         let purse = measure::Purse::default();
         let limits = crate::host_limits::HostLimits::default();
         let mut peer = PeerReport::new(nid, rtt, values, limits, purse);
@@ -402,7 +413,7 @@ mod tests {
             read: Some(row(Direction::Read, 120, read, 90 * MS)),
             write: Some(row(Direction::Write, 120, write, 125 * MS)),
         });
-        let mut report = Report::new(budget, purpose);
+        let mut report = Report::new(purpose);
         report.peers.push(peer);
         report.combine();
         report
@@ -421,6 +432,37 @@ mod tests {
         let notes = slower_notes(&peer);
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].starts_with("writes were slower with the new values"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_run_before_that_carried_more_counts() {
+        let mut peer = measured(0, 0).peers.remove(0);
+        let path = Path { rate: 10 * GBPS, ..peer.path.expect("a path") };
+        let found = |peer: &PeerReport, carried| {
+            let path = peer.with_run_before(path, 9 * GBPS, carried);
+            (path.rate, path.streams)
+        };
+        peer.values.conns_per_peer = 2;
+        assert_eq!(found(&peer, 11 * GBPS), (10 * GBPS, Streams::OneIsEnough), "chance");
+        assert_eq!(found(&peer, 12 * GBPS), (12 * GBPS, Streams::One(9 * GBPS)));
+        peer.values.conns_per_peer = 1;
+        assert_eq!(found(&peer, 12 * GBPS), (12 * GBPS, Streams::OneIsEnough));
+        peer.incomplete = Some("the budget ended".to_owned());
+        assert_eq!(found(&peer, 10 * GBPS), (10 * GBPS, Streams::OneIsEnough));
+        assert_eq!(found(&peer, 10 * GBPS + 1), (10 * GBPS + 1, Streams::Unknown));
+    }
+
+    /// Buffers that stay as they are were not too small.
+    #[test]
+    fn only_buffers_that_are_to_grow_may_have_limited_the_rate() {
+        let peer = measured(0, 0).peers.remove(0);
+        let (path, settings) = (peer.path.expect("a path"), peer.settings.expect("settings"));
+        let note = |buffer| {
+            let host = Host { tcp_buffers: Some([buffer; 2]), ..Host::default() };
+            buffers_note(&path, &host, &settings)
+        };
+        assert_eq!(note(settings.tcp_buffer), None);
+        assert!(note(settings.tcp_buffer / 2).is_some());
     }
 
     #[test]

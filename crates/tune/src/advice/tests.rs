@@ -93,6 +93,27 @@ fn the_memory_of_a_server_is_shared_by_its_clients() {
     assert_eq!(self::settings(&sc11, &threads).max_rpcs_in_flight, 8);
 }
 
+/// 100 clients with one RPC of 4 MiB each need 400 MiB.
+#[test]
+fn a_server_that_cannot_hold_one_rpc_of_each_client_is_named() {
+    let purpose = Purpose { clients: 100, server_memory: Some(200 << 20), ..Purpose::default() };
+    let sc11 = path(10_000_000_000, 50_500_000);
+    let (settings, all) = advise(&sc11, &Host::default(), &purpose);
+    assert_eq!(settings.max_rpcs_in_flight, 1);
+    let limit = all[0].limit.as_ref().expect("it is limited");
+    let words = "200 MiB of server memory for 100 clients x 1 target are less than one RPC of \
+                 4.00 MiB each, 400 MiB in all: the server cannot hold the data";
+    assert!(limit.what.starts_with(words), "{}", limit.what);
+    // 2 MiB of each client in two round trips.
+    assert_eq!(limit.rate, (2 << 20) * 8_000_000_000 / 101_000_000);
+    let threads = Purpose { server_threads: Some(50), server_memory: None, ..purpose };
+    let (settings, all) = advise(&sc11, &Host::default(), &threads);
+    assert_eq!(settings.max_rpcs_in_flight, 1);
+    let limit = all[0].limit.as_ref().expect("it is limited");
+    assert!(limit.what.contains("are less than one each: RPCs wait"), "{}", limit.what);
+    assert_eq!(limit.rate, (2 << 20) * 8_000_000_000 / 101_000_000);
+}
+
 #[test]
 fn reasons_have_their_numbers() {
     let host = Host {

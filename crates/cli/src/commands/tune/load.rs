@@ -3,10 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lustrine_control::{Answer, LoadFailureKind, LoadOrder, LoadRow, Request};
+use lustrine_control::{Answer, LoadFailureKind, LoadOrder, LoadRow, Request, TcpRow};
 use lustrine_selftest::Test;
+use lustrine_tune::Segments;
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
+use serde::Serialize;
 
 use super::measure::MESSAGE;
 use super::report::Direction;
@@ -62,6 +64,50 @@ impl Silence {
                 "pings are answered, bulk data are not: large packets may disappear on the way; \
                  `lustrine doctor --to {nid}` looks for that"
             ),
+        }
+    }
+}
+
+/// What TCP counts of all connections with a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct StreamsView {
+    /// Longest packet that the path takes, in bytes; of several connections the least.
+    pub(super) path_mtu: u32,
+    /// Payload of the longest segments that were sent, in bytes.
+    pub(super) segment_out: u32,
+    /// The same of those that arrived, as the kernel estimates it.
+    pub(super) segment_in: u32,
+    /// All of their segments.
+    #[serde(skip)]
+    pub(super) segments: Segments,
+}
+
+impl StreamsView {
+    fn of(tcp: &TcpRow) -> StreamsView {
+        StreamsView {
+            path_mtu: tcp.path_mtu,
+            segment_out: tcp.segment_out,
+            segment_in: tcp.segment_in,
+            segments: Segments {
+                sent: tcp.segments_sent.into(),
+                retransmits: tcp.retransmits.into(),
+                duplicates: tcp.duplicates.into(),
+                reorderings: tcp.reorderings.into(),
+                received: tcp.segments_received.into(),
+                out_of_order: tcp.out_of_order.into(),
+                busy_ns: tcp.busy_ns,
+                window_limited_ns: tcp.window_limited_ns,
+                send_buffer_limited_ns: tcp.send_buffer_limited_ns,
+            },
+        }
+    }
+
+    fn and(&self, other: &StreamsView) -> StreamsView {
+        StreamsView {
+            path_mtu: self.path_mtu.min(other.path_mtu),
+            segment_out: self.segment_out.max(other.segment_out),
+            segment_in: self.segment_in.max(other.segment_in),
+            segments: self.segments.plus(&other.segments),
         }
     }
 }
@@ -160,6 +206,17 @@ impl Load {
         let count = |name| stats.lnet.get(name).copied().unwrap_or(0);
         let bytes = count("recv_length").saturating_add(count("send_length"));
         Ok(Used { bytes, cpu_s: stats.cpu_s.0 })
+    }
+
+    /// What TCP counts of the connections with the peer so far; `None` where the system does not
+    /// say it.
+    pub(super) fn streams(&mut self) -> Result<Option<StreamsView>, Failure> {
+        let request = Request::ShowConn { nid: Some(self.nid) };
+        let Answer::Conn { conns, .. } = self.link.ask(&request)? else {
+            return Err(unexpected());
+        };
+        let rows = conns.iter().filter_map(|conn| conn.tcp.as_ref()).map(StreamsView::of);
+        Ok(rows.reduce(|all, one| all.and(&one)))
     }
 
     /// Ends the load, and waits for that: otherwise the peer would keep the session until it

@@ -12,17 +12,20 @@ use lustrine_wire::nid::Nid;
 use self::budget::{Allowance, WEIGHT_AFTER, WEIGHT_BEFORE, WEIGHT_CONNS, WEIGHT_RAMP};
 pub(super) use self::budget::{Budget, Purse};
 use self::pings::Pings;
+pub(super) use self::step::STEP_RPCS;
+use self::step::{Known, RUNS, Step};
 use super::TuneArgs;
 use super::load::{LOOK, Load, Used, unexpected};
 use super::report::{Compared, Direction, NodeValues, PeerReport, Rtts, StepRow};
 use crate::access::{Link, RunningNode};
 use crate::common::NodeOptions;
-use crate::host_limits::{HostLimits, segments_retransmitted};
+use crate::host_limits::{Dropped, HostLimits};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, note, print_error};
 
 mod budget;
 mod pings;
+mod step;
 
 /// Bytes of each RPC of the load: the longest message of LNet.
 pub(super) const MESSAGE: u64 = 1 << 20;
@@ -46,21 +49,6 @@ const ANSWER_MS: u64 = 10_000;
 /// of a peer before it dials again.
 const DISCOVERIES: u32 = 5;
 const DISCOVERY_GAP: Duration = Duration::from_secs(1);
-/// Least time of a step, without and with results, in nanoseconds.
-const WARM_UP: u64 = 100_000_000;
-const STEP: u64 = 300_000_000;
-/// The same in round trips. TCP doubles what is under way in each: 14 take it from 14 KiB to
-/// 200 MiB.
-const WARM_UP_RTTS: u64 = 14;
-const STEP_RTTS: u64 = 8;
-/// The same in latencies of an RPC.
-const STEP_LATENCIES: u64 = 3;
-/// Runs that follow a ramp: before and after, reads and writes.
-const RUNS: u64 = 4;
-/// How often a run moves what it has under way: while it warms up, and in a few latencies.
-const RUN_FILLS: u64 = 10;
-/// RPCs of a step: the one at its end is 5 % of them.
-pub(super) const STEP_RPCS: u64 = 20;
 /// A load of which no RPC has ended for so long is given up if pings are answered. An RPC of 1 MiB
 /// takes as long at 0.4 Mb/s.
 const STALLED: Duration = Duration::from_secs(20);
@@ -166,7 +154,8 @@ pub(super) fn peer(
         report.path = wanted.args.rate.map(|rate| report.new_path(rate, streams));
         return Ok(report);
     }
-    let retransmits = segments_retransmitted();
+    let interface = report.host.interface.clone();
+    let drops = Dropped::so_far(interface.as_deref());
     note(&format!("{}: ramp", wanted.nid));
     let wide = u64::from(UNDER_WAY_MAX) + 8;
     let rtt = report.rtt.idle_median_ns;
@@ -216,9 +205,8 @@ pub(super) fn peer(
             None
         }
     };
-    report.segments_retransmitted = retransmits
-        .zip(segments_retransmitted())
-        .map(|(before, after)| after.saturating_sub(before));
+    report.dropped =
+        drops.zip(Dropped::so_far(interface.as_deref())).map(|(before, now)| now.since(before));
     let (rate, streams) = streams_of(best.rate, end, several);
     report.path = Some(report.new_path(rate, streams));
     report.rtt.loaded_ns = report.ramp.iter().max_by_key(|row| row.rate).and_then(|row| row.rtt_ns);
@@ -229,10 +217,9 @@ pub(super) fn peer(
     let outcome = both(&mut session, &path, count, (WEIGHT_BEFORE, 2), &mut report.purse);
     session.end();
     let before = outcome?;
-    // More than a ramp found that is not complete.
-    let most = before.rows().map(|row| row.rate).max();
-    if let Some(most) = most.filter(|most| report.incomplete.is_some() && *most > rate) {
-        report.path = Some(report.new_path(most, Streams::Unknown));
+    // More than the ramp found.
+    if let Some(most) = before.rows().map(|row| row.rate).max() {
+        report.path = report.path.map(|path| report.with_run_before(path, best.rate, most));
     }
     report.before = Some(before);
     Ok(report)
@@ -269,7 +256,10 @@ fn begin(wanted: &Wanted<'_>, session: &mut Session<'_>) -> Result<PeerReport, F
         conns_per_peer: row.conns_per_peer,
     };
     let host = HostLimits::read(row.interface.as_deref());
-    let budget = wanted.args.budget();
+    let budget = wanted.args.budget(rtt.idle_min_ns);
+    if let Some(more) = super::words::longer_budget(wanted.args, rtt.idle_min_ns, budget) {
+        note(&format!("{}: {more}", wanted.nid));
+    }
     Ok(PeerReport::new(*wanted.nid, rtt, values, host, Purse::new(budget)))
 }
 
@@ -318,33 +308,6 @@ fn idle_rtts(session: &mut Session<'_>) -> Result<Rtts, Failure> {
 /// The median of sorted values.
 fn median(sorted: &[u64]) -> Option<u64> {
     sorted.get(sorted.len() / 2).copied()
-}
-
-/// A path of which the rate is known.
-struct Known {
-    /// The idle round trip, in nanoseconds.
-    rtt: u64,
-    /// Bits per second.
-    rate: u64,
-}
-
-impl Known {
-    /// The path of a report, for so many RPCs under way. A ramp that is not complete says what its
-    /// own carried, and more carry more: up to what makes each take two round trips.
-    fn of(report: &PeerReport, rtt: u64, count: u32) -> Known {
-        let rate = report.path.map_or(0, |path| path.rate);
-        let bits = u128::from(count) * u128::from(MESSAGE) * 8_000_000_000;
-        let most = u64::try_from(bits / u128::from(rtt.max(1)) / 2).unwrap_or(u64::MAX);
-        let rate = if report.incomplete.is_some() { rate.max(most) } else { rate };
-        Known { rtt, rate }
-    }
-
-    /// How long an RPC takes while so many are under way, in nanoseconds.
-    fn latency(&self, count: u32) -> u64 {
-        let bytes = u128::from(count) * u128::from(MESSAGE);
-        let wire = bytes * 8_000_000_000 / u128::from(self.rate.max(1));
-        u64::try_from(wire).unwrap_or(u64::MAX).saturating_add(self.rtt.saturating_mul(2))
-    }
 }
 
 /// Reads, then writes, with so many RPCs under way; `later` runs follow.
@@ -458,6 +421,7 @@ fn ramps(
         *found = ramp.best().map(|best| Ramped { best, end });
         report.notes.extend(end.note(direction));
     }
+    report.packets = session.load.streams()?;
     Ok(found)
 }
 
@@ -471,7 +435,8 @@ fn streams_of(one: u64, end: RampEnd, several: Option<u64>) -> (u64, Streams) {
     }
 }
 
-/// The higher rate of both directions with several connections.
+/// The higher rate of both directions with several connections, and twice as much under way as one
+/// had at its best: what one stream holds under way at most may be what limited it.
 fn more_conns(
     session: &mut Session<'_>,
     rtt: u64,
@@ -479,78 +444,11 @@ fn more_conns(
     report: &mut PeerReport,
 ) -> Result<Option<u64>, Failure> {
     let path = Known { rtt, rate: best.rate };
-    let compared = both(session, &path, best.under_way, (WEIGHT_CONNS, RUNS), &mut report.purse)?;
-    let rows = [&compared.read, &compared.write];
-    let best = rows.into_iter().flatten().map(|row| row.rate).max();
+    let count = best.under_way.saturating_mul(2).min(UNDER_WAY_MAX);
+    let compared = both(session, &path, count, (WEIGHT_CONNS, RUNS), &mut report.purse)?;
+    let best = compared.rows().map(|row| row.rate).max();
     report.several_connections = Some(compared);
     Ok(best)
-}
-
-/// One step of load.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    direction: Direction,
-    /// RPCs under way.
-    count: u32,
-    /// The idle round trip, in nanoseconds.
-    rtt: u64,
-    /// How long an RPC is expected to take, in nanoseconds.
-    latency: u64,
-}
-
-impl Step {
-    /// How long it warms up and measures, in nanoseconds; `None` if that is not allowed.
-    fn times(&self, allowed: Budget) -> Option<(u64, u64)> {
-        let (warm_up, time) = self.wanted_times();
-        let need = self.need();
-        let fits = need.time_ns <= allowed.time_ns && need.bytes <= allowed.bytes;
-        fits.then_some((warm_up, time))
-    }
-
-    /// What is needed to begin it.
-    fn need(&self) -> Budget {
-        let (warm_up, time) = self.wanted_times();
-        Budget { bytes: self.bytes().saturating_mul(2), time_ns: warm_up.saturating_add(time) }
-    }
-
-    /// What is left, if it can be, when this step of a ramp is over: for the runs with the values
-    /// before and after, in both directions, and for as long a ramp of writes.
-    fn reserve(&self, used: Budget) -> Budget {
-        match self.direction {
-            Direction::Read => self.runs(RUNS + 1).plus(used),
-            Direction::Write => self.runs(RUNS),
-        }
-    }
-
-    /// What so many runs need that take as long as this step.
-    fn runs(&self, count: u64) -> Budget {
-        let Budget { time_ns, .. } = self.need();
-        Budget {
-            bytes: self.bytes().saturating_mul(RUN_FILLS).saturating_mul(count),
-            time_ns: time_ns.saturating_mul(count),
-        }
-    }
-
-    fn wanted_times(&self) -> (u64, u64) {
-        let warm_up = WARM_UP.max(self.rtt.saturating_mul(WARM_UP_RTTS)).max(self.latency);
-        let latencies = self.latency.saturating_mul(STEP_LATENCIES);
-        let rpcs = self.latency.saturating_mul(STEP_RPCS) / u64::from(self.count.max(1));
-        let time = STEP.max(self.rtt.saturating_mul(STEP_RTTS)).max(latencies).max(rpcs);
-        (warm_up, time)
-    }
-
-    /// The option that allows too little for it.
-    fn lacks(&self, allowed: Budget) -> &'static str {
-        match self.bytes().saturating_mul(2) <= allowed.bytes {
-            true => "--budget-time",
-            false => "--budget-bytes",
-        }
-    }
-
-    /// Bytes under way.
-    fn bytes(&self) -> u64 {
-        u64::from(self.count) * MESSAGE
-    }
 }
 
 /// A temporary node, and its load on the peer.
@@ -606,7 +504,7 @@ impl<'a> Session<'a> {
     fn step(&mut self, step: &Step, allowed: &mut Allowance) -> Result<Option<StepRow>, Failure> {
         let Some((warm_up_ns, time_ns)) = step.times(allowed.left()) else { return Ok(None) };
         self.load.start()?;
-        let (before, begun) = (self.load.used()?, Instant::now());
+        let (before, streams, begun) = (self.load.used()?, self.load.streams()?, Instant::now());
         let test = step.direction.test();
         self.load.step(LoadOrder::Step { test, concurrency: step.count, time_ns, warm_up_ns })?;
         let limit = Duration::from_nanos(warm_up_ns + time_ns) + STEP_SLACK;
@@ -616,6 +514,11 @@ impl<'a> Session<'a> {
         let rtt_ns = pings.and_then(Pings::end);
         let (load, cut) = waited?;
         let after = self.load.used()?;
+        // Those of the first step are made after it has begun.
+        let segments = self.load.streams()?.map(|after| {
+            let before = streams.map(|before| before.segments).unwrap_or_default();
+            after.segments.since(&before)
+        });
         let bytes = after.bytes.saturating_sub(before.bytes);
         let time_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         allowed.spend(Budget { bytes, time_ns });
@@ -637,6 +540,7 @@ impl<'a> Session<'a> {
             cpu_s_per_gb: (after.cpu_s - before.cpu_s) * 1e9 / bytes.max(1) as f64,
             failed: load.errors.iter().map(|(_, count)| count).sum(),
             cut,
+            segments,
         };
         note(&super::words::step(&row));
         Ok(Some(row))

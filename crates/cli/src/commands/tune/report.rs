@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use lustrine_tune::{Advice, Path, Purpose, Setting, Settings, Streams, bandwidth_delay_product};
+use lustrine_tune::{
+    Advice, Path, Purpose, Segments, Setting, Settings, Streams, bandwidth_delay_product,
+};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
 use super::apply::Applied;
+use super::load::StreamsView;
 use super::measure::{Budget, MESSAGE, Purse};
-use crate::host_limits::HostLimits;
+use crate::host_limits::{Dropped, HostLimits};
 
 /// The part of the ramp's rate, in hundredths, that counts as reached.
 const REACHED: u64 = 95;
@@ -34,8 +37,8 @@ pub(super) struct Report {
 const UNSEEN: [&str; 5] = [
     "the peer's own peer_credits, connections and TCP buffers: they limit reads, in which the peer \
      sends",
-    "losses, reordering and the path MTU",
-    "queues, interrupts and offloads of the network interface",
+    "whether segments of the peer that arrived out of order were lost or overtaken: its TCP knows",
+    "queues of switches and routers, and queueing disciplines and interrupts of this host",
     "other traffic on the path: it is part of what was measured",
     "disks and the file system's servers: the load is LNet selftest",
 ];
@@ -57,8 +60,11 @@ pub(super) struct PeerReport {
     pub(super) ramp: Vec<StepRow>,
     /// The best of the ramp, over four connections of each type.
     pub(super) several_connections: Option<Compared>,
-    /// TCP segments that all programs of this host sent again during the ramp.
-    pub(super) segments_retransmitted: Option<u64>,
+    /// How long the packets of the ramp were; `None` if TCP does not say it.
+    pub(super) packets: Option<StreamsView>,
+    /// Packets that the network device dropped during the ramp and with several connections, of all
+    /// programs.
+    pub(super) dropped: Option<Dropped>,
     /// Why the rate of the path may be higher than what was measured, or was not measured.
     pub(super) incomplete: Option<String>,
     /// What the settings are computed from.
@@ -159,12 +165,22 @@ pub(super) struct StepRow {
     pub(super) failed: u64,
     /// Whether the budget ended it early.
     pub(super) cut: bool,
+    /// What TCP counted meanwhile.
+    pub(super) segments: Option<Segments>,
 }
 
 impl Report {
-    pub(super) fn new(budget: Budget, purpose: Purpose) -> Report {
+    pub(super) fn new(purpose: Purpose) -> Report {
         let (peers, files, unseen) = (Vec::new(), Vec::new(), UNSEEN.to_vec());
-        Report { budget, purpose, peers, settings: None, files, applied: None, unseen }
+        Report {
+            budget: Budget::default(),
+            purpose,
+            peers,
+            settings: None,
+            files,
+            applied: None,
+            unseen,
+        }
     }
 
     /// Takes the largest value of each setting: one node has one value for all of its peers.
@@ -204,7 +220,8 @@ impl PeerReport {
             before: None,
             ramp: Vec::new(),
             several_connections: None,
-            segments_retransmitted: None,
+            packets: None,
+            dropped: None,
             incomplete: None,
             path: None,
             settings: None,
@@ -234,6 +251,18 @@ impl PeerReport {
     /// A path of which no RPC was seen to take longer than two round trips.
     pub(super) fn new_path(&self, rate: u64, streams: Streams) -> Path {
         Path { rtt_idle_ns: self.rtt.idle_min_ns, rate, streams, rpc_latency_ns: None }
+    }
+
+    /// The path once it is known what the run "before" carried, if that is more: than an incomplete
+    /// ramp, or clearly more than a complete one. `one`: what the ramp carried over one connection.
+    pub(super) fn with_run_before(&self, path: Path, one: u64, carried: u64) -> Path {
+        let streams = match (self.incomplete.is_some(), self.values.conns_per_peer) {
+            (true, _) if carried > path.rate => Streams::Unknown,
+            (false, 2..) if carried > path.rate.saturating_add(path.rate / 10) => Streams::One(one),
+            (false, _) if carried > path.rate.saturating_add(path.rate / 10) => path.streams,
+            _ => return path,
+        };
+        Path { rate: carried, streams, ..path }
     }
 
     /// How long RPCs took in the run with the new values, if that did not reach the rate that the
@@ -294,6 +323,28 @@ impl PeerReport {
         let worst = |both: &Option<Compared>| both.as_ref().and_then(|both| self.worst(both));
         worst(&self.after)
             .is_some_and(|second| second >= REACHED || worst(&self.by_round_trips) < Some(second))
+    }
+
+    /// What TCP counted in the steps of the ramp that carried at most half of the highest rate in
+    /// their direction: losses there are no congestion of this load.
+    pub(super) fn up_to_half(&self) -> Option<Segments> {
+        self.counted(|row| self.reached(row) <= 50)
+    }
+
+    /// The same of the other steps, in which queues fill.
+    pub(super) fn above_half(&self) -> Option<Segments> {
+        self.counted(|row| self.reached(row) > 50)
+    }
+
+    fn counted(&self, wanted: impl Fn(&StepRow) -> bool) -> Option<Segments> {
+        let rows = self.ramp.iter().filter(|row| wanted(row));
+        rows.filter_map(|row| row.segments).reduce(|all, one| all.plus(&one))
+    }
+
+    /// What TCP counted in the fastest step in a direction.
+    pub(super) fn fastest(&self, direction: Direction) -> Option<Segments> {
+        let rows = self.ramp.iter().filter(|row| row.test == direction);
+        rows.max_by_key(|row| row.rate)?.segments
     }
 
     /// The value of a setting before, where it is known.

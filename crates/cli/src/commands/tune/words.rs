@@ -5,10 +5,10 @@ use lustrine_report::numbers::counted;
 use lustrine_tune::apply::ChangeResult;
 use lustrine_wire::nid::Nid;
 
-use super::TuneArgs;
 use super::apply::{Applied, What};
-use super::measure::{STEP_RPCS, UNDER_WAY_MAX};
+use super::measure::{Budget, STEP_RPCS, UNDER_WAY_MAX};
 use super::report::{Compared, PeerReport, Report, StepRow};
+use super::{BUDGET_RTTS, BUDGET_TIME_NS, TuneArgs};
 use crate::host_limits::HostLimits;
 use crate::values::bytes;
 
@@ -21,7 +21,7 @@ pub(super) fn rpc_bytes(text: &str) -> Result<u64, String> {
 }
 
 /// Bits per second for people.
-fn rate_text(rate: u64) -> String {
+pub(super) fn rate_text(rate: u64) -> String {
     match rate {
         0..1_000_000_000 => format!("{:.1} Mb/s", rate as f64 / 1e6),
         _ => format!("{:.2} Gb/s", rate as f64 / 1e9),
@@ -40,15 +40,32 @@ pub(super) fn announcement(args: &TuneArgs) -> String {
     let will = if args.dry_run { "without --dry-run" } else { "now" };
     format!(
         "{will}: reads and writes of 1 MiB, 1 to {UNDER_WAY_MAX} at once, as fast as the path \
-         carries them; at most {} MiB in all (--budget-bytes) and {} s of load (--budget-time). \
-         {}",
+         carries them; at most {} MiB in all (--budget-bytes) and {} of load (--budget-time). {}",
         args.budget_bytes >> 20,
-        args.budget_time,
+        match args.budget_time {
+            Some(seconds) => format!("{seconds} s"),
+            None => format!(
+                "{} s, or {BUDGET_RTTS} round trips to each node if that is more,",
+                BUDGET_TIME_NS / 1_000_000_000
+            ),
+        },
         match args.apply.apply.is_empty() {
             true => "Settings of this machine and of the peer are not changed",
             false => "Settings of the peer are not changed",
         },
     )
+}
+
+/// That the path to a node is long enough for more than the usual time, unless the user has set one.
+pub(super) fn longer_budget(args: &TuneArgs, rtt_ns: u64, budget: Budget) -> Option<String> {
+    let is_more = budget.time_ns > BUDGET_TIME_NS / args.to.len() as u64;
+    (args.loads() && args.budget_time.is_none() && is_more).then(|| {
+        format!(
+            "at most {:.0} s of load: {BUDGET_RTTS} round trips of {}",
+            budget.time_ns as f64 / 1e9,
+            time_text(rtt_ns)
+        )
+    })
 }
 
 /// That another program has the address of this host, and what that means for a measurement.
@@ -97,7 +114,7 @@ pub(super) fn step(row: &StepRow) -> String {
 }
 
 /// A value, or that it is not known.
-fn known<T: ToString>(value: Option<T>) -> String {
+pub(super) fn known<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
 }
 
@@ -202,9 +219,7 @@ fn of_peer(peer: &PeerReport) -> String {
     if let Some(why) = &peer.incomplete {
         text += &format!("  INCOMPLETE: {why}\n");
     }
-    if let Some(count) = peer.segments_retransmitted {
-        text += &format!("  segments sent again by all programs during the ramp: {count}\n");
-    }
+    text += &super::path_notes::measured(peer);
     for advice in &peer.advice {
         let before = known(peer.before(advice.setting));
         text += &format!(

@@ -102,6 +102,33 @@ fn files_are_read_back(directory: &Path, settings: &Value, host: &Value) {
     assert!(read("sysctl.conf").contains(&buffers));
 }
 
+/// One packet in 50 is lost in each direction: of the thousands of a ramp some are.
+#[test]
+fn packets_are_measured() {
+    let link = "\
+hosts: {east: {}, west: {}}
+links: [{between: [east, west], rate: 50 Mb/s, delay: 2 ms, mtu: 1400, loss: 2 %}]
+";
+    let Some(lab) = Laboratory::up(link) else { return };
+    let _node = node(&lab);
+    let args = ["tune", "--to", "10.99.0.2@tcp", "--budget-bytes", "96M", "--budget-time", "20"];
+    let done = finish(&mut lustrine(&lab, "east", &[&args[..], &["--json"]].concat()));
+    let report = done.json();
+    let peer = &report["peers"][0];
+    assert_eq!(peer["packets"]["path_mtu"], 1400, "{peer:#}");
+    for way in ["segment_out", "segment_in"] {
+        // 40 bytes of headers and 12 of time stamps.
+        assert!((1000..=1360).contains(&number(&peer["packets"][way])), "{way}: {peer:#}");
+    }
+    let steps = peer["ramp"].as_array().expect("steps");
+    let all = |what: &str| steps.iter().map(|step| number(&step["segments"][what])).sum::<u64>();
+    assert!(all("sent") > 0 && all("received") > 0, "{peer:#}");
+    assert!(all("retransmits") > 0 && all("out_of_order") > 0, "{peer:#}");
+    let device = &peer["host"]["device"];
+    assert!(device["tx_queue_len"].is_u64() && device["gro"].is_boolean(), "{device:#}");
+    assert!(peer["dropped"]["sent"].is_u64(), "{peer:#}");
+}
+
 #[test]
 fn a_small_budget_is_kept_and_the_report_says_what_it_ended() {
     let Some(lab) = Laboratory::up(LONG) else { return };

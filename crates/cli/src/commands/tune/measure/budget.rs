@@ -21,7 +21,7 @@ pub(in crate::commands::tune) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn plus(self, other: Budget) -> Budget {
+    pub(in crate::commands::tune) fn plus(self, other: Budget) -> Budget {
         Budget {
             bytes: self.bytes.saturating_add(other.bytes),
             time_ns: self.time_ns.saturating_add(other.time_ns),
@@ -73,6 +73,11 @@ pub(in crate::commands::tune) struct Purse {
 impl Purse {
     pub(super) fn new(whole: Budget) -> Purse {
         Purse { whole, used: Budget::default(), weights: WEIGHTS }
+    }
+
+    /// The whole budget.
+    pub(in crate::commands::tune) fn whole(&self) -> Budget {
+        self.whole
     }
 
     /// The share of the next part, which is taken back with [`Purse::put`].

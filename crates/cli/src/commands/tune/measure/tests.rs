@@ -1,3 +1,4 @@
+use super::step::{STEP, WARM_UP};
 use super::*;
 
 #[test]
