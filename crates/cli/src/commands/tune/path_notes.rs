@@ -10,6 +10,8 @@ use crate::host_limits::Device;
 
 /// The part of the segments that arrived out of order that is worth a note.
 const DISORDER_MIN: f64 = 0.001;
+/// The same of reorderings that acknowledgements showed.
+const REORDERING_MIN: f64 = 1e-5;
 /// Longer packets are worth a note from this rate on, in bits per second, over a path with this MTU
 /// or less.
 const LONG_PACKETS_RATE: u64 = 5_000_000_000;
@@ -126,23 +128,24 @@ fn losses(peer: &PeerReport) -> Option<String> {
         segments.lost(),
         counted(segments.sent, "segment")
     );
-    let (control, segment) = (peer.host.congestion_control.as_deref()?, peer.packets?.segment_out);
-    match (control, loss_limited_rate(control, segment, peer.rtt.idle_min_ns, loss)) {
-        (_, Some(rate)) if peer.path.is_some_and(|path| rate < path.rate.saturating_mul(2)) => {
-            text += &format!(
-                "; {control} carries about {} over one connection with such losses: more \
-                 connections share them, and bbr is slowed less",
-                rate_text(rate)
-            );
-        }
-        _ => {}
+    if let (Some(control), Some(packets)) = (&peer.host.congestion_control, &peer.packets)
+        && let Some(rate) =
+            loss_limited_rate(control, packets.segment_out, peer.rtt.idle_min_ns, loss)
+        && peer.path.is_some_and(|path| rate < path.rate.saturating_mul(2))
+    {
+        text += &format!(
+            "; {control} carries about {} over one connection with such losses: more connections \
+             share them, and bbr is slowed less",
+            rate_text(rate)
+        );
     }
     Some(text)
 }
 
 fn reordering(peer: &PeerReport) -> Option<String> {
     let segments = peer.up_to_half()?;
-    let out = segments.sent > 0 && segments.reorderings as f64 / segments.sent as f64 > 1e-5;
+    let part = segments.reorderings as f64 / segments.sent.max(1) as f64;
+    let out = part >= REORDERING_MIN;
     let lost_in = segments.disorder().is_some_and(|part| part >= DISORDER_MIN);
     if !out && !lost_in {
         return None;
