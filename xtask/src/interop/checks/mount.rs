@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Listed, holds};
+use super::{Listed, eventually, holds};
 use crate::interop::lab::Modules;
 use crate::interop::testbed::Testbed;
 use crate::process::{capture, installed};
@@ -490,8 +490,11 @@ fn killed(testbed: &mut Testbed) -> Result<String> {
     mount.sh("echo kept > kept; sync kept")?;
     let (program, dir) = (mount.program.display(), mount.dir.display());
     mount.host(&format!("kill -9 $({})", mount.programs()))?;
-    let said = mount.host(&format!("ls {dir} 2>&1 || true"))?;
-    holds(&said, "endpoint is not connected")?;
+    // While the process ends, the kernel answers with another error (ECONNABORTED).
+    eventually("`endpoint is not connected`", Duration::from_secs(10), || {
+        let said = mount.host(&format!("ls {dir} 2>&1 || true"))?;
+        Ok(said.contains("endpoint is not connected").then_some(()))
+    })?;
     let refused = mount.mount().err().map(|error| format!("{error:#}")).unwrap_or_default();
     holds(&refused, "a stale mount is here (its process has ended)")?;
     mount.host(&format!("{program} umount {dir}"))?;
