@@ -19,6 +19,7 @@ use crate::output::{Failure, note, print};
 use crate::values::{self, PORTS, duration};
 
 mod daemon;
+mod jobs;
 mod keeper;
 mod nodes;
 mod pings;

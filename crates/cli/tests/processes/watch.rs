@@ -131,6 +131,25 @@ fn a_peer_that_ends_is_an_alarm_until_it_is_back() {
     assert!(value(&report, &node.nid(), "pings_lost") > Some(0), "{report:#}");
 }
 
+/// The host of a peer is up, and its port is closed. The path is looked at, too: the node is ended
+/// and started for it.
+#[test]
+fn a_peer_that_refuses_connections_takes_no_samples_from_others() {
+    let (node, gone) = (Node::open(), Node::open());
+    let ended = gone.nid();
+    gone.kill();
+    let scratch = Scratch::new();
+    let db = scratch.file("watch.db");
+    let args = ["--to", &ended, "--timeout", "1s", "--path-every", "1s"];
+    let mut daemon = Running::start(&mut watch(&[&node], &db, &args));
+    daemon.wait_for("unreachable: no ping was answered");
+    let report = report(&db);
+    let [healthy, dead] = [node.nid(), ended].map(|nid| samples(&report, &nid));
+    assert!(healthy > 3 * dead, "{healthy} and {dead}: {report:#}");
+    assert!(value(&report, &node.nid(), "mtu_out").is_some(), "{report:#}");
+    assert_eq!(value(&report, &node.nid(), "pings_lost"), Some(0), "{report:#}");
+}
+
 /// What was stored is never lost, however often the daemon is killed.
 #[test]
 fn a_daemon_that_is_killed_loses_nothing_that_was_stored() {

@@ -56,6 +56,9 @@ pub(in crate::commands) struct PathWanted {
     pub(in crate::commands) to: SocketAddr,
     /// The address of this host to use; `None`: the one that packets to the peer leave from.
     pub(in crate::commands) local: Option<IpAddr>,
+    /// Whether that address was chosen by the route of the time: then the route of now is shown,
+    /// which may lead over another address.
+    pub(in crate::commands) follows_route: bool,
     /// The incarnation that the peer sees.
     pub(in crate::commands) incarnation: u64,
 }
@@ -140,7 +143,12 @@ pub(in crate::commands) fn look(
             return seen;
         }
     };
-    seen.route = Some(peer::route(&host::look_at_interfaces(), local, ip));
+    // Of several addresses of IPv6 the system takes another one now and then.
+    let leaves_from = match wanted.follows_route && ip.is_ipv4() {
+        true => peer::local_towards(ip).unwrap_or(local),
+        false => local,
+    };
+    seen.route = Some(peer::route(&host::look_at_interfaces(), leaves_from, ip));
     let mut budget = Budget::new(BYTES_MAX);
     budget.begin(SECONDS);
     let caller = Caller {

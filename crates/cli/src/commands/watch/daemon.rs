@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,9 +13,10 @@ use lustrine_watch::{
 };
 use lustrine_wire::nid::Nid;
 
+use super::jobs::Jobs;
 use super::keeper::{Keeper, Taken};
 use super::nodes::{WatchNode, nodes};
-use super::pings::{NoSample, Pinged, Wanted};
+use super::pings::{First, NoSample, Pinged, Wanted};
 use super::scrape::Scrape;
 use super::slots::{Last, of_round};
 use super::{RunArgs, ms};
@@ -49,6 +49,8 @@ struct Watched {
     backoff: Backoff,
     /// Whether the latest sample had an answer.
     is_answered: bool,
+    /// Whether its node, one of this process, was started since its latest sample.
+    is_node_new: bool,
     due: Instant,
     look_due: Option<Instant>,
     refusals: Refusals,
@@ -153,6 +155,8 @@ struct Daemon<'a> {
     /// What was said of a node that cannot be used.
     node_trouble: Vec<Option<String>>,
     peers: Vec<Watched>,
+    /// The pings of samples.
+    pings: Jobs<Result<Pinged, NoSample>>,
     scrape: Scrape,
 }
 
@@ -162,6 +166,12 @@ struct Begun {
     pinged: Pinged,
     path: Option<PathSample>,
     bandwidth: Option<Bandwidth>,
+}
+
+impl Begun {
+    fn new(peer: usize, pinged: Pinged) -> Begun {
+        Begun { peer, pinged, path: None, bandwidth: None }
+    }
 }
 
 impl<'a> Daemon<'a> {
@@ -191,6 +201,7 @@ impl<'a> Daemon<'a> {
                 detector,
                 backoff: Backoff::default(),
                 is_answered: true,
+                is_node_new: true,
                 due: now,
                 look_due: args.path_every.0.map(|_| now),
                 refusals: Refusals::default(),
@@ -202,7 +213,7 @@ impl<'a> Daemon<'a> {
         });
         let peers: Vec<Watched> = peers.collect();
         let node_trouble = nodes.iter().map(|_| None).collect();
-        Daemon { args, keeper, nodes, node_trouble, peers, scrape }
+        Daemon { args, keeper, nodes, node_trouble, peers, pings: Jobs::default(), scrape }
     }
 
     fn run(&mut self, stop: &Stop) -> Result<(), Failure> {
@@ -210,20 +221,22 @@ impl<'a> Daemon<'a> {
             node.start()?;
             node.announce();
         }
-        self.connect((0..self.peers.len()).collect(), stop);
         let names: Vec<&str> = self.peers.iter().map(|peer| peer.name.as_str()).collect();
         stop.notify(ServiceState::Ready(&names.join(" ")));
         while !stop.is_wanted() {
             let now = Instant::now();
             let due = self.due(now);
-            if due.is_empty() {
-                let next = self.peers.iter().map(|peer| peer.due).min().unwrap_or(now);
+            let late = self.pings.take(&[], now, || false);
+            if due.is_empty() && late.is_empty() {
+                let peers = self.peers.iter().enumerate();
+                let idle = peers.filter(|(at, _)| !self.pings.has(*at));
+                let wait = idle.map(|(_, peer)| peer.due.saturating_duration_since(now)).min();
                 stop.round.set(now);
-                thread::sleep(next.saturating_duration_since(now).min(LOOK));
+                thread::sleep(wait.unwrap_or(LOOK).min(LOOK));
                 continue;
             }
             stop.round.set(now);
-            self.round(&due, stop);
+            self.round(&due, late, stop);
             stop.round.set(Instant::now());
         }
         tracing::info!("stopping: received a signal");
@@ -231,22 +244,30 @@ impl<'a> Daemon<'a> {
         Ok(())
     }
 
-    /// The peers of the next round. All peers of a running node have that node.
+    /// The peers of the next round: those that are due, and whose latest sample has ended. All
+    /// peers of a running node have that node.
     fn due(&self, now: Instant) -> Vec<usize> {
-        let due = self.peers.iter().enumerate().filter(|(_, peer)| peer.due <= now);
+        let silent = |at: &usize| !self.peers[*at].is_answered && self.pings.has(*at);
+        let under_way = (0..self.peers.len()).filter(silent).count();
+        let most = self.nodes.first().map_or(usize::MAX, WatchNode::most_silent);
+        let due = self.peers.iter().enumerate();
+        let due = due.filter(|(at, peer)| peer.due <= now && !self.pings.has(*at));
         let due = due.map(|(at, peer)| {
             (at, peer.due, if peer.is_answered { Last::Answered } else { Last::Silent })
         });
-        of_round(due, self.nodes.first().map_or(usize::MAX, WatchNode::most_silent))
+        of_round(due, most.saturating_sub(under_way))
     }
 
-    /// Takes a sample of each of these peers.
-    fn round(&mut self, due: &[usize], stop: &Stop) {
+    /// Takes a sample of each of these peers, and completes those whose pings have ended since the
+    /// last round.
+    fn round(&mut self, due: &[usize], late: Vec<(usize, Result<Pinged, NoSample>)>, stop: &Stop) {
         self.find_routes();
-        self.restart_nodes(stop);
-        let mut begun = self.pings(due, stop);
+        self.restart_nodes();
+        let mut ended: Vec<usize> = late.iter().map(|(peer, _)| *peer).collect();
+        let mut begun = self.pinged(late);
+        self.pings(due, &mut begun, &mut ended, stop);
         if !stop.is_wanted() {
-            self.looks(&mut begun, stop);
+            self.looks(&mut begun, &mut ended, stop);
         }
         // A load takes long: what is complete is stored before it, and there is one in a round.
         let loaded = (!stop.is_wanted()).then(|| self.next_load(&begun)).flatten();
@@ -257,8 +278,8 @@ impl<'a> Daemon<'a> {
             self.keep(vec![loaded]);
         }
         let now = Instant::now();
-        for at in due {
-            let peer = &mut self.peers[*at];
+        for at in ended {
+            let peer = &mut self.peers[at];
             let wait = self.args.every * peer.backoff.intervals();
             peer.due += wait;
             // Samples that were missed are not made up for.
@@ -293,18 +314,18 @@ impl<'a> Daemon<'a> {
     }
 
     /// Starts nodes that could not be started before.
-    fn restart_nodes(&mut self, stop: &Stop) {
+    fn restart_nodes(&mut self) {
         for node in 0..self.nodes.len() {
-            self.start(node, stop);
+            self.start(node);
         }
     }
 
-    fn start(&mut self, node: usize, stop: &Stop) {
+    fn start(&mut self, node: usize) {
         match self.nodes[node].start() {
             Ok(false) => {}
             Ok(true) => {
-                let of_node = |at: &usize| self.peers[*at].node == node;
-                self.connect((0..self.peers.len()).filter(of_node).collect(), stop);
+                let peers = self.peers.iter_mut().filter(|peer| peer.node == node);
+                peers.for_each(|peer| peer.is_node_new = true);
             }
             Err(Failure::Failed(why)) => self.trouble(node, Some(why)),
             Err(_) => {}
@@ -323,55 +344,96 @@ impl<'a> Daemon<'a> {
 
     fn wanted(&self, at: usize, stop: &Stop) -> Option<Wanted> {
         let peer = &self.peers[at];
+        let node = &self.nodes[peer.node];
+        let first = match peer.is_answered {
+            false => First::Ping,
+            true if node.is_own() && peer.is_node_new => First::Discovery,
+            true => First::Nothing,
+        };
         Some(Wanted {
-            asker: self.nodes[peer.node].asker()?,
+            asker: node.asker()?,
             nid: peer.nid,
             count: self.args.pings,
             timeout: self.args.timeout,
             every: self.args.every,
-            connects: !peer.is_answered,
+            first,
             stopped: Arc::clone(&stop.flag),
         })
     }
 
-    /// Makes the connections of nodes that were just started.
-    fn connect(&self, peers: Vec<usize>, stop: &Stop) {
-        let own = peers.into_iter().filter(|at| self.nodes[self.peers[*at].node].is_own());
-        let jobs = own.filter_map(|at| Some((at, self.wanted(at, stop)?)));
-        let jobs = jobs.map(|(at, wanted)| (at, move || wanted.discover()));
-        in_parallel(jobs.collect(), stop);
-    }
-
-    /// The pings of these peers, all at once.
-    fn pings(&mut self, due: &[usize], stop: &Stop) -> Vec<Begun> {
-        let jobs = due.iter().filter_map(|at| Some((*at, self.wanted(*at, stop)?)));
-        let jobs = jobs.map(|(at, wanted)| (at, move || wanted.pings()));
-        let mut begun = Vec::new();
+    /// The pings of these peers, all at once. Those that do not answer are not waited for: the rest
+    /// of the round, and the next ones, are of the others.
+    fn pings(
+        &mut self,
+        due: &[usize],
+        begun: &mut Vec<Begun>,
+        ended: &mut Vec<usize>,
+        stop: &Stop,
+    ) {
         for at in due {
             if let Some(why) = self.nodes[self.peers[*at].node].no_route() {
-                let (peer, pinged) = (*at, Pinged::unsent(self.args.pings, why));
-                begun.push(Begun { peer, pinged, path: None, bandwidth: None });
+                let pinged = Ok(Pinged::unsent(self.args.pings, why));
+                begun.extend(self.pinged(vec![(*at, pinged)]));
+            } else if let Some(wanted) = self.wanted(*at, stop) {
+                self.peers[*at].is_node_new = false;
+                self.pings.begin(*at, move || wanted.pings());
             }
         }
+        let answer = |at: &usize| self.peers[*at].is_answered;
+        let awaited: Vec<usize> = due.iter().copied().filter(answer).collect();
+        // Pings that are answered are spread over half of the interval.
+        let until = Instant::now() + self.args.every * 3 / 4;
+        self.collect(&awaited, until, begun, ended, stop);
+        // Without a node, or a thread, there is no job.
+        ended.extend(due.iter().filter(|at| !self.pings.has(**at)));
+        ended.sort_unstable();
+        ended.dedup();
+    }
+
+    /// Takes the results of pings that are there when those of these peers have ended, or at this
+    /// time.
+    fn collect(
+        &mut self,
+        awaited: &[usize],
+        until: Instant,
+        begun: &mut Vec<Begun>,
+        ended: &mut Vec<usize>,
+        stop: &Stop,
+    ) {
+        let results = self.pings.take(awaited, until, || stop.is_wanted());
+        ended.extend(results.iter().map(|(peer, _)| *peer));
+        begun.extend(self.pinged(results));
+        begun.sort_by_key(|begun| begun.peer);
+    }
+
+    /// What came of pings: the samples of which there are some.
+    fn pinged(&mut self, results: Vec<(usize, Result<Pinged, NoSample>)>) -> Vec<Begun> {
+        let mut begun = Vec::new();
         // A node that fails in the middle of a round has answered before.
         let mut failed: BTreeMap<usize, Option<String>> = BTreeMap::new();
-        for (peer, pinged) in in_parallel(jobs.collect(), stop) {
-            let node = self.peers[peer].node;
+        for (at, pinged) in results {
+            let peer = &mut self.peers[at];
             match pinged {
                 Ok(mut pinged) => {
                     let why = pinged.node_failed.take();
-                    let known = failed.entry(node).or_default();
+                    let known = failed.entry(peer.node).or_default();
                     *known = known.take().or(why);
-                    begun.push(Begun { peer, pinged, path: None, bandwidth: None });
+                    let is_answered = !pinged.times.is_empty();
+                    if !is_answered && peer.is_answered {
+                        let Watched { name, .. } = peer;
+                        tracing::warn!("{name}: no answer: {}; it is asked again", pinged.why);
+                    }
+                    peer.is_answered = is_answered;
+                    begun.push(Begun::new(at, pinged));
                 }
                 Err(NoSample::Stopped) => {}
                 Err(NoSample::Node(why)) => {
-                    failed.insert(node, Some(why));
+                    failed.insert(peer.node, Some(why));
                 }
                 Err(NoSample::NoSlot) => {
                     let why = "a sample was left out: too many peers ceased to answer at once";
-                    if self.peers[peer].is_new(why) {
-                        tracing::warn!("{}: {why}", self.peers[peer].name);
+                    if peer.is_new(why) {
+                        tracing::warn!("{}: {why}", peer.name);
                     }
                 }
             }
@@ -379,14 +441,13 @@ impl<'a> Daemon<'a> {
         for (node, why) in failed {
             self.trouble(node, why);
         }
-        begun.sort_by_key(|begun| begun.peer);
         begun
     }
 
     /// Looks at the paths for which it is time. A node of this process is ended for it, because
     /// the peer would send its replies over any connection of one NID. A peer that refused it is
     /// not connected to for a while; the rest of the look goes on.
-    fn looks(&mut self, begun: &mut [Begun], stop: &Stop) {
+    fn looks(&mut self, begun: &mut Vec<Begun>, ended: &mut Vec<usize>, stop: &Stop) {
         let now = Instant::now();
         let wants = |begun: &Begun| {
             let is_due = self.peers[begun.peer].look_due.is_some_and(|due| due <= now);
@@ -398,15 +459,23 @@ impl<'a> Daemon<'a> {
         }
         let line = |at: &usize| {
             let peer = &self.peers[*at];
-            let (local, to) = self.nodes[peer.node].line(&peer.nid, self.args.port)?;
-            let incarnation = self.nodes[peer.node].incarnation();
-            Some((*at, PathWanted { nid: peer.nid, to, local, incarnation }))
+            let node = &self.nodes[peer.node];
+            let (local, to) = node.line(&peer.nid, self.args.port)?;
+            let (incarnation, follows_route) = (node.incarnation(), node.follows_route());
+            Some((*at, PathWanted { nid: peer.nid, to, local, follows_route, incarnation }))
         };
         let wanted: Vec<(usize, PathWanted)> = due.iter().filter_map(line).collect();
         let greets = |at: &usize| self.peers[*at].greet_due <= now;
         let nodes: BTreeSet<usize> =
             due.iter().copied().filter(greets).map(|at| self.peers[at].node).collect();
         let own: Vec<usize> = nodes.into_iter().filter(|at| self.nodes[*at].is_own()).collect();
+        // The pings of others that answered last would be lost with the node.
+        let disturbed = |at: &usize| {
+            let peer = &self.peers[*at];
+            peer.is_answered && self.pings.has(*at) && own.contains(&peer.node)
+        };
+        let others: Vec<usize> = (0..self.peers.len()).filter(disturbed).collect();
+        self.collect(&others, Instant::now() + ROUND_MAX, begun, ended, stop);
         own.iter().for_each(|node| self.nodes[*node].stop());
         let flag = &stop.flag;
         let mut claims = Claims::default();
@@ -426,7 +495,7 @@ impl<'a> Daemon<'a> {
         if stop.is_wanted() {
             return;
         }
-        own.into_iter().for_each(|node| self.start(node, stop));
+        own.into_iter().for_each(|node| self.start(node));
         for (at, (greeting, seen)) in seen {
             if greeting != Greeting::LeftOut {
                 let peer = &mut self.peers[at];
@@ -507,12 +576,7 @@ impl<'a> Daemon<'a> {
             path,
             bandwidth,
         };
-        let is_answered = sample.is_answered();
-        if !is_answered && peer.is_answered {
-            tracing::warn!("{}: no answer: {}; it is asked again", peer.name, pinged.why);
-        }
-        peer.is_answered = is_answered;
-        peer.backoff.observe(is_answered);
+        peer.backoff.observe(sample.is_answered());
         let events = peer.detector.observe(&sample);
         let again = peer.looked_again < LOOKS_AGAIN;
         if sample.path.is_some() && peer.detector.wants_look() && again {
@@ -573,28 +637,10 @@ fn in_parallel<T: Send + 'static>(
     jobs: Vec<(usize, impl FnOnce() -> T + Send + 'static)>,
     stop: &Stop,
 ) -> Vec<(usize, T)> {
-    let (sender, results) = mpsc::channel();
-    for (at, job) in jobs {
-        let sender = sender.clone();
-        let begin = move || {
-            // The receiver is gone once the process ends.
-            let _ = sender.send((at, job()));
-        };
-        let started = thread::Builder::new().name("lustrine-peer".to_owned()).spawn(begin);
-        if let Err(error) = started {
-            tracing::error!("no thread can be started: {error}");
-        }
-    }
-    drop(sender);
-    let mut done = Vec::new();
-    loop {
-        match results.recv_timeout(LOOK) {
-            Ok(result) => done.push(result),
-            Err(mpsc::RecvTimeoutError::Disconnected) => return done,
-            Err(mpsc::RecvTimeoutError::Timeout) if stop.is_wanted() => return done,
-            Err(mpsc::RecvTimeoutError::Timeout) => {}
-        }
-    }
+    let mut all = Jobs::default();
+    let peers: Vec<usize> = jobs.iter().map(|(peer, _)| *peer).collect();
+    jobs.into_iter().for_each(|(peer, job)| all.begin(peer, job));
+    all.take(&peers, Instant::now() + ROUND_MAX, || stop.is_wanted())
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(super) struct WatchNode {
     /// That peers see of each node of this process and of looks, which follow each other: to a peer
     /// it is one node that connects anew.
     incarnation: u64,
+    /// Whether its address is the one from which packets to its peers left when it was made.
+    follows_route: bool,
 }
 
 enum Kind {
@@ -56,13 +58,14 @@ const RECONNECT: &str = "max_reconnectms";
 pub(super) fn nodes(args: &RunArgs) -> Result<(Vec<WatchNode>, Vec<usize>), Failure> {
     let options = NodeOptions::from(&args.node);
     if let Some(node) = running_node(&options, &args.choice, args.port)? {
-        let node = WatchNode::new(Kind::Running(Box::new(node)));
+        let node = WatchNode::new(Kind::Running(Box::new(node)), false);
         return Ok((vec![node], vec![0; args.to.len()]));
     }
     let mut base = options.node_config(print_error)?;
     if args.node.set.iter().all(|setting| setting.name != RECONNECT) {
         base.tunables.set(RECONNECT, RECONNECT_MS).map_err(|error| error.to_string())?;
     }
+    let follows_route = base.nets.is_empty();
     let mut nodes: Vec<WatchNode> = Vec::new();
     let mut indices = Vec::new();
     for nid in &args.to {
@@ -73,7 +76,7 @@ pub(super) fn nodes(args: &RunArgs) -> Result<(Vec<WatchNode>, Vec<usize>), Fail
             Some(config) => Kind::Own(Box::new(config)),
             None => Kind::NoRoute(Box::new(unrouted)),
         };
-        let node = WatchNode::new(kind);
+        let node = WatchNode::new(kind, follows_route);
         let same = |other: &WatchNode| node.nets().is_some() && node.nets() == other.nets();
         let index = nodes.iter().position(same).unwrap_or(nodes.len());
         if index == nodes.len() {
@@ -98,8 +101,14 @@ impl Unrouted {
 }
 
 impl WatchNode {
-    fn new(kind: Kind) -> WatchNode {
-        WatchNode { kind, link: None, slots: Arc::default(), incarnation: Clock::Wall.now() }
+    fn new(kind: Kind, follows_route: bool) -> WatchNode {
+        let (slots, incarnation) = (Arc::default(), Clock::Wall.now());
+        WatchNode { kind, link: None, slots, incarnation, follows_route }
+    }
+
+    /// Whether its address was chosen by the route to its peers, and not by the user.
+    pub(super) fn follows_route(&self) -> bool {
+        self.follows_route
     }
 
     /// What peers see of it and of looks.

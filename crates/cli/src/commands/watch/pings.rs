@@ -61,6 +61,17 @@ impl Asker {
     }
 }
 
+/// What is sent before the pings that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// Nothing: there is a connection, as far as is known.
+    Nothing,
+    /// A ping: the peer did not answer last.
+    Ping,
+    /// The discovery of the peer by a node of this process that is new.
+    Discovery,
+}
+
 /// How a peer is pinged.
 #[derive(Clone)]
 pub(super) struct Wanted {
@@ -70,8 +81,8 @@ pub(super) struct Wanted {
     pub(super) timeout: Duration,
     /// Time between two samples.
     pub(super) every: Duration,
-    /// Whether a connection has to be made first, which is no part of a round trip.
-    pub(super) connects: bool,
+    /// What makes a connection before: that is no part of a round trip.
+    pub(super) first: First,
     /// Set when the program ends.
     pub(super) stopped: Arc<AtomicBool>,
 }
@@ -149,10 +160,14 @@ impl Wanted {
     pub(super) fn pings(&self) -> Result<Pinged, NoSample> {
         let gap = (self.every / 2 / self.count.max(1)).min(GAP_MAX);
         let mut last = Last::Answered;
-        if self.connects {
-            // Whatever comes of it, the next one shows.
-            let (_, answer) = self.ping(Last::Silent, self.late())?;
-            last = if answer.is_ok() { Last::Answered } else { Last::Silent };
+        match self.first {
+            First::Nothing => {}
+            First::Ping => {
+                // Whatever comes of it, the next one shows.
+                let (_, answer) = self.ping(Last::Silent, self.late())?;
+                last = if answer.is_ok() { Last::Answered } else { Last::Silent };
+            }
+            First::Discovery => self.discover(),
         }
         let late = self.late();
         let mut pinged = Pinged { at_ms: wall_ms(), ..Pinged::default() };
@@ -201,7 +216,7 @@ impl Wanted {
     }
 
     /// Makes the connection of a new node.
-    pub(super) fn discover(&self) {
+    fn discover(&self) {
         let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let request = Request::Discover { nid: self.nid, timeout_ms };
         for attempt in 0..DISCOVERIES {

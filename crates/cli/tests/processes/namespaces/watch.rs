@@ -46,6 +46,16 @@ fn another_way_is_an_alarm_until_packets_take_the_first_again() {
     assert_eq!(over, [true], "{alarms:#}");
 }
 
+/// The node of the daemon keeps its address.
+#[test]
+fn a_route_from_another_address_is_an_alarm() {
+    let Some(lab) = Laboratory::up(TWO_WAYS) else { return };
+    let _node = node(&lab, "west", &TCP);
+    let (mut daemon, _) = watch(&lab, &["--path-every", "500ms"]);
+    run(&lab, "east", "ip route replace 10.99.0.2/32 dev eth1 src 10.99.1.1");
+    daemon.wait_for("route: packets leave from 10.99.1.1 (eth1), and left from 10.99.0.1 (eth0)");
+}
+
 #[test]
 fn a_peer_without_a_route_holds_up_no_other() {
     let Some(lab) = Laboratory::up(TWO_WAYS) else { return };

@@ -72,7 +72,7 @@ fn wanted(path: &std::path::Path, slots: &Arc<Slots>, peer: &str) -> Wanted {
         count: 3,
         timeout: LIMIT,
         every: LIMIT,
-        connects: false,
+        first: First::Nothing,
         stopped: Arc::default(),
     }
 }
@@ -92,17 +92,18 @@ fn peers_that_answer_do_not_wait_for_those_that_do_not() {
         }
     });
     let slots = Arc::new(Slots::default());
-    let sample = |peer: String, connects| {
-        let wanted = Wanted { connects, ..wanted(&path, &slots, &peer) };
+    let sample = |peer: String, first| {
+        let wanted = Wanted { first, ..wanted(&path, &slots, &peer) };
         thread::spawn(move || wanted.pings())
     };
-    let silent: Vec<_> = (1..=40).map(|host| sample(format!("10.0.0.{host}@tcp1"), true)).collect();
+    let silent = (1..=40).map(|host| sample(format!("10.0.0.{host}@tcp1"), First::Ping));
+    let silent: Vec<_> = silent.collect();
     let (callers, changed) = &*shared;
     let now = callers.lock().expect("no panic");
     let waited = changed.wait_timeout_while(now, LIMIT, |now| now.silent < SILENT_SLOTS);
     drop(waited.expect("no panic"));
-    let answered: Vec<_> =
-        (1..=24).map(|host| sample(format!("10.0.0.{host}@tcp"), false)).collect();
+    let answered = (1..=24).map(|host| sample(format!("10.0.0.{host}@tcp"), First::Nothing));
+    let answered: Vec<_> = answered.collect();
     for sample in answered {
         let pinged = sample.join().expect("no panic").expect("a sample");
         assert_eq!((pinged.times.len(), pinged.sent, pinged.lost), (3, 3, 0));
