@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::str::FromStr;
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::interface_setup::request;
 
 /// A network interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +25,7 @@ pub struct Interface {
     pub index: u32,
     /// Whether hardware is behind it, also through a bond, a bridge or a VLAN: not a bridge of
     /// containers, one end of a veth pair or a tunnel. Drivers of virtual machines count as
-    /// hardware.
+    /// hardware. False where /sys shows another network namespace.
     pub hardware: bool,
     /// Its addresses, in the kernel's order; IPv6 includes link-local ones.
     pub addrs: Vec<InterfaceAddr>,
@@ -34,7 +38,7 @@ pub struct Interface {
     /// Largest packet in bytes.
     pub mtu: Option<u32>,
     /// Speed of the link in Mb/s (10^6); `None` if the driver does not report it, as with most
-    /// virtual devices.
+    /// virtual devices, and where /sys shows another network namespace.
     pub speed_mbps: Option<u32>,
     /// NUMA node that the device is attached to.
     pub numa_node: Option<u32>,
@@ -72,10 +76,14 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     let mut found = BTreeMap::<String, Interface>::new();
     // Of the thread, which may be in another network namespace than the process.
     let table = fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
+    let kernel = Kernel::new().ok();
     for report in getifaddrs()? {
-        let interface = found
-            .entry(report.interface_name.clone())
-            .or_insert_with_key(|name| describe(name, report.flags, Path::new("/sys/class/net")));
+        let describe = |name: &String| {
+            let class = Path::new("/sys/class/net");
+            let told = kernel.as_ref().map(|kernel| kernel.tell(name));
+            describe(name, report.flags, class).corrected(told.as_ref(), class)
+        };
+        let interface = found.entry(report.interface_name.clone()).or_insert_with_key(describe);
         interface.addrs.extend(address(&report, &table));
     }
     let mut found: Vec<Interface> = found.into_values().collect();
@@ -119,6 +127,74 @@ pub fn link_states() -> io::Result<Vec<LinkState>> {
 /// The device of an interface: an alias is named after it.
 fn device_of(name: &str) -> &str {
     name.split_once(':').map_or(name, |(device, _)| device)
+}
+
+/// What the kernel says of a device in the network namespace of this thread. The files of /sys are
+/// those of the namespace in which it was mounted: `nsenter --net` alone leaves it as it is.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    mtu: Option<u32>,
+    /// The hardware's address.
+    address: Option<[u8; 6]>,
+}
+
+/// A socket for netdevice(7).
+struct Kernel(OwnedFd);
+
+impl Kernel {
+    fn new() -> io::Result<Kernel> {
+        let flags = SocketFlags::CLOEXEC;
+        Ok(Kernel(socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?))
+    }
+
+    fn tell(&self, name: &str) -> Told {
+        let ask = |what| self.ask(name, what).ok();
+        let mtu = ask(libc::SIOCGIFMTU).and_then(|answer| {
+            // SAFETY: after this request the kernel has set this field of the union.
+            u32::try_from(unsafe { answer.ifr_ifru.ifru_mtu }).ok()
+        });
+        let address = ask(libc::SIOCGIFHWADDR).and_then(|answer| {
+            // SAFETY: after this request the kernel has set this field of the union.
+            let address = unsafe { answer.ifr_ifru.ifru_hwaddr };
+            let bytes = address.sa_data.first_chunk::<6>()?.map(|byte| byte as u8);
+            (address.sa_family == libc::ARPHRD_ETHER).then_some(bytes)
+        });
+        Told { mtu, address }
+    }
+
+    fn ask(&self, name: &str, what: libc::c_ulong) -> io::Result<libc::ifreq> {
+        let mut request = request(device_of(name))?;
+        // SAFETY: the request is a whole `ifreq` that outlives the call, and the requests of this
+        // module write no more than that; the descriptor is open because it is owned.
+        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), what as _, &raw mut request) };
+        if done == 0 { Ok(request) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Interface {
+    /// With what the kernel says, and without what /sys says of another device of this name.
+    fn corrected(self, told: Option<&Told>, class: &Path) -> Interface {
+        let Some(told) = told else { return self };
+        let device = class.join(device_of(&self.name));
+        let is_number =
+            read_number(&device.join("ifindex")).is_none_or(|seen: u32| seen == self.index);
+        let address = fs::read_to_string(device.join("address")).ok();
+        let address = address.as_deref().and_then(hardware_address);
+        let is_same = is_number
+            && (self.mtu.is_none() || told.mtu.is_none() || self.mtu == told.mtu)
+            && (address.is_none() || told.address.is_none() || address == told.address);
+        let mtu = told.mtu.or(self.mtu.filter(|_| is_same));
+        match is_same {
+            true => Interface { mtu, ..self },
+            false => Interface { mtu, speed_mbps: None, numa_node: None, hardware: false, ..self },
+        }
+    }
+}
+
+/// Reads `02:00:00:00:00:01`.
+fn hardware_address(text: &str) -> Option<[u8; 6]> {
+    let bytes = text.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).ok());
+    bytes.collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
 /// Most devices on top of each other, as in Linux.

@@ -97,6 +97,45 @@ fn bonds_and_bridges_are_hardware_if_a_device_below_them_is() {
     fs::remove_dir_all(class).unwrap();
 }
 
+/// As below `nsenter --net`, where /sys stays that of another namespace.
+#[test]
+fn what_sysfs_says_of_another_device_of_the_name_does_not_count() {
+    let class = std::env::temp_dir().join(format!("lustrine-sys-other-{}", std::process::id()));
+    let device = class.join("eth0");
+    fs::create_dir_all(device.join("device")).unwrap();
+    let files = [("mtu", "1500"), ("speed", "25000"), ("device/numa_node", "1")];
+    for (name, text) in
+        [("ifindex", "2"), ("address", "02:00:00:00:00:0a")].into_iter().chain(files)
+    {
+        fs::write(device.join(name), format!("{text}\n")).unwrap();
+    }
+    let with = |index, mtu, address| {
+        let told = Told { mtu: Some(mtu), address };
+        let found = Interface { index, ..describe("eth0", InterfaceFlags::IFF_UP, &class) };
+        let found = found.corrected(Some(&told), &class);
+        (found.mtu, found.speed_mbps, found.numa_node, found.hardware)
+    };
+    let of_it = Some([2, 0, 0, 0, 0, 10]);
+    assert_eq!(with(2, 1500, of_it), (Some(1500), Some(25_000), Some(1), true));
+    assert_eq!(with(2, 1500, None), (Some(1500), Some(25_000), Some(1), true));
+    let unknown = |mtu| (Some(mtu), None, None, false);
+    assert_eq!(with(2, 9000, of_it), unknown(9000));
+    assert_eq!(with(7, 1500, of_it), unknown(1500));
+    assert_eq!(with(2, 1500, Some([2, 0, 0, 0, 0, 11])), unknown(1500));
+    fs::remove_dir_all(class).unwrap();
+}
+
+/// The kernel and its files agree where /sys is that of this namespace.
+#[test]
+fn the_kernel_tells_the_mtu() {
+    let kernel = Kernel::new().unwrap();
+    for found in interfaces().unwrap() {
+        assert_eq!(kernel.tell(&found.name).mtu, found.mtu, "{found:?}");
+    }
+    assert!(kernel.tell("lo").mtu.is_some_and(|mtu| mtu >= 1500));
+    assert_eq!(kernel.tell("absent"), Told { mtu: None, address: None });
+}
+
 #[test]
 fn every_address_can_be_bound() {
     for interface in interfaces().unwrap().iter().filter(|i| i.up) {
