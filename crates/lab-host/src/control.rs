@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lustrine_lab::{Counters, Interface, Lateness};
+use lustrine_lab::{Counters, Direction, Interface, Lateness};
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
@@ -69,7 +69,11 @@ pub struct HostStatus {
 pub struct LinkStatus {
     /// The hosts at its ends, by name.
     pub between: [String; 2],
-    /// From the first to the second, and back.
+    /// What it does to packets from the first to the second, and back. A laboratory that an older
+    /// program has started does not say it.
+    #[serde(default)]
+    pub settings: Option<[Direction; 2]>,
+    /// What has passed from the first to the second, and back.
     pub directions: [DirectionStatus; 2],
     /// Why it does not carry anything any more; it should never happen.
     pub failure: Option<String>,

@@ -238,6 +238,7 @@ impl Running {
             let shown = link::look(window);
             LinkStatus {
                 between: link.between.map(name),
+                settings: Some(link.directions),
                 directions: shown.directions,
                 failure: shown.failure.clone(),
             }

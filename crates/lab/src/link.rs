@@ -5,7 +5,7 @@
 //! packet that is too large, or is lost, has taken its time on the wire; the others arrive after
 //! the delay.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::packet::{READ_MAX, Train, wire_bytes};
 use crate::rng::Rng;
@@ -22,7 +22,7 @@ const RATE_FOR_MEMORY: u64 = 100_000_000_000;
 const SPARE: u64 = 4 << 20;
 
 /// Whether packets keep their order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// A packet that would overtake another one arrives right after it.
@@ -33,7 +33,7 @@ pub enum Order {
 }
 
 /// What chooses among parallel links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hashing {
     /// The addresses: all packets between two hosts take the same link.
@@ -44,7 +44,7 @@ pub enum Hashing {
 }
 
 /// One direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Direction {
     /// Bits per second on the wire, of each of the parallel links; `None`: no limit.
     pub rate: Option<u64>,
@@ -83,7 +83,7 @@ impl Direction {
 }
 
 /// What a direction has done so far. Packets and bytes are those on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Packets that were sent on and arrive.
     pub packets: u64,

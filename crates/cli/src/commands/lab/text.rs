@@ -47,12 +47,17 @@ pub(super) fn hosts(lab: &Lab, layout: &Layout) -> String {
     columns(&rows)
 }
 
+/// Bits per second, in the largest unit of which it is one or more.
+fn rate(bits: u64) -> String {
+    let units = [(1_000_000_000_u64, "Gb/s"), (1_000_000, "Mb/s")];
+    let unit = units.into_iter().find(|(unit, _)| bits >= *unit);
+    let (unit, name) = unit.unwrap_or((1000, "kb/s"));
+    format!("{} {name}", bits as f64 / unit as f64)
+}
+
 /// A direction in words.
 fn direction(direction: &Direction) -> String {
-    let mut parts = vec![match direction.rate {
-        Some(rate) => format!("{} Gb/s", rate as f64 / 1e9),
-        None => "any rate".to_owned(),
-    }];
+    let mut parts = vec![direction.rate.map_or_else(|| "any rate".to_owned(), rate)];
     if direction.parallel > 1 {
         parts[0] = format!("{} x {}", direction.parallel, parts[0]);
     }
@@ -122,6 +127,7 @@ pub(super) fn status(status: &Status) -> String {
         }
     }
     text += &columns(&rows);
+    text += &settings(status);
     let titles =
         ["link", "packets", "bytes", "queue full", "lost", "too large", "queue max", "late"];
     let mut rows = vec![words(&titles)];
@@ -144,6 +150,18 @@ pub(super) fn status(status: &Status) -> String {
     text
 }
 
+/// What the links of a laboratory do, as far as it says so.
+fn settings(status: &Status) -> String {
+    let mut rows = vec![words(&["link", "what it does to packets"])];
+    for link in &status.links {
+        let Some([forward, back]) = &link.settings else { continue };
+        let [one, two] = &link.between;
+        rows.push(vec![format!("{one} > {two}"), direction(forward)]);
+        rows.push(vec![format!("{two} > {one}"), direction(back)]);
+    }
+    if rows.len() > 1 { format!("\n{}", columns(&rows)) } else { String::new() }
+}
+
 fn link_row(name: String, direction: &DirectionStatus) -> Vec<String> {
     let counters = &direction.counters;
     let late = &direction.late;
@@ -155,4 +173,39 @@ fn link_row(name: String, direction: &DirectionStatus) -> Vec<String> {
         _ => format!("99 %: up to {} us, max {} us", late.p99_us, late.max_us),
     });
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use lustrine_lab::parse;
+    use lustrine_lab_host::LinkStatus;
+
+    use super::*;
+
+    #[test]
+    fn the_status_says_what_each_direction_does() {
+        let file = "hosts: {east: {}, west: {}}\n\
+                    links: [{between: [east, west], rate: 100 Mb/s, delay: 2 ms, queue: 1 MiB, \
+                    back: {rate: 64 kb/s, loss: 1 %}}]\n";
+        let lab = parse(file, "one.yaml").expect("a laboratory");
+        let link = LinkStatus {
+            between: ["east".to_owned(), "west".to_owned()],
+            settings: Some(lab.links[0].directions),
+            directions: Default::default(),
+            failure: None,
+        };
+        let links = vec![link.clone(), LinkStatus { settings: None, ..link }];
+        let (hosts, notes) = (Vec::new(), Vec::new());
+        let name = "one".to_owned();
+        let up = Status { name, pid: 1, init_pid: 2, user_namespace: false, hosts, links, notes };
+        let text = status(&up);
+        for row in [
+            "east > west  100 Mb/s, 2 ms, queue 1 MiB\n",
+            "west > east  64 kb/s, 2 ms, queue 1 MiB, loss 1 %\n",
+        ] {
+            assert_eq!(text.matches(row).count(), 1, "{row}: {text}");
+        }
+        let json = serde_json::to_value(&up).expect("JSON");
+        assert_eq!(json["links"][0]["settings"][1]["rate"], 64_000, "{json:#}");
+    }
 }
