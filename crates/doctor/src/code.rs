@@ -108,6 +108,7 @@ codes! {
         "TCP buffers of the peer are too small for the rate and the round trip.";
     CreditsTooFew "credits-too-few" Warning
         "peer_credits are too few for the rate and the round trip.";
+    NodeSilent "node-silent" Error "No node answers at the control socket of --control.";
     InterfaceDown "interface-down" Error
         "An interface of the configuration does not exist, or is down.";
     NidTwice "nid-twice" Error "Two interfaces of this host's configuration have one NID.";

@@ -5,7 +5,8 @@ use crate::code::{Code, Severity};
 use crate::defects::{self, Concern, Release};
 use crate::finding::{Finding, Words};
 use crate::observed::{
-    ConfigView, DialOutcome, HostView, NodeView, Observed, PeerView, PortHolder, Source,
+    ConfigView, DialOutcome, HostView, NodeView, Observed, PeerView, PortHolder, SilentNode,
+    Source, pings_at_once,
 };
 
 /// What is known of a host.
@@ -21,9 +22,11 @@ struct Seen<'a> {
 }
 
 pub(crate) fn findings(observed: &Observed) -> Vec<Finding> {
-    let Observed { host, node, config, peers } = observed;
+    let Observed { host, node, silent_node, config, peers } = observed;
     let (node, config) = (node.as_ref(), config.as_ref());
-    Seen { host, node, config, peers, named: None }.findings()
+    let mut found: Vec<Finding> = silent_node.iter().map(silent).collect();
+    found.extend(Seen { host, node, config, peers, named: None }.findings());
+    found
 }
 
 /// The same of a peer's host, as far as its own end was asked.
@@ -41,7 +44,7 @@ impl Seen<'_> {
             found.extend(of_config(config, self.named));
         }
         if let Some(node) = self.node {
-            found.extend(of_node(node, self.named));
+            found.extend(of_node(self.host, node, self.named));
         }
         found.extend(port_taken(self.host, self.node, self.named));
         found.extend(unread(self.host, self.named));
@@ -101,6 +104,30 @@ fn is_refused(peer: &PeerView) -> bool {
 /// Whether it is an address of IPv6 that other hosts can reach.
 fn is_ipv6(address: &String) -> bool {
     address.contains(':') && address != "::1" && !address.to_lowercase().starts_with("fe80:")
+}
+
+fn silent(node: &SilentNode) -> Finding {
+    let SilentNode { socket, is_running, why } = node;
+    let (what, remedy) = match is_running {
+        true => (
+            format!("the node at {socket} does not answer"),
+            "see whether it is stopped or has no CPU: `ps`, `top`; its log",
+        ),
+        false => (
+            format!("no node runs at {socket}"),
+            "see why it ended: its log, `systemctl status` if it is a service; start it again, or \
+             correct --control",
+        ),
+    };
+    let words = Words {
+        what,
+        evidence: format!("its control socket: {why}"),
+        consequence: "peers get no answer from this host, unless another node runs here; credits \
+                      and counters were not looked at"
+            .to_owned(),
+        remedy: remedy.to_owned(),
+    };
+    Finding::new(Code::NodeSilent, None, words)
 }
 
 /// Whose it is, for a sentence.
@@ -163,13 +190,35 @@ fn of_config(config: &ConfigView, named: Option<&str>) -> Vec<Finding> {
     found
 }
 
-fn of_node(node: &NodeView, named: Option<&str>) -> Vec<Finding> {
+/// The longest packets on the ways to a peer, in bytes, as far as the host's interfaces tell.
+fn longest_packet(host: &HostView, nid: &str) -> u32 {
+    let address = nid.split('@').next().unwrap_or_default();
+    let is_own = host.interfaces.iter().any(|one| one.addresses.iter().any(|own| own == address));
+    let used = host.interfaces.iter().filter(|one| is_own || one.name != "lo");
+    used.filter_map(|one| one.mtu).max().unwrap_or(1500)
+}
+
+/// Whether no more messages have waited at once than the answers to one look of `doctor` or `watch`
+/// from that peer: such a look is no load, and the lowest values count since the node's start.
+fn is_by_looks(host: &HostView, nid: &str, credits: u32, lowest: i64) -> bool {
+    let answers = u64::from(pings_at_once(longest_packet(host, nid)));
+    lowest.min(0).unsigned_abs() <= answers.saturating_sub(u64::from(credits))
+}
+
+fn of_node(host: &HostView, node: &NodeView, named: Option<&str>) -> Vec<Finding> {
     let mut waited: Vec<String> = Vec::new();
-    for ni in node.nis.iter().filter(|ni| ni.credits_min < 0) {
+    for ni in &node.nis {
+        if is_by_looks(host, "", ni.credits, ni.credits_min) {
+            continue;
+        }
         let most = ni.credits_min.unsigned_abs();
         waited.push(format!("{most} at once for the credits of {} ({})", ni.nid, ni.credits));
     }
-    for peer in node.peers.iter().filter(|peer| peer.min < 0) {
+    for peer in &node.peers {
+        let waits = peer.available < 0;
+        if !waits && is_by_looks(host, &peer.nid, peer.credits, peer.min) {
+            continue;
+        }
         let (most, now) = (peer.min.unsigned_abs(), peer.available.min(0).unsigned_abs());
         waited.push(format!(
             "{most} at once for the peer_credits of {} ({}); {now} now",

@@ -25,8 +25,8 @@ pub use finding::{Finding, Rate};
 pub use icmp::{IcmpAnswer, IcmpMessage, IcmpQuestion, hops_of_ttl};
 pub use observed::{
     Carried, ConfigView, Dial, DialOutcome, HostView, IcmpView, InterfaceView, NiView, NodeView,
-    Observed, PeerCredits, PeerView, PlannedNi, PortHolder, RemoteView, RouteView, Source,
-    StreamView, Unread, header_bytes,
+    Observed, PeerCredits, PeerView, PlannedNi, PortHolder, RemoteView, RouteView, SilentNode,
+    Source, StreamView, Unread, header_bytes, pings_at_once,
 };
 
 /// What is wrong, the worst first; findings of the same severity in the order of [`Code::ALL`].

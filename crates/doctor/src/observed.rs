@@ -10,6 +10,8 @@ pub struct Observed {
     pub host: HostView,
     /// The node that runs on it.
     pub node: Option<NodeView>,
+    /// The node that was to be asked, and does not answer.
+    pub silent_node: Option<SilentNode>,
     /// The configuration that a node of it has or would have.
     pub config: Option<ConfigView>,
     /// The peers of `--to`.
@@ -91,6 +93,17 @@ pub struct NodeView {
     pub nis: Vec<NiView>,
     /// Its peers whose credits were used up once.
     pub peers: Vec<PeerCredits>,
+}
+
+/// A node that does not answer at its control socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SilentNode {
+    /// The control socket.
+    pub socket: String,
+    /// Whether a program has the socket open; otherwise no node runs there.
+    pub is_running: bool,
+    /// The words of the operating system or of the protocol.
+    pub why: String,
 }
 
 /// An interface of the running node.
@@ -180,6 +193,8 @@ pub struct PeerView {
     pub bulk: Option<Carried>,
     /// Its interfaces as it announces them, and whether they are up.
     pub nis: Vec<(String, bool)>,
+    /// What was not looked at because the budget ended.
+    pub left_out: Vec<String>,
     /// The rate that the path should carry, in bits per second.
     pub rate: Option<u64>,
     /// Where `rate` is from.
@@ -365,6 +380,18 @@ pub struct RemoteView {
 /// Bytes of the headers of IP and TCP, without options.
 pub const fn header_bytes(is_ipv6: bool) -> u32 {
     if is_ipv6 { 60 } else { 40 }
+}
+
+/// Bytes of an answer to a ping of a peer with one interface: frame, header, ping information.
+const PING_ANSWER: u32 = 24 + 72 + 48;
+/// Answers that may go in a segment of their own, while the first window of the sender has room:
+/// those after them are joined to full segments.
+const FIRST_ANSWERS: u32 = 20;
+
+/// The pings that are sent at once in a look for full segments from a peer, where a segment has at
+/// most so many bytes. Their answers take credits of the peer's node.
+pub const fn pings_at_once(segment: u32) -> u32 {
+    FIRST_ANSWERS + 2 * segment.div_ceil(PING_ANSWER)
 }
 
 impl RemoteView {

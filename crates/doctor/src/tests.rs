@@ -386,12 +386,42 @@ fn hosts_are_judged_by_their_settings() {
     });
     expect(Code::ConfigInvalid, |o| set(o, config(vec![up()], Some("line 3"))));
     expect(Code::PortTaken, |o| o.host.port_holder = Some(PortHolder::Other));
-    for (available, severity) in [(3, Severity::Notice), (-2, Severity::Warning)] {
-        let finding = expect(Code::CreditsExhausted, |o| {
-            let peer = PeerCredits { nid: NID.to_owned(), credits: 8, available, min: -5 };
-            o.node = Some(NodeView { peers: vec![peer], ..NodeView::default() });
-        });
+    let node = |credits, available, min| {
+        let peer = PeerCredits { nid: NID.to_owned(), credits, available, min };
+        Some(NodeView { peers: vec![peer], ..NodeView::default() })
+    };
+    for (available, min, severity) in
+        [(3, -35, Severity::Notice), (-2, -35, Severity::Warning), (-2, -5, Severity::Warning)]
+    {
+        let finding = expect(Code::CreditsExhausted, |o| o.node = node(8, available, min));
         assert_eq!(finding.severity, severity);
+    }
+    // What waits in the answers to a look at a path of this MTU: 42 pings at once.
+    for (credits, min) in [(8, -34), (42, 0), (1, -41)] {
+        let observed = Observed { node: node(credits, 1, min), ..healthy() };
+        assert_eq!(codes(&observed), [], "{credits} {min}");
+    }
+    let mut observed = healthy();
+    observed.host.interfaces[0].mtu = Some(9000);
+    observed.node = node(8, 1, -35);
+    assert_eq!(codes(&observed), [], "146 pings at once");
+    let ni = |credits_min| NiView {
+        nid: "10.0.0.1@tcp".to_owned(),
+        interface: None,
+        conns_per_peer: None,
+        peer_credits: 8,
+        credits: 256,
+        credits_min,
+    };
+    let busy = NodeView { nis: vec![ni(-1)], ..NodeView::default() };
+    expect(Code::CreditsExhausted, |o| o.node = Some(busy));
+    let idle = NodeView { nis: vec![ni(0)], ..NodeView::default() };
+    assert_eq!(codes(&Observed { node: Some(idle), ..healthy() }), []);
+    for (is_running, what) in [(false, "no node runs at /run/a.sock"), (true, "does not answer")] {
+        let (socket, why) = ("/run/a.sock".to_owned(), "Connection refused".to_owned());
+        let silent = SilentNode { socket, is_running, why };
+        let finding = expect(Code::NodeSilent, |o| o.silent_node = Some(silent));
+        assert!(finding.what.contains(what), "{finding:?}");
     }
     let unread = |bytes| Unread {
         local: "10.0.0.1:988".to_owned(),
@@ -472,7 +502,7 @@ fn hosts_of_peers_are_judged_as_this_one() {
     };
     assert_eq!(there(&down), [Code::InterfaceDown]);
     let waited = |remote: &mut RemoteView| {
-        let peer = PeerCredits { nid: NID.to_owned(), credits: 8, available: 3, min: -5 };
+        let peer = PeerCredits { nid: NID.to_owned(), credits: 8, available: 3, min: -50 };
         remote.node = Some(NodeView { peers: vec![peer], ..NodeView::default() });
     };
     assert_eq!(there(&waited), [Code::CreditsExhausted]);

@@ -5,12 +5,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lustrine_control::{Answer, Request};
 use lustrine_doctor::{Finding, Observed, Severity, diagnose, worst};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
-use crate::access::ask_running;
 use crate::common::{ControlOptions, NodeOptions, TemporaryNodeOptions};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, note, print, print_json};
@@ -29,6 +27,7 @@ mod sizes;
 mod words;
 
 use budget::{Budget, Used};
+use node::Asked;
 
 /// Exit statuses for the worst finding.
 const WARNING: u8 = 3;
@@ -131,12 +130,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let (mut unseen, mut budget) =
         (Vec::new(), Budget::new(args.budget_bytes).stopped_by(interrupt.flag()));
     let mut observed = Observed { host: host::look(), ..Observed::default() };
-    let running = match ask_running(&args.control, &Request::ShowNet) {
-        Ok(Answer::Net(info)) => Some(info),
-        Ok(_) => None,
-        Err(why) if args.control.control.is_some() => return Err(why.into()),
-        Err(why) => {
-            let why = why.split(';').next().unwrap_or_default();
+    let running = match node::ask(&args.control)? {
+        Asked::Answered(info) => Some(info),
+        Asked::Silent(node) => {
+            observed.silent_node = Some(node);
+            None
+        }
+        Asked::NotSeen(why) => {
             unseen.push(format!("counters of a running Lustrine node: {why}"));
             None
         }

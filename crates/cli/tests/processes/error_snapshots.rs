@@ -128,7 +128,6 @@ const CASES: [(&str, &[&str]); 14] = [
             "doctor --rate fast",
             "doctor --bundle DIR/bundle.zip",
             "doctor --bundle DIR/key.yaml --dry-run",
-            "doctor --control DIR/none.sock",
             "doctor --config DIR/missing.yaml",
         ],
     ),

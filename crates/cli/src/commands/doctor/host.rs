@@ -117,12 +117,30 @@ pub(super) fn port_holder(tunables: &Tunables, node_runs: bool) -> Option<PortHo
     if node_runs || Path::new("/sys/module/lnet").exists() {
         return Some(PortHolder::Lnet);
     }
+    Some(holder(listener))
+}
+
+/// Whether a program that is no LNet node listens at this address.
+pub(super) fn is_other_program(at: SocketAddr) -> bool {
+    let has = |one: &&TcpSocket| {
+        let ip = one.local.ip();
+        one.listens && one.local.port() == at.port() && (ip == at.ip() || ip.is_unspecified())
+    };
+    // A kernel has all addresses, and writes a line to its log for a question.
+    !Path::new("/sys/module/lnet").exists()
+        && tcp_sockets().is_ok_and(|all| {
+            all.iter().find(has).is_some_and(|listener| holder(listener) == PortHolder::Other)
+        })
+}
+
+/// Who listens there.
+fn holder(listener: &TcpSocket) -> PortHolder {
     let ip = match listener.local.ip() {
         ip if !ip.is_unspecified() => ip,
         IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
     };
-    Some(ask_version(SocketAddr::new(ip, port)))
+    ask_version(SocketAddr::new(ip, listener.local.port()))
 }
 
 /// Asks for the version of an acceptor [ACC-5]. One that closes without an answer may be an

@@ -103,7 +103,7 @@ impl Claims {
 
     fn own(&mut self, local: IpAddr, port: u16) -> Arc<OwnAddress> {
         let at = SocketAddr::new(local, port);
-        let claim = || Arc::new(OwnAddress::claim(local, &[port]));
+        let claim = || Arc::new(OwnAddress::claim(local, &[port], &|_| true));
         Arc::clone(self.0.entry(at).or_insert_with(claim))
     }
 }
@@ -263,7 +263,7 @@ mod tests {
         let local = IpAddr::V4(Ipv4Addr::new(127, 0, 77, 9));
         let node = TcpListener::bind((local, 0)).expect("the loopback");
         let port = node.local_addr().expect("it is bound").port();
-        let is_free = || !OwnAddress::claim(local, &[port]).is_taken();
+        let is_free = || !OwnAddress::claim(local, &[port], &|_| true).is_taken();
         assert!(!is_free(), "a node has it");
         drop(node);
         let mut claims = Claims::default();

@@ -5,7 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lustrine_control::{Answer, Request};
-use lustrine_doctor::{Dial, DialOutcome, HostView, NodeView, PeerView, RouteView, Source};
+use lustrine_doctor::{
+    Carried, Dial, DialOutcome, HostView, IcmpView, NodeView, PeerView, RouteView, Source,
+};
 use lustrine_node::{BriefClaim, KernelNid, conns_for_speed, kernel_has};
 use lustrine_partition::tunables::Tunables;
 use lustrine_sys::Clock;
@@ -16,7 +18,7 @@ use super::DoctorArgs;
 use super::budget::Budget;
 use super::conversation::{Caller, Conversation};
 use super::sizes::{Bulk, Line};
-use super::{icmp, remote, sizes};
+use super::{host, icmp, remote, sizes};
 use crate::access::ask_running;
 use crate::common::IdentityArg;
 use crate::interrupt::Interrupt;
@@ -83,21 +85,44 @@ pub(super) fn look(
     let caller =
         Caller { local, nid: Nid::from_ip(nid.net(), local), incarnation: Clock::Wall.now() };
     let own_port = u16::try_from(context.tunables.socklnd.accept_port).unwrap_or(port);
-    let own = OwnAddress::claim(local, &[own_port, port]);
-    let address_taken = own.is_taken()
-        || kernel_may_have(&caller.nid)
-        || context.node.is_some_and(|node| has(node, &caller.nid));
+    let of_node = context.node.is_some_and(|node| has(node, &caller.nid));
+    let is_node = |at| of_node || !host::is_other_program(at);
+    let own = OwnAddress::claim(local, &[own_port, port], &is_node);
+    let address_taken = own.is_taken() || kernel_may_have(&caller.nid) || of_node;
     let to = SocketAddr::new(ip, port);
     let mut look = Look { context, budget, unseen, view, nid: *nid, to, caller, address_taken };
     look.settings();
     let outcome = look.all(own);
     let exceeded = look.budget.was_exceeded();
-    let view = look.view;
+    let mut view = look.view;
     outcome?;
     if exceeded {
-        unseen.push(format!("{nid}: what no longer fitted into the budget"));
+        view.left_out = left_out(&view);
+        let list = view.left_out.join(", ");
+        unseen.push(format!("{nid}: what no longer fitted into the budget: {list}"));
     }
     Ok(view)
+}
+
+/// What a budget that has ended left out of a look.
+fn left_out(view: &PeerView) -> Vec<String> {
+    let is_hello = |dial: &&Dial| matches!(dial.outcome, DialOutcome::Hello { .. });
+    let not_made = |dial: &&Dial| matches!(dial.outcome, DialOutcome::NotMade { .. });
+    let greetings = view.dials.iter().filter(is_hello).count();
+    let attempts = view.dials.iter().filter(|dial| !not_made(dial)).count();
+    let decided = |carried| !matches!(carried, None | Some(Carried::Unknown));
+    let counts = |icmp: &IcmpView| icmp.answers > 0 && icmp.hops_out.is_some();
+    let parts = [
+        ("the greeting", attempts > 0),
+        ("pings", view.rtt_ns.is_some()),
+        ("full segments to it", decided(view.out)),
+        ("full segments from it", decided(view.back)),
+        ("whether it reads many bytes", decided(view.bulk)),
+        ("whether two nodes answer in turn", greetings >= GREETINGS),
+        ("routes and the clock", view.icmp.as_ref().is_some_and(counts)),
+    ];
+    let left_out = parts.into_iter().filter(|(_, is_seen)| !is_seen);
+    left_out.map(|(what, _)| what.to_owned()).collect()
 }
 
 /// An address of this host, which no node can take meanwhile. Two nodes with one NID would end each
@@ -112,17 +137,26 @@ pub(super) enum OwnAddress {
 
 impl OwnAddress {
     /// Takes it at these ports. A node has its port, whether it listens or not; a kernel that does
-    /// not listen says it in another way, or not at all.
-    pub(super) fn claim(local: IpAddr, ports: &[u16]) -> OwnAddress {
+    /// not listen says it in another way, or not at all. `is_node` says whether what uses such a
+    /// port is a node.
+    pub(super) fn claim(
+        local: IpAddr,
+        ports: &[u16],
+        is_node: &dyn Fn(SocketAddr) -> bool,
+    ) -> OwnAddress {
         let mut claims: Vec<BriefClaim> = Vec::new();
         for (at, port) in ports.iter().enumerate() {
             if ports[..at].contains(port) {
                 continue;
             }
-            match BriefClaim::bind(SocketAddr::new(local, *port)) {
+            let at = SocketAddr::new(local, *port);
+            match BriefClaim::bind(at) {
                 Ok(claim) => claims.push(claim),
                 Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-                    return OwnAddress::Taken;
+                    if is_node(at) {
+                        return OwnAddress::Taken;
+                    }
+                    // No node can have the address beside it.
                 }
                 // A port that may not be claimed, as without privileges, is no sign of a node.
                 Err(_) => {}
@@ -373,7 +407,11 @@ impl Look<'_> {
     }
 
     fn say_unknown_sizes(&mut self) {
-        let unknown = |carried| matches!(carried, None | Some(lustrine_doctor::Carried::Unknown));
+        // What the budget left out is said with the rest of it.
+        if self.budget.was_exceeded() {
+            return;
+        }
+        let unknown = |carried| matches!(carried, None | Some(Carried::Unknown));
         let ways = [("to", self.view.out), ("from", self.view.back)];
         for (way, _) in ways.into_iter().filter(|(_, carried)| unknown(*carried)) {
             let why = "full segments were not sent, or the peer sent none";
@@ -426,7 +464,7 @@ impl Look<'_> {
                 if view.answers == 0 && !self.budget.was_exceeded() {
                     self.unseen
                         .push(format!("{nid}: routes and the clock: no answer to ICMP echo"));
-                } else if view.answers > 0 && view.clock_ms.is_none() {
+                } else if view.clock_ms.is_none() && !self.budget.was_exceeded() {
                     self.unseen.push(format!("{nid}: the clock: no answer to ICMP timestamp"));
                 }
                 self.view.icmp = Some(view);

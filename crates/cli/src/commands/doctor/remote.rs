@@ -157,7 +157,7 @@ fn wait(child: &mut Child, until: Instant, interrupt: &Interrupt) -> Result<bool
 }
 
 fn view(observed: Observed, queried_ns: [u64; 2]) -> RemoteView {
-    let Observed { host, node, config, peers } = observed;
+    let Observed { host, node, config, peers, silent_node: _ } = observed;
     let peer = peers.into_iter().next();
     let (icmp, route) = peer.map_or((None, None), |peer| (peer.icmp, peer.route));
     RemoteView { host, queried_ns, icmp, route, node, config }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use lustrine_doctor::{Carried, Source, StreamView, header_bytes};
+use lustrine_doctor::{Carried, Source, StreamView, header_bytes, pings_at_once};
 use lustrine_wire::nid::Nid;
 
 use super::budget::Budget;
@@ -18,18 +18,13 @@ const ROUND_TRIPS: u32 = 8;
 /// MTUs that paths have, beside those of the ends.
 const MTUS: [u16; 14] =
     [576, 1000, 1280, 1380, 1400, 1420, 1450, 1480, 1492, 1500, 2048, 4096, 8000, 8900];
-/// Bytes of an answer to a ping of a peer with one interface.
-const ANSWER: u32 = 24 + 72 + 48;
-/// Segments with which a sender begins: answers are joined to full segments after them.
-const FIRST: u32 = 20;
 /// Bytes with which it is seen whether the peer reads: several of the windows that a connection
 /// has at first.
 pub(super) const BULK: usize = 512 << 10;
 /// Bytes of a look without [`BULK`] where all segments arrive, over a path of this MTU: full
 /// segments there, and pings whose answers fill segments back.
 pub(super) fn bytes_of_look(mtu: u32) -> u64 {
-    let pings = u64::from(FIRST + 2 * mtu.div_ceil(ANSWER));
-    4 * u64::from(mtu) + pings * Conversation::PING_BYTES
+    4 * u64::from(mtu) + u64::from(pings_at_once(mtu)) * Conversation::PING_BYTES
 }
 
 /// Attempts to greet while the peer still ends an earlier connection, and the wait between them.
@@ -185,7 +180,7 @@ fn send_full(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Ca
 /// Pings at once, whose answers fill segments from the peer.
 fn receive_full(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Carried {
     let Some(before) = open.info() else { return Carried::Unknown };
-    let count = FIRST + 2 * before.segment_asked.div_ceil(ANSWER);
+    let count = pings_at_once(before.segment_asked);
     if !budget.allows(u64::from(count) * Conversation::PING_BYTES) {
         return Carried::Unknown;
     }

@@ -35,13 +35,7 @@ pub(super) fn report(report: &Report) -> String {
     for finding in &report.findings {
         text += &of_finding(finding);
     }
-    if report.findings.is_empty() && report.unreached().is_empty() {
-        // Nothing is known of peers that were not looked at.
-        text += match report.observed.peers.is_empty() {
-            true => "no problem found at this host\n",
-            false => "no problem found\n",
-        };
-    }
+    text += &verdict(report);
     if let Some(bundle) = &report.bundle {
         text += &format!("written: {}\n", bundle.display());
     }
@@ -50,6 +44,27 @@ pub(super) fn report(report: &Report) -> String {
         report.unseen.iter().for_each(|what| text += &format!("  {what}\n"));
     }
     text
+}
+
+/// What it means that there are no findings; nothing is known of what was not looked at.
+fn verdict(report: &Report) -> String {
+    if !report.findings.is_empty() || !report.unreached().is_empty() {
+        return String::new();
+    }
+    let peers = &report.observed.peers;
+    let cut: Vec<&str> = peers
+        .iter()
+        .filter(|peer| !peer.left_out.is_empty())
+        .map(|peer| peer.nid.as_str())
+        .collect();
+    match cut.as_slice() {
+        [] if peers.is_empty() => "no problem found at this host\n".to_owned(),
+        [] => "no problem found\n".to_owned(),
+        cut => format!(
+            "no problem found in what was looked at; the budget ended before the rest of {}\n",
+            cut.join(", ")
+        ),
+    }
 }
 
 fn of_finding(finding: &Finding) -> String {

@@ -128,7 +128,18 @@ fn the_budget_is_kept_and_what_it_left_out_is_said() {
     let used = report["used"]["bytes"].as_u64().expect("bytes");
     assert!(used > 0 && used <= 2048, "{used}");
     let unseen = report["unseen"].to_string();
-    assert!(unseen.contains("no longer fitted into the budget"), "{unseen}");
+    assert!(unseen.contains("no longer fitted into the budget: full segments to it, "), "{unseen}");
+    assert!(!unseen.contains("no answer to ICMP"), "{unseen}");
+    let left_out = report["observed"]["peers"][0]["left_out"].to_string();
+    assert!(left_out.contains("routes and the clock"), "{left_out}");
+    // It does not say that all is well.
+    let args = ["doctor", "--to", WEST, "--rate", "1G", "--budget-bytes", "2k"];
+    let text = finish(&mut lustrine(&lab, "east", &args)).ok().stdout;
+    let words = format!(
+        "no problem found in what was looked at; the budget ended before the rest \
+                         of {WEST}\n"
+    );
+    assert!(text.contains(&words), "{text}");
 }
 
 /// What a longer look would find is not found, and nothing else is said to be wrong.
@@ -174,14 +185,31 @@ fn a_bundle_has_what_it_lists_and_overwrites_nothing() {
     to_west(&lab, &args).expect_bad_input(&["is there already"]);
 }
 
-/// Two namespaces, a node in the second, and `doctor` in both of them.
+/// Two namespaces, a node in the second, and `doctor` in both of them, twice: the second look sees
+/// what the first one has done to the node's credits.
 fn from_both_ends(here: &NetNs, there: &NetNs, args: &[&str]) -> Finished {
     here.connect(there, "eth0", 1500, ["10.213.0.1/24", "10.213.0.2/24"]);
-    let _node = there.node(&TCP);
+    let node = there.node(&TCP);
     let (pid, program) = (there.pid(), env!("CARGO_BIN_EXE_lustrine"));
-    let command = format!("nsenter --target {pid} --net --mount {program}");
+    let control = format!("LUSTRINE_LAB_CONTROL={}", node.control().display());
+    let command = format!("nsenter --target {pid} --net --mount env {control} {program}");
     let words = ["doctor", "--json", "--to", "10.213.0.2@tcp", "--both-ends", &command];
-    finish(&mut here.lustrine(&[&words, args].concat()))
+    let look = || finish(&mut here.lustrine(&[&words, args].concat()));
+    look();
+    look()
+}
+
+/// `nsenter --net` leaves /sys as it is, which is that of another namespace.
+#[test]
+fn an_mtu_is_that_of_the_network_namespace() {
+    let Some([here, there]) = NetNs::several() else { return };
+    here.connect(&there, "eth0", 1340, ["10.213.0.1/24", "10.213.0.2/24"]);
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &here.pid().to_string(), "--net", env!("CARGO_BIN_EXE_lustrine")]);
+    let report = finish(command.args(["doctor", "--json"])).json();
+    let interfaces = report["observed"]["host"]["interfaces"].as_array().expect("a list");
+    let eth0 = interfaces.iter().find(|one| one["name"] == "eth0").expect("the interface");
+    assert_eq!((&eth0["mtu"], &eth0["speed_mbps"]), (&1340.into(), &Value::Null), "{eth0}");
 }
 
 /// The other end runs the same program, and the two views are put together.
@@ -191,6 +219,7 @@ fn both_ends_are_asked() {
     let report = healthy(&from_both_ends(&here, &there, &RATE));
     let remote = &report["observed"]["peers"][0]["remote"];
     assert_eq!(remote["icmp"]["hops_out"], 1, "{remote}");
+    assert_eq!(remote["node"]["nis"][0]["nid"], "10.213.0.2@tcp", "{remote}");
     assert_eq!(remote["route"]["interface"], "eth0", "{remote}");
 }
 

@@ -327,13 +327,33 @@ faults! {
         peers::silent(&lab, "east");
         Some(doctor(&lab, &[]))
     };
-    no_credits: CreditsExhausted, "16 pings at once with one credit", || {
+    port_taken_beside_a_peer: PortTaken, "the same, and a peer is looked at", || {
+        let lab = Laboratory::up(PAIR)?;
+        let _west = node(&lab, "west", &TCP);
+        peers::silent(&lab, "east");
+        let done = to_west(&lab, &RATE);
+        // What has the port is no node, so that a privileged port is used.
+        let peer = done.json()["observed"]["peers"][0].clone();
+        assert!(peer["rtt_ns"].is_array(), "{done:#?}");
+        assert!(!done.json()["unseen"].to_string().contains("an LNet node"), "{done:#?}");
+        Some(done)
+    };
+    dead_node: NodeSilent, "the node of `--control` does not run", || {
+        let lab = Laboratory::up(PAIR)?;
+        let _west = node(&lab, "west", &TCP);
+        let socket = lab.scratch("ended.sock");
+        let done = to_west(&lab, &[&RATE[..], &["--control", &socket]].concat());
+        // The peer is looked at all the same.
+        assert!(done.json()["observed"]["peers"][0]["rtt_ns"].is_array(), "{done:#?}");
+        Some(done)
+    };
+    no_credits: CreditsExhausted, "64 pings at once with one credit", || {
         let lab = Laboratory::up(PAIR)?;
         let _west = node(&lab, "west", &TCP);
         let set = ["--set", "peer_credits=1", "--selftest", "full"];
         let (_east, socket) = node(&lab, "east", &[&TCP[..], &set].concat());
         let mut load = vec!["selftest", "--to", WEST, "--control", &socket, "--test", "ping"];
-        load.extend(["--concurrency", "16", "--time", "0.2"]);
+        load.extend(["--concurrency", "64", "--time", "0.2"]);
         finish(&mut lustrine(&lab, "east", &load)).ok();
         Some(doctor(&lab, &["--control", &socket]))
     };
