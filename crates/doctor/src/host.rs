@@ -251,18 +251,23 @@ fn of_node(host: &HostView, node: &NodeView, named: Option<&str>) -> Vec<Finding
 }
 
 fn port_taken(host: &HostView, node: Option<&NodeView>, named: Option<&str>) -> Option<Finding> {
-    let taken = host.port_holder == Some(PortHolder::Other) && node.is_none();
-    taken.then(|| {
+    let (program, answer) = match host.port_holder? {
+        PortHolder::Free | PortHolder::Lnet => return None,
+        PortHolder::Silent => {
+            ("no LNet node, or one that is stopped,", "takes a connection and says nothing")
+        }
+        PortHolder::Other => ("no LNet node", "does not answer as LNet does"),
+    };
+    node.is_none().then(|| {
         Finding::new(
             Code::PortTaken,
             named,
             Words {
                 what: format!(
-                    "a program that is no LNet node listens at TCP port 988 of {}",
+                    "a program that is {program} listens at TCP port 988 of {}",
                     whose(named)
                 ),
-                evidence: "a program listens on the port, but does not answer as LNet does"
-                    .to_owned(),
+                evidence: format!("the program at the port {answer}"),
                 consequence: "no node and no kernel's LNet can be started; peers cannot connect"
                     .to_owned(),
                 remedy: "`ss -ltnp sport = 988` names the program; reserve the port with \

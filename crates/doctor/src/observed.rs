@@ -67,7 +67,9 @@ pub enum PortHolder {
     Free,
     /// Something that speaks LNet: a node or a kernel.
     Lnet,
-    /// Something that does not.
+    /// Something that takes a connection and says nothing: a node that is stopped, or no node.
+    Silent,
+    /// Something that answers, and does not speak LNet.
     Other,
 }
 

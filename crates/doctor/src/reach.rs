@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::finding::{Finding, Words};
-use crate::observed::{Dial, DialOutcome, HostView, PeerView, Source};
+use crate::observed::{Dial, DialOutcome, HostView, PeerView, PortHolder, Source};
 
 pub(crate) fn findings(host: &HostView, peer: &PeerView) -> Vec<Finding> {
     if let Some(why) = &peer.no_route {
@@ -207,9 +207,13 @@ fn closed(host: &HostView, peer: &PeerView, last: &Dial, make: &Make<'_>) -> Opt
         );
     }
     if last.source == Source::Any {
-        let here = match host.privileged {
-            true => "an LNet node of this host has the address, so no other port was tried",
-            false => "this process may not use ports below 1024",
+        let here = match (host.privileged, host.port_holder) {
+            (true, Some(PortHolder::Silent)) => {
+                "a program of this host that may be a node has LNet's port, so no other port was \
+                 tried"
+            }
+            (true, _) => "an LNet node of this host has the address, so no other port was tried",
+            (false, _) => "this process may not use ports below 1024",
         };
         return make(
             Code::PrivilegeOrNid,

@@ -385,7 +385,13 @@ fn hosts_are_judged_by_their_settings() {
         set(o, config(vec![up(), ni("10.0.0.1", Some("10.0.0.1"), true)], None));
     });
     expect(Code::ConfigInvalid, |o| set(o, config(vec![up()], Some("line 3"))));
-    expect(Code::PortTaken, |o| o.host.port_holder = Some(PortHolder::Other));
+    for (holder, program) in [
+        (PortHolder::Other, "a program that is no LNet node listens"),
+        (PortHolder::Silent, "a program that is no LNet node, or one that is stopped, listens"),
+    ] {
+        let finding = expect(Code::PortTaken, |o| o.host.port_holder = Some(holder));
+        assert!(finding.what.starts_with(program), "{finding:?}");
+    }
     let node = |credits, available, min| {
         let peer = PeerCredits { nid: NID.to_owned(), credits, available, min };
         Some(NodeView { peers: vec![peer], ..NodeView::default() })

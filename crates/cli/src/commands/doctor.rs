@@ -148,7 +148,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     };
     let (config, tunables) = node::config(&options, net_info, &observed.host);
     observed.config = config;
-    observed.host.port_holder = host::port_holder(&tunables, running.is_some());
+    let is_stopped = observed.silent_node.as_ref().is_some_and(|node| node.is_running);
+    observed.host.port_holder = host::port_holder(&tunables, running.is_some() || is_stopped);
     for nid in &args.to {
         if args.dry_run {
             unseen.push(format!("{nid}: not looked at (--dry-run)"));

@@ -107,7 +107,8 @@ fn stays_unread(counts: &[u64]) -> bool {
     before == last && counts.is_sorted()
 }
 
-/// Who listens at LNet's port: a node, as far as is known, or something else.
+/// Who listens at LNet's port: a node, as far as is known, or something else. `node_runs`: there is
+/// one, which need not be asked, and may be stopped.
 pub(super) fn port_holder(tunables: &Tunables, node_runs: bool) -> Option<PortHolder> {
     let port = u16::try_from(tunables.socklnd.accept_port).ok()?;
     let all = tcp_sockets().ok()?;
@@ -120,7 +121,7 @@ pub(super) fn port_holder(tunables: &Tunables, node_runs: bool) -> Option<PortHo
     Some(holder(listener))
 }
 
-/// Whether a program that is no LNet node listens at this address.
+/// Whether a program that is no LNet node for certain listens at this address.
 pub(super) fn is_other_program(at: SocketAddr) -> bool {
     let has = |one: &&TcpSocket| {
         let ip = one.local.ip();
@@ -156,7 +157,7 @@ fn ask_version(at: SocketAddr) -> PortHolder {
         Ok(()) if answer == MAGIC.to_le_bytes() => PortHolder::Lnet,
         Ok(()) => PortHolder::Other,
         Err(error) => match error.kind() {
-            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => PortHolder::Other,
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => PortHolder::Silent,
             _ => PortHolder::Lnet,
         },
     }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use lustrine_control::{Answer, Request};
 use lustrine_doctor::{
-    Carried, Dial, DialOutcome, HostView, IcmpView, NodeView, PeerView, RouteView, Source,
+    Carried, Dial, DialOutcome, HostView, IcmpView, NodeView, PeerView, PortHolder, RouteView,
+    Source,
 };
 use lustrine_node::{BriefClaim, KernelNid, conns_for_speed, kernel_has};
 use lustrine_partition::tunables::Tunables;
@@ -342,10 +343,17 @@ impl Look<'_> {
         if privileged {
             self.search_nets();
         } else if self.context.host.privileged {
-            let why = "what needs a connection of this command's own: an LNet node of this host \
-                       has the address, and the peer takes privileged ports only; to see it, stop \
-                       that node";
-            self.unseen.push(format!("{}: {why}", self.nid));
+            let (who, it) = match self.context.host.port_holder {
+                Some(PortHolder::Silent) => {
+                    ("a program of this host that may be a node has LNet's port", "program")
+                }
+                _ => ("an LNet node of this host has the address", "node"),
+            };
+            self.unseen.push(format!(
+                "{}: what needs a connection of this command's own: {who}, and the peer takes \
+                 privileged ports only; to see it, stop that {it}",
+                self.nid
+            ));
             self.view.dials.clear();
         }
         None

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use lustrine_testing::{Need, not_run};
@@ -174,11 +175,7 @@ faults! {
     };
     another_service: NotLnet, "an SSH server has the port", || {
         let lab = Laboratory::up(PAIR)?;
-        peers::serve(&lab, "west", |mut stream| {
-            stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n").ok()?;
-            let _ = stream.read(&mut [0; 256]);
-            Some(())
-        });
+        peers::ssh(&lab, "west");
         Some(to_west(&lab, &RATE))
     };
     silent_service: HelloSilent, "a program accepts and says nothing", || {
@@ -322,15 +319,15 @@ faults! {
         fs::write(&file, text).expect("a file");
         Some(doctor(&lab, &["--config", &file]))
     };
-    port_taken: PortTaken, "another program of this host has port 988", || {
+    port_taken: PortTaken, "a program of this host has port 988 and says nothing", || {
         let lab = Laboratory::up(PAIR)?;
         peers::silent(&lab, "east");
         Some(doctor(&lab, &[]))
     };
-    port_taken_beside_a_peer: PortTaken, "the same, and a peer is looked at", || {
+    port_taken_beside_a_peer: PortTaken, "an SSH server has it, and a peer is looked at", || {
         let lab = Laboratory::up(PAIR)?;
         let _west = node(&lab, "west", &TCP);
-        peers::silent(&lab, "east");
+        peers::ssh(&lab, "east");
         let done = to_west(&lab, &RATE);
         // What has the port is no node, so that a privileged port is used.
         let peer = done.json()["observed"]["peers"][0].clone();
@@ -346,6 +343,14 @@ faults! {
         // The peer is looked at all the same.
         assert!(done.json()["observed"]["peers"][0]["rtt_ns"].is_array(), "{done:#?}");
         Some(done)
+    };
+    stopped_node: NodeSilent, "the node of `--control` is stopped", || {
+        let lab = Laboratory::up(PAIR)?;
+        // The sockets of a stopped process take connections, and nothing is answered.
+        let socket = lab.scratch("stopped.sock");
+        let _control = UnixListener::bind(&socket).expect("a socket");
+        peers::silent(&lab, "east");
+        Some(doctor(&lab, &["--control", &socket]))
     };
     no_credits: CreditsExhausted, "64 pings at once with one credit", || {
         let lab = Laboratory::up(PAIR)?;

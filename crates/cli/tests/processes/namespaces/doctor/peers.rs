@@ -38,6 +38,15 @@ pub(super) fn serve(
     });
 }
 
+/// Answers as a server of SSH does.
+pub(super) fn ssh(lab: &Laboratory, host: &str) {
+    serve(lab, host, |mut stream| {
+        stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n").ok()?;
+        let _ = stream.read(&mut [0; 256]);
+        Some(())
+    });
+}
+
 /// Keeps connections open without reading.
 pub(super) fn silent(lab: &Laboratory, host: &str) {
     let kept = Mutex::new(Vec::new());
