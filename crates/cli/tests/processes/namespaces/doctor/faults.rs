@@ -1,6 +1,6 @@
 //! Faults, one test each, and the table of them in docs/doctor.md.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
