@@ -116,7 +116,8 @@ pub fn queues(name: &str) -> io::Result<DeviceQueues> {
     // struct ethtool_channels: the command, the most of rx, tx, other and combined, then now.
     let channels = driver.ask::<9>(ETHTOOL_GCHANNELS).and_then(
         |[_, rx_most, tx_most, _, combined_most, rx, tx, _, combined]| {
-            in_use(combined + rx.min(tx), combined_most.max(rx_most.min(tx_most)))
+            let now = combined.saturating_add(rx.min(tx));
+            in_use(now, combined_most.max(rx_most.min(tx_most)).max(now))
         },
     );
     Ok(DeviceQueues {

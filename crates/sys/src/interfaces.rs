@@ -180,9 +180,10 @@ impl Interface {
             read_number(&device.join("ifindex")).is_none_or(|seen: u32| seen == self.index);
         let address = fs::read_to_string(device.join("address")).ok();
         let address = address.as_deref().and_then(hardware_address);
-        let is_same = is_number
-            && (self.mtu.is_none() || told.mtu.is_none() || self.mtu == told.mtu)
-            && (address.is_none() || told.address.is_none() || address == told.address);
+        // An MTU can have changed between the two looks: it decides where no address does.
+        let same_mtu = || self.mtu.is_none() || told.mtu.is_none() || self.mtu == told.mtu;
+        let same_address = address.zip(told.address).map(|(seen, told)| seen == told);
+        let is_same = is_number && same_address.unwrap_or_else(same_mtu);
         let mtu = told.mtu.or(self.mtu.filter(|_| is_same));
         match is_same {
             true => Interface { mtu, ..self },

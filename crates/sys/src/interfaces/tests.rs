@@ -119,7 +119,8 @@ fn what_sysfs_says_of_another_device_of_the_name_does_not_count() {
     assert_eq!(with(2, 1500, of_it), (Some(1500), Some(25_000), Some(1), true));
     assert_eq!(with(2, 1500, None), (Some(1500), Some(25_000), Some(1), true));
     let unknown = |mtu| (Some(mtu), None, None, false);
-    assert_eq!(with(2, 9000, of_it), unknown(9000));
+    assert_eq!(with(2, 9000, of_it).1, Some(25_000), "its MTU was changed meanwhile");
+    assert_eq!(with(2, 9000, None), unknown(9000));
     assert_eq!(with(7, 1500, of_it), unknown(1500));
     assert_eq!(with(2, 1500, Some([2, 0, 0, 0, 0, 11])), unknown(1500));
     fs::remove_dir_all(class).unwrap();
