@@ -61,11 +61,17 @@ const USED: f64 = 0.75;
 /// Rounds without a queue after which the window grows in proportion.
 const IDLE_QUEUE_ROUNDS: u32 = 3;
 
+/// The seconds of [`Limits::brief`].
+const BRIEF: f64 = 0.01;
+
 /// The bounds of a window, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The window is never smaller. Two RPCs are always allowed.
     pub min: u64,
+    /// Up to so many bytes, the window is never smaller than what the path carries in 10 ms: RPCs
+    /// of hosts that are busy take longer now and then, which is no queue.
+    pub brief: u64,
     /// The window of the first round.
     pub initial: u64,
     /// The window is never larger, except for two RPCs.
@@ -73,10 +79,11 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 2 MiB, so that small RPCs are hardly limited; 8 MiB, eight of LNet's largest messages, which
-    /// is what Lustre begins with; 1 GiB, for 10 Gb/s over 200 ms with writes of two round trips.
+    /// 128 KiB; 2 MiB, so that small RPCs over a fast path are hardly limited; 8 MiB, eight of
+    /// LNet's largest messages, which is what Lustre begins with; 1 GiB, for 10 Gb/s over 200 ms
+    /// with writes of two round trips.
     fn default() -> Limits {
-        Limits { min: 2 << 20, initial: 8 << 20, max: 1 << 30 }
+        Limits { min: 128 << 10, brief: 2 << 20, initial: 8 << 20, max: 1 << 30 }
     }
 }
 
@@ -361,9 +368,14 @@ impl Controller {
         }
     }
 
-    /// The smallest window, which is that of probes as well: that of the limits, or two RPCs.
+    /// The smallest window: that of the limits, or two RPCs. A probe must have less under way than
+    /// what fills a slow path for 10 ms, which it would take for a part of the base.
     fn smallest(&self) -> f64 {
-        (self.limits.min as f64).max(2.0 * self.mean)
+        let brief = match self.phase {
+            Phase::Probe => 0.0,
+            Phase::Startup | Phase::Steady => (self.rate * BRIEF).min(self.limits.brief as f64),
+        };
+        (self.limits.min as f64).max(brief).max(2.0 * self.mean)
     }
 
     /// The time from an RPC of so many bytes to the next one at the pace: a latency at most.

@@ -78,7 +78,8 @@
 //!
 //! # Why it cannot starve
 //!
-//! The window is never below [`Limits::min`], two RPCs at least. Queues that others leave during a
+//! The window is never below [`Limits::min`], two RPCs at least, nor, except in probes, below what
+//! the path carries in 10 ms, up to [`Limits::brief`]. Queues that others leave during a
 //! probe are in the base: it takes the delay that they make for a part of the path, and does not
 //! give way to it for longer than until the next probe. If the rate falls below an eighth while
 //! the window holds RPCs back, it probes at once, but not twice before the next common probe: a

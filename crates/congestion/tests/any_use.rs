@@ -32,10 +32,11 @@ proptest! {
     fn the_window_stays_within_its_limits(
         steps in vec(step(), 0..400),
         min in 0..1u64 << 24,
+        brief in 0..1u64 << 24,
         initial in 0..1u64 << 50,
         max in 0..1u64 << 50,
     ) {
-        let limits = Limits { min, initial, max };
+        let limits = Limits { min, brief, initial, max };
         let mut controller = Controller::new(limits);
         let mut now = Duration::from_secs(1_700_000_000);
         let mut under_way: Vec<(Ticket, u64, Duration)> = Vec::new();

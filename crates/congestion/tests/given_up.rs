@@ -11,7 +11,7 @@ const RTT: Duration = Duration::from_millis(50);
 /// How many RPCs may be sent at once when some have ended after the window was full for most of a
 /// round trip.
 fn admitted(end: impl Fn(&mut Controller, Duration, lustrine_congestion::Ticket)) -> usize {
-    let limits = Limits { min: MIB, initial: 8 * MIB, max: 64 * MIB };
+    let limits = Limits { min: MIB, brief: 0, initial: 8 * MIB, max: 64 * MIB };
     let (mut controller, class) = (Controller::new(limits), Class::new(0, MIB));
     let mut under_way = VecDeque::new();
     let mut now = Duration::from_secs(1);

@@ -363,6 +363,20 @@ fn small_and_large_rpcs_fill_the_path_as_well() {
     }
 }
 
+/// Over slow and short paths less than 2 MiB of them is under way: 15 ms of 1 Gb/s.
+#[test]
+fn small_rpcs_have_short_queues_over_slow_paths() {
+    for (gbps, rtt) in [(0.1, 0.1), (0.1, 1.0), (0.1, 10.0), (1.0, 0.1), (1.0, 1.0)] {
+        let mut world = World::new(gbps, rtt, vec![Flow::new(64 << 10)]);
+        world.run(2.0);
+        let share = world.rates(42.0)[0] / (gbps * 1e9);
+        assert!(share >= 0.94, "{gbps} Gb/s {rtt} ms: {share:.3} of the rate");
+        let (window, bytes_per_s) = (world.window(0), gbps * 1e9 / 8.0);
+        let allowed = bytes_per_s * (0.011 + 1.25 * rtt / 1e3) + 4.0 * 65_536.0;
+        assert!(window <= allowed, "{gbps} Gb/s {rtt} ms: a window of {window}, not {allowed}");
+    }
+}
+
 #[test]
 fn shares_are_equal_whenever_a_node_begins() {
     let cases =
@@ -487,7 +501,7 @@ fn a_lost_rpc_costs_some_rounds() {
 /// A kernel client keeps to its setting. The path holds 60 MiB.
 #[test]
 fn a_neighbour_without_a_window_does_not_starve_it() {
-    let wide = Limits { min: 1 << 40, initial: 1 << 40, max: 1 << 40 };
+    let wide = Limits { min: 1 << 40, brief: 0, initial: 1 << 40, max: 1 << 40 };
     for (fixed, least) in [(8, 8e9), (60, 2e9), (256, 1e9)] {
         let other = Flow { controller: Controller::new(wide), fixed, ..Flow::new(MIB) };
         let mut world = World::new(10.0, 50.0, vec![Flow::new(MIB), other]);

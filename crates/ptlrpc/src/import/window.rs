@@ -20,7 +20,7 @@ pub(super) enum Outcome {
 
 /// The bounds of a window: three of Lustre's usual bulk requests of 4 MiB at least, and eight at
 /// first, which is its default of `max_rpcs_in_flight`.
-const LIMITS: Limits = Limits { min: 13 << 20, initial: 33 << 20, max: 1 << 30 };
+const LIMITS: Limits = Limits { min: 13 << 20, brief: 0, initial: 33 << 20, max: 1 << 30 };
 
 impl Import {
     /// Takes a request into the window; `false` if it has to wait.
