@@ -160,6 +160,13 @@ struct Daemon<'a> {
     scrape: Scrape,
 }
 
+/// The wait until the next look at what is due. Peers that are overdue, and not asked, wait for a
+/// job of others to end.
+fn pause(now: Instant, dues: impl Iterator<Item = Instant>) -> Duration {
+    let next = dues.filter(|due| *due > now).min();
+    next.map_or(LOOK, |due| due.saturating_duration_since(now).min(LOOK))
+}
+
 /// A sample that is being taken.
 struct Begun {
     peer: usize,
@@ -228,11 +235,8 @@ impl<'a> Daemon<'a> {
             let due = self.due(now);
             let late = self.pings.take(&[], now, || false);
             if due.is_empty() && late.is_empty() {
-                let peers = self.peers.iter().enumerate();
-                let idle = peers.filter(|(at, _)| !self.pings.has(*at));
-                let wait = idle.map(|(_, peer)| peer.due.saturating_duration_since(now)).min();
                 stop.round.set(now);
-                thread::sleep(wait.unwrap_or(LOOK).min(LOOK));
+                thread::sleep(pause(now, self.peers.iter().map(|peer| peer.due)));
                 continue;
             }
             stop.round.set(now);
@@ -646,6 +650,16 @@ fn in_parallel<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A peer that is overdue and may not be asked yet does not keep the loop busy.
+    #[test]
+    fn the_loop_sleeps_until_something_is_due() {
+        let (now, moment) = (Instant::now(), LOOK / 2);
+        let wait = |dues: &[Instant]| pause(now, dues.iter().copied());
+        assert_eq!((wait(&[]), wait(&[now])), (LOOK, LOOK));
+        assert_eq!(wait(&[now, now + moment, now + 2 * LOOK]), moment);
+        assert_eq!(wait(&[now + 2 * LOOK]), LOOK);
+    }
 
     #[test]
     fn bandwidth_is_measured_of_one_peer_at_a_time_and_of_each() {
