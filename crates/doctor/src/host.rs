@@ -5,8 +5,8 @@ use crate::code::{Code, Severity};
 use crate::defects::{self, Concern, Release};
 use crate::finding::{Finding, Words};
 use crate::observed::{
-    ConfigView, DialOutcome, HostView, NodeView, Observed, PeerView, PortHolder, SilentNode,
-    Source, pings_at_once,
+    ConfigView, DialOutcome, HostView, NiView, NodeView, Observed, PeerView, PortHolder,
+    SilentNode, Source, pings_at_once,
 };
 
 /// What is known of a host.
@@ -190,25 +190,32 @@ fn of_config(config: &ConfigView, named: Option<&str>) -> Vec<Finding> {
     found
 }
 
-/// The longest packets on the ways to a peer, in bytes, as far as the host's interfaces tell.
-fn longest_packet(host: &HostView, nid: &str) -> u32 {
-    let address = nid.split('@').next().unwrap_or_default();
+/// The longest packets on the ways to a peer, in bytes, as far as the interfaces tell that the node
+/// has on its network, or else all of the host's.
+fn longest_packet(host: &HostView, node: &NodeView, nid: &str) -> u32 {
+    let (address, net) = nid.split_once('@').unwrap_or_default();
     let is_own = host.interfaces.iter().any(|one| one.addresses.iter().any(|own| own == address));
-    let used = host.interfaces.iter().filter(|one| is_own || one.name != "lo");
+    let on_net = |ni: &&NiView| ni.nid.split_once('@').is_some_and(|(_, its)| its == net);
+    let names: Vec<&str> =
+        node.nis.iter().filter(on_net).filter_map(|ni| ni.interface.as_deref()).collect();
+    let is_used = |name: &str| names.is_empty() && name != "lo" || names.contains(&name);
+    let used = host.interfaces.iter().filter(|one| is_own || is_used(&one.name));
     used.filter_map(|one| one.mtu).max().unwrap_or(1500)
 }
 
 /// Whether no more messages have waited at once than the answers to one look of `doctor` or `watch`
 /// from that peer: such a look is no load, and the lowest values count since the node's start.
-fn is_by_looks(host: &HostView, nid: &str, credits: u32, lowest: i64) -> bool {
-    let answers = u64::from(pings_at_once(longest_packet(host, nid)));
+fn is_by_looks(longest_packet: u32, credits: u32, lowest: i64) -> bool {
+    let answers = u64::from(pings_at_once(longest_packet));
     lowest.min(0).unsigned_abs() <= answers.saturating_sub(u64::from(credits))
 }
 
 fn of_node(host: &HostView, node: &NodeView, named: Option<&str>) -> Vec<Finding> {
     let mut waited: Vec<String> = Vec::new();
     for ni in &node.nis {
-        if is_by_looks(host, "", ni.credits, ni.credits_min) {
+        // Its own address is one of this host: looks of this host count, too.
+        let longest = longest_packet(host, node, &ni.nid);
+        if is_by_looks(longest, ni.credits, ni.credits_min) {
             continue;
         }
         let most = ni.credits_min.unsigned_abs();
@@ -216,7 +223,8 @@ fn of_node(host: &HostView, node: &NodeView, named: Option<&str>) -> Vec<Finding
     }
     for peer in &node.peers {
         let waits = peer.available < 0;
-        if !waits && is_by_looks(host, &peer.nid, peer.credits, peer.min) {
+        let longest = longest_packet(host, node, &peer.nid);
+        if !waits && is_by_looks(longest, peer.credits, peer.min) {
             continue;
         }
         let (most, now) = (peer.min.unsigned_abs(), peer.available.min(0).unsigned_abs());

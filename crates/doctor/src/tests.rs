@@ -411,6 +411,24 @@ fn hosts_are_judged_by_their_settings() {
     observed.host.interfaces[0].mtu = Some(9000);
     observed.node = node(8, 1, -35);
     assert_eq!(codes(&observed), [], "146 pings at once");
+    // An interface that this node does not have on this network says nothing.
+    let mut observed = healthy();
+    let other =
+        InterfaceView { name: "ib0".to_owned(), mtu: Some(65_520), ..InterfaceView::default() };
+    observed.host.interfaces.push(other);
+    let on = |interface: &str| NiView {
+        nid: "10.0.0.1@tcp".to_owned(),
+        interface: Some(interface.to_owned()),
+        conns_per_peer: None,
+        peer_credits: 8,
+        credits: 256,
+        credits_min: 0,
+    };
+    let of_peer = node(8, 1, -35).expect("a node");
+    for (interface, found) in [("eth0", vec![Code::CreditsExhausted]), ("ib0", Vec::new())] {
+        observed.node = Some(NodeView { nis: vec![on(interface)], ..of_peer.clone() });
+        assert_eq!(codes(&observed), found, "{interface}");
+    }
     let ni = |credits_min| NiView {
         nid: "10.0.0.1@tcp".to_owned(),
         interface: None,

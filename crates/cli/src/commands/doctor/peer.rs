@@ -99,8 +99,10 @@ pub(super) fn look(
     outcome?;
     if exceeded {
         view.left_out = left_out(&view);
+    }
+    if !view.left_out.is_empty() {
         let list = view.left_out.join(", ");
-        unseen.push(format!("{nid}: what no longer fitted into the budget: {list}"));
+        unseen.push(format!("{nid}: what was not seen before the budget ended: {list}"));
     }
     Ok(view)
 }
@@ -112,7 +114,8 @@ fn left_out(view: &PeerView) -> Vec<String> {
     let greetings = view.dials.iter().filter(is_hello).count();
     let attempts = view.dials.iter().filter(|dial| !not_made(dial)).count();
     let decided = |carried| !matches!(carried, None | Some(Carried::Unknown));
-    let counts = |icmp: &IcmpView| icmp.answers > 0 && icmp.hops_out.is_some();
+    let counts =
+        |icmp: &IcmpView| icmp.answers > 0 && icmp.hops_out.is_some() && icmp.clock_ms.is_some();
     let parts = [
         ("the greeting", attempts > 0),
         ("pings", view.rtt_ns.is_some()),
