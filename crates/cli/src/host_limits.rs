@@ -24,6 +24,9 @@ pub(crate) struct HostLimits {
     pub(crate) congestion_control: Option<String>,
     /// The queues of the device and what it does itself.
     pub(crate) device: Device,
+    /// Whether hardware is behind it.
+    #[serde(skip)]
+    pub(crate) hardware: bool,
 }
 
 /// The queues of a network device, and what it takes off the CPUs. `None` where its driver does not
@@ -113,6 +116,7 @@ impl HostLimits {
             tcp_wmem: setting("tcp_wmem").as_deref().and_then(numbers),
             congestion_control: setting("tcp_congestion_control"),
             device: Device::read(interface),
+            hardware: device.is_some_and(|device| device.hardware),
         }
     }
 

@@ -30,15 +30,23 @@ pub struct Segments {
 /// CUBIC carries half of 10 Gb/s over 50 ms, with packets of 9000 bytes.
 const LOSS_MIN_PPM: f64 = 1.0;
 
+/// Losses that are worth a note: a few may be chance, such as the last segment of a message, which
+/// TCP sends again early, and of which the peer's report comes late.
+const LOST_MIN: u64 = 10;
+
 /// The part of the busy time, in hundredths, from which a limit is worth a note.
 const LIMITED_MIN: u64 = 10;
 
 impl Segments {
-    /// What was counted between an earlier look and this one. Connections may have been replaced
-    /// in the meantime, which count from 0: then it is less than what there was.
+    /// What was counted between an earlier look and this one; nothing if connections were replaced
+    /// in the meantime, which count from 0.
     #[must_use]
     pub fn since(&self, earlier: &Segments) -> Segments {
-        self.with(earlier, u64::saturating_sub)
+        let since = self.with(earlier, u64::saturating_sub);
+        match self.sent < earlier.sent || self.received < earlier.received {
+            true => Segments::default(),
+            false => since,
+        }
     }
 
     /// Both together.
@@ -61,9 +69,10 @@ impl Segments {
         }
     }
 
-    /// Segments to the peer that were lost: sent again, and not because they were late only.
+    /// Segments to the peer that were lost: those that were sent again, without those that had
+    /// arrived already and were only late.
     pub fn lost(&self) -> u64 {
-        self.retransmits.saturating_sub(self.duplicates)
+        self.retransmits.saturating_sub(self.duplicates).min(self.sent)
     }
 
     /// The lost part of the segments to the peer; `None` if none was sent.
@@ -78,7 +87,7 @@ impl Segments {
 
     /// Whether so many were lost that it matters.
     pub fn is_lossy(&self) -> bool {
-        self.loss().is_some_and(|loss| loss * 1e6 >= LOSS_MIN_PPM)
+        self.lost() >= LOST_MIN && self.loss().is_some_and(|loss| loss * 1e6 >= LOSS_MIN_PPM)
     }
 
     /// The part of the busy time, in hundredths, in which the peer's window held connections back,
@@ -135,6 +144,17 @@ mod tests {
         assert_eq!(Segments::default().loss(), None);
         // TLP can make more duplicates than the peer reports in time, and fewer.
         assert_eq!(Segments { duplicates: 31, ..all }.lost(), 0);
+        assert!(!Segments { sent: 1000, retransmits: 9, ..Segments::default() }.is_lossy());
+    }
+
+    /// A new connection counts from 0.
+    #[test]
+    fn what_replaced_connections_count_says_nothing() {
+        let before = Segments { sent: 1_000_000, received: 10, ..Segments::default() };
+        let after = Segments { sent: 1_000_010, received: 10, retransmits: 50, ..before };
+        assert_eq!(after.since(&before).lost(), 10, "no more than was sent");
+        let replaced = Segments { sent: 10, received: 20, ..Segments::default() };
+        assert_eq!(replaced.since(&before), Segments::default());
     }
 
     #[test]

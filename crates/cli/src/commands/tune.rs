@@ -50,7 +50,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = values::bytes)]
     budget_bytes: u64,
 
-    /// Most seconds of load in all [default: 60, and over long paths 1200 round trips to each node]
+    /// Most seconds of load in all [default: 60; over long paths 1200 round trips to each node, at
+    /// most 600]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]
     budget_time: Option<f64>,
@@ -116,10 +117,12 @@ pub(crate) struct TuneArgs {
 /// Bytes of one bulk RPC of the file system, as Lustre sets it.
 const RPC_SIZE: u64 = 4 << 20;
 
-/// Time of load for all nodes together, in nanoseconds, and to each node in round trips, which are
-/// more over a long path: each step lets TCP grow for 14 of them.
+/// Time of load for all nodes together, in nanoseconds.
 const BUDGET_TIME_NS: u64 = 60_000_000_000;
+/// Time of load to each node in round trips, where that is more, because each step lets TCP grow for
+/// 14 of them; and the most that it is, in nanoseconds.
 const BUDGET_RTTS: u64 = 1200;
+const BUDGET_TIME_MAX_NS: u64 = 600_000_000_000;
 
 impl TuneArgs {
     fn purpose(&self) -> Purpose {
@@ -143,7 +146,10 @@ impl TuneArgs {
         let nodes = self.to.len() as u64;
         let time_ns = match self.budget_time {
             Some(seconds) => (seconds * 1e9) as u64 / nodes,
-            None => (BUDGET_TIME_NS / nodes).max(rtt_ns.saturating_mul(BUDGET_RTTS)),
+            None => {
+                let long = rtt_ns.saturating_mul(BUDGET_RTTS).min(BUDGET_TIME_MAX_NS);
+                (BUDGET_TIME_NS / nodes).max(long)
+            }
         };
         Budget { bytes: self.budget_bytes / nodes, time_ns }
     }
@@ -329,7 +335,7 @@ fn shortfall_note(peer: &PeerReport) -> Option<String> {
     let round_trips = grouped(best.p50_ns as f64 / path.rtt_idle_ns.max(1) as f64);
     (part < 80).then(|| {
         format!(
-            "the new values carried {part} % of the highest rate of the ramp: an RPC took \
+            "the new values carried {part} % of the rate that they were computed for: an RPC took \
              {round_trips} round trips; the ramp shows what more under way carried"
         )
     })
@@ -435,6 +441,25 @@ mod tests {
     }
 
     #[test]
+    fn a_long_path_has_more_time_unless_the_user_has_set_it() {
+        #[derive(clap::Parser)]
+        struct Program {
+            #[command(flatten)]
+            tune: TuneArgs,
+        }
+        let budget = |options: &[&str], rtt| {
+            let all = [&["tune", "--to", "10.0.0.2@tcp,10.0.0.3@tcp"], options].concat();
+            let program: Program = clap::Parser::parse_from(all);
+            program.tune.budget(rtt)
+        };
+        let seconds = |options: &[&str], rtt| budget(options, rtt).time_ns / GBPS;
+        assert_eq!(budget(&[], MS).bytes, 2 << 30, "of each of the two");
+        assert_eq!((seconds(&[], MS), seconds(&[], 25 * MS)), (30, 30));
+        assert_eq!((seconds(&[], 100 * MS), seconds(&[], 10_000 * MS)), (120, 600));
+        assert_eq!(seconds(&["--budget-time", "40"], 100 * MS), 20);
+    }
+
+    #[test]
     fn a_run_before_that_carried_more_counts() {
         let mut peer = measured(0, 0).peers.remove(0);
         let path = Path { rate: 10 * GBPS, ..peer.path.expect("a path") };
@@ -445,6 +470,9 @@ mod tests {
         peer.values.conns_per_peer = 2;
         assert_eq!(found(&peer, 11 * GBPS), (10 * GBPS, Streams::OneIsEnough), "chance");
         assert_eq!(found(&peer, 12 * GBPS), (12 * GBPS, Streams::One(9 * GBPS)));
+        peer.values.identity = "userland".to_owned();
+        assert_eq!(found(&peer, 12 * GBPS), (12 * GBPS, Streams::OneIsEnough), "it has one");
+        peer.values.identity = "node".to_owned();
         peer.values.conns_per_peer = 1;
         assert_eq!(found(&peer, 12 * GBPS), (12 * GBPS, Streams::OneIsEnough));
         peer.incomplete = Some("the budget ended".to_owned());

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lustrine_control::{Answer, LoadFailureKind, LoadOrder, LoadRow, Request, TcpRow};
+use lustrine_control::{Answer, ConnRow, LoadFailureKind, LoadOrder, LoadRow, Request};
 use lustrine_selftest::Test;
 use lustrine_tune::Segments;
 use lustrine_wire::nid::Nid;
@@ -82,9 +82,19 @@ pub(super) struct StreamsView {
     pub(super) segments: Segments,
 }
 
+/// Bytes of a packet beside a segment's payload: the headers of IPv4 and TCP, and time stamps.
+const HEADERS: u32 = 20 + 20 + 12;
+/// Segments are compared with path MTUs up to this only: over the loopback device they are shorter.
+const PATH_MTU_MAX: u32 = 10_000;
+
 impl StreamsView {
-    fn of(tcp: &TcpRow) -> StreamsView {
-        StreamsView {
+    /// What TCP waited for is taken of connections that carry what this node sends in bulk: the
+    /// others wait for other reasons.
+    fn of(conn: &ConnRow) -> Option<StreamsView> {
+        let tcp = conn.tcp.as_ref()?;
+        let is_bulk = matches!(conn.kind.as_str(), "BULK_OUT" | "ANY");
+        let of_bulk = |time_ns| if is_bulk { time_ns } else { 0 };
+        Some(StreamsView {
             path_mtu: tcp.path_mtu,
             segment_out: tcp.segment_out,
             segment_in: tcp.segment_in,
@@ -95,10 +105,21 @@ impl StreamsView {
                 reorderings: tcp.reorderings.into(),
                 received: tcp.segments_received.into(),
                 out_of_order: tcp.out_of_order.into(),
-                busy_ns: tcp.busy_ns,
-                window_limited_ns: tcp.window_limited_ns,
-                send_buffer_limited_ns: tcp.send_buffer_limited_ns,
+                busy_ns: of_bulk(tcp.busy_ns),
+                window_limited_ns: of_bulk(tcp.window_limited_ns),
+                send_buffer_limited_ns: of_bulk(tcp.send_buffer_limited_ns),
             },
+        })
+    }
+
+    /// About the longest packet that is sent, in bytes: shorter than the path MTU if the peer asked
+    /// for shorter segments. IPv6 has 20 bytes more.
+    pub(super) fn longest(&self) -> u32 {
+        let longest = self.segment_out.saturating_add(HEADERS);
+        let is_shorter = longest.saturating_add(HEADERS) < self.path_mtu;
+        match is_shorter && self.path_mtu <= PATH_MTU_MAX {
+            true => longest,
+            false => self.path_mtu,
         }
     }
 
@@ -215,7 +236,7 @@ impl Load {
         let Answer::Conn { conns, .. } = self.link.ask(&request)? else {
             return Err(unexpected());
         };
-        let rows = conns.iter().filter_map(|conn| conn.tcp.as_ref()).map(StreamsView::of);
+        let rows = conns.iter().filter_map(StreamsView::of);
         Ok(rows.reduce(|all, one| all.and(&one)))
     }
 

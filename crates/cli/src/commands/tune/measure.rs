@@ -218,7 +218,9 @@ pub(super) fn peer(
     session.end();
     let before = outcome?;
     // More than the ramp found.
-    if let Some(most) = before.rows().map(|row| row.rate).max() {
+    let is_incomplete = report.incomplete.is_some();
+    let rows = before.rows().filter(|row| is_incomplete || row.is_whole());
+    if let Some(most) = rows.map(|row| row.rate).max() {
         report.path = report.path.map(|path| report.with_run_before(path, best.rate, most));
     }
     report.before = Some(before);
@@ -256,8 +258,8 @@ fn begin(wanted: &Wanted<'_>, session: &mut Session<'_>) -> Result<PeerReport, F
         conns_per_peer: row.conns_per_peer,
     };
     let host = HostLimits::read(row.interface.as_deref());
-    let budget = wanted.args.budget(rtt.idle_min_ns);
-    if let Some(more) = super::words::longer_budget(wanted.args, rtt.idle_min_ns, budget) {
+    let budget = wanted.args.budget(rtt.idle_median_ns);
+    if let Some(more) = super::words::longer_budget(wanted.args, rtt.idle_median_ns, budget) {
         note(&format!("{}: {more}", wanted.nid));
     }
     Ok(PeerReport::new(*wanted.nid, rtt, values, host, Purse::new(budget)))

@@ -169,6 +169,13 @@ pub(super) struct StepRow {
     pub(super) segments: Option<Segments>,
 }
 
+impl StepRow {
+    /// Whether it went to its end without a failure.
+    pub(super) fn is_whole(&self) -> bool {
+        self.failed == 0 && !self.cut
+    }
+}
+
 impl Report {
     pub(super) fn new(purpose: Purpose) -> Report {
         let (peers, files, unseen) = (Vec::new(), Vec::new(), UNSEEN.to_vec());
@@ -256,7 +263,12 @@ impl PeerReport {
     /// The path once it is known what the run "before" carried, if that is more: than an incomplete
     /// ramp, or clearly more than a complete one. `one`: what the ramp carried over one connection.
     pub(super) fn with_run_before(&self, path: Path, one: u64, carried: u64) -> Path {
-        let streams = match (self.incomplete.is_some(), self.values.conns_per_peer) {
+        // A userland node has one connection, whatever is set.
+        let conns = match self.values.identity.as_str() {
+            "node" => self.values.conns_per_peer,
+            _ => 1,
+        };
+        let streams = match (self.incomplete.is_some(), conns) {
             (true, _) if carried > path.rate => Streams::Unknown,
             (false, 2..) if carried > path.rate.saturating_add(path.rate / 10) => Streams::One(one),
             (false, _) if carried > path.rate.saturating_add(path.rate / 10) => path.streams,
@@ -292,8 +304,7 @@ impl PeerReport {
         }
         let runs = [&self.by_round_trips, &self.after, &self.more_tried];
         let rows = runs.into_iter().flatten().flat_map(Compared::rows);
-        let whole = rows.filter(|row| row.failed == 0 && !row.cut);
-        let most = whole.map(|row| row.rate).max();
+        let most = rows.filter(|row| row.is_whole()).map(|row| row.rate).max();
         most.filter(|most| *most > rate.saturating_add(rate / 10))
     }
 
@@ -303,10 +314,12 @@ impl PeerReport {
         self.ramp.iter().chain(several).map(|row| row.rate).max()
     }
 
-    /// The part, in hundredths, of the ramp's rate in the same direction.
+    /// The part, in hundredths, of the highest rate of the ramp and of the run "before" in the same
+    /// direction.
     fn reached(&self, row: &StepRow) -> u64 {
-        let ramp = self.ramp.iter().filter(|step| step.test == row.test);
-        let best = ramp.map(|step| step.rate).max().unwrap_or(0).max(1);
+        let before = self.before.iter().flat_map(Compared::rows).filter(|row| row.is_whole());
+        let rows = self.ramp.iter().chain(before).filter(|step| step.test == row.test);
+        let best = rows.map(|step| step.rate).max().unwrap_or(0).max(1);
         u64::try_from(u128::from(row.rate) * 100 / u128::from(best)).unwrap_or(u64::MAX)
     }
 
@@ -341,10 +354,9 @@ impl PeerReport {
         rows.filter_map(|row| row.segments).reduce(|all, one| all.plus(&one))
     }
 
-    /// What TCP counted in the fastest step in a direction.
-    pub(super) fn fastest(&self, direction: Direction) -> Option<Segments> {
-        let rows = self.ramp.iter().filter(|row| row.test == direction);
-        rows.max_by_key(|row| row.rate)?.segments
+    /// The fastest step of the ramp in a direction.
+    pub(super) fn fastest(&self, direction: Direction) -> Option<&StepRow> {
+        self.ramp.iter().filter(|row| row.test == direction).max_by_key(|row| row.rate)
     }
 
     /// The value of a setting before, where it is known.

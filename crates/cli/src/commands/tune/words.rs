@@ -61,7 +61,7 @@ pub(super) fn longer_budget(args: &TuneArgs, rtt_ns: u64, budget: Budget) -> Opt
     let is_more = budget.time_ns > BUDGET_TIME_NS / args.to.len() as u64;
     (args.loads() && args.budget_time.is_none() && is_more).then(|| {
         format!(
-            "at most {:.0} s of load: {BUDGET_RTTS} round trips of {}",
+            "at most {:.0} s of load, for round trips of {}",
             budget.time_ns as f64 / 1e9,
             time_text(rtt_ns)
         )
