@@ -22,6 +22,7 @@ mod results;
 mod statistics;
 mod waiting;
 mod wan;
+mod zero_copy;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -46,6 +47,8 @@ pub(crate) enum Bench {
     Lab(lab::LabArgs),
     /// A node that tunes itself over links of laboratories, beside iperf3 (needs root)
     Auto(auto::AutoArgs),
+    /// Sending without a copy, on and off, over links of namespaces, per CPU second (needs root)
+    ZeroCopy(zero_copy::ZeroCopyArgs),
     /// The simulator's message level by number of nodes
     MessageSim(message_sim::MessageSimArgs),
     /// What a session of many nodes costs its console
@@ -67,6 +70,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
         Bench::Wan(args) => wan::run(args),
         Bench::Lab(args) => lab::run(args),
         Bench::Auto(args) => auto::run(args),
+        Bench::ZeroCopy(args) => zero_copy::run(args),
         Bench::MessageSim(args) => message_sim::run(args),
         Bench::Console(args) => console::run(args),
         Bench::Histograms(args) => histograms::run(args),

@@ -26,9 +26,16 @@ pub(crate) fn wait_for_listener(port: u16) -> Result<()> {
 }
 
 fn is_listening(port: u16) -> bool {
-    ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .any(|table| lists_listener(&fs::read_to_string(table).unwrap_or_default(), port))
+    is_listening_in("/proc/net", port)
+}
+
+/// Whether a program listens on a port of the network namespace that has its tables in this
+/// directory, such as `/proc/PID/net`.
+pub(crate) fn is_listening_in(tables: &str, port: u16) -> bool {
+    ["tcp", "tcp6"].iter().any(|table| {
+        let text = fs::read_to_string(format!("{tables}/{table}"));
+        lists_listener(&text.unwrap_or_default(), port)
+    })
 }
 
 /// Whether a table of sockets has one in state LISTEN (0A) with this local port.
