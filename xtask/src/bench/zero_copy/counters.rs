@@ -125,7 +125,7 @@ mod tests {
     fn bytes_of_one_interface_are_found() {
         let dev = "Inter-|   Receive                |  Transmit\n \
             face |bytes    packets errs drop|bytes    packets\n    \
-            lo:       5       0    0    0      6       0\n  eth0: 563237114    9801    0    0  1 1\n";
+            lo:       5       0    0    0      6       0\n  eth0: 563237114    9801    0    0  1\n";
         assert_eq!(received_in(dev, "eth0"), Some(563_237_114));
         assert_eq!(received_in(dev, "lo"), Some(5));
         assert_eq!(received_in(dev, "eth1"), None);

@@ -59,9 +59,9 @@ fn conclusion(rows: &[Row]) -> String {
     let mut out = match sum.copied_part() {
         None => "\nWhat the kernel copied after all was not seen (strace).\n".to_owned(),
         Some(1.0) => {
-            "\nThe kernel copied all zero-copy sends that were seen after all, so no copy \
-                      was saved over these links:\nthe rows are what zero copy costs there, and \
-                      say nothing of an adapter that reads the sender's memory itself.\n"
+            "\nThe kernel copied all zero-copy sends that were seen after all, so no copy was \
+             saved over these links:\nthe rows are what zero copy costs there, and say nothing \
+             of an adapter that reads the sender's memory itself.\n"
                 .to_owned()
         }
         Some(part) => format!(
@@ -70,8 +70,8 @@ fn conclusion(rows: &[Row]) -> String {
         ),
     };
     if rows.iter().any(|row| row.program == "iperf3") {
-        out += "iperf3 -Z is sendfile(2) of one file, whose pages the kernel does not copy on these \
-                ways in; zero_copy is MSG_ZEROCOPY,\nwhich iperf3 does not have.\n";
+        out += "iperf3 -Z is sendfile(2) of one file, whose pages a veth pair hands on as they \
+                are; it is not MSG_ZEROCOPY,\nwhich is what zero_copy uses.\n";
     }
     out
 }
@@ -118,7 +118,7 @@ mod tests {
     fn each_load_has_its_lines_and_the_end_says_what_the_kernel_copied() {
         let all = Completions { in_place: 0, copied: 7, refused: 2 };
         let text = table(vec![row("lustrine", Some(all)), row("iperf3", None)]);
-        assert_eq!(text.matches("veth").count(), 1, "{text}");
+        assert_eq!(text.matches("veth, MTU").count(), 1, "{text}");
         assert_eq!(text.matches("CPU s/GB, machine").count(), 2, "{text}");
         assert!(text.contains("20.0 (20.0..20.0)"), "{text}");
         assert!(text.contains("0.25 (0.25..0.25)"), "{text}");
