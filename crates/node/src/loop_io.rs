@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ struct Slot {
     generation: u32,
     socket: Option<Socket>,
     pinned: VecDeque<Pinned>,
+    /// Zero-copy writes that were copied after all, which no report has said yet.
+    copied: u32,
     /// The last write found less room than it needed: only a report says that there is room again.
     waits_for_room: bool,
 }
@@ -121,6 +124,7 @@ impl LoopIo {
             let _ = socket.abort_on_close();
         }
         slot.pinned.clear();
+        slot.copied = 0;
         slot.waits_for_room = false;
         self.free.push(sock.0 as u32);
         self.open -= 1;
@@ -141,15 +145,16 @@ impl LoopIo {
         }
         let slot = self.slot(sock)?;
         slot.waits_for_room &= !ready.writable;
-        let mut zero_copy_done = 0;
+        let (mut zero_copy_done, mut zero_copy_copied) = (0, 0);
         if ready.error && !slot.pinned.is_empty() {
-            zero_copy_done = slot.collect_completions();
+            (zero_copy_done, zero_copy_copied) = slot.collect_completions();
         }
         let readiness = Readiness {
             readable: ready.readable || ready.hangup || ready.error,
             writable: ready.writable || ready.error,
             hangup: ready.hangup,
             zero_copy_done,
+            zero_copy_copied,
         };
         Some((sock, readiness))
     }
@@ -199,9 +204,12 @@ impl LoopIo {
     pub fn next_copied(&mut self) -> Option<(SockId, Readiness)> {
         while let Some(sock) = self.copied.pop() {
             let Some(slot) = self.slot(sock) else { continue };
-            let zero_copy_done = slot.take_done();
-            if zero_copy_done > 0 {
-                return Some((sock, Readiness { zero_copy_done, ..Readiness::default() }));
+            let (zero_copy_done, zero_copy_copied) =
+                (slot.take_done(), mem::take(&mut slot.copied));
+            if zero_copy_done > 0 || zero_copy_copied > 0 {
+                let readiness =
+                    Readiness { zero_copy_done, zero_copy_copied, ..Readiness::default() };
+                return Some((sock, readiness));
             }
         }
         None
@@ -231,23 +239,25 @@ fn not_open(sock: SockId) -> IoOutcome {
 }
 
 impl Slot {
-    /// Reads the kernel's reports; answers how many of the oldest writes are free of it.
-    fn collect_completions(&mut self) -> u32 {
-        let Some(socket) = &self.socket else { return 0 };
-        let pinned = &mut self.pinned;
-        let outcome = socket.zerocopy_completions(&mut |low, high, _copied| {
+    /// Reads the kernel's reports; answers how many of the oldest writes are free of it, and how
+    /// many it has copied after all.
+    fn collect_completions(&mut self) -> (u32, u32) {
+        let Some(socket) = &self.socket else { return (0, 0) };
+        let (pinned, all_copied) = (&mut self.pinned, &mut self.copied);
+        let outcome = socket.zerocopy_completions(&mut |low, high, copied| {
             for write in pinned.iter_mut() {
                 // The numbers wrap; a range is never longer than half the circle.
                 if write.id.is_some_and(|id| id.wrapping_sub(low) <= high.wrapping_sub(low)) {
                     write.id = None;
+                    *all_copied += u32::from(copied);
                 }
             }
         });
         if outcome.is_err() {
             // The stream is broken: its next read says so, and closing it frees the memory.
-            return 0;
+            return (0, 0);
         }
-        self.take_done()
+        (self.take_done(), mem::take(&mut self.copied))
     }
 
     fn take_done(&mut self) -> u32 {
@@ -413,6 +423,7 @@ impl Io for LoopIo {
             ZeroCopyOutcome::Copied(copied) => {
                 let copied = outcome(copied);
                 if matches!(copied, IoOutcome::Bytes(_)) {
+                    slot.copied += 1;
                     slot.pinned.push_back(Pinned { id: None });
                     also_copied.push(sock);
                 }

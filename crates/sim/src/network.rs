@@ -168,6 +168,7 @@ impl Network {
         pending.writable |= readiness.writable;
         pending.hangup |= readiness.hangup;
         pending.zero_copy_done += readiness.zero_copy_done;
+        pending.zero_copy_copied += readiness.zero_copy_copied;
         let host = end.host;
         if !core::mem::replace(&mut end.listed, true) {
             self.hosts[host.0 as usize].ready.push_back(sock);
@@ -293,8 +294,13 @@ impl Network {
     }
 }
 
-const HANGUP: Readiness =
-    Readiness { readable: true, writable: true, hangup: true, zero_copy_done: 0 };
+const HANGUP: Readiness = Readiness {
+    readable: true,
+    writable: true,
+    hangup: true,
+    zero_copy_done: 0,
+    zero_copy_copied: 0,
+};
 
 /// Two hosts, in either order.
 fn pair(one: HostId, two: HostId) -> (HostId, HostId) {

@@ -38,8 +38,10 @@ counters! {
     bytes_written,
     /// Bytes read.
     bytes_read,
-    /// Messages whose payload was sent without a copy in user space or in the kernel.
+    /// Messages whose payload was handed to the kernel without a copy.
     zero_copy_sent,
+    /// Writes of such payload that the kernel copied after all.
+    zero_copy_copied,
     /// Zero-copy acknowledgements sent as NOOP.
     zero_copy_acks_sent,
     /// Zero-copy acknowledgements that were sent in a message.

@@ -331,6 +331,7 @@ impl Socklnd {
         readiness: Readiness,
     ) {
         let Some(&key) = self.socks.get(&sock) else { return };
+        self.counters.zero_copy_copied += u64::from(readiness.zero_copy_copied);
         for _ in 0..readiness.zero_copy_done {
             self.memory_released(now, core, key);
         }

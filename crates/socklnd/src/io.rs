@@ -134,4 +134,7 @@ pub struct Readiness {
     pub hangup: bool,
     /// How many [`WriteMode::ZeroCopy`] writes, oldest first, no longer use their memory.
     pub zero_copy_done: u32,
+    /// How many of such writes the system says it has copied after all, whether or not they are
+    /// among those that are done.
+    pub zero_copy_copied: u32,
 }

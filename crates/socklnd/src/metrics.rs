@@ -22,7 +22,9 @@ metrics! {
     MESSAGES "lustrine_socklnd_messages_total" Some("event"),
         "Messages of the TCP driver; event is sent or received."
     ZERO_COPY "lustrine_socklnd_zero_copy_messages_total" None,
-        "Sent messages whose payload was not copied."
+        "Sent messages whose payload was handed to the kernel without a copy."
+    ZERO_COPY_COPIED "lustrine_socklnd_zero_copy_copied_total" None,
+        "Writes of zero-copy messages that the kernel copied after all."
     PAYLOAD "lustrine_socklnd_payload_bytes_total" Some("event"),
         "Payload of the TCP driver's messages; event is sent, received and stored, or discarded."
     BYTES "lustrine_socklnd_tcp_bytes_total" Some("event"),
@@ -61,6 +63,7 @@ fn metric_of(counter: &'static str) -> (&'static DriverMetric, Option<&'static s
         "messages_sent" => (&MESSAGES, "sent"),
         "messages_received" => (&MESSAGES, "received"),
         "zero_copy_sent" => return (&ZERO_COPY, None),
+        "zero_copy_copied" => return (&ZERO_COPY_COPIED, None),
         "payload_sent" => (&PAYLOAD, "sent"),
         "payload_received" => (&PAYLOAD, "received"),
         "payload_discarded" => (&PAYLOAD, "discarded"),

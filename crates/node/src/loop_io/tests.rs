@@ -171,3 +171,33 @@ fn a_dial_without_descriptors_or_memory_is_not_called_unreachable() {
         assert_eq!(connect_error(&error), IoError::Exhausted, "{errno}");
     }
 }
+
+/// What stays on this machine is copied before it arrives.
+#[test]
+fn zero_copy_writes_that_were_copied_are_counted() {
+    let mut io = new_io();
+    let (sock, mut other) = stream(&mut io);
+    let bytes = vec![7; 1 << 15];
+    let IoOutcome::Bytes(written) =
+        Io::write(&mut io, sock, &[Piece::Bytes(&bytes)], WriteMode::ZeroCopy)
+    else {
+        panic!("there is room for a few bytes");
+    };
+    let mut sink = vec![0; written];
+    other.read_exact(&mut sink).unwrap();
+    assert_eq!(sink, bytes[..written]);
+    let (mut done, mut copied) = (0, 0);
+    let mut ready = Vec::new();
+    while done == 0 {
+        let mut reports: Vec<Readiness> = Vec::new();
+        reports.extend(io.next_copied().map(|(_, readiness)| readiness));
+        if reports.is_empty() {
+            io.wait(Some(LIMIT), &mut ready).unwrap();
+            assert!(!ready.is_empty(), "nothing was reported within {LIMIT:?}");
+            reports.extend(ready.iter().map(|report| io.readiness(report).unwrap().1));
+        }
+        done += reports.iter().map(|report| report.zero_copy_done).sum::<u32>();
+        copied += reports.iter().map(|report| report.zero_copy_copied).sum::<u32>();
+    }
+    assert_eq!((done, copied), (1, 1));
+}

@@ -241,7 +241,16 @@ impl Network {
     pub(crate) fn tell_again(&mut self, sock: SockId) {
         let Some(end) = self.end(sock) else { return };
         let hangup = end.ended || end.error.is_some();
-        self.raise(sock, Readiness { readable: true, writable: true, hangup, zero_copy_done: 0 });
+        self.raise(
+            sock,
+            Readiness {
+                readable: true,
+                writable: true,
+                hangup,
+                zero_copy_done: 0,
+                zero_copy_copied: 0,
+            },
+        );
     }
 
     /// The result of a dial: whether the stream is open.

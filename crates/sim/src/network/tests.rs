@@ -75,10 +75,20 @@ impl Pair {
     }
 }
 
-const READABLE: Readiness =
-    Readiness { readable: true, writable: false, hangup: false, zero_copy_done: 0 };
-const WRITABLE: Readiness =
-    Readiness { readable: false, writable: true, hangup: false, zero_copy_done: 0 };
+const READABLE: Readiness = Readiness {
+    readable: true,
+    writable: false,
+    hangup: false,
+    zero_copy_done: 0,
+    zero_copy_copied: 0,
+};
+const WRITABLE: Readiness = Readiness {
+    readable: false,
+    writable: true,
+    hangup: false,
+    zero_copy_done: 0,
+    zero_copy_copied: 0,
+};
 
 #[test]
 fn bytes_arrive_after_the_latency_and_are_reported_once() {

@@ -226,8 +226,13 @@ impl Net {
     }
 }
 
-const HANGUP: Readiness =
-    Readiness { readable: true, writable: true, hangup: true, zero_copy_done: 0 };
+const HANGUP: Readiness = Readiness {
+    readable: true,
+    writable: true,
+    hangup: true,
+    zero_copy_done: 0,
+    zero_copy_copied: 0,
+};
 
 impl Inner {
     fn random(&mut self) -> u64 {
