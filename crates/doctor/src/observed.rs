@@ -320,6 +320,10 @@ pub struct StreamView {
     pub segment_out: u32,
     /// Payload of the largest segment that the peer may send, in bytes.
     pub segment_back: u32,
+    /// Payload of the largest segment that has arrived, as the kernel estimates it, in bytes; 0 if
+    /// it is not known.
+    #[serde(default)]
+    pub segment_seen: u32,
     /// Longest packet that the kernel believes the path takes, in bytes.
     pub path_mtu: u32,
     /// Bytes of TCP options in each segment.
@@ -328,6 +332,17 @@ pub struct StreamView {
     pub peer_scale: Option<u8>,
     /// Segments that were sent again.
     pub retransmits: u32,
+}
+
+impl StreamView {
+    /// Payload of the largest segment that has arrived, in bytes, if segments that fill packets
+    /// have: a peer with a smaller MTU sends shorter ones than it may.
+    pub fn arrived(&self) -> u32 {
+        match self.segment_seen {
+            0 => self.segment_back,
+            seen => seen.min(self.segment_back),
+        }
+    }
 }
 
 /// What became of data in one direction.

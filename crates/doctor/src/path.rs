@@ -73,7 +73,8 @@ fn mtu_mismatch(host: &HostView, peer: &PeerView) -> Option<Finding> {
             is_asked.then_some(())?;
             let seen = format!(
                 "segments of {segment} bytes were asked for, or clamped on the way (TCP MSS); this \
-                 host's interface takes packets of {here} bytes, and the path {path_mtu}"
+                 host's interface takes packets of {here} bytes, and no router has said that the \
+                 path takes less than {path_mtu}"
             );
             (format!("MTU {here} here, and {there} at the peer or on the way"), seen)
         }

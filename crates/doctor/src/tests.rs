@@ -21,6 +21,7 @@ fn healthy() -> Observed {
     let stream = StreamView {
         segment_out: 1448,
         segment_back: 1448,
+        segment_seen: 1448,
         path_mtu: 1500,
         options: 12,
         peer_scale: Some(9),
@@ -636,7 +637,8 @@ proptest! {
         let peer = &mut observed.peers[0];
         let [segment_out, segment_back, path_mtu, options] = sizes.map(|size| size / 4);
         peer.stream = Some(StreamView {
-            segment_out, segment_back, path_mtu, options, peer_scale: scale, retransmits: 0,
+            segment_out, segment_back, segment_seen: segment_back, path_mtu, options,
+            peer_scale: scale, retransmits: 0,
         });
         (peer.rtt_ns, peer.rate, peer.peer_credits) = (rtt, rate, credits);
         (peer.out, peer.bulk) = (out, bulk);
@@ -672,4 +674,12 @@ proptest! {
             prop_assert!(difference.abs() <= 86_400_000, "{}", difference);
         }
     }
+}
+
+/// A peer with MTU 1400 may send segments of 1448 bytes, and sends shorter ones.
+#[test]
+fn what_arrived_is_no_longer_than_what_was_seen() {
+    let stream =
+        |segment_seen| StreamView { segment_back: 1448, segment_seen, ..StreamView::default() };
+    assert_eq!([0, 1348, 9000].map(|seen| stream(seen).arrived()), [1448, 1348, 1448]);
 }

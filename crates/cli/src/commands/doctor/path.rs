@@ -246,7 +246,7 @@ fn segments(
         Some(segment.saturating_add(stream.options).saturating_add(headers))
     };
     seen.mtu_out = size(found.out, |stream| stream.segment_out);
-    seen.mtu_back = size(found.back, |stream| stream.segment_back);
+    seen.mtu_back = size(found.back, StreamView::arrived);
     if !budget.was_exceeded() && seen.mtu_out.is_none() && found.out.is_none() {
         seen.unseen.push("the longest packets: the protocol of the peer has no keepalives".into());
     }

@@ -128,6 +128,7 @@ fn view(open: &Conversation) -> Option<StreamView> {
     Some(StreamView {
         segment_out: info.segment_out,
         segment_back: info.segment_asked,
+        segment_seen: info.segment_seen,
         path_mtu: info.path_mtu,
         options: if info.timestamps { 12 } else { 0 },
         peer_scale: info.peer_scale,

@@ -92,7 +92,7 @@ fn of_peer(peer: &PeerView) -> String {
             facts.push(format!("packets of {} bytes arrive there", bytes(stream.segment_out)));
         }
         if passes(peer.back) {
-            facts.push(format!("of {} bytes here", bytes(stream.segment_back)));
+            facts.push(format!("of {} bytes here", bytes(stream.arrived())));
         }
     }
     if let Some(hops) = peer.icmp.as_ref().and_then(|icmp| icmp.hops_out) {
