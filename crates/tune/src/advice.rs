@@ -252,7 +252,7 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64
                 _ => format!("{} of {} each", counted(share, "RPC"), bytes_text(size)),
             };
             what = Some(format!(
-                "{} of server memory for {} x {} are {each}",
+                "while all clients are busy, {} of server memory for {} x {} are {each}",
                 bytes_text(memory),
                 counted(clients, "client"),
                 counted(targets, "target"),
@@ -273,7 +273,7 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64
                 ),
             };
             what = Some(format!(
-                "{} for {} x {} are {each}",
+                "while all clients are busy, {} for {} x {} are {each}",
                 counted(threads.into(), "service thread"),
                 counted(clients, "client"),
                 counted(targets, "target"),

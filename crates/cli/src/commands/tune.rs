@@ -32,7 +32,7 @@ pub(super) use store::make_state_dir_of;
 use apply::ApplyArgs;
 use files::Files;
 use measure::{Budget, Wanted};
-use report::{PeerReport, Report};
+use report::{Compared, PeerReport, Report};
 
 pub(super) use load::Load;
 pub(super) use report::Direction;
@@ -50,7 +50,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = values::bytes)]
     budget_bytes: u64,
 
-    /// Most seconds of load in all [default: 60; over long paths 1200 round trips to each node, at
+    /// Most seconds of load in all [default: 120; over long paths 1200 round trips to each node, at
     /// most 600]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]
@@ -118,7 +118,7 @@ pub(crate) struct TuneArgs {
 const RPC_SIZE: u64 = 4 << 20;
 
 /// Time of load for all nodes together, in nanoseconds.
-const BUDGET_TIME_NS: u64 = 60_000_000_000;
+const BUDGET_TIME_NS: u64 = 120_000_000_000;
 /// Time of load to each node in round trips, where that is more, because each step lets TCP grow for
 /// 14 of them; and the most that it is, in nanoseconds.
 const BUDGET_RTTS: u64 = 1200;
@@ -188,6 +188,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
             keep_better(&mut report, first);
         }
         for peer in &mut report.peers {
+            peer.notes.extend(not_compared_note(peer));
             peer.notes.extend(more_carried_notes(peer));
             peer.notes.extend(shortfall_note(peer));
             peer.notes.extend(slower_notes(peer));
@@ -326,6 +327,18 @@ fn more_carried_notes(peer: &PeerReport) -> Vec<String> {
     [raised, speed, more].into_iter().flatten().collect()
 }
 
+/// That the budget left no room for a comparison.
+fn not_compared_note(peer: &PeerReport) -> Option<String> {
+    let is_whole = |both: &Compared| both.read.is_some() && both.write.is_some();
+    let runs = [&peer.before, &peer.after];
+    let missing = runs.into_iter().flatten().any(|both| !is_whole(both));
+    missing.then(|| {
+        "the budget ended before all was measured with the values before and after: --budget-time \
+         or --budget-bytes gives more"
+            .to_owned()
+    })
+}
+
 /// What the new values left of the rate that they were computed for, if it is much.
 fn shortfall_note(peer: &PeerReport) -> Option<String> {
     let (path, after) = (peer.path?, peer.after.as_ref()?);
@@ -372,7 +385,8 @@ fn buffers_note(path: &Path, host: &Host, settings: &Settings) -> Option<String>
         Streams::One(one) => one,
         Streams::OneIsEnough | Streams::Unknown => path.rate,
     });
-    (one * 10 > carried * 8).then(|| {
+    // What carried more than that was not limited by it.
+    (one * 10 > carried * 8 && one * 10 < carried * 11).then(|| {
         "the TCP buffers of this host may have limited the rate: put those of sysctl.conf, which \
          --write makes, into force and run this again"
             .to_owned()
@@ -382,7 +396,7 @@ fn buffers_note(path: &Path, host: &Host, settings: &Settings) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::{Compared, NodeValues, Rtts, StepRow};
+    use report::{NodeValues, Rtts, StepRow};
 
     const GBPS: u64 = 1_000_000_000;
     const MS: u64 = 1_000_000;
@@ -426,6 +440,25 @@ mod tests {
     }
 
     #[test]
+    fn a_comparison_that_was_not_made_is_named() {
+        let mut peer = measured(10 * GBPS, 9 * GBPS).peers.remove(0);
+        assert_eq!(not_compared_note(&peer), None);
+        peer.after.as_mut().expect("a run").write = None;
+        assert!(not_compared_note(&peer).is_some());
+    }
+
+    /// Data that waited before a step that was cut short came in it.
+    #[test]
+    fn a_step_that_was_cut_short_is_no_rate() {
+        let mut peer = measured(0, 0).peers.remove(0);
+        let cut = StepRow { cut: true, ..row(Direction::Read, 256, 13 * GBPS, MS) };
+        peer.ramp.push(cut.clone());
+        assert_eq!(peer.ramp_rate(), Some(10 * GBPS));
+        peer.ramp = vec![cut];
+        assert_eq!(peer.ramp_rate(), Some(13 * GBPS), "it is better than nothing");
+    }
+
+    #[test]
     fn a_direction_that_is_slower_than_before_is_named() {
         let mut peer = measured(10 * GBPS, 5 * GBPS).peers.remove(0);
         assert_eq!(slower_notes(&peer), Vec::<String>::new(), "not measured before");
@@ -454,7 +487,7 @@ mod tests {
         };
         let seconds = |options: &[&str], rtt| budget(options, rtt).time_ns / GBPS;
         assert_eq!(budget(&[], MS).bytes, 2 << 30, "of each of the two");
-        assert_eq!((seconds(&[], MS), seconds(&[], 25 * MS)), (30, 30));
+        assert_eq!((seconds(&[], MS), seconds(&[], 50 * MS)), (60, 60));
         assert_eq!((seconds(&[], 100 * MS), seconds(&[], 10_000 * MS)), (120, 600));
         assert_eq!(seconds(&["--budget-time", "40"], 100 * MS), 20);
     }
@@ -490,7 +523,8 @@ mod tests {
             buffers_note(&path, &host, &settings)
         };
         assert_eq!(note(settings.tcp_buffer), None);
-        assert!(note(settings.tcp_buffer / 2).is_some());
+        assert!(note(settings.tcp_buffer - 1).is_some());
+        assert_eq!(note(settings.tcp_buffer / 2), None, "twice as much was carried");
     }
 
     #[test]

@@ -47,6 +47,11 @@ fn seconds(ns: u64) -> String {
 fn tcp_text(tcp: &TcpRow) -> String {
     let mut text = String::new();
     let TcpRow { path_mtu, segment_out, segment_in, .. } = tcp;
+    // The kernel begins with this estimate.
+    let segment_in = match segment_in {
+        0..=536 => "unknown".to_owned(),
+        known => known.to_string(),
+    };
     writeln!(
         text,
         "    path MTU: {path_mtu}; longest segments: {segment_out} bytes out, {segment_in} in"

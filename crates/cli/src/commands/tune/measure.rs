@@ -405,7 +405,10 @@ fn ramps(
                     row = again;
                 }
             }
-            ramp.observe(row.rate);
+            // A step that was cut short counts data that waited before it: it is better than nothing.
+            if !row.cut || ramp.best().is_none() {
+                ramp.observe(row.rate);
+            }
             // Once the path is full, twice as many take twice as long.
             latency = row.p50_ns.saturating_mul(2);
             let cut = row.cut;
@@ -448,7 +451,8 @@ fn more_conns(
     let path = Known { rtt, rate: best.rate };
     let count = best.under_way.saturating_mul(2).min(UNDER_WAY_MAX);
     let compared = both(session, &path, count, (WEIGHT_CONNS, RUNS), &mut report.purse)?;
-    let best = compared.rows().map(|row| row.rate).max();
+    // A step that was cut short counts data that waited before it.
+    let best = compared.rows().filter(|row| row.is_whole()).map(|row| row.rate).max();
     report.several_connections = Some(compared);
     Ok(best)
 }

@@ -30,7 +30,9 @@ pub(super) fn measured(peer: &PeerReport) -> String {
     if let Some(packets) = &peer.packets {
         text += &format!(
             "  path MTU: {}; longest segments: {} bytes out, {} in\n",
-            packets.path_mtu, packets.segment_out, packets.segment_in
+            packets.longest(),
+            packets.segment_out,
+            packets.segment_in
         );
     }
     let parts = [("up to half of the rate", peer.up_to_half()), ("above", peer.above_half())];

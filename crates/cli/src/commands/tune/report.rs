@@ -311,14 +311,22 @@ impl PeerReport {
     /// The highest rate of the ramp and with several connections.
     pub(super) fn ramp_rate(&self) -> Option<u64> {
         let several = self.several_connections.iter().flat_map(Compared::rows);
-        self.ramp.iter().chain(several).map(|row| row.rate).max()
+        let several = several.filter(|row| row.is_whole());
+        self.of_ramp().chain(several).map(|row| row.rate).max()
+    }
+
+    /// The steps of the ramp that say what it carried: those that the budget cut short only if there
+    /// are no others in their direction.
+    fn of_ramp(&self) -> impl Iterator<Item = &StepRow> {
+        let has_whole = |test| self.ramp.iter().any(|row| row.test == test && !row.cut);
+        self.ramp.iter().filter(move |row| !row.cut || !has_whole(row.test))
     }
 
     /// The part, in hundredths, of the highest rate of the ramp and of the run "before" in the same
     /// direction.
     fn reached(&self, row: &StepRow) -> u64 {
         let before = self.before.iter().flat_map(Compared::rows).filter(|row| row.is_whole());
-        let rows = self.ramp.iter().chain(before).filter(|step| step.test == row.test);
+        let rows = self.of_ramp().chain(before).filter(|step| step.test == row.test);
         let best = rows.map(|step| step.rate).max().unwrap_or(0).max(1);
         u64::try_from(u128::from(row.rate) * 100 / u128::from(best)).unwrap_or(u64::MAX)
     }

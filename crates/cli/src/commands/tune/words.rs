@@ -93,7 +93,7 @@ pub(super) fn node_is_not_measured(nid: &Nid) -> String {
 /// Why a step of the ramp is measured again.
 pub(super) fn too_few(rpcs: u64) -> String {
     format!(
-        "         only {}, of {STEP_RPCS} for a rate: measured again for longer",
+        "         only {} ended, and a rate needs {STEP_RPCS}: measured again for longer",
         counted(rpcs, "RPC")
     )
 }
