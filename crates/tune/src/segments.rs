@@ -15,8 +15,8 @@ pub struct Segments {
     pub reorderings: u64,
     /// Received.
     pub received: u64,
-    /// Those of them that arrived before an earlier one, which was lost or overtaken. One loss makes
-    /// all segments behind it, of a round trip, arrive so.
+    /// Those of them that arrived before an earlier one, which was lost or overtaken. One loss
+    /// makes all segments behind it, of a round trip, arrive so.
     pub out_of_order: u64,
     /// How long there was something to send, all connections together, in nanoseconds.
     pub busy_ns: u64,
@@ -110,8 +110,8 @@ impl Segments {
 
 /// Bits per second that one stream carries on average where this part of its segments is lost by
 /// chance, each with `segment` bytes, over a round trip in nanoseconds. Of CUBIC (RFC 9438, section
-/// 5.1: W = 1.054 x RTT^0.75 / p^0.75, or that of Reno if it is more) and Reno (RFC 3649: W = 1.22 /
-/// sqrt(p)); `None` for others, BBR among them, which no such formula describes.
+/// 5.1: W = 1.054 x RTT^0.75 / p^0.75, or that of Reno if it is more) and Reno (RFC 3649: W =
+/// 1.22 / sqrt(p)); `None` for others, BBR among them, which no such formula describes.
 pub fn loss_limited_rate(congestion: &str, segment: u32, rtt_ns: u64, loss: f64) -> Option<u64> {
     if !(loss > 0.0 && loss <= 1.0) || rtt_ns == 0 {
         return None;

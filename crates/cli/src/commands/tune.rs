@@ -119,8 +119,8 @@ const RPC_SIZE: u64 = 4 << 20;
 
 /// Time of load for all nodes together, in nanoseconds.
 const BUDGET_TIME_NS: u64 = 120_000_000_000;
-/// Time of load to each node in round trips, where that is more, because each step lets TCP grow for
-/// 14 of them; and the most that it is, in nanoseconds.
+/// Time of load to each node in round trips, where that is more, because each step lets TCP grow
+/// for 14 of them; and the most that it is, in nanoseconds.
 const BUDGET_RTTS: u64 = 1200;
 const BUDGET_TIME_MAX_NS: u64 = 600_000_000_000;
 

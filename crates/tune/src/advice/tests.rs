@@ -101,8 +101,9 @@ fn a_server_that_cannot_hold_one_rpc_of_each_client_is_named() {
     let (settings, all) = advise(&sc11, &Host::default(), &purpose);
     assert_eq!(settings.max_rpcs_in_flight, 1);
     let limit = all[0].limit.as_ref().expect("it is limited");
-    let words = "while all clients are busy, 200 MiB of server memory for 100 clients x 1 target are less than one RPC of \
-                 4.00 MiB each, 400 MiB in all: the server cannot hold the data";
+    let words = "while all clients are busy, 200 MiB of server memory for 100 clients x 1 target \
+                 are less than one RPC of 4.00 MiB each, 400 MiB in all: the server cannot hold \
+                 the data";
     assert!(limit.what.starts_with(words), "{}", limit.what);
     // 2 MiB of each client in two round trips.
     assert_eq!(limit.rate, (2 << 20) * 8_000_000_000 / 101_000_000);

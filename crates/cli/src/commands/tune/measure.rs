@@ -405,7 +405,8 @@ fn ramps(
                     row = again;
                 }
             }
-            // A step that was cut short counts data that waited before it: it is better than nothing.
+            // A step that was cut short counts data that waited before it. It is better than
+            // nothing.
             if !row.cut || ramp.best().is_none() {
                 ramp.observe(row.rate);
             }

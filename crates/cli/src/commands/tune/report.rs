@@ -315,8 +315,8 @@ impl PeerReport {
         self.of_ramp().chain(several).map(|row| row.rate).max()
     }
 
-    /// The steps of the ramp that say what it carried: those that the budget cut short only if there
-    /// are no others in their direction.
+    /// The steps of the ramp that say what it carried: those that the budget cut short only if
+    /// there are no others in their direction.
     fn of_ramp(&self) -> impl Iterator<Item = &StepRow> {
         let has_whole = |test| self.ramp.iter().any(|row| row.test == test && !row.cut);
         self.ramp.iter().filter(move |row| !row.cut || !has_whole(row.test))

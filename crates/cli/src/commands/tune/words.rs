@@ -56,7 +56,8 @@ pub(super) fn announcement(args: &TuneArgs) -> String {
     )
 }
 
-/// That the path to a node is long enough for more than the usual time, unless the user has set one.
+/// That the path to a node is long enough for more than the usual time, unless the user has set
+/// another one.
 pub(super) fn longer_budget(args: &TuneArgs, rtt_ns: u64, budget: Budget) -> Option<String> {
     let is_more = budget.time_ns > BUDGET_TIME_NS / args.to.len() as u64;
     (args.loads() && args.budget_time.is_none() && is_more).then(|| {
