@@ -128,7 +128,7 @@ fn the_budget_is_kept_and_what_it_left_out_is_said() {
     let used = report["used"]["bytes"].as_u64().expect("bytes");
     assert!(used > 0 && used <= 2048, "{used}");
     let unseen = report["unseen"].to_string();
-    assert!(unseen.contains("no longer fitted into the budget: full segments to it, "), "{unseen}");
+    assert!(unseen.contains("not seen before the budget ended: full segments to it, "), "{unseen}");
     assert!(!unseen.contains("no answer to ICMP"), "{unseen}");
     let left_out = report["observed"]["peers"][0]["left_out"].to_string();
     assert!(left_out.contains("routes and the clock"), "{left_out}");
@@ -151,7 +151,7 @@ fn a_look_that_is_cut_short_has_no_finding() {
     let _node = node(&lab, "west", &TCP);
     let report = healthy(&to_west(&lab, &[&RATE[..], &["--budget-time", "1"]].concat()));
     let unseen = report["unseen"].to_string();
-    assert!(unseen.contains("no longer fitted into the budget"), "{unseen}");
+    assert!(unseen.contains("not seen before the budget ended"), "{unseen}");
 }
 
 #[test]
