@@ -458,6 +458,15 @@ fn more_conns(
     Ok(best)
 }
 
+/// What came of a step.
+enum Tried {
+    Row(StepRow),
+    /// The budget was too small, or ended before there was a result.
+    Budget,
+    /// No RPC has ended.
+    NoneEnded,
+}
+
 /// A temporary node, and its load on the peer.
 struct Session<'a> {
     wanted: &'a Wanted<'a>,
@@ -507,9 +516,33 @@ impl<'a> Session<'a> {
     }
 
     /// Runs a step, and takes what it uses from `allowed`. `None` if that is too little, or was
-    /// used up before there was a result.
+    /// used up before there was a result. A step in which no RPC has ended is run again, for longer,
+    /// until they have had the time of [`STALLED`]: hosts may be busy.
+    ///
+    /// # Errors
+    /// When no RPC ends.
     fn step(&mut self, step: &Step, allowed: &mut Allowance) -> Result<Option<StepRow>, Failure> {
-        let Some((warm_up_ns, time_ns)) = step.times(allowed.left()) else { return Ok(None) };
+        let (begun, mut longer) = (Instant::now(), *step);
+        loop {
+            let before = Instant::now();
+            match self.try_step(&longer, allowed)? {
+                Tried::Row(row) => return Ok(Some(row)),
+                Tried::Budget => return Ok(None),
+                Tried::NoneEnded => {}
+            }
+            let took = u64::try_from(before.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            longer.latency = longer.latency.max(took);
+            if begun.elapsed() >= STALLED || longer.times(allowed.left()).is_none() {
+                return Err(self.load.nothing_ended().into());
+            }
+            note(&super::words::none_ended(step.direction));
+        }
+    }
+
+    fn try_step(&mut self, step: &Step, allowed: &mut Allowance) -> Result<Tried, Failure> {
+        let Some((warm_up_ns, time_ns)) = step.times(allowed.left()) else {
+            return Ok(Tried::Budget);
+        };
         self.load.start()?;
         let (before, streams, begun) = (self.load.used()?, self.load.streams()?, Instant::now());
         let test = step.direction.test();
@@ -531,10 +564,7 @@ impl<'a> Session<'a> {
         allowed.spend(Budget { bytes, time_ns });
         if load.elapsed_ns == 0 || load.bytes == 0 {
             // Where RPCs were given up, it was not the budget.
-            return match load.errors.is_empty() {
-                true => Ok(None),
-                false => Err(self.load.nothing_ended().into()),
-            };
+            return Ok(if load.errors.is_empty() { Tried::Budget } else { Tried::NoneEnded });
         }
         let rate = u128::from(load.bytes) * 8_000_000_000 / u128::from(load.elapsed_ns);
         let row = StepRow {
@@ -550,7 +580,7 @@ impl<'a> Session<'a> {
             segments,
         };
         note(&super::words::step(&row));
-        Ok(Some(row))
+        Ok(Tried::Row(row))
     }
 
     /// Waits for the end of a step; whether the budget ended it is the second value.

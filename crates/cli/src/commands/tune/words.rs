@@ -7,7 +7,7 @@ use lustrine_wire::nid::Nid;
 
 use super::apply::{Applied, What};
 use super::measure::{Budget, STEP_RPCS, UNDER_WAY_MAX};
-use super::report::{Compared, PeerReport, Report, StepRow};
+use super::report::{Compared, Direction, PeerReport, Report, StepRow};
 use super::{BUDGET_RTTS, BUDGET_TIME_NS, TuneArgs};
 use crate::host_limits::HostLimits;
 use crate::values::bytes;
@@ -97,6 +97,11 @@ pub(super) fn too_few(rpcs: u64) -> String {
         "         only {} ended, and a rate needs {STEP_RPCS}: measured again for longer",
         counted(rpcs, "RPC")
     )
+}
+
+/// Why a step in which nothing ended is measured again.
+pub(super) fn none_ended(direction: Direction) -> String {
+    format!("         no {} has ended: measured again for longer", direction.name())
 }
 
 /// A step of load, in one line.
