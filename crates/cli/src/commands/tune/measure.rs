@@ -516,8 +516,8 @@ impl<'a> Session<'a> {
     }
 
     /// Runs a step, and takes what it uses from `allowed`. `None` if that is too little, or was
-    /// used up before there was a result. A step in which no RPC has ended is run again, for longer,
-    /// until they have had the time of [`STALLED`]: hosts may be busy.
+    /// used up before there was a result. A step in which no RPC has ended is run again, for
+    /// longer, until they have had the time of [`STALLED`]: hosts may be busy.
     ///
     /// # Errors
     /// When no RPC ends.
