@@ -3,12 +3,9 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::str::FromStr;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-
-use crate::interface_setup::request;
+use crate::interface_setup::{DeviceSocket, request};
 
 /// The queues of a network device. `None` where its driver does not say it, as those of virtual
 /// devices.
@@ -42,7 +39,7 @@ pub struct InUse {
 /// Packets that a device has dropped since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeviceDrops {
-    /// Packets that arrived: for lack of room, and those that nobody wanted.
+    /// Packets that arrived: for lack of room, and those of protocols that this host lacks.
     pub received: u64,
     /// Packets that were to leave.
     pub sent: u64,
@@ -59,22 +56,14 @@ const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// A question to the driver of one device.
 struct Driver<'a> {
-    socket: OwnedFd,
+    socket: DeviceSocket,
     name: &'a str,
 }
 
 impl Driver<'_> {
-    fn ioctl(&self, what: libc::c_ulong, request: &mut libc::ifreq) -> Option<()> {
-        // SAFETY: both requests of this module take a whole `ifreq`, which outlives the call; the
-        // memory that one of them points to is as long as its command says (`ask`). The descriptor
-        // is open because it is owned.
-        let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), what as _, &raw mut *request) };
-        (done == 0).then_some(())
-    }
-
     fn tx_queue_len(&self) -> Option<u32> {
         let mut request = request(self.name).ok()?;
-        self.ioctl(SIOCGIFTXQLEN, &mut request)?;
+        self.socket.call(SIOCGIFTXQLEN, &mut request).ok()?;
         // SAFETY: the kernel has written this field of the union, an integer.
         let len = unsafe { request.ifr_ifru.ifru_metric };
         u32::try_from(len).ok()
@@ -85,8 +74,9 @@ impl Driver<'_> {
         let mut numbers = [0; N];
         numbers[0] = command;
         let mut request = request(self.name).ok()?;
+        // Each command of this module reads and writes as many numbers as it is asked for with.
         request.ifr_ifru.ifru_data = numbers.as_mut_ptr().cast();
-        self.ioctl(SIOCETHTOOL, &mut request)?;
+        self.socket.call(SIOCETHTOOL, &mut request).ok()?;
         Some(numbers)
     }
 
@@ -102,8 +92,7 @@ impl Driver<'_> {
 /// # Errors
 /// When descriptors or memory are used up.
 pub fn queues(name: &str) -> io::Result<DeviceQueues> {
-    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    let driver = Driver { socket, name };
+    let driver = Driver { socket: DeviceSocket::new()?, name };
     let in_use = |now: u32, most: u32| (most > 0).then_some(InUse { now, most });
     // struct ethtool_ringparam: command, the most of four kinds, and the same four now.
     let rings = driver.ask::<9>(ETHTOOL_GRINGPARAM);

@@ -10,7 +10,34 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 /// Changes interfaces and routes of a network namespace.
 #[derive(Debug)]
 pub struct InterfaceSetup {
-    socket: OwnedFd,
+    socket: DeviceSocket,
+}
+
+/// A socket for requests about network devices, netdevice(7), in the network namespace in which it
+/// was made.
+#[derive(Debug)]
+pub(crate) struct DeviceSocket(OwnedFd);
+
+impl DeviceSocket {
+    /// # Errors
+    /// When descriptors or memory are used up.
+    pub(crate) fn new() -> io::Result<DeviceSocket> {
+        let flags = SocketFlags::CLOEXEC;
+        Ok(DeviceSocket(socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?))
+    }
+
+    /// Makes a request, which the kernel reads or fills in. A request that has a pointer must point
+    /// to as much memory as it says.
+    ///
+    /// # Errors
+    /// Those of netdevice(7).
+    pub(crate) fn call(&self, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: the request is a whole `ifreq` that outlives the call, and the requests of this
+        // crate read or write no more than that, or the memory it points to, as their callers see
+        // to; the descriptor is open because it is owned.
+        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), what as _, &raw mut *request) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
 }
 
 /// An empty request that names an interface.
@@ -41,16 +68,11 @@ impl InterfaceSetup {
     /// # Errors
     /// When descriptors or memory are used up.
     pub fn new() -> io::Result<InterfaceSetup> {
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
-        Ok(InterfaceSetup { socket })
+        Ok(InterfaceSetup { socket: DeviceSocket::new()? })
     }
 
     fn set(&self, what: libc::c_ulong, mut request: libc::ifreq) -> io::Result<()> {
-        // SAFETY: the request is a whole `ifreq` that outlives the call, and every request of this
-        // module reads or writes no more than that; the descriptor is open because it is owned.
-        let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), what as _, &raw mut request) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        self.socket.call(what, &mut request)
     }
 
     /// Switches an interface on.
@@ -115,7 +137,7 @@ impl InterfaceSetup {
         // SAFETY: the route is a whole `rtentry`, and the name that it refers to is a C string;
         // both outlive the call, which only reads them.
         let done =
-            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCADDRT as _, &raw mut route) };
+            unsafe { libc::ioctl(self.socket.0.as_raw_fd(), libc::SIOCADDRT as _, &raw mut route) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }

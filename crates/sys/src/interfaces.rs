@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::str::FromStr;
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use crate::interface_setup::request;
+use crate::interface_setup::{DeviceSocket, request};
 
 /// A network interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,12 +74,12 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     let mut found = BTreeMap::<String, Interface>::new();
     // Of the thread, which may be in another network namespace than the process.
     let table = fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
-    let kernel = Kernel::new().ok();
+    let socket = DeviceSocket::new().ok();
     for report in getifaddrs()? {
         let describe = |name: &String| {
             let class = Path::new("/sys/class/net");
-            let told = kernel.as_ref().map(|kernel| kernel.tell(name));
-            describe(name, report.flags, class).corrected(told.as_ref(), class)
+            let link = socket.as_ref().map(|socket| KernelLink::of(socket, name));
+            describe(name, report.flags, class).corrected(link.as_ref(), class)
         };
         let interface = found.entry(report.interface_name.clone()).or_insert_with_key(describe);
         interface.addrs.extend(address(&report, &table));
@@ -132,23 +130,19 @@ fn device_of(name: &str) -> &str {
 /// What the kernel says of a device in the network namespace of this thread. The files of /sys are
 /// those of the namespace in which it was mounted: `nsenter --net` alone leaves it as it is.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct KernelLink {
     mtu: Option<u32>,
     /// The hardware's address.
     address: Option<[u8; 6]>,
 }
 
-/// A socket for netdevice(7).
-struct Kernel(OwnedFd);
-
-impl Kernel {
-    fn new() -> io::Result<Kernel> {
-        let flags = SocketFlags::CLOEXEC;
-        Ok(Kernel(socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?))
-    }
-
-    fn tell(&self, name: &str) -> Told {
-        let ask = |what| self.ask(name, what).ok();
+impl KernelLink {
+    fn of(socket: &DeviceSocket, name: &str) -> KernelLink {
+        let ask = |what| {
+            let mut request = request(device_of(name)).ok()?;
+            socket.call(what, &mut request).ok()?;
+            Some(request)
+        };
         let mtu = ask(libc::SIOCGIFMTU).and_then(|answer| {
             // SAFETY: after this request the kernel has set this field of the union.
             u32::try_from(unsafe { answer.ifr_ifru.ifru_mtu }).ok()
@@ -159,32 +153,24 @@ impl Kernel {
             let bytes = address.sa_data.first_chunk::<6>()?.map(|byte| byte as u8);
             (address.sa_family == libc::ARPHRD_ETHER).then_some(bytes)
         });
-        Told { mtu, address }
-    }
-
-    fn ask(&self, name: &str, what: libc::c_ulong) -> io::Result<libc::ifreq> {
-        let mut request = request(device_of(name))?;
-        // SAFETY: the request is a whole `ifreq` that outlives the call, and the requests of this
-        // module write no more than that; the descriptor is open because it is owned.
-        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), what as _, &raw mut request) };
-        if done == 0 { Ok(request) } else { Err(io::Error::last_os_error()) }
+        KernelLink { mtu, address }
     }
 }
 
 impl Interface {
     /// With what the kernel says, and without what /sys says of another device of this name.
-    fn corrected(self, told: Option<&Told>, class: &Path) -> Interface {
-        let Some(told) = told else { return self };
+    fn corrected(self, link: Option<&KernelLink>, class: &Path) -> Interface {
+        let Some(link) = link else { return self };
         let device = class.join(device_of(&self.name));
         let is_number =
             read_number(&device.join("ifindex")).is_none_or(|seen: u32| seen == self.index);
         let address = fs::read_to_string(device.join("address")).ok();
         let address = address.as_deref().and_then(hardware_address);
         // An MTU can have changed between the two looks: it decides where no address does.
-        let same_mtu = || self.mtu.is_none() || told.mtu.is_none() || self.mtu == told.mtu;
-        let same_address = address.zip(told.address).map(|(seen, told)| seen == told);
+        let same_mtu = || self.mtu.is_none() || link.mtu.is_none() || self.mtu == link.mtu;
+        let same_address = address.zip(link.address).map(|(seen, link)| seen == link);
         let is_same = is_number && same_address.unwrap_or_else(same_mtu);
-        let mtu = told.mtu.or(self.mtu.filter(|_| is_same));
+        let mtu = link.mtu.or(self.mtu.filter(|_| is_same));
         match is_same {
             true => Interface { mtu, ..self },
             false => Interface { mtu, speed_mbps: None, numa_node: None, hardware: false, ..self },

@@ -191,7 +191,7 @@ fn clients_that_do_not_answer_are_not_waited_for() {
     assert_eq!((said[0].state, said[1].is_good()), (NodeState::Down, true), "{said:?}");
 }
 
-/// It could hear that it is to leave while its test runs: it is not told.
+/// The message could reach it while its test runs, so it is not sent.
 #[test]
 fn a_node_that_may_be_a_kernel_and_does_not_answer_is_not_told_to_leave() {
     let mut world = unknown(64);

@@ -110,9 +110,9 @@ fn what_sysfs_says_of_another_device_of_the_name_does_not_count() {
         fs::write(device.join(name), format!("{text}\n")).unwrap();
     }
     let with = |index, mtu, address| {
-        let told = Told { mtu: Some(mtu), address };
+        let link = KernelLink { mtu: Some(mtu), address };
         let found = Interface { index, ..describe("eth0", InterfaceFlags::IFF_UP, &class) };
-        let found = found.corrected(Some(&told), &class);
+        let found = found.corrected(Some(&link), &class);
         (found.mtu, found.speed_mbps, found.numa_node, found.hardware)
     };
     let of_it = Some([2, 0, 0, 0, 0, 10]);
@@ -129,12 +129,12 @@ fn what_sysfs_says_of_another_device_of_the_name_does_not_count() {
 /// The kernel and its files agree where /sys is that of this namespace.
 #[test]
 fn the_kernel_tells_the_mtu() {
-    let kernel = Kernel::new().unwrap();
+    let socket = DeviceSocket::new().unwrap();
     for found in interfaces().unwrap() {
-        assert_eq!(kernel.tell(&found.name).mtu, found.mtu, "{found:?}");
+        assert_eq!(KernelLink::of(&socket, &found.name).mtu, found.mtu, "{found:?}");
     }
-    assert!(kernel.tell("lo").mtu.is_some_and(|mtu| mtu >= 1500));
-    assert_eq!(kernel.tell("absent"), Told { mtu: None, address: None });
+    assert!(KernelLink::of(&socket, "lo").mtu.is_some_and(|mtu| mtu >= 1500));
+    assert_eq!(KernelLink::of(&socket, "absent"), KernelLink { mtu: None, address: None });
 }
 
 #[test]

@@ -362,7 +362,7 @@ fn listening(server: &ChildGuard, port: u16) -> Result<u32> {
         }
         thread::sleep(LOOK);
     }
-    bail!("nobody listens on port {port}")
+    bail!("nothing listens on port {port}")
 }
 
 /// Each end has a CPU of its own if there are two, as two machines would.
