@@ -13,7 +13,7 @@ use lustrine_wire::nid::Nid;
 
 use crate::common::TemporaryNodeOptions;
 use crate::interrupt::Interrupt;
-use crate::output::{Failure, note, print, print_json};
+use crate::output::{Failure, note, print, print_error, print_json};
 use crate::values::{self, PORTS, seconds};
 
 mod apply;
@@ -170,12 +170,24 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     let interrupt = Interrupt::catch()?;
     note(&words::announcement(args));
     let purpose = args.purpose();
-    let mut report = Report::new(purpose);
+    let mut report = Report::new(purpose, args.loads());
     let warned = Cell::new(false);
     for nid in &args.to {
-        let peer = peer(args, nid, &purpose, (&interrupt, &warned))?;
-        report.budget = report.budget.plus(peer.purse.whole());
-        report.peers.push(peer);
+        match peer(args, nid, &purpose, (&interrupt, &warned)) {
+            Ok(peer) => {
+                report.budget = report.budget.plus(peer.purse.whole());
+                report.peers.push(peer);
+            }
+            // The others may be all right.
+            Err(Failure::Failed(why)) if args.to.len() > 1 => {
+                print_error(&why);
+                report.leave_out(*nid, &why);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if report.peers.is_empty() {
+        return Err("none of the nodes could be measured".to_owned().into());
     }
     report.combine();
     if args.loads()
@@ -204,6 +216,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     let incomplete = incomplete.map(|peer| peer.nid);
     if let Some(plan) = wanted
         && report.failures() == 0
+        && report.not_measured.is_empty()
         && incomplete.is_none()
     {
         report.applied = Some(plan.carry_out(args, &report));
@@ -213,6 +226,15 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         false => print(&words::report(&report))?,
     }
     let kept = if args.apply.apply.is_empty() { "" } else { ", and nothing is applied" };
+    if let [first, ..] = report.not_measured.as_slice() {
+        let all = report.not_measured.len();
+        let others = if all > 1 { format!(" and {} more", all - 1) } else { String::new() };
+        return Err(format!(
+            "{}{others} could not be measured; the settings are for the other nodes{kept}",
+            first.nid
+        )
+        .into());
+    }
     match (report.failures(), &report.applied, incomplete) {
         (0, Some(applied), _) => applied.whole(),
         (0, None, Some(nid)) => Err(format!(
@@ -259,18 +281,29 @@ fn host(report: &PeerReport) -> Host {
     }
 }
 
-/// Runs again with these values, to each of the nodes.
+/// Runs again with these values, to each of the nodes that were measured. One that fails now keeps
+/// what was measured before.
 fn run_with(
     args: &TuneArgs,
     settings: &Settings,
     report: &mut Report,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
+    let mut failed = Vec::new();
+    let is_only = report.peers.len() == 1;
     for peer in &mut report.peers {
         let nid = peer.nid;
         let wanted = Wanted::new(args, &nid, interrupt)?;
-        measure::after(&wanted, &report.purpose, settings, peer)?;
+        match measure::after(&wanted, &report.purpose, settings, peer) {
+            Ok(()) => {}
+            Err(Failure::Failed(why)) if !is_only => {
+                print_error(&why);
+                failed.push((nid, why));
+            }
+            Err(failure) => return Err(failure),
+        }
     }
+    failed.into_iter().for_each(|(nid, why)| report.leave_out(nid, &why));
     Ok(())
 }
 
@@ -433,7 +466,7 @@ mod tests {
             read: Some(row(Direction::Read, 120, read, 90 * MS)),
             write: Some(row(Direction::Write, 120, write, 125 * MS)),
         });
-        let mut report = Report::new(purpose);
+        let mut report = Report::new(purpose, true);
         report.peers.push(peer);
         report.combine();
         report

@@ -23,7 +23,9 @@ pub(super) struct Report {
     pub(super) budget: Budget,
     pub(super) purpose: Purpose,
     pub(super) peers: Vec<PeerReport>,
-    /// The settings for all of the nodes: of each, the largest value.
+    /// Nodes that were not measured, or not to the end.
+    pub(super) not_measured: Vec<NotMeasured>,
+    /// The settings for all of the nodes that were: of each, the largest value.
     pub(super) settings: Option<Settings>,
     /// The files with them.
     pub(super) files: Vec<PathBuf>,
@@ -33,7 +35,21 @@ pub(super) struct Report {
     pub(super) unseen: Vec<&'static str>,
 }
 
-/// What no run of this command sees.
+/// A node that was not measured, or not to the end.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct NotMeasured {
+    #[serde(serialize_with = "text")]
+    pub(super) nid: Nid,
+    pub(super) why: String,
+}
+
+/// What a run without load does not see.
+const UNSEEN_IDLE: [&str; 2] = [
+    "what the path carries, its MTU, losses and queues: no load was sent",
+    "the peer's own peer_credits, connections and TCP buffers",
+];
+
+/// What a run with load does not see.
 const UNSEEN: [&str; 5] = [
     "the peer's own peer_credits, connections and TCP buffers: they limit reads, in which the peer \
      sends",
@@ -177,17 +193,26 @@ impl StepRow {
 }
 
 impl Report {
-    pub(super) fn new(purpose: Purpose) -> Report {
-        let (peers, files, unseen) = (Vec::new(), Vec::new(), UNSEEN.to_vec());
+    /// `loads`: whether load is sent.
+    pub(super) fn new(purpose: Purpose, loads: bool) -> Report {
+        let unseen = if loads { UNSEEN.to_vec() } else { UNSEEN_IDLE.to_vec() };
         Report {
             budget: Budget::default(),
             purpose,
-            peers,
+            peers: Vec::new(),
+            not_measured: Vec::new(),
             settings: None,
-            files,
+            files: Vec::new(),
             applied: None,
             unseen,
         }
+    }
+
+    /// Notes that a node was not measured, or not to the end.
+    pub(super) fn leave_out(&mut self, nid: Nid, why: &str) {
+        // Many reasons begin with the NID.
+        let why = why.strip_prefix(&format!("{nid}: ")).unwrap_or(why).to_owned();
+        self.not_measured.push(NotMeasured { nid, why });
     }
 
     /// Takes the largest value of each setting: one node has one value for all of its peers.

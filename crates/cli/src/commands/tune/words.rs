@@ -7,7 +7,7 @@ use lustrine_wire::nid::Nid;
 
 use super::apply::{Applied, What};
 use super::measure::{Budget, STEP_RPCS, UNDER_WAY_MAX};
-use super::report::{Compared, Direction, PeerReport, Report, StepRow};
+use super::report::{Compared, Direction, NotMeasured, PeerReport, Report, StepRow};
 use super::{BUDGET_RTTS, BUDGET_TIME_NS, TuneArgs};
 use crate::host_limits::HostLimits;
 use crate::values::bytes;
@@ -129,6 +129,9 @@ pub(super) fn report(report: &Report) -> String {
     let mut text = String::new();
     for peer in &report.peers {
         text += &of_peer(peer);
+    }
+    for NotMeasured { nid, why } in &report.not_measured {
+        text += &format!("{nid}\n  NOT MEASURED: {why}\n");
     }
     if report.peers.len() > 1
         && let Some(all) = &report.settings

@@ -184,6 +184,31 @@ fn without_load_the_path_carries_pings_alone() {
         .expect_error(&["no route from this machine to 10.99.0.77"]);
 }
 
+/// The other nodes are measured, and the settings are those of them.
+#[test]
+fn a_node_that_does_not_answer_does_not_end_the_measurement() {
+    let Some(lab) = Laboratory::up(LONG) else { return };
+    let _node = node(&lab);
+    let directory = lab.scratch("tuned");
+    let args = ["--rate", "1G", "--json", "--apply", "--state", &lab.scratch("state")];
+    let tune = |to: &str, more: &[&str]| {
+        finish(&mut lustrine(&lab, "east", &[&["tune", "--to", to], &args[..], more].concat()))
+    };
+    let done = tune("10.99.0.77@tcp,10.99.0.2@tcp", &["--write", &directory]);
+    let done = done.expect_error(&[
+        "no route from this machine to 10.99.0.77",
+        "10.99.0.77@tcp could not be measured; the settings are for the other nodes, and nothing \
+         is applied",
+    ]);
+    let report = done.json();
+    assert_eq!(report["not_measured"][0]["nid"], "10.99.0.77@tcp", "{report:#}");
+    assert_eq!(report["peers"][0]["nid"], "10.99.0.2@tcp", "{report:#}");
+    assert!(report["settings"].is_object() && report["applied"].is_null(), "{report:#}");
+    files_are_read_back(Path::new(&directory), &report["settings"], &report["peers"][0]["host"]);
+    let done = tune("10.99.0.77@tcp,10.99.0.78@tcp", &[]);
+    done.expect_error(&["none of the nodes could be measured"]);
+}
+
 #[test]
 fn a_refused_console_is_named_with_what_to_do() {
     let Some(lab) = Laboratory::up(LONG) else { return };
