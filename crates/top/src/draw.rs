@@ -14,13 +14,17 @@ use crate::units::plain;
 /// Most interfaces that are shown above the peers.
 const NETS_MAX: usize = 4;
 
+/// What a page says before there is something to show.
+const WAITING: &str = "waiting for the first answer";
+
 /// Draws what the screen shows, on terminals of any size.
 pub fn draw(frame: &mut Frame<'_>, screen: &mut Screen) {
     let mut rest = frame.area();
     let title = take(&mut rest, 1);
     let keys = take_below(&mut rest, 1);
     frame.render_widget(reversed(title_text(screen)), title);
-    let notes: Vec<String> = screen.view.notes.iter().map(|note| plain(note)).collect();
+    let notes = screen.view.iter().flat_map(|view| &view.notes);
+    let notes: Vec<String> = notes.map(|note| plain(note)).collect();
     for note in notes {
         let place = take(&mut rest, 1);
         frame.render_widget(Paragraph::new(note), place);
@@ -68,11 +72,9 @@ fn title_text(screen: &Screen) -> String {
         Page::Mounts => "mounts",
     };
     let paused = if screen.paused { "  PAUSED" } else { "" };
-    format!(
-        "lustrine top  {page}  last {:.1} s  sorted by {}{paused}",
-        screen.view.interval_s,
-        screen.sort.name()
-    )
+    let interval_s = screen.view.as_ref().map_or(0.0, |view| view.interval_s);
+    let sort = screen.sort.name();
+    format!("lustrine top  {page}  last {interval_s:.1} s  sorted by {sort}{paused}")
 }
 
 fn lines_of(texts: &[String]) -> Paragraph<'static> {
@@ -81,8 +83,13 @@ fn lines_of(texts: &[String]) -> Paragraph<'static> {
 
 /// Draws the node; its peers can be scrolled.
 fn node(frame: &mut Frame<'_>, mut rest: Rect, screen: &mut Screen) -> Shown {
-    let Some(node) = &screen.view.node else {
-        frame.render_widget(Paragraph::new("no node answers; Tab shows mounts"), rest);
+    let view = screen.view.as_ref();
+    let Some(node) = view.and_then(|view| view.node.as_ref()) else {
+        let words = match view {
+            Some(view) if !view.node_is_awaited => "no node answers; Tab shows mounts",
+            _ => WAITING,
+        };
+        frame.render_widget(Paragraph::new(words), rest);
         screen.first = 0;
         return Shown::default();
     };
@@ -128,17 +135,21 @@ fn mount_lines(mounts: &[MountView]) -> Vec<MountLine<'_>> {
 
 /// Draws the mounts; all of their lines can be scrolled.
 fn mounts(frame: &mut Frame<'_>, mut rest: Rect, screen: &mut Screen) -> Shown {
-    if screen.view.mounts.is_empty() {
-        let words = "`lustrine mount` has mounted nothing here; Tab shows the node";
+    let mounts = screen.view.as_ref().map(|view| view.mounts.as_slice());
+    let Some(mounts @ [_, ..]) = mounts else {
+        let words = match mounts {
+            Some(_) => "`lustrine mount` has mounted nothing here; Tab shows the node",
+            None => WAITING,
+        };
         frame.render_widget(Paragraph::new(words), rest);
         screen.first = 0;
         return Shown::default();
-    }
-    let lines = mount_lines(&screen.view.mounts);
+    };
+    let lines = mount_lines(mounts);
     let rows = usize::from(rest.height);
     let (first, drawn) = window(lines.len(), screen.first, rows);
     (screen.first, screen.rows) = (first, rows.max(1));
-    let count = screen.view.mounts.iter().map(|mount| mount.targets.len()).sum();
+    let count = mounts.iter().map(|mount| mount.targets.len()).sum();
     let mut shown = Shown { count, ..Shown::default() };
     for line in lines.into_iter().skip(first).take(drawn) {
         let place = take(&mut rest, 1);

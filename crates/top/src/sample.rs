@@ -11,6 +11,8 @@ pub struct Sample {
     pub at_ns: u64,
     /// The running node; `None` if none answers.
     pub node: Option<NodeSample>,
+    /// Whether a node was asked that has neither answered so far nor taken too long.
+    pub node_is_awaited: bool,
     /// The mounts, in the order in which they are shown.
     pub mounts: Vec<MountSample>,
     /// What did not answer, and why.

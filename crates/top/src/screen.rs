@@ -136,15 +136,17 @@ pub struct Screen {
     pub(crate) first: usize,
     /// The rows that were shown last.
     pub(crate) rows: usize,
-    /// What is drawn.
-    pub(crate) view: View,
+    /// What is drawn; `None` before the first view.
+    pub(crate) view: Option<View>,
+    /// Whether the page was chosen, by the user or by what there is.
+    pub(crate) page_is_chosen: bool,
 }
 
 impl Screen {
     /// Nothing yet.
     pub fn new(sort: SortBy) -> Screen {
-        let view = View::default();
-        Screen { sort, page: Page::Node, paused: false, first: 0, rows: 1, view }
+        let (view, page_is_chosen) = (None, false);
+        Screen { sort, page: Page::Node, paused: false, first: 0, rows: 1, view, page_is_chosen }
     }
 
     /// Takes a new view in, unless the screen is paused.
@@ -152,11 +154,14 @@ impl Screen {
         if self.paused {
             return;
         }
-        let is_first = self.view == View::default();
-        if is_first && view.node.is_none() && !view.mounts.is_empty() {
-            self.page = Page::Mounts;
+        if !self.page_is_chosen && !view.node_is_awaited {
+            let has_mounts_alone = view.node.is_none() && !view.mounts.is_empty();
+            self.page_is_chosen = view.node.is_some() || has_mounts_alone;
+            if has_mounts_alone {
+                self.page = Page::Mounts;
+            }
         }
-        self.view = view;
+        self.view = Some(view);
         self.order();
     }
 
@@ -172,6 +177,7 @@ impl Screen {
             Key::Pause => self.paused = !self.paused,
             Key::NextPage => {
                 self.first = 0;
+                self.page_is_chosen = true;
                 self.page = match self.page {
                     Page::Node => Page::Mounts,
                     Page::Mounts => Page::Node,
@@ -188,11 +194,12 @@ impl Screen {
     }
 
     fn order(&mut self) {
-        if let Some(node) = &mut self.view.node {
+        let Some(view) = &mut self.view else { return };
+        if let Some(node) = &mut view.node {
             self.sort.lines(&mut node.nets);
             self.sort.lines(&mut node.peers);
         }
-        for mount in &mut self.view.mounts {
+        for mount in &mut view.mounts {
             self.sort.targets(&mut mount.targets);
         }
     }

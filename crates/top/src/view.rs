@@ -15,6 +15,9 @@ pub struct View {
     pub interval_s: f64,
     /// The running node; `None` if none answers.
     pub node: Option<NodeView>,
+    /// Whether a node was asked that has neither answered so far nor taken too long.
+    #[serde(skip)]
+    pub node_is_awaited: bool,
     /// The mounts.
     pub mounts: Vec<MountView>,
     /// What did not answer, and why.
@@ -34,6 +37,7 @@ impl View {
             date: now.date.clone(),
             interval_s,
             node: node.map(|node| NodeView::between(then.node.as_ref(), node, interval_s)),
+            node_is_awaited: now.node_is_awaited,
             mounts: now
                 .mounts
                 .iter()

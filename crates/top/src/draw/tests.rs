@@ -66,7 +66,8 @@ fn view(peers: usize) -> View {
         ..MountView::default()
     };
     let date = "2026-11-25T12:00:00.250Z".to_owned();
-    View { date, interval_s: 1.0, node: Some(node), mounts: vec![mount], notes: Vec::new() }
+    let (node, mounts) = (Some(node), vec![mount]);
+    View { date, interval_s: 1.0, node, mounts, ..View::default() }
 }
 
 fn screen(peers: usize) -> Screen {
@@ -123,10 +124,43 @@ fn no_size_is_too_small_or_too_large() {
             drawn(&mut screen, width, height);
         }
     }
-    let mut nothing = Screen::new(SortBy::Name);
-    assert!(drawn(&mut nothing, 80, 5)[1].starts_with("no node answers"));
-    let _ = nothing.press(Key::NextPage);
-    assert!(drawn(&mut nothing, 80, 5)[1].contains("has mounted nothing here"));
+}
+
+#[test]
+fn what_has_not_answered_yet_is_not_missing() {
+    let mut screen = Screen::new(SortBy::Name);
+    let waiting = |screen: &mut Screen| drawn(screen, 80, 5)[1] == WAITING;
+    assert!(waiting(&mut screen));
+    screen.take(View { node_is_awaited: true, ..View::default() });
+    assert!(waiting(&mut screen));
+    screen.take(View::default());
+    assert!(drawn(&mut screen, 80, 5)[1].starts_with("no node answers"));
+    let _ = screen.press(Key::NextPage);
+    assert!(drawn(&mut screen, 80, 5)[1].contains("has mounted nothing here"));
+    let mut screen = Screen::new(SortBy::Name);
+    let _ = screen.press(Key::NextPage);
+    assert!(waiting(&mut screen));
+}
+
+/// The page of the mounts is shown at once if there is no node, unless the user has chosen one.
+#[test]
+fn the_first_page_has_what_there_is() {
+    let mounts = || View { node: None, ..view(0) };
+    let page = |views: Vec<View>| {
+        let mut screen = Screen::new(SortBy::Name);
+        views.into_iter().for_each(|view| screen.take(view));
+        screen.page
+    };
+    let awaited = || View { node_is_awaited: true, ..mounts() };
+    assert_eq!(page(vec![View::default(), mounts()]), Page::Mounts);
+    assert_eq!(page(vec![awaited()]), Page::Node);
+    assert_eq!(page(vec![awaited(), mounts()]), Page::Mounts);
+    assert_eq!(page(vec![awaited(), view(0), mounts()]), Page::Node);
+    let mut screen = Screen::new(SortBy::Name);
+    let _ = screen.press(Key::NextPage);
+    let _ = screen.press(Key::NextPage);
+    screen.take(mounts());
+    assert_eq!(screen.page, Page::Node);
 }
 
 #[test]
@@ -167,10 +201,6 @@ fn mounts_have_a_page_of_their_own() {
     assert_eq!(lines[1], "10.0.0.9@tcp:/lustre at /mnt");
     assert!(lines[2].contains("at most 8 per target"), "{lines:#?}");
     assert!(lines[5].starts_with("lustre-OST0001") && lines[5].contains("FULL"), "{lines:#?}");
-    // Without a node it is shown at once.
-    let mut screen = Screen::new(SortBy::Name);
-    screen.take(View { node: None, ..view(0) });
-    assert_eq!(screen.page, Page::Mounts);
 }
 
 /// Every line of every mount can be scrolled to, and the last line says which targets are drawn.

@@ -138,16 +138,16 @@ impl Sampler {
         let (then_ns, now_ns) = pair.unwrap_or_default();
         let age_ns = pair.map_or(0, |(_, now_ns)| since(self.begun).saturating_sub(now_ns));
         let then = Sample {
-            date: String::new(),
             at_ns: then_ns,
             node: node.and_then(|feed| feed.then()?.value.clone()),
             mounts: feeds.values().filter_map(|feed| feed.then()?.value.clone()).collect(),
-            notes: Vec::new(),
+            ..Sample::default()
         };
         let now = Sample {
             date: utc_millis(Clock::Wall.now().saturating_sub(age_ns) / 1_000_000),
             at_ns: now_ns,
             node: node.and_then(|feed| feed.now()?.value.clone()),
+            node_is_awaited: node.is_some_and(|feed| feed.now().is_none() && !feed.state().is_late),
             mounts: feeds.values().filter_map(|feed| feed.now()?.value.clone()).collect(),
             notes: self.notes(),
         };
