@@ -55,7 +55,8 @@ enum What {
     Net,
     /// Peers, their NIDs, credits and connections
     Peer,
-    /// Open connections, with what TCP counts of each: MTU, round trips, segments sent again
+    /// Open connections (BULK_IN: data that this node receives; BULK_OUT: data that it sends; ANY:
+    /// everything), with what TCP counts of each: MTU, round trips, segments sent again
     Conn,
     /// Counters of the core and the driver
     Stats,

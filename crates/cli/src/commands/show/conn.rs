@@ -61,21 +61,25 @@ fn tcp_text(tcp: &TcpRow) -> String {
     writeln!(text, "    round trip: {}, shortest {shortest}", ms(tcp.rtt_ns)).expect(STRING);
     writeln!(
         text,
-        "    congestion window: {} segments; delivery rate: {:.1} Mb/s",
-        tcp.congestion_window,
+        "    congestion window: {}; delivery rate: {:.1} Mb/s",
+        counted(tcp.congestion_window.into(), "segment"),
         tcp.delivery_rate as f64 / 1e6
     )
     .expect(STRING);
     writeln!(
         text,
-        "    sent: {} segments, {} of them again ({} had arrived); {} reorderings",
-        tcp.segments_sent, tcp.retransmits, tcp.duplicates, tcp.reorderings
+        "    sent: {}, {} of them again ({} had arrived); {}",
+        counted(tcp.segments_sent.into(), "segment"),
+        tcp.retransmits,
+        tcp.duplicates,
+        counted(tcp.reorderings.into(), "reordering")
     )
     .expect(STRING);
     writeln!(
         text,
-        "    received: {} segments, {} of them out of order",
-        tcp.segments_received, tcp.out_of_order
+        "    received: {}, {} of them out of order",
+        counted(tcp.segments_received.into(), "segment"),
+        tcp.out_of_order
     )
     .expect(STRING);
     writeln!(
@@ -115,6 +119,7 @@ mod tests {
             rtt_ns: 50_210_000,
             rtt_min_ns: Some(50_100_000),
             segments_sent: 1000,
+            segments_received: 1,
             retransmits: 12,
             duplicates: 3,
             window_limited_ns: 1_500_000_000,
@@ -127,7 +132,7 @@ mod tests {
     round trip: 50.210 ms, shortest 50.100 ms
     congestion window: 0 segments; delivery rate: 0.0 Mb/s
     sent: 1000 segments, 12 of them again (3 had arrived); 0 reorderings
-    received: 0 segments, 0 of them out of order
+    received: 1 segment, 0 of them out of order
     busy: 0.000 s; waited 1.500 s for the peer's window, 0.000 s for the send buffer
 Left out: 2 connections; --nid shows those of one peer
 ";
