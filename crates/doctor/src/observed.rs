@@ -181,6 +181,9 @@ pub struct PeerView {
     pub icmp: Option<IcmpView>,
     /// Attempts to greet it, in order.
     pub dials: Vec<Dial>,
+    /// Whether it closes a connection from a privileged port over which nothing was sent; `None` if
+    /// that was not tried.
+    pub closes_at_once: Option<bool>,
     /// Idle round trips of pings, in nanoseconds: the least and the median.
     pub rtt_ns: Option<[u64; 2]>,
     /// Pings that were not answered.

@@ -190,6 +190,22 @@ type Make<'a> = dyn Fn(Code, String, String, &str, String) -> Option<Finding> + 
 
 /// Connections were closed before a HELLO, the last one too.
 fn closed(host: &HostView, peer: &PeerView, last: &Dial, make: &Make<'_>) -> Option<Finding> {
+    if peer.closes_at_once == Some(true) {
+        return make(
+            Code::NotLnet,
+            format!(
+                "the program at {}, TCP port {}, closes each connection at once",
+                peer.address, peer.port
+            ),
+            "it closed a connection from a privileged port over which nothing was sent; a node \
+             waits for the first bytes"
+                .to_owned(),
+            "no message reaches the peer",
+            "see which service has the port there, or what closes connections on the way; a \
+             Lustrine node does so only while it has no room for handshakes"
+                .to_owned(),
+        );
+    }
     let elsewhere = peer
         .dials
         .iter()

@@ -99,6 +99,9 @@ struct Report {
     used: Used,
     observed: Observed,
     bundle: Option<PathBuf>,
+    /// Whether the other end was to be asked and could not be.
+    #[serde(skip)]
+    far_end_failed: bool,
 }
 
 impl Report {
@@ -168,6 +171,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         }
     }
     let findings = diagnose(&observed);
+    let is_asked = args.both_ends.is_some() && !args.dry_run;
+    let far_end_failed = is_asked && observed.peers.iter().any(|peer| peer.remote.is_none());
     let mut report = Report {
         severity: worst(&findings),
         findings,
@@ -175,6 +180,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         used: budget.used(),
         observed,
         bundle: args.bundle.clone(),
+        far_end_failed,
     };
     report.unseen.dedup();
     if let Some(bundle) = bundle {
@@ -189,6 +195,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         Severity::Ok | Severity::Notice if !unreached.is_empty() => {
             let list = unreached.join(", ");
             Err(format!("{list}: no conversation was possible; \"not seen\" says why").into())
+        }
+        Severity::Ok | Severity::Notice if report.far_end_failed => {
+            let words = "the other end could not be asked; \"not seen\" says why";
+            Err(words.to_owned().into())
         }
         Severity::Ok | Severity::Notice => Ok(()),
         Severity::Warning => Err(Failure::Reported(WARNING)),

@@ -24,6 +24,8 @@ use super::budget::Budget;
 const CONNECT: Duration = Duration::from_secs(4);
 /// How long a HELLO may take: an acceptor gives up after 5 s itself [ACC-10].
 const HELLO: Duration = Duration::from_secs(4);
+/// How long a connection over which nothing was sent has to stay open, and two round trips more.
+const IDLE: Duration = Duration::from_millis(300);
 /// Room for ping information of 62 interfaces.
 const SINK: u32 = 1024;
 /// Bytes read at once.
@@ -80,6 +82,22 @@ impl Caller {
                 (DialOutcome::NotMade { why }, None)
             }
             Err(outcome) => (outcome, None),
+        }
+    }
+
+    /// Whether a connection from a privileged port over which nothing is sent stays open for a
+    /// moment: a node waits for the request [ACC-10]. `None` if there was no connection.
+    pub(super) fn stays_open(&self, budget: &Budget, to: SocketAddr) -> Option<bool> {
+        let begun = Instant::now();
+        let socket = self.connect(budget, to, Source::Privileged, None).ok()?;
+        let until = budget.until(IDLE + 2 * begun.elapsed());
+        loop {
+            match socket.readv(&mut [IoSliceMut::new(&mut [0])]) {
+                IoOutcome::WouldBlock if !budget.is_past(until) => wait(&socket, false, until),
+                IoOutcome::WouldBlock if budget.is_over() => return None,
+                IoOutcome::WouldBlock | IoOutcome::Bytes(_) => return Some(true),
+                IoOutcome::Closed | IoOutcome::Failed(_) => return Some(false),
+            }
         }
     }
 

@@ -342,24 +342,42 @@ impl Look<'_> {
                 return None;
             }
         }
+        if !self.context.host.privileged {
+            return None;
+        }
+        self.view.closes_at_once =
+            self.caller.stays_open(self.budget, self.to).map(|is_open| !is_open);
+        if self.view.closes_at_once == Some(true) {
+            return None;
+        }
         let privileged = self.view.dials.last().map(|dial| dial.source) == Some(Source::Privileged);
         if privileged {
             self.search_nets();
-        } else if self.context.host.privileged {
-            let (who, it) = match self.context.host.port_holder {
-                Some(PortHolder::Silent) => {
-                    ("a program of this host that may be a node has LNet's port", "program")
-                }
-                _ => ("an LNet node of this host has the address", "node"),
-            };
-            self.unseen.push(format!(
-                "{}: what needs a connection of this command's own: {who}, and the peer takes \
-                 privileged ports only; to see it, stop that {it}",
-                self.nid
-            ));
+        } else {
+            self.say_refused();
             self.view.dials.clear();
         }
         None
+    }
+
+    /// That the peer takes privileged ports only, which are a node's of this host.
+    fn say_refused(&mut self) {
+        let Context { host, node, .. } = *self.context;
+        let (who, it) = match host.port_holder {
+            Some(PortHolder::Silent) => {
+                ("a program of this host that may be a node has LNet's port", "program")
+            }
+            _ => ("an LNet node of this host has the address", "node"),
+        };
+        let pings = match node {
+            Some(_) => "",
+            None => ", or name its control socket with --control, for pings at least",
+        };
+        self.unseen.push(format!(
+            "{}: what needs a connection of this command's own: {who}, and the peer takes \
+             privileged ports only; to see it, stop that {it}{pings}",
+            self.nid
+        ));
     }
 
     /// Asks for the same address on other networks.
@@ -449,11 +467,18 @@ impl Look<'_> {
         if !self.address_taken || self.context.node.is_none_or(|node| node.identity == "kernel") {
             return;
         }
-        let request = Request::Ping { nid: self.nid, timeout_ms: ANSWER.as_millis() as u64 };
         let mut times: Vec<u64> = Vec::new();
         for _ in 0..PINGS {
+            let left = self.budget.until(ANSWER).saturating_duration_since(Instant::now());
+            if self.budget.is_over() || left.is_zero() {
+                break;
+            }
+            let timeout_ms = (left.as_millis() as u64).max(1);
+            let request = Request::Ping { nid: self.nid, timeout_ms };
             match ask_running(&self.context.args.control, &request) {
                 Ok(Answer::Ping { rtt_us, .. }) => times.push((rtt_us * 1e3) as u64),
+                // It may have been the budget that ended.
+                Ok(Answer::Error { .. }) | Err(_) if self.budget.is_over() => break,
                 Ok(Answer::Error { message, .. }) | Err(message) => {
                     self.unseen.push(format!("{}: the running node: {message}", self.nid));
                     break;

@@ -59,6 +59,7 @@ fn verdict(report: &Report) -> String {
         .collect();
     match cut.as_slice() {
         [] if peers.is_empty() => "no problem found at this host\n".to_owned(),
+        [] if report.far_end_failed => "no problem found from this end\n".to_owned(),
         [] => "no problem found\n".to_owned(),
         cut => format!(
             "no problem found in what was looked at; the budget ended before the rest of {}\n",

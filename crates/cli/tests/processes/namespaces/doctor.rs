@@ -229,6 +229,9 @@ fn an_end_that_cannot_be_asked_is_not_seen() {
     let _node = node(&lab, "west", &TCP);
     let fails = "sh -c 'echo no route to oss1 >&2; exit 255' sh";
     let done = to_west(&lab, &[&RATE[..], &["--both-ends", fails]].concat());
-    let unseen = healthy(&done)["unseen"].to_string();
+    let report = done.json();
+    assert_eq!((codes(&report), done.code), (BTreeSet::new(), Some(1)), "{done:#?}");
+    let unseen = report["unseen"].to_string();
     assert!(unseen.contains("gave no report (exit status: 255): no route to oss1"), "{unseen}");
+    assert!(done.stderr.contains("the other end could not be asked"), "{done:#?}");
 }

@@ -178,6 +178,17 @@ faults! {
         peers::ssh(&lab, "west");
         Some(to_west(&lab, &RATE))
     };
+    closing_service: NotLnet, "a program closes each connection at once", || {
+        let lab = Laboratory::up(PAIR)?;
+        peers::serve(&lab, "west", |_| None);
+        Some(to_west(&lab, &RATE))
+    };
+    closing_service_beside_a_node: NotLnet, "the same, while a node of this host runs", || {
+        let lab = Laboratory::up(PAIR)?;
+        peers::serve(&lab, "west", |_| None);
+        let (_east, socket) = node(&lab, "east", &TCP);
+        Some(to_west(&lab, &[&RATE[..], &["--control", &socket]].concat()))
+    };
     silent_service: HelloSilent, "a program accepts and says nothing", || {
         let lab = Laboratory::up(PAIR)?;
         peers::silent(&lab, "west");
