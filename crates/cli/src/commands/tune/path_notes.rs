@@ -271,8 +271,7 @@ mod tests {
 
     use super::*;
     use crate::commands::tune::load::StreamsView;
-    use crate::commands::tune::measure::Purse;
-    use crate::commands::tune::report::{NodeValues, Rtts, StepRow};
+    use crate::commands::tune::report::StepRow;
     use crate::host_limits::{Dropped, HostLimits};
 
     const GBPS: u64 = 1_000_000_000;
@@ -286,13 +285,6 @@ mod tests {
 
     /// 10 Gb/s and 50 ms, without a fault.
     fn healthy() -> PeerReport {
-        let rtt = Rtts { idle_min_ns: 50 * MS, idle_median_ns: 50 * MS, loaded_ns: None };
-        let values = NodeValues {
-            identity: "node".to_owned(),
-            peer_credits: 8,
-            credits: 256,
-            conns_per_peer: 1,
-        };
         let hardware = true;
         let device = Device {
             tx_queue_len: Some(1000),
@@ -311,8 +303,7 @@ mod tests {
             hardware,
             ..HostLimits::default()
         };
-        let nid = "10.0.0.2@tcp".parse().expect("a NID");
-        let mut peer = PeerReport::new(nid, rtt, values, host, Purse::default());
+        let mut peer = PeerReport::at_50_ms(host);
         peer.path = Some(peer.new_path(10 * GBPS, Streams::OneIsEnough));
         let segments = Segments { sent: 1_000_000, received: 1_000_000, ..Segments::default() };
         let busy = Segments { busy_ns: 1000, ..segments };

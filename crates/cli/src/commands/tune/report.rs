@@ -405,3 +405,20 @@ impl PeerReport {
         }
     }
 }
+
+#[cfg(test)]
+impl PeerReport {
+    /// A peer at the end of an idle path of 50 ms, of which nothing else is known.
+    pub(super) fn at_50_ms(host: HostLimits) -> PeerReport {
+        let rtt_ns = 50_000_000;
+        let rtt = Rtts { idle_min_ns: rtt_ns, idle_median_ns: rtt_ns, loaded_ns: None };
+        let values = NodeValues {
+            identity: "node".to_owned(),
+            peer_credits: 8,
+            credits: 256,
+            conns_per_peer: 1,
+        };
+        let nid = "10.0.0.2@tcp".parse().expect("a NID");
+        PeerReport::new(nid, rtt, values, host, Purse::default())
+    }
+}

@@ -1,5 +1,5 @@
 use super::*;
-use report::{NodeValues, Rtts, StepRow};
+use report::StepRow;
 
 const GBPS: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -13,17 +13,7 @@ fn row(test: Direction, under_way: u32, rate: u64, p50_ns: u64) -> StepRow {
 /// A peer over 10 Gb/s and 50 ms, of which the new values carried so much.
 fn measured(read: u64, write: u64) -> Report {
     let purpose = Purpose { rpc_bytes: 1 << 20, ..Purpose::default() };
-    let rtt = Rtts { idle_min_ns: 50 * MS, idle_median_ns: 50 * MS, loaded_ns: None };
-    let values = NodeValues {
-        identity: "node".to_owned(),
-        peer_credits: 8,
-        credits: 256,
-        conns_per_peer: 1,
-    };
-    let nid = "10.0.0.2@tcp".parse().expect("a NID");
-    let purse = measure::Purse::default();
-    let limits = crate::host_limits::HostLimits::default();
-    let mut peer = PeerReport::new(nid, rtt, values, limits, purse);
+    let mut peer = PeerReport::at_50_ms(crate::host_limits::HostLimits::default());
     let path = peer.new_path(10 * GBPS, Streams::OneIsEnough);
     let (settings, advice) = advise(&path, &host(&peer), &purpose);
     (peer.path, peer.settings, peer.advice) = (Some(path), Some(settings), advice);
