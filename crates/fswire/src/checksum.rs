@@ -163,7 +163,7 @@ impl Checksum {
             State::Crc32(hasher) => pieces.iter().for_each(|piece| hasher.update(piece)),
             State::Adler(adler) => pieces.iter().for_each(|piece| adler.write(piece)),
             State::Crc32c(crc) => {
-                *crc = pieces.iter().fold(*crc, |crc, piece| ::crc32c::crc32c_append(crc, piece));
+                *crc = pieces.iter().fold(*crc, |crc, piece| crc32c::followed_by(crc, piece));
             }
             State::Sectors { guard, size, adler } => {
                 sectors(*guard, *size, offset, pieces, &mut |guard| adler.write(&guard));
@@ -191,7 +191,7 @@ impl Checksum {
 
 /// CRC-32C.
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    ::crc32c::crc32c(bytes)
+    crc32c::followed_by(0, bytes)
 }
 
 /// CRC-32 of zlib without the final inversion [RPC-16].

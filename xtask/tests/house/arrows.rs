@@ -143,7 +143,7 @@ const PURE_OUTSIDE: &[&str] = &[
     "bitflags",
     "crc",
     "bytes",
-    "crc32c",
+    "crc-fast",
     "crc32fast",
     "etherparse",
     "foldhash",

@@ -1,4 +1,6 @@
-//! The CRC-32C of data whose parts have known ones.
+//! The CRC-32C of data, and of data whose parts have known ones.
+
+use crc_fast::{CrcAlgorithm, Digest};
 
 /// The polynomial, with the bits in the order of the checksum.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -8,6 +10,14 @@ type Map = [u32; 32];
 
 /// What 64 KiB of further data do to a checksum, beside their own.
 const OVER_64K: Map = over_64k();
+
+/// The CRC-32C of data, of which `before` is that of the first part, and `rest` are the others.
+pub(super) fn followed_by(before: u32, rest: &[u8]) -> u32 {
+    // A CRC-32C is the inverted state of its computation.
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, (!before).into());
+    digest.update(rest);
+    digest.finalize() as u32
+}
 
 /// The CRC-32C of data followed by 64 KiB: of the data, and of the 64 KiB.
 pub(super) fn followed_by_64k(before: u32, of_64k: u32) -> u32 {
