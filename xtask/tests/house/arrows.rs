@@ -141,8 +141,9 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
 /// thread or draws random numbers.
 const PURE_OUTSIDE: &[&str] = &[
     "bitflags",
-    "crc",
     "bytes",
+    "crc",
+    // It can read a file, if asked; crates/fswire gives it bytes.
     "crc-fast",
     "crc32fast",
     "etherparse",
