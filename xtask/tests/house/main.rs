@@ -12,6 +12,7 @@ mod finding;
 mod hashing;
 mod purity;
 mod roots;
+mod rust_version;
 mod shipped;
 mod tidy;
 mod tokens;
