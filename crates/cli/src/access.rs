@@ -57,7 +57,7 @@ pub(crate) struct PeerArgs {
     timeout: f64,
 
     /// TCP port of the peer; implies a temporary node for this command
-    #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
+    #[arg(long, value_parser = values::whole::<u16>(PORTS))]
     port: Option<u16>,
 
     /// Print JSON

@@ -14,7 +14,7 @@ use crate::hosts::resolve;
 use crate::output::Failure;
 
 /// TCP ports at which a node can listen.
-pub(crate) const PORTS: RangeInclusive<i64> = 1..=65_535;
+pub(crate) const PORTS: RangeInclusive<u64> = 1..=65_535;
 
 /// The NID of a peer, or its host name, which is looked up.
 pub(crate) fn nid(text: &str) -> Result<Nid, String> {
@@ -23,6 +23,18 @@ pub(crate) fn nid(text: &str) -> Result<Nid, String> {
     match found[..] {
         [nid] => Ok(nid),
         _ => Err(format!("this stands for {} nodes; name one; {example}", found.len())),
+    }
+}
+
+/// A whole number in a range.
+pub(crate) fn whole<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let value = text.parse().ok().filter(|value| range.contains(value));
+        value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| {
+            format!("expected a whole number from {} to {}", range.start(), range.end())
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The operating system refuses.
-    #[error("{}: {error}", path.display())]
+    #[error("cannot use {}: {error}", path.display())]
     Io {
         /// The file.
         path: PathBuf,

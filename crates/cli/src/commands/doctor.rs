@@ -75,7 +75,7 @@ pub(crate) struct DoctorArgs {
     bundle: Option<PathBuf>,
 
     /// TCP port of the peers
-    #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
+    #[arg(long, value_parser = values::whole::<u16>(PORTS))]
     port: Option<u16>,
 
     /// Print JSON

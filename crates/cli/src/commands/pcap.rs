@@ -21,6 +21,7 @@ use self::live::{Input, SharedOut};
 use self::print::{Form, Printer};
 use crate::interrupt;
 use crate::output::{self, print_error};
+use crate::values;
 
 /// What a second signal leaves undone.
 const LEFT: &str = "the last lines may be missing";
@@ -43,7 +44,7 @@ pub(crate) struct PcapArgs {
 
     /// Only this TCP connection
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::whole::<u32>(1..=u32::MAX.into()))]
     stream: Option<u32>,
 
     /// Print every field of requests and replies that is not 0, one line for each buffer

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::access::{Link, PeerArgs, UsedKind, WithNode};
 use crate::output::{Failure, print, print_json};
+use crate::values;
 
 /// Ping a NID through the running node, or with a temporary node for this command
 ///
@@ -16,7 +17,7 @@ use crate::output::{Failure, print, print_json};
 pub(crate) struct PingArgs {
     /// Number of pings
     #[arg(long, short = 'c', default_value_t = 1, allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(value_parser = values::whole::<u32>(1..=1_000_000))]
     count: u32,
 
     #[command(flatten)]

@@ -11,6 +11,7 @@ use lustrine_tools::routerstat::Counters;
 use super::tool::running::RunningNode;
 use crate::common::RunningNodeOptions;
 use crate::output::{Failure, print};
+use crate::values;
 
 /// Show messages and bytes of a running node: totals, then rates
 #[derive(Args, Debug)]
@@ -20,7 +21,7 @@ use crate::output::{Failure, print};
                         this program behaves as routerstat.")]
 pub(crate) struct RouterstatArgs {
     /// Seconds between lines; without it, one line of totals is printed
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(value_parser = values::whole::<u32>(1..=86_400))]
     interval: Option<u32>,
 
     /// Print JSON: the node's counters, one object per line

@@ -63,7 +63,7 @@ pub(crate) struct SelftestArgs {
     size: Vec<u32>,
 
     /// Operations under way at once [default: 1,8,64]
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_delimiter = ',', value_parser = values::whole::<u32>(1..=1024))]
     concurrency: Vec<u32>,
 
     /// Seconds for each row of the table [default: 1.1]; with --plan, overrides the plan's
@@ -94,7 +94,7 @@ pub(crate) struct SelftestArgs {
     plots: Option<PathBuf>,
 
     /// TCP port of the node [default: 988, or the port of --net]
-    #[arg(long, requires = "to", value_parser = clap::value_parser!(u16).range(PORTS))]
+    #[arg(long, requires = "to", value_parser = values::whole::<u16>(PORTS))]
     port: Option<u16>,
 
     /// Take over an existing session of another console on the node. A Lustrine node permits this

@@ -54,9 +54,12 @@ pub(crate) struct TopArgs {
 }
 
 fn interval(text: &str) -> Result<f64, String> {
-    let value = seconds(text)?;
-    let fits = (0.1..=3600.0).contains(&value);
-    fits.then_some(value).ok_or_else(|| "expected seconds from 0.1 to 3600".to_owned())
+    let value = seconds(text).ok().filter(|value| (0.1..=3600.0).contains(value));
+    value.ok_or_else(|| {
+        "expected a number of seconds from 0.1 to 3600, such as 2.5, or a time with its unit, such \
+         as 500ms"
+            .to_owned()
+    })
 }
 
 fn sort(text: &str) -> Result<SortBy, String> {

@@ -73,17 +73,17 @@ pub(crate) struct TuneArgs {
     rpc_size: Option<u64>,
 
     /// Peers that this host talks to at the same time [default: the number of --to]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", value_parser = values::whole::<u32>(1..=100_000))]
     peers: Option<u32>,
 
     /// Targets (OSTs) on each peer, among which RPCs are divided
     #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(value_parser = values::whole::<u32>(1..=10_000))]
     targets: u32,
 
     /// Clients that use a server at the same time
     #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(value_parser = values::whole::<u32>(1..=1_000_000))]
     clients: u32,
 
     /// Memory that a server has for the data of all RPCs, such as 64G
@@ -91,7 +91,7 @@ pub(crate) struct TuneArgs {
     server_memory: Option<u64>,
 
     /// Threads of a server that serve bulk RPCs
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = values::whole::<u32>(1..=1_000_000))]
     service_threads: Option<u32>,
 
     /// Write the settings to files in this directory: lnetctl.yaml, ksocklnd.conf, set_param.sh and
@@ -100,7 +100,7 @@ pub(crate) struct TuneArgs {
     write: Option<PathBuf>,
 
     /// TCP port of the nodes
-    #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
+    #[arg(long, value_parser = values::whole::<u16>(PORTS))]
     port: Option<u16>,
 
     /// Print JSON

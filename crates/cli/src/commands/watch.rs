@@ -29,7 +29,7 @@ mod slots;
 mod words;
 
 /// Pings of a sample: with fewer, some alarms cannot be raised.
-const PINGS: RangeInclusive<i64> = PINGS_MIN as i64..=1000;
+const PINGS: RangeInclusive<u64> = PINGS_MIN as u64..=1000;
 
 /// Most peers of one daemon.
 const PEERS_MAX: usize = 64;
@@ -72,7 +72,7 @@ struct RunArgs {
 
     /// Pings of a sample, 3 to 1000
     #[arg(long, value_name = "N", default_value_t = 10)]
-    #[arg(value_parser = clap::value_parser!(u32).range(PINGS))]
+    #[arg(value_parser = values::whole::<u32>(PINGS))]
     pings: u32,
 
     /// Time after which a ping counts as lost
@@ -117,7 +117,7 @@ struct RunArgs {
     dry_run: bool,
 
     /// TCP port of the peers
-    #[arg(long, value_parser = clap::value_parser!(u16).range(PORTS))]
+    #[arg(long, value_parser = values::whole::<u16>(PORTS))]
     port: Option<u16>,
 
     #[command(flatten)]
@@ -136,15 +136,18 @@ struct RunArgs {
 struct Pace(Option<Duration>);
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
-    let fits = (Duration::from_millis(100)..=Duration::from_secs(86_400)).contains(&time);
-    fits.then_some(time).ok_or_else(|| "expected a time from 100ms to 24h".to_owned())
+    let range = Duration::from_millis(100)..=Duration::from_secs(86_400);
+    let time = duration(text).ok().filter(|time| range.contains(time));
+    time.ok_or_else(|| "expected a time from 100ms to 24h with its unit, such as 10s".to_owned())
 }
 
 fn pace(text: &str) -> Result<Pace, String> {
     match text {
         "off" => Ok(Pace(None)),
-        text => interval(text).map(Some).map(Pace),
+        text => match interval(text) {
+            Ok(time) => Ok(Pace(Some(time))),
+            Err(expected) => Err(format!("{expected}, or off")),
+        },
     }
 }
 

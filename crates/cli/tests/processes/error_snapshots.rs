@@ -10,7 +10,7 @@ use crate::common::{Scratch, finish, loopback, lustrine};
 
 /// Command lines, in the groups in which the file shows them. `DIR` is the test's directory, `IP`
 /// an address at which nothing listens, and `BUSY` an address and port at which something does.
-const CASES: [(&str, &[&str]); 14] = [
+const CASES: [(&str, &[&str]); 15] = [
     (
         "the program",
         &[
@@ -23,6 +23,9 @@ const CASES: [(&str, &[&str]); 14] = [
             "ping 10.0.0.1@tcp --timeout soon",
             "ping 10.0.0.1@tcp --count 0",
             "show weather",
+            "show net --nid 10.0.0.1@tcp",
+            "discover",
+            "routerstat 0",
             "completion tcsh",
             "man unknown",
         ],
@@ -75,6 +78,10 @@ const CASES: [(&str, &[&str]); 14] = [
             "fs put DIR/missing.yaml lustre://10.0.0.9@tcp/lustre/",
             "fs put DIR lustre://10.0.0.9@tcp/lustre/",
             "fs df lustre://10.0.0.9@tcp/lustre --timeout 0",
+            "fs set DIR",
+            "fs set DIR max_rpcs_in_flight=8",
+            "fs status DIR",
+            "fs serve --osts 0",
         ],
     ),
     (
@@ -162,6 +169,25 @@ const CASES: [(&str, &[&str]); 14] = [
             "tune --to 10.0.0.1@tcp --rpc-size 1k",
             "tune --to 10.0.0.1@tcp --dry-run --write DIR",
             "tune --to 10.0.0.1@tcp --to 10.0.0.1@tcp",
+        ],
+    ),
+    (
+        "live views, watches and laboratories",
+        &[
+            "top",
+            "top --interval 0 --once",
+            "top --sort size --once",
+            "watch",
+            "watch --to 10.0.0.1@tcp",
+            "watch --to 10.0.0.1@tcp --db DIR/watch.db --pings 1",
+            "watch --to 10.0.0.1@tcp --db DIR/watch.db --every 0s",
+            "watch --to 10.0.0.1@tcp --db DIR/watch.db --path-every never",
+            "watch report --db DIR/missing.db",
+            "watch report --db DIR/key.yaml",
+            "lab",
+            "lab up DIR/missing.yaml",
+            "lab up DIR/key.yaml --dry-run",
+            "lab exec east",
         ],
     ),
     (

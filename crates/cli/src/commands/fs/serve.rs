@@ -17,7 +17,7 @@ use lustrine_wire::nid::Nid;
 use crate::commands::node::watch_stdin;
 use crate::common::{NodeOptions, TemporaryNodeOptions, net};
 use crate::output::{Failure, print, print_error};
-use crate::values::{Setting, bytes};
+use crate::values::{self, Setting, bytes};
 
 /// How often the command looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ pub(super) struct ServeArgs {
     name: String,
 
     /// Number of object targets
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, default_value_t = 2, value_parser = values::whole::<u32>(1..=64))]
     osts: u32,
 
     /// Size of each object target

@@ -11,6 +11,7 @@ use lustrine_report::numbers::size;
 use lustrine_wire::nid::Nid;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::error::Category;
 
 use crate::commands::sim::saved::Saved;
 
@@ -118,8 +119,15 @@ const SELFTEST: &str = "lustrine selftest";
 fn described(error: &serde_json::Error, command: &str) -> String {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
-    let what = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
-    format!("{line}:{column}: not written by `{command} --json`: {what}")
+    let what = match error.classify() {
+        Category::Eof => "it ends too early",
+        Category::Syntax => "it is not JSON",
+        Category::Io | Category::Data => {
+            text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text)
+        }
+    };
+    // At the end of a line the column is 0.
+    format!("{line}:{}: not written by `{command} --json`: {what}", column.max(1))
 }
 
 /// A run without a plan as one with a step for each test and size.
@@ -245,7 +253,9 @@ mod tests {
     #[test]
     fn the_place_of_an_error_is_named() {
         for (text, said) in [
-            ("{\n  \"points\": [", "2:13: not written by `lustrine"),
+            ("{\n  \"points\": [", "2:13: not written by `lustrine selftest --json`: it ends too"),
+            ("{\n  \"points\": [\n", "3:1: not written by"),
+            ("net: []", "1:2: not written by `lustrine selftest --json`: it is not JSON"),
             ("[]", "1:"),
             ("{}", "1:1: this JSON has no results"),
             (&document(&ROW.replace("read", "erase"), ""), "unknown variant `erase`, expected"),

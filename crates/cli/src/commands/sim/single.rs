@@ -16,6 +16,7 @@ use super::{Length, Prepared, ScenarioOptions, head_of, table, verdict};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, note, print};
 use crate::report_file::{ReportFile, check_distinct};
+use crate::values;
 
 /// Run a scenario and show throughput, latency, link use, and what messages waited for
 #[derive(Args, Debug)]
@@ -29,7 +30,7 @@ pub(crate) struct RunArgs {
 
     /// Number of steps to keep in the trace, the newest ones; a read has about 20
     #[arg(long, value_name = "N", requires = "trace", default_value_t = LIMIT_DEFAULT,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(LIMIT_MAX)))]
+          value_parser = values::whole::<u32>(1..=LIMIT_MAX.into()))]
     trace_limit: u32,
 
     /// Omit steps before this simulated time, such as "1.5 s"

@@ -23,6 +23,7 @@ use super::{head_of, read};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, print};
 use crate::report_file::{ReportFile, check_distinct};
+use crate::values;
 
 /// How often the command checks for interruptions and for the end of its time.
 const LOOK: Duration = Duration::from_millis(50);
@@ -56,7 +57,7 @@ pub(super) struct SwarmArgs {
     tries: u32,
 
     /// Scenarios to run at once [default: the number of CPUs]; results do not depend on it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = values::whole::<u16>(1..=1024))]
     threads: Option<u16>,
 }
 

@@ -17,6 +17,7 @@ use super::{Prepared, ScenarioOptions, table, verdict};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, json, print};
 use crate::report_file::ReportFile;
+use crate::values;
 
 /// How often signals and the progress are checked.
 const LOOK: Duration = Duration::from_millis(50);
@@ -34,7 +35,7 @@ pub(crate) struct SweepArgs {
     vary: Vec<String>,
 
     /// Number of runs at once [default: the number of CPUs]; results do not depend on it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = values::whole::<u16>(1..=1024))]
     threads: Option<u16>,
 }
 
