@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::finding::assert_none;
 use crate::roots::{crate_dir, files_below, read, repository, shown};
 
-/// What each top-level module of a crate names with `crate::`, or with `super::` from the top.
+/// What each top-level module of a crate names with `crate::`, or with as many `super::` as lead to
+/// the top.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 fn graph(src: &Path) -> Graph {
@@ -30,9 +31,7 @@ fn graph(src: &Path) -> Graph {
         let code = without_comments(code);
         let named = graph.entry(own.clone()).or_default();
         named.extend(names(&code, "crate::"));
-        if depth == 1 {
-            named.extend(names(&code, "super::"));
-        }
+        named.extend(names(&code, &"super::".repeat(depth)));
         named.retain(|name| *name != own && tops.contains(name));
     }
     graph
@@ -53,15 +52,32 @@ fn names(code: &str, prefix: &str) -> Vec<String> {
             continue;
         }
         let rest = &code[at + prefix.len()..];
-        let list = match rest.strip_prefix('{') {
-            Some(inside) => inside.split('}').next().unwrap_or_default(),
-            None => rest.split(|c| !is_word(c)).next().unwrap_or_default(),
-        };
-        for name in list.split(',') {
-            found.push(name.trim().split("::").next().unwrap_or_default().to_owned());
+        match rest.strip_prefix('{') {
+            Some(inside) => found.extend(first_names(inside)),
+            None => found.push(rest.split(|c| !is_word(c)).next().unwrap_or_default().to_owned()),
         }
     }
     found
+}
+
+/// The first name of each part of a list in braces, up to its end; parts may have braces too.
+fn first_names(inside: &str) -> Vec<String> {
+    let (mut found, mut part, mut depth) = (Vec::new(), String::new(), 0_u32);
+    for c in inside.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => found.push(std::mem::take(&mut part)),
+            _ => {}
+        }
+        if c != ',' || depth > 0 {
+            part.push(c);
+        }
+    }
+    found.push(part);
+    let first = |part: &String| part.trim().split("::").next().unwrap_or_default().to_owned();
+    found.iter().map(first).filter(|name| !name.is_empty()).collect()
 }
 
 /// The modules that can be reached from each other.
@@ -115,6 +131,9 @@ fn a_circle_is_found() {
     assert_eq!(found, [["b", "c"].map(str::to_owned).into()]);
     let code = "use crate::one::X;\nuse crate::{two::Y, three};\nfn f() { other_crate::four() }";
     assert_eq!(names(code, "crate::"), ["one", "two", "three"]);
+    let code = "use crate::{one::{X, Y}, two::{Z, three::{A}}, four,};\nuse super::super::five::B;";
+    assert_eq!(names(code, "crate::"), ["one", "two", "four"]);
+    assert_eq!(names(code, "super::super::"), ["five"]);
     let text = "/// As [`X`](crate::one::X).\nuse crate::two::Y;";
     assert_eq!(names(&without_comments(text), "crate::"), ["two"]);
 }
