@@ -25,6 +25,6 @@ pub enum LnetError {
     #[error("portal {0} holds entries of the other kind (unique against wildcard)")]
     PortalKind(u32),
     /// Too many messages are under way; wait for events and try again.
-    #[error("too many messages under way")]
+    #[error("too many messages in flight")]
     Full,
 }

@@ -157,9 +157,9 @@ declare_tunables! {
     peers_max "" "" 131_072 16..=16_777_216 Start
         "Most peer NIDs remembered; the idle one unused for longest makes room."
     credits "credits" "messages" 256 1..=65_535 Start
-        "Messages under way at once per interface, all peers together."
+        "Messages in flight at once per interface, all peers together."
     peer_credits "peer_credits" "messages" 8 1..=65_535 Start
-        "Messages under way at once to one peer."
+        "Messages in flight at once to one peer."
     latency_peers "" "" 16_384 0..=16_777_216 Start
         "Peer NIDs that have latency histograms, per CPU partition; 0: no latencies are taken."
 }

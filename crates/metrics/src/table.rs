@@ -145,10 +145,10 @@ metrics! {
     PeerWaiting Gauge "lustrine_peer_waiting_messages" ["peer"]
         "Messages that wait for a credit of the peer NID."
     PeerWindow Gauge "lustrine_peer_window_bytes" ["peer"]
-        "Bytes of selftest's RPCs that may be under way to a peer NID with tuning: auto \
+        "Bytes of selftest's RPCs that may be in flight to a peer NID with tuning: auto \
          (docs/auto-tuning.md); 0 while none are."
     PeerWindowUsed Gauge "lustrine_peer_window_used_bytes" ["peer"]
-        "Bytes of selftest's RPCs that are under way to a peer NID with tuning: auto."
+        "Bytes of selftest's RPCs that are in flight to a peer NID with tuning: auto."
     PeerMessages Counter "lustrine_peer_messages_total" ["peer" "event"]
         "Messages by peer NID; event is sent, received, or dropped."
     PeerConnections Gauge "lustrine_peer_connections" ["peer" "type"]

@@ -50,7 +50,7 @@ pub(crate) fn of_loads(scenario: &Scenario, loads: &[LoadOutcome], hints: &mut V
         let (wanted, servers) = (bulk(load.test) * u64::from(load.concurrency), memory(load.to));
         if wanted > servers / PEER_PART {
             hints.push(format!(
-                "{name}: {} under way per pair, and a server gives one client a quarter of its \
+                "{name}: {} in flight per pair, and a server gives one client a quarter of its \
                  selftest_memory, {}: the rest waits there; \"selftest_memory\" of {} decides",
                 format_bytes(wanted),
                 format_bytes(servers / PEER_PART),
@@ -88,7 +88,7 @@ pub(crate) fn of_limit(
                             ones arrived, nothing was moved in their place"
             .to_owned(),
         (.., Some(waiting)) if waiting.all() >= 1.0 => of_queue(waiting),
-        _ => "the number of RPCs under way: no link or CPU was full, and hardly any message \
+        _ => "the number of RPCs in flight: no link or CPU was full, and hardly any message \
               waited; a higher \"concurrency\" adds throughput"
             .to_owned(),
     };

@@ -9,7 +9,7 @@ lustrine_lnet::declare_tunables! {
         "Selftest: most memory for bulk buffers. Requests at a server, and RPCs of a batch, wait \
          for it; `lustrine selftest` refuses a test that needs more at its own node."
     selftest_auto "" "0/1" 0 0..=1 Start
-        "Selftest: RPCs under way to a peer are limited to what its path carries, and by the test."
+        "Selftest: RPCs in flight to a peer are limited to what its path carries, and by the test."
     selftest_client_stats "" "0/1" 1 0..=1 Start
         "Selftest: clients keep latencies of their tests and report them to Lustrine consoles."
 }

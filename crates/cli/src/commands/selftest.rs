@@ -62,7 +62,7 @@ pub(crate) struct SelftestArgs {
     #[arg(long, value_delimiter = ',', value_parser = size)]
     size: Vec<u32>,
 
-    /// Operations under way at once [default: 1,8,64]
+    /// Operations in flight at once [default: 1,8,64]
     #[arg(long, value_delimiter = ',', value_parser = values::whole::<u32>(1..=1024))]
     concurrency: Vec<u32>,
 

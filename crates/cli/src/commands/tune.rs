@@ -382,7 +382,7 @@ fn shortfall_note(peer: &PeerReport) -> Option<String> {
     (part < 80).then(|| {
         format!(
             "the new values carried {part} % of the rate that they were computed for: an RPC took \
-             {round_trips} round trips; the ramp shows what more under way carried"
+             {round_trips} round trips; the ramp shows what more in flight carried"
         )
     })
 }

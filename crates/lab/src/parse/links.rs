@@ -212,7 +212,7 @@ fn directions(reader: &mut Reader, fields: &Fields<'_>) -> [Direction; 2] {
         if direction.memory() > MEMORY_MAX {
             let (rate, delay) = (direction.rate, direction.delay_ns);
             let what = format!(
-                "this direction needs {} of memory for packets under way ({}, {} one way); \
+                "this direction needs {} of memory for packets in flight ({}, {} one way); \
                  allowed: {}; for example a smaller delay, rate or queue",
                 lustrine_document::format_bytes(direction.memory()),
                 rate.map_or("unlimited".to_owned(), |rate| BANDWIDTH.write(rate)),

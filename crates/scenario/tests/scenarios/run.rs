@@ -148,7 +148,7 @@ fn the_limit_is_named() {
     let streams = limit(long, "peer_credits: 8", small, 16);
     assert!(streams.starts_with("the limit was room in the TCP streams, "), "{streams}");
     let few = limit(long, "peer_credits: 8", large, 1);
-    assert!(few.starts_with("the limit was the number of RPCs under way"), "{few}");
+    assert!(few.starts_with("the limit was the number of RPCs in flight"), "{few}");
 }
 
 /// The rows of a time that is hardly longer than an operation.

@@ -93,7 +93,7 @@ pub enum RpcError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LnetErrorKind {
     /// Too many messages under way.
-    #[error("too many messages under way")]
+    #[error("too many messages in flight")]
     Full,
     /// A rule of LNet's was broken.
     #[error("the descriptor was not accepted")]

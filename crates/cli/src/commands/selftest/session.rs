@@ -402,7 +402,7 @@ impl Progress {
         let mut text = figures(mib, row.ops_per_s, p99);
         if let Some(bytes) = row.window_bytes {
             let mib = three_digits(bytes as f64 / f64::from(1 << 20));
-            text += &format!("  window {mib} MiB (may be under way)");
+            text += &format!("  window {mib} MiB (may be in flight)");
         }
         if row.errors > 0 {
             text = format!("{text}  {} failed", row.errors);

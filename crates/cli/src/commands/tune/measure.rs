@@ -361,7 +361,7 @@ impl RampEnd {
     fn note(self, direction: Direction) -> Option<String> {
         let (why, more) = match self {
             RampEnd::Flat => return None,
-            RampEnd::Most => ("as many as possible were under way".to_owned(), String::new()),
+            RampEnd::Most => ("as many as possible were in flight".to_owned(), String::new()),
             RampEnd::Budget(option) => {
                 ("the budget ended".to_owned(), format!("; {option} gives more"))
             }

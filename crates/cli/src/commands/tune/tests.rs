@@ -176,7 +176,7 @@ fn more_are_advised_only_if_they_carry_more() {
         assert_eq!(peer.path.expect("a path").rpc_latency_ns, None);
         assert_eq!(peer.after.as_ref().expect("the first run").under_way, 120);
         assert!(peer.by_round_trips.is_none() && peer.more_tried.is_some());
-        assert!(peer.notes[0].starts_with("150 x 1 MiB under way carried no more"));
+        assert!(peer.notes[0].starts_with("150 x 1 MiB in flight carried no more"));
     }
 }
 

@@ -296,7 +296,7 @@ pub(super) fn more_than_advised(carried: u64, rate: u64) -> String {
 pub(super) fn no_better(tried: &Compared) -> String {
     let Compared { under_way, read, write } = tried;
     format!(
-        "{under_way} x 1 MiB under way carried no more (read {}, write {}), and are not advised",
+        "{under_way} x 1 MiB in flight carried no more (read {}, write {}), and are not advised",
         measured(read),
         measured(write)
     )
@@ -304,7 +304,7 @@ pub(super) fn no_better(tried: &Compared) -> String {
 
 fn compared(both: &Compared) -> String {
     let Compared { under_way, read, write } = both;
-    format!("{under_way} x 1 MiB under way: read {}, write {}", measured(read), measured(write))
+    format!("{under_way} x 1 MiB in flight: read {}, write {}", measured(read), measured(write))
 }
 
 fn measured(row: &Option<StepRow>) -> String {
