@@ -62,7 +62,7 @@ struct RunArgs {
     #[arg(num_args = 1.., required = true)]
     to: Vec<Nid>,
 
-    /// The file in which samples are kept; it is made if it is not there
+    /// The file in which samples are kept; created if it does not exist
     #[arg(long, value_name = "FILE", required_unless_present = "dry_run")]
     db: Option<PathBuf>,
 
@@ -79,7 +79,7 @@ struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     timeout: Duration,
 
-    /// Time between two looks at the longest packets and the route, or `off`
+    /// Time between two checks of the path (longest packets, route), or `off`
     #[arg(long, value_name = "TIME|off", default_value = "5m", value_parser = pace)]
     path_every: Pace,
 
@@ -92,15 +92,15 @@ struct RunArgs {
     #[arg(requires = "bandwidth_every")]
     bandwidth_bytes: u64,
 
-    /// How long samples are kept; then there are rows of hours
+    /// How long samples are kept; then only a row for each hour is
     #[arg(long, value_name = "TIME", default_value = "2d", value_parser = duration)]
     keep_samples: Duration,
 
-    /// How long rows of hours, and alarms that are over, are kept
+    /// How long the rows of hours, and alarms that are over, are kept
     #[arg(long, value_name = "TIME", default_value = "90d", value_parser = duration)]
     keep: Duration,
 
-    /// Most bytes of the file, 8M to 1G; the oldest rows are dropped to stay below it
+    /// Maximum size of the file, 8M to 1G; the oldest rows are dropped to stay below it
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = file_size)]
     max_size: u64,
 
