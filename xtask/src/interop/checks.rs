@@ -1,6 +1,7 @@
 //! The checks, by area.
 
 mod connections;
+mod doctor;
 mod faults;
 mod files;
 mod identity;
@@ -45,6 +46,7 @@ pub(super) fn checks() -> Vec<Check> {
         management::CHECKS,
         targets::CHECKS,
         tune::CHECKS,
+        doctor::CHECKS,
     ];
     areas.into_iter().flatten().copied().map(Check::from).collect()
 }
