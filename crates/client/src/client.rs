@@ -64,7 +64,7 @@ pub use attr_cache::AttrCounts;
 pub use attributes::{Changes, SetTime};
 use bulk::{Data, bulk_memory, descriptor_lens, received};
 use cache::Cache;
-pub use cache::{CacheCounts, CacheTunables, Loss};
+pub use cache::{CacheCounts, CacheTunables, LostWrites};
 pub use caller::Caller;
 use data::{Io, IoKey};
 use flocks::AskedFlocks;

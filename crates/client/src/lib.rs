@@ -28,9 +28,9 @@ mod reply;
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{
     Allocate, Appended, AttrCounts, CacheCounts, CacheTunables, Caller, Changes, Client,
-    ClientArgs, ConfigLock, ConfigView, Done, FlockArgs, FlockKey, FlockMode, LockCounts, Loss,
-    MaxRpcs, MgcTunables, MgcView, OpenArgs, OpenFile, READDIR_LEN, RpcSettings, Seek, SetTime,
-    SettingError, TargetKey, Written,
+    ClientArgs, ConfigLock, ConfigView, Done, FlockArgs, FlockKey, FlockMode, LockCounts,
+    LostWrites, MaxRpcs, MgcTunables, MgcView, OpenArgs, OpenFile, READDIR_LEN, RpcSettings, Seek,
+    SetTime, SettingError, TargetKey, Written,
 };
 pub use config::{FsConfig, Parameter, Scope, TargetConfig};
 pub use error::{ClientError, Outcome};

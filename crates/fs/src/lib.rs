@@ -34,7 +34,8 @@ pub use error::FsError;
 pub use file::{File, Piece, WRITE_AHEAD};
 pub use identity::{IdMaps, unique_name};
 pub use lustrine_client::{
-    Attr, CacheTunables, Changes, ClientError, DirEntry, Loss, MgcTunables, MgcView, SetTime, Space,
+    Attr, CacheTunables, Changes, ClientError, DirEntry, LostWrites, MgcTunables, MgcView, SetTime,
+    Space,
 };
 pub use lustrine_fswire::fid::Fid;
 pub use lustrine_ptlrpc::{ImportState, ImportView};

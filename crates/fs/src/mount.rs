@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use lustrine_client::{
-    CacheTunables, Caller, Client, ClientArgs, Done, Loss, MgcTunables, MgcView, Space,
+    CacheTunables, Caller, Client, ClientArgs, Done, LostWrites, MgcTunables, MgcView, Space,
 };
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
@@ -254,7 +254,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// When the node does not answer.
-    pub fn take_losses(&self) -> Result<Vec<Loss>, FsError> {
+    pub fn take_losses(&self) -> Result<Vec<LostWrites>, FsError> {
         self.ask(|client, turn, done| {
             let losses = client.take_losses();
             done(client, turn, Ok(losses));
@@ -265,7 +265,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// When the node does not answer.
-    pub fn unwritten(&self) -> Result<Vec<Loss>, FsError> {
+    pub fn unwritten(&self) -> Result<Vec<LostWrites>, FsError> {
         self.ask(|client, turn, done| {
             let losses = client.unwritten();
             done(client, turn, Ok(losses));

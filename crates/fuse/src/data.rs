@@ -226,7 +226,7 @@ impl Server {
         reply: ReplyEmpty,
     ) {
         let removed = self.shared.remove_file(handle.0);
-        // Before it waits for anything: what comes next may have to wait for it.
+        // OnInterrupt it waits for anything: what comes next may have to wait for it.
         let closing = removed
             .as_ref()
             .ok()

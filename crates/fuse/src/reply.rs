@@ -13,7 +13,7 @@ use lustrine_lnet::service::Turn;
 use crate::convert::{NOT_CACHED, errno};
 use crate::shared::Shared;
 use crate::signals::is_killed;
-use crate::under_way::{Before, Interrupt, NO_THREAD, Slot};
+use crate::under_way::{Interrupt, NO_THREAD, OnInterrupt, Slot};
 
 /// Longest name in bytes.
 const NAME_MAX: u32 = 255;
@@ -75,7 +75,7 @@ impl<R: Reply> Asked<R> {
         shared: &Arc<Shared>,
         request: &Request,
         reply: R,
-        before: Before,
+        before: OnInterrupt,
     ) -> Asked<R> {
         Asked::by_thread(shared, request.pid(), reply, Some(before))
     }
@@ -93,7 +93,12 @@ impl<R: Reply> Asked<R> {
         Asked::by_thread(shared, NO_THREAD, reply, None)
     }
 
-    fn by_thread(shared: &Arc<Shared>, thread: u32, reply: R, before: Option<Before>) -> Asked<R> {
+    fn by_thread(
+        shared: &Arc<Shared>,
+        thread: u32,
+        reply: R,
+        before: Option<OnInterrupt>,
+    ) -> Asked<R> {
         let reply = Slot::new(reply, |reply: R| reply.fail(Errno::EINTR), before);
         let interrupt: Arc<dyn Interrupt> = Arc::clone(&reply) as Arc<dyn Interrupt>;
         let (number, is_known) = shared.under_way.begin(thread, Arc::downgrade(&interrupt));

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
-use lustrine_fs::{FileSystem, ImportView, Loss};
+use lustrine_fs::{FileSystem, ImportView, LostWrites};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -121,7 +121,7 @@ impl Mount {
     ///
     /// # Errors
     /// When the node does not answer.
-    pub fn take_losses(&self) -> Result<Vec<Loss>, lustrine_fs::FsError> {
+    pub fn take_losses(&self) -> Result<Vec<LostWrites>, lustrine_fs::FsError> {
         self.shared.files().take_losses()
     }
 
@@ -160,7 +160,7 @@ impl Mount {
     /// # Errors
     /// When the session ended with an error, the servers do not answer, or some of the data cannot
     /// be written.
-    pub fn finish(mut self, report: impl FnOnce(Vec<Loss>)) -> Result<(), MountError> {
+    pub fn finish(mut self, report: impl FnOnce(Vec<LostWrites>)) -> Result<(), MountError> {
         // The thread of a session that has not failed stays.
         let ended = match self.session.take().filter(JoinHandle::is_finished) {
             Some(session) => session.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))),

@@ -157,15 +157,15 @@ struct SlotState<R> {
     /// Whether the thread that has the outcome is about to send it.
     claimed: bool,
     /// What is done before the operation is answered as interrupted.
-    before: Option<Before>,
+    before: Option<OnInterrupt>,
 }
 
 /// What is done before an operation is answered as interrupted; false if that is not possible now.
-pub(crate) type Before = Box<dyn Fn() -> bool + Send>;
+pub(crate) type OnInterrupt = Box<dyn Fn() -> bool + Send>;
 
 impl<R> Slot<R> {
     /// With what sends the reply of an interrupted operation, and what is done before that.
-    pub(crate) fn new(reply: R, interrupt: fn(R), before: Option<Before>) -> Arc<Slot<R>> {
+    pub(crate) fn new(reply: R, interrupt: fn(R), before: Option<OnInterrupt>) -> Arc<Slot<R>> {
         let state = Mutex::new(SlotState { reply: Some(reply), claimed: false, before });
         Arc::new(Slot { state, interrupt })
     }

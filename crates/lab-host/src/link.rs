@@ -21,7 +21,7 @@ const PUBLISH: Duration = Duration::from_millis(5);
 pub(crate) const NICE: i32 = -15;
 
 /// The rest while there is no memory for packets and none is due.
-const REST: Duration = Duration::from_micros(100);
+const IDLE_WAIT: Duration = Duration::from_micros(100);
 
 /// What a link shows of itself.
 #[derive(Debug, Default)]
@@ -118,7 +118,7 @@ impl Carrier<'_> {
             let wait = due.map(|due| Duration::from_nanos(due.saturating_sub(self.now())));
             if full {
                 // The devices have packets that nobody can take: waiting for them would not wait.
-                thread::sleep(wait.unwrap_or(REST).min(REST));
+                thread::sleep(wait.unwrap_or(IDLE_WAIT).min(IDLE_WAIT));
                 continue;
             }
             let soon = changed.then_some(PUBLISH);

@@ -125,7 +125,7 @@ pub(crate) struct Wire {
 }
 
 /// What happens to one packet.
-enum Fate {
+enum SendOutcome {
     Arrives,
     Dropped,
 }
@@ -149,7 +149,7 @@ impl Wire {
         for segment in 0..train.segments() {
             let ip_bytes = train.packet_bytes(segment);
             let (fate, time) = self.send_one(now_ps, lane, ip_bytes);
-            if let Fate::Dropped = fate {
+            if let SendOutcome::Dropped = fate {
                 self.close(lane, &mut open, parts, time);
                 continue;
             }
@@ -163,7 +163,7 @@ impl Wire {
     }
 
     /// One packet: what becomes of it, and its time on the wire in picoseconds.
-    fn send_one(&mut self, now_ps: u128, lane: usize, ip_bytes: u64) -> (Fate, u64) {
+    fn send_one(&mut self, now_ps: u128, lane: usize, ip_bytes: u64) -> (SendOutcome, u64) {
         let bytes = wire_bytes(ip_bytes);
         let waiting_ps = self.free_at[lane] - now_ps;
         let rate = u128::from(self.spec.rate.unwrap_or(0));
@@ -171,22 +171,22 @@ impl Wire {
         // Whatever the queue, an idle wire takes a packet.
         if waiting > 0 && waiting + bytes > self.spec.queue {
             self.counters.queue_full += 1;
-            return (Fate::Dropped, 0);
+            return (SendOutcome::Dropped, 0);
         }
         self.counters.queue_max = self.counters.queue_max.max(waiting + bytes);
         let time = self.spec.wire_ps(bytes);
         self.free_at[lane] += u128::from(time);
         if self.spec.drop_above.is_some_and(|limit| ip_bytes > limit) {
             self.counters.too_large += 1;
-            return (Fate::Dropped, time);
+            return (SendOutcome::Dropped, time);
         }
         if self.rng.chance(self.spec.loss) {
             self.counters.lost += 1;
-            return (Fate::Dropped, time);
+            return (SendOutcome::Dropped, time);
         }
         self.counters.packets += 1;
         self.counters.bytes += bytes;
-        (Fate::Arrives, time)
+        (SendOutcome::Arrives, time)
     }
 
     /// Ends a part that arrives; `after` is the time on the wire of what followed it.

@@ -15,7 +15,7 @@ const LATE_CLASSES: usize = 32;
 
 /// A part of a read that is under way.
 #[derive(Debug)]
-struct Parcel {
+struct Queued {
     part: Part,
     /// Its place in the order of sending, which holds among those that arrive at once.
     number: u64,
@@ -25,34 +25,34 @@ struct Parcel {
     moved_by: usize,
 }
 
-impl Ord for Parcel {
+impl Ord for Queued {
     /// The first to arrive is the greatest, because the heap returns the greatest.
-    fn cmp(&self, other: &Parcel) -> Ordering {
+    fn cmp(&self, other: &Queued) -> Ordering {
         (other.part.due, other.number).cmp(&(self.part.due, self.number))
     }
 }
 
-impl PartialOrd for Parcel {
-    fn partial_cmp(&self, other: &Parcel) -> Option<Ordering> {
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Queued) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Parcel {
-    fn eq(&self, other: &Parcel) -> bool {
+impl PartialEq for Queued {
+    fn eq(&self, other: &Queued) -> bool {
         self.number == other.number
     }
 }
 
-impl Eq for Parcel {}
+impl Eq for Queued {}
 
 /// One direction of a link.
 #[derive(Debug)]
 pub struct Pipe {
     wire: Wire,
     ring: Ring,
-    parcels: BinaryHeap<Parcel>,
-    /// How many parcels there were.
+    queued: BinaryHeap<Queued>,
+    /// How many queued there were.
     sent: u64,
     parts: Vec<Part>,
     headers: [u8; CUT_MAX],
@@ -87,7 +87,7 @@ impl Pipe {
         Pipe {
             wire: Wire::new(spec, seed),
             ring: Ring::new(memory),
-            parcels: BinaryHeap::new(),
+            queued: BinaryHeap::new(),
             sent: 0,
             parts: Vec::new(),
             headers: [0; CUT_MAX],
@@ -129,20 +129,20 @@ impl Pipe {
             }
             end += len;
             self.sent += 1;
-            self.parcels.push(Parcel { part: *part, number: self.sent, slot, train, moved_by });
+            self.queued.push(Queued { part: *part, number: self.sent, slot, train, moved_by });
         }
         self.ring.keep(end, self.parts.len() as u32);
     }
 
     /// When the next packet arrives, in nanoseconds.
     pub fn next_due(&self) -> Option<u64> {
-        self.parcels.peek().map(|parcel| parcel.part.due)
+        self.queued.peek().map(|parcel| parcel.part.due)
     }
 
     /// The next packet, if it has arrived; [`Pipe::delivered`] goes on to the next one.
     pub fn arrived(&mut self, now: u64) -> Option<Delivery<'_>> {
-        let Parcel { part, slot, train, moved_by, .. } =
-            self.parcels.peek().filter(|parcel| parcel.part.due <= now)?;
+        let Queued { part, slot, train, moved_by, .. } =
+            self.queued.peek().filter(|parcel| parcel.part.due <= now)?;
         let read = self.ring.bytes(*slot);
         let (headers, rest) = train.cut(read, part.first, part.count, &mut self.headers);
         let rest = &read[rest.start - moved_by..rest.end - moved_by];
@@ -154,7 +154,7 @@ impl Pipe {
     /// # Panics
     /// When no packet is under way.
     pub fn delivered(&mut self, now: u64) {
-        let parcel = self.parcels.pop().expect("a packet that has arrived");
+        let parcel = self.queued.pop().expect("a packet that has arrived");
         self.ring.release(parcel.slot);
         let late = now.saturating_sub(parcel.part.due);
         let class = (u64::BITS - (late / 1000).leading_zeros()) as usize;

@@ -53,7 +53,7 @@ pub struct NodePartition<D = Socklnd> {
     wall: WallClock,
 }
 
-const STAYS: &str = "a service of a node stays registered";
+const REGISTERED: &str = "a service of a node stays registered";
 
 impl NodePartition {
     /// A partition without peers or connections.
@@ -136,13 +136,13 @@ impl<D: Driver> NodePartition<D> {
 
     /// Counters of this partition's selftest service since it began.
     pub fn selftest_totals(&self) -> RpcTotals {
-        self.partition.service(self.selftest).expect(STAYS).totals()
+        self.partition.service(self.selftest).expect(REGISTERED).totals()
     }
 
     /// The windows of selftest to peers to which RPCs are under way, those of this partition's
     /// clients and of its work for consoles: several may be to one peer.
     pub fn windows_in_use(&self) -> impl Iterator<Item = PeerWindow> + '_ {
-        let selftest = self.partition.service(self.selftest).expect(STAYS);
+        let selftest = self.partition.service(self.selftest).expect(REGISTERED);
         let clients = self.clients.iter();
         let client = |(_, handle): &(ClientSlot, ServiceHandle<Client>)| {
             self.partition.service(*handle)?.window_in_use()
@@ -152,12 +152,12 @@ impl<D: Driver> NodePartition<D> {
 
     /// A message for the selftest service of another partition, and which.
     pub fn take_cpt_message(&mut self) -> Option<(u16, CptMessage)> {
-        self.partition.service_mut(self.selftest).expect(STAYS).take_cpt_message()
+        self.partition.service_mut(self.selftest).expect(REGISTERED).take_cpt_message()
     }
 
     /// A message from the selftest service of another partition.
     pub fn accept_cpt_message(&mut self, message: CptMessage) {
-        self.partition.service_mut(self.selftest).expect(STAYS).accept_cpt_message(message);
+        self.partition.service_mut(self.selftest).expect(REGISTERED).accept_cpt_message(message);
     }
 
     /// Pings a peer; the result comes from [`next_result`](NodePartition::next_result) under the
@@ -190,7 +190,7 @@ impl<D: Driver> NodePartition<D> {
 
     /// The next ping or discovery that has ended.
     pub fn next_result(&mut self) -> Option<(ProbeId, ProbeResult)> {
-        self.partition.service_mut(self.probes).expect(STAYS).next_result()
+        self.partition.service_mut(self.probes).expect(REGISTERED).next_result()
     }
 
     /// Makes an RPC of a console to a node whose NID belongs to this partition; how it ended comes
@@ -199,13 +199,13 @@ impl<D: Driver> NodePartition<D> {
         let (partition, wall) = (&mut self.partition, self.wall);
         let register = || partition.register(|owner| ConsoleRpcs::new(owner, wall.start_secs()));
         let handle = *self.console_rpcs.get_or_insert_with(register);
-        self.partition.service_mut(handle).expect(STAYS).take(rpc);
+        self.partition.service_mut(handle).expect(REGISTERED).take(rpc);
     }
 
     /// Gives up an RPC of a console, if it is under way.
     pub fn cancel_console_rpc(&mut self, order: u64) {
         if let Some(handle) = self.console_rpcs {
-            self.partition.service_mut(handle).expect(STAYS).cancel(order);
+            self.partition.service_mut(handle).expect(REGISTERED).cancel(order);
         }
     }
 

@@ -95,7 +95,7 @@ impl Level {
 }
 
 /// Values on one side of a level.
-struct Outside {
+struct Deviation {
     median: u64,
     /// When the first of them was seen.
     since_ms: u64,
@@ -109,7 +109,7 @@ impl Law {
     }
 
     /// The values that are outside a level on one side, if they are as many as the law requires.
-    fn outside(&self, level: &Level, values: &[(u64, u64)]) -> Option<Outside> {
+    fn outside(&self, level: &Level, values: &[(u64, u64)]) -> Option<Deviation> {
         [Place::Above, Place::Below].into_iter().filter(|place| self.counts(*place)).find_map(
             |place| {
                 let is = |(_, value): &&(u64, u64)| level.place(*value, level.margin) == place;
@@ -118,7 +118,7 @@ impl Law {
                 found.sort_unstable();
                 let median = percentile(&found, 50)?;
                 let count = found.len();
-                (count >= self.count).then_some(Outside { median, since_ms, count })
+                (count >= self.count).then_some(Deviation { median, since_ms, count })
             },
         )
     }
@@ -257,7 +257,7 @@ impl Signal {
         }
         let Some(before) = Level::of(&self.baseline, law) else { return Verdict::Same };
         let Some(found) = law.outside(&before, &self.latest) else { return Verdict::Same };
-        let Outside { median: after, since_ms, count } = found;
+        let Deviation { median: after, since_ms, count } = found;
         self.changed = Some(Changed::new(before, after));
         Verdict::Changed { before, after, since_ms, outside: (count, self.latest.len()) }
     }

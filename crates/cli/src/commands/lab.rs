@@ -8,7 +8,7 @@ use std::process::Command;
 
 use clap::{Args, Subcommand};
 use lustrine_lab::{FILE_MAX, Lab, Layout, is_name, parse};
-use lustrine_lab_host::{Inside, LabError, Place, Program, State, Status};
+use lustrine_lab_host::{EnteredHost, LabError, Place, Program, State, Status};
 
 use crate::common::LAB_CONTROL_VARIABLE;
 use crate::output::{Failure, note, print, print_error, print_json};
@@ -230,7 +230,7 @@ fn exec(args: &ExecArgs) -> Result<(), Failure> {
     let name = chosen(&place, args.lab.as_deref())?;
     let status = lustrine_lab_host::ask_status(&place, &name)?;
     let here = std::env::current_dir();
-    let inside = Inside::enter(&status, &args.host)?;
+    let inside = EnteredHost::enter(&status, &args.host)?;
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
     command.env("LUSTRINE_LAB", &name).env(HOST_VARIABLE, &args.host);

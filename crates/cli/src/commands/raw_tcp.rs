@@ -23,7 +23,7 @@ const STUCK: Duration = Duration::from_secs(5);
 /// Largest number of connections at once.
 const CONNECTIONS_MAX: usize = 128;
 /// The pause when nothing can be accepted: other connections may free descriptors.
-const REST: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The direction of the data, as the measuring side sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ fn serve_all(listener: &TcpListener) {
                     serve_one(stream)
                 });
             }
-            Err(_) => thread::sleep(REST),
+            Err(_) => thread::sleep(RETRY_INTERVAL),
         }
     }
 }

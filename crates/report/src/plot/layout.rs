@@ -95,7 +95,7 @@ impl Layout {
         };
         let under = margin + 1.3 * title + 1.3 * text;
         let top = under + 0.8 * text;
-        let mut y = span(&plot.y, points.iter().map(|p| p.1), Way::Up);
+        let mut y = span(&plot.y, points.iter().map(|p| p.1), AxisDirection::Up);
         let y_marks = y.marks(if height > 450.0 { 7 } else { 5 });
         let left = margin + widest(y_marks.iter().map(|mark| mark.1.as_str()), text) + 10.0;
         let names = plot.lines.iter().map(|line| line.name.as_str());
@@ -109,7 +109,7 @@ impl Layout {
         };
         let legend = legend.max(room(&plot.key, text, Weight::Regular));
         let legend = width - margin - legend.min(LEGEND_MAX * width);
-        let mut x = span(&plot.x, points.iter().map(|p| p.0), Way::Right);
+        let mut x = span(&plot.x, points.iter().map(|p| p.0), AxisDirection::Right);
         (x.from, x.to) = (left, legend - 24.0);
         // Names of the first and the last mark reach over the ends of the axis.
         let (first, last) = overhang(&x_marks(&plot.x, &x, text), text);
@@ -208,14 +208,14 @@ fn widest<'t>(texts: impl Iterator<Item = &'t str>, size: f64) -> f64 {
 
 /// The direction of an axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum AxisDirection {
     Right,
     Up,
 }
 
 /// The range of an axis, without its places: from 0 if it is linear, to a little above the largest
 /// value.
-fn span(axis: &Axis, values: impl Iterator<Item = f64> + Clone, way: Way) -> Span {
+fn span(axis: &Axis, values: impl Iterator<Item = f64> + Clone, way: AxisDirection) -> Span {
     let low = values.clone().fold(f64::INFINITY, f64::min);
     let high = values.fold(f64::NEG_INFINITY, f64::max);
     let (low, high) = match axis.scale {
@@ -225,7 +225,7 @@ fn span(axis: &Axis, values: impl Iterator<Item = f64> + Clone, way: Way) -> Spa
         }
         Scale::Linear => {
             let low = low.min(0.0);
-            let high = if way == Way::Up { low + (high - low) * 1.06 } else { high };
+            let high = if way == AxisDirection::Up { low + (high - low) * 1.06 } else { high };
             (low, if high > low { high } else { low + 1.0 })
         }
         Scale::Log | Scale::Doubling => {
@@ -233,9 +233,9 @@ fn span(axis: &Axis, values: impl Iterator<Item = f64> + Clone, way: Way) -> Spa
             // difference.
             let narrow = high / low < 3.0;
             let room: f64 = match way {
-                Way::Up if narrow => 3.0,
-                Way::Up => 1.25,
-                Way::Right => 1.0,
+                AxisDirection::Up if narrow => 3.0,
+                AxisDirection::Up => 1.25,
+                AxisDirection::Right => 1.0,
             };
             let low = (low / room).max(f64::MIN_POSITIVE);
             let high = (high * room).min(f64::MAX);

@@ -46,14 +46,14 @@ pub(super) const LOAD: Section = Section::new(
 );
 
 #[derive(Clone, Copy)]
-enum Word {
+enum TestName {
     Ping,
     Read,
     Write,
 }
 
-const TESTS: [(&str, Word); 3] =
-    [("read", Word::Read), ("write", Word::Write), ("ping", Word::Ping)];
+const TESTS: [(&str, TestName); 3] =
+    [("read", TestName::Read), ("write", TestName::Write), ("ping", TestName::Ping)];
 
 const CHECKS: [(&str, BrwCheck); 3] =
     [("none", BrwCheck::None), ("simple", BrwCheck::Simple), ("full", BrwCheck::Full)];
@@ -230,7 +230,7 @@ fn test(reader: &mut Reader, fields: &Fields<'_>) -> Option<Test> {
     }
     let word = reader.choice(fields, "test", &TESTS);
     let check = reader.choice(fields, "check", &CHECKS).unwrap_or(BrwCheck::None);
-    if let Some(Word::Ping) = word {
+    if let Some(TestName::Ping) = word {
         for key in ["size", "check"] {
             if fields.has(key) {
                 let what = format!(
@@ -244,9 +244,9 @@ fn test(reader: &mut Reader, fields: &Fields<'_>) -> Option<Test> {
     }
     let len = size(reader, fields)?;
     match word? {
-        Word::Read => Some(Test::Read { len, check }),
-        Word::Write => Some(Test::Write { len, check }),
-        Word::Ping => Some(Test::Ping),
+        TestName::Read => Some(Test::Read { len, check }),
+        TestName::Write => Some(Test::Write { len, check }),
+        TestName::Ping => Some(Test::Ping),
     }
 }
 

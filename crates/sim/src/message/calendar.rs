@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::packet::ParcelId;
+use super::packet::PacketId;
 
 /// Windows that are kept separately; later events wait in a heap.
 const WINDOWS: u64 = 1 << 16;
@@ -40,7 +40,7 @@ pub(super) struct Event {
     /// Orders events of one time and place, in the same way in every run.
     pub(super) order: u64,
     /// The packet that it concerns; `None` gives the host a turn.
-    pub(super) packet: Option<ParcelId>,
+    pub(super) packet: Option<PacketId>,
 }
 
 impl Event {

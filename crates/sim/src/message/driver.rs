@@ -21,7 +21,7 @@ use lustrine_partition::tunables::Tunables;
 use lustrine_partition::{Driver, DriverOn};
 use lustrine_wire::nid::Nid;
 
-use super::packet::{Arrived, Cargo, LinkId, Packet, is_small};
+use super::packet::{Arrived, Content, LinkId, Packet, is_small};
 use super::wire::Wire;
 use crate::check;
 use crate::memory::{Rope, RopeMemory};
@@ -181,8 +181,8 @@ impl MessageDriver {
         let mut packets = Vec::new();
         for peer in &self.peers {
             for link in &peer.links {
-                let (from, cargo) = (&self.config, Cargo::Closed);
-                packets.extend(peer.packet(from, *link, HELLO, cargo));
+                let (from, content) = (&self.config, Content::Closed);
+                packets.extend(peer.packet(from, *link, HELLO, content));
             }
         }
         packets
@@ -246,8 +246,12 @@ impl MessageDriver {
         let len = send.header.payload_len;
         let digest = if is_small(len) { 0 } else { out.wire.digests.of(&payload) };
         let lent = self.zero_copy.is_some_and(|min| len >= min) && !is_small(len);
-        let cargo =
-            Cargo::Message { header: send.header, payload, digest, lent: lent.then_some(send.op) };
+        let content = Content::Message {
+            header: send.header,
+            payload,
+            digest,
+            lent: lent.then_some(send.op),
+        };
         let size = self.config.tcp.on_link(HEAD + u64::from(len));
         let peer = &mut self.peers[slot];
         if !is_small(len) {
@@ -260,7 +264,7 @@ impl MessageDriver {
             self.lent += 1;
         }
         let link = peer.links[0];
-        match peer.packet(&self.config, link, size, cargo) {
+        match peer.packet(&self.config, link, size, content) {
             Some(packet) => self.on_the_way_out += out.wire.send(now, packet).0,
             None => self.complaints.push(format!("{now:?}: {} has no way any more", peer.nid)),
         }
@@ -311,8 +315,8 @@ impl MessageDriver {
         }
         let link = out.wire.new_link(host);
         peer.dial = Dial::Active(link);
-        let cargo = Cargo::Dial { incarnation: self.config.incarnation };
-        let Some(mut packet) = peer.packet(&self.config, link, HELLO, cargo) else {
+        let content = Content::Dial { incarnation: self.config.incarnation };
+        let Some(mut packet) = peer.packet(&self.config, link, HELLO, content) else {
             return self.dial_failed(now, core, slot, Status::Unreachable);
         };
         // TCP's round trip comes first.
@@ -376,7 +380,7 @@ impl MessageDriver {
         self.peers[slot].dial = Dial::Idle;
         self.fail_queue(now, core, slot, status);
         for link in self.peers[slot].links.clone() {
-            self.reply(now, out, slot, link, Cargo::Closed);
+            self.reply(now, out, slot, link, Content::Closed);
         }
         if !self.peers[slot].links.is_empty() {
             self.down(now, core, out, slot, status);
@@ -389,9 +393,9 @@ impl MessageDriver {
         out: &mut DriverIo<'_>,
         slot: usize,
         link: LinkId,
-        cargo: Cargo,
+        content: Content,
     ) {
-        if let Some(packet) = self.peers[slot].packet(&self.config, link, HELLO, cargo) {
+        if let Some(packet) = self.peers[slot].packet(&self.config, link, HELLO, content) {
             out.wire.send(now, packet);
         }
     }

@@ -11,7 +11,7 @@ use lustrine_partition::NodePartition;
 
 use super::calendar::Event;
 use super::driver::{DriverConfig, DriverIo, MessageDriver};
-use super::packet::{Arrived, Cargo, Packet, ParcelId};
+use super::packet::{Arrived, Content, Packet, PacketId};
 use super::wire::Wire;
 use crate::costs::{CpuCost, WaitTotals};
 use crate::event_log::{EventKind, EventLog, LogEntry};
@@ -38,7 +38,7 @@ pub(super) struct Host {
     /// Whether messages of the node wait for room.
     wants_room: bool,
     /// Packets that have passed their last link, by their time of arrival.
-    landing: BinaryHeap<Reverse<(Time, u64, ParcelId)>>,
+    landing: BinaryHeap<Reverse<(Time, u64, PacketId)>>,
     /// Reports of room in streams, which need a turn only while something waits for room.
     rooms: Vec<(Time, u64, Box<Packet>)>,
     /// When it will be processed next, at the latest.
@@ -203,7 +203,7 @@ impl Host {
             // Sent again.
             return wire.forward(id, event.at);
         }
-        if matches!(packet.cargo, Cargo::Room(_)) {
+        if matches!(packet.content, Content::Room(_)) {
             self.rooms.push((event.at, event.order, wire.packets.take(id)));
         } else if let Some(at) = wire.land(id, event.at) {
             self.landing.push(Reverse((at, event.order, id)));
@@ -241,13 +241,13 @@ impl Host {
                     value,
                 });
             }
-            match (&self.node, &packet.cargo) {
+            match (&self.node, &packet.content) {
                 (Some(_), _) => scratch.arrived.push(packet),
                 _ if wire.is_silent(self.id) => {}
-                (None, Cargo::Dial { .. }) => {
-                    wire.turn_away(now, packet, Cargo::Refused(Status::Refused));
+                (None, Content::Dial { .. }) => {
+                    wire.turn_away(now, packet, Content::Refused(Status::Refused));
                 }
-                (None, Cargo::Message { .. }) => wire.turn_away(now, packet, Cargo::Closed),
+                (None, Content::Message { .. }) => wire.turn_away(now, packet, Content::Closed),
                 (None, _) => {}
             }
         }

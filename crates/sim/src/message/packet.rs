@@ -38,12 +38,12 @@ pub(super) struct Packet {
     pub(super) tail: Time,
     /// The addition to its time of arrival.
     pub(super) lag: Nanos,
-    pub(super) cargo: Cargo,
+    pub(super) content: Content,
 }
 
 /// The kind of a packet.
 #[derive(Debug)]
-pub(super) enum Cargo {
+pub(super) enum Content {
     Message {
         header: Header,
         payload: Rope,
@@ -71,7 +71,7 @@ pub(super) enum Cargo {
 impl Packet {
     /// What a trace records of a message; `None` for other packets.
     pub(super) fn essence(&self) -> Option<u64> {
-        let Cargo::Message { header, digest, .. } = &self.cargo else { return None };
+        let Content::Message { header, digest, .. } = &self.content else { return None };
         let named = match header.body {
             Body::Ack { match_bits, mlength, .. } => match_bits ^ u64::from(mlength) << 40,
             Body::Put { match_bits, portal, .. } => match_bits ^ u64::from(portal) << 56,
@@ -84,8 +84,8 @@ impl Packet {
 
     /// Whether it is on a stream for small messages, where no large one is in front of it.
     pub(super) fn is_small(&self) -> bool {
-        match &self.cargo {
-            Cargo::Message { header, .. } => is_small(header.payload_len),
+        match &self.content {
+            Content::Message { header, .. } => is_small(header.payload_len),
             _ => true,
         }
     }
@@ -101,11 +101,11 @@ pub(super) fn is_small(payload_len: u32) -> bool {
 
 /// The index of a packet among all that are under way, plus one, so that no id is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ParcelId(NonZeroU32);
+pub(super) struct PacketId(NonZeroU32);
 
-impl ParcelId {
-    fn of(place: u32) -> ParcelId {
-        ParcelId(NonZeroU32::MIN.saturating_add(place))
+impl PacketId {
+    fn of(place: u32) -> PacketId {
+        PacketId(NonZeroU32::MIN.saturating_add(place))
     }
 
     fn place(self) -> u32 {
@@ -131,7 +131,7 @@ const BOXES_MAX: usize = 1 << 12;
 
 impl Packets {
     /// As [`Packets::add`] for a packet without a box.
-    pub(super) fn add_new(&mut self, packet: Packet) -> ParcelId {
+    pub(super) fn add_new(&mut self, packet: Packet) -> PacketId {
         let packet = self.pack(packet);
         self.add(packet)
     }
@@ -150,29 +150,29 @@ impl Packets {
     /// Frees a packet.
     pub(super) fn discard(&mut self, mut packet: Box<Packet>) {
         if self.boxes.len() < BOXES_MAX {
-            packet.cargo = Cargo::Closed;
+            packet.content = Content::Closed;
             self.boxes.push(packet);
         }
     }
 
-    pub(super) fn add(&mut self, packet: Box<Packet>) -> ParcelId {
+    pub(super) fn add(&mut self, packet: Box<Packet>) -> PacketId {
         match self.free.pop() {
             Some(place) => {
                 self.places[place as usize] = Some(packet);
-                ParcelId::of(place)
+                PacketId::of(place)
             }
             None => {
                 self.places.push(Some(packet));
-                ParcelId::of(self.places.len() as u32 - 1)
+                PacketId::of(self.places.len() as u32 - 1)
             }
         }
     }
 
-    pub(super) fn get_mut(&mut self, id: ParcelId) -> &mut Packet {
+    pub(super) fn get_mut(&mut self, id: PacketId) -> &mut Packet {
         self.places[id.place() as usize].as_mut().expect("a packet under way")
     }
 
-    pub(super) fn take(&mut self, id: ParcelId) -> Box<Packet> {
+    pub(super) fn take(&mut self, id: PacketId) -> Box<Packet> {
         self.free.push(id.place());
         self.places[id.place() as usize].take().expect("a packet under way")
     }

@@ -17,7 +17,7 @@ use lustrine_partition::tunables::Tunables;
 use lustrine_wire::nid::Nid;
 
 use super::calendar::{Calendar, Event, Place};
-use super::packet::{Cargo, LinkId, Packet, Packets, ParcelId};
+use super::packet::{Content, LinkId, Packet, PacketId, Packets};
 use crate::fabric::{Burst, Fabric, Hop, Hops, Transit};
 use crate::memory::Digests;
 use crate::network::HostId;
@@ -42,7 +42,7 @@ const ROUNDS_MAX: u64 = 16;
 
 /// The state of one direction of a link in addition to that of the fabric.
 #[derive(Debug)]
-struct Lane {
+struct LinkDirection {
     /// When all small messages have been sent.
     small_until: Time,
     rng: Rng,
@@ -80,7 +80,7 @@ pub(super) struct Wire {
     pub(super) earliest: Time,
     homes: HashMap<Nid, HostId, FixedState>,
     stands: Vec<Stand>,
-    lanes: Vec<Option<Lane>>,
+    directions: Vec<Option<LinkDirection>>,
     /// Links between sites that packets have used.
     between: Vec<Hop>,
     width: Nanos,
@@ -99,7 +99,7 @@ impl Wire {
             earliest: now,
             homes: HashMap::default(),
             stands: Vec::new(),
-            lanes: Vec::new(),
+            directions: Vec::new(),
             between: Vec::new(),
             width: QUICKEST,
             seed,
@@ -197,8 +197,8 @@ impl Wire {
         packet.at = packet.hops.len() as u8;
         packet.tail = at.max(self.earliest);
         // In addition to the packet that it concerns.
-        packet.order |= match packet.cargo {
-            Cargo::Room(_) => 1 << 62,
+        packet.order |= match packet.content {
+            Content::Room(_) => 1 << 62,
             _ => 1 << 63,
         };
         let (to, order, at) = (packet.to, packet.order, packet.tail);
@@ -207,7 +207,7 @@ impl Wire {
     }
 
     /// Passes a packet whose first bit is at a link on to the next link or to its host.
-    pub(super) fn forward(&mut self, id: ParcelId, head: Time) {
+    pub(super) fn forward(&mut self, id: PacketId, head: Time) {
         let packet = self.packets.get_mut(id);
         let Some(hop) = packet.hops.get(usize::from(packet.at)).copied() else {
             // Within a host.
@@ -244,7 +244,7 @@ impl Wire {
 
     /// A packet at the last link before its host passes it at once. Returns when it arrives, or
     /// `None` if it was lost.
-    pub(super) fn land(&mut self, id: ParcelId, head: Time) -> Option<Time> {
+    pub(super) fn land(&mut self, id: PacketId, head: Time) -> Option<Time> {
         let packet = self.packets.get_mut(id);
         let at = usize::from(packet.at);
         let Some(hop) = packet.hops.get(at).copied() else { return Some(packet.tail) };
@@ -264,15 +264,15 @@ impl Wire {
     }
 
     /// Answers a packet that the host does not accept, as the host's TCP would: at once.
-    pub(super) fn turn_away(&mut self, now: Time, mut packet: Box<Packet>, cargo: Cargo) {
+    pub(super) fn turn_away(&mut self, now: Time, mut packet: Box<Packet>, content: Content) {
         core::mem::swap(&mut packet.from, &mut packet.to);
         core::mem::swap(&mut packet.local, &mut packet.remote);
-        packet.cargo = cargo;
+        packet.content = content;
         self.notify(now + self.fabric.delay(&packet.hops), packet);
     }
 
     /// Notifies the sender of a large message that this number of its bytes has arrived.
-    pub(super) fn acknowledge(&mut self, id: ParcelId) {
+    pub(super) fn acknowledge(&mut self, id: PacketId) {
         let packet = self.packets.get_mut(id);
         if packet.is_small() {
             return;
@@ -284,7 +284,7 @@ impl Wire {
             local: packet.remote,
             remote: packet.local,
             hops: Hops::from_slice(&packet.hops),
-            cargo: Cargo::Room(packet.size),
+            content: Content::Room(packet.size),
             ..*packet
         };
         let word = self.packets.pack(word);
@@ -293,7 +293,7 @@ impl Wire {
 
     /// Notifies the sender of a large message that it is no longer needed.
     pub(super) fn confirm(&mut self, now: Time, packet: Box<Packet>, op: OpKey) {
-        self.turn_away(now, packet, Cargo::Released(op));
+        self.turn_away(now, packet, Content::Released(op));
     }
 
     /// Propagation delay along the path of a packet, and back.
@@ -302,7 +302,7 @@ impl Wire {
     }
 
     /// A packet was lost; its sender sends it again until its time-out.
-    fn lose(&mut self, id: ParcelId, now: Time) {
+    fn lose(&mut self, id: PacketId, now: Time) {
         let packet = self.packets.get_mut(id);
         let patience = self.stands[packet.from.0 as usize].patience;
         let round = Nanos(2 * self.fabric.delay(&packet.hops).0);
@@ -324,22 +324,22 @@ impl Wire {
         let until = packet.sent + patience;
         core::mem::swap(&mut packet.from, &mut packet.to);
         core::mem::swap(&mut packet.local, &mut packet.remote);
-        packet.cargo = Cargo::Broken;
+        packet.content = Content::Broken;
         self.notify(until.max(now), packet);
     }
 
     /// Passes a packet whose first bit is at a link through it; `None` if it is lost there.
-    fn pass(&mut self, id: ParcelId, hop: Hop, head: Time) -> Option<Through> {
+    fn pass(&mut self, id: PacketId, hop: Hop, head: Time) -> Option<Through> {
         let packet = self.packets.get_mut(id);
         let (size, small, tail) = (packet.size, packet.is_small(), packet.tail);
         let full = self.stands[packet.from.0 as usize].packet;
         let index = hop.0 as usize;
-        if self.lanes.len() <= index {
-            self.lanes.resize_with(index + 1, || None);
+        if self.directions.len() <= index {
+            self.directions.resize_with(index + 1, || None);
         }
         let seed = self.seed ^ Rng::new(u64::from(hop.0)).draw();
-        let new = || Lane { small_until: Time::ZERO, rng: Rng::new(seed) };
-        let lane = self.lanes[index].get_or_insert_with(new);
+        let new = || LinkDirection { small_until: Time::ZERO, rng: Rng::new(seed) };
+        let lane = self.directions[index].get_or_insert_with(new);
         let spec = self.fabric.spec(hop);
         let glance = self.fabric.glance(&[hop], head)?;
         let tail = tail + spec.delay;

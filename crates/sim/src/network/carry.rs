@@ -5,7 +5,7 @@ use lustrine_socklnd::io::{Readiness, SockId};
 
 use super::end::{Packet, State};
 use super::event_queue::NetworkEvent;
-use super::flow::{Flow, Next, Sending, Way};
+use super::flow::{Flow, FlowPath, Next, Sending};
 use super::{HostId, Network, other, pair, place, sock_of};
 use crate::event_log::EventKind;
 use crate::fabric::{Burst, Hop, Transit};
@@ -65,7 +65,7 @@ impl Network {
             let there = self.fabric.hops(from, to, connection).unwrap_or_default();
             let back = self.fabric.hops(to, from, connection).unwrap_or_default();
             let queue = self.fabric.queue(there.get(1..).unwrap_or_default());
-            let way = Way { rate: self.fabric.rate(&there), there, back, queue };
+            let way = FlowPath { rate: self.fabric.rate(&there), there, back, queue };
             let flow = Flow::new(self.tcp(from), self.tcp(to).receive_buffer, way);
             let end = self.end_mut(sock_of(connection, side)).expect("it was just there");
             end.flow = Some(Box::new(flow));

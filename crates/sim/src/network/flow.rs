@@ -72,7 +72,7 @@ pub(super) enum Next {
 
 /// The path of a flow.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct FlowPath {
     pub(super) there: Hops,
     pub(super) back: Hops,
     /// The rate of the narrowest link in this direction, and the shortest queue after the first
@@ -133,7 +133,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(spec: TcpSpec, receive_buffer: u64, way: Way) -> Flow {
+    pub(super) fn new(spec: TcpSpec, receive_buffer: u64, way: FlowPath) -> Flow {
         let segment = u64::from(spec.segment.max(1));
         // A single burst must not fill a short queue.
         let train_max =

@@ -102,7 +102,7 @@ pub(super) fn look(
         | (.., Some(Carried::Unread { .. })) => open.abort(),
         _ => open.close(),
     }
-    for (carried, way) in [(&mut sizes.out, Way::Out), (&mut sizes.back, Way::Back)] {
+    for (carried, way) in [(&mut sizes.out, Direction::Out), (&mut sizes.back, Direction::Back)] {
         if matches!(carried, Some(Carried::Lost { .. })) {
             *carried = Some(again(line, budget, way));
         }
@@ -138,7 +138,7 @@ fn view(open: &Conversation) -> Option<StreamView> {
 
 /// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Out,
     Back,
 }
@@ -231,17 +231,17 @@ fn send_bulk(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Ca
 
 /// The same over a new connection: a peer that stopped for other reasons than the size begins anew
 /// there.
-fn again(line: &Line<'_>, budget: &mut Budget, way: Way) -> Carried {
+fn again(line: &Line<'_>, budget: &mut Budget, way: Direction) -> Carried {
     let Some(mut open) = line.open(budget, None) else { return Carried::Unknown };
     let carried = full(&mut open, budget, way, line.limit(FULL));
     open.abort();
     carried
 }
 
-fn full(open: &mut Conversation, budget: &mut Budget, way: Way, most: Duration) -> Carried {
+fn full(open: &mut Conversation, budget: &mut Budget, way: Direction, most: Duration) -> Carried {
     match way {
-        Way::Out => send_full(open, budget, most),
-        Way::Back => receive_full(open, budget, most),
+        Direction::Out => send_full(open, budget, most),
+        Direction::Back => receive_full(open, budget, most),
     }
 }
 
@@ -254,7 +254,7 @@ enum Largest {
 }
 
 /// Searches for the largest segment below `lost` that arrives, by bisection.
-fn largest(line: &Line<'_>, budget: &mut Budget, way: Way, lost: u32) -> Largest {
+fn largest(line: &Line<'_>, budget: &mut Budget, way: Direction, lost: u32) -> Largest {
     let headers = header_bytes(line.to.is_ipv6());
     let sizes = MTUS.into_iter().map(|mtu| u32::from(mtu) - headers).filter(|size| *size < lost);
     let sizes: Vec<u16> = sizes.filter_map(|size| u16::try_from(size).ok()).collect();

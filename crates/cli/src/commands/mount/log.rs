@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use lustrine_fs::{Fid, Loss};
+use lustrine_fs::{Fid, LostWrites};
 use lustrine_fuse::Mount;
 
 use crate::output::{Failure, note};
@@ -83,13 +83,13 @@ fn watch_lost(mount: &Mount, seen: &mut Seen) {
 }
 
 /// Logs the files that have lost data, each of them once for each error.
-pub(super) fn name_losses(losses: &[Loss], seen: &mut Seen) {
+pub(super) fn name_losses(losses: &[LostWrites], seen: &mut Seen) {
     losses.iter().filter_map(|loss| named(loss, &mut seen.named)).for_each(|line| say(&line));
 }
 
 /// The line that names a file, unless it was named with this error, or too many were.
-fn named(loss: &Loss, named: &mut BTreeSet<(Fid, String)>) -> Option<String> {
-    let Loss { fid, uid, error, bytes } = loss;
+fn named(loss: &LostWrites, named: &mut BTreeSet<(Fid, String)>) -> Option<String> {
+    let LostWrites { fid, uid, error, bytes } = loss;
     let error = error.to_string();
     if named.len() > NAMED_MAX || !named.insert((*fid, error.clone())) {
         return None;
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_file_that_has_lost_data_is_named_once_for_each_error() {
-        let loss = |oid, error| Loss {
+        let loss = |oid, error| LostWrites {
             fid: Fid { seq: 0x2_0000_0401, oid, ver: 0 },
             uid: 1000,
             error: ClientError::Errno(error),

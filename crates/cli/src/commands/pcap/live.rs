@@ -13,7 +13,7 @@ use crate::interrupt;
 /// How often it is looked for a signal.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long is read after a signal, at most: the writer may not have got it.
-const REST: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_secs(1);
 
 /// An output that the input can flush.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl<W: Write> Read for Input<W> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         if interrupt::asked().is_err() {
             let now = Instant::now();
-            if now >= *self.end.get_or_insert(now + REST) {
+            if now >= *self.end.get_or_insert(now + GRACE) {
                 return Ok(0);
             }
         }

@@ -12,7 +12,7 @@ use crate::error::ClientError;
 
 /// Bytes of a file that a user has written, and that cannot be written any more.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Loss {
+pub struct LostWrites {
     /// The file.
     pub fid: Fid,
     /// Who has written the first of them, as the servers know this user.
@@ -28,11 +28,11 @@ const LOSSES_MAX: usize = 1000;
 
 /// Losses that nobody has asked for yet.
 #[derive(Default)]
-pub(super) struct Losses(Vec<Loss>);
+pub(super) struct Losses(Vec<LostWrites>);
 
 impl Losses {
-    fn note(&mut self, loss: Loss) {
-        let is_same = |known: &&mut Loss| {
+    fn note(&mut self, loss: LostWrites) {
+        let is_same = |known: &&mut LostWrites| {
             (known.fid, known.uid, &known.error) == (loss.fid, loss.uid, &loss.error)
         };
         if let Some(known) = self.0.iter_mut().find(is_same) {
@@ -56,13 +56,13 @@ impl Client {
     /// counts all.
     ///
     /// [`CacheCounts::lost`]: super::CacheCounts::lost
-    pub fn take_losses(&mut self) -> Vec<Loss> {
+    pub fn take_losses(&mut self) -> Vec<LostWrites> {
         core::mem::take(&mut self.cache.losses).0
     }
 
     /// What is lost if the client ends now: the files of which servers lack something, at most
     /// 1,000.
-    pub fn unwritten(&self) -> Vec<Loss> {
+    pub fn unwritten(&self) -> Vec<LostWrites> {
         let mut losses = Losses::default();
         let keys =
             self.cache.unwritten.iter().flat_map(|(fid, keys)| keys.iter().map(|key| (*fid, key)));
@@ -73,7 +73,7 @@ impl Client {
             for part in parts {
                 let error = ClientError::Rpc(RpcError::TimedOut);
                 let bytes = part.end - part.start;
-                losses.note(Loss { fid, uid: object.data.user_at(part.start), error, bytes });
+                losses.note(LostWrites { fid, uid: object.data.user_at(part.start), error, bytes });
             }
         }
         losses.0
@@ -91,7 +91,7 @@ impl Client {
         self.cache.counts.lost += bytes;
         let fid = self.cache.objects.get(&key).and_then(|object| object.data.fid);
         if let Some(fid) = fid.filter(|_| bytes > 0) {
-            self.cache.losses.note(Loss { fid, uid, error: error.clone(), bytes });
+            self.cache.losses.note(LostWrites { fid, uid, error: error.clone(), bytes });
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
         let mut losses = Losses::default();
         for oid in (0..2000).chain(0..2000) {
             let fid = Fid { seq: 1, oid, ver: 0 };
-            losses.note(Loss { fid, uid: 7, error: ClientError::Errno(28), bytes: 5 });
+            losses.note(LostWrites { fid, uid: 7, error: ClientError::Errno(28), bytes: 5 });
         }
         assert_eq!(losses.0.len(), LOSSES_MAX);
         assert!(losses.0.iter().all(|loss| loss.bytes == 10));

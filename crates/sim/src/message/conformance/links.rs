@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use lustrine_lnet::time::{Nanos, Time};
 
 use super::super::calendar::Event;
-use super::super::packet::{Cargo, Packet, ParcelId};
+use super::super::packet::{Content, Packet, PacketId};
 use super::super::wire::Wire;
 use crate::fabric::{LinkSpec, Rate, SiteId};
 use crate::network::{HostId, Network};
@@ -23,7 +23,7 @@ pub(super) struct Links {
     pub(super) network: Network,
     pub(super) wire: Wire,
     /// Packets that are through their last link, by when they arrive.
-    landing: BinaryHeap<Reverse<(Time, u64, ParcelId)>>,
+    landing: BinaryHeap<Reverse<(Time, u64, PacketId)>>,
 }
 
 impl Links {
@@ -92,7 +92,7 @@ impl Links {
             let again = packet.at == 0 && !packet.hops.is_empty();
             if event.place.as_host().is_none() || again {
                 self.wire.forward(id, event.at);
-            } else if matches!(packet.cargo, Cargo::Room(_)) {
+            } else if matches!(packet.content, Content::Room(_)) {
                 self.landing.push(Reverse((event.at, event.order, id)));
             } else if let Some(at) = self.wire.land(id, event.at) {
                 self.landing.push(Reverse((at, event.order, id)));

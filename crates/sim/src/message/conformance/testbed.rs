@@ -14,7 +14,7 @@ use lustrine_partition::{Driver, StreamReport};
 use lustrine_socklnd::Accept;
 use lustrine_wire::nid::Nid;
 
-use super::super::packet::Cargo;
+use super::super::packet::Content;
 use super::kinds::{BothIo, Kind, Make};
 use super::links::{Links, TURN};
 use crate::io::VirtualIo;
@@ -147,14 +147,14 @@ impl<K: Kind> Bed<K> {
     fn take_packets(&mut self, now: Time) {
         while let Some(packet) = self.links.next_packet(now) {
             let node = &mut self.nodes[packet.to.0 as usize];
-            match (node.cpts.first_mut(), &packet.cargo) {
+            match (node.cpts.first_mut(), &packet.content) {
                 (Some(cpt), _) => cpt.input.reports.push(K::packet(packet)),
                 (None, _) if node.silent => {}
-                (None, Cargo::Dial { .. }) => {
-                    self.links.wire.turn_away(now, packet, Cargo::Refused(Status::Refused));
+                (None, Content::Dial { .. }) => {
+                    self.links.wire.turn_away(now, packet, Content::Refused(Status::Refused));
                 }
-                (None, Cargo::Message { .. }) => {
-                    self.links.wire.turn_away(now, packet, Cargo::Closed)
+                (None, Content::Message { .. }) => {
+                    self.links.wire.turn_away(now, packet, Content::Closed)
                 }
                 (None, _) => {}
             }

@@ -9,7 +9,7 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::{Nid, ProcessId};
 use smallvec::SmallVec;
 
-use super::super::packet::{Cargo, LinkId, Packet, is_small};
+use super::super::packet::{Content, LinkId, Packet, is_small};
 use super::super::wire::Wire;
 use super::{CONNECTION_TYPE, DriverConfig};
 use crate::fabric::Hops;
@@ -137,10 +137,10 @@ impl Peer {
         from: &DriverConfig,
         link: LinkId,
         size: u64,
-        cargo: Cargo,
+        content: Content,
     ) -> Option<Packet> {
-        let small = match &cargo {
-            Cargo::Message { header, .. } => is_small(header.payload_len),
+        let small = match &content {
+            Content::Message { header, .. } => is_small(header.payload_len),
             _ => true,
         };
         let large = if self.ways.len() < 2 { 0 } else { 1 + self.chosen % (self.ways.len() - 1) };
@@ -159,7 +159,7 @@ impl Peer {
             sent: Time::ZERO,
             tail: Time::ZERO,
             lag: Nanos::ZERO,
-            cargo,
+            content,
         })
     }
 

@@ -6,7 +6,7 @@ use lustrine_lnet::time::{Nanos, Time};
 
 use lustrine_wire::header::Body;
 
-use super::super::packet::{Cargo, LinkId, Packet};
+use super::super::packet::{Content, LinkId, Packet};
 use super::peer::{Dial, unmark};
 use super::{DriverIo, MessageDriver};
 
@@ -24,8 +24,8 @@ impl MessageDriver {
         let slot = self.peer_of(NiIndex(ni as u16), packet.local);
         let link = packet.link;
         let known = self.peers[slot].links.contains(&link);
-        match packet.cargo {
-            Cargo::Message { .. } if known => {
+        match packet.content {
+            Content::Message { .. } if known => {
                 let kind = usize::from(!packet.is_small());
                 let parked = self.peers[slot].parked(kind);
                 if parked.is_empty() {
@@ -34,22 +34,22 @@ impl MessageDriver {
                     parked.push_back(packet);
                 }
             }
-            Cargo::Message { .. } => self.turn_away(now, out, packet, Cargo::Closed),
-            Cargo::Dial { incarnation } => {
+            Content::Message { .. } => self.turn_away(now, out, packet, Content::Closed),
+            Content::Dial { incarnation } => {
                 if self.shut.is_some() || !self.config.listens {
-                    self.turn_away(now, out, packet, Cargo::Refused(Status::Refused));
+                    self.turn_away(now, out, packet, Content::Refused(Status::Refused));
                     return;
                 }
                 self.meet(now, core, out, slot, incarnation);
                 if self.open(now, core, out, slot, link) {
-                    let cargo = Cargo::Answer { incarnation: self.config.incarnation };
-                    self.reply(now, out, slot, link, cargo);
+                    let content = Content::Answer { incarnation: self.config.incarnation };
+                    self.reply(now, out, slot, link, content);
                     self.pump(now, core, out, slot);
                 }
             }
-            Cargo::Answer { incarnation } => {
+            Content::Answer { incarnation } => {
                 if self.peers[slot].dial != Dial::Active(link) {
-                    return self.turn_away(now, out, packet, Cargo::Closed);
+                    return self.turn_away(now, out, packet, Content::Closed);
                 }
                 self.peers[slot].dial = Dial::Idle;
                 self.peers[slot].interval = Nanos::ZERO;
@@ -58,12 +58,12 @@ impl MessageDriver {
                     self.pump(now, core, out, slot);
                 }
             }
-            Cargo::Refused(status) => {
+            Content::Refused(status) => {
                 if self.peers[slot].dial == Dial::Active(link) {
                     self.dial_failed(now, core, slot, status);
                 }
             }
-            Cargo::Closed if known => {
+            Content::Closed if known => {
                 let links = &mut self.peers[slot].links;
                 links.retain(|other| *other != link);
                 self.closed += 1;
@@ -71,19 +71,19 @@ impl MessageDriver {
                     self.down(now, core, out, slot, Status::ConnectionLost);
                 }
             }
-            Cargo::Broken if known => self.down(now, core, out, slot, Status::TimedOut),
-            Cargo::Broken | Cargo::Closed => {
+            Content::Broken if known => self.down(now, core, out, slot, Status::TimedOut),
+            Content::Broken | Content::Closed => {
                 if self.peers[slot].dial == Dial::Active(link) {
                     self.dial_failed(now, core, slot, Status::TimedOut);
                 }
             }
-            Cargo::Room(len) if known => {
+            Content::Room(len) if known => {
                 let in_stream = &mut self.peers[slot].in_stream;
                 *in_stream = in_stream.saturating_sub(len);
                 out.wire.packets.discard(packet);
                 self.refill(now, core, out, slot);
             }
-            Cargo::Released(op) if known => {
+            Content::Released(op) if known => {
                 out.wire.packets.discard(packet);
                 let lent = &mut self.peers[slot].lent;
                 let Some(at) = lent.iter().position(|lent| lent.op == op) else { return };
@@ -98,7 +98,7 @@ impl MessageDriver {
                 }
                 core.done(now, op, Status::Ok);
             }
-            Cargo::Room(_) | Cargo::Released(_) => {}
+            Content::Room(_) | Content::Released(_) => {}
         }
     }
 
@@ -145,8 +145,14 @@ impl MessageDriver {
     }
 
     /// Answers a peer with which there is no connection.
-    fn turn_away(&mut self, now: Time, out: &mut DriverIo<'_>, packet: Box<Packet>, cargo: Cargo) {
-        out.wire.turn_away(now, packet, cargo);
+    fn turn_away(
+        &mut self,
+        now: Time,
+        out: &mut DriverIo<'_>,
+        packet: Box<Packet>,
+        content: Content,
+    ) {
+        out.wire.turn_away(now, packet, content);
     }
 
     fn receive<C: Core>(
@@ -158,7 +164,7 @@ impl MessageDriver {
         packet: Box<Packet>,
     ) {
         let kind = usize::from(!packet.is_small());
-        let Cargo::Message { header, .. } = &packet.cargo else { return };
+        let Content::Message { header, .. } = &packet.content else { return };
         let peer = &self.peers[slot];
         let arrival = Arrival { ni: peer.ni, from: peer.id(), rx: peer.mark(slot, kind) };
         let verdict = match header.body {
@@ -189,7 +195,7 @@ impl MessageDriver {
         mut packet: Box<Packet>,
         verdict: &Verdict,
     ) {
-        let Cargo::Message { payload, lent, .. } = &mut packet.cargo else { return };
+        let Content::Message { payload, lent, .. } = &mut packet.content else { return };
         match verdict {
             Verdict::Into { op, spans } => {
                 self.regions.check(spans);

@@ -14,16 +14,16 @@ use crate::control::Status;
 
 /// This process, inside a host of a laboratory: what it starts runs there.
 #[derive(Debug)]
-pub struct Inside {
+pub struct EnteredHost {
     host: String,
 }
 
-impl Inside {
+impl EnteredHost {
     /// Enters a host. The process must have a single thread.
     ///
     /// # Errors
     /// When there is no such host, or this user may not enter it.
-    pub fn enter(status: &Status, host: &str) -> Result<Inside, LabError> {
+    pub fn enter(status: &Status, host: &str) -> Result<EnteredHost, LabError> {
         let found = status.hosts.iter().find(|known| known.name == host);
         let Some(found) = found else {
             let names: Vec<&str> = status.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -49,7 +49,7 @@ impl Inside {
             let step = format!("enter the namespace {:?} of {host}", kind.file_name());
             namespaces::enter(&file, kind).map_err(LabError::step(step))?;
         }
-        Ok(Inside { host: host.to_owned() })
+        Ok(EnteredHost { host: host.to_owned() })
     }
 
     /// Runs a program to its end, and returns its exit status; that of a program that a signal
