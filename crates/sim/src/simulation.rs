@@ -2,6 +2,7 @@
 
 use lustrine_lnet::time::Time;
 use lustrine_selftest::{Client, ClientArgs, ClientSlot};
+use serde::{Deserialize, Serialize};
 
 use crate::costs::{CpuCost, WaitTotals};
 use crate::event_log::EventLog;
@@ -12,7 +13,8 @@ use crate::recording::{RecordFilter, Recording};
 use crate::tcp::TcpSpec;
 
 /// How a node stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StopKind {
     /// The process crashes: its host resets the streams.
     Crash,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fabric::{Hashing, LinkSpec, Rate};
 use crate::network::{Chunking, Link};
+use crate::simulation::StopKind;
 
 /// A network and what happens in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -320,27 +321,5 @@ impl Fault {
         | Fault::Splice { after_ms, .. }
         | Fault::Restart { after_ms, .. }) = self;
         Nanos::from_millis(*after_ms)
-    }
-}
-
-/// How a node ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopKind {
-    /// Its host resets its streams.
-    Crash,
-    /// Its host sends nothing any more.
-    Silence,
-    /// It closes its connections.
-    Orderly,
-}
-
-impl From<StopKind> for crate::simulation::StopKind {
-    fn from(stop_kind: StopKind) -> crate::simulation::StopKind {
-        match stop_kind {
-            StopKind::Crash => crate::simulation::StopKind::Crash,
-            StopKind::Silence => crate::simulation::StopKind::Silence,
-            StopKind::Orderly => crate::simulation::StopKind::Orderly,
-        }
     }
 }

@@ -6,9 +6,10 @@ mod demand;
 use std::collections::BTreeMap;
 
 use super::case::{
-    Expectation, Fault, HashBy, Load, Node, Role, StopKind, SwarmCase, TestKind, Transport, Wire,
+    Expectation, Fault, HashBy, Load, Node, Role, SwarmCase, TestKind, Transport, Wire,
 };
 use crate::rng::Rng;
+use crate::simulation::StopKind;
 
 /// Every n-th seed is an adversarial run.
 const ADVERSARIAL_EVERY: u64 = 3;

@@ -406,7 +406,7 @@ impl Swarm {
             Fault::Admit { node, .. } => self.world.admit(host(node)),
             Fault::Restart { node, stop_kind, away_ms, .. } => {
                 let host = host(node);
-                let spec = StreamSim::stop(&mut self.world, host, stop_kind.into());
+                let spec = StreamSim::stop(&mut self.world, host, stop_kind);
                 self.world.run_for(Nanos::from_millis(away_ms));
                 self.runs += 1;
                 let incarnation = spec.incarnation + 0x100;

@@ -20,6 +20,7 @@ use lustrine_lnet::shard::GetArgs;
 use lustrine_ptlrpc::RpcError;
 
 use super::*;
+use crate::LostWrites;
 use crate::attr::FileOwner;
 use crate::error::ClientError;
 

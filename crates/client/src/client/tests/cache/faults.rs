@@ -168,8 +168,7 @@ fn an_error_is_told_to_whom_it_concerns() {
     start_flush(&mut world);
     osts.serve(&mut world);
     assert_eq!(world.client.cache_counts().lost, 4096);
-    let lost =
-        crate::LostWrites { fid: FILE, uid: 0, error: ClientError::Errno(ENOSPC), bytes: 4096 };
+    let lost = LostWrites { fid: FILE, uid: 0, error: ClientError::Errno(ENOSPC), bytes: 4096 };
     assert_eq!(world.client.take_losses(), [lost]);
     assert_eq!(world.client.take_losses(), []);
     // Of another program; it waits because there is no grant, and is stored.
