@@ -90,6 +90,9 @@ codes! {
         "Large packets to the peer disappear without a message; small ones arrive.";
     BlackHoleIn "mtu-black-hole-in" Error
         "Large packets from the peer disappear without a message; small ones arrive.";
+    BlackHole "mtu-black-hole" Warning
+        "Small ICMP echos are answered and full ones are not; a node of this host has the address, \
+         so that no connection shows more.";
     MtuMismatch "mtu-mismatch" Notice
         "The interfaces at the two ends have different MTUs, or segments are clamped on the way; a \
          warning without a router between them.";

@@ -24,9 +24,9 @@ pub use defects::{Concern, DEFECTS, Defect, Release};
 pub use finding::{Finding, Rate};
 pub use icmp::{IcmpAnswer, IcmpMessage, IcmpQuestion, hops_of_ttl};
 pub use observed::{
-    Carried, ConfigView, Dial, DialOutcome, HostView, IcmpView, InterfaceView, NiView, NodeView,
-    Observed, PeerCredits, PeerView, PlannedNi, PortHolder, RemoteView, RouteView, SilentNode,
-    Source, StreamView, Unread, header_bytes, pings_at_once,
+    Carried, ConfigView, Dial, DialOutcome, FullEcho, HostView, IcmpView, InterfaceView, NiView,
+    NodeView, Observed, PeerCredits, PeerView, PlannedNi, PortHolder, RemoteView, RouteView,
+    SilentNode, Source, StreamView, Unread, header_bytes, pings_at_once,
 };
 
 /// What is wrong, the worst first; findings of the same severity in the order of [`Code::ALL`].

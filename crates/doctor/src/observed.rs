@@ -238,6 +238,20 @@ pub struct IcmpView {
     pub arrived_at: Option<String>,
     /// The peer's clock minus this host's, and how far that may be off, in milliseconds.
     pub clock_ms: Option<(i64, u64)>,
+    /// Echos that fill the MTU of this host's interface; `None` if none were sent.
+    #[serde(default)]
+    pub full: Option<FullEcho>,
+}
+
+/// Echo requests that fill the MTU, which no router may divide, and their answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FullEcho {
+    /// Bytes of the packets.
+    pub bytes: u32,
+    /// How many were sent.
+    pub asked: u32,
+    /// Whether one was answered.
+    pub is_answered: bool,
 }
 
 /// The source port of an attempt.

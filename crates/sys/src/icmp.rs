@@ -10,10 +10,11 @@ use nix::net::if_::if_indextoname;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, setsockopt, sockopt::Ipv4PacketInfo,
 };
+use rustix::net::sockopt::Ipv4PathMtuDiscovery;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
-/// Longer packets are cut.
-const PACKET: usize = 2048;
+/// The longest packet of IPv4.
+const PACKET: usize = 65_535;
 
 /// Sends messages of ICMP, and receives all that arrive at this host.
 #[derive(Debug)]
@@ -40,13 +41,15 @@ impl IcmpSocket {
         let protocol = Some(ipproto::ICMP);
         let fd = net::socket_with(AddressFamily::INET, SocketType::RAW, flags, protocol)?;
         setsockopt(&fd, Ipv4PacketInfo, &true)?;
+        sockopt::set_ip_mtu_discover(&fd, Ipv4PathMtuDiscovery::DO)?;
         Ok(IcmpSocket { fd })
     }
 
-    /// Sends a message, which may pass at most `ttl` - 1 routers.
+    /// Sends a message, which may pass at most `ttl` - 1 routers, and which none of them divides.
     ///
     /// # Errors
-    /// When there is no route, and when the kernel refuses the packet.
+    /// When there is no route, when the path is known to take no packet of this length, and when the
+    /// kernel refuses the packet.
     pub fn send(&self, message: &[u8], to: Ipv4Addr, ttl: u8) -> io::Result<()> {
         sockopt::set_ip_ttl(&self.fd, ttl.into())?;
         let to = SocketAddr::V4(SocketAddrV4::new(to, 0));

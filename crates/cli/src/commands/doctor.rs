@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lustrine_doctor::{Finding, Observed, Severity, diagnose, worst};
+use lustrine_doctor::{Finding, Observed, PeerView, Severity, diagnose, worst};
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
@@ -36,8 +36,8 @@ const ERROR: u8 = 4;
 /// Look at this host, its node and its peers, and say what is wrong.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit status: 0: nothing worse than a notice; 1: it could not look; 2: usage \
-                  error, or the file of --config cannot be read; 3: the worst finding is a \
+    after_help = "Exit status: 0: nothing worse than a notice; 1: it could not look, or not at \
+                  everything; 2: usage error, or the file of --config cannot be read; 3: the worst finding is a \
                   warning; 4: it is an error; 130: interrupted. Settings of this host and of \
                   others are never changed."
 )]
@@ -113,6 +113,17 @@ impl Report {
         };
         let peers = self.observed.peers.iter().filter(|peer| peer.rtt_ns.is_none());
         peers.map(|peer| peer.nid.as_str()).filter(|nid| !explained(nid)).collect()
+    }
+
+    /// Peers of which something was left out that could be wrong: because the budget ended, or
+    /// because a running node did the pings and no echo has shown what becomes of full packets.
+    fn partly_seen(&self) -> Vec<&str> {
+        let is_cut = |peer: &&PeerView| {
+            let full = peer.icmp.as_ref().and_then(|icmp| icmp.full);
+            let is_full_seen = peer.stream.is_some() || full.is_some_and(|full| full.is_answered);
+            !peer.left_out.is_empty() || peer.rtt_ns.is_some() && !is_full_seen
+        };
+        self.observed.peers.iter().filter(is_cut).map(|peer| peer.nid.as_str()).collect()
     }
 }
 
@@ -195,6 +206,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         Severity::Ok | Severity::Notice if !unreached.is_empty() => {
             let list = unreached.join(", ");
             Err(format!("{list}: no conversation was possible; \"not seen\" says why").into())
+        }
+        Severity::Ok | Severity::Notice if !report.partly_seen().is_empty() => {
+            let list = report.partly_seen().join(", ");
+            Err(format!("{list}: not all of it was seen; \"not seen\" says what").into())
         }
         Severity::Ok | Severity::Notice if report.far_end_failed => {
             let words = "the other end could not be asked; \"not seen\" says why";

@@ -5,7 +5,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use lustrine_doctor::{IcmpAnswer, IcmpMessage, IcmpQuestion, IcmpView, hops_of_ttl};
+use lustrine_doctor::{FullEcho, IcmpAnswer, IcmpMessage, IcmpQuestion, IcmpView, hops_of_ttl};
 use lustrine_sys::Clock;
 use lustrine_sys::icmp::IcmpSocket;
 
@@ -24,6 +24,10 @@ const HOP_TRIES: u16 = 3;
 /// How long an answer may take, beside the round trip.
 const ANSWER: Duration = Duration::from_secs(1);
 const TTL: u8 = 64;
+/// Bytes of the headers of IPv4 and of an ICMP echo, and the longest packet.
+const HEADER: usize = 20;
+const ICMP_HEADER: usize = 8;
+const PACKET_MAX: u32 = 65_535;
 
 /// Messages of a look, questions and answers, and their bytes.
 pub(super) const MESSAGES: u64 = 2 * (ECHOS as u64 + HOPS_MAX as u64 + CLOCKS as u64);
@@ -46,8 +50,13 @@ struct Arrived {
     interface: Option<String>,
 }
 
-/// Asks; `None` with the reason if this process may not.
-pub(super) fn look(budget: &mut Budget, to: Ipv4Addr) -> Result<IcmpView, String> {
+/// Asks; `None` with the reason if this process may not. `mtu`: that of the interface, if echos that
+/// fill it are wanted.
+pub(super) fn look(
+    budget: &mut Budget,
+    to: Ipv4Addr,
+    mtu: Option<u32>,
+) -> Result<IcmpView, String> {
     let socket = IcmpSocket::open().map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => "needs root or CAP_NET_RAW".to_owned(),
         _ => error.to_string(),
@@ -65,6 +74,7 @@ pub(super) fn look(budget: &mut Budget, to: Ipv4Addr) -> Result<IcmpView, String
     if view.answers > 0 {
         view.hops_out = questions.hops();
         view.clock_ms = questions.clock();
+        view.full = mtu.and_then(|mtu| questions.full(mtu));
     }
     Ok(view)
 }
@@ -76,7 +86,8 @@ fn since_midnight_ms() -> u32 {
 impl Questions<'_> {
     fn send(&mut self, question: &IcmpQuestion, ttl: u8) -> bool {
         let bytes = question.encode();
-        let sent = self.budget.allows(2 * BYTES) && self.socket.send(&bytes, self.to, ttl).is_ok();
+        let most = BYTES.max((bytes.len() + HEADER) as u64);
+        let sent = self.budget.allows(2 * most) && self.socket.send(&bytes, self.to, ttl).is_ok();
         if sent {
             self.budget.count(bytes.len());
         }
@@ -112,10 +123,36 @@ impl Questions<'_> {
     }
 
     fn echo(&mut self, ttl: u8) -> Option<Arrived> {
+        self.echo_of(PAYLOAD, ttl)?
+    }
+
+    /// The answer to an echo with this payload; the outer `None` if none could be sent.
+    fn echo_of(&mut self, payload: usize, ttl: u8) -> Option<Option<Arrived>> {
         let (id, sequence) = (self.id, self.next());
-        let question = IcmpQuestion::Echo { id, sequence, payload: PAYLOAD };
+        let question = IcmpQuestion::Echo { id, sequence, payload };
         self.send(&question, ttl).then_some(())?;
-        self.answer(|message| *message == IcmpMessage::Echo { id, sequence })
+        Some(self.answer(|message| *message == IcmpMessage::Echo { id, sequence }))
+    }
+
+    /// Echos that fill packets of an MTU. `None` once the kernel knows that the path takes less:
+    /// then a router has said so, and TCP heard it too.
+    fn full(&mut self, mtu: u32) -> Option<FullEcho> {
+        let bytes = mtu.min(PACKET_MAX);
+        let payload = (bytes as usize).checked_sub(HEADER + ICMP_HEADER)?;
+        let mut full = FullEcho { bytes, asked: 0, is_answered: false };
+        while full.asked < u32::from(ECHOS) && !full.is_answered {
+            let answer = self.echo_of(payload, TTL)?;
+            full.asked += 1;
+            full.is_answered = answer.is_some();
+        }
+        // It was the budget that ended, or a router's message came after the last one.
+        (full.is_answered || !self.budget.was_exceeded() && self.takes(payload)).then_some(full)
+    }
+
+    /// Whether the kernel still sends packets of this payload.
+    fn takes(&mut self, payload: usize) -> bool {
+        let (id, sequence) = (self.id, self.next());
+        self.send(&IcmpQuestion::Echo { id, sequence, payload }, TTL)
     }
 
     /// The smallest TTL with which echos are answered. All are sent at once, then smaller ones

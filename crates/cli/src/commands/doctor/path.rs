@@ -164,7 +164,7 @@ pub(in crate::commands) fn look(
     drop(claim);
     match ip {
         _ if stopped() => {}
-        IpAddr::V4(ip) => match icmp::look(&mut budget, ip) {
+        IpAddr::V4(ip) => match icmp::look(&mut budget, ip, None) {
             Ok(view) => seen.icmp = Some(view),
             Err(why) => seen.unseen.push(format!("hops, by ICMP: {why}")),
         },

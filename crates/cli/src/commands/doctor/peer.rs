@@ -489,13 +489,22 @@ impl Look<'_> {
         self.view.rtt_ns = least_and_median(times);
     }
 
+    /// The MTU of the interface by which packets to the peer leave.
+    fn mtu(&self) -> Option<u32> {
+        let name = self.view.route.as_ref()?.interface.as_deref()?;
+        let interfaces = &self.context.host.interfaces;
+        interfaces.iter().find(|interface| interface.name == name)?.mtu
+    }
+
     fn icmp(&mut self) {
         let nid = self.nid;
         let IpAddr::V4(ip) = self.to.ip() else {
             self.unseen.push(format!("{nid}: routes and clocks: only over IPv4"));
             return;
         };
-        match icmp::look(self.budget, ip) {
+        // A connection of this command shows more.
+        let mtu = if self.view.stream.is_none() { self.mtu() } else { None };
+        match icmp::look(self.budget, ip, mtu) {
             Ok(view) => {
                 if view.answers == 0 && !self.budget.was_exceeded() {
                     self.unseen

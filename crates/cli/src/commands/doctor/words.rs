@@ -52,17 +52,17 @@ fn verdict(report: &Report) -> String {
         return String::new();
     }
     let peers = &report.observed.peers;
-    let cut: Vec<&str> = peers
-        .iter()
-        .filter(|peer| !peer.left_out.is_empty())
-        .map(|peer| peer.nid.as_str())
-        .collect();
-    match cut.as_slice() {
+    // A running node of this host did the pings.
+    let is_by_node = |peer: &&PeerView| peer.rtt_ns.is_some() && peer.stream.is_none();
+    match report.partly_seen().as_slice() {
         [] if peers.is_empty() => "no problem found at this host\n".to_owned(),
         [] if report.far_end_failed => "no problem found from this end\n".to_owned(),
+        [] if peers.iter().any(|peer| is_by_node(&peer)) => {
+            "no problem found in what can be seen beside a node of this host\n".to_owned()
+        }
         [] => "no problem found\n".to_owned(),
         cut => format!(
-            "no problem found in what was looked at; the budget ended before the rest of {}\n",
+            "no problem found in what was looked at, which is not all of {}\n",
             cut.join(", ")
         ),
     }

@@ -148,9 +148,8 @@ fn a_node_that_is_started_while_the_other_end_is_asked() {
     });
     let _east = node(&lab, "east", &TCP);
     assert!(!looks.is_finished(), "it still looks");
-    let done = looks.join().expect("it does not panic");
     // The command gives no report.
-    assert_eq!((codes(&done.json()), done.code), (BTreeSet::new(), Some(1)), "{done:#?}");
+    partly_healthy(&looks.join().expect("it does not panic"));
 }
 
 #[test]

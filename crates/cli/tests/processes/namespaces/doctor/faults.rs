@@ -225,6 +225,15 @@ faults! {
     black_hole_out: BlackHoleOut, "packets above 1,500 bytes to the peer are dropped", || {
         black_hole("forward")
     };
+    black_hole_beside_a_node: BlackHole, "packets above 1,500 bytes are dropped, and a node runs here", || {
+        let lab = Laboratory::up(include_str!("../../../../../../labs/black-hole.yaml"))?;
+        let _node = node(&lab, "west", &TCP);
+        let (_east, socket) = node(&lab, "east", &TCP);
+        let done = to_west(&lab, &["--control", &socket, "--rate", "100M"]);
+        let finding = done.json()["findings"][0].clone();
+        assert!(finding["evidence"].to_string().contains("with 9000 bytes"), "{finding:#}");
+        Some(done)
+    };
     black_hole_in: BlackHoleIn, "packets above 1,500 bytes from the peer are dropped", || {
         black_hole("back")
     };
