@@ -42,9 +42,10 @@ struct Line {
 }
 
 impl Line {
-    /// It is logged now. What goes on is logged at twice the interval each time.
+    /// It is logged now. What goes on, so that there is no minute without any, is logged at twice
+    /// the interval each time.
     fn logged(&mut self, now: Time) {
-        let goes_on = now < self.next + self.pause;
+        let goes_on = self.pause > Nanos::ZERO && now < self.next + PAUSE_MAX;
         let longer = Nanos((self.pause.0 * 2).min(PAUSE_MAX.0));
         self.pause = if goes_on { longer } else { PERIOD };
         self.next = now + self.pause;
@@ -232,6 +233,20 @@ mod tests {
             counters.dials_failed += 1;
             assert_eq!(watch.news(second(at), &rows(&counters)).len(), 1, "{at}");
         }
+    }
+
+    /// A peer that is away is dialled every few seconds.
+    #[test]
+    fn what_comes_every_few_seconds_is_logged_ever_less_often_too() {
+        let (mut watch, mut counters) = (Watch::default(), Counters::default());
+        let mut logged = Vec::new();
+        for at in (100..400).step_by(5) {
+            counters.dials_failed += 1;
+            if !watch.news(second(at), &rows(&counters)).is_empty() {
+                logged.push(at);
+            }
+        }
+        assert_eq!(logged, [100, 105, 110, 115, 125, 145, 180, 240, 300, 360]);
     }
 
     #[test]
