@@ -1,13 +1,17 @@
 //! Programs inside a laboratory.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lustrine_sys::namespaces::{self, Namespace};
-use signal_hook::consts::{SIGINT, SIGQUIT};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 
 use crate::LabError;
 use crate::control::Status;
@@ -54,7 +58,7 @@ impl EnteredHost {
 
     /// Runs a program to its end, and returns its exit status; that of a program that a signal
     /// ended is 128 and the number of the signal, as in a shell. Ctrl-C and Ctrl-\ go to the
-    /// program. If this process ends before, the program is killed.
+    /// program, and so does SIGTERM. If this process ends before, the program is killed.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -64,11 +68,34 @@ impl EnteredHost {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
                 .map_err(LabError::step("catch signals"))?;
         }
+        let terminate = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGTERM, Arc::clone(&terminate))
+            .map_err(LabError::step("catch signals"))?;
         let started = namespaces::kill_with_parent(command).spawn();
         let mut child =
             started.map_err(|error| LabError::program(&self.host, name.clone(), error))?;
+        wait(&child, &terminate).map_err(LabError::step(format!("wait for {name}")))?;
         let status = child.wait().map_err(LabError::step(format!("wait for {name}")))?;
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+    }
+}
+
+/// The longest wait until SIGTERM is passed on.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Waits for the end of a program, and passes SIGTERM on to it.
+fn wait(child: &Child, terminate: &AtomicBool) -> io::Result<()> {
+    let program = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    loop {
+        match poll(&mut [PollFd::new(&program, PollFlags::IN)], Some(&LOOK)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        if terminate.swap(false, Ordering::Relaxed) {
+            // It may have ended since.
+            let _ = pidfd_send_signal(&program, Signal::TERM);
+        }
     }
 }

@@ -270,6 +270,17 @@ fn sleeper(lab: &Laboratory) -> Running {
     running
 }
 
+/// A node that `timeout` ends leaves its peers in order.
+#[test]
+fn a_program_gets_sigterm() {
+    let Some(lab) = Laboratory::up(PAIR) else { return };
+    let script = "trap 'exit 3' TERM; echo waits >&2; while :; do sleep 0.1; done";
+    let mut running = Running::start(&mut lab.command(&["exec", "east", "--", "sh", "-c", script]));
+    running.wait_for("waits");
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, Some(3));
+}
+
 #[test]
 fn programs_end_with_the_laboratory() {
     let Some(lab) = Laboratory::up(PAIR) else { return };
