@@ -103,6 +103,12 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_parser = values::whole::<u16>(PORTS))]
     port: Option<u16>,
 
+    /// Take over an existing session of another console on a node, such as that of a `tune` that
+    /// was killed. A Lustrine node permits this only to the consoles that its setting
+    /// `selftest_consoles` lists (docs/lst.md)
+    #[arg(long)]
+    take_over: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -214,10 +220,12 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     }
     let incomplete = report.peers.iter().find(|peer| peer.incomplete.is_some());
     let incomplete = incomplete.map(|peer| peer.nid);
+    let unverified = report.peers.iter().find(|peer| not_compared_note(peer).is_some());
+    let unverified = unverified.map(|peer| peer.nid);
     if let Some(plan) = wanted
         && report.failures() == 0
         && report.not_measured.is_empty()
-        && incomplete.is_none()
+        && incomplete.or(unverified).is_none()
     {
         report.applied = Some(plan.carry_out(args, &report));
     }
@@ -242,7 +250,14 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
              missing{kept}"
         )
         .into()),
-        (0, None, None) => Ok(()),
+        (0, None, None) => match unverified {
+            Some(nid) => Err(format!(
+                "NOT VERIFIED: the budget ended before the values before and after were compared \
+                 over the path to {nid}{kept}"
+            )
+            .into()),
+            None => Ok(()),
+        },
         (failed, ..) => {
             let failed = counted(failed, "RPC");
             Err(format!("{failed} of the load failed; the results say when{kept}").into())
@@ -362,7 +377,9 @@ fn more_carried_notes(peer: &PeerReport) -> Vec<String> {
 
 /// That the budget left no room for a comparison.
 fn not_compared_note(peer: &PeerReport) -> Option<String> {
-    let is_whole = |both: &Compared| both.read.is_some() && both.write.is_some();
+    let is_whole = |both: &Compared| {
+        [&both.read, &both.write].into_iter().all(|row| row.as_ref().is_some_and(|row| !row.short))
+    };
     let runs = [&peer.before, &peer.after];
     let missing = runs.into_iter().flatten().any(|both| !is_whole(both));
     missing.then(|| {

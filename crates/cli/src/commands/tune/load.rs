@@ -31,6 +31,8 @@ pub(in crate::commands) struct Load {
     pub(super) link: Link,
     nid: Nid,
     name: &'static str,
+    /// Whether the session of another console is taken over.
+    force: bool,
     /// Whether a load was started that has not ended.
     pub(super) is_started: bool,
     /// Whether the peer has made a session.
@@ -141,9 +143,9 @@ pub(super) struct Used {
 }
 
 impl Load {
-    /// `name`: of the session at the peer.
-    pub(in crate::commands) fn new(link: Link, nid: Nid, name: &'static str) -> Load {
-        Load { link, nid, name, is_started: false, had_session: false, has_carried: false }
+    /// `name`: of the session at the peer; `force`: whether it takes over that of another console.
+    pub(in crate::commands) fn new(link: Link, nid: Nid, name: &'static str, force: bool) -> Load {
+        Load { link, nid, name, force, is_started: false, had_session: false, has_carried: false }
     }
 
     /// The node, without the load.
@@ -157,7 +159,7 @@ impl Load {
             self.order(LoadOrder::Start {
                 target: self.nid,
                 name: self.name.to_owned(),
-                force: false,
+                force: self.force,
                 patience_ms: PATIENCE_MS,
             })?;
             self.is_started = true;
@@ -191,7 +193,17 @@ impl Load {
                 let silent = self.silence();
                 format!("; {}", silent.hint(&self.nid))
             }
-            LoadFailureKind::Busy | LoadFailureKind::Other => String::new(),
+            LoadFailureKind::Busy if self.force => {
+                ", or wait until it expires: the node takes --take-over only from the consoles that \
+                 its setting `selftest_consoles` lists"
+                    .to_owned()
+            }
+            LoadFailureKind::Busy => {
+                ", or wait until it expires, or end it from here with --take-over: the session of a \
+                 program that was killed is there for some minutes"
+                    .to_owned()
+            }
+            LoadFailureKind::Other => String::new(),
         };
         Err(format!("{}: {}{hint}", self.nid, failure.message).into())
     }

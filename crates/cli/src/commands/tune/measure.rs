@@ -219,7 +219,7 @@ pub(super) fn peer(
     let before = outcome?;
     // More than the ramp found.
     let is_incomplete = report.incomplete.is_some();
-    let rows = before.rows().filter(|row| is_incomplete || row.is_whole());
+    let rows = before.rows().filter(|row| row.is_whole() || is_incomplete && !row.short);
     if let Some(most) = rows.map(|row| row.rate).max() {
         report.path = report.path.map(|path| report.with_run_before(path, best.rate, most));
     }
@@ -405,9 +405,9 @@ fn ramps(
                     row = again;
                 }
             }
-            // A step that was cut short counts data that waited before it. It is better than
+            // A step that was too short counts data that waited before it. It is better than
             // nothing.
-            if !row.cut || ramp.best().is_none() {
+            if row.is_rate() || ramp.best().is_none() {
                 ramp.observe(row.rate);
             }
             // Once the path is full, twice as many take twice as long.
@@ -500,7 +500,7 @@ impl<'a> Session<'a> {
             left = left.saturating_sub(1);
             match (link.ask(&request), wanted.interrupt.check()) {
                 (Ok(_), Ok(())) => {
-                    let load = Load::new(link, *wanted.nid, "lustrine-tune");
+                    let load = Load::new(link, *wanted.nid, "lustrine-tune", wanted.args.take_over);
                     return Ok(Session { wanted, load });
                 }
                 (Err(_), Ok(())) if left > 0 => thread::sleep(DISCOVERY_GAP),
@@ -566,17 +566,22 @@ impl<'a> Session<'a> {
             // Where RPCs were given up, it was not the budget.
             return Ok(if load.errors.is_empty() { Tried::Budget } else { Tried::NoneEnded });
         }
+        let p50_ns = load.latency.p50_ns;
         let rate = u128::from(load.bytes) * 8_000_000_000 / u128::from(load.elapsed_ns);
+        let short = load.elapsed_ns < p50_ns;
+        let most = u128::from(step.bytes()) * 8_000_000_000 / u128::from(p50_ns.max(1));
+        let rate = if short { rate.min(most) } else { rate };
         let row = StepRow {
             test: step.direction,
             under_way: step.count,
             rate: u64::try_from(rate).unwrap_or(u64::MAX),
             rpcs: load.ops,
-            p50_ns: load.latency.p50_ns,
+            p50_ns,
             rtt_ns,
             cpu_s_per_gb: (after.cpu_s - before.cpu_s) * 1e9 / bytes.max(1) as f64,
             failed: load.errors.iter().map(|(_, count)| count).sum(),
             cut,
+            short,
             segments,
         };
         note(&super::words::step(&row));

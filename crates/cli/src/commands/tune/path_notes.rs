@@ -279,8 +279,20 @@ mod tests {
 
     fn step(test: Direction, rate: u64, segments: Segments) -> StepRow {
         let (under_way, rpcs, p50_ns, rtt_ns) = (8, 100, MS, None);
-        let (cpu_s_per_gb, failed, cut, segments) = (0.1, 0, false, Some(segments));
-        StepRow { test, under_way, rate, rpcs, p50_ns, rtt_ns, cpu_s_per_gb, failed, cut, segments }
+        let (cpu_s_per_gb, failed, cut, short, segments) = (0.1, 0, false, false, Some(segments));
+        StepRow {
+            test,
+            under_way,
+            rate,
+            rpcs,
+            p50_ns,
+            rtt_ns,
+            cpu_s_per_gb,
+            failed,
+            cut,
+            short,
+            segments,
+        }
     }
 
     /// 10 Gb/s and 50 ms, without a fault.

@@ -181,14 +181,22 @@ pub(super) struct StepRow {
     pub(super) failed: u64,
     /// Whether the budget ended it early.
     pub(super) cut: bool,
+    /// Whether it lasted less than an RPC took. RPCs that ended in it had moved their data before,
+    /// and the rate is what so many in flight carry at most with this latency.
+    pub(super) short: bool,
     /// What TCP counted meanwhile.
     pub(super) segments: Option<Segments>,
 }
 
 impl StepRow {
-    /// Whether it went to its end without a failure.
+    /// Whether it went to its end without a failure, and lasted long enough for a rate.
     pub(super) fn is_whole(&self) -> bool {
-        self.failed == 0 && !self.cut
+        self.failed == 0 && self.is_rate()
+    }
+
+    /// Whether it says what the path carried.
+    pub(super) fn is_rate(&self) -> bool {
+        !self.cut && !self.short
     }
 }
 
@@ -340,11 +348,11 @@ impl PeerReport {
         self.of_ramp().chain(several).map(|row| row.rate).max()
     }
 
-    /// The steps of the ramp that say what it carried: those that the budget cut short only if
+    /// The steps of the ramp that say what it carried: those that were too short only if
     /// there are no others in their direction.
     fn of_ramp(&self) -> impl Iterator<Item = &StepRow> {
-        let has_whole = |test| self.ramp.iter().any(|row| row.test == test && !row.cut);
-        self.ramp.iter().filter(move |row| !row.cut || !has_whole(row.test))
+        let has_rate = |test| self.ramp.iter().any(|row| row.test == test && row.is_rate());
+        self.ramp.iter().filter(move |row| row.is_rate() || !has_rate(row.test))
     }
 
     /// The part, in hundredths, of the highest rate of the ramp and of the run "before" in the same

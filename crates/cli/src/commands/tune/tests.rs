@@ -6,8 +6,20 @@ const MS: u64 = 1_000_000;
 
 fn row(test: Direction, under_way: u32, rate: u64, p50_ns: u64) -> StepRow {
     let (rpcs, rtt_ns, cpu_s_per_gb, failed, cut) = (100, None, 0.1, 0, false);
-    let segments = None;
-    StepRow { test, under_way, rate, rpcs, p50_ns, rtt_ns, cpu_s_per_gb, failed, cut, segments }
+    let (short, segments) = (false, None);
+    StepRow {
+        test,
+        under_way,
+        rate,
+        rpcs,
+        p50_ns,
+        rtt_ns,
+        cpu_s_per_gb,
+        failed,
+        cut,
+        short,
+        segments,
+    }
 }
 
 /// A peer over 10 Gb/s and 50 ms, of which the new values carried so much.

@@ -115,7 +115,11 @@ pub(super) fn step(row: &StepRow) -> String {
         time_text(row.p50_ns),
         row.cpu_s_per_gb,
         if row.failed > 0 { format!("  {} failed", row.failed) } else { String::new() },
-        if row.cut { "  ended by the budget" } else { "" },
+        match (row.cut, row.short) {
+            (true, _) => "  ended by the budget",
+            (false, true) => "  at most: shorter than an RPC",
+            (false, false) => "",
+        },
     )
 }
 
@@ -308,7 +312,11 @@ fn compared(both: &Compared) -> String {
 }
 
 fn measured(row: &Option<StepRow>) -> String {
-    row.as_ref().map_or_else(|| "not measured (budget)".to_owned(), |row| rate_text(row.rate))
+    match row {
+        None => "not measured (budget)".to_owned(),
+        Some(row) if row.short => format!("at most {}", rate_text(row.rate)),
+        Some(row) => rate_text(row.rate),
+    }
 }
 
 #[cfg(test)]

@@ -549,7 +549,7 @@ impl<'a> Daemon<'a> {
         peer.load_due = self.args.bandwidth_every.map(|every| Instant::now() + every);
         let (nid, node) = (peer.nid, peer.node);
         let Some(link) = self.nodes[node].take() else { return };
-        let mut load = Load::new(link, nid, "lustrine-watch");
+        let mut load = Load::new(link, nid, "lustrine-watch", false);
         let half = self.args.bandwidth_bytes / 2;
         let mut carry = |way| load.carry(way, half, LOAD_TIME, &|| stop.is_wanted());
         let outcome = carry(Direction::Read)
