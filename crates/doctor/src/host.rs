@@ -161,11 +161,14 @@ fn of_config(config: &ConfigView, named: Option<&str>) -> Vec<Finding> {
             Words {
                 what: format!("{} of net {} is {state}", ni.place, ni.net),
                 evidence: format!(
-                    "{source} names it; the system lists its interfaces without it \
-                                   being up"
+                    "{source} names it; among the interfaces of this host there is none of this \
+                     name or address that is up"
                 ),
                 consequence: format!("no messages over {} of {}", ni.net, whose(named)),
-                remedy: format!("ip link set {} up, or correct the name", ni.place),
+                remedy: format!(
+                    "correct the name (`ip -br link` lists the interfaces), or ip link set {} up",
+                    ni.place
+                ),
             },
         ));
     }

@@ -42,6 +42,7 @@ fn healthy() -> Observed {
         hops_back: Some(1),
         arrived_at: Some("eth0".to_owned()),
         clock_ms: Some((2, 3)),
+        full: None,
     };
     let route = RouteView {
         local: "10.0.0.1".to_owned(),
@@ -182,6 +183,41 @@ fn who_refuses_whom_needs_two_attempts() {
     let other = dial(Source::Privileged, "10.0.0.2@tcp3", hello(7));
     let finding = expect(Code::WrongNet, |observed| dials(observed, vec![low, other]));
     assert!(finding.what.contains("10.0.0.2@tcp3"), "{finding:?}");
+}
+
+/// A node waits for the first bytes; a program that does not is none.
+#[test]
+fn what_closes_at_once_is_not_a_node() {
+    for source in [Source::Privileged, Source::Any] {
+        let closed = || vec![dial(source, "10.0.0.2@tcp", DialOutcome::Closed)];
+        let finding = expect(Code::NotLnet, |observed| {
+            dials(observed, closed());
+            observed.peers[0].closes_at_once = Some(true);
+        });
+        assert!(finding.what.contains("closes each connection at once"), "{finding:?}");
+    }
+}
+
+/// Beside a node of this host ICMP alone shows what becomes of full packets.
+#[test]
+fn full_echos_show_a_black_hole_where_no_connection_does() {
+    let full = |is_answered| Some(FullEcho { bytes: 9000, asked: 3, is_answered });
+    let echos = |observed: &mut Observed, full| {
+        let peer = &mut observed.peers[0];
+        (peer.out, peer.back) = (None, None);
+        peer.icmp.as_mut().expect("a view").full = full;
+    };
+    let finding = expect(Code::BlackHole, |observed| echos(observed, full(false)));
+    assert!(finding.evidence.contains("none of 3 with 9000 bytes"), "{finding:?}");
+    for answered in [None, full(true)] {
+        let mut observed = healthy();
+        echos(&mut observed, answered);
+        assert_eq!(diagnose(&observed), []);
+    }
+    // A firewall drops long echos, and full packets of TCP arrive.
+    let mut observed = healthy();
+    observed.peers[0].icmp.as_mut().expect("a view").full = full(false);
+    assert_eq!(diagnose(&observed), []);
 }
 
 #[test]

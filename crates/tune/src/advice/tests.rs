@@ -128,7 +128,7 @@ fn reasons_have_their_numbers() {
     let expected = "2 x 10.00 Gb/s x 50.000 ms / 4.00 MiB / 1 = 29.8, and at least the default 8";
     assert!(why(Setting::MaxRpcsInFlight).ends_with(expected), "{all:#?}");
     assert!(why(Setting::ConnsPerPeer).ends_with("10.00 Gb/s / 3.00 Gb/s"), "{all:#?}");
-    let now = "it is 6.00 MiB now, which is 0.50 Gb/s for a connection";
+    let now = "it is 6.00 MiB now, which is 503.3 Mb/s for a connection";
     assert!(why(Setting::TcpReceiveBuffer).ends_with(now), "{all:#?}");
     assert!(why(Setting::TcpSendBuffer).ends_with("which is enough"), "{all:#?}");
     let value = |setting| all.iter().find(|one| one.setting == setting).expect("advice").value;

@@ -374,8 +374,9 @@ impl Look<'_> {
             None => ", or name its control socket with --control, for pings at least",
         };
         self.unseen.push(format!(
-            "{}: what needs a connection of this command's own: {who}, and the peer takes \
-             privileged ports only; to see it, stop that {it}{pings}",
+            "{}: whether the peer reads, whether two nodes answer, and which packets disappear in \
+             which direction: that needs a connection of doctor's own, and {who}, while the peer \
+             takes privileged ports only; to see it, stop that {it}{pings}",
             self.nid
         ));
     }

@@ -25,8 +25,9 @@ impl Files {
     /// When it cannot be made, or one of the files is there: no file is overwritten.
     pub(super) fn open(directory: &Path) -> Result<Files, Failure> {
         let shown = directory.display();
-        fs::create_dir_all(directory)
-            .map_err(|error| format!("cannot make the directory {shown}: {error}"))?;
+        fs::create_dir_all(directory).map_err(|error| {
+            Failure::Input(format!("cannot make the directory {shown}: {error}"))
+        })?;
         for name in NAMES {
             if directory.join(name).symlink_metadata().is_ok() {
                 let words = format!("{shown} has a file {name} already; name another directory");
