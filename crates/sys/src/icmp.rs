@@ -48,8 +48,8 @@ impl IcmpSocket {
     /// Sends a message, which may pass at most `ttl` - 1 routers, and which none of them divides.
     ///
     /// # Errors
-    /// When there is no route, when the path is known to take no packet of this length, and when the
-    /// kernel refuses the packet.
+    /// When there is no route, when the path is known to take no packet of this length, and when
+    /// the kernel refuses the packet.
     pub fn send(&self, message: &[u8], to: Ipv4Addr, ttl: u8) -> io::Result<()> {
         sockopt::set_ip_ttl(&self.fd, ttl.into())?;
         let to = SocketAddr::V4(SocketAddrV4::new(to, 0));

@@ -37,9 +37,9 @@ const ERROR: u8 = 4;
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit status: 0: nothing worse than a notice; 1: it could not look, or not at \
-                  everything; 2: usage error, or the file of --config cannot be read; 3: the worst finding is a \
-                  warning; 4: it is an error; 130: interrupted. Settings of this host and of \
-                  others are never changed."
+                  everything; 2: usage error, or the file of --config cannot be read; 3: the worst \
+                  finding is a warning; 4: it is an error; 130: interrupted. Settings of this host \
+                  and of others are never changed."
 )]
 pub(crate) struct DoctorArgs {
     /// Peers to look at, one after the other [default: this host alone]

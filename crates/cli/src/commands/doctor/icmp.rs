@@ -50,8 +50,8 @@ struct Arrived {
     interface: Option<String>,
 }
 
-/// Asks; `None` with the reason if this process may not. `mtu`: that of the interface, if echos that
-/// fill it are wanted.
+/// Asks; an error is why this process may not. `mtu`: that of the interface, if echos that fill it
+/// are wanted.
 pub(super) fn look(
     budget: &mut Budget,
     to: Ipv4Addr,

@@ -194,13 +194,13 @@ impl Load {
                 format!("; {}", silent.hint(&self.nid))
             }
             LoadFailureKind::Busy if self.force => {
-                ", or wait until it expires: the node takes --take-over only from the consoles that \
-                 its setting `selftest_consoles` lists"
+                ", or wait until it expires: the node takes --take-over only from the consoles \
+                 that its setting `selftest_consoles` lists"
                     .to_owned()
             }
             LoadFailureKind::Busy => {
-                ", or wait until it expires, or end it from here with --take-over: the session of a \
-                 program that was killed is there for some minutes"
+                ", or wait until it expires, or end it from here with --take-over: the session of \
+                 a program that was killed is there for some minutes"
                     .to_owned()
             }
             LoadFailureKind::Other => String::new(),

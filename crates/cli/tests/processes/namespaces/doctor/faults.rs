@@ -225,7 +225,7 @@ faults! {
     black_hole_out: BlackHoleOut, "packets above 1,500 bytes to the peer are dropped", || {
         black_hole("forward")
     };
-    black_hole_beside_a_node: BlackHole, "packets above 1,500 bytes are dropped, and a node runs here", || {
+    black_hole_beside_a_node: BlackHole, "such packets are dropped, and a node runs here", || {
         let lab = Laboratory::up(include_str!("../../../../../../labs/black-hole.yaml"))?;
         let _node = node(&lab, "west", &TCP);
         let (_east, socket) = node(&lab, "east", &TCP);
