@@ -73,8 +73,8 @@ const LONG: Duration = Duration::from_secs(3600);
 static ASKED: AtomicU8 = AtomicU8::new(0);
 
 /// From now on the work ends at a signal by itself, as it calls [`asked`], and removes what is not
-/// complete. A second signal ends the process at once, and so does the end of ten seconds; `left`
-/// says what may be left then.
+/// complete. Another signal, a second later, ends the process at once, and so does the end of ten
+/// seconds; `left` says what may be left then.
 ///
 /// # Errors
 /// When the handler cannot be installed.
@@ -111,8 +111,9 @@ pub(crate) fn ended(failure: Failure) -> Failure {
 }
 
 fn wait_for_signals(signals: &Signals, left: &str) {
-    let mut end: Option<Instant> = None;
+    let mut first: Option<Instant> = None;
     loop {
+        let end = first.map(|first| first + GRACE);
         signals.wait(end.map_or(LONG, |end| end.saturating_duration_since(Instant::now())));
         let pending = signals.take();
         let status = match pending {
@@ -121,14 +122,14 @@ fn wait_for_signals(signals: &Signals, left: &str) {
             Pending { hangup: true, .. } => Some(129),
             _ => None,
         };
-        match (status, end) {
+        match (status, first) {
             (Some(status), None) => {
                 ASKED.store(status, Ordering::SeqCst);
-                end = Some(Instant::now() + GRACE);
+                first = Some(Instant::now());
             }
-            (Some(_), Some(_)) => break,
-            (None, Some(end)) if end <= Instant::now() => break,
-            (None, _) => {}
+            (Some(_), Some(first)) if first.elapsed() >= SAME_REQUEST => break,
+            (_, Some(first)) if first.elapsed() >= GRACE => break,
+            _ => {}
         }
     }
     print_error(&format!("interrupted; {left}"));

@@ -91,8 +91,8 @@ codes! {
     BlackHoleIn "mtu-black-hole-in" Error
         "Large packets from the peer disappear without a message; small ones arrive.";
     BlackHole "mtu-black-hole" Warning
-        "Small ICMP echos are answered and full ones are not; a node of this host has the address, \
-         so that no connection shows more.";
+        "Pings and small ICMP echoes are answered and full echoes are not, and no connection of \
+         `doctor` shows more, as beside a node of this host.";
     MtuMismatch "mtu-mismatch" Notice
         "The interfaces at the two ends have different MTUs, or segments are clamped on the way; a \
          warning without a router between them.";

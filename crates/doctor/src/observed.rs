@@ -238,12 +238,11 @@ pub struct IcmpView {
     pub arrived_at: Option<String>,
     /// The peer's clock minus this host's, and how far that may be off, in milliseconds.
     pub clock_ms: Option<(i64, u64)>,
-    /// Echos that fill the MTU of this host's interface; `None` if none were sent.
-    #[serde(default)]
+    /// Echoes in full packets; `None` if none were sent, or a router said that they are too long.
     pub full: Option<FullEcho>,
 }
 
-/// Echo requests that fill the MTU, which no router may divide, and their answers.
+/// Echo requests in packets that fill the MTU, which no router may divide, and their answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FullEcho {
     /// Bytes of the packets.
@@ -437,6 +436,14 @@ impl RemoteView {
 }
 
 impl PeerView {
+    /// Whether it was seen what becomes of full packets: over a connection, or as echoes.
+    pub fn shows_full_packets(&self) -> bool {
+        let is_known =
+            |carried| matches!(carried, Some(Carried::Yes { .. } | Carried::Lost { .. }));
+        let full = self.icmp.as_ref().and_then(|icmp| icmp.full);
+        is_known(self.out) || is_known(self.back) || full.is_some_and(|full| full.is_answered)
+    }
+
     /// Bytes of the headers of IP and TCP in packets to it.
     pub fn header_bytes(&self) -> u32 {
         header_bytes(self.address.contains(':'))

@@ -54,25 +54,25 @@ fn black_hole(peer: &PeerView, carried: Option<Carried>, code: Code) -> Option<F
     })
 }
 
-/// Echos that fill the MTU, where no connection has shown what becomes of full packets.
+/// Echoes in full packets are not answered, where pings are, and no connection has shown what
+/// becomes of full packets.
 fn unanswered(peer: &PeerView) -> Option<Finding> {
-    let is_known = |carried| matches!(carried, Some(Carried::Yes { .. } | Carried::Lost { .. }));
     let icmp = peer.icmp.as_ref()?;
-    let full = icmp.full.filter(|full| !full.is_answered)?;
-    if is_known(peer.out) || is_known(peer.back) {
+    let full = icmp.full?;
+    if peer.rtt_ns.is_none() || peer.shows_full_packets() {
         return None;
     }
     let words = Words {
         what: format!("large packets to {} or from it disappear (MTU black hole)", peer.address),
         evidence: format!(
-            "{} of {} small ICMP echos were answered, and none of {} with {} bytes, which no \
+            "{} of {} small ICMP echoes were answered, and none of {} with {} bytes, which no \
              router may divide; no ICMP message came",
             icmp.answers, icmp.asked, full.asked, full.bytes
         ),
         consequence: "pings work; bulk data and long replies may stand still".to_owned(),
         remedy: "stop the node of this host and run this again: it then shows which direction and \
                  size; correct the MTU on the way, or let ICMP \"fragmentation needed\" through. A \
-                 firewall that drops large echos alone looks the same"
+                 firewall that drops large echoes alone looks the same"
             .to_owned(),
     };
     Some(Finding::new(Code::BlackHole, Some(&peer.nid), words))

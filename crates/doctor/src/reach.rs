@@ -191,6 +191,10 @@ type Make<'a> = dyn Fn(Code, String, String, &str, String) -> Option<Finding> + 
 /// Connections were closed before a HELLO, the last one too.
 fn closed(host: &HostView, peer: &PeerView, last: &Dial, make: &Make<'_>) -> Option<Finding> {
     if peer.closes_at_once == Some(true) {
+        // The running node of this host has a connection from before: it is a node without room.
+        if peer.rtt_ns.is_some() {
+            return None;
+        }
         return make(
             Code::NotLnet,
             format!(

@@ -216,7 +216,12 @@ fn full_echos_show_a_black_hole_where_no_connection_does() {
         echos(&mut observed, answered);
         assert_eq!(diagnose(&observed), []);
     }
-    // A firewall drops long echos, and full packets of TCP arrive.
+    // Nothing of it is said of a host that has no LNet.
+    let mut observed = healthy();
+    dials(&mut observed, vec![dial(Source::Privileged, "10.0.0.2@tcp", DialOutcome::Refused)]);
+    echos(&mut observed, full(false));
+    assert_eq!(codes(&observed), [Code::PortClosed]);
+    // A firewall drops long echoes, and full packets of TCP arrive.
     let mut observed = healthy();
     observed.peers[0].icmp.as_mut().expect("a view").full = full(false);
     assert_eq!(diagnose(&observed), []);

@@ -42,8 +42,8 @@ struct Line {
 }
 
 impl Line {
-    /// It is logged now. What goes on, so that there is no minute without any, is logged at twice
-    /// the interval each time.
+    /// It is logged now. What comes again within a minute after it may be logged goes on, and is
+    /// logged at twice the interval each time.
     fn logged(&mut self, now: Time) {
         let goes_on = self.pause > Nanos::ZERO && now < self.next + PAUSE_MAX;
         let longer = Nanos((self.pause.0 * 2).min(PAUSE_MAX.0));

@@ -116,12 +116,10 @@ impl Report {
     }
 
     /// Peers of which something was left out that could be wrong: because the budget ended, or
-    /// because a running node did the pings and no echo has shown what becomes of full packets.
+    /// because nothing has shown what becomes of full packets.
     fn partly_seen(&self) -> Vec<&str> {
         let is_cut = |peer: &&PeerView| {
-            let full = peer.icmp.as_ref().and_then(|icmp| icmp.full);
-            let is_full_seen = peer.stream.is_some() || full.is_some_and(|full| full.is_answered);
-            !peer.left_out.is_empty() || peer.rtt_ns.is_some() && !is_full_seen
+            !peer.left_out.is_empty() || peer.rtt_ns.is_some() && !peer.shows_full_packets()
         };
         self.observed.peers.iter().filter(is_cut).map(|peer| peer.nid.as_str()).collect()
     }

@@ -32,7 +32,7 @@ pub(super) use store::make_state_dir_of;
 use apply::ApplyArgs;
 use files::Files;
 use measure::{Budget, Wanted};
-use report::{Compared, PeerReport, Report};
+use report::{PeerReport, Report};
 
 pub(super) use load::Load;
 pub(super) use report::Direction;
@@ -105,7 +105,8 @@ pub(crate) struct TuneArgs {
 
     /// Take over an existing session of another console on a node, such as that of a `tune` that
     /// was killed. A Lustrine node permits this only to the consoles that its setting
-    /// `selftest_consoles` lists (docs/lst.md)
+    /// `selftest_consoles` lists (docs/lst.md); a kernel node whose test is running may hang until
+    /// it is rebooted
     #[arg(long)]
     take_over: bool,
 
@@ -206,7 +207,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
             keep_better(&mut report, first);
         }
         for peer in &mut report.peers {
-            peer.notes.extend(not_compared_note(peer));
+            peer.unverified = not_compared(peer);
             peer.notes.extend(more_carried_notes(peer));
             peer.notes.extend(shortfall_note(peer));
             peer.notes.extend(slower_notes(peer));
@@ -220,7 +221,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     }
     let incomplete = report.peers.iter().find(|peer| peer.incomplete.is_some());
     let incomplete = incomplete.map(|peer| peer.nid);
-    let unverified = report.peers.iter().find(|peer| not_compared_note(peer).is_some());
+    let unverified = report.peers.iter().find(|peer| peer.unverified.is_some());
     let unverified = unverified.map(|peer| peer.nid);
     if let Some(plan) = wanted
         && report.failures() == 0
@@ -238,7 +239,8 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         let all = report.not_measured.len();
         let others = if all > 1 { format!(" and {} more", all - 1) } else { String::new() };
         return Err(format!(
-            "{}{others} could not be measured; the settings are for the other nodes{kept}",
+            "{}{others} could not be measured to the end; the settings are for the other \
+             nodes{kept}",
             first.nid
         )
         .into());
@@ -252,8 +254,8 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         .into()),
         (0, None, None) => match unverified {
             Some(nid) => Err(format!(
-                "NOT VERIFIED: the budget ended before the values before and after were compared \
-                 over the path to {nid}{kept}"
+                "NOT VERIFIED: the values before and after were not compared over the path to \
+                 {nid}; the results say why{kept}"
             )
             .into()),
             None => Ok(()),
@@ -305,13 +307,13 @@ fn run_with(
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let mut failed = Vec::new();
-    let is_only = report.peers.len() == 1;
-    for peer in &mut report.peers {
+    let left_out: Vec<Nid> = report.not_measured.iter().map(|one| one.nid).collect();
+    for peer in report.peers.iter_mut().filter(|peer| !left_out.contains(&peer.nid)) {
         let nid = peer.nid;
         let wanted = Wanted::new(args, &nid, interrupt)?;
         match measure::after(&wanted, &report.purpose, settings, peer) {
             Ok(()) => {}
-            Err(Failure::Failed(why)) if !is_only => {
+            Err(Failure::Failed(why)) if args.to.len() > 1 => {
                 print_error(&why);
                 failed.push((nid, why));
             }
@@ -319,7 +321,10 @@ fn run_with(
         }
     }
     failed.into_iter().for_each(|(nid, why)| report.leave_out(nid, &why));
-    Ok(())
+    match report.measured().next() {
+        Some(_) => Ok(()),
+        None => Err("none of the nodes could be measured to the end".to_owned().into()),
+    }
 }
 
 /// Computes again with the latency of RPCs where the run with the new values did not reach the
@@ -348,7 +353,7 @@ fn correct(report: &mut Report) -> Option<Settings> {
 /// Takes the settings of the first run back if the second one, with more RPCs, left a node below
 /// the rate and carried no more to it.
 fn keep_better(report: &mut Report, first: Vec<PeerReport>) {
-    if report.peers.iter().all(PeerReport::is_better) {
+    if report.measured().all(PeerReport::is_better) {
         return;
     }
     for (peer, first) in report.peers.iter_mut().zip(first) {
@@ -375,16 +380,20 @@ fn more_carried_notes(peer: &PeerReport) -> Vec<String> {
     [raised, speed, more].into_iter().flatten().collect()
 }
 
-/// That the budget left no room for a comparison.
-fn not_compared_note(peer: &PeerReport) -> Option<String> {
-    let is_whole = |both: &Compared| {
-        [&both.read, &both.write].into_iter().all(|row| row.as_ref().is_some_and(|row| !row.short))
-    };
+/// Why the values before and after were not compared.
+fn not_compared(peer: &PeerReport) -> Option<String> {
     let runs = [&peer.before, &peer.after];
-    let missing = runs.into_iter().flatten().any(|both| !is_whole(both));
-    missing.then(|| {
-        "the budget ended before all was measured with the values before and after: --budget-time \
-         or --budget-bytes gives more"
+    let rows = || runs.into_iter().flatten().flat_map(|both| [&both.read, &both.write]);
+    if rows().any(|row| row.as_ref().is_none_or(|row| row.cut)) {
+        return Some(
+            "the budget ended before all was measured with the values before and after: \
+             --budget-time or --budget-bytes gives more"
+                .to_owned(),
+        );
+    }
+    rows().flatten().any(|row| row.short).then(|| {
+        "RPCs took longer than a run with the values before or after: run this again while the \
+         path and both hosts have less to do"
             .to_owned()
     })
 }
@@ -393,7 +402,7 @@ fn not_compared_note(peer: &PeerReport) -> Option<String> {
 fn shortfall_note(peer: &PeerReport) -> Option<String> {
     let (path, after) = (peer.path?, peer.after.as_ref()?);
     let rows = [&after.read, &after.write].into_iter().flatten();
-    let best = rows.max_by_key(|row| row.rate)?;
+    let best = rows.filter(|row| !row.short).max_by_key(|row| row.rate)?;
     let part = u128::from(best.rate) * 100 / u128::from(path.rate.max(1));
     let round_trips = grouped(best.p50_ns as f64 / path.rtt_idle_ns.max(1) as f64);
     (part < 80).then(|| {
@@ -410,6 +419,9 @@ fn slower_notes(peer: &PeerReport) -> Vec<String> {
     let pairs = [(&before.read, &after.read), (&before.write, &after.write)];
     let slower = pairs.into_iter().filter_map(|(before, after)| {
         let (before, after) = (before.as_ref()?, after.as_ref()?);
+        if before.short || after.short {
+            return None;
+        }
         let is_less = u128::from(after.rate) * 10 < u128::from(before.rate) * 9;
         is_less.then(|| {
             format!(

@@ -178,7 +178,7 @@ fn a_run_without_useful_results_says_so() {
         "{PAIR}loads: [{{from: clients, to: servers, test: write, concurrency: 100, warm_up: 0 s, \
          time: 500 ms}}]"
     )));
-    let words = "100 MiB under way per pair, and a server gives one client a quarter of its \
+    let words = "100 MiB in flight per pair, and a server gives one client a quarter of its \
                  selftest_memory, 64 MiB";
     assert!(much.hints.iter().any(|hint| hint.contains(words)), "{:?}", much.hints);
 }

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
-use lustrine_doctor::{DialOutcome, Source};
+use lustrine_doctor::{DialOutcome, Source, header_bytes};
 use lustrine_sys::poller::wait_for_one;
 use lustrine_sys::{
     Clock, ConnectError, IcmpError, IoOutcome, Socket, SocketOptions, SourcePort, StreamInfo,
@@ -30,6 +30,8 @@ const IDLE: Duration = Duration::from_millis(300);
 const SINK: u32 = 1024;
 /// Bytes read at once.
 const CHUNK: usize = 64 << 10;
+/// Bytes of TCP's time stamps in each segment.
+const TIMESTAMPS: u32 = 12;
 /// Longest text of what is not LNet.
 const SHOWN: usize = 40;
 
@@ -42,6 +44,16 @@ pub(super) struct Caller {
     pub(super) nid: Nid,
     /// The same for all connections.
     pub(super) incarnation: u64,
+}
+
+/// What became of a connection over which nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Idle {
+    /// It stayed open for a moment: a node waits for the request [ACC-10]. `packet`: the longest
+    /// packet that TCP would send over it, in bytes.
+    Open { packet: Option<u32> },
+    /// The other end closed it.
+    Closed,
 }
 
 /// A connection after both HELLOs.
@@ -85,9 +97,9 @@ impl Caller {
         }
     }
 
-    /// Whether a connection from a privileged port over which nothing is sent stays open for a
-    /// moment: a node waits for the request [ACC-10]. `None` if there was no connection.
-    pub(super) fn stays_open(&self, budget: &Budget, to: SocketAddr) -> Option<bool> {
+    /// A connection from a privileged port over which nothing is sent. `None` if there was none, or
+    /// the budget ended.
+    pub(super) fn send_nothing(&self, budget: &Budget, to: SocketAddr) -> Option<Idle> {
         let begun = Instant::now();
         let socket = self.connect(budget, to, Source::Privileged, None).ok()?;
         let until = budget.until(IDLE + 2 * begun.elapsed());
@@ -95,8 +107,14 @@ impl Caller {
             match socket.readv(&mut [IoSliceMut::new(&mut [0])]) {
                 IoOutcome::WouldBlock if !budget.is_past(until) => wait(&socket, false, until),
                 IoOutcome::WouldBlock if budget.is_over() => return None,
-                IoOutcome::WouldBlock | IoOutcome::Bytes(_) => return Some(true),
-                IoOutcome::Closed | IoOutcome::Failed(_) => return Some(false),
+                IoOutcome::WouldBlock | IoOutcome::Bytes(_) => {
+                    let longest = |info: StreamInfo| {
+                        let options = if info.timestamps { TIMESTAMPS } else { 0 };
+                        info.segment_out + options + header_bytes(to.is_ipv6())
+                    };
+                    return Some(Idle::Open { packet: socket.info().ok().map(longest) });
+                }
+                IoOutcome::Closed | IoOutcome::Failed(_) => return Some(Idle::Closed),
             }
         }
     }

@@ -50,12 +50,12 @@ struct Arrived {
     interface: Option<String>,
 }
 
-/// Asks; an error is why this process may not. `mtu`: that of the interface, if echos that fill it
-/// are wanted.
+/// Asks; an error is why this process may not. `full`: bytes of packets that no router
+/// may divide, if such echoes are wanted.
 pub(super) fn look(
     budget: &mut Budget,
     to: Ipv4Addr,
-    mtu: Option<u32>,
+    full: Option<u32>,
 ) -> Result<IcmpView, String> {
     let socket = IcmpSocket::open().map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => "needs root or CAP_NET_RAW".to_owned(),
@@ -74,7 +74,7 @@ pub(super) fn look(
     if view.answers > 0 {
         view.hops_out = questions.hops();
         view.clock_ms = questions.clock();
-        view.full = mtu.and_then(|mtu| questions.full(mtu));
+        view.full = full.and_then(|bytes| questions.full(bytes));
     }
     Ok(view)
 }
@@ -134,10 +134,11 @@ impl Questions<'_> {
         Some(self.answer(|message| *message == IcmpMessage::Echo { id, sequence }))
     }
 
-    /// Echos that fill packets of an MTU. `None` once the kernel knows that the path takes less:
-    /// then a router has said so, and TCP heard it too.
-    fn full(&mut self, mtu: u32) -> Option<FullEcho> {
-        let bytes = mtu.min(PACKET_MAX);
+    /// Echoes in packets of this length. `None` once the kernel knows that the path takes less:
+    /// then a router has said so, and TCP heard it too; and when small ones are not answered after
+    /// them either, as where their number is limited.
+    fn full(&mut self, bytes: u32) -> Option<FullEcho> {
+        let bytes = bytes.min(PACKET_MAX);
         let payload = (bytes as usize).checked_sub(HEADER + ICMP_HEADER)?;
         let mut full = FullEcho { bytes, asked: 0, is_answered: false };
         while full.asked < u32::from(ECHOS) && !full.is_answered {
@@ -145,12 +146,17 @@ impl Questions<'_> {
             full.asked += 1;
             full.is_answered = answer.is_some();
         }
+        if full.is_answered {
+            return Some(full);
+        }
+        let small = (0..ECHOS).any(|_| self.echo(TTL).is_some());
         // It was the budget that ended, or a router's message came after the last one.
-        (full.is_answered || !self.budget.was_exceeded() && self.takes(payload)).then_some(full)
+        let is_lost = small && !self.budget.was_exceeded() && self.is_sent(payload);
+        is_lost.then_some(full)
     }
 
     /// Whether the kernel still sends packets of this payload.
-    fn takes(&mut self, payload: usize) -> bool {
+    fn is_sent(&mut self, payload: usize) -> bool {
         let (id, sequence) = (self.id, self.next());
         self.send(&IcmpQuestion::Echo { id, sequence, payload }, TTL)
     }

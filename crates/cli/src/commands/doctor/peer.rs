@@ -17,7 +17,7 @@ use lustrine_wire::ping::{NiStatus, PingInfo};
 
 use super::DoctorArgs;
 use super::budget::Budget;
-use super::conversation::{Caller, Conversation};
+use super::conversation::{Caller, Conversation, Idle};
 use super::sizes::{Bulk, Line};
 use super::{host, icmp, remote, sizes};
 use crate::access::ask_running;
@@ -55,6 +55,8 @@ struct Look<'a> {
     nid: Nid,
     to: SocketAddr,
     caller: Caller,
+    /// The longest packet that TCP would send to the peer, in bytes, if that is known.
+    packet: Option<u32>,
     /// Whether an LNet node of this host has the address, so that privileged ports are not used.
     address_taken: bool,
 }
@@ -91,7 +93,9 @@ pub(super) fn look(
     let own = OwnAddress::claim(local, &[own_port, port], &is_node);
     let address_taken = own.is_taken() || kernel_may_have(&caller.nid) || of_node;
     let to = SocketAddr::new(ip, port);
-    let mut look = Look { context, budget, unseen, view, nid: *nid, to, caller, address_taken };
+    let (nid_of, packet) = (*nid, None);
+    let mut look =
+        Look { context, budget, unseen, view, nid: nid_of, to, caller, packet, address_taken };
     look.settings();
     let outcome = look.all(own);
     let exceeded = look.budget.was_exceeded();
@@ -345,10 +349,12 @@ impl Look<'_> {
         if !self.context.host.privileged {
             return None;
         }
-        self.view.closes_at_once =
-            self.caller.stays_open(self.budget, self.to).map(|is_open| !is_open);
-        if self.view.closes_at_once == Some(true) {
-            return None;
+        let idle = self.caller.send_nothing(self.budget, self.to);
+        self.view.closes_at_once = idle.map(|idle| idle == Idle::Closed);
+        match idle {
+            Some(Idle::Closed) => return None,
+            Some(Idle::Open { packet }) => self.packet = packet,
+            None => {}
         }
         let privileged = self.view.dials.last().map(|dial| dial.source) == Some(Source::Privileged);
         if privileged {
@@ -371,6 +377,7 @@ impl Look<'_> {
         };
         let pings = match node {
             Some(_) => "",
+            None if kernel_may_have(&self.caller.nid) => "",
             None => ", or name its control socket with --control, for pings at least",
         };
         self.unseen.push(format!(
@@ -490,11 +497,13 @@ impl Look<'_> {
         self.view.rtt_ns = least_and_median(times);
     }
 
-    /// The MTU of the interface by which packets to the peer leave.
-    fn mtu(&self) -> Option<u32> {
+    /// Bytes of a packet that fills the MTU of the interface towards the peer, or what the peer has
+    /// asked for, if that is less: then its own interface takes less, and TCP sends no more.
+    fn full_packet(&self) -> Option<u32> {
         let name = self.view.route.as_ref()?.interface.as_deref()?;
         let interfaces = &self.context.host.interfaces;
-        interfaces.iter().find(|interface| interface.name == name)?.mtu
+        let mtu = interfaces.iter().find(|interface| interface.name == name)?.mtu?;
+        Some(self.packet.map_or(mtu, |packet| packet.min(mtu)))
     }
 
     fn icmp(&mut self) {
@@ -503,9 +512,10 @@ impl Look<'_> {
             self.unseen.push(format!("{nid}: routes and clocks: only over IPv4"));
             return;
         };
-        // A connection of this command shows more.
-        let mtu = if self.view.stream.is_none() { self.mtu() } else { None };
-        match icmp::look(self.budget, ip, mtu) {
+        // Where pings are answered and no connection showed what becomes of full packets.
+        let is_wanted = self.view.rtt_ns.is_some() && !self.view.shows_full_packets();
+        let bytes = if is_wanted { self.full_packet() } else { None };
+        match icmp::look(self.budget, ip, bytes) {
             Ok(view) => {
                 if view.answers == 0 && !self.budget.was_exceeded() {
                     self.unseen

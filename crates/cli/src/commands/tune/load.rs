@@ -199,8 +199,8 @@ impl Load {
                     .to_owned()
             }
             LoadFailureKind::Busy => {
-                ", or wait until it expires, or end it from here with --take-over: the session of \
-                 a program that was killed is there for some minutes"
+                ", or wait until it expires. That of a program that was killed can be ended from \
+                 here with --take-over"
                     .to_owned()
             }
             LoadFailureKind::Other => String::new(),

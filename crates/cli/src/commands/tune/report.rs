@@ -83,6 +83,8 @@ pub(super) struct PeerReport {
     pub(super) dropped: Option<Dropped>,
     /// Why the rate of the path may be higher than what was measured, or was not measured.
     pub(super) incomplete: Option<String>,
+    /// Why the values before and after were not compared.
+    pub(super) unverified: Option<String>,
     /// What the settings are computed from.
     pub(super) path: Option<Path>,
     /// The settings for this node alone.
@@ -216,6 +218,12 @@ impl Report {
         }
     }
 
+    /// The nodes that were measured, to the end so far.
+    pub(super) fn measured(&self) -> impl Iterator<Item = &PeerReport> {
+        let is_left_out = |nid| self.not_measured.iter().any(|one| one.nid == nid);
+        self.peers.iter().filter(move |peer| !is_left_out(peer.nid))
+    }
+
     /// Notes that a node was not measured, or not to the end.
     pub(super) fn leave_out(&mut self, nid: Nid, why: &str) {
         // Many reasons begin with the NID.
@@ -225,7 +233,7 @@ impl Report {
 
     /// Takes the largest value of each setting: one node has one value for all of its peers.
     pub(super) fn combine(&mut self) {
-        let all = self.peers.iter().filter_map(|peer| peer.settings);
+        let all = self.measured().filter_map(|peer| peer.settings);
         self.settings = all.reduce(|a, b| Settings {
             max_rpcs_in_flight: a.max_rpcs_in_flight.max(b.max_rpcs_in_flight),
             max_dirty_mib: a.max_dirty_mib.max(b.max_dirty_mib),
@@ -263,6 +271,7 @@ impl PeerReport {
             packets: None,
             dropped: None,
             incomplete: None,
+            unverified: None,
             path: None,
             settings: None,
             advice: Vec::new(),
@@ -322,7 +331,8 @@ impl PeerReport {
         if u64::from(self.after.as_ref()?.under_way) * MESSAGE > held.saturating_add(held / 2) {
             return None;
         }
-        let is_short = |row: &&StepRow| row.failed == 0 && self.reached(row) < REACHED;
+        let is_short =
+            |row: &&StepRow| row.failed == 0 && !row.short && self.reached(row) < REACHED;
         let slow = self.after.as_ref()?.rows().filter(is_short).map(|row| row.p50_ns);
         slow.max().filter(|latency| *latency > round_trips)
     }

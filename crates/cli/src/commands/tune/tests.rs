@@ -1,5 +1,5 @@
 use super::*;
-use report::StepRow;
+use report::{Compared, StepRow};
 
 const GBPS: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -47,9 +47,18 @@ fn measured(read: u64, write: u64) -> Report {
 #[test]
 fn a_comparison_that_was_not_made_is_named() {
     let mut peer = measured(10 * GBPS, 9 * GBPS).peers.remove(0);
-    assert_eq!(not_compared_note(&peer), None);
-    peer.after.as_mut().expect("a run").write = None;
-    assert!(not_compared_note(&peer).is_some());
+    assert_eq!(not_compared(&peer), None);
+    let whole = peer.after.clone().expect("a run").write.expect("a row");
+    let why = |peer: &mut PeerReport, row: Option<StepRow>| {
+        peer.after.as_mut().expect("a run").write = row;
+        not_compared(peer).expect("a reason")
+    };
+    let cut = StepRow { cut: true, ..whole.clone() };
+    for row in [None, Some(cut)] {
+        assert!(why(&mut peer, row).starts_with("the budget ended"));
+    }
+    let short = StepRow { short: true, ..whole };
+    assert!(why(&mut peer, Some(short)).starts_with("RPCs took longer"));
 }
 
 /// Data that waited before a step that was cut short came in it.
@@ -57,10 +66,32 @@ fn a_comparison_that_was_not_made_is_named() {
 fn a_step_that_was_cut_short_is_no_rate() {
     let mut peer = measured(0, 0).peers.remove(0);
     let cut = StepRow { cut: true, ..row(Direction::Read, 256, 13 * GBPS, MS) };
-    peer.ramp.push(cut.clone());
-    assert_eq!(peer.ramp_rate(), Some(10 * GBPS));
-    peer.ramp = vec![cut];
-    assert_eq!(peer.ramp_rate(), Some(13 * GBPS), "it is better than nothing");
+    let short = StepRow { cut: false, short: true, ..cut.clone() };
+    let ramp = peer.ramp.clone();
+    for step in [cut, short] {
+        peer.ramp = [&ramp[..], &[step.clone()]].concat();
+        assert_eq!(peer.ramp_rate(), Some(10 * GBPS));
+        peer.ramp = vec![step];
+        assert_eq!(peer.ramp_rate(), Some(13 * GBPS), "it is better than nothing");
+    }
+}
+
+/// A node that failed in the run with the new values sets none, and stops no better ones.
+#[test]
+fn a_node_that_failed_late_is_left_out() {
+    let mut report = measured(9_600_000_000, 8_600_000_000);
+    let mut other = measured(9_600_000_000, 8_600_000_000).peers.remove(0);
+    other.nid = "10.0.0.3@tcp".parse().expect("a NID");
+    other.after = None;
+    let mut larger = other.settings.expect("settings");
+    larger.credits *= 2;
+    other.settings = Some(larger);
+    report.peers.push(other);
+    report.leave_out("10.0.0.3@tcp".parse().expect("a NID"), "10.0.0.3@tcp: it is away");
+    report.combine();
+    assert_eq!(report.settings, report.peers[0].settings);
+    assert_eq!(report.not_measured[0].why, "it is away");
+    assert_eq!(report.measured().count(), 1);
 }
 
 #[test]

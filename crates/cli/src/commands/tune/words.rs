@@ -232,6 +232,9 @@ fn of_peer(peer: &PeerReport) -> String {
     if let Some(why) = &peer.incomplete {
         text += &format!("  INCOMPLETE: {why}\n");
     }
+    if let Some(why) = &peer.unverified {
+        text += &format!("  NOT VERIFIED: {why}\n");
+    }
     text += &super::path_notes::measured(peer);
     for advice in &peer.advice {
         let before = known(peer.before(advice.setting));
@@ -315,6 +318,7 @@ fn measured(row: &Option<StepRow>) -> String {
     match row {
         None => "not measured (budget)".to_owned(),
         Some(row) if row.short => format!("at most {}", rate_text(row.rate)),
+        Some(row) if row.cut => format!("{} (ended by the budget)", rate_text(row.rate)),
         Some(row) => rate_text(row.rate),
     }
 }
