@@ -69,7 +69,7 @@ fn a_step_that_was_cut_short_is_no_rate() {
     let short = StepRow { cut: false, short: true, ..cut.clone() };
     let ramp = peer.ramp.clone();
     for step in [cut, short] {
-        peer.ramp = [&ramp[..], &[step.clone()]].concat();
+        peer.ramp = [&ramp[..], std::slice::from_ref(&step)].concat();
         assert_eq!(peer.ramp_rate(), Some(10 * GBPS));
         peer.ramp = vec![step];
         assert_eq!(peer.ramp_rate(), Some(13 * GBPS), "it is better than nothing");
