@@ -593,11 +593,12 @@ impl Import {
 
     /// When the next ping is due.
     fn ping_at(&self) -> Time {
-        if self.state != ImportState::Full || self.ping.is_some() {
+        if self.state != ImportState::Full {
             return Time::NEVER;
         }
-        // A ping's answer says what is committed: what is kept for that can go.
-        let pause = match self.kept.is_empty() {
+        // A ping's answer says what is committed: what is kept for that can go. One that is not
+        // answered may be lost, and may be awaited for longer than a server waits for a client.
+        let pause = match self.kept.is_empty() || self.ping.is_some() {
             true => self.tunables.ping_interval,
             false => self.tunables.ping_interval.min(Nanos::from_secs(5)),
         };
@@ -610,7 +611,7 @@ impl Import {
             Some(pause)
                 if self.state == ImportState::Full
                     && !self.in_use
-                    && self.requests.keys().all(|key| Some(key) == self.ping) =>
+                    && self.requests.values().all(|one| matches!(one.purpose, Purpose::Ping)) =>
             {
                 self.last_used + pause
             }

@@ -558,6 +558,22 @@ fn pings_keep_the_export_and_learn_what_is_committed() {
     assert_eq!(pair.sent.len(), 2);
 }
 
+/// A ping that is lost may be awaited for minutes, after services that were slow; a server evicts a
+/// client of which it hears nothing for 150 s.
+#[test]
+fn a_ping_that_is_not_answered_is_followed_by_another() {
+    let at = AtTunables { at_min: 200, ..AtTunables::default() };
+    let mut pair = Pair::with(ImportTunables { at, ..ImportTunables::default() }, &[1]);
+    pair.import.connect(pair.now, &mut pair.xids);
+    pair.run();
+    pair.forget();
+    for count in 1..=3 {
+        pair.pass(Nanos::from_secs(25));
+        assert_eq!(pair.sent.len(), count);
+        assert_eq!(pair.body(count - 1).opcode, Opcode::OBD_PING);
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Happening {
     Change,
