@@ -202,24 +202,24 @@ fn what_closes_at_once_is_not_a_node() {
 
 /// Beside a node of this host ICMP alone shows what becomes of full packets.
 #[test]
-fn full_echos_show_a_black_hole_where_no_connection_does() {
+fn full_echoes_show_a_black_hole_where_no_connection_does() {
     let full = |is_answered| Some(FullEcho { bytes: 9000, asked: 3, is_answered });
-    let echos = |observed: &mut Observed, full| {
+    let echoes = |observed: &mut Observed, full| {
         let peer = &mut observed.peers[0];
         (peer.out, peer.back) = (None, None);
         peer.icmp.as_mut().expect("a view").full = full;
     };
-    let finding = expect(Code::BlackHole, |observed| echos(observed, full(false)));
+    let finding = expect(Code::BlackHole, |observed| echoes(observed, full(false)));
     assert!(finding.evidence.contains("none of 3 with 9000 bytes"), "{finding:?}");
     for answered in [None, full(true)] {
         let mut observed = healthy();
-        echos(&mut observed, answered);
+        echoes(&mut observed, answered);
         assert_eq!(diagnose(&observed), []);
     }
     // Nothing of it is said of a host that has no LNet.
     let mut observed = healthy();
     dials(&mut observed, vec![dial(Source::Privileged, "10.0.0.2@tcp", DialOutcome::Refused)]);
-    echos(&mut observed, full(false));
+    echoes(&mut observed, full(false));
     assert_eq!(codes(&observed), [Code::PortClosed]);
     // A firewall drops long echoes, and full packets of TCP arrive.
     let mut observed = healthy();

@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -68,13 +69,13 @@ impl EnteredHost {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
                 .map_err(LabError::step("catch signals"))?;
         }
-        let terminate = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(SIGTERM, Arc::clone(&terminate))
-            .map_err(LabError::step("catch signals"))?;
         let started = namespaces::kill_with_parent(command).spawn();
         let mut child =
             started.map_err(|error| LabError::program(&self.host, name.clone(), error))?;
-        wait(&child, &terminate).map_err(LabError::step(format!("wait for {name}")))?;
+        // Linux before 5.3 has none: then SIGTERM ends this process, and so the program.
+        if let Ok(program) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            pass_sigterm_on(&program).map_err(LabError::step(format!("wait for {name}")))?;
+        }
         let status = child.wait().map_err(LabError::step(format!("wait for {name}")))?;
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
@@ -84,18 +85,19 @@ impl EnteredHost {
 /// The longest wait until SIGTERM is passed on.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Waits for the end of a program, and passes SIGTERM on to it.
-fn wait(child: &Child, terminate: &AtomicBool) -> io::Result<()> {
-    let program = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+/// Passes SIGTERM on to a program until it ends.
+fn pass_sigterm_on(program: &OwnedFd) -> io::Result<()> {
+    let terminate = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTERM, Arc::clone(&terminate))?;
     loop {
-        match poll(&mut [PollFd::new(&program, PollFlags::IN)], Some(&LOOK)) {
+        match poll(&mut [PollFd::new(program, PollFlags::IN)], Some(&LOOK)) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
         if terminate.swap(false, Ordering::Relaxed) {
             // It may have ended since.
-            let _ = pidfd_send_signal(&program, Signal::TERM);
+            let _ = pidfd_send_signal(program, Signal::TERM);
         }
     }
 }

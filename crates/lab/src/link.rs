@@ -148,8 +148,8 @@ impl Wire {
         let mut open: Option<(u32, u32, u64)> = None;
         for segment in 0..train.segments() {
             let ip_bytes = train.packet_bytes(segment);
-            let (fate, time) = self.send_one(now_ps, lane, ip_bytes);
-            if let SendOutcome::Dropped = fate {
+            let (outcome, time) = self.send_one(now_ps, lane, ip_bytes);
+            if let SendOutcome::Dropped = outcome {
                 self.close(lane, &mut open, parts, time);
                 continue;
             }

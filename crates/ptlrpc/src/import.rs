@@ -323,7 +323,8 @@ pub struct Import {
     last_sent: Time,
     /// The import's own request that is under way.
     connect: Option<RequestKey>,
-    ping: Option<RequestKey>,
+    /// Whether a ping is not answered yet.
+    awaits_ping: bool,
     /// Whether the owner holds locks.
     in_use: bool,
     evictions: u64,
@@ -385,7 +386,7 @@ impl Import {
             latency: Estimate::new(AtTunables { at_min: 0, ..tunables.at }),
             last_sent: Time::ZERO,
             connect: None,
-            ping: None,
+            awaits_ping: false,
             in_use: false,
             evictions: 0,
             latencies: Latencies::default(),
@@ -598,7 +599,7 @@ impl Import {
         }
         // A ping's answer says what is committed: what is kept for that can go. One that is not
         // answered may be lost, and may be awaited for longer than a server waits for a client.
-        let pause = match self.kept.is_empty() || self.ping.is_some() {
+        let pause = match self.kept.is_empty() || self.awaits_ping {
             true => self.tunables.ping_interval,
             false => self.tunables.ping_interval.min(Nanos::from_secs(5)),
         };

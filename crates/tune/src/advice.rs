@@ -106,14 +106,15 @@ pub struct Settings {
 }
 
 /// Bits per second for people.
-fn rate_text(rate: u64) -> String {
+pub fn rate_text(rate: u64) -> String {
     match rate {
         0..1_000_000_000 => format!("{:.1} Mb/s", rate as f64 / 1e6),
         _ => format!("{:.2} Gb/s", rate as f64 / 1e9),
     }
 }
 
-fn time_text(ns: u64) -> String {
+/// Nanoseconds for people, in milliseconds.
+pub fn time_text(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 

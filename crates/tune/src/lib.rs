@@ -23,6 +23,7 @@ mod write;
 
 pub use advice::{
     Advice, Limit, Setting, Settings, advise, bandwidth_delay_product, bytes_text, rate_of,
+    rate_text, time_text,
 };
 pub use measured::{Host, Path, Purpose, Streams};
 pub use ramp::{Point, Ramp, share};

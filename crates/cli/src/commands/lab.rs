@@ -230,7 +230,7 @@ fn exec(args: &ExecArgs) -> Result<(), Failure> {
     let name = chosen(&place, args.lab.as_deref())?;
     let status = lustrine_lab_host::ask_status(&place, &name)?;
     let here = std::env::current_dir();
-    let inside = EnteredHost::enter(&status, &args.host)?;
+    let host = EnteredHost::enter(&status, &args.host)?;
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
     command.env("LUSTRINE_LAB", &name).env(HOST_VARIABLE, &args.host);
@@ -238,7 +238,7 @@ fn exec(args: &ExecArgs) -> Result<(), Failure> {
     if let Ok(here) = here {
         command.current_dir(here);
     }
-    match inside.run(&mut command) {
+    match host.run(&mut command) {
         Ok(0) => Ok(()),
         Ok(status) => Err(Failure::Reported(status)),
         Err(error) => {

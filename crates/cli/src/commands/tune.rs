@@ -32,7 +32,7 @@ pub(super) use store::make_state_dir_of;
 use apply::ApplyArgs;
 use files::Files;
 use measure::{Budget, Wanted};
-use report::{PeerReport, Report};
+use report::{PeerReport, Report, StepRow};
 
 pub(super) use load::Load;
 pub(super) use report::Direction;
@@ -236,11 +236,16 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
     }
     let kept = if args.apply.apply.is_empty() { "" } else { ", and nothing is applied" };
     if let [first, ..] = report.not_measured.as_slice() {
-        let all = report.not_measured.len();
-        let others = if all > 1 { format!(" and {} more", all - 1) } else { String::new() };
+        let others = match report.not_measured.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let settings = match report.settings {
+            Some(_) => "the settings are for the other nodes",
+            None => "there are no settings",
+        };
         return Err(format!(
-            "{}{others} could not be measured to the end; the settings are for the other \
-             nodes{kept}",
+            "{}{others} could not be measured to the end; {settings}{kept}",
             first.nid
         )
         .into());
@@ -321,10 +326,8 @@ fn run_with(
         }
     }
     failed.into_iter().for_each(|(nid, why)| report.leave_out(nid, &why));
-    match report.measured().next() {
-        Some(_) => Ok(()),
-        None => Err("none of the nodes could be measured to the end".to_owned().into()),
-    }
+    report.combine();
+    Ok(())
 }
 
 /// Computes again with the latency of RPCs where the run with the new values did not reach the
@@ -391,7 +394,7 @@ fn not_compared(peer: &PeerReport) -> Option<String> {
                 .to_owned(),
         );
     }
-    rows().flatten().any(|row| row.short).then(|| {
+    rows().flatten().any(StepRow::is_short).then(|| {
         "RPCs took longer than a run with the values before or after: run this again while the \
          path and both hosts have less to do"
             .to_owned()
@@ -402,7 +405,7 @@ fn not_compared(peer: &PeerReport) -> Option<String> {
 fn shortfall_note(peer: &PeerReport) -> Option<String> {
     let (path, after) = (peer.path?, peer.after.as_ref()?);
     let rows = [&after.read, &after.write].into_iter().flatten();
-    let best = rows.filter(|row| !row.short).max_by_key(|row| row.rate)?;
+    let best = rows.filter(|row| !row.is_short()).max_by_key(|row| row.rate)?;
     let part = u128::from(best.rate) * 100 / u128::from(path.rate.max(1));
     let round_trips = grouped(best.p50_ns as f64 / path.rtt_idle_ns.max(1) as f64);
     (part < 80).then(|| {
@@ -419,7 +422,7 @@ fn slower_notes(peer: &PeerReport) -> Vec<String> {
     let pairs = [(&before.read, &after.read), (&before.write, &after.write)];
     let slower = pairs.into_iter().filter_map(|(before, after)| {
         let (before, after) = (before.as_ref()?, after.as_ref()?);
-        if before.short || after.short {
+        if before.is_short() || after.is_short() {
             return None;
         }
         let is_less = u128::from(after.rate) * 10 < u128::from(before.rate) * 9;

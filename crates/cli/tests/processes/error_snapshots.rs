@@ -168,6 +168,7 @@ const CASES: [(&str, &[&str]); 15] = [
             "tune --to 10.0.0.1@tcp --rate fast",
             "tune --to 10.0.0.1@tcp --rpc-size 1k",
             "tune --to 10.0.0.1@tcp --dry-run --write DIR",
+            "tune --to 10.0.0.1@tcp --rate 1G --write /proc/version/tuned",
             "tune --to 10.0.0.1@tcp --to 10.0.0.1@tcp",
         ],
     ),

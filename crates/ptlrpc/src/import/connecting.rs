@@ -257,7 +257,7 @@ impl Import {
                 }
             }
         }
-        self.ping = None;
+        self.awaits_ping = false;
         self.going_idle = false;
         true
     }
@@ -286,7 +286,7 @@ impl Import {
         self.unsent.clear();
         self.unanswered.clear();
         self.lock_rounds = 0;
-        self.ping = None;
+        self.awaits_ping = false;
         if !evicted {
             self.connect = None;
         }

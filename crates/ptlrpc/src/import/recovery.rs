@@ -96,7 +96,7 @@ impl Import {
         }
         self.set_state(ImportState::ReplayWait);
         let key = self.own_request(Purpose::FinalPing, Opcode::OBD_PING);
-        self.ping = Some(key);
+        self.awaits_ping = true;
         self.transmit(now, xids, key);
     }
 
@@ -116,7 +116,7 @@ impl Import {
     /// Asks the server for a sign of life, and for what it has committed.
     pub(super) fn send_ping(&mut self, now: Time, xids: &mut XidSource) {
         let key = self.own_request(Purpose::Ping, Opcode::OBD_PING);
-        self.ping = Some(key);
+        self.awaits_ping = true;
         self.transmit(now, xids, key);
     }
 

@@ -96,7 +96,7 @@ impl Import {
             }
             Purpose::Ping => {
                 self.finish(key, Err(RpcError::Closed));
-                self.ping = None;
+                self.awaits_ping = false;
                 match lost(body.status) {
                     true => self.disconnected(now, xids),
                     false => self.committed(body.last_committed),
@@ -104,7 +104,7 @@ impl Import {
             }
             Purpose::FinalPing => {
                 self.finish(key, Err(RpcError::Closed));
-                self.ping = None;
+                self.awaits_ping = false;
                 if body.status < 0 {
                     return self.disconnected(now, xids);
                 }

@@ -30,8 +30,6 @@ const IDLE: Duration = Duration::from_millis(300);
 const SINK: u32 = 1024;
 /// Bytes read at once.
 const CHUNK: usize = 64 << 10;
-/// Bytes of TCP's time stamps in each segment.
-const TIMESTAMPS: u32 = 12;
 /// Longest text of what is not LNet.
 const SHOWN: usize = 40;
 
@@ -109,8 +107,7 @@ impl Caller {
                 IoOutcome::WouldBlock if budget.is_over() => return None,
                 IoOutcome::WouldBlock | IoOutcome::Bytes(_) => {
                     let longest = |info: StreamInfo| {
-                        let options = if info.timestamps { TIMESTAMPS } else { 0 };
-                        info.segment_out + options + header_bytes(to.is_ipv6())
+                        info.segment_out + option_bytes(&info) + header_bytes(to.is_ipv6())
                     };
                     return Some(Idle::Open { packet: socket.info().ok().map(longest) });
                 }
@@ -435,6 +432,11 @@ impl Conversation {
     pub(super) fn abort(self) {
         let _ = self.socket.abort_on_close();
     }
+}
+
+/// Bytes of TCP's options in each segment: time stamps.
+pub(super) fn option_bytes(info: &StreamInfo) -> u32 {
+    if info.timestamps { 12 } else { 0 }
 }
 
 /// The wait between two looks at what is under way.

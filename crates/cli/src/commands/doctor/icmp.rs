@@ -161,7 +161,7 @@ impl Questions<'_> {
         self.send(&IcmpQuestion::Echo { id, sequence, payload }, TTL)
     }
 
-    /// The smallest TTL with which echos are answered. All are sent at once, then smaller ones
+    /// The smallest TTL with which echoes are answered. All are sent at once, then smaller ones
     /// again, because an answer may have been lost.
     fn hops(&mut self) -> Option<u8> {
         let (id, first) = (self.id, self.sequence);

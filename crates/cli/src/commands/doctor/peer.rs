@@ -93,9 +93,8 @@ pub(super) fn look(
     let own = OwnAddress::claim(local, &[own_port, port], &is_node);
     let address_taken = own.is_taken() || kernel_may_have(&caller.nid) || of_node;
     let to = SocketAddr::new(ip, port);
-    let (nid_of, packet) = (*nid, None);
     let mut look =
-        Look { context, budget, unseen, view, nid: nid_of, to, caller, packet, address_taken };
+        Look { context, budget, unseen, view, nid: *nid, to, caller, packet: None, address_taken };
     look.settings();
     let outcome = look.all(own);
     let exceeded = look.budget.was_exceeded();

@@ -7,7 +7,7 @@ use lustrine_doctor::{Carried, Source, StreamView, header_bytes, pings_at_once};
 use lustrine_wire::nid::Nid;
 
 use super::budget::Budget;
-use super::conversation::{Caller, Conversation};
+use super::conversation::{Caller, Conversation, option_bytes};
 
 /// How long full segments may take, beside some round trips: several are sent again meanwhile.
 const FULL: Duration = Duration::from_secs(3);
@@ -102,13 +102,15 @@ pub(super) fn look(
         | (.., Some(Carried::Unread { .. })) => open.abort(),
         _ => open.close(),
     }
-    for (carried, way) in [(&mut sizes.out, Direction::Out), (&mut sizes.back, Direction::Back)] {
+    for (carried, direction) in
+        [(&mut sizes.out, Direction::Out), (&mut sizes.back, Direction::Back)]
+    {
         if matches!(carried, Some(Carried::Lost { .. })) {
-            *carried = Some(again(line, budget, way));
+            *carried = Some(again(line, budget, direction));
         }
         if let Some(Carried::Lost { segment, ms, .. }) = *carried {
             let options = sizes.stream.map_or(0, |stream| stream.options);
-            let found = largest(line, budget, way, segment.saturating_add(options));
+            let found = largest(line, budget, direction, segment.saturating_add(options));
             *carried = Some(match found {
                 Largest::Segment(arrives) => Carried::Lost {
                     segment,
@@ -130,7 +132,7 @@ fn view(open: &Conversation) -> Option<StreamView> {
         segment_back: info.segment_asked,
         segment_seen: info.segment_seen,
         path_mtu: info.path_mtu,
-        options: if info.timestamps { 12 } else { 0 },
+        options: option_bytes(&info),
         peer_scale: info.peer_scale,
         retransmits: info.retransmits,
     })
@@ -231,15 +233,20 @@ fn send_bulk(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Ca
 
 /// The same over a new connection: a peer that stopped for other reasons than the size begins anew
 /// there.
-fn again(line: &Line<'_>, budget: &mut Budget, way: Direction) -> Carried {
+fn again(line: &Line<'_>, budget: &mut Budget, direction: Direction) -> Carried {
     let Some(mut open) = line.open(budget, None) else { return Carried::Unknown };
-    let carried = full(&mut open, budget, way, line.limit(FULL));
+    let carried = full(&mut open, budget, direction, line.limit(FULL));
     open.abort();
     carried
 }
 
-fn full(open: &mut Conversation, budget: &mut Budget, way: Direction, most: Duration) -> Carried {
-    match way {
+fn full(
+    open: &mut Conversation,
+    budget: &mut Budget,
+    direction: Direction,
+    most: Duration,
+) -> Carried {
+    match direction {
         Direction::Out => send_full(open, budget, most),
         Direction::Back => receive_full(open, budget, most),
     }
@@ -254,7 +261,7 @@ enum Largest {
 }
 
 /// Searches for the largest segment below `lost` that arrives, by bisection.
-fn largest(line: &Line<'_>, budget: &mut Budget, way: Direction, lost: u32) -> Largest {
+fn largest(line: &Line<'_>, budget: &mut Budget, direction: Direction, lost: u32) -> Largest {
     let headers = header_bytes(line.to.is_ipv6());
     let sizes = MTUS.into_iter().map(|mtu| u32::from(mtu) - headers).filter(|size| *size < lost);
     let sizes: Vec<u16> = sizes.filter_map(|size| u16::try_from(size).ok()).collect();
@@ -264,7 +271,7 @@ fn largest(line: &Line<'_>, budget: &mut Budget, way: Direction, lost: u32) -> L
         let middle = low + (high - low) / 2;
         let Some(mut open) = line.open(budget, Some(sizes[middle])) else { break };
         opened = true;
-        let carried = full(&mut open, budget, way, line.limit(TRIED));
+        let carried = full(&mut open, budget, direction, line.limit(TRIED));
         open.abort();
         match carried {
             Carried::Lost { .. } | Carried::Unread { .. } => high = middle,

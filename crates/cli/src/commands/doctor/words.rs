@@ -15,8 +15,8 @@ pub(super) fn announcement(args: &DoctorArgs) -> String {
     };
     format!(
         "{will}: up to {} TCP connections, {} pings of {} bytes, a few full segments both ways, {} \
-         KiB of keepalives, 40 ICMP echoes{remote}; at most {} KiB in all (--budget-bytes) and \
-         {} s (--budget-time). Settings of this host and of the peers are not changed",
+         KiB of keepalives, about 50 ICMP echoes{remote}; at most {} KiB in all (--budget-bytes) \
+         and {} s (--budget-time). Settings of this host and of the peers are not changed",
         peer::GREETINGS + usize::from(peer::NETS) + 8,
         peer::PINGS,
         Conversation::PING_BYTES,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lustrine_control::{Answer, ConnRow, LoadFailureKind, LoadOrder, LoadRow, Request};
 use lustrine_selftest::Test;
-use lustrine_tune::Segments;
+use lustrine_tune::{Segments, rate_of};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
 use serde::Serialize;
@@ -199,8 +199,8 @@ impl Load {
                     .to_owned()
             }
             LoadFailureKind::Busy => {
-                ", or wait until it expires. That of a program that was killed can be ended from \
-                 here with --take-over"
+                ", or wait until it expires. `lustrine tune --take-over` ends that of a program \
+                 that was killed"
                     .to_owned()
             }
             LoadFailureKind::Other => String::new(),
@@ -307,10 +307,8 @@ impl Load {
             let load = self.progress()?;
             let is_late = Instant::now() >= deadline;
             if load.bytes >= wanted || load.step_finished || is_late {
-                let rate = u128::from(load.bytes) * 8_000_000_000;
-                let rate = rate.checked_div(u128::from(load.elapsed_ns)).unwrap_or(0);
-                let rate = u64::try_from(rate).unwrap_or(u64::MAX);
-                return Ok((rate > 0).then_some(rate));
+                let is_measured = load.bytes > 0 && load.elapsed_ns > 0;
+                return Ok(is_measured.then(|| rate_of(load.bytes, load.elapsed_ns)));
             }
             if stopped() {
                 return Ok(None);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lustrine_config::NodeConfig;
 use lustrine_control::{Answer, LoadOrder, LoadRow, Request};
-use lustrine_tune::{Point, Purpose, Ramp, Settings, Streams};
+use lustrine_tune::{Point, Purpose, Ramp, Settings, Streams, rate_of};
 use lustrine_wire::nid::Nid;
 
 use self::budget::{Allowance, WEIGHT_AFTER, WEIGHT_BEFORE, WEIGHT_CONNS, WEIGHT_RAMP};
@@ -219,7 +219,7 @@ pub(super) fn peer(
     let before = outcome?;
     // More than the ramp found.
     let is_incomplete = report.incomplete.is_some();
-    let rows = before.rows().filter(|row| row.is_whole() || is_incomplete && !row.short);
+    let rows = before.rows().filter(|row| row.is_whole() || is_incomplete && !row.is_short());
     if let Some(most) = rows.map(|row| row.rate).max() {
         report.path = report.path.map(|path| report.with_run_before(path, best.rate, most));
     }
@@ -332,7 +332,7 @@ fn both(
             purse.extend(&mut allowed, step.need(), step.runs(later));
         }
         *row = session.step(&step, &mut allowed)?;
-        if let Some(short) = row.as_ref().filter(|row| row.short) {
+        if let Some(short) = row.as_ref().filter(|row| row.is_short()) {
             // RPCs took longer than was expected.
             let longer = Step { latency: short.p50_ns, ..step };
             if longer.times(allowed.left()).is_none() {
@@ -575,23 +575,22 @@ impl<'a> Session<'a> {
             return Ok(if load.errors.is_empty() { Tried::Budget } else { Tried::NoneEnded });
         }
         let p50_ns = load.latency.p50_ns;
-        let rate = u128::from(load.bytes) * 8_000_000_000 / u128::from(load.elapsed_ns);
-        let short = load.elapsed_ns < p50_ns;
-        let most = u128::from(step.bytes()) * 8_000_000_000 / u128::from(p50_ns.max(1));
-        let rate = if short { rate.min(most) } else { rate };
-        let row = StepRow {
+        let mut row = StepRow {
             test: step.direction,
             under_way: step.count,
-            rate: u64::try_from(rate).unwrap_or(u64::MAX),
+            rate: rate_of(load.bytes, load.elapsed_ns),
             rpcs: load.ops,
             p50_ns,
             rtt_ns,
             cpu_s_per_gb: (after.cpu_s - before.cpu_s) * 1e9 / bytes.max(1) as f64,
             failed: load.errors.iter().map(|(_, count)| count).sum(),
             cut,
-            short,
+            time_ns: load.elapsed_ns,
             segments,
         };
+        if row.is_short() {
+            row.rate = row.rate.min(rate_of(step.bytes(), p50_ns));
+        }
         note(&super::words::step(&row));
         Ok(Tried::Row(row))
     }

@@ -2,10 +2,10 @@
 //! the network device. Lines for people, and notes of what costs rate.
 
 use lustrine_report::numbers::counted;
-use lustrine_tune::{Segments, loss_limited_rate};
+use lustrine_tune::{Segments, loss_limited_rate, rate_text};
 
 use super::report::{Direction, PeerReport};
-use super::words::{known, rate_text};
+use super::words::known;
 use crate::host_limits::Device;
 
 /// So many of them at least are worth a note: a few may be chance.
@@ -278,21 +278,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn step(test: Direction, rate: u64, segments: Segments) -> StepRow {
-        let (under_way, rpcs, p50_ns, rtt_ns) = (8, 100, MS, None);
-        let (cpu_s_per_gb, failed, cut, short, segments) = (0.1, 0, false, false, Some(segments));
-        StepRow {
-            test,
-            under_way,
-            rate,
-            rpcs,
-            p50_ns,
-            rtt_ns,
-            cpu_s_per_gb,
-            failed,
-            cut,
-            short,
-            segments,
-        }
+        StepRow { segments: Some(segments), ..StepRow::whole(test, 8, rate, MS) }
     }
 
     /// 10 Gb/s and 50 ms, without a fault.

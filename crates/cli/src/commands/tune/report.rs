@@ -183,9 +183,8 @@ pub(super) struct StepRow {
     pub(super) failed: u64,
     /// Whether the budget ended it early.
     pub(super) cut: bool,
-    /// Whether it lasted less than an RPC took. RPCs that ended in it had moved their data before,
-    /// and the rate is what so many in flight carry at most with this latency.
-    pub(super) short: bool,
+    /// How long it was measured, in nanoseconds.
+    pub(super) time_ns: u64,
     /// What TCP counted meanwhile.
     pub(super) segments: Option<Segments>,
 }
@@ -198,7 +197,13 @@ impl StepRow {
 
     /// Whether it says what the path carried.
     pub(super) fn is_rate(&self) -> bool {
-        !self.cut && !self.short
+        !self.cut && !self.is_short()
+    }
+
+    /// Whether it lasted less than an RPC took. RPCs that ended in it had moved their data before,
+    /// and the rate is what so many in flight carry at most with this latency.
+    pub(super) fn is_short(&self) -> bool {
+        self.time_ns < self.p50_ns
     }
 }
 
@@ -332,7 +337,7 @@ impl PeerReport {
             return None;
         }
         let is_short =
-            |row: &&StepRow| row.failed == 0 && !row.short && self.reached(row) < REACHED;
+            |row: &&StepRow| row.failed == 0 && !row.is_short() && self.reached(row) < REACHED;
         let slow = self.after.as_ref()?.rows().filter(is_short).map(|row| row.p50_ns);
         slow.max().filter(|latency| *latency > round_trips)
     }
@@ -420,6 +425,26 @@ impl PeerReport {
             Setting::ConnsPerPeer => Some(self.values.conns_per_peer.into()),
             Setting::TcpReceiveBuffer => self.host.tcp_rmem.map(|values| values[2]),
             Setting::TcpSendBuffer => self.host.tcp_wmem.map(|values| values[2]),
+        }
+    }
+}
+
+#[cfg(test)]
+impl StepRow {
+    /// A step of the whole time, of 100 RPCs, without failures.
+    pub(super) fn whole(test: Direction, under_way: u32, rate: u64, p50_ns: u64) -> StepRow {
+        StepRow {
+            test,
+            under_way,
+            rate,
+            rpcs: 100,
+            p50_ns,
+            rtt_ns: None,
+            cpu_s_per_gb: 0.1,
+            failed: 0,
+            cut: false,
+            time_ns: 3 * p50_ns,
+            segments: None,
         }
     }
 }

@@ -1,26 +1,8 @@
 use super::*;
-use report::{Compared, StepRow};
+use report::Compared;
 
 const GBPS: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
-
-fn row(test: Direction, under_way: u32, rate: u64, p50_ns: u64) -> StepRow {
-    let (rpcs, rtt_ns, cpu_s_per_gb, failed, cut) = (100, None, 0.1, 0, false);
-    let (short, segments) = (false, None);
-    StepRow {
-        test,
-        under_way,
-        rate,
-        rpcs,
-        p50_ns,
-        rtt_ns,
-        cpu_s_per_gb,
-        failed,
-        cut,
-        short,
-        segments,
-    }
-}
 
 /// A peer over 10 Gb/s and 50 ms, of which the new values carried so much.
 fn measured(read: u64, write: u64) -> Report {
@@ -30,13 +12,13 @@ fn measured(read: u64, write: u64) -> Report {
     let (settings, advice) = advise(&path, &host(&peer), &purpose);
     (peer.path, peer.settings, peer.advice) = (Some(path), Some(settings), advice);
     peer.ramp = vec![
-        row(Direction::Read, 128, 10 * GBPS, 105 * MS),
-        row(Direction::Write, 128, 9 * GBPS, 110 * MS),
+        StepRow::whole(Direction::Read, 128, 10 * GBPS, 105 * MS),
+        StepRow::whole(Direction::Write, 128, 9 * GBPS, 110 * MS),
     ];
     peer.after = Some(Compared {
         under_way: 120,
-        read: Some(row(Direction::Read, 120, read, 90 * MS)),
-        write: Some(row(Direction::Write, 120, write, 125 * MS)),
+        read: Some(StepRow::whole(Direction::Read, 120, read, 90 * MS)),
+        write: Some(StepRow::whole(Direction::Write, 120, write, 125 * MS)),
     });
     let mut report = Report::new(purpose, true);
     report.peers.push(peer);
@@ -57,7 +39,7 @@ fn a_comparison_that_was_not_made_is_named() {
     for row in [None, Some(cut)] {
         assert!(why(&mut peer, row).starts_with("the budget ended"));
     }
-    let short = StepRow { short: true, ..whole };
+    let short = StepRow { time_ns: 0, ..whole };
     assert!(why(&mut peer, Some(short)).starts_with("RPCs took longer"));
 }
 
@@ -65,8 +47,8 @@ fn a_comparison_that_was_not_made_is_named() {
 #[test]
 fn a_step_that_was_cut_short_is_no_rate() {
     let mut peer = measured(0, 0).peers.remove(0);
-    let cut = StepRow { cut: true, ..row(Direction::Read, 256, 13 * GBPS, MS) };
-    let short = StepRow { cut: false, short: true, ..cut.clone() };
+    let cut = StepRow { cut: true, ..StepRow::whole(Direction::Read, 256, 13 * GBPS, MS) };
+    let short = StepRow { cut: false, time_ns: 0, ..cut.clone() };
     let ramp = peer.ramp.clone();
     for step in [cut, short] {
         peer.ramp = [&ramp[..], std::slice::from_ref(&step)].concat();
@@ -101,8 +83,8 @@ fn a_direction_that_is_slower_than_before_is_named() {
     let (read, write) = (11 * GBPS, 6 * GBPS);
     peer.before = Some(Compared {
         under_way: 8,
-        read: Some(row(Direction::Read, 8, read, MS)),
-        write: Some(row(Direction::Write, 8, write, MS)),
+        read: Some(StepRow::whole(Direction::Read, 8, read, MS)),
+        write: Some(StepRow::whole(Direction::Write, 8, write, MS)),
     });
     let notes = slower_notes(&peer);
     assert_eq!(notes.len(), 1, "{notes:?}");
@@ -200,8 +182,8 @@ fn again(mut report: Report, write: u64, failed: u64) -> Report {
     let more = correct(&mut report).expect("other settings").max_rpcs_in_flight as u32;
     report.peers[0].after = Some(Compared {
         under_way: more,
-        read: Some(row(Direction::Read, more, 9_600_000_000, 110 * MS)),
-        write: Some(StepRow { failed, ..row(Direction::Write, more, write, 130 * MS) }),
+        read: Some(StepRow::whole(Direction::Read, more, 9_600_000_000, 110 * MS)),
+        write: Some(StepRow { failed, ..StepRow::whole(Direction::Write, more, write, 130 * MS) }),
     });
     keep_better(&mut report, first);
     report
@@ -232,7 +214,7 @@ fn a_node_that_lacks_nothing_is_no_reason_against_more() {
     let first = report.peers.clone();
     let more = correct(&mut report).expect("other settings").max_rpcs_in_flight as u32;
     for (peer, write) in report.peers.iter_mut().zip([8_800_000_000, 8_900_000_000]) {
-        let row = |test, rate| Some(row(test, more, rate, 130 * MS));
+        let row = |test, rate| Some(StepRow::whole(test, more, rate, 130 * MS));
         let (read, write) = (row(Direction::Read, 9_800_000_000), row(Direction::Write, write));
         peer.after = Some(Compared { under_way: more, read, write });
     }
@@ -248,8 +230,8 @@ fn a_run_that_carried_more_than_the_ramp_counts() {
     assert_eq!(correct(&mut report).expect("other settings").max_rpcs_in_flight, 144);
     report.peers[0].after = Some(Compared {
         under_way: 144,
-        read: Some(row(Direction::Read, 144, 12 * GBPS, 95 * MS)),
-        write: Some(row(Direction::Write, 144, 12 * GBPS, 95 * MS)),
+        read: Some(StepRow::whole(Direction::Read, 144, 12 * GBPS, 95 * MS)),
+        write: Some(StepRow::whole(Direction::Write, 144, 12 * GBPS, 95 * MS)),
     });
     keep_better(&mut report, first);
     assert_eq!(report.settings.expect("settings").max_rpcs_in_flight, 144);
@@ -269,7 +251,7 @@ fn a_run_that_carried_more_than_the_ramp_counts() {
         assert_eq!(correct(&mut report), None);
         assert_eq!(more_carried_notes(&report.peers[0]), Vec::<String>::new());
     }
-    // More than the interface has is advised for nobody.
+    // More than the interface has is never advised.
     let mut report = measured(12 * GBPS, 9 * GBPS);
     report.peers[0].host.speed_mbps = Some(10_000);
     assert_eq!(correct(&mut report), None);

@@ -3,6 +3,7 @@
 use lustrine_node::NID_IN_USE;
 use lustrine_report::numbers::counted;
 use lustrine_tune::apply::ChangeResult;
+use lustrine_tune::{rate_text, time_text};
 use lustrine_wire::nid::Nid;
 
 use super::apply::{Applied, What};
@@ -18,18 +19,6 @@ pub(super) fn rpc_bytes(text: &str) -> Result<u64, String> {
     let fits = (4096..=64 << 20).contains(&value) && value.is_multiple_of(4096);
     let words = "expected the bytes of an RPC: a multiple of 4k from 4k to 64M, such as 4M";
     fits.then_some(value).ok_or_else(|| words.to_owned())
-}
-
-/// Bits per second for people.
-pub(super) fn rate_text(rate: u64) -> String {
-    match rate {
-        0..1_000_000_000 => format!("{:.1} Mb/s", rate as f64 / 1e6),
-        _ => format!("{:.2} Gb/s", rate as f64 / 1e9),
-    }
-}
-
-fn time_text(ns: u64) -> String {
-    format!("{:.3} ms", ns as f64 / 1e6)
 }
 
 /// What is about to be done, before it begins.
@@ -115,7 +104,7 @@ pub(super) fn step(row: &StepRow) -> String {
         time_text(row.p50_ns),
         row.cpu_s_per_gb,
         if row.failed > 0 { format!("  {} failed", row.failed) } else { String::new() },
-        match (row.cut, row.short) {
+        match (row.cut, row.is_short()) {
             (true, _) => "  ended by the budget",
             (false, true) => "  at most: shorter than an RPC",
             (false, false) => "",
@@ -317,7 +306,7 @@ fn compared(both: &Compared) -> String {
 fn measured(row: &Option<StepRow>) -> String {
     match row {
         None => "not measured (budget)".to_owned(),
-        Some(row) if row.short => format!("at most {}", rate_text(row.rate)),
+        Some(row) if row.is_short() => format!("at most {}", rate_text(row.rate)),
         Some(row) if row.cut => format!("{} (ended by the budget)", rate_text(row.rate)),
         Some(row) => rate_text(row.rate),
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lustrine_config::{InterfaceChoice, NodeConfig, Strictness};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::lab::Laboratory;
@@ -207,6 +208,24 @@ fn a_node_that_does_not_answer_does_not_end_the_measurement() {
     files_are_read_back(Path::new(&directory), &report["settings"], &report["peers"][0]["host"]);
     let done = tune("10.99.0.77@tcp,10.99.0.78@tcp", &[]);
     done.expect_error(&["none of the nodes could be measured"]);
+}
+
+/// The session of a program that was killed stays at the peer.
+#[test]
+fn a_session_that_was_left_behind_is_taken_over() {
+    let Some(lab) = Laboratory::up(LONG) else { return };
+    let _node = node_at(&lab, "west", &["--selftest-consoles", "10.99.0.1@tcp"]);
+    let tune = ["tune", "--to", "10.99.0.2@tcp"];
+    let small = [&tune[..], &["--budget-time", "4"]].concat();
+    // Its ramp goes on for much longer than its first step.
+    let mut killed = Running::start(&mut lustrine(&lab, "east", &tune));
+    killed.wait_for("x 1 MiB");
+    killed.signal(Signal::KILL);
+    drop(killed.end());
+    finish(&mut lustrine(&lab, "east", &small))
+        .expect_error(&["the node is in session lustrine-tune", "--take-over"]);
+    let done = finish(&mut lustrine(&lab, "east", &[&small[..], &["--take-over"]].concat()));
+    assert!(done.stderr.contains("x 1 MiB"), "{done:#?}");
 }
 
 #[test]
