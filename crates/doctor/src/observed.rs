@@ -217,9 +217,12 @@ pub struct PeerView {
 pub struct RouteView {
     /// The source address.
     pub local: String,
-    /// The interface with that address.
+    /// The interface by which they leave.
     pub interface: Option<String>,
-    /// Whether the peer is in the subnet of that address.
+    /// The next router; `None` if there is none, or the kernel did not say the route.
+    #[serde(default)]
+    pub gateway: Option<String>,
+    /// Whether no router is between this host and the peer, as the route says.
     pub on_link: bool,
 }
 

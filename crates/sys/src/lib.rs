@@ -22,6 +22,7 @@ pub mod mailbox;
 pub mod namespaces;
 pub mod poller;
 pub mod process;
+pub mod route;
 pub mod service_manager;
 pub mod signals;
 pub mod socket;
@@ -44,6 +45,7 @@ pub use listener::{AcceptError, Accepted, Claim, Listener};
 pub use machine::{Machine, NumaNode};
 pub use mailbox::{Mailbox, PushError, Sender, mailbox};
 pub use poller::{Interest, Poller, Ready};
+pub use route::Route;
 pub use service_manager::{ServiceManager, ServiceState};
 pub use signals::{Pending, Signals};
 pub use socket::{

@@ -306,20 +306,25 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64
     value
 }
 
+/// Connections: as many as the path needs. What is more stays, because connections that carry
+/// nothing cost nothing, and a measurement may be too low.
 fn conns(all: &mut Vec<Advice>, rate: u64, path: &Path, host: &Host) -> u64 {
-    let (needed, why) = match path.streams {
+    let now = u64::from(host.conns_per_peer.unwrap_or(1).max(1));
+    let (needed, mut why) = match path.streams {
         Streams::One(one) if one > 0 && one < rate => {
             let (all, single) = (rate_text(rate), rate_text(one));
             let why = format!("at least rate / rate of one stream = {all} / {single}");
             (rate.div_ceil(one), why)
         }
         Streams::Unknown => {
-            let now = u64::from(host.conns_per_peer.unwrap_or(1).max(1));
             (now, "stays as it is: it was not measured what one stream carries".to_owned())
         }
         _ => (1, "one stream carries all that the path does".to_owned()),
     };
-    let value = needed.min(CONNS_MAX);
+    if needed < now {
+        why += &format!("; it is {now} now, which is enough");
+    }
+    let value = needed.max(now).min(CONNS_MAX);
     let limit = (needed > CONNS_MAX).then(|| Limit {
         what: format!("the largest value is {CONNS_MAX}"),
         rate: match path.streams {

@@ -300,7 +300,7 @@ pub enum ChangeResult {
     WouldRestore,
     /// What had it has ended: nothing is left to undo.
     Gone,
-    /// It belongs to another network namespace, and stays as it is.
+    /// It belongs to another network or mount namespace, and stays as it is.
     Elsewhere,
     /// Someone else has changed it meanwhile: it stays as it is.
     Foreign,
@@ -311,7 +311,7 @@ pub enum ChangeResult {
 impl ChangeResult {
     /// Whether the user did not get what was asked for.
     pub fn is_failure(self) -> bool {
-        matches!(self, ChangeResult::Foreign | ChangeResult::Failed)
+        matches!(self, ChangeResult::Elsewhere | ChangeResult::Foreign | ChangeResult::Failed)
     }
 }
 

@@ -292,9 +292,10 @@ impl Detector {
         }
         let route = &path.route;
         if let Some(local) = &route.local {
-            let leaves = match &route.interface {
-                Some(interface) => format!("{local} ({interface})"),
-                None => local.clone(),
+            let leaves = match (&route.interface, &route.gateway) {
+                (Some(interface), Some(gateway)) => format!("{local} ({interface}, via {gateway})"),
+                (Some(interface), None) => format!("{local} ({interface})"),
+                (None, _) => local.clone(),
             };
             let chosen = self.leaves.observe(leaves, at_ms, most);
             let what = |before: &str, after: &str| {

@@ -112,9 +112,12 @@ pub struct Route {
     /// The source address.
     #[serde(rename = "l", default, skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,
-    /// The interface with that address.
+    /// The interface by which packets leave.
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
+    /// The next router, if there is one.
+    #[serde(rename = "g", default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<String>,
     /// Hops to the peer: 1 without a router.
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
     pub hops_out: Option<u8>,

@@ -243,6 +243,7 @@ fn looked(at: u64, mtu: u32, hops: u8) -> Sample {
             route: Route {
                 local: Some("10.0.0.1".to_owned()),
                 interface: Some("eth0".to_owned()),
+                gateway: None,
                 hops_out: Some(hops),
                 hops_back: None,
             },

@@ -11,7 +11,7 @@ use lustrine_doctor::{
 };
 use lustrine_node::{BriefClaim, KernelNid, conns_for_speed, kernel_has};
 use lustrine_partition::tunables::Tunables;
-use lustrine_sys::Clock;
+use lustrine_sys::{Clock, Route};
 use lustrine_wire::nid::{Net, NetKind, Nid};
 use lustrine_wire::ping::{NiStatus, PingInfo};
 
@@ -200,13 +200,22 @@ pub(super) fn local_towards(ip: IpAddr) -> std::io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
+/// How packets leave from an address of this host: as the kernel says, or by the interface with the
+/// address where it says nothing.
 pub(super) fn route(host: &HostView, local: IpAddr, ip: IpAddr) -> RouteView {
+    let known = Route::to(ip, Some(local)).ok();
     let local = local.to_string();
+    if let Some(Route { interface: Some(interface), gateway, .. }) = known {
+        let gateway = gateway.map(|gateway| gateway.to_string());
+        let on_link = gateway.is_none();
+        return RouteView { local, interface: Some(interface), gateway, on_link };
+    }
     let device = host.interfaces.iter().find(|one| one.addresses.contains(&local));
     let all = lustrine_sys::interfaces::interfaces().unwrap_or_default();
     let mut addresses = all.iter().flat_map(|one| &one.addrs);
     let on_link = addresses.any(|addr| addr.ip.to_string() == local && addr.same_subnet(ip));
-    RouteView { local, interface: device.map(|device| device.name.clone()), on_link }
+    let interface = device.map(|device| device.name.clone());
+    RouteView { local, interface, gateway: None, on_link }
 }
 
 fn least_and_median(mut times: Vec<u64>) -> Option<[u64; 2]> {

@@ -528,6 +528,7 @@ impl<'a> Daemon<'a> {
         let mut route = Route::default();
         if let Some(view) = seen.route {
             (route.local, route.interface) = (Some(view.local), view.interface);
+            route.gateway = view.gateway;
         }
         if let Some(view) = seen.icmp {
             (route.hops_out, route.hops_back) = (view.hops_out, view.hops_back);

@@ -200,7 +200,8 @@ fn what_cannot_be_applied_is_reported_and_the_rest_is() {
     let Scene { lab, state, _nodes: nodes, .. } = scene;
     drop(nodes);
     let mut undo = lustrine();
-    let elsewhere = finish(undo.args(["tune", "--undo", "--json", "--state", &state])).ok().json();
+    let elsewhere = finish(undo.args(["tune", "--undo", "--json", "--state", &state]));
+    let elsewhere = elsewhere.expect_code(1).json();
     let left = "elsewhere";
     expect(&elsewhere, &[("conns_per_peer", "gone"), ("tcp_wmem", left), ("tcp_rmem", left)]);
     let program = env!("CARGO_BIN_EXE_lustrine");
@@ -244,12 +245,12 @@ fn a_mount_in_another_mount_namespace_is_not_gone() {
     keep(boot.trim());
     let undo = || {
         let mut undo = lustrine();
-        finish(undo.args(["tune", "--undo", "--json", "--state"]).arg(&state)).ok().json()
+        finish(undo.args(["tune", "--undo", "--json", "--state"]).arg(&state))
     };
-    expect(&undo(), &[("max_rpcs_in_flight", "elsewhere")]);
+    expect(&undo().expect_code(1).json(), &[("max_rpcs_in_flight", "elsewhere")]);
     assert!(file.exists(), "the record stays for --undo in that namespace");
     keep("another boot");
-    expect(&undo(), &[("max_rpcs_in_flight", "gone")]);
+    expect(&undo().ok().json(), &[("max_rpcs_in_flight", "gone")]);
 }
 
 #[test]

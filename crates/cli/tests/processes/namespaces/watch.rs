@@ -57,6 +57,17 @@ fn a_route_from_another_address_is_an_alarm() {
 }
 
 #[test]
+fn another_router_of_the_same_address_is_an_alarm() {
+    let Some(lab) = Laboratory::up(TWO_WAYS) else { return };
+    let _node = node(&lab, "west", &TCP);
+    let (mut daemon, _) = watch(&lab, &["--path-every", "500ms"]);
+    run(&lab, "east", "ip route replace 10.99.0.2/32 via 10.99.1.2 dev eth1 src 10.99.0.1");
+    daemon.wait_for(
+        "route: packets leave from 10.99.0.1 (eth1, via 10.99.1.2), and left from 10.99.0.1 (eth0)",
+    );
+}
+
+#[test]
 fn a_peer_without_a_route_holds_up_no_other() {
     let Some(lab) = Laboratory::up(TWO_WAYS) else { return };
     let _node = node(&lab, "west", &TCP);
