@@ -29,37 +29,59 @@ pub fn module_options(settings: &Settings) -> String {
     )
 }
 
-/// A script for a client of a mounted file system. Its status is 1 if a value was refused; the
-/// others are in force then. It only raises what an administrator may have raised: RPCs of metadata
-/// targets, dirty data, and pages of an RPC unless their number was asked for.
-pub fn set_param(settings: &Settings, is_rpc_size_given: bool) -> String {
+/// A script for a client of a mounted file system. Its status is 1 if a value was refused, in which
+/// case the others are in force, or if the client has no target at `servers`, the NIDs of the nodes
+/// that were measured; with `all` as its argument it sets targets of all servers. It only raises
+/// what an administrator may have raised: RPCs of metadata targets, dirty data, and pages of an RPC
+/// unless their number was asked for.
+pub fn set_param(settings: &Settings, servers: &[String], is_rpc_size_given: bool) -> String {
     let Settings { max_rpcs_in_flight, max_dirty_mib, pages_per_rpc, .. } = settings;
     // What limits object servers does not limit metadata servers.
     let of_metadata = (*max_rpcs_in_flight).max(RPCS);
-    let pages = match is_rpc_size_given {
-        true => format!("lctl set_param osc.*.max_pages_per_rpc={pages_per_rpc} || failed=1"),
-        false => format!("raise osc.*.max_pages_per_rpc {pages_per_rpc}"),
-    };
+    let pages = if is_rpc_size_given { "set_to" } else { "raise" };
+    // The import of a target lists the NIDs of its servers.
     format!(
         r#"#!/bin/sh
+# Sets the targets at these servers; `sh set_param.sh all` sets those of all servers.
+servers='{}'
+[ "$1" != all ] || servers=
 failed=0
+# The parameters with this name of these targets.
+params() {{
+    for name in $(lctl list_param "$1"); do
+        if [ -z "$servers" ] ||
+            lctl get_param -n "${{name%.*}}.import" | grep -qwF -e "$servers"; then
+            echo "$name"
+        fi
+    done
+}}
+set_to() {{
+    for name in $(params "$1"); do
+        lctl set_param "$name=$2" || failed=1
+    done
+}}
 # What is larger stays as it is.
 raise() {{
-    for name in $(lctl list_param "$1"); do
+    for name in $(params "$1"); do
         [ "$(lctl get_param -n "$name")" -ge "$2" ] ||
             lctl set_param "$name=$2" || failed=1
     done
 }}
-{pages}
-lctl set_param osc.*.max_rpcs_in_flight={max_rpcs_in_flight} || failed=1
-raise mdc.*.max_rpcs_in_flight {of_metadata}
+{pages} 'osc.*.max_pages_per_rpc' {pages_per_rpc}
+set_to 'osc.*.max_rpcs_in_flight' {max_rpcs_in_flight}
+raise 'mdc.*.max_rpcs_in_flight' {of_metadata}
 # Dirty data of a target are at most a quarter of the memory.
 dirty={max_dirty_mib}
 most=$(awk '/^MemTotal:/ {{ print int($2 / 4096) }}' /proc/meminfo)
 [ "$dirty" -le "$most" ] || dirty=$most
-raise osc.*.max_dirty_mb "$dirty"
+raise 'osc.*.max_dirty_mb' "$dirty"
+if [ -z "$(params 'osc.*.max_rpcs_in_flight')$(params 'mdc.*.max_rpcs_in_flight')" ]; then
+    echo "no target of this client is at" $servers "(sh set_param.sh all sets all targets)" >&2
+    failed=1
+fi
 exit $failed
-"#
+"#,
+        servers.join("\n")
     )
 }
 

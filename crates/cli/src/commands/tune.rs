@@ -50,8 +50,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = values::bytes)]
     budget_bytes: u64,
 
-    /// Most seconds of load in all [default: 120; over long paths 1200 round trips to each node, at
-    /// most 600]
+    /// Most seconds of load in all [default: 120; over long or slow paths 1200 times as long as a
+    /// round trip to each node, or 1 MiB, takes, at most 600]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]
     budget_time: Option<f64>,
@@ -126,9 +126,10 @@ const RPC_SIZE: u64 = 4 << 20;
 
 /// Time of load for all nodes together, in nanoseconds.
 const BUDGET_TIME_NS: u64 = 120_000_000_000;
-/// Time of load to each node in round trips, where that is more, because each step lets TCP grow
-/// for 14 of them; and the most that it is, in nanoseconds.
-const BUDGET_RTTS: u64 = 1200;
+/// Where that is more, time of load to each node in round trips, because each step lets TCP grow
+/// for 14 of them, or in times that 1 MiB takes, of which the ramps and the runs of a slow path need
+/// that many; and the most that it is, in nanoseconds.
+const BUDGET_UNITS: u64 = 1200;
 const BUDGET_TIME_MAX_NS: u64 = 600_000_000_000;
 
 impl TuneArgs {
@@ -148,13 +149,14 @@ impl TuneArgs {
         !self.dry_run && self.rate.is_none()
     }
 
-    /// The budget for one of the nodes, to which this is the idle round trip, in nanoseconds.
-    fn budget(&self, rtt_ns: u64) -> Budget {
+    /// The budget for one of the nodes, to which an idle round trip, or 1 MiB, takes so many
+    /// nanoseconds.
+    fn budget(&self, unit_ns: u64) -> Budget {
         let nodes = self.to.len() as u64;
         let time_ns = match self.budget_time {
             Some(seconds) => (seconds * 1e9) as u64 / nodes,
             None => {
-                let long = rtt_ns.saturating_mul(BUDGET_RTTS).min(BUDGET_TIME_MAX_NS);
+                let long = unit_ns.saturating_mul(BUDGET_UNITS).min(BUDGET_TIME_MAX_NS);
                 (BUDGET_TIME_NS / nodes).max(long)
             }
         };
@@ -217,7 +219,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         peer.used = peer.purse.used();
     }
     if let (Some(files), Some(settings)) = (files, &report.settings) {
-        report.files = files.write(settings, &report.peers[0], args.rpc_size.is_some())?;
+        report.files = files.write(settings, &report.peers[0], &args.to, args.rpc_size.is_some())?;
     }
     let incomplete = report.peers.iter().find(|peer| peer.incomplete.is_some());
     let incomplete = incomplete.map(|peer| peer.nid);

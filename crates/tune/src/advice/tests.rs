@@ -142,6 +142,12 @@ fn connections_that_were_not_measured_stay() {
     let host = Host { conns_per_peer: Some(4), ..Host::default() };
     let conns = |host| advise(&unknown, host, &Purpose::default()).0.conns_per_peer;
     assert_eq!((conns(&host), conns(&Host::default())), (4, 1));
+    // What one stream carries is measured, and may be too little.
+    let one = Path { streams: Streams::OneIsEnough, ..unknown };
+    let (settings, advice) = advise(&one, &host, &Purpose::default());
+    assert_eq!(settings.conns_per_peer, 4);
+    let why = &advice.iter().find(|one| one.setting == Setting::ConnsPerPeer).unwrap().why;
+    assert!(why.ends_with("it is 4 now, which is enough"), "{why}");
 }
 
 #[test]
@@ -165,7 +171,10 @@ net:
     );
     let options = "options ksocklnd peer_credits=121 credits=256 conns_per_peer=1\n";
     assert_eq!(module_options(&sc11), options);
-    assert!(set_param(&sc11, false).contains("set_param osc.*.max_rpcs_in_flight=121 ||"));
+    let servers = ["10.0.0.2@tcp".to_owned(), "fd00::2@tcp".to_owned()];
+    let script = set_param(&sc11, &servers, false);
+    assert!(script.contains("\nservers='10.0.0.2@tcp\nfd00::2@tcp'\n"), "{script}");
+    assert!(script.contains("\nset_to 'osc.*.max_rpcs_in_flight' 121\n"), "{script}");
     let host = Host { tcp_buffers: Some([4096, 200 << 20]), ..Host::default() };
     let expected = "net.ipv4.tcp_rmem = 4096 131072 126877696\n\
                     net.ipv4.tcp_wmem = 4096 65536 209715200\n";
@@ -176,8 +185,19 @@ net:
     assert_eq!(sysctl(&sc11, &Host { tcp_first_buffers: first, ..host }), expected);
 }
 
-/// The parameters of a client after the script, which is run with a program in place of `lctl`.
-fn after_script(script: &str, before: &[(&str, u64)]) -> BTreeMap<String, u64> {
+/// The servers of targets `a` and `b`, as their imports list them.
+const IMPORTS: [(&str, &str); 2] = [
+    ("a", r#"failover_nids: [ "10.0.0.1@tcp", "10.0.0.2@tcp" ]"#),
+    ("b", r#"failover_nids: [ "10.0.0.1@tcp1", "110.0.0.1@tcp", "10.0.0.11@tcp" ]"#),
+];
+
+/// The parameters of a client after the script, which is run with a program in place of `lctl`, and
+/// what it complains of.
+fn after_script(
+    script: &str,
+    args: &[&str],
+    before: &[(&str, u64)],
+) -> (BTreeMap<String, u64>, String) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("lustrine-set-param-{}-{number}", std::process::id());
@@ -193,16 +213,62 @@ fn after_script(script: &str, before: &[(&str, u64)]) -> BTreeMap<String, u64> {
     for (name, value) in before {
         fs::write(dir.join("values").join(name), format!("{value}\n")).unwrap();
     }
+    for (target, import) in IMPORTS {
+        for kind in ["osc", "mdc"] {
+            let name = format!("{kind}.{target}.import");
+            fs::write(dir.join("values").join(name), import).unwrap();
+        }
+    }
     let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
-    let run = Command::new("sh").args(["-c", script]).env("PATH", path).output().unwrap();
-    assert!(run.status.success() && run.stderr.is_empty(), "{run:?}");
+    let mut run = Command::new("sh");
+    let run = run.args(["-c", script, "sh"]).args(args).env("PATH", path).output().unwrap();
+    assert_eq!(run.status.success(), run.stderr.is_empty(), "{run:?}");
     let read = |(name, _): &(&str, u64)| {
         let text = fs::read_to_string(dir.join("values").join(name)).unwrap();
         ((*name).to_owned(), text.trim().parse().unwrap())
     };
     let after = before.iter().map(read).collect();
     fs::remove_dir_all(&dir).unwrap();
-    after
+    (after, String::from_utf8(run.stderr).unwrap())
+}
+
+#[test]
+fn only_targets_of_the_servers_are_set() {
+    let near = settings(&path(10_000_000_000, MS), &Purpose::default());
+    let before = [
+        ("osc.a.max_dirty_mb", 1),
+        ("osc.a.max_pages_per_rpc", 256),
+        ("osc.a.max_rpcs_in_flight", 8),
+        ("osc.b.max_dirty_mb", 1),
+        ("osc.b.max_pages_per_rpc", 256),
+        ("osc.b.max_rpcs_in_flight", 8),
+        ("mdc.a.max_rpcs_in_flight", 8),
+        ("mdc.b.max_rpcs_in_flight", 8),
+    ];
+    let wanted = Settings { max_rpcs_in_flight: 16, pages_per_rpc: 1024, ..near };
+    let after = |servers: &[&str], args: &[&str]| {
+        let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+        after_script(&set_param(&wanted, &servers, true), args, &before)
+    };
+    let set = |after: &BTreeMap<String, u64>, target: &str| {
+        let of = |name: &str| after[&name.replace('*', target)];
+        let (osc, mdc) = (of("osc.*.max_rpcs_in_flight"), of("mdc.*.max_rpcs_in_flight"));
+        (osc, mdc, of("osc.*.max_pages_per_rpc"), of("osc.*.max_dirty_mb") > 1)
+    };
+    let (whole, none) = ((16, 16, 1024, true), (8, 8, 256, false));
+    for server in ["10.0.0.1@tcp", "10.0.0.2@tcp"] {
+        let (after, said) = after(&[server, "10.0.0.9@tcp"], &[]);
+        assert_eq!((set(&after, "a"), set(&after, "b"), said.as_str()), (whole, none, ""));
+    }
+    let (second, said) = after(&["10.0.0.9@tcp", "10.0.0.1@tcp1"], &[]);
+    assert_eq!((set(&second, "a"), set(&second, "b"), said.as_str()), (none, whole, ""));
+    let (untouched, said) = after(&["10.0.0.3@tcp", "10.0.0.4@tcp"], &[]);
+    assert_eq!((set(&untouched, "a"), set(&untouched, "b")), (none, none));
+    let expected = "no target of this client is at 10.0.0.3@tcp 10.0.0.4@tcp (sh set_param.sh all \
+                    sets all targets)\n";
+    assert_eq!(said, expected);
+    let (all, said) = after(&["10.0.0.3@tcp"], &["all"]);
+    assert_eq!((set(&all, "a"), set(&all, "b"), said.as_str()), (whole, whole, ""));
 }
 
 #[test]
@@ -224,7 +290,8 @@ fn what_an_administrator_has_raised_is_not_lowered() {
         Settings { max_rpcs_in_flight: 16, max_dirty_mib: 2, pages_per_rpc: 1024, ..near };
     let all = [raised, usual].concat();
     for (is_given, pages) in [(false, [4096, 1024]), (true, [1024, 1024])] {
-        let after = after_script(&set_param(&settings, is_given), &all);
+        let (after, said) = after_script(&set_param(&settings, &[], is_given), &[], &all);
+        assert_eq!(said, "");
         let of = |name: &str| ["a", "b"].map(|one| after[&name.replace('*', one)]);
         assert_eq!(of("mdc.*.max_rpcs_in_flight"), [64, 16]);
         assert_eq!(of("osc.*.max_dirty_mb"), [1 << 40, 2]);
@@ -232,8 +299,9 @@ fn what_an_administrator_has_raised_is_not_lowered() {
         assert_eq!(of("osc.*.max_rpcs_in_flight"), [16, 16], "what was computed");
     }
     // What limits object servers does not limit metadata servers.
-    let script = set_param(&Settings { max_rpcs_in_flight: 1, ..settings }, false);
-    let after = after_script(&script, &[("mdc.a.max_rpcs_in_flight", 4), all[1], all[2], all[3]]);
+    let script = set_param(&Settings { max_rpcs_in_flight: 1, ..settings }, &[], false);
+    let before = [("mdc.a.max_rpcs_in_flight", 4), all[1], all[2], all[3]];
+    let (after, _) = after_script(&script, &[], &before);
     assert_eq!(after["mdc.a.max_rpcs_in_flight"], 8);
 }
 

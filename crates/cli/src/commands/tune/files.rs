@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lustrine_tune::{Settings, lnetctl_yaml, module_options, set_param, sysctl};
+use lustrine_wire::nid::Nid;
 
 use super::report::PeerReport;
 use crate::output::Failure;
@@ -37,7 +38,7 @@ impl Files {
         Ok(Files { directory: directory.to_owned() })
     }
 
-    /// Writes them, for the interface towards a peer.
+    /// Writes them, for the interface towards a peer and the targets at `servers`.
     ///
     /// # Errors
     /// When a file cannot be written, or has appeared since.
@@ -45,16 +46,18 @@ impl Files {
         &self,
         settings: &Settings,
         peer: &PeerReport,
+        servers: &[Nid],
         is_rpc_size_given: bool,
     ) -> Result<Vec<PathBuf>, Failure> {
         let interface = peer.host.interface.as_deref().ok_or_else(|| {
             format!("the interface towards {} is unknown, and no file is written", peer.nid)
         })?;
+        let servers: Vec<String> = servers.iter().map(Nid::to_string).collect();
         let net = peer.nid.net().to_string();
         let texts = [
             lnetctl_yaml(settings, &net, interface),
             module_options(settings),
-            set_param(settings, is_rpc_size_given),
+            set_param(settings, &servers, is_rpc_size_given),
             sysctl(settings, &peer.host.limits()),
         ];
         let mut written = Vec::new();

@@ -381,6 +381,16 @@ impl RampEnd {
     }
 }
 
+/// Gives a path that turns out to be slow more time, unless the user has set it: `alone` is a step
+/// with one RPC in flight.
+fn allow_slow(wanted: &Wanted<'_>, rtt: u64, alone: &StepRow, purse: &mut Purse) {
+    let message = alone.p50_ns.saturating_sub(rtt);
+    let budget = wanted.args.budget(rtt.max(message));
+    if purse.lengthen(budget.time_ns) {
+        note(&format!("{}: {}", wanted.nid, super::words::slow_path(budget, message)));
+    }
+}
+
 /// A ramp in each direction.
 fn ramps(
     session: &mut Session<'_>,
@@ -412,6 +422,9 @@ fn ramps(
                 if let Some(again) = session.step(&longer, &mut allowed)? {
                     row = again;
                 }
+            }
+            if count == 1 {
+                allow_slow(session.wanted, rtt, &row, &mut report.purse);
             }
             // A step that was too short counts data that waited before it. It is better than
             // nothing.

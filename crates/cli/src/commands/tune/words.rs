@@ -9,7 +9,7 @@ use lustrine_wire::nid::Nid;
 use super::apply::{Applied, What};
 use super::measure::{Budget, STEP_RPCS, UNDER_WAY_MAX};
 use super::report::{Compared, Direction, NotMeasured, PeerReport, Report, StepRow};
-use super::{BUDGET_RTTS, BUDGET_TIME_NS, TuneArgs};
+use super::{BUDGET_TIME_NS, BUDGET_UNITS, TuneArgs};
 use crate::host_limits::HostLimits;
 use crate::values::bytes;
 
@@ -34,7 +34,8 @@ pub(super) fn announcement(args: &TuneArgs) -> String {
         match args.budget_time {
             Some(seconds) => format!("{seconds} s"),
             None => format!(
-                "{} s, or {BUDGET_RTTS} round trips to each node if that is more,",
+                "{} s, or {BUDGET_UNITS} times as long as a round trip to each node, or 1 MiB, takes, \
+                 if that is more,",
                 BUDGET_TIME_NS / 1_000_000_000
             ),
         },
@@ -50,12 +51,18 @@ pub(super) fn announcement(args: &TuneArgs) -> String {
 pub(super) fn longer_budget(args: &TuneArgs, rtt_ns: u64, budget: Budget) -> Option<String> {
     let is_more = budget.time_ns > BUDGET_TIME_NS / args.to.len() as u64;
     (args.loads() && args.budget_time.is_none() && is_more).then(|| {
-        format!(
-            "at most {:.0} s of load, for round trips of {}",
-            budget.time_ns as f64 / 1e9,
-            time_text(rtt_ns)
-        )
+        let limit = time_limit(budget);
+        format!("{limit}, for round trips of {}", time_text(rtt_ns))
     })
+}
+
+/// That the path to a node is slow enough for more time than was said.
+pub(super) fn slow_path(budget: Budget, message_ns: u64) -> String {
+    format!("{}, because 1 MiB takes {}", time_limit(budget), time_text(message_ns))
+}
+
+fn time_limit(budget: Budget) -> String {
+    format!("at most {:.0} s of load", budget.time_ns as f64 / 1e9)
 }
 
 /// That another program has the address of this host, and what that means for a measurement.

@@ -95,7 +95,7 @@ fn files_are_read_back(directory: &Path, settings: &Value, host: &Value) {
     assert_eq!(net.conns_per_peer.map(u64::from), settings["conns_per_peer"].as_u64());
     let credits = format!("options ksocklnd peer_credits={} ", settings["peer_credits"]);
     assert!(read("ksocklnd.conf").starts_with(&credits));
-    let rpcs = format!("osc.*.max_rpcs_in_flight={} ||", settings["max_rpcs_in_flight"]);
+    let rpcs = format!("set_to 'osc.*.max_rpcs_in_flight' {}\n", settings["max_rpcs_in_flight"]);
     assert!(read("set_param.sh").contains(&rpcs));
     // Buffers of this host that are larger stay as they are.
     let buffer = number(&settings["tcp_buffer"]).max(number(&host["tcp_rmem"][2]));

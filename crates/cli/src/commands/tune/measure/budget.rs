@@ -80,6 +80,13 @@ impl Purse {
         self.whole
     }
 
+    /// Gives all parts to come more time; whether it is more than they had.
+    pub(super) fn lengthen(&mut self, time_ns: u64) -> bool {
+        let is_more = time_ns > self.whole.time_ns;
+        self.whole.time_ns = self.whole.time_ns.max(time_ns);
+        is_more
+    }
+
     /// The share of the next part, which is taken back with [`Purse::put`].
     pub(super) fn take(&mut self, weight: u32) -> Allowance {
         let left = self.whole.less(self.used);
@@ -167,6 +174,16 @@ mod tests {
         // What is not measured needs nothing.
         purse.skip(WEIGHTS - WEIGHT_RAMP - WEIGHT_BEFORE);
         assert_eq!(purse.take(WEIGHT_BEFORE).left(), Budget { bytes: 22 * GIB, time_ns: 30 });
+    }
+
+    #[test]
+    fn more_time_is_for_the_parts_to_come() {
+        let mut purse = Purse::new(Budget { bytes: GIB, time_ns: 24 });
+        let first = purse.take(WEIGHT_RAMP);
+        assert!(!purse.lengthen(24) && purse.lengthen(48) && !purse.lengthen(12));
+        purse.put(first);
+        assert_eq!(purse.take(WEIGHTS - WEIGHT_RAMP).left().time_ns, 48);
+        assert_eq!(purse.whole().time_ns, 48);
     }
 
     /// A load of 100 Gb/s moves 125 MB between two looks.
