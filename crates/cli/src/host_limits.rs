@@ -132,7 +132,7 @@ impl HostLimits {
                 .zip(first(self.tcp_wmem))
                 .map(|(receive, send)| [receive, send]),
             interface_rate: self.speed_mbps.map(|speed| u64::from(speed) * 1_000_000),
-            conns_per_peer: None,
+            ..Host::default()
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct ConnRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpRow {
+    /// The port of this end; absent where the system does not say it.
+    pub local_port: Option<u16>,
     /// Longest packet that the path is believed to take, in bytes.
     pub path_mtu: u32,
     /// Payload of the longest segment that is sent, in bytes.

@@ -44,6 +44,10 @@ pub struct LoadRow {
     pub connected: bool,
     /// Whether no step is running.
     pub step_finished: bool,
+    /// Whether an RPC of the running step, or of the last one, has succeeded, also before the
+    /// measured time.
+    #[serde(default)]
+    pub has_progressed: bool,
     /// Whether the session is removed, or the load was given up.
     pub finished: bool,
     /// Why it was given up.

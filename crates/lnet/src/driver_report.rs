@@ -103,6 +103,8 @@ pub struct DriverConn {
 /// What the system counts of a stream, since it was made. Numbers of segments are modulo 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamStats {
+    /// The port of this end; `None` if the system does not say it.
+    pub local_port: Option<u16>,
     /// Longest packet that the path is believed to take, in bytes.
     pub path_mtu: u32,
     /// Payload of the longest segment that is sent, in bytes.

@@ -119,11 +119,12 @@ fn is_done(answer: &Answer) -> bool {
 }
 
 fn row(report: &LoadReport) -> LoadRow {
-    let LoadReport { connected, step_finished, finished, error, snapshot } = report;
+    let LoadReport { connected, step_finished, has_progressed, finished, error, snapshot } = report;
     let quantile = |part| snapshot.latencies.quantile(part).0;
     LoadRow {
         connected: *connected,
         step_finished: *step_finished,
+        has_progressed: *has_progressed,
         finished: *finished,
         failure: error.as_ref().map(failure),
         elapsed_ns: snapshot.elapsed.0,

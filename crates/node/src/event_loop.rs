@@ -359,6 +359,7 @@ impl EventLoop {
                 let report = self.client_of(load).map(|client| LoadReport {
                     connected: client.is_connected(),
                     step_finished: client.step_finished(),
+                    has_progressed: client.has_progressed(),
                     finished: client.finished(),
                     error: client.error(),
                     snapshot: client.progress(now),

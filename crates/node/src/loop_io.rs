@@ -450,8 +450,10 @@ impl Io for LoopIo {
 
     fn stream_stats(&self, sock: SockId) -> Option<StreamStats> {
         let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let info = self.socket(sock)?.info().ok()?;
+        let socket = self.socket(sock)?;
+        let info = socket.info().ok()?;
         Some(StreamStats {
+            local_port: socket.local_addr().ok().map(|local| local.port()),
             path_mtu: info.path_mtu,
             segment_out: info.segment_out,
             segment_in: info.segment_seen,

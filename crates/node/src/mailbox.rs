@@ -105,6 +105,8 @@ pub(crate) struct LoadReport {
     pub(crate) connected: bool,
     /// Whether no step is running.
     pub(crate) step_finished: bool,
+    /// Whether an RPC of the step has succeeded, also before the measured time.
+    pub(crate) has_progressed: bool,
     /// The session is removed, or the client gave up.
     pub(crate) finished: bool,
     /// The reason if it gave up.

@@ -360,6 +360,12 @@ impl Client {
         self.phase == Phase::Idle
     }
 
+    /// Whether an RPC of the running step, or of the last one, has succeeded, be it before the
+    /// measured time.
+    pub fn has_progressed(&self) -> bool {
+        self.progressed
+    }
+
     /// Whether the session is there, or none is needed and nothing is wrong.
     pub fn is_connected(&self) -> bool {
         self.link.is_present()

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteVia};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteVia,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::net::if_::if_indextoname;
 use nix::sys::socket::{self, AddressFamily as Family, MsgFlags, SockFlag, SockProtocol, SockType};
@@ -22,6 +24,9 @@ pub struct Route {
     pub interface: Option<String>,
     /// The next router; `None` if the address is on the link.
     pub gateway: Option<IpAddr>,
+    /// Longest packets that the path takes, in bytes, where a router has said so or an administrator
+    /// has set it; `None` if that of the interface counts.
+    pub mtu: Option<u32>,
 }
 
 impl Route {
@@ -87,6 +92,12 @@ fn answered(
             RouteAttribute::Gateway(gateway) => route.gateway = ip(&gateway),
             // Of IPv4 behind a router of IPv6.
             RouteAttribute::Via(RouteVia::Inet6(gateway)) => route.gateway = Some(gateway.into()),
+            RouteAttribute::Metrics(metrics) => {
+                route.mtu = metrics.iter().find_map(|metric| match metric {
+                    RouteMetric::Mtu(bytes) => Some(*bytes),
+                    _ => None,
+                });
+            }
             RouteAttribute::PrefSource(local) => route.local = ip(&local),
             _ => {}
         }
@@ -120,7 +131,7 @@ mod tests {
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let route = Route::to(here, None).expect("a route");
         let expected =
-            Route { local: Some(here), interface: Some("lo".to_owned()), gateway: None };
+            Route { local: Some(here), interface: Some("lo".to_owned()), ..Route::default() };
         assert_eq!(route, expected);
         let other = Ipv4Addr::new(127, 0, 0, 9).into();
         assert_eq!(Route::to(here, Some(other)).expect("a route").local, Some(other));

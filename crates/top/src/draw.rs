@@ -135,11 +135,14 @@ fn mount_lines(mounts: &[MountView]) -> Vec<MountLine<'_>> {
 
 /// Draws the mounts; all of their lines can be scrolled.
 fn mounts(frame: &mut Frame<'_>, mut rest: Rect, screen: &mut Screen) -> Shown {
+    let is_awaited = screen.view.as_ref().is_some_and(|view| view.mounts_are_awaited);
     let mounts = screen.view.as_ref().map(|view| view.mounts.as_slice());
     let Some(mounts @ [_, ..]) = mounts else {
         let words = match mounts {
-            Some(_) => "`lustrine mount` has mounted nothing here; Tab shows the node",
-            None => WAITING,
+            Some(_) if !is_awaited => {
+                "`lustrine mount` has mounted nothing here; Tab shows the node"
+            }
+            _ => WAITING,
         };
         frame.render_widget(Paragraph::new(words), rest);
         screen.first = 0;

@@ -20,6 +20,10 @@ pub struct View {
     pub node_is_awaited: bool,
     /// The mounts.
     pub mounts: Vec<MountView>,
+    /// Whether the list of the mounts, or one of them, was asked for and has neither come so far nor
+    /// taken too long.
+    #[serde(skip)]
+    pub mounts_are_awaited: bool,
     /// What did not answer, and why.
     pub notes: Vec<String>,
 }
@@ -43,6 +47,7 @@ impl View {
                 .iter()
                 .map(|mount| MountView::between(before(mount), mount))
                 .collect(),
+            mounts_are_awaited: now.mounts_are_awaited,
             notes: now.notes.clone(),
         }
     }

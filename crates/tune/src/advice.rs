@@ -176,14 +176,17 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
     let messages = purpose.rpc_bytes.div_ceil(MESSAGE_MAX).max(1);
     let targets = u64::from(purpose.targets.max(1));
     let needed = rpcs.saturating_mul(targets).saturating_mul(messages);
-    let peer_credits = needed.clamp(PEER_CREDITS, CREDITS_MAX);
+    let [peer_credits_now, credits_now] = host.credits.unwrap_or_default().map(u64::from);
+    let used = needed.clamp(PEER_CREDITS, CREDITS_MAX);
+    let peer_credits = used.max(peer_credits_now).min(CREDITS_MAX);
     all.push(Advice {
         setting: Setting::PeerCredits,
         value: peer_credits,
         why: format!(
             "at least RPCs x targets x messages of up to 1 MiB per RPC = {rpcs} x \
                       {targets} x {messages}; zero-copy sends hold a credit until the peer \
-                      acknowledges them"
+                      acknowledges them{}",
+            enough(peer_credits_now, used)
         ),
         limit: (needed > CREDITS_MAX).then(|| Limit {
             what: format!("the largest value is {CREDITS_MAX}"),
@@ -192,14 +195,15 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
     });
 
     let peers = u64::from(purpose.peers.max(1));
-    let needed = peers.saturating_mul(peer_credits);
-    let credits = needed.clamp(CREDITS, CREDITS_MAX);
+    let needed = peers.saturating_mul(used);
+    let credits = needed.max(credits_now).clamp(CREDITS, CREDITS_MAX);
     all.push(Advice {
         setting: Setting::Credits,
         value: credits,
         why: format!(
-            "at least peers x peer_credits = {peers} x {peer_credits}, and the default \
-                      {CREDITS}"
+            "at least peers x peer_credits = {peers} x {used}, and the default \
+                      {CREDITS}{}",
+            enough(credits_now, needed.max(CREDITS))
         ),
         limit: (needed > CREDITS_MAX).then(|| Limit {
             what: format!(
@@ -222,6 +226,15 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
         pages_per_rpc: purpose.rpc_bytes.div_ceil(4096).max(1),
     };
     (settings, all)
+}
+
+/// That a value is more than necessary, and so stays: it costs nothing, and what was measured may be
+/// too low.
+fn enough(now: u64, needed: u64) -> String {
+    match now > needed {
+        true => format!("; it is {now} now, which is enough"),
+        false => String::new(),
+    }
 }
 
 fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64 {
@@ -306,8 +319,7 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64
     value
 }
 
-/// Connections: as many as the path needs. What is more stays, because connections that carry
-/// nothing cost nothing, and a measurement may be too low.
+/// Connections: as many as the path needs, and no fewer than now.
 fn conns(all: &mut Vec<Advice>, rate: u64, path: &Path, host: &Host) -> u64 {
     let now = u64::from(host.conns_per_peer.unwrap_or(1).max(1));
     let (needed, mut why) = match path.streams {
@@ -321,9 +333,7 @@ fn conns(all: &mut Vec<Advice>, rate: u64, path: &Path, host: &Host) -> u64 {
         }
         _ => (1, "one stream carries all that the path does".to_owned()),
     };
-    if needed < now {
-        why += &format!("; it is {now} now, which is enough");
-    }
+    why += &enough(now, needed);
     let value = needed.max(now).min(CONNS_MAX);
     let limit = (needed > CONNS_MAX).then(|| Limit {
         what: format!("the largest value is {CONNS_MAX}"),

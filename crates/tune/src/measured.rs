@@ -41,6 +41,8 @@ pub struct Host {
     pub interface_rate: Option<u64>,
     /// Connections of each type to a peer, as they are set now.
     pub conns_per_peer: Option<u16>,
+    /// `peer_credits` and `credits`, as they are set now.
+    pub credits: Option<[u32; 2]>,
 }
 
 /// What the path is for.

@@ -219,7 +219,8 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         peer.used = peer.purse.used();
     }
     if let (Some(files), Some(settings)) = (files, &report.settings) {
-        report.files = files.write(settings, &report.peers[0], &args.to, args.rpc_size.is_some())?;
+        report.files =
+            files.write(settings, &report.peers[0], &args.to, args.rpc_size.is_some())?;
     }
     let incomplete = report.peers.iter().find(|peer| peer.incomplete.is_some());
     let incomplete = incomplete.map(|peer| peer.nid);
@@ -300,6 +301,7 @@ fn host(report: &PeerReport) -> Host {
     let limits = report.host.limits();
     Host {
         conns_per_peer: Some(report.values.conns_per_peer),
+        credits: Some([report.values.peer_credits, report.values.credits]),
         interface_rate: limits.interface_rate.filter(|_| !report.rate_is_given),
         ..limits
     }

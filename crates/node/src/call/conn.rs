@@ -33,6 +33,7 @@ fn row(local_nid: Nid, conn: DriverConn) -> ConnRow {
 
 fn tcp_row(stats: StreamStats) -> TcpRow {
     TcpRow {
+        local_port: stats.local_port,
         path_mtu: stats.path_mtu,
         segment_out: stats.segment_out,
         segment_in: stats.segment_in,

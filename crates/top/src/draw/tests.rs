@@ -137,6 +137,8 @@ fn what_has_not_answered_yet_is_not_missing() {
     assert!(drawn(&mut screen, 80, 5)[1].starts_with("no node answers"));
     let _ = screen.press(Key::NextPage);
     assert!(drawn(&mut screen, 80, 5)[1].contains("has mounted nothing here"));
+    screen.take(View { mounts_are_awaited: true, ..View::default() });
+    assert!(waiting(&mut screen));
     let mut screen = Screen::new(SortBy::Name);
     let _ = screen.press(Key::NextPage);
     assert!(waiting(&mut screen));

@@ -148,6 +148,14 @@ fn connections_that_were_not_measured_stay() {
     assert_eq!(settings.conns_per_peer, 4);
     let why = &advice.iter().find(|one| one.setting == Setting::ConnsPerPeer).unwrap().why;
     assert!(why.ends_with("it is 4 now, which is enough"), "{why}");
+    // As of a node with `tuning: auto`.
+    let wide = Host { credits: Some([1024, 8192]), ..Host::default() };
+    let (settings, advice) = advise(&one, &wide, &Purpose::default());
+    assert_eq!((settings.peer_credits, settings.credits), (1024, 8192));
+    for (setting, now) in [(Setting::PeerCredits, 1024), (Setting::Credits, 8192)] {
+        let why = &advice.iter().find(|one| one.setting == setting).unwrap().why;
+        assert!(why.ends_with(&format!("it is {now} now, which is enough")), "{why}");
+    }
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use lustrine_doctor::{FullEcho, IcmpAnswer, IcmpMessage, IcmpQuestion, IcmpView, hops_of_ttl};
-use lustrine_sys::Clock;
 use lustrine_sys::icmp::IcmpSocket;
+use lustrine_sys::{Clock, Route};
 
 use super::budget::Budget;
 use super::conversation::MOMENT;
@@ -28,6 +28,8 @@ const TTL: u8 = 64;
 const HEADER: usize = 20;
 const ICMP_HEADER: usize = 8;
 const PACKET_MAX: u32 = 65_535;
+/// How many routers, each with a smaller MTU than the one before it, may say so.
+const ROUTERS_MAX: u32 = 8;
 
 /// Messages of a look, questions and answers, and their bytes.
 pub(super) const MESSAGES: u64 = 2 * (ECHOS as u64 + HOPS_MAX as u64 + CLOCKS as u64);
@@ -134,11 +136,24 @@ impl Questions<'_> {
         Some(self.answer(|message| *message == IcmpMessage::Echo { id, sequence }))
     }
 
-    /// Echoes in packets of this length. `None` once the kernel knows that the path takes less:
-    /// then a router has said so, and TCP heard it too; and when small ones are not answered after
-    /// them either, as where their number is limited.
+    /// Echoes in packets of this length or, where routers say that the path takes less, of the
+    /// length that they say. `None` when small ones are not answered after them either, as where
+    /// their number is limited.
     fn full(&mut self, bytes: u32) -> Option<FullEcho> {
-        let bytes = bytes.min(PACKET_MAX);
+        let mut bytes = bytes.min(PACKET_MAX);
+        for _ in 0..ROUTERS_MAX {
+            if let Some(full) = self.full_of(bytes) {
+                return Some(full);
+            }
+            let told = Route::to(self.to.into(), None).ok()?.mtu;
+            bytes = told.filter(|told| *told < bytes)?;
+        }
+        None
+    }
+
+    /// As [`Questions::full`]; `None` also once the kernel knows that the path takes less, because a
+    /// router has said so: TCP has heard it too.
+    fn full_of(&mut self, bytes: u32) -> Option<FullEcho> {
         let payload = (bytes as usize).checked_sub(HEADER + ICMP_HEADER)?;
         let mut full = FullEcho { bytes, asked: 0, is_answered: false };
         while full.asked < u32::from(ECHOS) && !full.is_answered {

@@ -96,6 +96,11 @@ fn of_peer(peer: &PeerView) -> String {
             facts.push(format!("of {} bytes here", bytes(stream.arrived())));
         }
     }
+    if let Some(full) = peer.icmp.as_ref().and_then(|icmp| icmp.full)
+        && full.is_answered
+    {
+        facts.push(format!("packets of {} bytes arrive there and here", full.bytes));
+    }
     if let Some(hops) = peer.icmp.as_ref().and_then(|icmp| icmp.hops_out) {
         facts.push(format!("{hops} hop{}", if hops == 1 { "" } else { "s" }));
     }

@@ -24,11 +24,13 @@ pub(super) fn text(answer: &Answer) -> String {
 fn conn_text(conn: &ConnRow) -> String {
     let ConnRow { nid, kind, local_nid, remote, .. } = conn;
     let version = conn.version.as_deref().unwrap_or("?");
-    let (dialled, local) = match conn.dialled {
-        true => ("dialled", "from"),
-        false => ("accepted", "at"),
+    let (dialled, to) = match conn.dialled {
+        true => ("dialled from", "to"),
+        false => ("accepted at", "from"),
     };
-    let mut text = format!("{nid}  {kind}  {version}  {dialled} {local} {local_nid}: {remote}\n");
+    let port = conn.tcp.and_then(|tcp| tcp.local_port);
+    let port = port.map_or_else(String::new, |port| format!(" port {port}"));
+    let mut text = format!("{nid}  {kind}  {version}  {dialled} {local_nid}{port} {to} {remote}\n");
     match &conn.tcp {
         Some(tcp) => text += &tcp_text(tcp),
         None => text += "    TCP: the system counts nothing\n",
@@ -113,6 +115,7 @@ mod tests {
     #[test]
     fn a_connection_is_shown_with_what_tcp_counts() {
         let tcp = TcpRow {
+            local_port: Some(1021),
             path_mtu: 1500,
             segment_out: 1448,
             segment_in: 1448,
@@ -127,7 +130,7 @@ mod tests {
         };
         let shown = text(&Answer::Conn { conns: vec![conn(Some(tcp))], conns_left_out: 2 });
         let expected = "\
-10.0.0.2@tcp  BULK_OUT  V3  dialled from 10.0.0.1@tcp: 10.0.0.2:988
+10.0.0.2@tcp  BULK_OUT  V3  dialled from 10.0.0.1@tcp port 1021 to 10.0.0.2:988
     path MTU: 1500; longest segments: 1448 bytes out, 1448 in
     round trip: 50.210 ms, shortest 50.100 ms
     congestion window: 0 segments; delivery rate: 0.0 Mb/s

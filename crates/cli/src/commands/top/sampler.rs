@@ -147,8 +147,10 @@ impl Sampler {
             date: utc_millis(Clock::Wall.now().saturating_sub(age_ns) / 1_000_000),
             at_ns: now_ns,
             node: node.and_then(|feed| feed.now()?.value.clone()),
-            node_is_awaited: node.is_some_and(|feed| feed.now().is_none() && !feed.state().is_late),
+            node_is_awaited: node.is_some_and(Feed::is_awaited),
             mounts: feeds.values().filter_map(|feed| feed.now()?.value.clone()).collect(),
+            mounts_are_awaited: self.list.as_ref().is_some_and(Feed::is_awaited)
+                || feeds.values().any(Feed::is_awaited),
             notes: self.notes(),
         };
         View::between(&then, &now)

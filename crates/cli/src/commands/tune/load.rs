@@ -186,7 +186,7 @@ impl Load {
     pub(super) fn progress(&mut self) -> Result<LoadRow, Failure> {
         let load = self.order(LoadOrder::Progress)?;
         self.had_session |= load.connected;
-        self.has_carried |= load.bytes > 0;
+        self.has_carried |= load.has_progressed;
         let Some(failure) = &load.failure else { return Ok(load) };
         let hint = match failure.kind {
             LoadFailureKind::NoAnswer => {

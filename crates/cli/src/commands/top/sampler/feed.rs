@@ -89,6 +89,11 @@ impl<T: Send + Sync + 'static> Feed<T> {
         self.state
     }
 
+    /// Whether it has no sample so far, and is not late.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.now.is_none() && !self.state.is_late
+    }
+
     /// What there is has been shown.
     pub(super) fn shown(&mut self) {
         self.state.is_fresh = false;

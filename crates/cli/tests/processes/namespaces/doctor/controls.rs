@@ -54,25 +54,32 @@ links: [{between: [east, west], rate: 1 Gb/s, mtu: 700}]
     looked_at(file, &RATE);
 }
 
+const SMALL_IN_THE_MIDDLE: &str = "\
+hosts: {east: {}, middle: {}, other: {}, west: {}}
+links:
+- {between: [east, middle], rate: 1 Gb/s, mtu: 1500}
+- {between: [middle, other], rate: 1 Gb/s, mtu: 1300}
+- {between: [other, west], rate: 1 Gb/s, mtu: 1500}
+";
+
 /// The router says what is too long, and both ends follow it.
 #[test]
 fn a_small_mtu_in_the_middle() {
-    let Some(lab) = Laboratory::up(
-        "hosts: {east: {}, middle: {}, west: {}}\n\
-         links:\n\
-         - {between: [east, middle], rate: 1 Gb/s, mtu: 1500}\n\
-         - {between: [middle, other], rate: 1 Gb/s, mtu: 1300}\n\
-         - {between: [other, west], rate: 1 Gb/s, mtu: 1500}\n"
-            .replace("west: {}}", "other: {}, west: {}}")
-            .as_str(),
-    ) else {
-        return;
+    let Some(lab) = Laboratory::up(SMALL_IN_THE_MIDDLE) else { return };
+    let _west = node(&lab, "west", &TCP);
+    let look = |args: &[&str]| {
+        let all = [&["--to", "10.99.2.2@tcp"], &RATE[..], args].concat();
+        healthy(&doctor(&lab, &all))["observed"]["peers"][0].clone()
     };
-    let _node = node(&lab, "west", &TCP);
-    let report = healthy(&doctor(&lab, &[&["--to", "10.99.2.2@tcp"], &RATE[..]].concat()));
-    let peer = &report["observed"]["peers"][0];
+    let peer = look(&[]);
     assert_eq!(peer["icmp"]["hops_out"], 3, "{peer:#}");
     assert_eq!(peer["stream"]["path_mtu"], 1300, "{peer:#}");
+    // Beside a node, ICMP shows it.
+    run(&lab, "east", "ip route flush cache");
+    let (_east, socket) = node(&lab, "east", &TCP);
+    let peer = look(&["--control", &socket]);
+    let full = &peer["icmp"]["full"];
+    assert!(full["bytes"] == 1300 && full["is_answered"] == true, "{peer:#}");
 }
 
 #[test]
