@@ -117,15 +117,20 @@ fn the_clock_starts_when_every_unit_is_warm() {
     let limit = StepLimit::Time(Nanos::from_secs(1));
     let ping = LoadStep { test: Test::Ping, concurrency: 8, limit, warm_up };
     world.client().start_step(ping).unwrap();
+    assert!(!world.client().has_progressed());
     let begin = world.now;
-    let mut first_count = None;
+    let (mut first_count, mut first_progress) = (None, None);
     world.until(STEP, 5000, |world| {
+        if world.client().has_progressed() {
+            first_progress.get_or_insert(world.now);
+        }
         if world.client().counts().0 > 0 {
             first_count.get_or_insert(world.now);
         }
         world.client().step_finished()
     });
     assert!(first_count.unwrap().since(begin) >= warm_up);
+    assert!(first_progress.unwrap().since(begin) < warm_up, "RPCs of the warm-up end too");
     let now = world.now;
     let progress = world.client().progress(now);
     let millis = progress.elapsed.0 / 1_000_000;
