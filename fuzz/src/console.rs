@@ -172,7 +172,7 @@ impl ConsoleHarness {
 
     fn busy(&self) -> bool {
         let busy = self.console.is_busy();
-        assert!(!busy || !self.orders.is_empty(), "busy, and nothing is under way");
+        assert!(!busy || !self.orders.is_empty(), "busy, and nothing is in flight");
         busy
     }
 
@@ -180,7 +180,7 @@ impl ConsoleHarness {
     fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             if self.orders.is_empty() {
-                assert!(!self.console.is_busy(), "busy, and nothing is under way");
+                assert!(!self.console.is_busy(), "busy, and nothing is in flight");
                 assert!(self.open.is_empty(), "no answer to {:?}", self.open.keys());
                 return;
             }

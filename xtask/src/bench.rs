@@ -33,7 +33,7 @@ pub(crate) enum Bench {
     Ladder(ladder::LadderArgs),
     /// What each way to wait (tunable spin_us) costs and brings
     Waiting(waiting::WaitingArgs),
-    /// Throughput by the number of operations under way, beside plain TCP with as many buffers
+    /// Throughput by the number of operations in flight, beside plain TCP with as many buffers
     Buffers(buffers::BuffersArgs),
     /// The same programs beside others that keep CPUs busy
     Neighbours(neighbours::NeighboursArgs),

@@ -148,7 +148,7 @@ struct Answer {
 /// What goes on when a call is answered.
 type Then = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Outcome<Answer>) + Send>;
 
-/// A call whose request is under way, or kept.
+/// A call whose request is in flight, or kept.
 struct Call {
     /// What goes on. None once it is answered.
     then: Option<Then>,
@@ -336,7 +336,7 @@ impl Client {
         &self.config
     }
 
-    /// Disconnects from all targets. Operations that are under way fail. What the servers do not
+    /// Disconnects from all targets. Operations that are in flight fail. What the servers do not
     /// have of what was written is lost; see [`Client::flush_all`].
     pub fn unmount(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
         self.unmounted = true;

@@ -99,9 +99,9 @@ pub enum Inconsistency {
     PeerCreditsAboveCredits {
         /// Which net has it; `None`: the tunables for all.
         net: Option<usize>,
-        /// Messages under way to one peer.
+        /// Messages in flight to one peer.
         peer_credits: i64,
-        /// Messages under way to all peers.
+        /// Messages in flight to all peers.
         credits: i64,
     },
     /// `retry_count` not below `transaction_timeout` [CFG-4].

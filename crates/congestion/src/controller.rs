@@ -8,8 +8,8 @@ use crate::round::Round;
 /// RPCs that a round has at least, so that one slow RPC does not decide: of rounds up to
 /// [`SHORT_ROUND`], which are noisier, and of longer ones.
 const ROUND_MIN: (u32, u32) = (8, 2);
-/// The part of the bytes under way at its beginning that ends in a round at least: small RPCs that
-/// are sent and end while a large one is under way are no round of the path.
+/// The part of the bytes in flight at its beginning that ends in a round at least: small RPCs that
+/// are sent and end while a large one is in flight are no round of the path.
 const ROUND_PART: f64 = 0.5;
 /// A round is short up to here.
 const SHORT_ROUND: Duration = Duration::from_millis(1);
@@ -22,7 +22,7 @@ const PROBE_MIN: Duration = Duration::from_millis(300);
 /// A probe goes on while a round has less than this part of the latency of the one before: then the
 /// queues of others are becoming shorter.
 const PROBE_FALLS: f64 = 0.9;
-/// The part of what the path holds that is under way in a probe: more than this keeps queues that
+/// The part of what the path holds that is in flight in a probe: more than this keeps queues that
 /// several nodes make together. While latency goes on falling the part of this part, and so on.
 const PROBE_SHARE: f64 = 0.5;
 /// Rounds of a probe at least, and at most while latency goes on falling.
@@ -55,7 +55,7 @@ const PACE_BURST: Duration = Duration::from_millis(1);
 /// Time in which the window was full is not: what is sent together after a gap ends together, with
 /// the same gap behind it.
 const PACE_LATE: f64 = 1.0 / 8.0;
-/// An RPC says nothing about the window if less than this part of it was under way, or would have
+/// An RPC says nothing about the window if less than this part of it was in flight, or would have
 /// been with one more.
 const USED: f64 = 0.75;
 /// Rounds without a queue after which the window grows in proportion.
@@ -92,20 +92,20 @@ impl Default for Limits {
 pub enum Phase {
     /// It doubles the window each round.
     Startup,
-    /// It keeps less under way than the path holds, to learn the latency without a queue.
+    /// It keeps less in flight than the path holds, to learn the latency without a queue.
     Probe,
     /// It follows the law.
     Steady,
 }
 
-/// An RPC that is under way; to be given back when it ends.
+/// An RPC that is in flight; to be given back when it ends.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an RPC that does not end stays in the window"]
 pub struct Ticket {
     class: Class,
     sent: Duration,
     round: u64,
-    /// Whether so little was under way with it that a probe can use it.
+    /// Whether so little was in flight with it that a probe can use it.
     is_lone: bool,
     /// Whether the window was used with it, but for [`USED`].
     is_full: bool,
@@ -125,9 +125,9 @@ pub enum Wait {
 pub struct View {
     /// What it does.
     pub phase: Phase,
-    /// Bytes that may be under way.
+    /// Bytes that may be in flight.
     pub window: u64,
-    /// Bytes that are under way.
+    /// Bytes that are in flight.
     pub in_flight: u64,
     /// Bytes per second that the last round carried.
     pub rate: u64,
@@ -153,7 +153,7 @@ struct Probe {
     latency: f64,
 }
 
-/// Controls how much is under way to one peer.
+/// Controls how much is in flight to one peer.
 #[derive(Clone, Debug)]
 pub struct Controller {
     limits: Limits,
@@ -166,7 +166,7 @@ pub struct Controller {
     round: u64,
     sums: Round,
     began: Duration,
-    /// Bytes that were under way when it began, as far as its RPCs can be counted.
+    /// Bytes that were in flight when it began, as far as its RPCs can be counted.
     to_end: f64,
     /// Whether the window held an RPC back in this round.
     is_limited: bool,
@@ -275,7 +275,7 @@ impl Controller {
         self.paced = self.paced.max(since).saturating_add(self.interval(weight));
         self.admitted = (now, weight);
         if self.rpcs == 0 && self.phase != Phase::Probe {
-            // The time in which nothing was under way belongs to no round.
+            // The time in which nothing was in flight belongs to no round.
             self.next_round(now);
             if self.probe_due < now {
                 // The others have probed meanwhile; it waits for them.
@@ -338,7 +338,7 @@ impl Controller {
         self.makes_room(Duration::MAX);
     }
 
-    /// Bytes that may be under way.
+    /// Bytes that may be in flight.
     pub fn window(&self) -> u64 {
         self.window as u64
     }
@@ -368,7 +368,7 @@ impl Controller {
         }
     }
 
-    /// The smallest window: that of the limits, or two RPCs. A probe must have less under way than
+    /// The smallest window: that of the limits, or two RPCs. A probe must have less in flight than
     /// what fills a slow path for 10 ms, which it would take for a part of the base.
     fn smallest(&self) -> f64 {
         let brief = match self.phase {
@@ -491,8 +491,8 @@ impl Controller {
         let until = if is_common { now.saturating_add(PROBE_MIN) } else { now };
         self.probe = Probe { window: self.window, ends_startup, until, rounds: 0, latency: 0.0 };
         self.phase = Phase::Probe;
-        let under_way = self.window.min(self.in_flight as f64);
-        self.window = (under_way * self.ratio * PROBE_SHARE).max(self.smallest());
+        let in_flight = self.window.min(self.in_flight as f64);
+        self.window = (in_flight * self.ratio * PROBE_SHARE).max(self.smallest());
     }
 
     fn end_probe_round(&mut self, now: Duration) {

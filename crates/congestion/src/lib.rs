@@ -1,7 +1,7 @@
-//! How much may be under way to a peer: delay-based congestion control of RPCs.
+//! How much may be in flight to a peer: delay-based congestion control of RPCs.
 //!
 //! A [`Controller`] watches when RPCs to one peer are sent and end, and computes a window: the
-//! bytes that may be under way. It is a pure function of what it was given: no clock, no I/O, the
+//! bytes that may be in flight. It is a pure function of what it was given: no clock, no I/O, the
 //! same observations give the same windows.
 //!
 //! ```
@@ -10,17 +10,17 @@
 //!
 //! let mut controller = Controller::new(Limits::default());
 //! let read = Class::new(0, 1 << 20);
-//! let ticket = controller.admit(Duration::ZERO, read).expect("nothing is under way");
+//! let ticket = controller.admit(Duration::ZERO, read).expect("nothing is in flight");
 //! controller.done(Duration::from_millis(50), ticket);
 //! assert!(controller.window() >= Limits::default().min);
 //! ```
 //!
 //! # The law
 //!
-//! The least that keeps a path busy is what is under way when nothing queues: rate x base, where
+//! The least that keeps a path busy is what is in flight when nothing queues: rate x base, where
 //! base is the latency of an RPC that finds no queue (Little's law). Somewhat more, `a`, has to be
 //! there, for without a queue it is unknown whether the path could carry more. Once per round (the
-//! time until an RPC of this round ends, and half of the bytes that were under way at its beginning
+//! time until an RPC of this round ends, and half of the bytes that were in flight at its beginning
 //! have ended: small RPCs are faster than large ones) the window `w` becomes
 //!
 //! ```text
@@ -29,9 +29,9 @@
 //! ```
 //!
 //! with `m` the bytes of an RPC, `latency` that which a quarter of the round's RPCs did not exceed,
-//! and `base` the same of RPCs of these kinds when less was under way than the path holds; `t` is
+//! and `base` the same of RPCs of these kinds when less was in flight than the path holds; `t` is
 //! tolerated. `w / latency` is the rate, so the law is at rest where `rate x (base + t) + a` is
-//! under way: what the path holds, and the rest in the queue. The first part is FAST TCP's (Wei,
+//! in flight: what the path holds, and the rest in the queue. The first part is FAST TCP's (Wei,
 //! Jin, Low and Hegde, "FAST TCP: Motivation, Architecture, Algorithms, Performance", 2006).
 //!
 //! The lower quartile and `t` are there for hosts that are busy: their RPCs take longer, and not
@@ -50,17 +50,17 @@
 //!   (twenty, forty, if a hundred rounds take longer), the window goes down to a half of what
 //!   the path holds as far as is known, for two rounds and 0.3 s at least, and to a half of
 //!   that while the latency goes on falling. The latency of RPCs that were sent with so little
-//!   under way is the new base: at the end of startup, in which TCP may have lost packets, 1.25
-//!   times the one before at most. TCP keeps what it has learnt of the path: with less under way
+//!   in flight is the new base: at the end of startup, in which TCP may have lost packets, 1.25
+//!   times the one before at most. TCP keeps what it has learnt of the path: with less in flight
 //!   it begins again, which takes seconds over long ways.
-//! - **Steady**: the law above. A round that ends with an RPC when less was under way leaves the
+//! - **Steady**: the law above. A round that ends with an RPC when less was in flight leaves the
 //!   window as it is.
 //!
 //! All nodes probe at the same instants, as far as their clocks agree, so that the queues that they
 //! make together are gone. With clocks within 0.1 s of each other the shares of up to 16 nodes are
 //! equal (Jain's index 0.98 and more), within 0.3 s nearly so (0.9). Nodes without a common clock
 //! take the queues of others for a part of the path: the shares of 8 have an index of 0.8 over
-//! 10 Gb/s and 50 ms, and six times as much is under way as the path holds.
+//! 10 Gb/s and 50 ms, and six times as much is in flight as the path holds.
 //!
 //! # Why RPCs are spread over the round
 //!
@@ -120,14 +120,14 @@
 //! A probe takes a half of the path for two to three rounds: of 12 s with one probe in them,
 //! scenarios/auto.yaml carried 91 to 99 % at all rates up to 10 Gb/s and round trips up to 200 ms.
 //! Controllers that share a path for the first time need up to four probes until their shares are
-//! equal. If the path holds less than an RPC, four or five are under way for each controller
+//! equal. If the path holds less than an RPC, four or five are in flight for each controller
 //! nevertheless: two are the minimum, and `a` is as much again. The queue is `rate x t + a`: of
 //! what the path holds that is a half over 10 Gb/s and 20 ms, a quarter over 10 Gb/s and 50 to
 //! 100 ms, and more than all of it where the path holds less than three RPCs.
 //!
 //! `tests/path.rs` sweeps rates, round trips, noise, losses, changes of each, clocks and
 //! neighbours, and asserts most of this with some slack. The indices, how much nodes without a
-//! common clock have under way, and what a probe costs are what was measured there before RPCs were
+//! common clock have in flight, and what a probe costs are what was measured there before RPCs were
 //! spread over the round.
 #![forbid(unsafe_code)]
 

@@ -39,7 +39,7 @@ proptest! {
         let limits = Limits { min, brief, initial, max };
         let mut controller = Controller::new(limits);
         let mut now = Duration::from_secs(1_700_000_000);
-        let mut under_way: Vec<(Ticket, u64, Duration)> = Vec::new();
+        let mut admitted: Vec<(Ticket, u64, Duration)> = Vec::new();
         let mut largest = 0;
         // The longest latency so far.
         let mut slowest = Duration::ZERO;
@@ -47,22 +47,22 @@ proptest! {
             match step {
                 Step::Admit(kind, len) => {
                     let class = Class::new(kind, u64::from(len));
-                    let in_flight: u64 = under_way.iter().map(|(_, weight, _)| weight).sum();
+                    let in_flight: u64 = admitted.iter().map(|(_, weight, _)| weight).sum();
                     let window = controller.window();
                     largest = largest.max(class.weight());
                     match controller.admit(now, class) {
                         Ok(ticket) => {
                             prop_assert!(
-                                under_way.len() < 2 || in_flight + class.weight() <= window
+                                admitted.len() < 2 || in_flight + class.weight() <= window
                             );
-                            under_way.push((ticket, class.weight(), now));
+                            admitted.push((ticket, class.weight(), now));
                         }
                         Err(Wait::Full) => {
-                            prop_assert!(under_way.len() >= 2);
+                            prop_assert!(admitted.len() >= 2);
                             prop_assert!(in_flight + class.weight() > window);
                         }
                         Err(Wait::For(wait)) => {
-                            prop_assert!(under_way.len() >= 2);
+                            prop_assert!(admitted.len() >= 2);
                             prop_assert!(wait > Duration::ZERO, "it may be sent now");
                             prop_assert!(wait <= slowest + Duration::from_millis(2));
                             // At that time it may be sent.
@@ -72,10 +72,10 @@ proptest! {
                     }
                 }
                 Step::Done(at) | Step::Failed(at) | Step::Abandoned(at) => {
-                    if under_way.is_empty() {
+                    if admitted.is_empty() {
                         continue;
                     }
-                    let (ticket, _, sent) = under_way.swap_remove(at % under_way.len());
+                    let (ticket, _, sent) = admitted.swap_remove(at % admitted.len());
                     slowest = slowest.max(now.saturating_sub(sent));
                     match step {
                         Step::Done(_) => controller.done(now, ticket),
@@ -86,7 +86,7 @@ proptest! {
                 Step::Wait(nanos) => now += Duration::from_nanos(u64::from(nanos)),
                 Step::Back(nanos) => now -= Duration::from_nanos(u64::from(nanos)),
             }
-            let in_flight: u64 = under_way.iter().map(|(_, weight, _)| weight).sum();
+            let in_flight: u64 = admitted.iter().map(|(_, weight, _)| weight).sum();
             let view = controller.view();
             prop_assert_eq!(view.in_flight, in_flight);
             prop_assert!(view.window >= min);
@@ -102,13 +102,13 @@ fn it_is_a_function_of_what_it_was_given() {
     let run = || {
         let mut controller = Controller::new(Limits::default());
         let mut windows = Vec::new();
-        let mut under_way = std::collections::VecDeque::new();
+        let mut in_flight = std::collections::VecDeque::new();
         for turn in 0..10_000u64 {
             let now = Duration::from_micros(turn * 700);
             while let Ok(ticket) = controller.admit(now, Class::new(1, 1 << 20)) {
-                under_way.push_back(ticket);
+                in_flight.push_back(ticket);
             }
-            if let Some(ticket) = under_way.pop_front() {
+            if let Some(ticket) = in_flight.pop_front() {
                 controller.done(now, ticket);
             }
             windows.push(controller.window());

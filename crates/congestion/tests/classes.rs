@@ -23,7 +23,7 @@ fn carried(loads: &[Load], seconds: u64) -> Vec<f64> {
     const BYTES_PER_SECOND: u64 = 1_250_000_000;
     const SECOND: u64 = 1_000_000_000;
     let mut controller = Controller::new(Limits::default());
-    let mut under_way = vec![0; loads.len()];
+    let mut in_flight = vec![0; loads.len()];
     let mut bytes = vec![0u64; loads.len()];
     let mut ends: BinaryHeap<Reverse<(u64, u64, usize)>> = BinaryHeap::new();
     let mut tickets: Vec<Option<Ticket>> = Vec::new();
@@ -36,7 +36,7 @@ fn carried(loads: &[Load], seconds: u64) -> Vec<f64> {
         while refused < loads.len() {
             next = (next + 1) % loads.len();
             let load = loads[next];
-            if under_way[next] == load.most {
+            if in_flight[next] == load.most {
                 refused += 1;
                 continue;
             }
@@ -45,7 +45,7 @@ fn carried(loads: &[Load], seconds: u64) -> Vec<f64> {
                     free_at = free_at.max(now) + load.class.weight() * SECOND / BYTES_PER_SECOND;
                     ends.push(Reverse((free_at + load.takes, tickets.len() as u64, next)));
                     tickets.push(Some(ticket));
-                    under_way[next] += 1;
+                    in_flight[next] += 1;
                     refused = 0;
                 }
                 Err(wait) => {
@@ -63,9 +63,9 @@ fn carried(loads: &[Load], seconds: u64) -> Vec<f64> {
         }
         let Some(Reverse((at, number, of))) = ends.pop() else { break };
         now = at;
-        let ticket = tickets[number as usize].take().expect("it is under way");
+        let ticket = tickets[number as usize].take().expect("it is in flight");
         controller.done(Duration::from_nanos(now), ticket);
-        under_way[of] -= 1;
+        in_flight[of] -= 1;
         if now >= SECOND {
             bytes[of] += loads[of].class.weight();
         }

@@ -13,30 +13,30 @@ const RTT: Duration = Duration::from_millis(50);
 fn admitted(end: impl Fn(&mut Controller, Duration, lustrine_congestion::Ticket)) -> usize {
     let limits = Limits { min: MIB, brief: 0, initial: 8 * MIB, max: 64 * MIB };
     let (mut controller, class) = (Controller::new(limits), Class::new(0, MIB));
-    let mut under_way = VecDeque::new();
+    let mut in_flight = VecDeque::new();
     let mut now = Duration::from_secs(1);
     // A path that has no limit: the window becomes as large as it may be.
     let until = now + 100 * RTT;
     while now < until {
         while let Ok(ticket) = controller.admit(now, class) {
-            under_way.push_back((now + RTT, ticket));
+            in_flight.push_back((now + RTT, ticket));
         }
         now += Duration::from_micros(100);
-        while under_way.front().is_some_and(|(due, _)| *due <= now) {
-            let (_, ticket) = under_way.pop_front().expect("there is one");
+        while in_flight.front().is_some_and(|(due, _)| *due <= now) {
+            let (_, ticket) = in_flight.pop_front().expect("there is one");
             controller.done(now, ticket);
         }
     }
     loop {
         match controller.admit(now, class) {
-            Ok(ticket) => under_way.push_back((now, ticket)),
+            Ok(ticket) => in_flight.push_back((now, ticket)),
             Err(Wait::For(pause)) => now += pause,
             Err(Wait::Full) => break,
         }
     }
-    assert!(under_way.len() > 40, "{}", under_way.len());
+    assert!(in_flight.len() > 40, "{}", in_flight.len());
     now += RTT * 4 / 5;
-    for (_, ticket) in under_way.drain(..20) {
+    for (_, ticket) in in_flight.drain(..20) {
         end(&mut controller, now, ticket);
     }
     (0..).take_while(|_| controller.admit(now, class).is_ok()).count()

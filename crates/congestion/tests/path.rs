@@ -25,7 +25,7 @@ struct Flow {
     begins: u64,
     /// Random part of an RPC's latency, up to this.
     noise: u64,
-    /// By how many ns its host delays each RPC while more than six are under way.
+    /// By how many ns its host delays each RPC while more than six are in flight.
     busy: u64,
     /// The mean time that each step of an RPC takes its hosts: single times are random, so that
     /// steps wait for each other long before hosts are busy all the time. 0 for none.
@@ -45,14 +45,14 @@ struct Flow {
     /// Whether RPCs that are sent at the same time end together, when the last of them has all of
     /// its data: replies wait behind the data of all of them.
     together: bool,
-    /// It has always so many under way, as a client with a setting made by hand; 0 for a window.
+    /// It has always so many in flight, as a client with a setting made by hand; 0 for a window.
     fixed: usize,
-    under_way: VecDeque<Ticket>,
+    in_flight: VecDeque<Ticket>,
     /// When it is to try again, because RPCs are sent at a pace.
     paced: u64,
     /// Bytes that have ended.
     bytes: u64,
-    /// The most RPCs that may be under way, besides the window.
+    /// The most RPCs that may be in flight, besides the window.
     most: usize,
     /// One of so many RPCs fails; 0 for none.
     fails: u64,
@@ -76,7 +76,7 @@ impl Flow {
             late: 0,
             together: false,
             fixed: 0,
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             paced: 0,
             bytes: 0,
             most: 4096,
@@ -142,10 +142,10 @@ impl World {
     }
 
     fn send(&mut self, index: usize) {
-        let sent = self.flows[index].under_way.len();
+        let sent = self.flows[index].in_flight.len();
         self.send_all(index);
         if self.flows[index].together {
-            for _ in sent..self.flows[index].under_way.len() {
+            for _ in sent..self.flows[index].in_flight.len() {
                 self.push(self.path.free_at + self.path.rtt, What::End(index));
             }
         }
@@ -154,11 +154,11 @@ impl World {
     fn send_all(&mut self, index: usize) {
         loop {
             let flow = &mut self.flows[index];
-            if flow.under_way.len() >= flow.most {
+            if flow.in_flight.len() >= flow.most {
                 return;
             }
             let now = Duration::from_nanos(self.now) + flow.ahead;
-            if flow.fixed > 0 && flow.under_way.len() >= flow.fixed {
+            if flow.fixed > 0 && flow.in_flight.len() >= flow.fixed {
                 return;
             }
             let ticket = match flow.controller.admit(now, flow.class) {
@@ -173,7 +173,7 @@ impl World {
                     return;
                 }
             };
-            flow.under_way.push_back(ticket);
+            flow.in_flight.push_back(ticket);
             let (noise, weight) = (flow.noise, flow.class.weight());
             if flow.writes {
                 let asked = self.path.free_at.max(self.now) + self.path.rtt / 2;
@@ -182,7 +182,7 @@ impl World {
             }
             let begin = self.path.free_at.max(self.now);
             self.path.free_at = begin + (weight as f64 * 8.0 / self.path.rate * 1e9) as u64;
-            let busy = if flow.under_way.len() > 6 { flow.busy } else { 0 };
+            let busy = if flow.in_flight.len() > 6 { flow.busy } else { 0 };
             let busy = busy + flow.farther;
             let late = busy + self.random(noise);
             let ends = self.hosts_do(index, self.path.free_at + self.path.rtt + late);
@@ -231,7 +231,7 @@ impl World {
                 }
                 What::End(index) => {
                     let flow = &mut self.flows[index];
-                    let ticket = flow.under_way.pop_front().expect("it was sent");
+                    let ticket = flow.in_flight.pop_front().expect("it was sent");
                     let (now, fails) = (Duration::from_nanos(at) + flow.ahead, flow.fails);
                     if self.random(fails) == 1 {
                         self.flows[index].controller.failed(now, ticket);
@@ -336,12 +336,12 @@ fn the_path_is_full_after_failures() {
     world.run(5.0);
     let flow = &mut world.flows[0];
     let mut idle = flow.controller.clone();
-    for ticket in flow.under_way.drain(..) {
+    for ticket in flow.in_flight.drain(..) {
         idle.abandoned(ticket);
     }
     let mut now = Duration::from_secs(5);
     for _ in 0..10_000 {
-        let ticket = idle.admit(now, flow.class).expect("nothing is under way");
+        let ticket = idle.admit(now, flow.class).expect("nothing is in flight");
         idle.abandoned(ticket);
         now += Duration::from_micros(500);
     }
@@ -363,7 +363,7 @@ fn small_and_large_rpcs_fill_the_path_as_well() {
     }
 }
 
-/// Over slow and short paths less than 2 MiB of them is under way: 15 ms of 1 Gb/s.
+/// Over slow and short paths less than 2 MiB of them is in flight: 15 ms of 1 Gb/s.
 #[test]
 fn small_rpcs_have_short_queues_over_slow_paths() {
     for (gbps, rtt) in [(0.1, 0.1), (0.1, 1.0), (0.1, 10.0), (1.0, 0.1), (1.0, 1.0)] {
@@ -392,7 +392,7 @@ fn shares_are_equal_whenever_a_node_begins() {
             assert!(index >= 0.95, "{count} over {gbps} Gb/s {rtt} ms: {index:.3}, {rates:?}");
             let sum: f64 = rates.iter().sum();
             assert!(sum >= 0.95 * gbps * 1e9, "{count} over {gbps} Gb/s {rtt} ms: {sum}");
-            let under_way: usize = world.flows.iter().map(|flow| flow.under_way.len()).sum();
+            let in_flight: usize = world.flows.iter().map(|flow| flow.in_flight.len()).sum();
             let bdp = gbps * 1e9 / 8.0 * rtt / 1e3 / MIB as f64;
             // Each has the root of its share in the queue, and five at most if the path holds none.
             let share = bdp / count as f64;
@@ -401,8 +401,8 @@ fn shares_are_equal_whenever_a_node_begins() {
             let tolerated = 0.005 * gbps * 1e9 / 8.0 / MIB as f64;
             let allowed = bdp + tolerated + count as f64 * (2.0 * share.sqrt() + 5.0);
             assert!(
-                (under_way as f64) < allowed,
-                "{count} over {gbps} Gb/s {rtt} ms: {under_way} under way, path holds {bdp:.0}"
+                (in_flight as f64) < allowed,
+                "{count} over {gbps} Gb/s {rtt} ms: {in_flight} in flight, path holds {bdp:.0}"
             );
         }
     }
@@ -415,7 +415,7 @@ fn changes_of_rate_and_route_are_followed() {
     world.change(53.0, 10.0, 10.0);
     world.change(73.0, 1.0, 10.0);
     world.change(93.0, 10.0, 10.0);
-    // From, to, the rate in Gb/s, the most that may be under way in MiB.
+    // From, to, the rate in Gb/s, the most that may be in flight in MiB.
     let cases = [
         (10.5, 20.0, 10.0, 38.0),
         // The route is longer: found after eight slow rounds.
@@ -431,7 +431,7 @@ fn changes_of_rate_and_route_are_followed() {
         let share = world.rates(to)[0] / (gbps * 1e9);
         assert!(share >= 0.9, "{from} to {to} s: {share:.3} of the rate");
         let window = world.window(0) / MIB as f64;
-        assert!(window <= most, "{to} s: {window} MiB under way");
+        assert!(window <= most, "{to} s: {window} MiB in flight");
     }
 }
 
@@ -460,7 +460,7 @@ fn a_busy_host_costs_little() {
 
 /// Hosts whose RPCs take longer the more they carry: writes over 10 Gb/s and 50 ms, between two
 /// nodes and a link that shared two CPUs, took 118 ms at 83 % of the rate, 136 ms at 91 %, and two
-/// round trips with little under way (`cargo xtask bench auto` and `tune`).
+/// round trips with little in flight (`cargo xtask bench auto` and `tune`).
 #[test]
 fn hosts_that_queue_long_before_the_path_does_cost_little() {
     for (rtt, step, least) in [(100.0, 0.00083, 0.9), (100.0, 0.00084, 0.9), (200.0, 0.00084, 0.9)]
@@ -652,7 +652,7 @@ fn writes_that_pass_the_queue_twice_fill_the_path() {
             let mut world = World::new(gbps, rtt, vec![flow]);
             world.run(2.0 + 20.0 * rtt / 1e3);
             let share = world.rates(40.0)[0] / (gbps * 1e9);
-            // Over the slowest links four RPCs are under way.
+            // Over the slowest links four RPCs are in flight.
             let least = if gbps > 0.1 && every == 0 { 0.9 } else { 0.85 };
             assert!(share >= least, "{gbps} Gb/s {rtt} ms, stops {stops:?}: {share:.3}");
         }

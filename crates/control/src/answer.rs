@@ -272,7 +272,7 @@ pub struct PeerRow {
     /// The lowest value of `credits_available`.
     #[serde(default)]
     pub credits_min: i64,
-    /// Bytes of selftest's RPCs that may be under way to it, with `tuning: auto` and while any are.
+    /// Bytes of selftest's RPCs that may be in flight to it, with `tuning: auto` and while any are.
     #[serde(default)]
     pub window_bytes: Option<u64>,
     /// Bytes of them that are.

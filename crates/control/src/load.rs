@@ -69,7 +69,7 @@ pub struct LoadRow {
     pub lost_age_max_ns: u64,
     /// The part of the measured time in which the target was not reachable, in nanoseconds.
     pub down_ns: u64,
-    /// Bytes that may be under way to the target now, if its window limits them.
+    /// Bytes that may be in flight to the target now, if its window limits them.
     #[serde(default)]
     pub window_bytes: Option<u64>,
 }

@@ -289,7 +289,7 @@ fn port_taken(host: &HostView, node: Option<&NodeView>, named: Option<&str>) -> 
     })
 }
 
-/// Fewer bytes are under way in every healthy node.
+/// Fewer bytes are in flight in every healthy node.
 const UNREAD: u64 = 16 << 10;
 
 fn unread(host: &HostView, named: Option<&str>) -> Vec<Finding> {

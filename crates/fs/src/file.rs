@@ -38,7 +38,7 @@ pub enum Piece {
 
 /// Bytes of a read or a write.
 const STEP: u64 = 4 << 20;
-/// Reads or writes under way at once.
+/// Reads or writes in flight at once.
 const DEPTH: usize = 8;
 
 /// Bytes of a file that an interrupted [`File::write_all`] may have written behind a gap.
@@ -135,8 +135,8 @@ impl File<'_> {
         self.size
     }
 
-    /// Reads all of it, in order: `take` gets one piece after the other. Several reads are under
-    /// way at once.
+    /// Reads all of it, in order: `take` gets one piece after the other. Several reads are in
+    /// flight at once.
     ///
     /// # Errors
     /// When a server refuses; or the error of `take`, which ends the reading.
@@ -170,12 +170,12 @@ impl File<'_> {
         mut take: impl FnMut(Bytes) -> Result<(), E>,
     ) -> Result<(), E> {
         let end = end.min(self.size);
-        let mut under_way: VecDeque<(Pending<Bytes>, Permit)> = VecDeque::new();
+        let mut in_flight: VecDeque<(Pending<Bytes>, Permit)> = VecDeque::new();
         let mut next = offset;
         loop {
-            while next < end && under_way.len() < DEPTH {
-                // Who has something under way goes on with it, so that all get their turns.
-                let permit = match under_way.is_empty() {
+            while next < end && in_flight.len() < DEPTH {
+                // Who has something in flight goes on with it, so that all get their turns.
+                let permit = match in_flight.is_empty() {
                     true => self.files.place(&self.files.reads)?,
                     false => match self.files.reads.take(Duration::ZERO) {
                         Some(permit) => permit,
@@ -183,10 +183,10 @@ impl File<'_> {
                     },
                 };
                 let len = STEP.min(end - next);
-                under_way.push_back((self.start_read(next, len as u32)?, permit));
+                in_flight.push_back((self.start_read(next, len as u32)?, permit));
                 next += len;
             }
-            let Some((first, permit)) = under_way.pop_front() else { return Ok(()) };
+            let Some((first, permit)) = in_flight.pop_front() else { return Ok(()) };
             take(self.files.wait(&first)?)?;
             drop(permit);
         }
@@ -233,7 +233,7 @@ impl File<'_> {
     /// Writes what `give` gives, piece by piece, from the start of the file or where
     /// [`File::write_from`] says, until it gives none. At most [`WRITE_AHEAD`] bytes are written
     /// before all bytes in front of them are.
-    /// Several writes are under way at once. When this returns, all data are on stable storage;
+    /// Several writes are in flight at once. When this returns, all data are on stable storage;
     /// [`File::close`] sees to the file itself.
     ///
     /// # Errors
@@ -255,7 +255,7 @@ impl File<'_> {
         mut give: impl FnMut() -> Result<Piece, E>,
     ) -> Result<(), E> {
         // With the offsets of their starts.
-        let mut under_way: VecDeque<(u64, Pending<()>)> = VecDeque::new();
+        let mut in_flight: VecDeque<(u64, Pending<()>)> = VecDeque::new();
         let mut ends_in_hole = false;
         loop {
             let data = match give()? {
@@ -271,11 +271,11 @@ impl File<'_> {
             ends_in_hole = false;
             let (offset, len) = (self.size, data.len() as u64);
             let end = offset.saturating_add(len);
-            while let Some((from, first)) = under_way.front()
-                && (under_way.len() >= DEPTH || end - from > WRITE_AHEAD)
+            while let Some((from, first)) = in_flight.front()
+                && (in_flight.len() >= DEPTH || end - from > WRITE_AHEAD)
             {
                 self.files.wait(first)?;
-                under_way.pop_front();
+                in_flight.pop_front();
             }
             if !self.open.layout.may_write(offset, len) {
                 let (caller, fid) = (self.files.caller, self.open.attr.fid);
@@ -283,11 +283,11 @@ impl File<'_> {
                     client.instantiate(turn, caller, fid, (offset, end), done);
                 })?;
             }
-            under_way.push_back((offset, self.start_write(offset, data)?));
+            in_flight.push_back((offset, self.start_write(offset, data)?));
             self.size = end;
             self.written = true;
         }
-        for (_, pending) in &under_way {
+        for (_, pending) in &in_flight {
             self.files.wait(pending)?;
         }
         if ends_in_hole {

@@ -53,7 +53,7 @@ pub struct FileSystem {
     service: RegisteredService<Client>,
     root: Fid,
     pub(crate) caller: Caller,
-    /// Bounds the data of all reads under way, in pieces.
+    /// Bounds the data of all reads in flight, in pieces.
     pub(crate) reads: Room,
     /// The same for writes. They have room of their own: a copy reads and writes.
     pub(crate) writes: Room,
@@ -180,7 +180,7 @@ impl FileSystem {
 
     /// Has the event loop of the client start an operation, which calls what goes on when it is
     /// over, in the loop: that must not wait for anything. This is how adapters have many
-    /// operations under way without a thread for each.
+    /// operations in flight without a thread for each.
     ///
     /// # Errors
     /// When the node has stopped, or its event loop is overloaded: the operation is dropped.
@@ -363,6 +363,6 @@ impl FileSystem {
     }
 }
 
-/// An operation that is under way.
+/// An operation that is in flight.
 #[derive(Debug)]
 pub(crate) struct Pending<T>(mpsc::Receiver<lustrine_client::Outcome<T>>);

@@ -1,4 +1,4 @@
-//! A bound of what is under way in all threads together.
+//! A bound of what is in flight in all threads together.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;

@@ -23,7 +23,7 @@ pub enum FollowLinks {
 const LINKS_MAX: usize = 40;
 /// Most entries of a directory that is listed: a listing is held in memory.
 const ENTRIES_MAX: usize = 10_000_000;
-/// Most lookups under way at once.
+/// Most lookups in flight at once.
 const LOOKUPS_MAX: usize = 64;
 
 impl FileSystem {
@@ -102,19 +102,19 @@ impl FileSystem {
     ) -> Result<Vec<Result<Attr, FsError>>, FsError> {
         let (caller, fid) = (self.caller, parent.fid);
         let mut found = Vec::with_capacity(names.len());
-        let mut under_way = VecDeque::new();
+        let mut in_flight = VecDeque::new();
         let mut names = names.iter();
         loop {
-            while under_way.len() < LOOKUPS_MAX
+            while in_flight.len() < LOOKUPS_MAX
                 && let Some(name) = names.next()
             {
                 let name = name.to_vec();
                 let lookup = self.start(move |client, turn, done| {
                     client.lookup(turn, caller, fid, &name, done);
                 })?;
-                under_way.push_back(lookup);
+                in_flight.push_back(lookup);
             }
-            let Some(first) = under_way.pop_front() else { return Ok(found) };
+            let Some(first) = in_flight.pop_front() else { return Ok(found) };
             found.push(self.wait(&first));
         }
     }
@@ -126,15 +126,15 @@ impl FileSystem {
     /// When the node does not answer. What a server refuses is the outcome of its file.
     pub fn all_with_sizes(&self, attrs: Vec<Attr>) -> Result<Vec<Result<Attr, FsError>>, FsError> {
         let mut sized = Vec::with_capacity(attrs.len());
-        let mut under_way = VecDeque::new();
+        let mut in_flight = VecDeque::new();
         let mut attrs = attrs.into_iter();
         loop {
-            while under_way.len() < LOOKUPS_MAX
+            while in_flight.len() < LOOKUPS_MAX
                 && let Some(attr) = attrs.next()
             {
-                under_way.push_back(self.start_completing(attr)?);
+                in_flight.push_back(self.start_completing(attr)?);
             }
-            let Some(pending) = under_way.pop_front() else { return Ok(sized) };
+            let Some(pending) = in_flight.pop_front() else { return Ok(sized) };
             sized.push(self.wait(&pending));
         }
     }

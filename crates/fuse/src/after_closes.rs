@@ -1,4 +1,4 @@
-//! What waits for closes of files that are under way.
+//! What waits for closes of files that are in flight.
 
 use std::sync::{Arc, Weak};
 use std::thread;

@@ -1,9 +1,9 @@
-//! A limit on the data of reads and writes that are under way, fair between targets.
+//! A limit on the data of reads and writes that are in flight, fair between targets.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Most bytes under way: a quarter of the memory of a node without selftest, because descriptors
+/// Most bytes in flight: a quarter of the memory of a node without selftest, because descriptors
 /// are rounded up, and the servers' requests need some too.
 pub(crate) const LIMIT: u64 = 64 << 20;
 
@@ -107,7 +107,7 @@ impl<T: Ord + Copy, J> Budget<T, J> {
         }
     }
 
-    /// An operation that is under way turns out to need other targets. They may exceed their share
+    /// An operation that is in flight turns out to need other targets. They may exceed their share
     /// by it.
     pub(crate) fn recharge(&mut self, charge: &mut Charge<T>, targets: Vec<T>) {
         for target in charge.targets.iter() {
@@ -192,7 +192,7 @@ mod tests {
         dead: BTreeSet<u32>,
         /// Those of them that are known not to be connected.
         known: BTreeSet<u32>,
-        under_way: Vec<(u32, Charge<u32>)>,
+        in_flight: Vec<(u32, Charge<u32>)>,
         done: BTreeSet<u32>,
     }
 
@@ -206,7 +206,7 @@ mod tests {
 
         fn settle(&mut self) {
             let ready = self.budget.ready(|target| !self.known.contains(&target));
-            self.under_way.extend(ready);
+            self.in_flight.extend(ready);
             assert!(self.budget.used <= LIMIT, "{}", self.budget.used);
         }
 
@@ -217,8 +217,8 @@ mod tests {
                 let over = |(_, charge): &(u32, Charge<u32>)| {
                     !charge.targets.iter().any(|target| dead.contains(target))
                 };
-                let Some(at) = self.under_way.iter().position(over) else { return };
-                let (job, charge) = self.under_way.remove(at);
+                let Some(at) = self.in_flight.iter().position(over) else { return };
+                let (job, charge) = self.in_flight.remove(at);
                 self.done.insert(job);
                 self.budget.give(charge);
                 self.settle();
@@ -238,10 +238,10 @@ mod tests {
             model.add(MIB, &[1]);
         }
         // Half of what they leave.
-        assert_eq!(model.under_way.len(), 21);
+        assert_eq!(model.in_flight.len(), 21);
         let large = model.add(20 * MIB, &[1]);
         let small = model.add(1, &[1]);
-        assert!(!model.under_way.iter().any(|(job, _)| [large, small].contains(job)));
+        assert!(!model.in_flight.iter().any(|(job, _)| [large, small].contains(job)));
         assert!(model.is_done(large) && model.is_done(small));
         assert_eq!(model.done.len(), 102);
         assert_eq!((model.budget.used, model.budget.by_target.len()), (0, 0));
@@ -332,7 +332,7 @@ mod tests {
         let mut rounds = 0;
         while !model.done.contains(&both) {
             model.add(MIB, &[1]);
-            let (job, charge) = model.under_way.remove(0);
+            let (job, charge) = model.in_flight.remove(0);
             model.done.insert(job);
             model.budget.give(charge);
             model.settle();
@@ -346,7 +346,7 @@ mod tests {
         let mut model = Model { dead: BTreeSet::from([2]), ..Model::default() };
         for _ in 0..30 {
             model.add(MIB, &[1]);
-            let Some((_, charge)) = model.under_way.last_mut() else { continue };
+            let Some((_, charge)) = model.in_flight.last_mut() else { continue };
             model.budget.recharge(charge, vec![2]);
         }
         assert!(model.budget.by_target[&2] > 20 * MIB);

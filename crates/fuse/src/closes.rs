@@ -1,4 +1,4 @@
-//! Closes of files that are under way.
+//! Closes of files that are in flight.
 //!
 //! The kernel asks for a close after close(2) has returned, and waits for no answer. What a program
 //! does next can meet a lock or an open that its close ends, or be overtaken by a time that the

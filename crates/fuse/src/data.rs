@@ -43,7 +43,7 @@ const O_NOATIME: i32 = 0o1000000;
 /// The kernel opens a program to run it.
 const FMODE_EXEC: i32 = 0o40;
 
-/// A write that is under way.
+/// A write that is in flight.
 struct Write {
     file: Arc<OpenedFile>,
     offset: u64,
@@ -311,7 +311,7 @@ impl Open {
     }
 }
 
-/// A part of an append with O_DIRECT that is under way through an open file.
+/// A part of an append with O_DIRECT that is in flight through an open file.
 struct AppendPart {
     file: Arc<OpenedFile>,
     /// Where the kernel means it to be, and its length.

@@ -36,8 +36,8 @@ impl FailedWrite {
 /// and threads of this program race with them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AppendOrder {
-    /// Parts that are under way.
-    under_way: usize,
+    /// Parts that are in flight.
+    in_flight: usize,
     /// Those that have ended since there was none: the places that the kernel meant, and those that
     /// they have got.
     parts: VecDeque<(u64, u64)>,
@@ -53,13 +53,13 @@ const PARTS_MAX: usize = 64;
 impl AppendOrder {
     /// The mount has got a part.
     pub(crate) fn begun(&mut self) {
-        self.under_way += 1;
+        self.in_flight += 1;
     }
 
     /// A part that the kernel meant for one place is at another one, or has failed. Whether its
-    /// order is that of the kernel, with those that were under way together with it, and with one
+    /// order is that of the kernel, with those that were in flight together with it, and with one
     /// that directly follows it: that may have ended before the mount had this one. write(2) has
-    /// one part under way at a time.
+    /// one part in flight at a time.
     pub(crate) fn ended(&mut self, (meant, len): (u64, u64), at: Option<u64>) -> bool {
         let is_turned = |at: u64, (other, other_at): (u64, u64)| {
             (meant > other && at < other_at) || (meant < other && at > other_at)
@@ -72,8 +72,8 @@ impl AppendOrder {
         }
         self.parts.extend(at.map(|at| (meant, at)));
         self.is_broken |= !keeps || at.is_none();
-        self.under_way = self.under_way.saturating_sub(1);
-        if self.under_way == 0 {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if self.in_flight == 0 {
             // After a failure the kernel cuts the file, and the program may try again.
             let is_broken = core::mem::take(&mut self.is_broken);
             self.before = self.parts.drain(..).min().filter(|_| !is_broken);
@@ -85,7 +85,7 @@ impl AppendOrder {
 /// The size of a file up to which this mount knows who has written it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KnownSize {
-    /// The size in the last reply to the kernel, which ignores it if a write was under way
+    /// The size in the last reply to the kernel, which ignores it if a write was in flight
     /// meanwhile.
     replied: u64,
     /// The same, and what programs have added to it through this mount.
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn parts_in_another_order_are_noticed() {
-        // All are under way together.
+        // All are in flight together.
         let keeps = |parts: &[(u64, u64)]| {
             let mut order = AppendOrder::default();
             parts.iter().for_each(|_| order.begun());
@@ -148,7 +148,7 @@ mod tests {
         assert!(!keeps(&[(0, 110), (20, 120), (10, 100)]), "not of two that follow each other");
     }
 
-    /// Each is under way alone.
+    /// Each is in flight alone.
     fn one_by_one(parts: &[(u64, Option<u64>)]) -> Vec<bool> {
         let mut order = AppendOrder::default();
         let each = parts.iter().map(|(meant, at)| {

@@ -2,7 +2,7 @@
 //!
 //! [`Mount`] joins the kernel's FUSE and a [`FileSystem`](lustrine_fs::FileSystem): threads of a
 //! session read requests and post each to the event loop of the client; the loop answers it when
-//! the servers have. Many requests are under way at once, and no thread waits for one.
+//! the servers have. Many requests are in flight at once, and no thread waits for one.
 //!
 //! The kernel caches nothing. Data, names and attributes are cached by the client, under locks of
 //! the servers. So a mount is coherent with all other clients of the file system.
@@ -38,6 +38,7 @@ mod error;
 mod failed_writes;
 mod groups;
 mod held;
+mod in_flight;
 mod listings;
 mod lock_table;
 mod locks;
@@ -55,7 +56,6 @@ mod signals;
 mod size_after_failure;
 mod space;
 mod status;
-mod under_way;
 mod unmount;
 
 pub use atime::AtimeRule;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lustrine_client::FlockKey;
 use lustrine_fswire::fid::Fid;
 
-/// Most locks that processes wait for: they are operations under way, and an unlock has to find
+/// Most locks that processes wait for: they are operations in flight, and an unlock has to find
 /// room among those.
 const WAITS_MAX: usize = 1024;
 

@@ -118,7 +118,7 @@ impl Server {
         let made_again = Made::default();
         let of_asked = [Arc::clone(&made), Arc::clone(&made_again)];
         let (shared, fid) = (Arc::clone(&self.shared), file.fid);
-        // If it is interrupted, what it has asked for stays under way, and what the same owner,
+        // If it is interrupted, what it has asked for stays in flight, and what the same owner,
         // such as the parent process, asks for after that must not be undone by it.
         let before = move || {
             if locks {

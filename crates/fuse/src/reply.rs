@@ -11,9 +11,9 @@ use lustrine_client::{Attr, Caller, Client, ClientError, Done, Space};
 use lustrine_lnet::service::Turn;
 
 use crate::convert::{NOT_CACHED, errno};
+use crate::in_flight::{Interrupt, NO_THREAD, OnInterrupt, Slot};
 use crate::shared::Shared;
 use crate::signals::is_killed;
-use crate::under_way::{Interrupt, NO_THREAD, OnInterrupt, Slot};
 
 /// Longest name in bytes.
 const NAME_MAX: u32 = 255;
@@ -52,7 +52,7 @@ pub(crate) struct Asked<R> {
     is_of_file: bool,
 }
 
-/// An operation that is under way, until this is dropped.
+/// An operation that is in flight, until this is dropped.
 struct Ticket {
     shared: Arc<Shared>,
     number: u64,
@@ -60,12 +60,12 @@ struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.shared.under_way.end(self.number);
+        self.shared.in_flight.end(self.number);
     }
 }
 
 impl<R: Reply> Asked<R> {
-    /// An operation, which waits while too many are under way.
+    /// An operation, which waits while too many are in flight.
     pub(crate) fn new(shared: &Arc<Shared>, request: &Request, reply: R) -> Asked<R> {
         Asked::by_thread(shared, request.pid(), reply, None)
     }
@@ -101,9 +101,9 @@ impl<R: Reply> Asked<R> {
     ) -> Asked<R> {
         let reply = Slot::new(reply, |reply: R| reply.fail(Errno::EINTR), before);
         let interrupt: Arc<dyn Interrupt> = Arc::clone(&reply) as Arc<dyn Interrupt>;
-        let (number, is_known) = shared.under_way.begin(thread, Arc::downgrade(&interrupt));
+        let (number, is_known) = shared.in_flight.begin(thread, Arc::downgrade(&interrupt));
         if is_known {
-            shared.under_way.interrupt_next(number, thread, is_killed);
+            shared.in_flight.interrupt_next(number, thread, is_killed);
         }
         let _ticket = Ticket { shared: Arc::clone(shared), number };
         Asked { shared: Arc::clone(shared), reply, _ticket, is_of_file: false }

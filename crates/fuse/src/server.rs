@@ -31,7 +31,7 @@ use crate::status;
 
 /// Bytes of the largest read and the largest write.
 const DATA_MAX: u32 = 1 << 20;
-/// Most requests of the kernel's own under way, such as those of asynchronous reads.
+/// Most requests of the kernel's own in flight, such as those of asynchronous reads.
 const BACKGROUND_MAX: u16 = 256;
 
 /// The file system as the kernel sees it: each request is handed to the event loop of the client,

@@ -22,7 +22,7 @@ use crate::unmount::{SUBTYPE, device_at, is_mounted_at};
 
 /// Threads that read requests of the kernel. They only hand them on.
 const THREADS_MAX: usize = 4;
-/// How long operations that are under way may take when the mount ends.
+/// How long operations that are in flight may take when the mount ends.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long it may take after the end of a mount until the servers have what programs have written:
 /// a target that is down comes back within that, or does not.
@@ -153,7 +153,7 @@ impl Mount {
         }
     }
 
-    /// Ends the client of a mount that has ended: waits for what is under way, for at most 30
+    /// Ends the client of a mount that has ended: waits for what is in flight, for at most 30
     /// seconds, writes what programs have written, and disconnects from the servers. `report` gets
     /// what could not be written, of at most 200 files and errors.
     ///
@@ -168,7 +168,7 @@ impl Mount {
         };
         // What waits for a lock would wait on.
         self.shared.give_up_locks(|_| true);
-        self.shared.under_way.wait_until_idle(END_TIMEOUT);
+        self.shared.in_flight.wait_until_idle(END_TIMEOUT);
         // What cannot be written is lost when the client disconnects: the caller learns of it.
         let files = self.shared.files();
         let flushed = files.flush_all(FLUSH_TIMEOUT).map_err(MountError::Unwritten);

@@ -21,12 +21,12 @@ use crate::closes::Closes;
 use crate::convert::{SET_GROUP_ID, SET_USER_ID, file_attr};
 use crate::failed_writes::{AppendOrder, FailedWrite};
 use crate::held::Room;
+use crate::in_flight::InFlight;
 use crate::listings::{Listings, Part};
 use crate::lock_table::LockTable;
 use crate::nodes::{Node, Nodes};
 use crate::requester::Requester;
 use crate::signals::is_killed;
-use crate::under_way::UnderWay;
 
 /// How often threads that wait are looked at for a signal that kills them.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(500);
@@ -42,10 +42,10 @@ pub(crate) struct Shared {
     listings: Mutex<Listings>,
     /// Locks that programs have and wait for.
     pub(crate) locks: LockTable,
-    /// Closes that are under way.
+    /// Closes that are in flight.
     pub(crate) closes: Closes,
     /// Operations that programs wait for.
-    pub(crate) under_way: UnderWay,
+    pub(crate) in_flight: InFlight,
     /// The connection with the kernel, once the file system is mounted.
     device: OnceLock<OwnedFd>,
     pub(crate) atime: AtimeRule,
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
 /// An operation with data that is about to be started.
 type Job = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Permit) + Send>;
 
-/// Data that are under way.
+/// Data that are in flight.
 #[derive(Default)]
 struct Data {
     budget: Budget<TargetKey, Job>,
@@ -63,7 +63,7 @@ struct Data {
     looking: bool,
 }
 
-/// The permission for an operation with data to be under way, until it is dropped.
+/// The permission for an operation with data to be in flight, until it is dropped.
 pub(crate) struct Permit {
     shared: Arc<Shared>,
     charge: Option<Charge<TargetKey>>,
@@ -202,7 +202,7 @@ impl Shared {
             listings: Mutex::default(),
             locks: LockTable::default(),
             closes: Closes::default(),
-            under_way: UnderWay::default(),
+            in_flight: InFlight::default(),
             device: OnceLock::new(),
             atime,
             ids: IdMaps::of_this_process(),
@@ -240,7 +240,7 @@ impl Shared {
         let shared: Weak<Shared> = Arc::downgrade(self);
         let watch = move || {
             while let Some(shared) = shared.upgrade() {
-                shared.under_way.interrupt(Instant::now(), is_killed);
+                shared.in_flight.interrupt(Instant::now(), is_killed);
                 drop(shared);
                 thread::sleep(SIGNALS_INTERVAL);
             }
@@ -263,7 +263,7 @@ impl Shared {
         self.files.post(act).is_ok()
     }
 
-    /// The same for an operation with data, which waits while too many bytes are under way.
+    /// The same for an operation with data, which waits while too many bytes are in flight.
     /// `targets` says which targets it can wait for.
     pub(crate) fn post_with_data(
         self: &Arc<Shared>,

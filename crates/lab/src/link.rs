@@ -67,11 +67,11 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// Bytes of memory for packets that wait or are under way.
+    /// Bytes of memory for packets that wait or are in flight.
     pub fn memory(&self) -> u64 {
         let rate = u128::from(self.rate.unwrap_or(RATE_FOR_MEMORY));
-        let under_way = rate * u128::from(self.delay_ns + self.jitter_ns) / 8_000_000_000;
-        let one = u64::try_from(under_way).unwrap_or(u64::MAX).saturating_add(self.queue);
+        let in_flight = rate * u128::from(self.delay_ns + self.jitter_ns) / 8_000_000_000;
+        let one = u64::try_from(in_flight).unwrap_or(u64::MAX).saturating_add(self.queue);
         one.saturating_mul(u64::from(self.parallel)).saturating_add(SPARE + 2 * READ_MAX as u64)
     }
 

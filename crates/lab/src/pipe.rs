@@ -13,7 +13,7 @@ use crate::ring::{Ring, Slot};
 /// Upper limits of the classes of lateness, in microseconds: 2^n for each n.
 const LATE_CLASSES: usize = 32;
 
-/// A part of a read that is under way.
+/// A part of a read that is in flight.
 #[derive(Debug)]
 struct Queued {
     part: Part,
@@ -152,7 +152,7 @@ impl Pipe {
     /// The packet that has arrived was written at `now`.
     ///
     /// # Panics
-    /// When no packet is under way.
+    /// When no packet is in flight.
     pub fn delivered(&mut self, now: u64) {
         let parcel = self.queued.pop().expect("a packet that has arrived");
         self.ring.release(parcel.slot);

@@ -1,4 +1,4 @@
-//! Memory of packets that are under way: a ring of bytes, filled in order and freed when every
+//! Memory of packets that are in flight: a ring of bytes, filled in order and freed when every
 //! packet before is free.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ pub(crate) type Slot = u64;
 struct Record {
     start: usize,
     len: usize,
-    /// Parts of it that are under way.
+    /// Parts of it that are in flight.
     users: u32,
 }
 

@@ -3,7 +3,7 @@
 use crate::lnd::OpKey;
 use crate::wait_queue::{WaitQueue, WaitQueues};
 
-/// A number of messages that may be under way, and the queue of those that wait for a credit.
+/// A number of messages that may be in flight, and the queue of those that wait for a credit.
 ///
 /// A message either holds a credit or waits in the queue, in the order of arrival.
 #[derive(Debug)]

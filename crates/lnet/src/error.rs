@@ -24,7 +24,7 @@ pub enum LnetError {
     /// The portal holds entries of the other kind (unique or wildcard).
     #[error("portal {0} holds entries of the other kind (unique against wildcard)")]
     PortalKind(u32),
-    /// Too many messages are under way; wait for events and try again.
+    /// Too many messages are in flight; wait for events and try again.
     #[error("too many messages in flight")]
     Full,
 }

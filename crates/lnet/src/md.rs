@@ -147,7 +147,7 @@ pub(crate) struct MdState {
     pub(crate) asked: Time,
     /// The interface that the request left by; `None` for a loopback message.
     pub(crate) left_by: Option<crate::lnd::NiIndex>,
-    /// The message from it that is under way, if there is exactly one.
+    /// The message from it that is in flight, if there is exactly one.
     pub(crate) request: Option<crate::lnd::OpKey>,
     /// Whether it was attached to a portal (passive) rather than bound (active).
     pub(crate) attached: bool,

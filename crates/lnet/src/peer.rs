@@ -33,7 +33,7 @@ pub(crate) use merge::{MergeOutcome, PeerClaim};
 pub(crate) enum Phase {
     /// Nothing is known, or the information is outdated.
     Unknown,
-    /// A ping is under way; `sink` is the room for its answer, in bytes.
+    /// A ping is in flight; `sink` is the room for its answer, in bytes.
     Pinging { sink: u32 },
     /// A push is under way; `left` more follow.
     Pushing { left: u8 },
@@ -77,9 +77,9 @@ pub(crate) struct Peer {
     /// Whether it is multi-rail, if an administrator configured it; its primary NID stays.
     pub(crate) configured: Option<bool>,
     /// A ping outside of a round is under way.
-    pub(crate) recheck_under_way: bool,
+    pub(crate) recheck_in_flight: bool,
     /// A push outside of a round is under way.
-    pub(crate) update_under_way: bool,
+    pub(crate) update_in_flight: bool,
     /// Rounds of discovery that have ended, well or not; commands that wait compare it.
     pub(crate) rounds: u64,
     /// How the last one ended.
@@ -412,14 +412,14 @@ impl Peer {
             linked: 0,
             locked: false,
             configured: None,
-            recheck_under_way: false,
-            update_under_way: false,
+            recheck_in_flight: false,
+            update_in_flight: false,
             rounds: 0,
             outcome: Status::Ok,
         }
     }
 
-    /// Whether no discovery is wanted or under way.
+    /// Whether no discovery is wanted or in flight.
     pub(crate) fn settled(&self) -> bool {
         self.wanted.is_none() && matches!(self.phase, Phase::Unknown | Phase::Ready)
     }

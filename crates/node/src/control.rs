@@ -281,7 +281,7 @@ struct CallerThread {
 
 impl Drop for CallerThread {
     fn drop(&mut self) {
-        // The thread is not waited for: a long ping may be under way. It does not keep the node
+        // The thread is not waited for: a long ping may be in flight. It does not keep the node
         // running.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }

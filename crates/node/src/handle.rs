@@ -41,7 +41,7 @@ pub struct NodeInfo {
     pub ports: Vec<u16>,
     /// Bulk connections per peer and direction, per NID.
     pub conns_per_peer: Vec<u16>,
-    /// Messages to one peer that may be under way at once, per NID.
+    /// Messages to one peer that may be in flight at once, per NID.
     pub peer_credits: Vec<u32>,
     /// The tunables of the node.
     pub tunables: Tunables,

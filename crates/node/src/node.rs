@@ -77,7 +77,7 @@ impl Node {
     ///
     /// If it has the node identity, it listens as every node does: peers may dial it back, and no
     /// second process of this machine can use the same NID at the same time. Peers would mistake
-    /// two of them for one that restarts, and end what is under way. So if the address is in use,
+    /// two of them for one that restarts, and end what is in flight. So if the address is in use,
     /// by a node, another command or a kernel, it is userland. A program that has it without
     /// listening there, as `lustrine doctor` during a look, is waited for.
     ///
@@ -88,7 +88,7 @@ impl Node {
     }
 
     /// The same with the incarnation that peers see: a node that follows an earlier one of the same
-    /// command, which has ended and had nothing under way, does not pass for one that was started
+    /// command, which has ended and had nothing in flight, does not pass for one that was started
     /// again.
     ///
     /// # Errors

@@ -66,7 +66,7 @@ pub(crate) struct LoopSnapshot {
 /// The windows of selftest to a peer NID, all loads together, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
-    /// What may be under way.
+    /// What may be in flight.
     pub(crate) bytes: u64,
     /// What is.
     pub(crate) in_flight: u64,
@@ -83,7 +83,7 @@ pub(crate) struct LoopReport {
     pub peers: Vec<PeerInfo>,
     /// The same, as the driver sees them.
     pub links: Vec<DriverPeer>,
-    /// What selftest may have under way to those peers that it is loading.
+    /// What selftest may have in flight to those peers that it is loading.
     pub windows: HashMap<Nid, Window>,
     /// The core's counters.
     pub stats: Stats,

@@ -139,7 +139,7 @@ impl<D: Driver> NodePartition<D> {
         self.partition.service(self.selftest).expect(REGISTERED).totals()
     }
 
-    /// The windows of selftest to peers to which RPCs are under way, those of this partition's
+    /// The windows of selftest to peers to which RPCs are in flight, those of this partition's
     /// clients and of its work for consoles: several may be to one peer.
     pub fn windows_in_use(&self) -> impl Iterator<Item = PeerWindow> + '_ {
         let selftest = self.partition.service(self.selftest).expect(REGISTERED);
@@ -202,7 +202,7 @@ impl<D: Driver> NodePartition<D> {
         self.partition.service_mut(handle).expect(REGISTERED).take(rpc);
     }
 
-    /// Gives up an RPC of a console, if it is under way.
+    /// Gives up an RPC of a console, if it is in flight.
     pub fn cancel_console_rpc(&mut self, order: u64) {
         if let Some(handle) = self.console_rpcs {
             self.partition.service_mut(handle).expect(REGISTERED).cancel(order);

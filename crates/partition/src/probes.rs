@@ -87,7 +87,7 @@ impl Discovery {
             // A round that succeeded counts, even if the peer has become doubtful since.
             Some(peer) if peer.outcome.is_ok() || peer.state == PeerState::Ready => Some(Ok(peer)),
             Some(peer) if peer.state == PeerState::Unknown => Some(Err(peer.outcome)),
-            // None has ended, or another one is under way after a failure.
+            // None has ended, or another one is in flight after a failure.
             _ => (now >= self.give_up).then_some(Err(Status::TimedOut)),
         }
     }

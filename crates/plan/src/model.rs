@@ -92,7 +92,7 @@ pub struct Test {
     pub spread: Spread,
     /// Bytes per RPC, with weights; empty for ping.
     pub sizes: Vec<Size>,
-    /// RPCs under way of each client to each of its servers, 1 to 1024.
+    /// RPCs in flight of each client to each of its servers, 1 to 1024.
     pub concurrency: u32,
     /// How data are checked.
     pub check: BrwCheck,
@@ -125,7 +125,7 @@ impl TestKind {
     }
 }
 
-/// A size and its share of the RPCs under way.
+/// A size and its share of the RPCs in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Bytes, a multiple of 8 up to 1 MiB.

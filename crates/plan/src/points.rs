@@ -64,7 +64,7 @@ pub struct Line {
     pub servers: u32,
     /// Bytes per RPC; 0 for ping.
     pub size: u32,
-    /// RPCs under way of each client to each of its servers.
+    /// RPCs in flight of each client to each of its servers.
     pub concurrency: u32,
     /// Largest number of RPCs per second of each client; 0 for no limit.
     pub rate: u32,
@@ -83,7 +83,7 @@ pub struct Flow {
     pub servers: Vec<Nid>,
     /// Which clients have which servers.
     pub spread: Rows,
-    /// RPCs under way of each client to each of its servers.
+    /// RPCs in flight of each client to each of its servers.
     pub concurrency: u32,
     /// Largest number of RPCs per second of each client; 0 for no limit.
     pub rate: u32,
@@ -455,7 +455,7 @@ fn shares(
     if concurrency < count {
         return Err(format!(
             "concurrency {concurrency} is too little for a mix of {count} sizes: each needs an \
-             RPC under way"
+             RPC in flight"
         ));
     }
     if rate > 0 && rate < count {

@@ -116,7 +116,7 @@ pub struct Row {
     pub servers: u32,
     /// Bytes per operation; 0 for ping.
     pub size: u32,
-    /// Operations under way of each client to each of its servers.
+    /// Operations in flight of each client to each of its servers.
     pub concurrency: u32,
     /// Largest number of operations per second of each client; 0 for no limit.
     pub rate_limit: u32,
@@ -174,7 +174,7 @@ pub struct OpCounts {
     pub ops_per_s: f64,
     /// Their payload per second; 0 for ping.
     pub mib_per_s: f64,
-    /// How long the operations took that were under way in these seconds and succeeded, also those
+    /// How long the operations took that were in flight in these seconds and succeeded, also those
     /// that ended later; those that began before count from their beginning. In a test with a rate
     /// limit from when each was due: an operation that could not be sent in time has waited too,
     /// and one that could not be sent for 60 s counts with 60 s. Absent where the client does not

@@ -196,7 +196,7 @@ fn measure(
     // They were waited for: to do it once more would be no use.
     how.at_once |= matches!(stopped, Err(RunError::Failed(_)));
     let (before, mut after, interrupted) = outcome?;
-    // Operations that were under way at the end have ended since then; they count with their
+    // Operations that were in flight at the end have ended since then; they count with their
     // latencies. Where a client cannot say this any more, its last answer stands.
     if let Ok(last) = mark(point, env) {
         after.add_late(last);
@@ -353,7 +353,7 @@ fn counters(env: &mut impl Env) -> Result<BTreeMap<Nid, Counters>, RunError> {
     Ok(all)
 }
 
-/// Sends the stop of all tests; `force` gives up RPCs under way.
+/// Sends the stop of all tests; `force` gives up RPCs in flight.
 fn request_stop(env: &mut impl Env, force: bool) -> Result<(), RunError> {
     let stop = Command::Stop { batch: BATCH.to_owned(), force };
     said(env.command(stop)?).map(|_| ())

@@ -18,7 +18,7 @@ const HEAD: &str = concat!(
 const LEGEND: &str = "\
 the clients' own operations, all clients together; read: clients read from servers
 latency in microseconds (u), milliseconds (m) or seconds (s), of all operations that were
-under way in the measured time, even if they ended after it; p99.9 needs 1000 operations
+in flight in the measured time, even if they ended after it; p99.9 needs 1000 operations
 ";
 
 const REPEATED: &str = "\

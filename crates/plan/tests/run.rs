@@ -50,7 +50,7 @@ struct Site {
     /// Right before the tests are started this node crashes, or cannot be reached for some time.
     dies_at_start: Option<usize>,
     away_at_start: Option<(usize, Nanos)>,
-    /// Requests about batches under way, and whether each client was last heard to be idle.
+    /// Requests about batches in flight, and whether each client was last heard to be idle.
     batches: BTreeMap<u64, (Nid, BatchOp)>,
     idle: BTreeMap<Nid, bool>,
     /// Clients that were told to leave while their tests could run.
@@ -303,7 +303,7 @@ fn results_are_what_the_links_permit() {
             near(row.all.seconds, 3.0, 0.01);
             assert_eq!((row.all.errors, row.silent), (0, 0));
             let latency = row.all.latency_us.expect("clients report");
-            // Little's law: the number under way is rate times time.
+            // Little's law: the number in flight is rate times time.
             near(latency.mean.expect("a mean") / 1e6 * row.all.ops_per_s, 8.0 * clients, 0.08);
             assert!(latency.p50 <= latency.p90 && latency.p90 <= latency.p99);
             let counted: u64 = row.histogram.iter().map(|(_, count)| count).sum();
@@ -400,7 +400,7 @@ fn operations_of_a_test_with_a_rate_count_from_when_they_were_due() {
     // All of them are sent in the end.
     near(all.ops_per_s, 100.0, 0.02);
     let (due, sent) = (all.latency_us.expect("due"), all.latency_sent_us.expect("sent"));
-    // One operation was under way, and at least 50 of 600 were due that could not be sent.
+    // One operation was in flight, and at least 50 of 600 were due that could not be sent.
     assert!(sent.p99 < 10_000.0 && sent.max >= 500_000.0, "{sent:?}");
     assert!(due.p50 < 10_000.0 && due.p99 > 400_000.0, "{due:?}");
     near(due.max, sent.max, 0.1);

@@ -283,7 +283,7 @@ pub struct Import {
     /// The export's handle at the server; 0 if there is none.
     export: u64,
     granted: ConnectData,
-    /// Bytes of grant that the owner's data need which are dirty or under way.
+    /// Bytes of grant that the owner's data need which are dirty or in flight.
     grant_claim: u32,
     deactivated: Option<Deactivated>,
     /// Whether the server grants slots for several changes at once.
@@ -312,7 +312,7 @@ pub struct Import {
     last_committed: u64,
     slots: Slots,
     credits_used: u16,
-    /// How much may be under way; once there was one it stays, also while it limits nothing.
+    /// How much may be in flight; once there was one it stays, also while it limits nothing.
     window: Option<Controller>,
     timers: SortedQueue<(Time, RequestKey)>,
     /// When a request is due that waits for its time in the window.
@@ -321,7 +321,7 @@ pub struct Import {
     services: BTreeMap<u32, Estimate>,
     latency: Estimate,
     last_sent: Time,
-    /// The import's own request that is under way.
+    /// The import's own request that is in flight.
     connect: Option<RequestKey>,
     /// Whether a ping is not answered yet.
     awaits_ping: bool,
@@ -471,7 +471,7 @@ impl Import {
         &self.tunables
     }
 
-    /// Changes the settings. Requests that are under way keep theirs.
+    /// Changes the settings. Requests that are in flight keep theirs.
     pub fn set_tunables(&mut self, now: Time, xids: &mut XidSource, tunables: ImportTunables) {
         self.tunables = tunables;
         self.services.values_mut().for_each(|service| service.set_tunables(tunables.at));

@@ -192,7 +192,7 @@ impl Ptlrpc {
         self.with(turn, import, |import, now, xids| import.connect(now, xids));
     }
 
-    /// Disconnects an import for good. What is under way fails.
+    /// Disconnects an import for good. What is in flight fails.
     pub fn disconnect(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         self.with(turn, import, |import, now, xids| import.disconnect(now, xids));
     }

@@ -18,7 +18,7 @@ pub(crate) struct Slots {
     /// By tag, less 1; the last is that of MDS_CLOSE.
     used: Vec<bool>,
     /// Whether the server has granted some. One that grants none remembers one change and one close
-    /// [IMP-4]: no more of each are under way, and their requests name no slot.
+    /// [IMP-4]: no more of each are in flight, and their requests name no slot.
     granted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The theoretical bound of a load: RPCs under way x size / (k x round trip), limited by what the
+//! The theoretical bound of a load: RPCs in flight x size / (k x round trip), limited by what the
 //! links on the path carry.
 //!
 //! A ping takes one round trip. A read or a write takes two, because selftest's servers move the

@@ -96,7 +96,7 @@ pub struct Load {
     pub spread: Spread,
     /// The test to run.
     pub test: Test,
-    /// RPCs under way between one client and one server, 1 to 1024.
+    /// RPCs in flight between one client and one server, 1 to 1024.
     pub concurrency: u32,
     /// When it starts.
     pub start: Nanos,

@@ -65,7 +65,7 @@ pub struct LoadOutcome {
     pub test: String,
     /// Bytes per operation; 0 for ping.
     pub size: u32,
-    /// RPCs under way per pair.
+    /// RPCs in flight per pair.
     pub concurrency: u32,
     /// Pairs of a client and a server.
     pub pairs: u64,

@@ -203,7 +203,7 @@ pub struct LoadProgress {
     pub bytes: u64,
     /// Failed RPCs by kind, those of the warm-up and those still out at the end included.
     pub errors: Vec<(TestError, u64)>,
-    /// Latencies of the successful RPCs that were under way at some time of the measured time,
+    /// Latencies of the successful RPCs that were in flight at some time of the measured time,
     /// from the start of each to its last event. It includes RPCs that end after the measured
     /// time, so it may hold up to `concurrency` more than [`ops`](LoadProgress::ops).
     pub latencies: Latencies,
@@ -211,7 +211,7 @@ pub struct LoadProgress {
     pub lost: u64,
     /// How old the oldest of them was when it was given up; 0 if there is none.
     pub lost_age_max: Nanos,
-    /// RPCs under way.
+    /// RPCs in flight.
     pub outstanding: u32,
     /// Part of the measured time in which the node was not known to be there.
     pub down: Nanos,
@@ -379,7 +379,7 @@ impl Client {
 
     /// Whether nothing is left to do but to give memory back.
     fn is_over(&self) -> bool {
-        self.link.is_closed() && self.caller.under_way() == 0 && self.phase == Phase::Idle
+        self.link.is_closed() && self.caller.in_flight() == 0 && self.phase == Phase::Idle
     }
 
     fn holds_memory(&self) -> bool {
@@ -413,7 +413,7 @@ impl Client {
         }
     }
 
-    /// The window to the node that it loads, with `selftest_auto` and while RPCs are under way.
+    /// The window to the node that it loads, with `selftest_auto` and while RPCs are in flight.
     pub fn window_in_use(&self) -> Option<PeerWindow> {
         self.caller.windows_in_use().next()
     }

@@ -77,7 +77,7 @@ const DOWN_ACTION: Nanos = QUESTION_MIN;
 /// Longest time that an answer about a batch is waited for.
 const QUERY_MAX: Nanos = Nanos::from_secs(3600);
 
-/// Most commands that wait for the one under way.
+/// Most commands that wait for the one in flight.
 const WAITING_MAX: usize = 64;
 
 /// An RPC that a console needs.
@@ -244,7 +244,7 @@ impl Console {
         self.canceled.extend(orders);
     }
 
-    /// Whether nothing under way, or before a command that comes now, changes what the console
+    /// Whether nothing in flight, or before a command that comes now, changes what the console
     /// knows.
     fn may_look(&self) -> bool {
         let changes = self.work.as_ref().is_some_and(|work| !work.is_question);
@@ -312,7 +312,7 @@ impl Console {
 
     /// When [`Console::tick`] has something to do at the latest.
     pub fn next_deadline(&self) -> Time {
-        // With work under way the session is in use.
+        // With work in flight the session is in use.
         let end = if self.is_at_work() { Time::NEVER } else { self.ends_at };
         self.next_round.min(end).min(self.next_look())
     }
@@ -322,7 +322,7 @@ impl Console {
         self.session.as_ref().map(Session::view)
     }
 
-    /// Whether commands wait, or one is under way.
+    /// Whether commands wait, or one is in flight.
     pub fn is_busy(&self) -> bool {
         self.is_at_work() || !self.waiting.is_empty()
     }

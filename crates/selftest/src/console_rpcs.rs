@@ -20,24 +20,24 @@ use crate::rpc::{Bulk, Call, Completion, LnetErrorKind, RpcClient, RpcError, ses
 use crate::slab::Slab;
 use crate::turn::Turn;
 
-/// Most RPCs under way at once; more wait.
-const UNDER_WAY_MAX: u32 = 4096;
+/// Most RPCs in flight at once; more wait.
+const IN_FLIGHT_MAX: u32 = 4096;
 
 /// Carries out the orders of a console on one CPU partition: that which owns the NIDs of the nodes
-/// called, as replies arrive there. It has memory only while RPCs are under way.
+/// called, as replies arrive there. It has memory only while RPCs are in flight.
 #[derive(Debug)]
 pub struct ConsoleRpcs {
     owner: Owner,
     caller: RpcClient,
     waiting: VecDeque<ConsoleRpc>,
-    under_way: Slab<UnderWay>,
-    /// Orders under way that are given up with the next turn.
+    in_flight: Slab<InFlight>,
+    /// Orders in flight that are given up with the next turn.
     canceled: Vec<u64>,
     outcomes: VecDeque<RpcOutcome>,
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct InFlight {
     order: u64,
     /// Its slot at the caller; none once that has ended it.
     call: Option<u32>,
@@ -50,9 +50,9 @@ impl ConsoleRpcs {
     pub fn new(owner: Owner, wall_seconds: u64) -> ConsoleRpcs {
         ConsoleRpcs {
             owner,
-            caller: RpcClient::new(ClientSlot::CONSOLE, wall_seconds, UNDER_WAY_MAX),
+            caller: RpcClient::new(ClientSlot::CONSOLE, wall_seconds, IN_FLIGHT_MAX),
             waiting: VecDeque::new(),
-            under_way: Slab::new(UNDER_WAY_MAX),
+            in_flight: Slab::new(IN_FLIGHT_MAX),
             canceled: Vec::new(),
             outcomes: VecDeque::new(),
         }
@@ -116,27 +116,27 @@ impl ConsoleRpcs {
             return;
         }
         let turn = &mut Turn { now, owner: self.owner, shard, memory };
-        for (_, under_way) in self.under_way.iter() {
-            if let Some(call) = under_way.call.filter(|_| canceled.contains(&under_way.order)) {
+        for (_, in_flight) in self.in_flight.iter() {
+            if let Some(call) = in_flight.call.filter(|_| canceled.contains(&in_flight.order)) {
                 self.caller.abort(turn, call, RpcError::Aborted);
             }
         }
         self.caller.expire(turn);
-        while !self.under_way.is_full()
+        while !self.in_flight.is_full()
             && let Some(order) = self.waiting.pop_front()
         {
             self.call(turn, &order);
         }
-        if self.caller.under_way() == 0 && self.caller.holds_memory() {
+        if self.caller.in_flight() == 0 && self.caller.holds_memory() {
             self.caller.release_memory(turn.memory);
         }
     }
 
     /// When [`ConsoleRpcs::drive`] has something to do at the latest.
     pub fn next_deadline(&self) -> Time {
-        let can_begin = !self.waiting.is_empty() && !self.under_way.is_full();
+        let can_begin = !self.waiting.is_empty() && !self.in_flight.is_full();
         let can_begin = can_begin || !self.canceled.is_empty();
-        match self.caller.under_way() {
+        match self.caller.in_flight() {
             _ if can_begin => Time::ZERO,
             // The last event came behind the last turn.
             0 if self.holds_memory() => Time::ZERO,
@@ -145,9 +145,9 @@ impl ConsoleRpcs {
         }
     }
 
-    /// RPCs under way.
-    pub fn under_way(&self) -> u32 {
-        self.caller.under_way()
+    /// RPCs in flight.
+    pub fn in_flight(&self) -> u32 {
+        self.caller.in_flight()
     }
 
     /// Whether it has message buffers.
@@ -156,7 +156,7 @@ impl ConsoleRpcs {
     }
 
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.caller.under_way() == 0 && !self.holds_memory()
+        self.waiting.is_empty() && self.caller.in_flight() == 0 && !self.holds_memory()
     }
 
     fn call<M: Memory>(&mut self, turn: &mut Turn<'_, M>, order: &ConsoleRpc) {
@@ -173,8 +173,8 @@ impl ConsoleRpcs {
             Bulk::None => None,
             Bulk::Sink(span) | Bulk::Source(span) => Some(span),
         };
-        let under_way = UnderWay { order: order.id, call: None, bulk: span };
-        let Ok(slot) = self.under_way.insert(under_way) else { unreachable!("there was room") };
+        let in_flight = InFlight { order: order.id, call: None, bulk: span };
+        let Ok(slot) = self.in_flight.insert(in_flight) else { unreachable!("there was room") };
         let peer = through_loopback(turn.shard, order.peer);
         let call = Call {
             peer: ProcessId::lustre(peer),
@@ -188,8 +188,8 @@ impl ConsoleRpcs {
         let made = self.caller.call(turn, call, |ids| body::with_bits(order.body, ids));
         match made {
             Ok(call) => {
-                if let Some(under_way) = self.under_way.get_mut(slot) {
-                    under_way.call = Some(call);
+                if let Some(in_flight) = self.in_flight.get_mut(slot) {
+                    in_flight.call = Some(call);
                 }
             }
             Err(failure) => self.end(turn.memory, slot, Err(failure), 0),
@@ -203,7 +203,7 @@ impl ConsoleRpcs {
         reply: Result<Message, RpcError>,
         moved: u32,
     ) {
-        let Some(UnderWay { order, bulk, .. }) = self.under_way.remove(slot) else { return };
+        let Some(InFlight { order, bulk, .. }) = self.in_flight.remove(slot) else { return };
         let mut put = Vec::new();
         if let Some(span) = bulk {
             if let Ok(Message { body: Body::ClientStatsReply(_), .. }) = &reply {

@@ -39,16 +39,16 @@ pub(crate) const ANSWERS_KEPT: u32 = 8;
 /// It is so far below [`WAITING_MAX`] that request buffers stay posted.
 pub(crate) const WAITING_CROWDED: u32 = WAITING_MAX - 2 * INBOXES * INBOX_REQUESTS;
 
-/// Most framework requests under way on one CPU partition. Kernels have 256 request descriptors
+/// Most framework requests in flight on one CPU partition. Kernels have 256 request descriptors
 /// per service [LST-28].
 pub(crate) const FRAMEWORK_MAX: u32 = 256 * 7;
 
 /// Framework requests that count as little, as [`ANSWERS_KEPT`] does: a console of ours has one or
-/// two under way at a node.
+/// two in flight at a node.
 pub(crate) const FRAMEWORK_KEPT: u32 = 4;
 
-/// Most CLIENT_STATS requests whose answers are collected at once; a console of ours has one under
-/// way.
+/// Most CLIENT_STATS requests whose answers are collected at once; a console of ours has one in
+/// flight.
 pub(crate) const STATS_GATHERS_MAX: u32 = 64;
 
 /// Most batches of a session: `lst` users have a handful.

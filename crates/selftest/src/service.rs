@@ -175,7 +175,7 @@ impl Service {
         self.worker.totals()
     }
 
-    /// The windows to peers to which RPCs are under way for consoles, with `selftest_auto`, in no
+    /// The windows to peers to which RPCs are in flight for consoles, with `selftest_auto`, in no
     /// order.
     pub fn windows_in_use(&self) -> impl Iterator<Item = PeerWindow> + '_ {
         self.worker.windows_in_use()
@@ -199,7 +199,7 @@ impl Service {
         }
     }
 
-    /// Withdraws the request buffers: nothing new is served, what is under way goes on.
+    /// Withdraws the request buffers: nothing new is served, what is in flight goes on.
     pub fn close<M: Memory>(&mut self, now: Time, shard: &mut Shard, memory: &mut M) {
         self.idle_until = Time::ZERO;
         self.worker.close(&mut Turn { now, owner: self.owner, shard, memory });

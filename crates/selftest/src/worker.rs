@@ -187,7 +187,7 @@ impl Worker {
         }
         // What does not fit here waits inside LNet, on its connection [LST-28].
         self.tests.post(turn, WAITING_MAX.saturating_sub(self.answers.waiting()));
-        // Framework requests are taken whatever is under way, and dropped beyond their peer's
+        // Framework requests are taken whatever is in flight, and dropped beyond their peer's
         // share: a peer that does not read its replies would otherwise make those of others wait.
         self.framework.post(turn, u32::MAX);
     }
@@ -235,14 +235,14 @@ impl Worker {
         self.caller.windows_in_use()
     }
 
-    /// Withdraws the request buffers; what is under way goes on.
+    /// Withdraws the request buffers; what is in flight goes on.
     pub(crate) fn close<M: Memory>(&mut self, turn: &mut Turn<'_, M>) {
         self.tests.close(turn);
         self.framework.close(turn);
     }
 
     /// Takes requests from now on, or no more. Requests for a service that is off are dropped by
-    /// LNet, as they are on a node without selftest; what is under way is answered.
+    /// LNet, as they are on a node without selftest; what is in flight is answered.
     pub(crate) fn set_enabled<M: Memory>(&mut self, turn: &mut Turn<'_, M>, enabled: bool) {
         self.enabled = enabled;
         if enabled || !self.open {

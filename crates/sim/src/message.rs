@@ -218,9 +218,9 @@ impl Simulation for MessageSim {
             let found = host.node.iter().flat_map(|node| node.leftovers());
             wrong.extend(found.map(|what| format!("{:?}: {what}", HostId(index as u32))));
         }
-        let under_way = self.wire.packets.len();
-        if under_way != 0 {
-            wrong.push(format!("{under_way} packets are on their way"));
+        let in_flight = self.wire.packets.len();
+        if in_flight != 0 {
+            wrong.push(format!("{in_flight} packets are on their way"));
         }
         wrong
     }

@@ -150,7 +150,7 @@ impl StreamSim {
         })
     }
 
-    /// Checks that nothing is under way and that nothing was lost: see [`check::leftovers`].
+    /// Checks that nothing is in flight and that nothing was lost: see [`check::leftovers`].
     ///
     /// # Panics
     /// When a check fails, with all violations.

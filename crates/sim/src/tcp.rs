@@ -19,7 +19,7 @@ use lustrine_lnet::time::Nanos;
 
 pub(crate) use congestion::{Acked, Congestion, TimeOut};
 
-/// The algorithm that limits what a sender has under way.
+/// The algorithm that limits what a sender has in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// Linux's default.
@@ -47,7 +47,7 @@ pub struct TcpSpec {
     pub receive_buffer: u64,
     /// Bytes of data in a segment: 1448 with packets of 1500 bytes, 8948 with 9000.
     pub segment: u32,
-    /// Segments that may be under way at the start.
+    /// Segments that may be in flight at the start.
     pub initial_window: u32,
     /// Whether a rising round trip ends CUBIC's slow start before a loss does, as in Linux.
     pub hystart: bool,

@@ -144,7 +144,7 @@ counters! {
     broken,
     /// Peers that closed their connections between two messages.
     closed_by_peer,
-    /// Those of them to which messages were under way. These are lost, or wait for a new
+    /// Those of them to which messages were in flight. These are lost, or wait for a new
     /// connection.
     closed_midway,
     /// See [`ProtocolViolation::SourcePort`].

@@ -33,11 +33,11 @@ impl Goal {
 pub(crate) struct Progress([Goal; PORTIONS.len()]);
 
 impl Progress {
-    /// Nothing is under way.
+    /// Nothing is in flight.
     pub(crate) const NONE: Progress = Progress([Goal::NONE; PORTIONS.len()]);
 
     /// Looks at the direction: `moved` bytes have passed since the connection was opened, and
-    /// `left` more are under way, 0 if nothing is.
+    /// `left` more are in flight, 0 if nothing is.
     pub(crate) fn look(&mut self, now: Time, moved: u64, left: u64, timing: &Timing) {
         for (goal, most) in self.0.iter_mut().zip(PORTIONS) {
             if left == 0 {

@@ -33,7 +33,7 @@ impl Pending {
 #[derive(Debug)]
 pub(crate) struct ZeroCopy {
     next: u64,
-    /// In ascending order of cookies; as many as messages are under way.
+    /// In ascending order of cookies; as many as messages are in flight.
     pending: VecDeque<Pending>,
 }
 
@@ -132,12 +132,12 @@ impl ZeroCopy {
         self.pending.iter().any(|pending| !pending.acknowledged && pending.since < limit)
     }
 
-    /// Number of messages under way.
+    /// Number of messages in flight.
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }
 
-    /// The connections are gone: all operations under way.
+    /// The connections are gone: all operations in flight.
     pub(crate) fn abandoned(&mut self) -> impl Iterator<Item = OpKey> + '_ {
         self.pending.drain(..).map(|pending| pending.op)
     }

@@ -78,7 +78,7 @@ pub struct SocketOptions {
     pub tos: Option<u8>,
     /// Keepalive probes on idle connections.
     pub keepalive: Option<Keepalive>,
-    /// A connection whose peer acknowledges none of the bytes under way for this long, or has no
+    /// A connection whose peer acknowledges none of the bytes in flight for this long, or has no
     /// room for any, is dead (TCP_USER_TIMEOUT, in milliseconds); `None` leaves it to the kernel:
     /// about a quarter of an hour.
     pub unacknowledged_max: Option<Duration>,
@@ -127,8 +127,8 @@ pub struct StreamInfo {
     pub timestamps: bool,
     /// The other side's window scale; `None` if windows are not scaled.
     pub peer_scale: Option<u8>,
-    /// Segments under way.
-    pub under_way: u32,
+    /// Segments in flight.
+    pub in_flight: u32,
     /// How often in a row the oldest of them was sent again because of a time-out.
     pub timeouts: u8,
     /// Segments that were sent again since the beginning.
@@ -334,7 +334,7 @@ impl Socket {
             path_mtu: info.tcpi_pmtu,
             timestamps: info.tcpi_options & TIMESTAMPS != 0,
             peer_scale: (info.tcpi_options & SCALED != 0).then_some(scale),
-            under_way: info.tcpi_unacked,
+            in_flight: info.tcpi_unacked,
             timeouts: info.tcpi_retransmits,
             retransmits: info.tcpi_total_retrans,
             duplicates: info.tcpi_dsack_dups,

@@ -85,7 +85,7 @@ pub struct Line {
     pub credits_min: i64,
     /// Messages that wait for a credit.
     pub queued: u64,
-    /// Bytes of selftest's RPCs that may be under way to a peer, with `tuning: auto` and while any
+    /// Bytes of selftest's RPCs that may be in flight to a peer, with `tuning: auto` and while any
     /// are.
     pub window_bytes: Option<u64>,
     /// Bytes of them that are.

@@ -104,13 +104,13 @@ impl SortBy {
     /// Sorts the targets of a mount.
     pub fn targets(self, targets: &mut [TargetView]) {
         targets.sort_by(|a, b| a.name.cmp(&b.name));
-        let under_way = |target: &TargetView| target.in_flight.saturating_add(target.waiting);
+        let queued = |target: &TargetView| target.in_flight.saturating_add(target.waiting);
         match self {
             SortBy::Name => {}
             SortBy::Received | SortBy::Sent => {
                 targets.sort_by(|a, b| falling(a.replies_per_s, b.replies_per_s));
             }
-            SortBy::Queued => targets.sort_by_key(|target| std::cmp::Reverse(under_way(target))),
+            SortBy::Queued => targets.sort_by_key(|target| std::cmp::Reverse(queued(target))),
             SortBy::Time => targets.sort_by(|a, b| falling(a.mean_us, b.mean_us)),
             SortBy::Errors => targets.sort_by_key(|target| std::cmp::Reverse(target.evictions)),
         }

@@ -67,7 +67,7 @@ struct Linker {
     into: Map<(Place, Hex), usize>,
     parked: Map<(Place, Hex), usize>,
     /// Messages that have not arrived yet, by their fields on the wire.
-    under_way: Map<FromTo, VecDeque<usize>>,
+    in_flight: Map<FromTo, VecDeque<usize>>,
     /// Requests by the place where they were stored.
     stored: Map<(Place, Hex, u32), usize>,
     /// RPCs by the descriptor of their request.
@@ -90,7 +90,7 @@ impl Linker {
                 let message = self.made(line, place, *md, header);
                 self.messages[message].sent.push(at);
                 self.out.insert((place, *msg), message);
-                self.under_way.entry(header.clone()).or_default().push_back(message);
+                self.in_flight.entry(header.clone()).or_default().push_back(message);
             }
             Step::TxQueued { msg, .. } | Step::TxSubmitted { msg } | Step::TxStarted { msg } => {
                 if let Some(message) = self.out.get(&(place, *msg)) {
@@ -237,7 +237,7 @@ impl Linker {
         } else if let Some(message) = self.out.get(&key).copied() {
             // The message stays known, because the bytes of a copied message leave later.
             self.messages[message].sent.push(at);
-            if failed && let Some(line) = self.under_way.get_mut(&self.messages[message].header) {
+            if failed && let Some(line) = self.in_flight.get_mut(&self.messages[message].header) {
                 line.retain(|other| *other != message);
             }
         }
@@ -245,10 +245,10 @@ impl Linker {
 
     /// An incoming message: the first matching one that has not arrived yet.
     fn came(&mut self, line: &TraceLine, header: &FromTo) -> usize {
-        if let Some(queue) = self.under_way.get_mut(header) {
+        if let Some(queue) = self.in_flight.get_mut(header) {
             let first = queue.pop_front();
             if queue.is_empty() {
-                self.under_way.remove(header);
+                self.in_flight.remove(header);
             }
             if let Some(message) = first {
                 return message;
@@ -290,7 +290,7 @@ impl Linker {
         }
         let Some(right) = self.rpcs[rpc].request else { return };
         let header = self.messages[right].header.clone();
-        if let Some(place) = self.under_way.get_mut(&header) {
+        if let Some(place) = self.in_flight.get_mut(&header) {
             place.iter_mut().filter(|other| **other == right).for_each(|other| *other = came);
         }
         let (one, two) = (came.min(right), came.max(right));
@@ -376,7 +376,7 @@ fn is_begun(rpc: &Rpc, trace: &Trace) -> bool {
     initiates && header.portal != Some(REPLY_PORTAL) && !is_request(header)
 }
 
-/// These maps hold what is under way at a time, which is little.
+/// These maps hold what is in flight at a time, which is little.
 fn exchange_all<K: Eq + Hash>(map: &mut Map<K, usize>, exchange: impl Fn(&mut usize)) {
     map.values_mut().for_each(exchange);
 }

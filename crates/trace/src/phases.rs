@@ -1,7 +1,7 @@
 //! The time line of an RPC, and where its time went.
 //!
-//! An RPC is in exactly one phase at every moment: the phase of the message under way that will be
-//! complete last or, if no message is under way, the work of the host that acts next. So the phases
+//! An RPC is in exactly one phase at every moment: the phase of the message in flight that will be
+//! complete last or, if no message is in flight, the work of the host that acts next. So the phases
 //! add up to the duration of the RPC.
 
 use std::cmp::Reverse;
@@ -217,7 +217,7 @@ struct Course<'a> {
     messages: Vec<Option<Going>>,
     /// When each message will be complete: [`u64::MAX`] for never.
     over: Vec<u64>,
-    /// The host that acts when no message is under way.
+    /// The host that acts when no message is in flight.
     host: Nid,
     deferred: Option<String>,
     problems: Vec<String>,
@@ -247,9 +247,9 @@ impl<'a> Course<'a> {
 
     /// The phase that the RPC is in.
     fn phase(&self) -> (PhaseKind, String) {
-        let under_way = |going: &Option<Going>| going.as_ref().is_some_and(|going| !going.over());
+        let in_flight = |going: &Option<Going>| going.as_ref().is_some_and(|going| !going.over());
         let last = (0..self.messages.len())
-            .filter(|number| under_way(&self.messages[*number]))
+            .filter(|number| in_flight(&self.messages[*number]))
             .max_by_key(|number| (self.over[*number], Reverse(*number)));
         let Some(last) = last else {
             return match &self.deferred {

@@ -33,13 +33,13 @@ const BUFFER: u64 = 4 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {
-    /// Bulk RPCs under way to one target: `osc.*.max_rpcs_in_flight`, selftest's concurrency.
+    /// Bulk RPCs in flight to one target: `osc.*.max_rpcs_in_flight`, selftest's concurrency.
     MaxRpcsInFlight,
     /// Dirty data of a client per target, in MiB: `osc.*.max_dirty_mb`.
     MaxDirtyMib,
-    /// Messages under way to one peer.
+    /// Messages in flight to one peer.
     PeerCredits,
-    /// Messages under way of an interface.
+    /// Messages in flight of an interface.
     Credits,
     /// Connections of each type to a peer.
     ConnsPerPeer,
@@ -139,7 +139,7 @@ fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{end}")
 }
 
-/// The bandwidth-delay product: bytes under way on a path of this rate, in bits per second, and
+/// The bandwidth-delay product: bytes in flight on a path of this rate, in bits per second, and
 /// round trip, in nanoseconds.
 pub fn bandwidth_delay_product(rate: u64, rtt_ns: u64) -> u64 {
     let bytes = u128::from(rate) * u128::from(rtt_ns) / 8_000_000_000;
@@ -167,8 +167,8 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
         setting: Setting::MaxDirtyMib,
         value: dirty,
         why: format!(
-            "2 x max_rpcs_in_flight x RPC size = 2 x {rpcs} x {rpc}: one half is under \
-                      way while the other half is written"
+            "2 x max_rpcs_in_flight x RPC size = 2 x {rpcs} x {rpc}: one half is in \
+                      flight while the other half is written"
         ),
         limit: None,
     });
@@ -252,7 +252,7 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64
         .then(|| format!("a target takes at most {RPCS_MAX}; larger RPCs or more targets help"));
     let clients = u64::from(purpose.clients.max(1));
     let shares = clients.saturating_mul(targets);
-    // Bytes under way of a client that the server has room and threads for.
+    // Bytes in flight of a client that the server has room and threads for.
     let mut served = u64::MAX;
     if let Some(memory) = purpose.server_memory {
         let share = memory / size / shares;
@@ -297,8 +297,8 @@ fn rpcs(all: &mut Vec<Advice>, rate: u64, path: &Path, purpose: &Purpose) -> u64
             ));
         }
     }
-    let under_way = value.saturating_mul(targets).saturating_mul(size).min(served);
-    let carried = rate_of(under_way, latency).min(rate);
+    let in_flight = value.saturating_mul(targets).saturating_mul(size).min(served);
+    let carried = rate_of(in_flight, latency).min(rate);
     let (name, numbers) = match latency > round_trips {
         false => ("2 x rate x RTT", format!("2 x {} x {}", rate_text(rate), time_text(rtt))),
         true => {

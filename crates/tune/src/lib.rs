@@ -1,4 +1,4 @@
-//! From what was measured on a path to the settings that fill it: RPCs under way, credits, TCP
+//! From what was measured on a path to the settings that fill it: RPCs in flight, credits, TCP
 //! buffers, connections; each with its formula and the numbers that were put in.
 //!
 //! | what | formula | why |

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The path to a peer, as it was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
-    /// Round trip of a small message while nothing else is under way, in nanoseconds.
+    /// Round trip of a small message while nothing else is in flight, in nanoseconds.
     pub rtt_idle_ns: u64,
-    /// Payload that the path carries when more under way brings no more, in bits per second.
+    /// Payload that the path carries when more in flight brings no more, in bits per second.
     pub rate: u64,
     /// Whether one TCP stream carries all of it.
     pub streams: Streams,

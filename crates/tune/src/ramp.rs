@@ -1,4 +1,4 @@
-//! How load is raised until more under way brings no more.
+//! How load is raised until more in flight brings no more.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,16 @@ const GROWTH_PART: u64 = 10;
 /// Doublings without growth, one after the other, that end a ramp. One alone may be chance.
 const FLAT_MAX: u32 = 2;
 
-/// A number of messages under way, and what they carried.
+/// A number of messages in flight, and what they carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
-    /// Messages under way.
-    pub under_way: u32,
+    /// Messages in flight.
+    pub in_flight: u32,
     /// Payload, in bits per second.
     pub rate: u64,
 }
 
-/// Doubles the messages under way, from 1, until two doublings in a row bring less than a tenth
+/// Doubles the messages in flight, from 1, until two doublings in a row bring less than a tenth
 /// more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ramp {
@@ -28,12 +28,12 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// A ramp up to this many messages under way, at least 1.
+    /// A ramp up to this many messages in flight, at least 1.
     pub fn new(max: u32) -> Ramp {
         Ramp { next: 1, max: max.max(1), flat: 0, best: None }
     }
 
-    /// How many messages shall be under way next; `None` if the ramp has ended.
+    /// How many messages shall be in flight next; `None` if the ramp has ended.
     pub fn next(&self) -> Option<u32> {
         (self.flat < FLAT_MAX && self.next <= self.max).then_some(self.next)
     }
@@ -41,14 +41,14 @@ impl Ramp {
     /// Takes what the messages of [`Ramp::next`] carried, in bits per second. It has no effect
     /// after the end.
     pub fn observe(&mut self, rate: u64) {
-        let Some(under_way) = self.next() else { return };
+        let Some(in_flight) = self.next() else { return };
         let best = self.best.map_or(0, |best| best.rate);
         let grows = rate > best.saturating_add(best / GROWTH_PART);
         self.flat = if grows { 0 } else { self.flat + 1 };
         if self.best.is_none() || rate > best {
-            self.best = Some(Point { under_way, rate });
+            self.best = Some(Point { in_flight, rate });
         }
-        self.next = under_way.saturating_mul(2);
+        self.next = in_flight.saturating_mul(2);
     }
 
     /// The highest rate so far.
@@ -56,7 +56,7 @@ impl Ramp {
         self.best
     }
 
-    /// Whether more under way brought no more. Otherwise the best rate is a lower bound of what the
+    /// Whether more in flight brought no more. Otherwise the best rate is a lower bound of what the
     /// path carries.
     pub fn is_flat(&self) -> bool {
         self.flat >= FLAT_MAX
@@ -76,12 +76,12 @@ mod tests {
 
     use super::*;
 
-    /// Runs a ramp over a path on which `one` is the rate of one message under way and `most` that
+    /// Runs a ramp over a path on which `one` is the rate of one message in flight and `most` that
     /// of the path.
     fn run(one: u64, most: u64, max: u32) -> Ramp {
         let mut ramp = Ramp::new(max);
-        while let Some(under_way) = ramp.next() {
-            ramp.observe((one * u64::from(under_way)).min(most));
+        while let Some(in_flight) = ramp.next() {
+            ramp.observe((one * u64::from(in_flight)).min(most));
         }
         ramp
     }
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_ramp_ends_after_two_doublings_without_growth() {
         let ramp = run(1_000, 8_000, 1024);
-        assert_eq!(ramp.best(), Some(Point { under_way: 8, rate: 8_000 }));
+        assert_eq!(ramp.best(), Some(Point { in_flight: 8, rate: 8_000 }));
         assert!(ramp.is_flat());
         let mut chance = Ramp::new(1024);
         for rate in [100, 200, 190, 400, 400] {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_ramp_that_grows_to_its_end_says_so() {
         let ramp = run(1_000, u64::MAX, 16);
-        assert_eq!(ramp.best(), Some(Point { under_way: 16, rate: 16_000 }));
+        assert_eq!(ramp.best(), Some(Point { in_flight: 16, rate: 16_000 }));
         assert!(!ramp.is_flat());
         assert!(!Ramp::new(0).is_flat() && Ramp::new(0).best().is_none());
     }

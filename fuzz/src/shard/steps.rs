@@ -174,7 +174,7 @@ pub enum Step {
         node: u8,
         peer: Who,
     },
-    /// The connections to a peer are reset; messages under way on them fail.
+    /// The connections to a peer are reset; messages in flight on them fail.
     LinkDown {
         node: u8,
         peer: Who,

@@ -496,7 +496,7 @@ impl World {
         }
     }
 
-    /// As a driver closes the connections to a peer: everything under way fails first.
+    /// As a driver closes the connections to a peer: everything in flight fails first.
     fn break_link(&mut self, node: usize, peer: ProcessId, status: Status) {
         if peer.nid.is_any() || peer.nid.is_lo() {
             return;
@@ -574,7 +574,7 @@ impl World {
         }
     }
 
-    /// Everything under way arrives and is reported, until nothing moves.
+    /// Everything in flight arrives and is reported, until nothing moves.
     fn run_dry(&mut self) {
         self.settle();
         for _ in 0..TURNS_MAX {

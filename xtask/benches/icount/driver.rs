@@ -15,7 +15,7 @@ use lustrine_wire::nid::ProcessId;
 use crate::core::{BYTES, NOW, PORTAL, entry, md, put_args};
 use crate::pipe::{PipeIo, Pipes, nid};
 
-/// PUTs under way at once: LNet's credits towards one peer.
+/// PUTs in flight at once: LNet's credits towards one peer.
 const BATCH: u64 = 8;
 
 /// The configuration of a driver of `host`.

@@ -20,7 +20,7 @@ use crate::pipe::{PipeIo, Pipes, nid};
 
 /// Turns of both nodes per operation after which the workload is considered stuck.
 const TURNS_MAX: u64 = 10_000;
-/// Operations under way.
+/// Operations in flight.
 const SLOTS: u64 = 64;
 /// Files that are looked up.
 const FILES: u64 = 2000;

@@ -13,7 +13,7 @@ use crate::core::NOW;
 use crate::node::Node;
 use crate::pipe::{Pipes, nid};
 
-/// RPCs under way.
+/// RPCs in flight.
 const CONCURRENCY: u32 = 64;
 
 /// Turns of both nodes per RPC after which the workload is considered stuck.

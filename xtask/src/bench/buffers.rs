@@ -1,6 +1,6 @@
-//! `cargo xtask bench buffers`: throughput by the number of operations under way.
+//! `cargo xtask bench buffers`: throughput by the number of operations in flight.
 //!
-//! More operations under way have more memory, of which less is in the CPU's caches. So beside them
+//! More operations in flight have more memory, of which less is in the CPU's caches. So beside them
 //! one stream of plain TCP moves the same data from as many buffers into as many buffers.
 
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use super::peers::Direction;
 use super::results::{self, Conditions};
 use super::statistics::Summary;
 
-/// Throughput by the number of operations under way.
+/// Throughput by the number of operations in flight.
 #[derive(Args)]
 pub(crate) struct BuffersArgs {
     /// Rounds; each measures everything once
@@ -26,20 +26,20 @@ pub(crate) struct BuffersArgs {
     #[arg(long, default_value_t = 2)]
     seconds: u32,
 
-    /// Numbers of operations under way, each of 1 MiB; the first is what others are compared with
+    /// Numbers of operations in flight, each of 1 MiB; the first is what others are compared with
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 16, 32, 64])]
-    under_way: Vec<u32>,
+    in_flight: Vec<u32>,
 
     /// Write the results here [default: bench/results/buffers-DATE.json]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// One direction with one number of operations under way.
+/// One direction with one number of operations in flight.
 #[derive(Debug, Serialize)]
 struct Row {
     direction: &'static str,
-    under_way: u32,
+    in_flight: u32,
     /// In MiB per second.
     lustrine: Summary,
     plain_tcp: Summary,
@@ -78,14 +78,14 @@ fn measure(
     direction: Direction,
     name: &'static str,
 ) -> Result<Vec<Row>> {
-    let count = args.under_way.len();
+    let count = args.in_flight.len();
     let mut found: Vec<[Vec<f64>; 2]> = vec![Default::default(); count];
     let rate = |measured: &Measured| measured.mib_per_s();
     for round in 0..args.rounds as usize {
         // Another number begins each round, because the first one after a pause differs.
         for turn in 0..count {
             let which = (turn + round) % count;
-            let (number, [ours, plain]) = (args.under_way[which], &mut found[which]);
+            let (number, [ours, plain]) = (args.in_flight[which], &mut found[which]);
             let seconds = args.seconds;
             ours.push(rate(&ours::measure_bulk(programs, direction, number, seconds)?));
             plain.push(rate(&ours::measure_tcp(programs, direction, number, seconds)?));
@@ -94,12 +94,12 @@ fn measure(
     let summary = |values: &[f64]| Summary::of(values).context("no rounds");
     let first = found.first().context("no number of operations")?.clone();
     let first = [summary(&first[0])?, summary(&first[1])?];
-    let rows = args.under_way.iter().zip(&found).map(|(under_way, [ours, plain])| {
+    let rows = args.in_flight.iter().zip(&found).map(|(in_flight, [ours, plain])| {
         let (lustrine, plain_tcp) = (summary(ours)?, summary(plain)?);
         let part = |all, first| Summary::ratio(all, first).context("no rounds");
         Ok(Row {
             direction: name,
-            under_way: *under_way,
+            in_flight: *in_flight,
             lustrine_part: part(&lustrine, &first[0])?,
             plain_tcp_part: part(&plain_tcp, &first[1])?,
             lustrine,
@@ -116,7 +116,7 @@ fn render(buffers: &Buffers) -> String {
         out,
         "\nMiB/s of 1 MiB each, median (min..max), and the part of the first row, round by round\n\
          {:6} {:>9} {:>22} {:>18} {:>22} {:>18}",
-        "", "under way", "Lustrine", "part", "plain TCP", "part"
+        "", "in flight", "Lustrine", "part", "plain TCP", "part"
     );
     for row in &buffers.rows {
         let rate = |Summary { median, min, max, .. }: &Summary| {
@@ -129,7 +129,7 @@ fn render(buffers: &Buffers) -> String {
             out,
             "{:6} {:>9} {:>22} {:>18} {:>22} {:>18}",
             row.direction,
-            row.under_way,
+            row.in_flight,
             rate(&row.lustrine),
             part(&row.lustrine_part),
             rate(&row.plain_tcp),
@@ -142,9 +142,9 @@ fn render(buffers: &Buffers) -> String {
 #[test]
 fn parts_are_of_the_same_column() {
     let one = |value: f64| Summary::of(&[value]).expect("a value");
-    let row = |under_way, rate: f64| Row {
+    let row = |in_flight, rate: f64| Row {
         direction: "read",
-        under_way,
+        in_flight,
         lustrine: one(rate),
         plain_tcp: one(2.0 * rate),
         lustrine_part: one(rate / 9000.0),

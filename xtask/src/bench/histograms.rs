@@ -96,13 +96,13 @@ struct Load {
 
 const LOADS: [Load; 2] = [
     Load {
-        name: "ping rate, 64 under way",
+        name: "ping rate, 64 in flight",
         unit: "RPC/s",
         words: &["--test", "ping", "--concurrency", "64"],
         field: "/ops_per_s",
     },
     Load {
-        name: "read 1 MiB, 8 under way",
+        name: "read 1 MiB, 8 in flight",
         unit: "MiB/s",
         words: &["--test", "read", "--size", "1M", "--concurrency", "8", "--check", "none"],
         field: "/mib_per_s",

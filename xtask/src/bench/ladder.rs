@@ -134,7 +134,7 @@ fn rungs() -> Vec<Rung> {
     let peer = Against::Peer;
     let (rate, latency) = (Load::PingRate, Load::PingLatency);
     let mut rungs = vec![
-        rung("ping rate, 64 under way", "RPC/s", rate, peer(ucx), Goal::AtLeast(3.0)),
+        rung("ping rate, 64 in flight", "RPC/s", rate, peer(ucx), Goal::AtLeast(3.0)),
         rung("ping latency", "us", latency, peer(apart(Waiting::Polling)), close),
         sleeping(rung("ping latency", "us", latency, peer(apart(Waiting::Sleeping)), close)),
         rung("ping p99", "us", Load::PingTail, peer(tail(Waiting::Polling)), Goal::AtMost(2.0)),

@@ -1,6 +1,6 @@
 //! `cargo xtask bench library`: the library over the loopback against the model servers in another
 //! process (`crates/fs/examples/library`), in turn with `lustrine selftest` with the same size and
-//! number under way; and what the client keeps: time and memory.
+//! number in flight; and what the client keeps: time and memory.
 
 mod table;
 
@@ -123,14 +123,14 @@ const GROUPS: [Group; 9] = [
     Group {
         name: "read-no-checksums",
         selftest: &["--test", "read", "--size", "1M", "--concurrency", "8", "--check", "none"],
-        // 1 MiB, 8 under way.
+        // 1 MiB, 8 in flight.
         library: &["read", "--checksums", "0", "--seconds", "SECONDS"],
         rows: &[line("read", "read 1 MiB, no checksums", Value::MibPerSecond, FREE)],
     },
     Group {
         name: "write-no-checksums",
         selftest: &["--test", "write", "--size", "1M", "--concurrency", "8", "--check", "none"],
-        // 1 MiB, 8 under way.
+        // 1 MiB, 8 in flight.
         library: &["write", "--checksums", "0", "--seconds", "SECONDS"],
         rows: &[line("write", "write 1 MiB, no checksums", Value::MibPerSecond, FREE)],
     },

@@ -34,7 +34,7 @@ const QUICK_SIZES: [(u32, u32); 2] = [(90, 10), (9800, 200)];
 
 const TESTS: [&str; 2] = ["ping", "read"];
 
-/// RPCs that each client has under way.
+/// RPCs that each client has in flight.
 const CONCURRENCY: u32 = 8;
 
 /// The goal of the message fidelity for ten thousand nodes (docs/simulator.md).
@@ -170,7 +170,7 @@ fn row(test: &'static str, (clients, servers): (u32, u32), runs: &[Run]) -> Resu
 
 fn render(crowd: &MessageSim) -> String {
     let run = format!(
-        "{} rounds of {} messages, {} RPCs under way per client",
+        "{} rounds of {} messages, {} RPCs in flight per client",
         crowd.rounds, crowd.messages, crowd.concurrency
     );
     let mut out = crowd.machine.heading(&crowd.date, &run, &crowd.versions);

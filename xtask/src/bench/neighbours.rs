@@ -76,16 +76,16 @@ fn loads() -> [(&'static str, &'static str, Load, Peer, Goal); 4] {
         percentile: Percentile::P99,
     };
     [
-        ("read 1 MiB, 8 under way", "MiB/s", bulk(Read), iperf3(Read), Goal::AtLeast(1.0)),
-        ("write 1 MiB, 8 under way", "MiB/s", bulk(Write), iperf3(Write), Goal::AtLeast(1.0)),
+        ("read 1 MiB, 8 in flight", "MiB/s", bulk(Read), iperf3(Read), Goal::AtLeast(1.0)),
+        ("write 1 MiB, 8 in flight", "MiB/s", bulk(Write), iperf3(Write), Goal::AtLeast(1.0)),
         (
-            "ping rate, 64 under way",
+            "ping rate, 64 in flight",
             "RPC/s",
             Load::PingRate,
             Peer::UcxTagBw { bytes: 64, placement },
             Goal::AtLeast(1.0),
         ),
-        ("ping p99, 1 under way", "us", Load::PingTail, tail, Goal::AtMost(2.0)),
+        ("ping p99, 1 in flight", "us", Load::PingTail, tail, Goal::AtMost(2.0)),
     ]
 }
 
@@ -203,7 +203,7 @@ fn the_table_has_a_row_for_each() {
     let one = |value: f64| Summary::of(&[value]).expect("a value");
     let row = |theirs: Option<Summary>| Row {
         busy: 1,
-        load: "ping p99, 1 under way",
+        load: "ping p99, 1 in flight",
         unit: "us",
         ours: one(30.0),
         against: "sockperf".to_owned(),

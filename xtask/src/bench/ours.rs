@@ -21,13 +21,13 @@ const GRACE: Duration = Duration::from_secs(30);
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// Small RPCs per second with 64 under way.
+    /// Small RPCs per second with 64 in flight.
     PingRate,
     /// The median of one small RPC at a time, in microseconds.
     PingLatency,
     /// The 99th percentile of the same.
     PingTail,
-    /// MiB per second in RPCs of 1 MiB, 8 under way.
+    /// MiB per second in RPCs of 1 MiB, 8 in flight.
     Bulk { direction: Direction, checks: Checks },
 }
 
@@ -248,11 +248,11 @@ fn shape(load: Load) -> Result<Vec<&'static str>> {
 /// RPCs of 1 MiB, with as many connections per direction as iperf3 gets: one.
 const BULK: [&str; 4] = ["--size", "1M", "--set", "conns_per_peer=1"];
 
-/// One measurement of reads or writes of 1 MiB, unchecked, with this many under way.
+/// One measurement of reads or writes of 1 MiB, unchecked, with this many in flight.
 pub(crate) fn measure_bulk(
     programs: &Programs,
     direction: Direction,
-    under_way: u32,
+    in_flight: u32,
     seconds: u32,
 ) -> Result<Measured> {
     let test = match direction {
@@ -262,7 +262,7 @@ pub(crate) fn measure_bulk(
     let mut command = Command::new(&programs.lustrine);
     command.args(["selftest", "--json", "-", "--time", &seconds.to_string()]);
     command.args(["--placement", "apart", "--check", "none", "--test", test]);
-    command.args(["--concurrency", &under_way.to_string()]).args(BULK);
+    command.args(["--concurrency", &in_flight.to_string()]).args(BULK);
     result(command, "lustrine selftest", seconds)
 }
 

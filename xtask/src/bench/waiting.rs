@@ -57,14 +57,14 @@ struct Waiting {
 
 const LOADS: [(&str, &str, Load); 4] = [
     ("ping latency", "us", Load::PingLatency),
-    ("ping rate, 64 under way", "RPC/s", Load::PingRate),
+    ("ping rate, 64 in flight", "RPC/s", Load::PingRate),
     (
-        "read 1 MiB, 8 under way",
+        "read 1 MiB, 8 in flight",
         "MiB/s",
         Load::Bulk { direction: Direction::Read, checks: Checks::Off },
     ),
     (
-        "write 1 MiB, 8 under way",
+        "write 1 MiB, 8 in flight",
         "MiB/s",
         Load::Bulk { direction: Direction::Write, checks: Checks::Off },
     ),

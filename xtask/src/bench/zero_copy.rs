@@ -39,9 +39,9 @@ pub(crate) struct ZeroCopyArgs {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 
-    /// Operations under way
+    /// Operations in flight
     #[arg(long, default_value_t = 8)]
-    under_way: u32,
+    in_flight: u32,
 
     /// TCP's congestion control [default: the machine's]
     #[arg(long)]
@@ -126,7 +126,7 @@ struct ZeroCopy {
     congestion: String,
     rounds: u32,
     seconds: u32,
-    under_way: u32,
+    in_flight: u32,
     rows: Vec<Row>,
 }
 
@@ -175,8 +175,8 @@ pub(crate) fn run(args: &ZeroCopyArgs) -> Result<()> {
     let file = args.json.clone();
     let file =
         file.unwrap_or_else(|| conditions.kept(&format!("zero-copy-{}.json", conditions.date)));
-    let ZeroCopyArgs { rounds, seconds, under_way, .. } = *args;
-    let zero_copy = ZeroCopy { conditions, congestion, rounds, seconds, under_way, rows };
+    let ZeroCopyArgs { rounds, seconds, in_flight, .. } = *args;
+    let zero_copy = ZeroCopy { conditions, congestion, rounds, seconds, in_flight, rows };
     results::write(Some(&file), &table::render(&zero_copy), &zero_copy)?;
     ensure!(failed.is_empty(), "not measured: {}", failed.join("; "));
     Ok(())
@@ -187,7 +187,7 @@ fn measure(args: &ZeroCopyArgs, program: &Path, hosts: &Hosts<'_>, link: Link) -
     let mut loads = Vec::new();
     for direction in [Direction::Write, Direction::Read] {
         for size in [Size::MIB, Size::KIB64] {
-            loads.push(Load::Selftest { direction, size, under_way: args.under_way });
+            loads.push(Load::Selftest { direction, size, in_flight: args.in_flight });
         }
     }
     if process::installed("iperf3") {

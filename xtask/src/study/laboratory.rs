@@ -20,7 +20,7 @@ const MIB: f64 = 1_048_576.0;
 /// Seconds of iperf3, and those before them: TCP has found the rate then.
 const IPERF3: (u32, u32) = (8, 10);
 
-/// Writes from one host to another, by credits and by RPCs under way.
+/// Writes from one host to another, by credits and by RPCs in flight.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pair {
@@ -37,7 +37,7 @@ pub(super) struct Pair {
     settings: Vec<(u32, u32)>,
     /// Other tunables of both nodes, `NAME=VALUE`.
     set: Vec<String>,
-    /// RPCs under way.
+    /// RPCs in flight.
     concurrency: Vec<u32>,
     /// Seconds of each before its measurement, and of that.
     warm_up: u32,

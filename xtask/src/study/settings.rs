@@ -2,7 +2,7 @@
 //!
 //! A write takes two round trips: request and GET are one, data and reply the other. So does a read
 //! with zero-copy, whose server answers when its data are acknowledged. So twice the
-//! bandwidth-delay product must be under way in RPCs. A peer credit is held while data are sent and
+//! bandwidth-delay product must be in flight in RPCs. A peer credit is held while data are sent and
 //! their acknowledgement comes back, one round trip, so that half as many suffice. Without
 //! zero-copy a read takes one round trip, and a credit is free when the data are in the send
 //! buffer. To each value a margin is added that evens out bursts.
@@ -20,7 +20,7 @@ const TRIPS_US: [u64; 6] = [100, 1_000, 10_000, 50_000, 100_000, 200_000];
 const RATES: [u64; 4] = [1, 10, 100, 400];
 
 const MIB: u64 = 1 << 20;
-/// Largest number of RPCs that selftest keeps under way between two nodes.
+/// Largest number of RPCs that selftest keeps in flight between two nodes.
 const CONCURRENCY_MAX: u64 = 1024;
 /// Credits beyond these are of no use to one peer, and other peers need some: LNet's default.
 const CREDITS_MIN: u64 = 256;
@@ -47,7 +47,7 @@ impl Point {
         self.rate * 1000 / 8 * self.trip_us
     }
 
-    /// RPCs of 1 MiB under way: as many as the link and its queue hold, plus a twentieth and four.
+    /// RPCs of 1 MiB in flight: as many as the link and its queue hold, plus a twentieth and four.
     fn rpcs(self, traffic: Traffic) -> u64 {
         let trips = match traffic {
             Traffic::Zerocopy => 2,

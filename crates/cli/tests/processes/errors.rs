@@ -66,7 +66,7 @@ fn a_node_that_is_killed_and_restarted_causes_errors_only() {
         let done = traffic.end().expect_error(&["operations failed; the table says which"]);
         let report = done.json();
         let row = only_row(&report);
-        // The operations under way are lost, and nothing else: eight of them.
+        // The operations in flight are lost, and nothing else: eight of them.
         let errors = count(row, "errors");
         assert!((1..=8).contains(&errors), "{row:#}");
         assert!(count(row, "ops") > 0, "{row:#}");

@@ -71,12 +71,12 @@ fn a_plan_with_local_nodes_writes_all_forms_of_results() {
             .iter()
             .filter_map(|bucket| bucket[1].as_u64())
             .sum();
-        // Operations that ended after the point have latencies too: those that were under way, and
+        // Operations that ended after the point have latencies too: those that were in flight, and
         // with a limited rate those that were due, which wait on a busy machine.
         let clients = number(row, "/clients");
-        let under_way = clients * number(row, "/servers") * number(row, "/concurrency");
+        let in_flight = clients * number(row, "/servers") * number(row, "/concurrency");
         let due = row["rate_limit"].as_f64().unwrap_or(0.0) * clients * seconds;
-        assert!((ops..=ops.max(due) + under_way).contains(&(seen as f64)), "{row}");
+        assert!((ops..=ops.max(due) + in_flight).contains(&(seen as f64)), "{row}");
         assert_eq!(number(row, "/lost_ops"), 0.0, "{row}");
     }
     let (machine, nodes) = (&results["provenance"]["machine"], &results["provenance"]["nodes"]);

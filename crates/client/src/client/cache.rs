@@ -44,7 +44,7 @@ use writes::{QueuedWrites, ThrottledWrite};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheTunables {
     /// Bytes of memory for data (`max_cached_mb`): beyond that, what the servers have is forgotten,
-    /// and writes wait. Data of requests under way come on top. 0: nothing is kept, and each
+    /// and writes wait. Data of requests in flight come on top. 0: nothing is kept, and each
     /// request takes its locks at the servers.
     pub max_cached: u64,
     /// Most bytes that programs have written and that were not sent (`max_dirty_mb`); one target
@@ -115,13 +115,13 @@ pub(super) fn brw_of(import: &Import, most: u32) -> u64 {
 /// that never call fsync must not fill the memory.
 const REPORTED_MAX: usize = 1000;
 
-/// Most bytes of requests of the cache under way, at all targets: those of reads are in the node's
+/// Most bytes of requests of the cache in flight, at all targets: those of reads are in the node's
 /// memory, those of writes are copies beside the cache. One target gets less, so that it leaves
-/// room for the others when it is down. A target that has none under way may begin one beyond the
+/// room for the others when it is down. A target that has none in flight may begin one beyond the
 /// limit, so that several targets that are down do not stop it either.
-const UNDER_WAY_MAX: u64 = 96 << 20;
-const UNDER_WAY_MAX_OF_TARGET: u64 = UNDER_WAY_MAX / 4 * 3;
-const UNDER_WAY_MAX_FOR_FIRST: u64 = UNDER_WAY_MAX / 2 * 3;
+const IN_FLIGHT_MAX: u64 = 96 << 20;
+const IN_FLIGHT_MAX_OF_TARGET: u64 = IN_FLIGHT_MAX / 4 * 3;
+const IN_FLIGHT_MAX_FOR_FIRST: u64 = IN_FLIGHT_MAX / 2 * 3;
 
 /// An object, and the target that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,10 +138,10 @@ struct TargetIo {
     /// Bytes that are not written, and the most that there may be, if that was set.
     dirty: u64,
     max_dirty: Option<u64>,
-    /// Requests under way, and their bytes.
+    /// Requests in flight, and their bytes.
     reading: usize,
     writing: usize,
-    under_way: u64,
+    in_flight: u64,
     /// Requests that wait for others.
     reads: VecDeque<QueuedRead>,
     writes: QueuedWrites,
@@ -180,8 +180,8 @@ pub(super) struct Cache {
     last_io: u64,
     /// When dirty data are looked at again.
     flush_at: Option<Time>,
-    /// Bytes of requests under way, and whether others wait for them.
-    under_way: u64,
+    /// Bytes of requests in flight, and whether others wait for them.
+    in_flight: u64,
     held_up: bool,
     /// Targets whose grants have changed: their imports do not know yet what they have to claim.
     grants_changed: BTreeSet<ImportKey>,
@@ -214,7 +214,7 @@ impl Cache {
             last_use: 0,
             last_io: 0,
             flush_at: None,
-            under_way: 0,
+            in_flight: 0,
             held_up: false,
             grants_changed: BTreeSet::new(),
             shrink_at: None,
@@ -275,27 +275,27 @@ impl Cache {
         self.objects.entry(key).or_default()
     }
 
-    /// Whether there may be one more request to a target under way. A request that may not begin
+    /// Whether there may be one more request to a target in flight. A request that may not begin
     /// waits until another one is over.
     fn has_room(&mut self, import: ImportKey) -> bool {
-        let there = self.targets.get(&import).map_or(0, |target| target.under_way);
-        let most = if there == 0 { UNDER_WAY_MAX_FOR_FIRST } else { UNDER_WAY_MAX };
-        let room = self.under_way < most && there < UNDER_WAY_MAX_OF_TARGET;
+        let there = self.targets.get(&import).map_or(0, |target| target.in_flight);
+        let most = if there == 0 { IN_FLIGHT_MAX_FOR_FIRST } else { IN_FLIGHT_MAX };
+        let room = self.in_flight < most && there < IN_FLIGHT_MAX_OF_TARGET;
         self.held_up |= !room;
         room
     }
 
-    /// A request to a target that moves so many bytes is under way.
+    /// A request to a target that moves so many bytes is in flight.
     fn begins(&mut self, import: ImportKey, bytes: u64) {
-        self.under_way += bytes;
-        self.targets.entry(import).or_default().under_way += bytes;
+        self.in_flight += bytes;
+        self.targets.entry(import).or_default().in_flight += bytes;
     }
 
     /// One is over.
     fn ends(&mut self, import: ImportKey, bytes: u64) {
-        self.under_way = self.under_way.saturating_sub(bytes);
+        self.in_flight = self.in_flight.saturating_sub(bytes);
         let target = self.targets.entry(import).or_default();
-        target.under_way = target.under_way.saturating_sub(bytes);
+        target.in_flight = target.in_flight.saturating_sub(bytes);
     }
 
     fn next_io(&mut self) -> u64 {
@@ -386,7 +386,7 @@ impl Cache {
             false => {
                 object.data.dirty_since.get_or_insert(now);
                 self.dirty_objects.insert(key);
-                // Until it is tidied up, when nothing is under way any more.
+                // Until it is tidied up, when nothing is in flight any more.
                 if let Some(fid) = object.data.fid {
                     self.unwritten.entry(fid).or_default().insert(key);
                 }
@@ -529,7 +529,7 @@ impl Client {
         self.is_connected(TargetKey(import))
     }
 
-    /// Most requests for data under way at a target, for reading and for writing each.
+    /// Most requests for data in flight at a target, for reading and for writing each.
     fn rpcs_in_flight(&self, import: ImportKey) -> u16 {
         let import = self.rpc.import(import);
         import.map_or(1, |import| import.tunables().max_rpcs_in_flight).max(1)
@@ -631,7 +631,7 @@ mod tests {
         assert!(cache.has_room(b));
         cache.begins(b, 30 << 20);
         assert!(!cache.has_room(b));
-        assert!(cache.has_room(c), "it has none under way");
+        assert!(cache.has_room(c), "it has none in flight");
         cache.begins(c, 42 << 20);
         assert!(!cache.has_room(c) && !cache.has_room(d));
         cache.ends(b, 30 << 20);

@@ -120,7 +120,7 @@ impl AskedFlocks {
         Some(asked)
     }
 
-    /// The request is under way.
+    /// The request is in flight.
     fn start(&mut self, handle: Handle) {
         if let Some(asked) = self.by_handle.get_mut(&handle) {
             asked.started = true;
@@ -252,7 +252,7 @@ impl Client {
     /// `wait`, and fails with EAGAIN without. EDEADLK if they wait for its owner.
     ///
     /// The owner keeps it until it is unlocked, also over a restart of the server. An eviction ends
-    /// it without notice. Requests of an owner are under way side by side, but none overtakes one
+    /// it without notice. Requests of an owner are in flight side by side, but none overtakes one
     /// that was abandoned before; see [`Client::abandon_flock`].
     pub fn flock(
         &mut self,
@@ -310,7 +310,7 @@ impl Client {
         self.start_flock(turn, handle);
     }
 
-    /// The caller does not wait for the outcome of a request any more. The request stays under way,
+    /// The caller does not wait for the outcome of a request any more. The request stays in flight,
     /// and its owner gets the lock if it is granted; but one that may wait for others is given up,
     /// see [`Client::give_up_flock`]. Later requests of the owner on the file are not started
     /// before it is over, so that it does not undo them. A request that was not started yet is over

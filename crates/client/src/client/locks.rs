@@ -18,7 +18,7 @@ use crate::reply::reply_of;
 
 /// Most locks that one request gives back: kernel clients have sent 111.
 pub(super) const CANCELS_MAX: usize = 64;
-/// Most replays of locks under way at a target [LOCK-17].
+/// Most replays of locks in flight at a target [LOCK-17].
 const REPLAYS_MAX: usize = 8;
 
 /// The locks at all targets.
@@ -38,7 +38,7 @@ pub(super) struct Locks {
 struct Replays {
     round: u64,
     pending: VecDeque<LockReplay>,
-    under_way: usize,
+    in_flight: usize,
 }
 
 /// A lock that was granted.
@@ -397,21 +397,21 @@ impl Client {
         self.configs_not_replayed(turn, import);
         self.locks.rounds += 1;
         let (round, pending) = (self.locks.rounds, self.locks.at(import).replays().into());
-        self.locks.replays.insert(import, Replays { round, pending, under_way: 0 });
+        self.locks.replays.insert(import, Replays { round, pending, in_flight: 0 });
         self.replay_more(turn, import);
     }
 
     fn replay_more(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         while let Some(replays) = self.locks.replays.get_mut(&import) {
-            if replays.under_way >= REPLAYS_MAX {
+            if replays.in_flight >= REPLAYS_MAX {
                 return;
             }
             let Some(lock) = replays.pending.pop_front() else { break };
-            replays.under_way += 1;
+            replays.in_flight += 1;
             let round = replays.round;
             self.replay_lock(turn, import, round, &lock);
         }
-        if self.locks.replays.get(&import).is_some_and(|replays| replays.under_way == 0) {
+        if self.locks.replays.get(&import).is_some_and(|replays| replays.in_flight == 0) {
             self.locks.replays.remove(&import);
             self.rpc.with(turn, import, |import, now, xids| import.locks_replayed(now, xids));
         }
@@ -435,7 +435,7 @@ impl Client {
         self.call_replay(turn, import, request, move |client, turn, answer| {
             let replays = client.locks.replays.get_mut(&import);
             let Some(replays) = replays.filter(|replays| replays.round == round) else { return };
-            replays.under_way -= 1;
+            replays.in_flight -= 1;
             match answer {
                 // The connection is lost: the next one begins anew.
                 Err(ClientError::Rpc(RpcError::Canceled | RpcError::Closed)) => {

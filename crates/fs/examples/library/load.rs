@@ -1,4 +1,4 @@
-//! A load: so many operations under way at once, each followed by the next one of its slot.
+//! A load: so many operations in flight at once, each followed by the next one of its slot.
 //!
 //! The operations are started in the event loop of the client, as adapters do
 //! (`FileSystem::post`); no thread waits for one of them.
@@ -42,7 +42,7 @@ pub(crate) struct LoadArgs<'a> {
     pub(crate) name: &'a str,
     /// Bytes of an operation; 0 if it moves none.
     pub(crate) size: u64,
-    /// Operations under way at once.
+    /// Operations in flight at once.
     pub(crate) slots: u32,
     pub(crate) bound: Bound,
     /// The process of the servers, whose CPU time is reported.

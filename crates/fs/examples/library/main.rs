@@ -189,7 +189,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Requests of each kind under way at once at a target: all that there are, and Lustre's default at
+/// Requests of each kind in flight at once at a target: all that there are, and Lustre's default at
 /// least. The metadata server grants as many changes.
 fn rpcs_at_once(args: &Args) -> Result<u16, Box<dyn Error>> {
     Ok(u16::try_from(args.slots)?.clamp(8, 512))

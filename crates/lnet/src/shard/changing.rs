@@ -24,7 +24,7 @@ use crate::tunables::Tunables;
 pub struct PeerTableFull;
 
 impl Shard {
-    /// Changes the tunables, for everything that begins from now on. What is under way keeps its
+    /// Changes the tunables, for everything that begins from now on. What is in flight keeps its
     /// deadlines.
     pub fn set_tunables(&mut self, now: Time, memory: &mut impl Memory, tunables: Tunables) {
         let wanted = self.wants_discovery();
@@ -80,7 +80,7 @@ impl Shard {
     }
 
     /// Removes configurations, by primary NID: from now on the NIDs of these peers count as
-    /// discovered. Nothing that is under way ends.
+    /// discovered. Nothing that is in flight ends.
     pub fn unconfigure_peers(&mut self, primaries: &[Nid]) {
         for primary in primaries {
             self.peers.unconfigure(primary);

@@ -97,7 +97,7 @@ impl PingTarget {
 #[derive(Debug)]
 pub(super) struct Discovery {
     ping: PingTarget,
-    /// Pings and pushes under way, by their descriptors.
+    /// Pings and pushes in flight, by their descriptors.
     tasks: HashMap<MdKey, PingPushTask, FixedState>,
     /// Events of the core's own descriptors, handled in `drive`.
     events: VecDeque<Event>,
@@ -279,7 +279,7 @@ impl Shard {
         }
     }
 
-    /// Starts a discovery of a peer, if none is under way. [`Shard::peer`] shows when a round has
+    /// Starts a discovery of a peer, if none is in flight. [`Shard::peer`] shows when a round has
     /// ended, and how.
     ///
     /// # Errors

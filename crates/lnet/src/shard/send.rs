@@ -87,7 +87,7 @@ impl Shard {
     ///
     /// # Errors
     /// When the descriptor is gone, exhausted, attached to a portal or awaits an answer already, or
-    /// when too many messages are under way. Nothing has changed then.
+    /// when too many messages are in flight. Nothing has changed then.
     pub fn put(&mut self, now: Time, args: PutArgs) -> Result<(), LnetError> {
         self.check_sendable(args.md)?;
         let state = &mut self.mds[args.md];
@@ -270,7 +270,7 @@ impl Shard {
         if let (Some(md), Purpose::Request | Purpose::Reply) = (md, purpose) {
             let state = &mut self.mds[md];
             state.left_by = peer_ni.map(|_| ni);
-            // With two messages under way from one descriptor, it names none of them.
+            // With two messages in flight from one descriptor, it names none of them.
             state.request = if state.pending == 1 { Some(op) } else { None };
         }
         self.note_tx_created(now, op);

@@ -101,7 +101,7 @@ impl Net {
     }
 
     /// Headers on their way, as (type name, portal).
-    fn under_way(&self) -> Vec<(&'static str, u32)> {
+    fn in_flight(&self) -> Vec<(&'static str, u32)> {
         self.packets
             .iter()
             .map(|packet| match packet.header.body {

@@ -10,7 +10,7 @@ use lustrine_wire::nid::{Nid, ProcessId};
 /// The destination of all messages.
 pub(crate) const PORTAL: u32 = 30;
 
-/// Memory for the messages that may be under way at once.
+/// Memory for the messages that may be in flight at once.
 pub(crate) struct Buffers {
     incoming: Vec<Span>,
     outgoing: Vec<Span>,

@@ -36,7 +36,7 @@ impl Layer for Lnet {
             nis: [Ni {
                 nid: own,
                 credits: tunables.credits as u32,
-                // One for each message under way: the measurement is about cost, not about credits.
+                // One for each message in flight: the measurement is about cost, not about credits.
                 peer_credits: (tunables.peer_credits as u32).max(64),
             }]
             .into_iter()

@@ -1,6 +1,6 @@
 //! Plain TCP below the driver: one stream, whose data are in several buffers in turn.
 //!
-//! With as many buffers as operations under way, this shows what the memory of the data alone
+//! With as many buffers as operations in flight, this shows what the memory of the data alone
 //! costs: the more there is, the less of it is in the CPU's caches.
 
 use std::io::{self, Read, Write};

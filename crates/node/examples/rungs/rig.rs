@@ -26,7 +26,7 @@ const POLL_MAX: Duration = Duration::from_millis(100);
 /// The messages of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Largest number of messages under way.
+    /// Largest number of messages in flight.
     pub(crate) slots: u32,
     /// Bytes of each message sent, and of each received.
     pub(crate) send: u32,

@@ -44,7 +44,7 @@ impl EventLoop {
         }
     }
 
-    /// What selftest may have under way to these peers, those that it is loading only.
+    /// What selftest may have in flight to these peers, those that it is loading only.
     fn windows(&self, peers: &[PeerInfo]) -> HashMap<Nid, Window> {
         let mut windows: HashMap<Nid, Window> = HashMap::new();
         for PeerWindow { peer, bytes, in_flight } in self.partition.windows_in_use() {

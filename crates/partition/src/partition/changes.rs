@@ -32,16 +32,16 @@ pub enum Change<N = NiConfig> {
         /// For the driver.
         driver: N,
     },
-    /// One interface less. What is under way there ends with an error.
+    /// One interface less. What is in flight there ends with an error.
     RemoveNi {
         /// The NID of the interface.
         nid: Nid,
     },
     /// A peer that an administrator describes.
     ConfigurePeer(ConfiguredPeer),
-    /// Descriptions of peers with these primary NIDs are taken back; nothing under way ends.
+    /// Descriptions of peers with these primary NIDs are taken back; nothing in flight ends.
     UnconfigurePeers(Vec<Nid>),
-    /// These NIDs of others are forgotten. What is under way there ends with an error.
+    /// These NIDs of others are forgotten. What is in flight there ends with an error.
     RemoveNids(Vec<Nid>),
     /// Counters that are shown begin anew.
     ResetStats,

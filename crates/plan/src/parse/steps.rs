@@ -217,7 +217,7 @@ fn sizes(
         let most = SIZES_MAX.min(concurrency as usize);
         let what = format!(
             "a mix of {} sizes at concurrency {concurrency}; allowed: 1 to {most}, for each size \
-             needs an RPC under way; for example \"concurrency: 8\"",
+             needs an RPC in flight; for example \"concurrency: 8\"",
             sizes.len()
         );
         reader.report(Problem::new(&mix.at, what));

@@ -69,7 +69,7 @@ impl Import {
             ImportState::Closed | ImportState::New | ImportState::Idle => return false,
             ImportState::Disconn => self.connect(now, xids),
             ImportState::Connecting => {
-                // What is under way may have been sent to the one that is gone.
+                // What is in flight may have been sent to the one that is gone.
                 if let Some(key) = self.connect.take() {
                     self.retract(key);
                     self.finish(key, Err(RpcError::Closed));
@@ -94,7 +94,7 @@ impl Import {
     }
 
     /// Whether the target is used. With `false` (Lustre's parameter `active`) all requests fail at
-    /// once ([`RpcError::Inactive`]), those under way included, and [`Action::Evicted`] says that
+    /// once ([`RpcError::Inactive`]), those in flight included, and [`Action::Evicted`] says that
     /// locks, open files and unwritten data are void. With `true` it connects again [IMP-16].
     pub fn set_active(&mut self, now: Time, xids: &mut XidSource, active: bool) {
         if self.state == ImportState::Closed {

@@ -1,4 +1,4 @@
-//! Sending: what a request holds while it is under way, and the fields that depend on the
+//! Sending: what a request holds while it is in flight, and the fields that depend on the
 //! connection.
 
 use lustrine_fswire::body::{BodyFlags, OpFlags, PtlrpcBody};

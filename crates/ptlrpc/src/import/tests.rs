@@ -410,7 +410,7 @@ fn what_a_restarted_server_refuses_is_not_called_answered() {
 }
 
 #[test]
-fn an_eviction_fails_what_is_under_way_and_the_import_goes_on() {
+fn an_eviction_fails_what_is_in_flight_and_the_import_goes_on() {
     let mut pair = Pair::connected();
     pair.submit(1, true);
     pair.run();
@@ -418,7 +418,7 @@ fn an_eviction_fails_what_is_under_way_and_the_import_goes_on() {
     pair.server.knows = false;
     pair.submit(2, true);
     pair.run();
-    assert_eq!(pair.evictions, [1], "what was under way is over after it");
+    assert_eq!(pair.evictions, [1], "what was in flight is over after it");
     assert_eq!(pair.done, [(1, Ok(0)), (2, Err(RpcError::Evicted))]);
     assert_eq!(pair.released, [1, 2]);
     pair.submit(3, true);

@@ -1,4 +1,4 @@
-//! How much may be under way to the target, beside `max_rpcs_in_flight`.
+//! How much may be in flight to the target, beside `max_rpcs_in_flight`.
 
 use core::time::Duration;
 

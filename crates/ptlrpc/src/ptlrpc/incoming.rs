@@ -44,7 +44,7 @@ pub struct Incoming {
 #[derive(Debug, Default)]
 pub(super) struct RequestBuffers {
     attached: Vec<(MdKey, Span)>,
-    /// Replies under way, with their memory.
+    /// Replies in flight, with their memory.
     replies: Vec<(MdKey, Span)>,
     /// Whether the last attempt to attach one failed. The next event tries again.
     short: bool,

@@ -38,7 +38,7 @@ fn a_client_keeps_its_handle_as_long_as_it_is_known() {
     assert_eq!(connect(&mut exports, &other), Err(114));
     let moved = ConnectArgs { peer: ProcessId::lustre(test_nid(5)), ..args(3, Handle::NONE) };
     assert_eq!(connect(&mut exports, &moved), Err(114));
-    // It has forgotten its handle, and requests of it are under way.
+    // It has forgotten its handle, and requests of it are in flight.
     assert_eq!(exports.connect(NOW, &args(3, Handle::NONE), |_| true), Err(16));
     exports.remove(cookie);
     assert!(matches!(connect(&mut exports, &args(4, cookie)), Ok(Connected::New(_))));

@@ -20,7 +20,7 @@ const PAIRS_MAX: u64 = 1_000_000;
 /// Clients that one node can run: slots 1 to 255.
 const CLIENTS_MAX: u64 = 255;
 
-/// Largest number of RPCs under way at once in the whole scenario.
+/// Largest number of RPCs in flight at once in the whole scenario.
 const RPCS_MAX: u64 = 10_000_000;
 
 /// A day.

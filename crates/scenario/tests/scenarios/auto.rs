@@ -48,7 +48,7 @@ fn the_rate_is_full_without_a_setting_made_by_hand() {
     }
 }
 
-/// On a path where startup takes longest: what is under way at its end is the queue for seconds.
+/// On a path where startup takes longest: what is in flight at its end is the queue for seconds.
 /// Once it was 128 MiB, for 10 s of latency; and probes, of which one is in these 12 s, took a
 /// sixth of the path.
 #[test]

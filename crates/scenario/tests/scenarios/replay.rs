@@ -220,7 +220,7 @@ fn an_rpc_over_a_cut_link_shows_where_it_failed() {
     }
 }
 
-/// When the trace begins, several identical requests are under way; the server only says later
+/// When the trace begins, several identical requests are in flight; the server only says later
 /// which client each of them belongs to.
 #[test]
 fn what_begins_before_the_trace_is_incomplete_and_has_no_times() {

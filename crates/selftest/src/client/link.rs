@@ -78,7 +78,7 @@ enum Control {
 pub(super) enum LinkEvent {
     /// The load goes on as before.
     Nothing,
-    /// The node has lost our session, and with it every RPC under way.
+    /// The node has lost our session, and with it every RPC in flight.
     Lost,
     /// The counters that were asked for; `None` when the node did not give them.
     Counters(Option<Counters>),

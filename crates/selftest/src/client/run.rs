@@ -26,7 +26,7 @@ const FORGETFUL_FACTOR: u64 = 2;
 
 /// Nothing arrives of the node for this long, and for [`STALL_FACTOR`] times the longest test RPC
 /// so far: then it is asked whether it is there. If it is, but still sends nothing else for as
-/// long again, and for [`STALL_FACTOR`] times what its answer took, what was under way is lost.
+/// long again, and for [`STALL_FACTOR`] times what its answer took, what was in flight is lost.
 /// It is asked before half of the client's patience is over, so that it has the other half to say
 /// something.
 const STALL_MIN: Nanos = Nanos::from_secs(3);
@@ -218,7 +218,7 @@ impl Client {
                 }
                 self.down_since = None;
                 self.up_since = now;
-                // It is there; whether what was under way before comes back remains to be seen.
+                // It is there; whether what was in flight before comes back remains to be seen.
                 self.suspect_since = Some(since);
                 self.answer_took = self.link.answer_took();
             }

@@ -21,7 +21,7 @@ pub(super) struct StepStats {
     pub(super) errors: Vec<(TestError, u64)>,
     /// RPCs that failed in the measured time.
     pub(super) failed: u64,
-    /// Of every successful RPC that was under way at some time of the measured time.
+    /// Of every successful RPC that was in flight at some time of the measured time.
     pub(super) latencies: Latencies,
     /// RPCs of the measured time that never ended, and how old the oldest was when it was given up.
     pub(super) lost: u64,
@@ -81,7 +81,7 @@ impl StepStats {
         }
     }
 
-    /// Whether an RPC that took so long until now was under way in the measured time.
+    /// Whether an RPC that took so long until now was in flight in the measured time.
     fn was_measured(&self, now: Time, took: Nanos) -> bool {
         let begun = Time(now.0.saturating_sub(took.0));
         self.measured_from.is_some() && self.measured_to.is_none_or(|to| begun < to)

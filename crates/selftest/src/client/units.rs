@@ -84,9 +84,9 @@ impl Units {
     /// Gives all memory back.
     ///
     /// # Panics
-    /// When an RPC is under way.
+    /// When an RPC is in flight.
     pub(super) fn clear<M: Memory>(&mut self, memory: &mut M, budget: &mut Budget) {
-        assert_eq!(self.calling, 0, "an RPC is under way");
+        assert_eq!(self.calling, 0, "an RPC is in flight");
         for unit in self.units.drain(..) {
             if let Some(grant) = unit.sink {
                 budget.give(memory, grant);
@@ -101,7 +101,7 @@ impl Units {
         self.units.get_mut(index as usize)
     }
 
-    /// RPCs under way.
+    /// RPCs in flight.
     pub(super) fn calling(&self) -> u32 {
         self.calling
     }
@@ -202,7 +202,7 @@ impl Units {
         self.units.get(index as usize).is_some_and(|unit| unit.state == State::Idle)
     }
 
-    /// The slots of all RPCs under way, with their beginnings.
+    /// The slots of all RPCs in flight, with their beginnings.
     pub(super) fn calls(&self) -> Vec<(u32, Time)> {
         self.units
             .iter()

@@ -108,7 +108,7 @@ pub enum Command {
     Stop {
         /// The batch.
         batch: String,
-        /// Whether RPCs under way are given up.
+        /// Whether RPCs in flight are given up.
         force: bool,
     },
     /// Asks the clients of a batch what still runs.

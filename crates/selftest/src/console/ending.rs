@@ -48,9 +48,9 @@ pub(super) struct Ending {
     /// What clients were asked about and did not answer. They are stopped again with the others,
     /// and not waited for.
     silent: BTreeSet<Part>,
-    /// What the RPCs under way are about, in the order of the answers.
+    /// What the RPCs in flight are about, in the order of the answers.
     asked: Vec<Part>,
-    /// When it is looked again; never while RPCs are under way.
+    /// When it is looked again; never while RPCs are in flight.
     look_at: Time,
     /// When the stop is sent again.
     stop_at: Time,

@@ -92,7 +92,7 @@ pub enum RpcError {
 /// The kinds of refusal by LNet, without their details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LnetErrorKind {
-    /// Too many messages under way.
+    /// Too many messages in flight.
     #[error("too many messages in flight")]
     Full,
     /// A rule of LNet's was broken.
@@ -159,7 +159,7 @@ pub(crate) struct RpcClient {
     cells: MessagePool,
     /// No deadline lies before this.
     next_scan: Time,
-    /// How much may be under way to each peer; without it, no more is known than the limit.
+    /// How much may be in flight to each peer; without it, no more is known than the limit.
     windows: Option<Windows>,
     totals: RpcTotals,
 }
@@ -178,7 +178,7 @@ impl RpcClient {
         }
     }
 
-    /// Limits what is under way to each peer to what its path carries, with `selftest_auto`. This
+    /// Limits what is in flight to each peer to what its path carries, with `selftest_auto`. This
     /// is for calls that were admitted; others are not counted.
     pub(crate) fn with_windows(self, wall: WallClock, tunables: &Tunables) -> RpcClient {
         let windows = (tunables.selftest_auto != 0).then(|| Windows::new(wall));
@@ -224,7 +224,7 @@ impl RpcClient {
         self.windows.as_ref().and_then(|windows| windows.view(peer))
     }
 
-    /// The windows to peers to which RPCs are under way, in no order.
+    /// The windows to peers to which RPCs are in flight, in no order.
     pub(crate) fn windows_in_use(&self) -> impl Iterator<Item = PeerWindow> + '_ {
         self.windows.iter().flat_map(Windows::in_use)
     }
@@ -234,8 +234,8 @@ impl RpcClient {
         &self.totals
     }
 
-    /// RPCs under way.
-    pub(crate) fn under_way(&self) -> u32 {
+    /// RPCs in flight.
+    pub(crate) fn in_flight(&self) -> u32 {
         self.rpcs.len()
     }
 
@@ -491,9 +491,9 @@ impl RpcClient {
     /// Returns its message buffers.
     ///
     /// # Panics
-    /// When an RPC is under way.
+    /// When an RPC is in flight.
     pub(crate) fn release_memory(&mut self, memory: &mut impl Memory) {
-        assert!(self.rpcs.is_empty(), "an RPC is under way");
+        assert!(self.rpcs.is_empty(), "an RPC is in flight");
         self.cells.release(memory);
     }
 

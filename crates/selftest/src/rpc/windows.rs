@@ -1,4 +1,4 @@
-//! How much may be under way to each peer.
+//! How much may be in flight to each peer.
 
 use core::time::Duration;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -11,7 +11,7 @@ use lustrine_wire::srpc::Message;
 
 use super::RpcError;
 
-/// Peers whose window is remembered while nothing is under way to them.
+/// Peers whose window is remembered while nothing is in flight to them.
 const REMEMBERED_MAX: usize = 4096;
 /// Peers that are looked at for each new one, to find one that can be forgotten.
 const LOOKED_AT: usize = 4;
@@ -21,12 +21,12 @@ const LOOKED_AT: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom;
 
-/// The window to a peer to which RPCs are under way.
+/// The window to a peer to which RPCs are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerWindow {
     /// The peer's NID.
     pub peer: Nid,
-    /// Bytes that may be under way to it.
+    /// Bytes that may be in flight to it.
     pub bytes: u64,
     /// Bytes that are.
     pub in_flight: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Windows {
     due: BTreeSet<(Time, ProcessId)>,
     /// The peers; at the front the one that was not looked at for longest.
     order: VecDeque<ProcessId>,
-    /// The tickets of RPCs under way, by their slots.
+    /// The tickets of RPCs in flight, by their slots.
     tickets: Vec<Option<Ticket>>,
 }
 
@@ -107,7 +107,7 @@ impl Windows {
         Some(peer)
     }
 
-    /// Makes room for a peer: looks at a few, and forgets those to which nothing is under way. If
+    /// Makes room for a peer: looks at a few, and forgets those to which nothing is in flight. If
     /// that is none of them, there are more than [`REMEMBERED_MAX`] for a while.
     fn forget_idle(&mut self) {
         for _ in 0..LOOKED_AT {
@@ -175,7 +175,7 @@ impl Windows {
         self.peers.get(peer).map(|known| known.window.view())
     }
 
-    /// The windows to peers to which RPCs are under way, in no order.
+    /// The windows to peers to which RPCs are in flight, in no order.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = PeerWindow> + '_ {
         let in_use = |(peer, known): (&ProcessId, &Peer)| {
             let View { window: bytes, in_flight, .. } = known.window.view();

@@ -15,7 +15,7 @@ use crate::limits::{ANSWERS_KEPT, ANSWERS_MAX, FRAMEWORK_KEPT, FRAMEWORK_MAX, PE
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     answers: u32,
-    /// Framework requests under way.
+    /// Framework requests in flight.
     framework: u32,
     /// Bytes of bulk memory, as the budget counts them.
     memory: u64,
@@ -38,7 +38,7 @@ impl Shares {
         own < ANSWERS_KEPT || own < ANSWERS_MAX / PEER_PART && taken < ANSWERS_MAX / 2
     }
 
-    /// Whether a peer may have another framework request under way, of which there are `taken`.
+    /// Whether a peer may have another framework request in flight, of which there are `taken`.
     pub(super) fn may_ask(&self, peer: &Nid, taken: u32) -> bool {
         let own = self.of(peer).framework;
         own < FRAMEWORK_KEPT || own < FRAMEWORK_MAX / PEER_PART && taken < FRAMEWORK_MAX / 2

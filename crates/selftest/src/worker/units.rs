@@ -368,7 +368,7 @@ impl Units {
     }
 
     /// Starts units that wait for room in the window to a peer, as far as there is room. While
-    /// others wait for memory, the peer keeps what it has under way and gets no more.
+    /// others wait for memory, the peer keeps what it has in flight and gets no more.
     fn pump<M: Memory>(&mut self, turn: &mut Turn<'_, M>, tools: &mut Tools<'_>, peer: &ProcessId) {
         loop {
             let is_busy = tools.caller.window(peer).is_some_and(|window| window.in_flight > 0);

@@ -181,7 +181,7 @@ proptest! {
                 }
             }
         }
-        // All is well again: whatever is under way comes to its end.
+        // All is well again: whatever is in flight comes to its end.
         (world.vanish, world.fail) = (0, 0);
         world.until(Nanos::from_millis(50), 20_000, |world| !world.console_at(0).console.is_busy());
         world.turns(Nanos::from_millis(50), 20);

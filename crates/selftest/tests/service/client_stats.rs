@@ -174,7 +174,7 @@ fn clients_keep_to_a_rate() {
     assert!(reported.iter().all(|(_, stats)| stats.active == 0), "{reported:?}");
 }
 
-/// While the server is silent for 80 s, 800 RPCs are due and 4 are under way. Those that are due
+/// While the server is silent for 80 s, 800 RPCs are due and 4 are in flight. Those that are due
 /// for more than 60 s are never sent and count with 60 s; the others are sent late [STAT-7].
 #[test]
 fn an_rpc_that_is_due_for_more_than_60_s_is_never_sent() {
@@ -360,7 +360,7 @@ fn a_session_that_is_replaced_leaves_no_waiting_unit_behind() {
     }
     run(&mut world);
     world.turns(STEP, 30);
-    // What is under way to node 2 stays there for a while.
+    // What is in flight to node 2 stays there for a while.
     world.nodes[2].stalled = true;
     world.turns(STEP, 5);
     let name = "another".to_owned();

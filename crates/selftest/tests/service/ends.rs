@@ -119,7 +119,7 @@ fn a_session_ends_when_its_tests_have_ended() {
         let ticket = world.give(0, end.clone());
         world.turns(STEP, 1000);
         assert_eq!(answer(&mut world, ticket), None, "{end:?}");
-        assert!(world.service(1).session().is_some(), "{end:?}: its RPC is under way");
+        assert!(world.service(1).session().is_some(), "{end:?}: its RPC is in flight");
         let shown = world.give(0, Command::ShowSession);
         assert!(answered_within(&mut world, 2, shown).is_ok(), "it is still there");
         world.nodes[2].stalled = false;

@@ -251,7 +251,7 @@ fn sixty_four_greedy_peers_do_not_starve_an_honest_one() {
 }
 
 /// A peer begins tests, and offers none of the lists of destinations that it announces, so that all
-/// of its requests stay under way for a time-out: those of other peers are answered as before.
+/// of its requests stay in flight for a time-out: those of other peers are answered as before.
 #[test]
 fn framework_requests_that_one_peer_leaves_unfinished_do_not_shut_out_others() {
     let mut world = World::new(4, Tunables::default());

@@ -34,7 +34,7 @@ fn every_test_with_every_check_runs_clean() {
         assert!(progress.ops >= limit, "{test:?}: {}", progress.ops);
         assert_eq!(progress.bytes, progress.ops * u64::from(test.len()));
         let late = progress.latencies.count() - progress.ops;
-        assert!(late < 4, "only those that were under way at the end: {late}");
+        assert!(late < 4, "only those that were in flight at the end: {late}");
         assert!(progress.server.is_some());
     }
     let now = world.now;

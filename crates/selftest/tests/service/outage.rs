@@ -40,7 +40,7 @@ fn a_restarted_server_is_loaded_again() {
     let now = world.now;
     let progress = world.client().progress(now);
     assert_eq!(world.client().error(), None);
-    assert!(!progress.errors.is_empty(), "what was under way is counted as failed");
+    assert!(!progress.errors.is_empty(), "what was in flight is counted as failed");
     assert!(progress.down > Nanos(0) && progress.down < seconds(15), "{:?}", progress.down);
     assert!(progress.elapsed >= seconds(30) && progress.elapsed < seconds(31));
 }
@@ -104,7 +104,7 @@ fn patience_is_the_same_after_an_outage_and_at_the_end() {
 
 /// It is asked, says that it is there, and what it lost is given up: the step ends.
 #[test]
-fn a_server_that_returns_after_the_end_of_a_rung_loses_only_what_was_under_way() {
+fn a_server_that_returns_after_the_end_of_a_rung_loses_only_what_was_in_flight() {
     let mut world = pinging(20, 3);
     let before = world.net.nodes[0].memory.live;
     world.turns(STEP, 595);
@@ -239,7 +239,7 @@ fn a_gap_in_the_network_costs_no_rpc_time_out() {
     assert!(after > before + 500, "{before} then {after}");
     let now = world.now;
     let lost: u64 = world.client().progress(now).errors.iter().map(|(_, count)| count).sum();
-    assert_eq!(lost, 8, "what was under way, and nothing else");
+    assert_eq!(lost, 8, "what was in flight, and nothing else");
 }
 
 /// One packet per second, in the order they were sent: the question whether the node is there

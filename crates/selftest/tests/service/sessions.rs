@@ -413,8 +413,8 @@ fn rpcs_of_questions_that_gave_way_are_given_up() {
         world.turns(STEP, 50);
     }
     // One may be a reminder of the session.
-    let under_way = world.console_at(0).calls.under_way();
-    assert!(under_way <= 1, "{under_way}");
+    let in_flight = world.console_at(0).calls.in_flight();
+    assert!(in_flight <= 1, "{in_flight}");
 }
 
 #[test]
@@ -516,7 +516,7 @@ fn who_has_nothing_to_do_wants_no_turn() {
         let then = world.now;
         world.turns(Nanos::from_millis(500), 1);
         let harness = world.console_at(0);
-        if harness.calls.under_way() == 0 {
+        if harness.calls.in_flight() == 0 {
             assert_eq!(harness.calls.next_deadline(), Time::NEVER);
         }
         assert!(harness.console.next_deadline() > then, "the last turn has done what was due");

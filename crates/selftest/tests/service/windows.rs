@@ -1,4 +1,4 @@
-//! `selftest_auto`: what is under way to a peer is limited by a window as well as by the test.
+//! `selftest_auto`: what is in flight to a peer is limited by a window as well as by the test.
 
 use crate::common::World;
 use lustrine_lnet::time::Nanos;
@@ -38,8 +38,8 @@ fn a_window_keeps_most_of_the_load_waiting() {
                 assert_eq!(window.map_or(0, |window| window.in_flight), in_flight);
                 assert!(window.is_none_or(|window| window.bytes >= 2 << 20), "{window:?}");
                 if progress.ops > 1000 {
-                    let under_way = &mut most[auto as usize];
-                    *under_way = (*under_way).max(progress.outstanding);
+                    let in_flight = &mut most[auto as usize];
+                    *in_flight = (*in_flight).max(progress.outstanding);
                 }
                 world.client().step_finished()
             });
@@ -54,7 +54,7 @@ fn a_window_keeps_most_of_the_load_waiting() {
             world.until(STEP, 1000, |world| world.client().finished());
         }
         assert_eq!(most[0], 64);
-        assert!((2..40).contains(&most[1]), "{} RPCs were under way", most[1]);
+        assert!((2..40).contains(&most[1]), "{} RPCs were in flight", most[1]);
     }
 }
 

@@ -29,7 +29,7 @@ const RECORD: usize = 16;
 
 type Done<T> = lustrine_client::Done<T>;
 
-/// An operation that is under way.
+/// An operation that is in flight.
 enum Op {
     Write { register: usize, value: u64, slot: Slot<()> },
     Read { register: usize, slot: Slot<Bytes> },

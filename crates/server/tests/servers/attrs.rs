@@ -343,12 +343,12 @@ proptest! {
         let dirs = [root, sub];
         world.links = Some(Links::new(seed, (Nanos::from_micros(100), Nanos::from_micros(5000))));
         for round in &rounds {
-            let mut under_way = Vec::new();
+            let mut in_flight = Vec::new();
             for (client, op) in round {
-                under_way.push(start(&mut world, *client, dirs, op));
+                in_flight.push(start(&mut world, *client, dirs, op));
             }
             let end = world.now + Nanos::from_secs(1000);
-            while under_way.iter().any(|pending| pending()) {
+            while in_flight.iter().any(|pending| pending()) {
                 world.settle();
                 world.advance();
                 prop_assert!(world.now < end, "something does not end");

@@ -291,7 +291,7 @@ fn a_lock_of_a_silent_client_goes_to_who_waits_for_it_at_once() {
     assert_eq!(shared.world.outcome(&read).map(|(bytes, _)| bytes), Ok(Bytes::new()));
 }
 
-/// What was under way when the client was evicted may have reached the server or not; what it had
+/// What was in flight when the client was evicted may have reached the server or not; what it had
 /// not sent is lost.
 #[test]
 fn an_eviction_is_told_to_the_program_and_counted() {

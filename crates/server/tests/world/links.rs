@@ -39,7 +39,7 @@ impl Rng {
 #[derive(Debug)]
 pub(crate) struct Links {
     rng: Rng,
-    /// When each message that is under way arrives, in the order in which they were sent.
+    /// When each message that is in flight arrives, in the order in which they were sent.
     due: VecDeque<Time>,
     /// The shortest time of a message, and what can be added to it.
     pub(crate) latency: (Nanos, Nanos),

@@ -341,7 +341,7 @@ impl MessageDriver {
         }
     }
 
-    /// The last connection of a peer is gone: what was under way on it fails, what waits is tried
+    /// The last connection of a peer is gone: what was in flight on it fails, what waits is tried
     /// again.
     fn down<C: Core>(
         &mut self,

@@ -129,7 +129,7 @@ impl Host {
         node.overdue(if now <= self.free_at { node.counted_to } else { now })
     }
 
-    /// Ends the node; what was under way to it is lost.
+    /// Ends the node; what was in flight to it is lost.
     pub(super) fn stop(
         &mut self,
         now: Time,

@@ -16,7 +16,7 @@ use crate::network::HostId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct LinkId(pub(super) u64);
 
-/// A packet that is under way.
+/// A packet that is in flight.
 #[derive(Debug)]
 pub(super) struct Packet {
     pub(super) from: HostId,
@@ -99,7 +99,7 @@ pub(super) fn is_small(payload_len: u32) -> bool {
     payload_len <= SMALL_MAX
 }
 
-/// The index of a packet among all that are under way, plus one, so that no id is zero.
+/// The index of a packet among all that are in flight, plus one, so that no id is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PacketId(NonZeroU32);
 
@@ -116,7 +116,7 @@ impl PacketId {
 /// What arrived at a host, in the order of arrival.
 pub(super) type Arrived = Vec<Box<Packet>>;
 
-/// All packets that are under way.
+/// All packets that are in flight.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     places: Vec<Option<Box<Packet>>>,
@@ -169,12 +169,12 @@ impl Packets {
     }
 
     pub(super) fn get_mut(&mut self, id: PacketId) -> &mut Packet {
-        self.places[id.place() as usize].as_mut().expect("a packet under way")
+        self.places[id.place() as usize].as_mut().expect("a packet in flight")
     }
 
     pub(super) fn take(&mut self, id: PacketId) -> Box<Packet> {
         self.free.push(id.place());
-        self.places[id.place() as usize].take().expect("a packet under way")
+        self.places[id.place() as usize].take().expect("a packet in flight")
     }
 
     pub(super) fn len(&self) -> usize {

@@ -68,7 +68,7 @@ struct Stand {
     silent: bool,
 }
 
-/// Links, and the packets under way.
+/// Links, and the packets in flight.
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) fabric: Fabric,

@@ -50,7 +50,7 @@ impl Network {
         }
     }
 
-    /// Breaks a stream in the middle: both ends see a reset, and what was under way is lost.
+    /// Breaks a stream in the middle: both ends see a reset, and what was in flight is lost.
     pub fn break_stream(&mut self, sock: SockId) {
         for sock in [sock, other(sock)] {
             let Some(end) = self.end_mut(sock) else { continue };

@@ -1,4 +1,4 @@
-//! One direction of a stream under TCP: bytes that wait, are under way, or have arrived.
+//! One direction of a stream under TCP: bytes that wait, are in flight, or have arrived.
 //!
 //! A flow decides what is sent and what was lost; [`super::carry`] takes bursts over the links. One
 //! value holds the state of both ends, and the bytes until they arrive.
@@ -28,7 +28,7 @@ pub(super) struct Sending {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    UnderWay,
+    InFlight,
     Lost,
     /// It was acknowledged before something that was sent earlier.
     Acked,
@@ -89,7 +89,7 @@ pub(super) struct Flow {
     receive_buffer: u64,
     pub(super) hops: Hops,
     pub(super) back: Hops,
-    /// When the latest of the acknowledgements that are under way arrives: they stay in order.
+    /// When the latest of the acknowledgements that are in flight arrives: they stay in order.
     pub(super) last_ack_arrival: Time,
     train_max: u64,
     congestion: Congestion,
@@ -102,7 +102,7 @@ pub(super) struct Flow {
     /// The end of the receiver's room, as the sender knows it, and as it was last announced.
     edge: u64,
     told_edge: u64,
-    under_way: u64,
+    in_flight: u64,
     lost: u32,
     number: u64,
     /// Transmissions up to this one belong to a window whose loss has been handled.
@@ -122,7 +122,7 @@ pub(super) struct Flow {
     interface: VecDeque<Leaving>,
     paced_until: Time,
     last_sent: Time,
-    /// The retransmission deadline; `NEVER` while nothing is under way.
+    /// The retransmission deadline; `NEVER` while nothing is in flight.
     gives_up_at: Time,
     /// The time of its timer in the event queue; `NEVER` if there is none.
     timer: Time,
@@ -152,7 +152,7 @@ impl Flow {
             arrived: 0,
             edge: receive_buffer,
             told_edge: receive_buffer,
-            under_way: 0,
+            in_flight: 0,
             lost: 0,
             number: 0,
             recovers_at: 0,
@@ -206,7 +206,7 @@ impl Flow {
         self.bursts.front().map_or(self.next, |burst| burst.start)
     }
 
-    /// Bytes that wait or are under way.
+    /// Bytes that wait or are in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.bursts.is_empty()
     }
@@ -220,8 +220,8 @@ impl Flow {
         self.look_at_interface(now);
         let next_to_nothing = self.queue.len() < u64::from(self.spec.segment.max(1));
         let is_idle = self.in_interface == 0 && self.lost == 0;
-        if next_to_nothing && is_idle && self.under_way < self.congestion.window() {
-            self.app_limited = (self.acked + self.under_way).max(1);
+        if next_to_nothing && is_idle && self.in_flight < self.congestion.window() {
+            self.app_limited = (self.acked + self.in_flight).max(1);
         }
         self.queue.append(bytes);
     }
@@ -248,7 +248,7 @@ impl Flow {
         let sending = if is_new { self.next_new() } else { self.next_lost() };
         let Some((index, len)) = sending else { return Next::Nothing };
         self.number += 1;
-        if self.under_way == 0 {
+        if self.in_flight == 0 {
             if is_new && self.last_sent != Time::ZERO {
                 let limited_by_owner = self.app_limited != 0;
                 self.congestion.begins_again(now.since(self.last_sent), limited_by_owner);
@@ -260,13 +260,13 @@ impl Flow {
         self.check_app_limited(len);
         let (acked_then, acked_at_then) = (self.acked, self.acked_at.max(Time(1)));
         let burst = &mut self.bursts[index];
-        burst.state = State::UnderWay;
+        burst.state = State::InFlight;
         burst.number = self.number;
         burst.sent_at = now;
         burst.app_limited = self.app_limited != 0;
         (burst.acked_then, burst.acked_at_then) = (acked_then, acked_at_then);
         let sending = Sending { start: burst.start, number: self.number };
-        self.under_way += len;
+        self.in_flight += len;
         self.last_sent = now;
         if let Some(rate) = self.congestion.pace() {
             self.paced_until = now + rate.time_for(len);
@@ -278,7 +278,7 @@ impl Flow {
     }
 
     fn mind_idleness(&mut self, now: Time) {
-        if self.under_way != 0 || self.last_sent == Time::ZERO || self.lost != 0 {
+        if self.in_flight != 0 || self.last_sent == Time::ZERO || self.lost != 0 {
             return;
         }
         let timeouts = now.since(self.last_sent).0 / self.round_trip.timeout().0;
@@ -292,14 +292,14 @@ impl Flow {
     /// waited for a repetition is one packet, and here it would be a rate of next to nothing.
     fn check_app_limited(&mut self, len: u64) {
         let is_last = self.queue.is_empty() && self.lost == 0 && self.in_interface == 0;
-        if is_last && self.under_way + len < self.congestion.window() {
-            self.app_limited = (self.acked + self.under_way + len).max(1);
+        if is_last && self.in_flight + len < self.congestion.window() {
+            self.app_limited = (self.acked + self.in_flight + len).max(1);
         }
     }
 
-    /// Whether this number of additional bytes may be under way.
+    /// Whether this number of additional bytes may be in flight.
     fn fits(&mut self, len: u64) -> bool {
-        let fits = self.under_way == 0 || self.under_way + len <= self.congestion.window();
+        let fits = self.in_flight == 0 || self.in_flight + len <= self.congestion.window();
         if !fits {
             self.full_at = Some(self.number);
         }
@@ -334,7 +334,7 @@ impl Flow {
     /// when something has left.
     fn part_that_fits(&self, wanted: u64) -> u64 {
         let segment = u64::from(self.spec.segment.max(1));
-        let left = self.congestion.window().saturating_sub(self.under_way) / segment * segment;
+        let left = self.congestion.window().saturating_sub(self.in_flight) / segment * segment;
         if left >= wanted.div_ceil(2) { wanted.min(left) } else { wanted }
     }
 
@@ -361,7 +361,7 @@ impl Flow {
         let len = self.part_that_fits(wanted);
         // A receiver that never has room for a segment gets what fits, but only when half of its
         // buffer is free: others must not cause a small piece with each read (RFC 1122, 4.2.3.4).
-        let waits_for_room = self.under_way == 0 && room >= self.receive_buffer / 2;
+        let waits_for_room = self.in_flight == 0 && room >= self.receive_buffer / 2;
         let len = if waits_for_room { len.min(room) } else { len };
         if len == 0 || len > room || !self.fits(len) {
             return None;
@@ -374,7 +374,7 @@ impl Flow {
             len,
             bytes: self.queue.split_to(len),
             arrived: false,
-            state: State::UnderWay,
+            state: State::InFlight,
             number: 0,
             sent_at: Time::ZERO,
             acked_then: 0,
@@ -473,9 +473,9 @@ impl Flow {
         if burst.state == State::Acked {
             return;
         }
-        let before = self.under_way;
+        let before = self.in_flight;
         match core::mem::replace(&mut burst.state, State::Acked) {
-            State::UnderWay => self.under_way -= burst.len,
+            State::InFlight => self.in_flight -= burst.len,
             _ => self.lost -= 1,
         }
         let len = burst.len;
@@ -496,7 +496,7 @@ impl Flow {
                 now,
                 len,
                 round_trip,
-                under_way: before,
+                in_flight: before,
                 window_was_full: self.full_at.is_some_and(|at| sending.number <= at),
                 app_limited,
                 acked_then,
@@ -509,7 +509,7 @@ impl Flow {
             let burst = self.bursts.pop_front().expect("it was just there");
             assert!(burst.arrived && burst.bytes.is_empty(), "acknowledged before it was read");
         }
-        self.gives_up_at = match self.under_way {
+        self.gives_up_at = match self.in_flight {
             0 => Time::NEVER,
             _ => now + self.round_trip.timeout(),
         };
@@ -523,16 +523,16 @@ impl Flow {
         let end = if newest < number { self.bursts.len() } else { index };
         let mut found = 0;
         for burst in self.bursts.range_mut(..end) {
-            if burst.state == State::UnderWay && burst.number < number {
+            if burst.state == State::InFlight && burst.number < number {
                 burst.state = State::Lost;
-                self.under_way -= burst.len;
+                self.in_flight -= burst.len;
                 found += 1;
             }
         }
         self.lost += found;
         if found != 0 && number > self.recovers_at {
             self.recovers_at = self.number;
-            self.congestion.lost(self.under_way + len);
+            self.congestion.lost(self.in_flight + len);
         }
     }
 
@@ -562,12 +562,12 @@ impl Flow {
             return false;
         }
         for burst in &mut self.bursts {
-            if burst.state == State::UnderWay {
+            if burst.state == State::InFlight {
                 burst.state = State::Lost;
                 self.lost += 1;
             }
         }
-        self.under_way = 0;
+        self.in_flight = 0;
         self.recovers_at = self.number;
         self.congestion.timed_out(which);
         self.gives_up_at = Time::NEVER;
@@ -579,7 +579,7 @@ impl Flow {
     pub(super) fn clear(&mut self) {
         self.queue = Rope::default();
         self.bursts.clear();
-        (self.under_way, self.lost) = (0, 0);
+        (self.in_flight, self.lost) = (0, 0);
         self.next = self.arrived;
         self.gives_up_at = Time::NEVER;
     }

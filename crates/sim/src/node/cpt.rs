@@ -33,7 +33,7 @@ pub(super) struct Cpt {
     pub(super) memory: RopeMemory,
     /// Reports of the network about its streams.
     pub(super) reports: Vec<(SockId, Readiness)>,
-    /// Messages under way, by sender, each with its time of arrival.
+    /// Messages in flight, by sender, each with its time of arrival.
     messages: Vec<VecDeque<(Time, LoopMessage)>>,
     /// The simulation gave it something to do.
     pub(super) stirred: bool,

@@ -113,7 +113,7 @@ pub struct Wire {
     pub latency_us: u64,
     /// The largest random addition to the delay.
     pub jitter_us: u64,
-    /// The limit of bytes under way (`plain`), or the size of buffers (TCP).
+    /// The limit of bytes in flight (`plain`), or the size of buffers (TCP).
     pub window: u64,
     /// The largest number of bytes that a call moves; 0 moves a random part; without it, everything
     /// that is there.
@@ -197,7 +197,7 @@ pub struct Load {
     pub bytes: u32,
     /// Whether every word is checked, or only the ends of pages.
     pub full_check: bool,
-    /// RPCs under way.
+    /// RPCs in flight.
     pub concurrency: u32,
     /// Total number of RPCs.
     pub count: u64,

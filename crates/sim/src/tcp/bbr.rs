@@ -21,7 +21,7 @@ const RATE_ROUNDS: u64 = 10;
 /// The start is over when the rate has not risen by a quarter in this number of rounds.
 const FULL_ROUNDS: u32 = 3;
 
-/// The lowest round trip is valid for this time; then it is measured again with little under way.
+/// The lowest round trip is valid for this time; then it is measured again with little in flight.
 const LOWEST_FOR: Nanos = Nanos::from_secs(10);
 const LOOK_FOR: Nanos = Nanos::from_millis(200);
 
@@ -92,13 +92,13 @@ impl Bbr {
         Some(self.rate()?.bytes_in(lowest).saturating_mul(gain) / 100)
     }
 
-    /// Whether the bytes under way are no more than the path holds. If that is next to nothing, a
+    /// Whether the bytes in flight are no more than the path holds. If that is next to nothing, a
     /// few segments are permitted: with fewer, nothing can be sent, and the sender waits for ever.
-    fn is_drained(&self, under_way: u64) -> bool {
-        self.product(100).is_none_or(|product| under_way <= product.max(self.least()))
+    fn is_drained(&self, in_flight: u64) -> bool {
+        self.product(100).is_none_or(|product| in_flight <= product.max(self.least()))
     }
 
-    /// The least that may be under way.
+    /// The least that may be in flight.
     fn least(&self) -> u64 {
         4 * self.segment
     }
@@ -141,9 +141,9 @@ impl Bbr {
             self.conserved = None;
         }
         self.acked = acked.acked_now;
-        self.conserved = self.conserved.map(|_| acked.under_way);
+        self.conserved = self.conserved.map(|_| acked.in_flight);
         if matches!(self.state, State::Look { .. }) {
-            self.looked_until = acked.acked_now + acked.under_way;
+            self.looked_until = acked.acked_now + acked.in_flight;
         }
         if let Some(rate) = acked.rate()
             // A sender that had nothing to send, or deliberately sent little, does not show a lower
@@ -192,7 +192,7 @@ impl Bbr {
 
     fn move_on(&mut self, acked: &Acked, new_round: bool, expired: bool) {
         let now = acked.now;
-        // An idle time has measured the lowest round trip, with nothing under way
+        // An idle time has measured the lowest round trip, with nothing in flight
         // (draft-cardwell-iccrg-bbr-congestion-control-00, 4.3.4.4 and 4.3.5).
         let after_idleness = core::mem::take(&mut self.idle_restart);
         if expired && !after_idleness && !matches!(self.state, State::Look { .. } | State::Start) {
@@ -210,13 +210,13 @@ impl Bbr {
                 }
             }
             State::Drain => {
-                if self.is_drained(acked.under_way) {
+                if self.is_drained(acked.in_flight) {
                     self.state = State::Cycle { phase: 2, since: now };
                 }
             }
             State::Cycle { phase, since } => {
                 let lowest = self.lowest.map_or(Nanos::ZERO, |(lowest, _)| lowest);
-                let drained = CYCLE[phase] < 100 && self.is_drained(acked.under_way);
+                let drained = CYCLE[phase] < 100 && self.is_drained(acked.in_flight);
                 if now.since(since) > lowest || drained {
                     self.state = State::Cycle { phase: (phase + 1) % CYCLE.len(), since: now };
                 }
@@ -242,11 +242,11 @@ impl Bbr {
         }
     }
 
-    /// A loss, with this number of bytes still under way when it was noticed.
-    pub(super) fn lost(&mut self, under_way: u64) {
+    /// A loss, with this number of bytes still in flight when it was noticed.
+    pub(super) fn lost(&mut self, in_flight: u64) {
         self.round_ends = self.acked;
-        self.conserved = Some(under_way);
-        self.start_window = under_way.max(self.first);
+        self.conserved = Some(in_flight);
+        self.start_window = in_flight.max(self.first);
     }
 
     /// Sending begins again after there was nothing to send.
@@ -275,7 +275,7 @@ mod tests {
                 now: Time(1) + RTT,
                 len: SEGMENT,
                 round_trip: RTT,
-                under_way: (11 - index) * SEGMENT,
+                in_flight: (11 - index) * SEGMENT,
                 window_was_full: true,
                 app_limited: false,
                 acked_then: 0,
@@ -307,7 +307,7 @@ mod tests {
             now: Time(1) + RTT + RTT,
             len: SEGMENT,
             round_trip: RTT,
-            under_way: few,
+            in_flight: few,
             window_was_full: false,
             app_limited: true,
             acked_then: 10 * SEGMENT,
@@ -326,7 +326,7 @@ mod tests {
             now: Time(1) + RTT + RTT,
             len: SEGMENT,
             round_trip: RTT,
-            under_way: 11 * SEGMENT,
+            in_flight: 11 * SEGMENT,
             window_was_full: true,
             app_limited: false,
             acked_then,

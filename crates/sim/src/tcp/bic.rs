@@ -154,7 +154,7 @@ mod tests {
             now: Time::ZERO,
             len,
             round_trip: Nanos::from_millis(50),
-            under_way: bic.window(),
+            in_flight: bic.window(),
             window_was_full,
             app_limited: false,
             acked_then: 0,

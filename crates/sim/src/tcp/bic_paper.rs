@@ -63,7 +63,7 @@ impl BicPaper {
 
     pub(super) fn acked(&mut self, acked: &Acked) {
         if acked.acked_now > self.round_ends {
-            self.round_ends = acked.acked_now + acked.under_way;
+            self.round_ends = acked.acked_now + acked.in_flight;
             (self.round_window, self.step) = (self.window, self.next_step());
         }
         if !acked.window_was_full {
@@ -150,7 +150,7 @@ mod tests {
                 now: Time::ZERO,
                 len,
                 round_trip: Nanos::from_millis(50),
-                under_way: window,
+                in_flight: window,
                 window_was_full: true,
                 app_limited: false,
                 acked_then: 0,
@@ -224,7 +224,7 @@ mod tests {
             now: Time::ZERO,
             len: 500_000,
             round_trip: Nanos::from_millis(50),
-            under_way: 500_000,
+            in_flight: 500_000,
             window_was_full: false,
             app_limited: false,
             acked_then: 0,

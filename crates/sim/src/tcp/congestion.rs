@@ -17,8 +17,8 @@ pub(crate) struct Acked {
     pub(crate) len: u64,
     /// The time from their transmission to now.
     pub(crate) round_trip: Nanos,
-    /// Bytes under way before the acknowledgement.
-    pub(crate) under_way: u64,
+    /// Bytes in flight before the acknowledgement.
+    pub(crate) in_flight: u64,
     /// Whether the window has stopped the sender since they were sent.
     pub(crate) window_was_full: bool,
     /// Whether the owner of the stream limited the rate when they were sent.
@@ -31,7 +31,7 @@ pub(crate) struct Acked {
 }
 
 impl Acked {
-    /// The rate at which bytes arrived while these were under way.
+    /// The rate at which bytes arrived while these were in flight.
     pub(super) fn rate(&self) -> Option<Rate> {
         let length = self.now.since(self.acked_at_then).0.max(self.round_trip.0).max(1);
         let bytes = self.acked_now - self.acked_then;
@@ -74,7 +74,7 @@ impl Congestion {
         }
     }
 
-    /// Bytes that may be under way.
+    /// Bytes that may be in flight.
     pub(crate) fn window(&self) -> u64 {
         match self {
             Congestion::Cubic(cubic) => cubic.window(),
@@ -104,14 +104,14 @@ impl Congestion {
         }
     }
 
-    /// A loss, with this number of bytes still under way before the acknowledgement that revealed
+    /// A loss, with this number of bytes still in flight before the acknowledgement that revealed
     /// it; called once per window.
-    pub(crate) fn lost(&mut self, under_way: u64) {
+    pub(crate) fn lost(&mut self, in_flight: u64) {
         match self {
             Congestion::Cubic(cubic) => cubic.lost(),
             Congestion::Bic(bic) => bic.lost(),
             Congestion::BicPaper(bic) => bic.lost(),
-            Congestion::Bbr(bbr) => bbr.lost(under_way),
+            Congestion::Bbr(bbr) => bbr.lost(in_flight),
             Congestion::Fixed(_) => {}
         }
     }
@@ -137,7 +137,7 @@ impl Congestion {
         }
     }
 
-    /// The first data are sent after `idle` with nothing under way; `limited_by_owner`: because
+    /// The first data are sent after `idle` with nothing in flight; `limited_by_owner`: because
     /// there was nothing to send.
     pub(crate) fn begins_again(&mut self, idle: Nanos, limited_by_owner: bool) {
         match self {

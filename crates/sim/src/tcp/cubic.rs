@@ -163,7 +163,7 @@ impl Cubic {
         self.epoch = None;
     }
 
-    /// Time in which nothing was under way is no time of the curve (RFC 9438, 4.2).
+    /// Time in which nothing was in flight is no time of the curve (RFC 9438, 4.2).
     pub(super) fn begins_again(&mut self, idle: Nanos) {
         if let Some((begin, _)) = &mut self.epoch {
             *begin = *begin + idle;
@@ -188,7 +188,7 @@ impl HyStart {
             return false;
         }
         if acked.acked_now > self.round_ends {
-            self.round_ends = acked.acked_now + acked.under_way;
+            self.round_ends = acked.acked_now + acked.in_flight;
             self.samples = 0;
             self.least_of_round = u64::MAX;
         }
@@ -229,7 +229,7 @@ mod tests {
             now,
             len,
             round_trip,
-            under_way: 0,
+            in_flight: 0,
             window_was_full: true,
             app_limited: false,
             acked_then: 0,
@@ -243,8 +243,8 @@ mod tests {
         let part = (cubic.window() / 10).max(1);
         for _ in 0..10 {
             *now = *now + Nanos(round_trip.0 / 10);
-            let (acked_now, under_way) = (now.0, round_trip.0);
-            cubic.acked(&Acked { acked_now, under_way, ..acked(*now, part, round_trip) });
+            let (acked_now, in_flight) = (now.0, round_trip.0);
+            cubic.acked(&Acked { acked_now, in_flight, ..acked(*now, part, round_trip) });
         }
     }
 

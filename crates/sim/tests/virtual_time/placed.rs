@@ -1,4 +1,4 @@
-//! Nodes on a long link, under TCP, compared with the usual formula: RPCs under way times size, in
+//! Nodes on a long link, under TCP, compared with the usual formula: RPCs in flight times size, in
 //! two round trips.
 
 use lustrine_lnet::time::{Nanos, WallClock};

@@ -208,13 +208,13 @@ fn turns_of_a_lonely_client() -> Vec<String> {
         partition.start_client(now, args).expect("the first client");
         partition.client(SLOT).expect("it was just made").start_step(step).expect("harmless");
     });
-    let under_way = |world: &mut StreamSim| {
+    let in_flight = |world: &mut StreamSim| {
         let now = world.now();
         world.look(one, |partition| {
             partition.client(SLOT).is_some_and(|client| client.progress(now).outstanding == 1)
         })
     };
-    assert!(world.run_until(SECOND, under_way));
+    assert!(world.run_until(SECOND, in_flight));
     world.network().sever(one, two);
     world.run_for(Nanos::from_secs(100));
     check::rest(world.node(one))

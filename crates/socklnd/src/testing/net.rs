@@ -196,7 +196,7 @@ impl Net {
         self.0.borrow_mut().close(sock);
     }
 
-    /// The stream breaks: both ends see a reset, and what was under way is lost.
+    /// The stream breaks: both ends see a reset, and what was in flight is lost.
     pub(crate) fn break_stream(&self, sock: SockId) {
         let mut inner = self.0.borrow_mut();
         let other = inner.ends.get(&sock).and_then(|end| end.other);

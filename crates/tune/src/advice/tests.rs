@@ -44,7 +44,7 @@ fn eight_rpcs_are_enough_nearby() {
     assert_eq!((at(100_000), at(3_199_999), at(3_200_000)), (8, 8, 9));
 }
 
-/// What was measured over this path: with 120 under way an RPC took 123 ms.
+/// What was measured over this path: with 120 in flight an RPC took 123 ms.
 #[test]
 fn rpcs_that_take_longer_than_two_round_trips_need_more_of_them() {
     let sc11 = path(9_910_000_000, 50_628_000);
@@ -330,10 +330,10 @@ proptest! {
         prop_assert!((PEER_CREDITS..=CREDITS_MAX).contains(&values.peer_credits));
         prop_assert!((CREDITS..=CREDITS_MAX).contains(&values.credits));
         prop_assert!(values.tcp_buffer <= BUFFER_MAX);
-        let under_way = (values.max_rpcs_in_flight * u64::from(targets)) << rpc_shift;
+        let in_flight = (values.max_rpcs_in_flight * u64::from(targets)) << rpc_shift;
         if all[0].limit.is_none() {
             let two = 2 * bandwidth_delay_product(rate, rtt);
-            prop_assert!(under_way > two, "{under_way} of {two}");
+            prop_assert!(in_flight > two, "{in_flight} of {two}");
         } else {
             let limit = all[0].limit.as_ref().expect("a limit");
             prop_assert!(limit.rate <= rate);

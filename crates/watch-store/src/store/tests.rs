@@ -101,7 +101,7 @@ fn run(disk: &Disk, samples: u64) -> Vec<(usize, u64)> {
 }
 
 /// Whatever the moment of a crash is: of what was written since the last sync any part may be on
-/// the disk, single writes in parts as well. At most the transaction that was under way is lost.
+/// the disk, single writes in parts as well. At most the transaction that was in flight is lost.
 #[test]
 fn a_power_cut_loses_at_most_the_last_sample() {
     let disk = Disk::default();

@@ -74,7 +74,7 @@ impl fmt::Display for Sending {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
     /// Reads or writes of `lustrine selftest`.
-    Selftest { direction: Direction, size: Size, under_way: u32 },
+    Selftest { direction: Direction, size: Size, in_flight: u32 },
     /// One TCP stream from the client to the server, written in pieces of 1 MiB; its zero copy is
     /// sendfile(2).
     Iperf3,
@@ -83,9 +83,9 @@ pub(super) enum Load {
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Load::Selftest { direction, size: Size(size), under_way } => {
+            Load::Selftest { direction, size: Size(size), in_flight } => {
                 let test = direction.name();
-                write!(f, "{test} of {size}, {under_way} under way")
+                write!(f, "{test} of {size}, {in_flight} in flight")
             }
             Load::Iperf3 => write!(f, "one stream, without and with -Z"),
         }
@@ -219,7 +219,7 @@ impl Load {
         let dir = tempfile::tempdir()?;
         let name = program.to_string_lossy();
         let (server_words, client_words, port) = match self {
-            Load::Selftest { direction, size, under_way } => {
+            Load::Selftest { direction, size, in_flight } => {
                 let zero_copy = |end| {
                     let is_on = sending == Sending::ZeroCopy && direction.sender() == end;
                     format!("zero_copy={}", u8::from(is_on))
@@ -233,7 +233,7 @@ impl Load {
                 let Size(size) = size;
                 let selftest = format!(
                     "{name} selftest --no-node --net tcp={INTERFACE} --to {SERVER_ADDRESS}@tcp \
-                     --json - --check none --test {} --size {size} --concurrency {under_way} \
+                     --json - --check none --test {} --size {size} --concurrency {in_flight} \
                      --time {time} --warm-up 0.1 --set {}",
                     direction.name(),
                     zero_copy(End::Client)

@@ -100,7 +100,7 @@ mod tests {
         Row {
             link: "veth, MTU 9000".to_owned(),
             program,
-            load: "write of 1M, 8 under way".to_owned(),
+            load: "write of 1M, 8 in flight".to_owned(),
             off: values(20.0),
             on: values(5.0),
             ratio: values(0.25),
@@ -109,9 +109,9 @@ mod tests {
     }
 
     fn table(rows: Vec<Row>) -> String {
-        let (rounds, seconds, under_way) = (1, 2, 8);
+        let (rounds, seconds, in_flight) = (1, 2, 8);
         let (conditions, congestion) = (Conditions::without_versions(), "cubic".to_owned());
-        render(&ZeroCopy { conditions, congestion, rounds, seconds, under_way, rows })
+        render(&ZeroCopy { conditions, congestion, rounds, seconds, in_flight, rows })
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) const CHECKS: &[Listed] = &[
     (
         "link interruptions",
         "10 s without packets from the middle of an 8 s row past its end",
-        "no errors; the operations under way are in the figures",
+        "no errors; the operations in flight are in the figures",
         past_the_end,
     ),
     (

@@ -373,13 +373,13 @@ impl Conversation {
         sent
     }
 
-    /// Whether bytes wait although none is under way, at several looks in a row.
+    /// Whether bytes wait although none is in flight, at several looks in a row.
     pub(super) fn is_stuck(&self) -> bool {
         (0..LOOKS).all(|look| {
             if look > 0 {
                 std::thread::sleep(STUCK);
             }
-            self.info().is_some_and(|info| info.under_way == 0) && self.unacknowledged() > 0
+            self.info().is_some_and(|info| info.in_flight == 0) && self.unacknowledged() > 0
         })
     }
 
@@ -428,7 +428,7 @@ impl Conversation {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Ends it at once, with what is under way.
+    /// Ends it at once, with what is in flight.
     pub(super) fn abort(self) {
         let _ = self.socket.abort_on_close();
     }
@@ -439,7 +439,7 @@ pub(super) fn option_bytes(info: &StreamInfo) -> u32 {
     if info.timestamps { 12 } else { 0 }
 }
 
-/// The wait between two looks at what is under way.
+/// The wait between two looks at what is in flight.
 const LOOK: Duration = Duration::from_millis(2);
 /// The same while nothing moves, and how many looks decide.
 const STUCK: Duration = Duration::from_millis(100);

@@ -170,10 +170,10 @@ fn send_full(open: &mut Conversation, budget: &mut Budget, most: Duration) -> Ca
     let ms = ns(begun) / 1_000_000;
     match open.info() {
         // The oldest segment was sent again and again, in vain.
-        Some(after) if after.under_way > 0 && after.timeouts >= 2 => {
+        Some(after) if after.in_flight > 0 && after.timeouts >= 2 => {
             Carried::Lost { segment: before.segment_out, arrives: None, ms }
         }
-        Some(after) if after.under_way == 0 && open.unacknowledged() > 0 => {
+        Some(after) if after.in_flight == 0 && open.unacknowledged() > 0 => {
             Carried::Unread { bytes: (sent as u64).saturating_sub(open.unacknowledged()), ms }
         }
         _ => Carried::Unknown,

@@ -52,7 +52,7 @@ struct Wait<'n> {
     seconds: u64,
     /// When the wait began, or the last ping.
     since: Instant,
-    /// The ping that is under way, and the target that it is for.
+    /// The ping that is in flight, and the target that it is for.
     asked: Option<(String, Nid, Receiver<Answer>)>,
     /// What standard error has said.
     said: Option<(String, Nid)>,

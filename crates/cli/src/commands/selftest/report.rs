@@ -103,7 +103,7 @@ pub(super) struct RowResult {
     pub(super) lost_age_max_s: f64,
     /// The part of `seconds` in which the node was not reachable.
     pub(super) unreachable_s: f64,
-    /// Bytes that might be under way at the end, if a window limited them.
+    /// Bytes that might be in flight at the end, if a window limited them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) window_bytes: Option<u64>,
     /// Whether the run failed during this row.

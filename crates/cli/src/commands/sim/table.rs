@@ -17,7 +17,7 @@ test  size conc MiB/s  ops/s   p50   p90   p99 p99.9   max err  pairs formula
 const LEGEND: &str = "\
 latency in microseconds (u), milliseconds (m) or seconds (s); p99.9 needs 1000
 operations
-conc: RPCs under way per pair of a client and a server; MiB/s, ops/s: all pairs
+conc: RPCs in flight per pair of a client and a server; MiB/s, ops/s: all pairs
 formula: RPCs x size / (2 x round trip), 1 x for ping, at most what links carry
 ";
 

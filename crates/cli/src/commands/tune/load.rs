@@ -23,7 +23,7 @@ const SHORT_LOOK: Duration = Duration::from_millis(1);
 const PATIENCE_MS: u64 = 30_000;
 /// The time-out of a ping to a peer that does not answer a load, in milliseconds.
 const PING_MS: u64 = 5000;
-/// RPCs under way while a few bytes are counted.
+/// RPCs in flight while a few bytes are counted.
 const FEW: u32 = 8;
 
 /// A load on one peer, and the node that sends it.
@@ -269,9 +269,9 @@ impl Load {
         note(&format!("{}: the session is still there, and ends when it expires", self.nid));
     }
 
-    /// Moves about so many bytes in one direction with a few RPCs under way, and ends the session.
+    /// Moves about so many bytes in one direction with a few RPCs in flight, and ends the session.
     /// The rate in bits per second; `None` if `limit` passed, or `stopped` held, before there was
-    /// one. RPCs under way end after it, and are counted before: their bytes are part of `bytes`.
+    /// one. RPCs in flight end after it, and are counted before: their bytes are part of `bytes`.
     /// What the path carries in a millisecond may come on top.
     ///
     /// # Errors

@@ -29,9 +29,9 @@ mod step;
 
 /// Bytes of each RPC of the load: the longest message of LNet.
 pub(super) const MESSAGE: u64 = 1 << 20;
-/// Most RPCs under way in the ramp: half of what a load can have.
-pub(super) const UNDER_WAY_MAX: u32 = 512;
-/// The most that a load can have under way.
+/// Most RPCs in flight in the ramp: half of what a load can have.
+pub(super) const IN_FLIGHT_MAX: u32 = 512;
+/// The most that a load can have in flight.
 const LOAD_MAX: u64 = 1024;
 /// The tunable of a node's memory for bulk data, and the MiB that the largest load needs.
 const MEMORY: &str = "selftest_memory";
@@ -105,15 +105,15 @@ impl<'a> Wanted<'a> {
 }
 
 /// The same node with enough memory for the largest load. It is a limit, of which a step takes what
-/// it has under way.
+/// it has in flight.
 fn with_memory(mut config: NodeConfig) -> Result<NodeConfig, Failure> {
     let memory = config.tunables.value(MEMORY).unwrap_or(0).max(MEMORY_MIB);
     config.tunables.set(MEMORY, memory).map_err(|error| error.to_string())?;
     Ok(config)
 }
 
-/// Messages under way for so many RPCs of the file system.
-pub(super) fn under_way(rpcs: u64, purpose: &Purpose) -> u32 {
+/// Messages in flight for so many RPCs of the file system.
+pub(super) fn in_flight(rpcs: u64, purpose: &Purpose) -> u32 {
     let messages = purpose.rpc_bytes.div_ceil(MESSAGE).max(1);
     let all = rpcs.saturating_mul(messages).saturating_mul(u64::from(purpose.targets));
     all.clamp(1, LOAD_MAX) as u32
@@ -157,7 +157,7 @@ pub(super) fn peer(
     let interface = report.host.interface.clone();
     let drops = Dropped::so_far(interface.as_deref());
     note(&format!("{}: ramp", wanted.nid));
-    let wide = u64::from(UNDER_WAY_MAX) + 8;
+    let wide = u64::from(IN_FLIGHT_MAX) + 8;
     let rtt = report.rtt.idle_median_ns;
     let mut session = Session::next(wanted, &wanted.with(wide, wide, 1))?;
     let outcome = ramps(&mut session, rtt, &mut report);
@@ -211,7 +211,7 @@ pub(super) fn peer(
     report.path = Some(report.new_path(rate, streams));
     report.rtt.loaded_ns = report.ramp.iter().max_by_key(|row| row.rate).and_then(|row| row.rtt_ns);
     note(&format!("{}: before", wanted.nid));
-    let count = under_way(RPCS_BEFORE, purpose);
+    let count = in_flight(RPCS_BEFORE, purpose);
     let mut session = Session::next(wanted, &wanted.config)?;
     let path = Known::of(&report, rtt, count);
     let outcome = both(&mut session, &path, count, (WEIGHT_BEFORE, 2), &mut report.purse);
@@ -278,7 +278,7 @@ pub(super) fn after(
     note(&format!("{}: after", wanted.nid));
     let Settings { peer_credits, credits, conns_per_peer, max_rpcs_in_flight, .. } = *settings;
     let config = wanted.with(peer_credits, credits, conns_per_peer);
-    let count = under_way(max_rpcs_in_flight, purpose);
+    let count = in_flight(max_rpcs_in_flight, purpose);
     let mut session = Session::next(wanted, &config)?;
     let path = Known::of(report, report.rtt.idle_median_ns, count);
     let outcome = both(&mut session, &path, count, (WEIGHT_AFTER, 0), &mut report.purse);
@@ -312,7 +312,7 @@ fn median(sorted: &[u64]) -> Option<u64> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// Reads, then writes, with so many RPCs under way; `later` runs follow.
+/// Reads, then writes, with so many RPCs in flight; `later` runs follow.
 fn both(
     session: &mut Session<'_>,
     path: &Known,
@@ -343,7 +343,7 @@ fn both(
         purse.put(allowed);
     }
     let [read, write] = rows;
-    Ok(Compared { under_way: count, read, write })
+    Ok(Compared { in_flight: count, read, write })
 }
 
 /// What a ramp found.
@@ -356,9 +356,9 @@ struct Ramped {
 /// Why a ramp ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RampEnd {
-    /// More under way brought no more.
+    /// More in flight brought no more.
     Flat,
-    /// As many as possible were under way.
+    /// As many as possible were in flight.
     Most,
     /// What this option allows was used up.
     Budget(&'static str),
@@ -400,7 +400,7 @@ fn ramps(
     let mut found = [None, None];
     for (found, direction) in found.iter_mut().zip([Direction::Read, Direction::Write]) {
         let mut allowed = report.purse.take(WEIGHT_RAMP);
-        let mut ramp = Ramp::new(UNDER_WAY_MAX);
+        let mut ramp = Ramp::new(IN_FLIGHT_MAX);
         let mut latency = 2 * rtt;
         let mut lacks = "--budget-bytes";
         while let Some(count) = ramp.next() {
@@ -462,8 +462,8 @@ fn streams_of(one: u64, end: RampEnd, several: Option<u64>) -> (u64, Streams) {
     }
 }
 
-/// The higher rate of both directions with several connections, and twice as much under way as one
-/// had at its best: what one stream holds under way at most may be what limited it.
+/// The higher rate of both directions with several connections, and twice as much in flight as one
+/// had at its best: what one stream holds in flight at most may be what limited it.
 fn more_conns(
     session: &mut Session<'_>,
     rtt: u64,
@@ -471,7 +471,7 @@ fn more_conns(
     report: &mut PeerReport,
 ) -> Result<Option<u64>, Failure> {
     let path = Known { rtt, rate: best.rate };
-    let count = best.under_way.saturating_mul(2).min(UNDER_WAY_MAX);
+    let count = best.in_flight.saturating_mul(2).min(IN_FLIGHT_MAX);
     let compared = both(session, &path, count, (WEIGHT_CONNS, RUNS), &mut report.purse)?;
     // A step that was cut short counts data that waited before it.
     let best = compared.rows().filter(|row| row.is_whole()).map(|row| row.rate).max();
@@ -590,7 +590,7 @@ impl<'a> Session<'a> {
         let p50_ns = load.latency.p50_ns;
         let mut row = StepRow {
             test: step.direction,
-            under_way: step.count,
+            in_flight: step.count,
             rate: rate_of(load.bytes, load.elapsed_ns),
             rpcs: load.ops,
             p50_ns,

@@ -72,7 +72,7 @@ pub(super) struct PeerReport {
     pub(super) used: Budget,
     /// Lustre's default of RPCs, with the values before.
     pub(super) before: Option<Compared>,
-    /// Ever more under way, over one connection of each type.
+    /// Ever more in flight, over one connection of each type.
     pub(super) ramp: Vec<StepRow>,
     /// The best of the ramp, over four connections of each type.
     pub(super) several_connections: Option<Compared>,
@@ -131,8 +131,8 @@ pub(super) struct NodeValues {
 /// The same load in both directions.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Compared {
-    /// RPCs of 1 MiB under way.
-    pub(super) under_way: u32,
+    /// RPCs of 1 MiB in flight.
+    pub(super) in_flight: u32,
     /// `None`: the budget was too small.
     pub(super) read: Option<StepRow>,
     pub(super) write: Option<StepRow>,
@@ -167,8 +167,8 @@ impl Direction {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct StepRow {
     pub(super) test: Direction,
-    /// RPCs of 1 MiB under way.
-    pub(super) under_way: u32,
+    /// RPCs of 1 MiB in flight.
+    pub(super) in_flight: u32,
     /// Payload in bits per second.
     pub(super) rate: u64,
     /// RPCs that ended in the measured time.
@@ -326,14 +326,14 @@ impl PeerReport {
 
     /// How long RPCs took in the run with the new values, if that did not reach the rate that the
     /// ramp had in this direction and they took longer than two round trips, in nanoseconds. The
-    /// longer one of both directions. `None` as well if much more was under way than two round
+    /// longer one of both directions. `None` as well if much more was in flight than two round
     /// trips hold, as with the least number of RPCs or those smaller than the load's: then RPCs
     /// took longer because of that.
     pub(super) fn longer_latency(&self) -> Option<u64> {
         let Path { rate, rtt_idle_ns, .. } = self.path?;
         let round_trips = rtt_idle_ns.saturating_mul(2);
         let held = bandwidth_delay_product(rate, round_trips);
-        if u64::from(self.after.as_ref()?.under_way) * MESSAGE > held.saturating_add(held / 2) {
+        if u64::from(self.after.as_ref()?.in_flight) * MESSAGE > held.saturating_add(held / 2) {
             return None;
         }
         let is_short =
@@ -432,10 +432,10 @@ impl PeerReport {
 #[cfg(test)]
 impl StepRow {
     /// A step of the whole time, of 100 RPCs, without failures.
-    pub(super) fn whole(test: Direction, under_way: u32, rate: u64, p50_ns: u64) -> StepRow {
+    pub(super) fn whole(test: Direction, in_flight: u32, rate: u64, p50_ns: u64) -> StepRow {
         StepRow {
             test,
-            under_way,
+            in_flight,
             rate,
             rpcs: 100,
             p50_ns,

@@ -16,7 +16,7 @@ fn measured(read: u64, write: u64) -> Report {
         StepRow::whole(Direction::Write, 128, 9 * GBPS, 110 * MS),
     ];
     peer.after = Some(Compared {
-        under_way: 120,
+        in_flight: 120,
         read: Some(StepRow::whole(Direction::Read, 120, read, 90 * MS)),
         write: Some(StepRow::whole(Direction::Write, 120, write, 125 * MS)),
     });
@@ -82,7 +82,7 @@ fn a_direction_that_is_slower_than_before_is_named() {
     assert_eq!(slower_notes(&peer), Vec::<String>::new(), "not measured before");
     let (read, write) = (11 * GBPS, 6 * GBPS);
     peer.before = Some(Compared {
-        under_way: 8,
+        in_flight: 8,
         read: Some(StepRow::whole(Direction::Read, 8, read, MS)),
         write: Some(StepRow::whole(Direction::Write, 8, write, MS)),
     });
@@ -181,7 +181,7 @@ fn again(mut report: Report, write: u64, failed: u64) -> Report {
     let first = report.peers.clone();
     let more = correct(&mut report).expect("other settings").max_rpcs_in_flight as u32;
     report.peers[0].after = Some(Compared {
-        under_way: more,
+        in_flight: more,
         read: Some(StepRow::whole(Direction::Read, more, 9_600_000_000, 110 * MS)),
         write: Some(StepRow { failed, ..StepRow::whole(Direction::Write, more, write, 130 * MS) }),
     });
@@ -199,7 +199,7 @@ fn more_are_advised_only_if_they_carry_more() {
         assert_eq!(report.settings.expect("settings").max_rpcs_in_flight, 120);
         let peer = &report.peers[0];
         assert_eq!(peer.path.expect("a path").rpc_latency_ns, None);
-        assert_eq!(peer.after.as_ref().expect("the first run").under_way, 120);
+        assert_eq!(peer.after.as_ref().expect("the first run").in_flight, 120);
         assert!(peer.by_round_trips.is_none() && peer.more_tried.is_some());
         assert!(peer.notes[0].starts_with("150 x 1 MiB in flight carried no more"));
     }
@@ -216,7 +216,7 @@ fn a_node_that_lacks_nothing_is_no_reason_against_more() {
     for (peer, write) in report.peers.iter_mut().zip([8_800_000_000, 8_900_000_000]) {
         let row = |test, rate| Some(StepRow::whole(test, more, rate, 130 * MS));
         let (read, write) = (row(Direction::Read, 9_800_000_000), row(Direction::Write, write));
-        peer.after = Some(Compared { under_way: more, read, write });
+        peer.after = Some(Compared { in_flight: more, read, write });
     }
     keep_better(&mut report, first);
     assert_eq!(report.settings.expect("settings").max_rpcs_in_flight, 150);
@@ -229,7 +229,7 @@ fn a_run_that_carried_more_than_the_ramp_counts() {
     let first = report.peers.clone();
     assert_eq!(correct(&mut report).expect("other settings").max_rpcs_in_flight, 144);
     report.peers[0].after = Some(Compared {
-        under_way: 144,
+        in_flight: 144,
         read: Some(StepRow::whole(Direction::Read, 144, 12 * GBPS, 95 * MS)),
         write: Some(StepRow::whole(Direction::Write, 144, 12 * GBPS, 95 * MS)),
     });
@@ -268,7 +268,7 @@ fn failures_are_no_reason_for_more() {
 
 /// 8 RPCs are the least, and more than this path holds.
 #[test]
-fn what_is_under_way_anyway_is_no_reason_for_more() {
+fn what_is_in_flight_anyway_is_no_reason_for_more() {
     let mut report = measured(8 * GBPS, 5 * GBPS);
     report.peers[0].path.as_mut().expect("a path").rtt_idle_ns = MS;
     assert_eq!(report.peers[0].longer_latency(), None);

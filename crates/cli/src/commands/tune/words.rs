@@ -7,7 +7,7 @@ use lustrine_tune::{rate_text, time_text};
 use lustrine_wire::nid::Nid;
 
 use super::apply::{Applied, What};
-use super::measure::{Budget, STEP_RPCS, UNDER_WAY_MAX};
+use super::measure::{Budget, IN_FLIGHT_MAX, STEP_RPCS};
 use super::report::{Compared, Direction, NotMeasured, PeerReport, Report, StepRow};
 use super::{BUDGET_TIME_NS, BUDGET_UNITS, TuneArgs};
 use crate::host_limits::HostLimits;
@@ -28,7 +28,7 @@ pub(super) fn announcement(args: &TuneArgs) -> String {
     }
     let will = if args.dry_run { "without --dry-run" } else { "now" };
     format!(
-        "{will}: reads and writes of 1 MiB, 1 to {UNDER_WAY_MAX} at once, as fast as the path \
+        "{will}: reads and writes of 1 MiB, 1 to {IN_FLIGHT_MAX} at once, as fast as the path \
          carries them; at most {} MiB in all (--budget-bytes) and {} of load (--budget-time). {}",
         args.budget_bytes >> 20,
         match args.budget_time {
@@ -106,7 +106,7 @@ pub(super) fn step(row: &StepRow) -> String {
     format!(
         "  {:5}  {:4} x 1 MiB  {:>12}  p50 {}{loaded}  {:.2} CPU s/GB{}{}",
         row.test.name(),
-        row.under_way,
+        row.in_flight,
         rate_text(row.rate),
         time_text(row.p50_ns),
         row.cpu_s_per_gb,
@@ -297,17 +297,17 @@ pub(super) fn more_than_advised(carried: u64, rate: u64) -> String {
 
 /// That more RPCs carried no more.
 pub(super) fn no_better(tried: &Compared) -> String {
-    let Compared { under_way, read, write } = tried;
+    let Compared { in_flight, read, write } = tried;
     format!(
-        "{under_way} x 1 MiB in flight carried no more (read {}, write {}), and are not advised",
+        "{in_flight} x 1 MiB in flight carried no more (read {}, write {}), and are not advised",
         measured(read),
         measured(write)
     )
 }
 
 fn compared(both: &Compared) -> String {
-    let Compared { under_way, read, write } = both;
-    format!("{under_way} x 1 MiB in flight: read {}, write {}", measured(read), measured(write))
+    let Compared { in_flight, read, write } = both;
+    format!("{in_flight} x 1 MiB in flight: read {}, write {}", measured(read), measured(write))
 }
 
 fn measured(row: &Option<StepRow>) -> String {

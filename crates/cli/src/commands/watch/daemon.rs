@@ -252,14 +252,14 @@ impl<'a> Daemon<'a> {
     /// peers of a running node have that node.
     fn due(&self, now: Instant) -> Vec<usize> {
         let silent = |at: &usize| !self.peers[*at].is_answered && self.pings.has(*at);
-        let under_way = (0..self.peers.len()).filter(silent).count();
+        let in_flight = (0..self.peers.len()).filter(silent).count();
         let most = self.nodes.first().map_or(usize::MAX, WatchNode::most_silent);
         let due = self.peers.iter().enumerate();
         let due = due.filter(|(at, peer)| peer.due <= now && !self.pings.has(*at));
         let due = due.map(|(at, peer)| {
             (at, peer.due, if peer.is_answered { Last::Answered } else { Last::Silent })
         });
-        of_round(due, most.saturating_sub(under_way))
+        of_round(due, most.saturating_sub(in_flight))
     }
 
     /// Takes a sample of each of these peers, and completes those whose pings have ended since the

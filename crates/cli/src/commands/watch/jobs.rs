@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 /// The wait between two looks at whether the program ends.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Jobs that are under way, at most one of each peer, and the results of those that have ended.
+/// Jobs that are in flight, at most one of each peer, and the results of those that have ended.
 pub(super) struct Jobs<T> {
     sender: mpsc::Sender<(usize, T)>,
     results: mpsc::Receiver<(usize, T)>,
-    under_way: BTreeMap<usize, JoinHandle<()>>,
+    in_flight: BTreeMap<usize, JoinHandle<()>>,
 }
 
 impl<T: Send + 'static> Default for Jobs<T> {
     fn default() -> Jobs<T> {
         let (sender, results) = mpsc::channel();
-        Jobs { sender, results, under_way: BTreeMap::new() }
+        Jobs { sender, results, in_flight: BTreeMap::new() }
     }
 }
 
@@ -32,16 +32,16 @@ impl<T: Send + 'static> Jobs<T> {
         };
         match thread::Builder::new().name("lustrine-peer".to_owned()).spawn(begin) {
             Ok(thread) => {
-                let earlier = self.under_way.insert(peer, thread);
+                let earlier = self.in_flight.insert(peer, thread);
                 assert!(earlier.is_none(), "peer {peer} has a job already");
             }
             Err(error) => tracing::error!("no thread can be started: {error}"),
         }
     }
 
-    /// Whether the job of a peer is under way.
+    /// Whether the job of a peer is in flight.
     pub(super) fn has(&self, peer: usize) -> bool {
-        self.under_way.contains_key(&peer)
+        self.in_flight.contains_key(&peer)
     }
 
     /// The results that are there once none of these peers has a job any more, or at this time, or
@@ -56,14 +56,14 @@ impl<T: Send + 'static> Jobs<T> {
         loop {
             // Before the results are taken: what has ended now has sent its own.
             let ended: Vec<usize> = self
-                .under_way
+                .in_flight
                 .iter()
                 .filter(|(_, job)| job.is_finished())
                 .map(|(at, _)| *at)
                 .collect();
             taken.extend(self.results.try_iter());
             for peer in ended.into_iter().chain(taken.iter().map(|(peer, _)| *peer)) {
-                self.under_way.remove(&peer);
+                self.in_flight.remove(&peer);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || stopped() || !awaited.iter().any(|peer| self.has(*peer)) {

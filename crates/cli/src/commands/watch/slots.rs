@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Pings under way at once: half of the callers that a node serves, which has others too.
+/// Pings in flight at once: half of the callers that a node serves, which has others too.
 pub(super) const SLOTS: usize = 16;
 /// Most of them to peers that did not answer last.
 pub(super) const SILENT_SLOTS: usize = 8;

@@ -119,7 +119,7 @@ assert stat(sys.argv[1]).st_blocks < 2048
     mount.umount().ok();
 }
 
-/// The close of another open file may still be under way.
+/// The close of another open file may still be in flight.
 #[test]
 fn a_time_that_was_set_after_a_close_stays() {
     if !can_run_scripts() {

@@ -187,7 +187,7 @@ fn ask_for_locks(dir: &Path) {
     take("asked");
 }
 
-/// What the killed have asked for stays under way. In the end nothing is locked. (The unit tests of
+/// What the killed have asked for stays in flight. In the end nothing is locked. (The unit tests of
 /// the client hold the order of requests.)
 #[test]
 fn programs_that_ask_for_locks_can_be_killed() {

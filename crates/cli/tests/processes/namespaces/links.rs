@@ -49,7 +49,7 @@ fn all_tests_work_over_a_router_with_a_small_mtu() {
     assert_eq!(rows(&done).len(), 5, "{done:#?}");
 }
 
-/// Traffic that is under way when the link goes down, and stays down until `until` returns true for
+/// Traffic that is in flight when the link goes down, and stays down until `until` returns true for
 /// the client's namespace, the node, and the segments that the client has sent again since the cut.
 fn interrupted(
     settings: &[&str],
@@ -76,7 +76,7 @@ fn interrupted(
 
 #[test]
 fn a_link_that_is_down_for_a_moment_causes_delay_only() {
-    // What the client sends again was under way, and waits for the link.
+    // What the client sends again was in flight, and waits for the link.
     let until = |_: &NetNs, _: &NetNsNode, retransmits| retransmits >= 3;
     let Some((_, done)) = interrupted(&[], until) else { return };
     let rows = rows(&done.ok());

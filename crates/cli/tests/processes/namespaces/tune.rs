@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::lab::Laboratory;
 use crate::common::{Running, finish};
 
-/// 200 Mb/s and 20 ms: what is under way in two round trips are 15.3 RPCs of 64 KiB.
+/// 200 Mb/s and 20 ms: what is in flight in two round trips are 15.3 RPCs of 64 KiB.
 const LONG: &str = "\
 hosts: {east: {}, west: {}}
 links: [{between: [east, west], rate: 200 Mb/s, delay: 10 ms}]
@@ -69,8 +69,8 @@ fn the_settings_follow_from_the_path_and_are_written() {
     let formula = 2 * (RATE / 8 * RTT / 1_000_000_000) / RPC + 1;
     assert!(rpcs <= 4 * formula && 4 * rpcs >= formula, "{rpcs}, not {formula}");
     assert!(number(&settings["credits"]) >= 40 * number(&settings["peer_credits"]));
-    for (when, under_way) in [("before", 8), ("after", rpcs)] {
-        assert_eq!(number(&peer[when]["under_way"]), under_way, "{when}");
+    for (when, in_flight) in [("before", 8), ("after", rpcs)] {
+        assert_eq!(number(&peer[when]["in_flight"]), in_flight, "{when}");
         assert!(peer[when]["write"].is_object(), "{when}: {peer:#}");
         assert!(number(&peer[when]["write"]["rate"]) > 0, "{when}: {peer:#}");
     }

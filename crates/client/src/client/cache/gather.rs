@@ -29,7 +29,7 @@ fn pages(range: &Range<u64>) -> (u64, u64) {
 
 impl CachedObject {
     /// What of a range may be sent now, in one request of at most `brw` bytes: what one program
-    /// has written, and what is not behind a write that is under way, since two writes of the same
+    /// has written, and what is not behind a write that is in flight, since two writes of the same
     /// bytes could change places. A request does not touch a page twice: servers lock pages.
     pub(super) fn gather(&self, range: &Range<u64>, brw: u64) -> Option<Gathered> {
         let mut found: Option<Gathered> = None;

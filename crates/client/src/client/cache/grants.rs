@@ -35,7 +35,7 @@ pub(super) struct Grant {
     held: u64,
     /// Bytes for what is dirty now.
     reserved: u64,
-    /// Bytes that writes under way have used up.
+    /// Bytes that writes in flight have used up.
     sent: u64,
     /// Bytes of a block of the server.
     block: u64,
@@ -48,7 +48,7 @@ pub(super) struct Grant {
 }
 
 impl Grant {
-    /// What a server granted at connect. What is under way counts against it.
+    /// What a server granted at connect. What is in flight counts against it.
     pub(super) fn connected(&mut self, granted: &ConnectData) {
         let flags = granted.flags;
         let held = if flags.contains(ConnectFlags::GRANT) { granted.grant.into() } else { 0 };
@@ -63,7 +63,7 @@ impl Grant {
         }
     }
 
-    /// What a reconnect asks for: the cost of what is dirty and of what is under way [OST-17].
+    /// What a reconnect asks for: the cost of what is dirty and of what is in flight [OST-17].
     fn claim(&self) -> u32 {
         u32::try_from(self.reserved.saturating_add(self.sent)).unwrap_or(u32::MAX)
     }
@@ -313,7 +313,7 @@ mod tests {
         grant.extended(&more, connection);
         grant.extended(&Obdo { grant: 5000, ..Obdo::default() }, connection);
         assert_eq!(grant.held, 32_232);
-        // After a reconnect, what is under way is still to be paid.
+        // After a reconnect, what is in flight is still to be paid.
         grant.connected(&ConnectData {
             flags: ConnectFlags::GRANT,
             grant: 40_000,

@@ -73,7 +73,7 @@ pub(super) struct AskedLock {
 /// A lock that is wanted and not asked for yet.
 pub(super) type Behind = (Mode, Range<u64>, Caller, Done<Handle>);
 
-/// A read that is under way.
+/// A read that is in flight.
 #[derive(Debug)]
 pub(super) struct Reading {
     /// The lock under which it was asked for.
@@ -87,8 +87,8 @@ pub(super) struct Reading {
 pub(super) struct Flush {
     /// Those that are not on their way.
     pub(super) dirty: RangeSet<u64>,
-    /// Requests under way that have others of them.
-    pub(super) under_way: BTreeSet<u64>,
+    /// Requests in flight that have others of them.
+    pub(super) in_flight: BTreeSet<u64>,
     /// The bytes that only the write that waits has written; its caller learns from it that they
     /// are not stored. `None` if the errors of all earlier writes are reported.
     pub(super) own: Option<RangeSet<u64>>,
@@ -132,7 +132,7 @@ pub(super) struct CachedObject {
     pub(super) data: ObjectDataBox,
 }
 
-/// The data of an object, and what is under way or waits.
+/// The data of an object, and what is in flight or waits.
 pub(super) struct ObjectData {
     pub(super) pages: Pages,
     pub(super) asked: Vec<AskedLock>,
@@ -183,8 +183,8 @@ impl ObjectData {
         }
     }
 
-    /// Whether nothing is under way or waits, and no error is left for an fsync to report. What is
-    /// dirty is under way.
+    /// Whether nothing is in flight or waits, and no error is left for an fsync to report. What is
+    /// dirty is in flight.
     fn is_idle(&self) -> bool {
         self.asked.is_empty()
             && self.reading.is_empty()
@@ -255,7 +255,7 @@ impl CachedObject {
         rest.into_iter().collect()
     }
 
-    /// Whether a write of a part of a range is under way.
+    /// Whether a write of a part of a range is in flight.
     pub(super) fn is_writing(&self, range: &Range<u64>) -> bool {
         let mut writing = self.data.writing.values().flatten();
         writing.any(|writing| writing.start < range.end && range.start < writing.end)
@@ -284,16 +284,16 @@ impl CachedObject {
         let touches = |writing: &Vec<Range<u64>>| {
             writing.iter().any(|part| part.start < range.end && range.start < part.end)
         };
-        let under_way = self.data.writing.iter().filter(|(_, writing)| touches(writing));
-        let under_way = under_way.map(|(number, _)| *number).collect();
-        self.data.flushes.push(Flush { dirty, under_way, own, error: None, done });
+        let in_flight = self.data.writing.iter().filter(|(_, writing)| touches(writing));
+        let in_flight = in_flight.map(|(number, _)| *number).collect();
+        self.data.flushes.push(Flush { dirty, in_flight, own, error: None, done });
     }
 
     /// Waits until what was last written to a range is at the server. Errors are reported to
     /// others as well.
     pub(super) fn wait_for_last(&mut self, range: &Range<u64>, done: Done<()>) {
         let dirty: RangeSet<u64> = self.data.pages.dirty(range).into_iter().collect();
-        // What is dirty again while an earlier write of it is under way does not need that one.
+        // What is dirty again while an earlier write of it is in flight does not need that one.
         let mut sent = RangeSet::new();
         if !range.is_empty() {
             sent.insert(range.clone());
@@ -302,10 +302,10 @@ impl CachedObject {
         let has = |writing: &Vec<Range<u64>>| {
             writing.iter().any(|part| !part.is_empty() && sent.overlaps(part))
         };
-        let under_way = self.data.writing.iter().filter(|(_, writing)| has(writing));
-        let under_way = under_way.map(|(number, _)| *number).collect();
+        let in_flight = self.data.writing.iter().filter(|(_, writing)| has(writing));
+        let in_flight = in_flight.map(|(number, _)| *number).collect();
         let own = Some(RangeSet::new());
-        self.data.flushes.push(Flush { dirty, under_way, own, error: None, done });
+        self.data.flushes.push(Flush { dirty, in_flight, own, error: None, done });
     }
 
     /// A request for ranges is on its way.
@@ -314,7 +314,7 @@ impl CachedObject {
         for range in ranges {
             for flush in self.data.flushes.iter_mut().filter(|flush| flush.dirty.overlaps(range)) {
                 flush.dirty.remove(range.clone());
-                flush.under_way.insert(number);
+                flush.in_flight.insert(number);
             }
         }
     }
@@ -323,7 +323,7 @@ impl CachedObject {
     pub(super) fn was_answered(&mut self, number: u64) {
         self.data.writing.remove(&number);
         for flush in &mut self.data.flushes {
-            flush.under_way.remove(&number);
+            flush.in_flight.remove(&number);
         }
     }
 
@@ -341,7 +341,7 @@ impl CachedObject {
         };
         let (mut taken, again) = (full(lost), full(again));
         for flush in &mut self.data.flushes {
-            if !flush.under_way.remove(&number) {
+            if !flush.in_flight.remove(&number) {
                 continue;
             }
             flush.dirty.extend(again.iter().cloned());
@@ -403,7 +403,7 @@ impl CachedObject {
         self.size = self.size.min(self.stored.max(written));
     }
 
-    /// Where the writes that are under way end.
+    /// Where the writes that are in flight end.
     fn writing_end(&self) -> u64 {
         self.data.writing.values().flatten().map(|range| range.end).max().unwrap_or(0)
     }
@@ -450,7 +450,7 @@ impl CachedObject {
         // It may be older than what is known by other locks, which cover so much.
         let covered = self.locks.values().map(|held| held.extent.end).max().unwrap_or(0);
         self.stored = lvb.size.max(self.stored.min(covered));
-        // A write that is under way may be refused: it is not stored, and counts for the size.
+        // A write that is in flight may be refused: it is not stored, and counts for the size.
         self.size = self.stored.max(self.data.pages.dirty_end()).max(self.writing_end());
         self.blocks = lvb.blocks;
         let written = if self.has_unwritten() { self.data.written } else { i64::MIN };

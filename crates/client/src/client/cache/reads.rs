@@ -261,7 +261,7 @@ impl Client {
         }
     }
 
-    /// Sends what waits for a target, as far as there may be requests under way.
+    /// Sends what waits for a target, as far as there may be requests in flight.
     pub(in crate::client) fn pump(&mut self, turn: &mut Turn<'_>, import: ImportKey) {
         self.pump_writes(turn, import);
         let most = usize::from(self.rpcs_in_flight(import));

@@ -65,7 +65,7 @@ impl QueuedWrites {
     }
 }
 
-/// A request that is under way.
+/// A request that is in flight.
 struct Sent {
     number: u64,
     parts: Vec<Range<u64>>,
@@ -244,7 +244,7 @@ impl Client {
         }
     }
 
-    /// Sends what is dirty in a range of an object; at once, or when fewer requests are under way.
+    /// Sends what is dirty in a range of an object; at once, or when fewer requests are in flight.
     pub(super) fn write_out(
         &mut self,
         turn: &mut Turn<'_>,
@@ -283,7 +283,7 @@ impl Client {
         }
     }
 
-    /// Sends one request for what is dirty in a range and not behind a write that is under way, as
+    /// Sends one request for what is dirty in a range and not behind a write that is in flight, as
     /// much as goes together. Whether there was something to send.
     /// It is paid from the grant if that may be and suffices.
     fn send_write(
@@ -518,7 +518,7 @@ impl Client {
         let mut wanted = Vec::new();
         for flush in core::mem::take(&mut object.data.flushes) {
             wanted.extend(flush.dirty.iter().cloned());
-            match flush.dirty.is_empty() && flush.under_way.is_empty() {
+            match flush.dirty.is_empty() && flush.in_flight.is_empty() {
                 true => over.push(flush),
                 false => object.data.flushes.push(flush),
             }
@@ -526,7 +526,7 @@ impl Client {
         // An fsync reports all that has failed; who waits for one write only that.
         let reports = over.iter().any(|flush| flush.own.is_none());
         let earlier = if reports { object.data.error.take() } else { None };
-        // What was behind a write that was under way.
+        // What was behind a write that was in flight.
         for range in wanted {
             self.write_out(turn, key, range, false);
         }

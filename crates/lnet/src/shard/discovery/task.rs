@@ -14,7 +14,7 @@ use crate::status::Status;
 use crate::time::{Nanos, Time};
 use crate::topology::Identity;
 
-/// A ping or push of ours that is under way.
+/// A ping or push of ours that is in flight.
 #[derive(Debug)]
 pub(in crate::shard) struct PingPushTask {
     peer: PeerKey,
@@ -182,10 +182,10 @@ impl Shard {
         match (task.answered, task.kind) {
             (Some(_), TaskKind::Ping) => self.ping_answered(now, memory, &task, &bytes),
             (Some(_), TaskKind::Recheck) => self.check_answered(now, memory, &task, &bytes),
-            (None, TaskKind::Recheck) => self.peers.peers[task.peer].recheck_under_way = false,
+            (None, TaskKind::Recheck) => self.peers.peers[task.peer].recheck_in_flight = false,
             (answered, TaskKind::Update { sequence }) => {
                 let peer = &mut self.peers.peers[task.peer];
-                peer.update_under_way = false;
+                peer.update_in_flight = false;
                 if answered.is_some() {
                     peer.confirmed = Some(sequence);
                     if sequence != self.discovery.ping.sequence {
@@ -291,7 +291,7 @@ impl Shard {
         task: &PingPushTask,
         bytes: &[u8],
     ) {
-        self.peers.peers[task.peer].recheck_under_way = false;
+        self.peers.peers[task.peer].recheck_in_flight = false;
         let limit = self.topology.tunables.max_interfaces as u32;
         let (key, contact) = (task.peer, task.contact);
         match PingInfo::parse_limited(bytes, limit) {
@@ -314,7 +314,7 @@ impl Shard {
     /// is one such ping at a time, and messages are sent meanwhile.
     pub(super) fn recheck(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey) {
         let Some(peer) = self.peers.peers.get(key) else { return };
-        if peer.recheck_under_way || !peer.settled() {
+        if peer.recheck_in_flight || !peer.settled() {
             return;
         }
         let contact = self.peers.contact_nid(key);
@@ -329,7 +329,7 @@ impl Shard {
         key: PeerKey,
         contact: Nid,
     ) {
-        if self.peers.peers[key].recheck_under_way {
+        if self.peers.peers[key].recheck_in_flight {
             return;
         }
         self.send_recheck(now, memory, key, contact, DEFAULT_BUFFER_LEN as u32);
@@ -347,7 +347,7 @@ impl Shard {
             return;
         }
         let asked = self.send_ping(now, memory, key, contact, TaskKind::Recheck, room);
-        self.peers.peers[key].recheck_under_way = asked.is_ok();
+        self.peers.peers[key].recheck_in_flight = asked.is_ok();
     }
 
     /// Pushes to a peer, outside of a round. There is one such push at a time, so that a peer that
@@ -359,12 +359,12 @@ impl Shard {
         key: PeerKey,
         contact: Nid,
     ) {
-        if self.peers.peers[key].update_under_way || !self.peers.is_member(key, &contact) {
+        if self.peers.peers[key].update_in_flight || !self.peers.is_member(key, &contact) {
             return;
         }
         let sequence = self.discovery.ping.sequence;
         let pushed = self.send_push(now, memory, key, contact, TaskKind::Update { sequence });
-        self.peers.peers[key].update_under_way = pushed.is_ok();
+        self.peers.peers[key].update_in_flight = pushed.is_ok();
     }
 
     fn push_confirmed(&mut self, now: Time, memory: &mut impl Memory, key: PeerKey, sequence: u32) {

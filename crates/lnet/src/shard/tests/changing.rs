@@ -228,7 +228,7 @@ fn messages_to_other_nids_outlive_the_removal_of_the_one_that_is_pinged() {
         net.put(0, put_args(md, process(to), 30, 1));
         net.settle(NOW);
     }
-    assert_eq!(net.under_way(), [("GET", PING_PORTAL)], "of the first");
+    assert_eq!(net.in_flight(), [("GET", PING_PORTAL)], "of the first");
     net.remove_nids(NOW, 0, &[test_nid(5)]);
     net.run(NOW);
     let ended: Vec<_> = net.events(0).iter().map(|event| (event.user, event.status)).collect();
@@ -251,7 +251,7 @@ fn messages_over_other_interfaces_outlive_the_removal_of_one() {
             net.put(0, PutArgs { local, ..put_args(md, process(1), 30, 1) });
         }
         net.settle(NOW);
-        assert_eq!(net.under_way(), [("GET", PING_PORTAL)]);
+        assert_eq!(net.in_flight(), [("GET", PING_PORTAL)]);
         net.remove_ni(NOW, 0, NiIndex(removed));
         net.run(NOW);
         let events = net.events(0);

@@ -15,7 +15,7 @@ fn before_the_first_put_ping_then_push_then_the_message() {
     let mut seen = Vec::new();
     net.settle(NOW);
     while !net.packets.is_empty() {
-        seen.extend(net.under_way().first().copied());
+        seen.extend(net.in_flight().first().copied());
         net.deliver(NOW, 0, Delivery::Deliver);
         net.settle(NOW);
     }
@@ -40,12 +40,12 @@ fn without_discovery_a_ping_but_no_push() {
     let from = net.bind(0, source, 1, 0);
     net.put(0, put_args(from, process(1), 30, 1));
     net.settle(NOW);
-    assert_eq!(net.under_way(), [("GET", 0)]);
+    assert_eq!(net.in_flight(), [("GET", 0)]);
     net.deliver(NOW, 0, Delivery::Deliver);
     net.settle(NOW);
     net.deliver(NOW, 0, Delivery::Deliver);
     net.settle(NOW);
-    assert_eq!(net.under_way(), [("PUT", 30)]);
+    assert_eq!(net.in_flight(), [("PUT", 30)]);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_userland_node_pushes_twice_and_is_never_pinged() {
         let mut sent = Vec::new();
         net.settle(now);
         while !net.packets.is_empty() {
-            sent.extend(net.under_way().first().copied());
+            sent.extend(net.in_flight().first().copied());
             net.deliver(now, 0, Delivery::Deliver);
             net.settle(now);
         }
@@ -79,7 +79,7 @@ fn a_userland_node_pushes_twice_and_is_never_pinged() {
     let from = net.bind(0, back, 1, 0);
     net.put(0, put_args(from, process(user), 52, 1));
     net.settle(NOW);
-    assert_eq!(net.under_way(), [("PUT", 52)]);
+    assert_eq!(net.in_flight(), [("PUT", 52)]);
     net.run(NOW);
 
     // Connections lost: the next message pushes again.
@@ -89,7 +89,7 @@ fn a_userland_node_pushes_twice_and_is_never_pinged() {
     let from = net.bind(user, again, 1, 0);
     net.put(user, put_args(from, process(0), 51, 1));
     net.settle(NOW);
-    assert_eq!(net.under_way(), [("PUT", 0)]);
+    assert_eq!(net.in_flight(), [("PUT", 0)]);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn garbage_pushes_force_a_ping_and_do_no_damage() {
     net.settle(NOW);
     net.deliver(NOW, 0, Delivery::Deliver);
     net.settle(NOW);
-    assert_eq!(net.under_way(), [("GET", 0)]);
+    assert_eq!(net.in_flight(), [("GET", 0)]);
     net.run(NOW);
     assert_eq!(net.nodes[1].shard.peer(&test_nid(0)).unwrap().state, PeerState::Ready);
     net.assert_quiet();

@@ -164,7 +164,7 @@ fn an_unexpected_reply_is_recorded_with_its_reason() {
     let asked = net.bind(0, sink, 2, 0);
     net.get(0, get_args(asked, process(1), 30, 7));
     net.settle(NOW);
-    while net.under_way() != [("REPLY", 0)] {
+    while net.in_flight() != [("REPLY", 0)] {
         net.deliver(NOW, 0, Delivery::Deliver);
         net.settle(NOW);
     }

@@ -65,7 +65,7 @@ fn each_operation_counts_once_at_its_peer() {
     net.deliver(after(10), 0, Delivery::Deliver);
     net.deliver(after(20), 0, Delivery::Deliver);
     net.settle(after(20));
-    assert_eq!(net.under_way(), [("ACK", 0), ("REPLY", 0)]);
+    assert_eq!(net.in_flight(), [("ACK", 0), ("REPLY", 0)]);
     net.deliver(after(30), 0, Delivery::Deliver);
     net.deliver(after(50), 0, Delivery::Deliver);
     net.settle(after(50));

@@ -75,7 +75,7 @@ fn a_get_that_matches_nothing_is_dropped() {
 }
 
 #[test]
-fn a_peer_with_too_many_replies_under_way_waits_for_credits() {
+fn a_peer_with_too_many_replies_in_flight_waits_for_credits() {
     let (mut net, header, arrival) = asked();
     let mut in_place = 0;
     let shard = &mut net.nodes[1].shard;

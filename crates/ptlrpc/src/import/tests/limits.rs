@@ -1,9 +1,9 @@
-//! How much may be under way: credits and slots [IMP-4].
+//! How much may be in flight: credits and slots [IMP-4].
 
 use super::*;
 
 #[test]
-fn credits_and_slots_limit_what_is_under_way() {
+fn credits_and_slots_limit_what_is_in_flight() {
     let mut pair = Pair::connected();
     for user in 0..5 {
         pair.submit(user, false);

@@ -130,7 +130,7 @@ fn a_target_that_is_not_to_be_used_fails_requests_at_once() {
 }
 
 #[test]
-fn a_first_connect_that_is_under_way_is_not_sent_again() {
+fn a_first_connect_that_is_in_flight_is_not_sent_again() {
     let mut pair = Pair::with(ImportTunables::default(), &[1]);
     pair.server.grants.instance = 2;
     pair.import.connect(pair.now, &mut pair.xids);

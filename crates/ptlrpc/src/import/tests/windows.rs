@@ -1,4 +1,4 @@
-//! Windows: what is under way to the target is limited by what the way carries.
+//! Windows: what is in flight to the target is limited by what the way carries.
 
 use lustrine_lnet::time::WallClock;
 
@@ -52,7 +52,7 @@ fn eight_requests_of_4_mib_begin_and_the_others_follow() {
     assert!(window.window > 33 << 20, "{window:?}");
 }
 
-/// Answers all requests that are under way.
+/// Answers all requests that are in flight.
 fn answer_all(pair: &mut Pair) {
     for _ in pair.answered..pair.sent.len() {
         let (send, message) = pair.sent[pair.answered].clone();
@@ -96,7 +96,7 @@ fn requests_that_are_sent_again_or_given_up_leave_the_window() {
     for user in 0..12 {
         submit(&mut pair, user);
     }
-    // No reply: the import connects again, and sends again what was under way.
+    // No reply: the import connects again, and sends again what was in flight.
     pair.pass(Nanos::from_secs(60));
     pair.run();
     assert_eq!(pair.done.len(), 12);

@@ -185,7 +185,7 @@ fn patience_counts_from_the_last_sign_and_ends_in_the_middle_of_a_question() {
     // Something else arrives a second later.
     world.wait(1000);
     world.heard_at = Some(world.now);
-    assert_eq!(world.sends(), Some(Control::Debug), "still under way");
+    assert_eq!(world.sends(), Some(Control::Debug), "still in flight");
     let end = world.now + Nanos::from_secs(30);
     assert_eq!(world.link.next_deadline(), end);
     world.now = Time(end.0 - 1);
@@ -319,7 +319,7 @@ fn a_session_is_removed_after_an_outage_of_some_seconds() {
     assert!(world.link.is_closed() && world.link.error().is_none());
 }
 
-/// What was under way when the client closed may take all the time of the removal.
+/// What was in flight when the client closed may take all the time of the removal.
 #[test]
 fn the_time_of_the_removal_begins_with_its_first_request() {
     let mut world = World::present();

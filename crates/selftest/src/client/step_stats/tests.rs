@@ -25,7 +25,7 @@ fn outside_the_measured_time_only_failures_count() {
 }
 
 #[test]
-fn a_latency_counts_if_the_rpc_was_under_way_in_the_measured_time() {
+fn a_latency_counts_if_the_rpc_was_in_flight_in_the_measured_time() {
     let mut stats = measuring();
     // It began before, and ended within.
     stats.success(Time(1001), Nanos(100), 0);

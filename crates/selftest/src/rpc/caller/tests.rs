@@ -112,11 +112,11 @@ impl World {
                 self.net.deliver(self.now, 0, Delivery::Deliver);
             }
             self.now = self.now + Nanos::from_millis(200);
-            if self.caller.under_way() == 0 {
+            if self.caller.in_flight() == 0 {
                 return;
             }
         }
-        panic!("{} RPCs never ended", self.caller.under_way());
+        panic!("{} RPCs never ended", self.caller.in_flight());
     }
 
     fn outcome(&self, user: u32) -> Result<Message, RpcError> {
@@ -197,7 +197,7 @@ fn silence_ends_in_a_time_out_at_the_deadline() {
     let mut world = World::new();
     world.call(0).unwrap();
     // The peer is not there at all: discovery and the request vanish.
-    while world.caller.under_way() > 0 {
+    while world.caller.in_flight() > 0 {
         world.net.settle(world.now);
         for _ in 0..world.net.packets.len() {
             world.net.deliver(world.now, 0, Delivery::Lose);

@@ -179,7 +179,7 @@ fn without_congestion_control_a_transfer_takes_its_serialisation_and_one_delay()
     close(took, 1.0 * 1538.0 / 1448.0 + 0.025, 0.002);
 }
 
-/// TCP small queues count what waits in the host, and not what is under way behind it.
+/// TCP small queues count what waits in the host, and not what is in flight behind it.
 #[test]
 fn a_delay_of_interfaces_limits_a_stream_no_more_than_one_of_links() {
     for algorithm in [Algorithm::Fixed, Algorithm::Cubic] {

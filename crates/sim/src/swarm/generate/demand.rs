@@ -1,15 +1,15 @@
 //! Keeps the loads of a case within what its links carry.
 //!
 //! A case that expects recovery demands that every operation succeeds. No node can satisfy that
-//! when the data under way take longer over the link than a time-out permits.
+//! when the data in flight take longer over the link than a time-out permits.
 
 use crate::swarm::case::{Load, Node, SwarmCase, Transport, Wire};
 
-/// Bytes of a segment, and the segments that BBR always has under way.
+/// Bytes of a segment, and the segments that BBR always has in flight.
 const SEGMENT: u64 = 1448;
 const BBR_LEAST: u64 = 4;
 
-/// The part of the shortest time-out in which all data under way must be through.
+/// The part of the shortest time-out in which all data in flight must be through.
 const PART_OF_TIMEOUT: u64 = 4;
 
 /// The time in which a whole load must be through, in seconds.
@@ -23,13 +23,13 @@ pub(super) fn limit(case: &mut SwarmCase) {
     let tcp = case.transport != Transport::Plain;
     // Data may pass any of the links: the slowest one counts.
     let speed = case.links.iter().map(|wire| speed(wire, tcp)).min().unwrap_or(u64::MAX);
-    let mut under_way = speed.saturating_mul(shortest_timeout(&case.nodes)) / PART_OF_TIMEOUT;
+    let mut in_flight = speed.saturating_mul(shortest_timeout(&case.nodes)) / PART_OF_TIMEOUT;
     if case.transport == Transport::Bbr {
         let starved = case.links.iter().map(starved).min().unwrap_or(u64::MAX);
         let half = starved.saturating_mul(shortest_timeout(&case.nodes)) / 2;
-        under_way = under_way.min(half);
+        in_flight = in_flight.min(half);
     }
-    limit_under_way(&mut case.load_after_recovery, under_way);
+    limit_in_flight(&mut case.load_after_recovery, in_flight);
     let total = speed.saturating_mul(WHOLE_LOAD);
     limit_total(&mut case.load_under_faults, total);
     limit_total(&mut case.load_after_recovery, total);
@@ -70,8 +70,8 @@ fn shortest_timeout(nodes: &[Node]) -> u64 {
     set.flatten().map(|seconds| seconds.unsigned_abs()).min().unwrap_or(50)
 }
 
-/// Halves the largest load until all data under way are no more than this number of bytes.
-fn limit_under_way(loads: &mut [Load], most: u64) {
+/// Halves the largest load until all data in flight are no more than this number of bytes.
+fn limit_in_flight(loads: &mut [Load], most: u64) {
     let bytes = |load: &Load| u64::from(load.bytes) * u64::from(load.concurrency);
     while loads.iter().map(bytes).sum::<u64>() > most {
         let Some(largest) = loads.iter_mut().max_by_key(|load| bytes(load)) else { return };
@@ -115,14 +115,14 @@ mod tests {
         Load { what: TestKind::Write, bytes, full_check: true, concurrency, count }
     }
 
-    /// Seed 50036910: 16 MiB under way need 10 s through 32 KiB per 20 ms; the time-out was 6 s.
+    /// Seed 50036910: 16 MiB in flight need 10 s through 32 KiB per 20 ms; the time-out was 6 s.
     #[test]
-    fn data_under_way_fit_a_quarter_of_the_time_out() {
+    fn data_in_flight_fit_a_quarter_of_the_time_out() {
         let mut loads = [load(159_744, 1, 40), load(1 << 20, 16, 40)];
-        limit_under_way(&mut loads, 1_600_000 * 6 / 4);
+        limit_in_flight(&mut loads, 1_600_000 * 6 / 4);
         assert_eq!((loads[0].bytes, loads[0].concurrency), (159_744, 1));
         assert_eq!((loads[1].bytes, loads[1].concurrency), (1 << 20, 2));
-        limit_under_way(&mut loads, 10_000);
+        limit_in_flight(&mut loads, 10_000);
         assert_eq!((loads[0].bytes, loads[1].bytes), (4096, 4096));
     }
 

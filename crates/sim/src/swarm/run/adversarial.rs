@@ -50,7 +50,7 @@ impl Swarm {
     }
 
     /// After at most this time, abandoned operations have ended: because of the time-outs, and
-    /// because data under way arrives as long as some of it does.
+    /// because data in flight arrives as long as some of it does.
     fn patience(&self, case: &SwarmCase) -> Nanos {
         let length = |tunables: &Tunables| {
             let seconds = tunables.selftest.rpc_timeout
@@ -64,7 +64,7 @@ impl Swarm {
             Nanos::from_secs(60 + seconds as u64)
         };
         let longest = self.world.nodes().map(|(_, node)| length(&node.spec().tunables)).max();
-        Nanos(longest.unwrap_or_default().0 * TIMEOUTS_IN_A_ROW + time_under_way(case))
+        Nanos(longest.unwrap_or_default().0 * TIMEOUTS_IN_A_ROW + time_in_flight(case))
     }
 
     /// Waits for the load for a while, then ends it; the data must be correct.
@@ -115,10 +115,10 @@ impl Swarm {
     }
 }
 
-/// How long the slowest of a case's links takes for everything that its loads can have under way at
+/// How long the slowest of a case's links takes for everything that its loads can have in flight at
 /// once, in nanoseconds: a byte takes its share of the bandwidth, and of the round trips of a
 /// window.
-fn time_under_way(case: &SwarmCase) -> u64 {
+fn time_in_flight(case: &SwarmCase) -> u64 {
     let loads = case.load_under_faults.iter().chain(&case.load_after_recovery);
     let bytes: u64 = loads.map(|load| u64::from(load.bytes) * u64::from(load.concurrency)).sum();
     let per_byte = case.links.iter().map(|link| {

@@ -69,7 +69,7 @@ fn r_ok() {
 
 /// [SOCK-10]: unlike a peer that has ended, it is lost.
 #[test]
-fn a_peer_that_ends_while_messages_to_it_are_under_way_is_counted() {
+fn a_peer_that_ends_while_messages_to_it_are_in_flight_is_counted() {
     let mut world = world();
     let rogue = Rogue::open(&mut world, 1, Version::V3, ConnType::Control);
     world.net.set_window(0);

@@ -1,4 +1,4 @@
-//! Pings while load is under way.
+//! Pings while load is in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::access::Link;
 /// The wait between two of them.
 const PING_GAP: Duration = Duration::from_millis(20);
 
-/// Pings while load is under way, from another thread.
+/// Pings while load is in flight, from another thread.
 pub(super) struct Pings {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<u64>>,

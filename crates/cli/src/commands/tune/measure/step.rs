@@ -7,7 +7,7 @@ use super::budget::Budget;
 /// Least time of a step, without and with results, in nanoseconds.
 pub(super) const WARM_UP: u64 = 100_000_000;
 pub(super) const STEP: u64 = 300_000_000;
-/// The same in round trips. TCP doubles what is under way in each: 14 take it from 14 KiB to
+/// The same in round trips. TCP doubles what is in flight in each: 14 take it from 14 KiB to
 /// 200 MiB.
 const WARM_UP_RTTS: u64 = 14;
 const STEP_RTTS: u64 = 8;
@@ -15,7 +15,7 @@ const STEP_RTTS: u64 = 8;
 const STEP_LATENCIES: u64 = 3;
 /// Runs that follow a ramp: before and after, reads and writes.
 pub(super) const RUNS: u64 = 4;
-/// How often a run moves what it has under way: while it warms up, and in a few latencies.
+/// How often a run moves what it has in flight: while it warms up, and in a few latencies.
 const RUN_FILLS: u64 = 10;
 /// RPCs of a step: the one at its end is 5 % of them.
 pub(in crate::commands::tune) const STEP_RPCS: u64 = 20;
@@ -24,7 +24,7 @@ pub(in crate::commands::tune) const STEP_RPCS: u64 = 20;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) direction: Direction,
-    /// RPCs under way.
+    /// RPCs in flight.
     pub(super) count: u32,
     /// The idle round trip, in nanoseconds.
     pub(super) rtt: u64,
@@ -81,7 +81,7 @@ impl Step {
         }
     }
 
-    /// Bytes under way.
+    /// Bytes in flight.
     pub(super) fn bytes(&self) -> u64 {
         u64::from(self.count) * MESSAGE
     }
@@ -96,7 +96,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// The path of a report, for so many RPCs under way. A ramp that is not complete says what its
+    /// The path of a report, for so many RPCs in flight. A ramp that is not complete says what its
     /// own carried, and more carry more: up to what makes each take two round trips.
     pub(super) fn of(report: &PeerReport, rtt: u64, count: u32) -> Known {
         let rate = report.path.map_or(0, |path| path.rate);
@@ -106,7 +106,7 @@ impl Known {
         Known { rtt, rate }
     }
 
-    /// How long an RPC takes while so many are under way, in nanoseconds.
+    /// How long an RPC takes while so many are in flight, in nanoseconds.
     pub(super) fn latency(&self, count: u32) -> u64 {
         let bytes = u128::from(count) * u128::from(MESSAGE);
         let wire = bytes * 8_000_000_000 / u128::from(self.rate.max(1));

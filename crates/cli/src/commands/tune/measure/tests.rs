@@ -37,9 +37,9 @@ fn a_node_has_memory_for_the_largest_load() {
 #[test]
 fn rpcs_of_the_file_system_are_messages_of_the_load() {
     let purpose = Purpose { targets: 2, ..Purpose::default() };
-    assert_eq!(under_way(8, &purpose), 64);
-    assert_eq!(under_way(u64::MAX, &purpose), 1024);
-    assert_eq!(under_way(8, &Purpose { rpc_bytes: 4096, ..Purpose::default() }), 8);
+    assert_eq!(in_flight(8, &purpose), 64);
+    assert_eq!(in_flight(u64::MAX, &purpose), 1024);
+    assert_eq!(in_flight(8, &Purpose { rpc_bytes: 4096, ..Purpose::default() }), 8);
 }
 
 #[test]

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// What the callers of a node do.
 #[derive(Debug, Default)]
 struct Callers {
-    /// Pings under way, the most at once, and those of them to peers that do not answer.
+    /// Pings in flight, the most at once, and those of them to peers that do not answer.
     now: usize,
     most: usize,
     silent: usize,

@@ -585,7 +585,7 @@ fn data_are_not_kept_when_the_replay_of_their_lock_is_answered_without_one() {
     world.answer(&replay, 0, &ReplyBuffers::Enqueue(reply));
     let ping = world.next(Kind::ObdPing);
     world.answer(&ping, 0, &ReplyBuffers::Bare);
-    // What was under way under the old lock ends.
+    // What was in flight under the old lock ends.
     while let Some(asked) = world.asked.pop_front() {
         world.answer(&asked, -crate::error::errno::EIO, &ReplyBuffers::Bare);
     }

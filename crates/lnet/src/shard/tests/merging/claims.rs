@@ -103,6 +103,6 @@ proptest! {
         prop_assert!(finals.iter().all(|count| *count == 1), "{:?}", finals);
         alone.net.assert_quiet();
         let mut peers = alone.shard().peers.peers.values();
-        prop_assert!(peers.all(|peer| !peer.recheck_under_way && !peer.update_under_way));
+        prop_assert!(peers.all(|peer| !peer.recheck_in_flight && !peer.update_in_flight));
     }
 }

@@ -199,7 +199,7 @@ fn answered_and_evicted(alone: &mut Alone, body: impl Fn(&SendAction) -> Body, b
     alone.drive();
     assert!(alone.sent.is_empty(), "nothing is sent to a NID that was evicted");
     let mut peers = alone.shard().peers.peers.values();
-    assert!(peers.all(|peer| !peer.recheck_under_way && !peer.update_under_way));
+    assert!(peers.all(|peer| !peer.recheck_in_flight && !peer.update_in_flight));
 }
 
 /// An answer that was cut off leads to another ping. The peer was evicted with its last NID to make

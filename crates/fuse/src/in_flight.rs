@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Most operations under way: fewer than the event loop of the client takes in at once. Others
+/// Most operations in flight: fewer than the event loop of the client takes in at once. Others
 /// wait in the kernel.
 const OPERATIONS_MAX: usize = 2048;
-/// As many interrupted ones may be under way besides: the event loop has them, and they end when
+/// As many interrupted ones may be in flight besides: the event loop has them, and they end when
 /// their servers answer.
 const INTERRUPTED_MAX: usize = 16_384;
-/// With more of them under way, operations of threads that are killed have to wait like others:
+/// With more of them in flight, operations of threads that are killed have to wait like others:
 /// each is a message to the event loop, which has room for some thousands.
 const INTERRUPTED_AT_ONCE: usize = 1024;
 /// The age from which on the thread of an operation is looked at for a signal. Most operations end
@@ -31,9 +31,9 @@ pub(crate) trait Interrupt: Send + Sync {
     fn interrupt(&self) -> bool;
 }
 
-/// The operations that are under way.
+/// The operations that are in flight.
 #[derive(Default)]
-pub(crate) struct UnderWay {
+pub(crate) struct InFlight {
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -61,14 +61,14 @@ struct Wait {
     reply: Weak<dyn Interrupt>,
 }
 
-impl UnderWay {
+impl InFlight {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An operation begins, for which a thread waits. This waits if there are too many. The number
     /// of the operation, and whether an earlier one of the thread was interrupted; then
-    /// [`UnderWay::interrupt_next`] is to be called.
+    /// [`InFlight::interrupt_next`] is to be called.
     pub(crate) fn begin(&self, thread: u32, reply: Weak<dyn Interrupt>) -> (u64, bool) {
         let mut state = self.state();
         state.last += 1;
@@ -138,7 +138,7 @@ impl UnderWay {
         self.ended.notify_all();
     }
 
-    /// Waits until no operation is under way, for at most this time. Whether that is so.
+    /// Waits until no operation is in flight, for at most this time. Whether that is so.
     pub(crate) fn wait_until_idle(&self, most: Duration) -> bool {
         let waited = self.ended.wait_timeout_while(self.state(), most, |state| state.count > 0);
         waited.unwrap_or_else(PoisonError::into_inner).0.count == 0
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     /// An operation of a thread, what has its reply, and what is sent as one.
-    fn operation(of: &UnderWay, thread: u32) -> (u64, Arc<Slot<Sender<()>>>, Receiver<()>) {
+    fn operation(of: &InFlight, thread: u32) -> (u64, Arc<Slot<Sender<()>>>, Receiver<()>) {
         let (sender, sent) = channel();
         let slot = Slot::new(sender, |sender| sender.send(()).unwrap(), None);
         let reply: Weak<dyn Interrupt> = Arc::downgrade(&(Arc::clone(&slot) as Arc<dyn Interrupt>));
@@ -228,57 +228,57 @@ mod tests {
 
     #[test]
     fn the_threads_that_are_killed_get_an_answer() {
-        let under_way = UnderWay::default();
-        let (first, slot, sent) = operation(&under_way, 1);
-        let (second, other, nothing) = operation(&under_way, 2);
+        let in_flight = InFlight::default();
+        let (first, slot, sent) = operation(&in_flight, 1);
+        let (second, other, nothing) = operation(&in_flight, 2);
         let now = Instant::now();
-        under_way.interrupt(now, |_| true);
+        in_flight.interrupt(now, |_| true);
         assert!(sent.try_recv().is_err(), "it has just begun");
         let later = now + PATIENCE;
-        under_way.interrupt(later, |thread| thread == 1);
+        in_flight.interrupt(later, |thread| thread == 1);
         assert_eq!(sent.try_recv(), Ok(()));
         assert!(slot.is_sent() && slot.take().is_none() && !slot.claim());
         assert!(nothing.try_recv().is_err() && !other.is_sent());
-        // It is under way until it is over, and its thread is not looked at again.
-        under_way.interrupt(later, |thread| {
+        // It is in flight until it is over, and its thread is not looked at again.
+        in_flight.interrupt(later, |thread| {
             assert_ne!(thread, 1);
             false
         });
-        under_way.end(second);
-        assert!(!under_way.wait_until_idle(Duration::ZERO));
-        under_way.end(first);
-        assert!(under_way.wait_until_idle(Duration::ZERO));
+        in_flight.end(second);
+        assert!(!in_flight.wait_until_idle(Duration::ZERO));
+        in_flight.end(first);
+        assert!(in_flight.wait_until_idle(Duration::ZERO));
     }
 
     #[test]
     fn what_a_killed_thread_asks_for_next_is_answered_at_once() {
-        let under_way = UnderWay::default();
+        let in_flight = InFlight::default();
         let is_known = |thread: u32| {
             let nothing: Weak<Slot<()>> = Weak::new();
-            let (number, is_known) = under_way.begin(thread, nothing);
-            under_way.end(number);
+            let (number, is_known) = in_flight.begin(thread, nothing);
+            in_flight.end(number);
             is_known
         };
-        let (first, ..) = operation(&under_way, 1);
+        let (first, ..) = operation(&in_flight, 1);
         assert!(!is_known(1), "nothing of it was interrupted before");
         let later = Instant::now() + PATIENCE;
-        under_way.interrupt(later, |_| true);
+        in_flight.interrupt(later, |_| true);
         assert!(is_known(1) && !is_known(2));
-        let (second, slot, sent) = operation(&under_way, 1);
-        under_way.interrupt_next(second, 1, |_| false);
+        let (second, slot, sent) = operation(&in_flight, 1);
+        in_flight.interrupt_next(second, 1, |_| false);
         assert!(!slot.is_sent(), "another thread has its number");
-        under_way.interrupt_next(second, 1, |_| true);
+        in_flight.interrupt_next(second, 1, |_| true);
         assert_eq!(sent.try_recv(), Ok(()));
-        under_way.interrupt(later + REMEMBERED + PATIENCE, |_| false);
+        in_flight.interrupt(later + REMEMBERED + PATIENCE, |_| false);
         assert!(!is_known(1), "it was long ago");
-        [first, second].iter().for_each(|number| under_way.end(*number));
-        let state = under_way.state();
+        [first, second].iter().for_each(|number| in_flight.end(*number));
+        let state = in_flight.state();
         assert_eq!((state.count, state.interrupted, state.waits.len()), (0, 0, 0));
     }
 
     #[test]
     fn what_has_to_be_done_before_the_answer_is_done_before_it() {
-        let under_way = UnderWay::default();
+        let in_flight = InFlight::default();
         let (sender, sent) = channel();
         let (call, called) = channel();
         let (possible, is_possible) = channel();
@@ -289,16 +289,16 @@ mod tests {
         let answer = |sender: Sender<()>| sender.send(()).unwrap();
         let slot = Slot::new(sender, answer, Some(Box::new(before)));
         let reply: Weak<dyn Interrupt> = Arc::downgrade(&(Arc::clone(&slot) as Arc<dyn Interrupt>));
-        let (number, _) = under_way.begin(1, reply);
+        let (number, _) = in_flight.begin(1, reply);
         let later = Instant::now() + PATIENCE;
-        under_way.interrupt(later, |_| true);
+        in_flight.interrupt(later, |_| true);
         assert!(called.try_recv().is_ok() && sent.try_recv().is_err(), "not possible yet");
         possible.send(()).unwrap();
-        under_way.interrupt(later, |_| true);
+        in_flight.interrupt(later, |_| true);
         assert!(called.try_recv().is_ok() && sent.try_recv().is_ok());
-        under_way.interrupt(later, |_| true);
+        in_flight.interrupt(later, |_| true);
         assert!(called.try_recv().is_err(), "once");
-        under_way.end(number);
+        in_flight.end(number);
         // It is not called for what is about to be answered.
         let (sender, _sent) = channel();
         let slot = Slot::new(sender, answer, Some(Box::new(|| panic!("it was claimed"))));
@@ -307,49 +307,49 @@ mod tests {
 
     #[test]
     fn interrupted_operations_leave_room() {
-        let under_way = UnderWay::default();
-        let old: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&under_way, 1).0).collect();
-        under_way.interrupt(Instant::now() + PATIENCE, |_| true);
+        let in_flight = InFlight::default();
+        let old: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&in_flight, 1).0).collect();
+        in_flight.interrupt(Instant::now() + PATIENCE, |_| true);
         // This would wait for ever otherwise.
-        let new: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&under_way, 2).0).collect();
-        old.iter().chain(&new).for_each(|number| under_way.end(*number));
-        let state = under_way.state();
+        let new: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&in_flight, 2).0).collect();
+        old.iter().chain(&new).for_each(|number| in_flight.end(*number));
+        let state = in_flight.state();
         assert_eq!((state.count, state.interrupted, state.waits.len()), (0, 0, 0));
     }
 
     #[test]
     fn one_thread_answers() {
-        let under_way = UnderWay::default();
-        let (_, slot, sent) = operation(&under_way, 1);
+        let in_flight = InFlight::default();
+        let (_, slot, sent) = operation(&in_flight, 1);
         assert!(slot.claim());
-        under_way.interrupt(Instant::now() + PATIENCE, |_| true);
+        in_flight.interrupt(Instant::now() + PATIENCE, |_| true);
         assert!(sent.try_recv().is_err());
         assert!(slot.take().is_some() && slot.take().is_none());
     }
 
     #[test]
-    fn so_many_are_under_way_and_an_operation_that_waits_for_room_is_answered_too() {
-        let under_way = UnderWay::default();
-        let numbers: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&under_way, 1).0).collect();
+    fn so_many_are_in_flight_and_an_operation_that_waits_for_room_is_answered_too() {
+        let in_flight = InFlight::default();
+        let numbers: Vec<u64> = (0..OPERATIONS_MAX).map(|_| operation(&in_flight, 1).0).collect();
         let (sender, begun) = channel();
         thread::scope(|scope| {
             scope.spawn(|| {
                 let (sent, slot) = channel();
                 let slot_of = Slot::new(sent, |sent: Sender<()>| sent.send(()).unwrap(), None);
                 let reply = Arc::downgrade(&(Arc::clone(&slot_of) as Arc<dyn Interrupt>));
-                let (number, _) = under_way.begin(2, reply);
+                let (number, _) = in_flight.begin(2, reply);
                 sender.send(number).unwrap();
                 assert_eq!(slot.try_recv(), Ok(()));
-                under_way.end(number);
+                in_flight.end(number);
             });
-            let is_there = || under_way.state().waits.len() > OPERATIONS_MAX;
+            let is_there = || in_flight.state().waits.len() > OPERATIONS_MAX;
             while !is_there() {
                 thread::yield_now();
             }
             assert!(begun.try_recv().is_err());
-            under_way.interrupt(Instant::now() + PATIENCE, |thread| thread == 2);
-            numbers.iter().for_each(|number| under_way.end(*number));
+            in_flight.interrupt(Instant::now() + PATIENCE, |thread| thread == 2);
+            numbers.iter().for_each(|number| in_flight.end(*number));
         });
-        assert!(begun.try_recv().is_ok() && under_way.wait_until_idle(Duration::ZERO));
+        assert!(begun.try_recv().is_ok() && in_flight.wait_until_idle(Duration::ZERO));
     }
 }
