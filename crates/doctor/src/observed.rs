@@ -219,6 +219,9 @@ pub struct RouteView {
     pub local: String,
     /// The interface by which they leave.
     pub interface: Option<String>,
+    /// The interface that has the source address; another one with routing to the host.
+    #[serde(default)]
+    pub address_on: Option<String>,
     /// The next router; `None` if there is none, or the kernel did not say the route.
     #[serde(default)]
     pub gateway: Option<String>,

@@ -4,7 +4,7 @@ use lustrine_tune::rate_of;
 
 use crate::code::{Code, Severity};
 use crate::finding::{Finding, Words};
-use crate::observed::{Carried, HostView, IcmpView, PeerView, RemoteView, StreamView};
+use crate::observed::{Carried, HostView, IcmpView, PeerView, RemoteView, RouteView, StreamView};
 
 pub(crate) fn findings(host: &HostView, peer: &PeerView) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -105,7 +105,9 @@ fn mtu_mismatch(host: &HostView, peer: &PeerView) -> Option<Finding> {
         }
     };
     let hops = peer.icmp.as_ref().and_then(|icmp| icmp.hops_out);
-    let is_near = peer.route.as_ref().is_some_and(|route| route.on_link) || hops == Some(1);
+    // A tunnel has no next router, and yet routers below it.
+    let is_on_link = peer.route.as_ref().is_some_and(|route| route.on_link);
+    let is_near = hops.map_or(is_on_link, |hops| hops == 1);
     let (consequence, remedy) = match is_near {
         true => (
             "no router is between them: what the end with the larger MTU sends outside of TCP is \
@@ -139,25 +141,26 @@ fn hops(icmp: &IcmpView, remote: Option<&RemoteView>) -> Option<(u8, u8, &'stati
     }
 }
 
-/// Whether an interface is one that no packet leaves by. With routing to the host the address of a
-/// node is on such a one.
-fn is_inner(interface: &str) -> bool {
-    interface == "lo" || interface.starts_with("dummy")
+/// Whether packets leave from an address of the loopback or of a dummy: with routing to the host the
+/// address of a node is on such a one, and packets may leave and arrive by any of the others.
+fn is_routed_to_host(route: &RouteView) -> bool {
+    let is_inner = |name: &String| name == "lo" || name.starts_with("dummy");
+    route.address_on.as_ref().or(route.interface.as_ref()).is_some_and(is_inner)
 }
 
 fn asymmetry(peer: &PeerView) -> Option<Finding> {
     let icmp = peer.icmp.as_ref()?;
-    let left = peer.route.as_ref().and_then(|route| route.interface.as_deref());
     let mut seen: Vec<String> = Vec::new();
-    let mut ends = vec![("this host", left, icmp.arrived_at.as_deref())];
+    let mut ends = vec![("this host", peer.route.as_ref(), icmp.arrived_at.as_deref())];
     if let Some(remote) = &peer.remote {
-        let left = remote.route.as_ref().and_then(|route| route.interface.as_deref());
-        ends.push(("the peer", left, remote.icmp.as_ref().and_then(|i| i.arrived_at.as_deref())));
+        let arrived = remote.icmp.as_ref().and_then(|icmp| icmp.arrived_at.as_deref());
+        ends.push(("the peer", remote.route.as_ref(), arrived));
     }
-    for (whose, left, arrived) in ends {
-        if let (Some(left), Some(arrived)) = (left, arrived)
+    for (whose, route, arrived) in ends {
+        if let (Some(route), Some(arrived)) = (route, arrived)
+            && let Some(left) = route.interface.as_deref()
             && left != arrived
-            && !is_inner(left)
+            && !is_routed_to_host(route)
         {
             seen.push(format!("packets of {whose} leave by {left}, answers arrive at {arrived}"));
         }

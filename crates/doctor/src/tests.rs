@@ -49,6 +49,7 @@ fn healthy() -> Observed {
     let route = RouteView {
         local: "10.0.0.1".to_owned(),
         interface: Some("eth0".to_owned()),
+        address_on: Some("eth0".to_owned()),
         gateway: None,
         on_link: true,
     };

@@ -10,7 +10,9 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::net::if_::if_indextoname;
+use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{self, AddressFamily as Family, MsgFlags, SockFlag, SockProtocol, SockType};
+use nix::sys::time::{TimeVal, TimeValLike};
 
 /// The answer of the kernel is one message of a few attributes; this is far more.
 const ANSWER_MAX: usize = 16 << 10;
@@ -18,14 +20,12 @@ const ANSWER_MAX: usize = 16 << 10;
 /// How packets to an address leave this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// The source address that the kernel would choose, or the one that was asked for.
-    pub local: Option<IpAddr>,
     /// The interface by which they leave.
     pub interface: Option<String>,
     /// The next router; `None` if the address is on the link.
     pub gateway: Option<IpAddr>,
-    /// Longest packets that the path takes, in bytes, where a router has said so or an administrator
-    /// has set it; `None` if that of the interface counts.
+    /// Longest packets that the path takes, in bytes, where a router has said so or an
+    /// administrator has set it; `None` if that of the interface counts.
     pub mtu: Option<u32>,
 }
 
@@ -42,12 +42,14 @@ impl Route {
             SockFlag::SOCK_CLOEXEC,
             SockProtocol::NetlinkRoute,
         )?;
+        // The kernel answers at once; a sandbox may not.
+        socket::setsockopt(&socket, ReceiveTimeout, &TimeVal::seconds(1))?;
         let request = request(to, from);
         socket::send(socket.as_raw_fd(), &request, MsgFlags::empty())?;
         let mut answer = vec![0; ANSWER_MAX];
         let len = socket::recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
         let name = |index| if_indextoname(index).ok()?.into_string().ok();
-        answered(&answer[..len], from, name)
+        answered(&answer[..len], name)
     }
 }
 
@@ -73,11 +75,7 @@ fn request(to: IpAddr, from: Option<IpAddr>) -> Vec<u8> {
 }
 
 /// The route that an answer says; `name` says the name of an interface by its number.
-fn answered(
-    answer: &[u8],
-    from: Option<IpAddr>,
-    name: impl Fn(u32) -> Option<String>,
-) -> io::Result<Route> {
+fn answered(answer: &[u8], name: impl Fn(u32) -> Option<String>) -> io::Result<Route> {
     let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(answer);
     let answer = answer.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     let attributes = match answer.payload {
@@ -85,7 +83,7 @@ fn answered(
         NetlinkPayload::Error(error) => return Err(error.to_io()),
         _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is no route")),
     };
-    let mut route = Route { local: from, ..Route::default() };
+    let mut route = Route::default();
     for attribute in attributes {
         match attribute {
             RouteAttribute::Oif(index) => route.interface = name(index),
@@ -98,7 +96,6 @@ fn answered(
                     _ => None,
                 });
             }
-            RouteAttribute::PrefSource(local) => route.local = ip(&local),
             _ => {}
         }
     }
@@ -130,11 +127,10 @@ mod tests {
     fn the_loopback_needs_no_router() {
         let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let route = Route::to(here, None).expect("a route");
-        let expected =
-            Route { local: Some(here), interface: Some("lo".to_owned()), ..Route::default() };
+        let expected = Route { interface: Some("lo".to_owned()), ..Route::default() };
         assert_eq!(route, expected);
         let other = Ipv4Addr::new(127, 0, 0, 9).into();
-        assert_eq!(Route::to(here, Some(other)).expect("a route").local, Some(other));
+        assert_eq!(Route::to(here, Some(other)).expect("a route"), expected);
     }
 
     #[test]

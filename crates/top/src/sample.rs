@@ -15,8 +15,8 @@ pub struct Sample {
     pub node_is_awaited: bool,
     /// The mounts, in the order in which they are shown.
     pub mounts: Vec<MountSample>,
-    /// Whether the list of the mounts, or one of them, was asked for and has neither come so far nor
-    /// taken too long.
+    /// Whether the list of the mounts, or one of them, was asked for and has neither come so far
+    /// nor taken too long.
     pub mounts_are_awaited: bool,
     /// What did not answer, and why.
     pub notes: Vec<String>,

@@ -20,8 +20,8 @@ pub struct View {
     pub node_is_awaited: bool,
     /// The mounts.
     pub mounts: Vec<MountView>,
-    /// Whether the list of the mounts, or one of them, was asked for and has neither come so far nor
-    /// taken too long.
+    /// Whether the list of the mounts, or one of them, was asked for and has neither come so far
+    /// nor taken too long.
     #[serde(skip)]
     pub mounts_are_awaited: bool,
     /// What did not answer, and why.

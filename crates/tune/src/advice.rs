@@ -201,7 +201,7 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
         setting: Setting::Credits,
         value: credits,
         why: format!(
-            "at least peers x peer_credits = {peers} x {used}, and the default \
+            "at least peers x peer_credits that are needed = {peers} x {used}, and the default \
                       {CREDITS}{}",
             enough(credits_now, needed.max(CREDITS))
         ),
@@ -228,8 +228,8 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
     (settings, all)
 }
 
-/// That a value is more than necessary, and so stays: it costs nothing, and what was measured may be
-/// too low.
+/// That a value is more than necessary, and so stays: it costs nothing, and what was measured may
+/// be too low.
 fn enough(now: u64, needed: u64) -> String {
     match now > needed {
         true => format!("; it is {now} now, which is enough"),

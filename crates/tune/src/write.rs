@@ -45,14 +45,20 @@ pub fn set_param(settings: &Settings, servers: &[String], is_rpc_size_given: boo
 # Sets the targets at these servers; `sh set_param.sh all` sets those of all servers.
 servers='{}'
 [ "$1" != all ] || servers=
+command -v lctl >/dev/null || {{
+    echo "there is no lctl here: run this at a client of Lustre, as root" >&2
+    exit 1
+}}
 failed=0
+# Whether the servers of a target are among these: each NID on a line of its own.
+is_meant() {{
+    [ -z "$servers" ] ||
+        lctl get_param -n "$1.import" | tr -cs '[:alnum:].:@-' '\n' | grep -qxF -e "$servers"
+}}
 # The parameters with this name of these targets.
 params() {{
-    for name in $(lctl list_param "$1"); do
-        if [ -z "$servers" ] ||
-            lctl get_param -n "${{name%.*}}.import" | grep -qwF -e "$servers"; then
-            echo "$name"
-        fi
+    for name in $(lctl list_param "$1" 2>/dev/null); do
+        if is_meant "${{name%.*}}"; then echo "$name"; fi
     done
 }}
 set_to() {{
@@ -76,7 +82,11 @@ most=$(awk '/^MemTotal:/ {{ print int($2 / 4096) }}' /proc/meminfo)
 [ "$dirty" -le "$most" ] || dirty=$most
 raise 'osc.*.max_dirty_mb' "$dirty"
 if [ -z "$(params 'osc.*.max_rpcs_in_flight')$(params 'mdc.*.max_rpcs_in_flight')" ]; then
-    echo "no target of this client is at" $servers "(sh set_param.sh all sets all targets)" >&2
+    if [ -z "$servers" ]; then
+        echo "this client has no targets: is a file system mounted?" >&2
+    else
+        echo "no target of this client is at" $servers "(sh set_param.sh all sets all targets)" >&2
+    fi
     failed=1
 fi
 exit $failed

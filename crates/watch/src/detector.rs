@@ -65,7 +65,11 @@ pub const LAW_OF_CHANGES: &[(AlarmKind, &str)] = &[
         "another size in so many looks in a row that chance does not explain it: 3 where the size \
          has been the same for 12 looks, at most 14",
     ),
-    (AlarmKind::Route, "the same for interface and address, hops to the peer, and hops from it"),
+    (
+        AlarmKind::Route,
+        "the same for address, interface and next router together, hops to the peer, and hops from \
+         it",
+    ),
     (
         AlarmKind::Bandwidth,
         "less than the lowest value before (of 8 and more, the second lowest), minus 20 % of the \
@@ -96,7 +100,10 @@ pub struct Detector {
     losses: Losses,
     mtu_out: Choices<u32>,
     mtu_back: Choices<u32>,
-    leaves: Choices<String>,
+    /// Address, interface and next router. Files of earlier releases have it under another name,
+    /// without the router.
+    #[serde(default)]
+    outgoing: Choices<String>,
     hops_out: Choices<u8>,
     hops_back: Choices<u8>,
     read: Signal,
@@ -122,7 +129,7 @@ impl Detector {
             losses: Losses::default(),
             mtu_out: Choices::default(),
             mtu_back: Choices::default(),
-            leaves: Choices::default(),
+            outgoing: Choices::default(),
             hops_out: Choices::default(),
             hops_back: Choices::default(),
             read: Signal::default(),
@@ -146,7 +153,7 @@ impl Detector {
     pub fn wants_look(&self) -> bool {
         self.mtu_out.is_undecided()
             || self.mtu_back.is_undecided()
-            || self.leaves.is_undecided()
+            || self.outgoing.is_undecided()
             || self.hops_out.is_undecided()
             || self.hops_back.is_undecided()
     }
@@ -292,12 +299,12 @@ impl Detector {
         }
         let route = &path.route;
         if let Some(local) = &route.local {
-            let leaves = match (&route.interface, &route.gateway) {
+            let outgoing = match (&route.interface, &route.gateway) {
                 (Some(interface), Some(gateway)) => format!("{local} ({interface}, via {gateway})"),
                 (Some(interface), None) => format!("{local} ({interface})"),
                 (None, _) => local.clone(),
             };
-            let chosen = self.leaves.observe(leaves, at_ms, most);
+            let chosen = self.outgoing.observe(outgoing, at_ms, most);
             let what = |before: &str, after: &str| {
                 format!("packets leave from {after}, and left from {before}")
             };

@@ -115,7 +115,7 @@ pub struct Route {
     /// The interface by which packets leave.
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// The next router, if there is one.
+    /// The next router; `None` also if there is none.
     #[serde(rename = "g", default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
     /// Hops to the peer: 1 without a router.

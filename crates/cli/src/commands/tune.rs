@@ -50,8 +50,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = values::bytes)]
     budget_bytes: u64,
 
-    /// Most seconds of load in all [default: 120; over long or slow paths 1200 times as long as a
-    /// round trip to each node, or 1 MiB, takes, at most 600]
+    /// Most seconds of load in all [default: 120; over long or slow paths, to each node, 1200 times
+    /// as long as a round trip, or 1 MiB, takes, at most 600]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]
     budget_time: Option<f64>,
@@ -127,8 +127,8 @@ const RPC_SIZE: u64 = 4 << 20;
 /// Time of load for all nodes together, in nanoseconds.
 const BUDGET_TIME_NS: u64 = 120_000_000_000;
 /// Where that is more, time of load to each node in round trips, because each step lets TCP grow
-/// for 14 of them, or in times that 1 MiB takes, of which the ramps and the runs of a slow path need
-/// that many; and the most that it is, in nanoseconds.
+/// for 14 of them, or in times that 1 MiB takes, of which the ramps and the runs of a slow path
+/// need that many; and the most that it is, in nanoseconds.
 const BUDGET_UNITS: u64 = 1200;
 const BUDGET_TIME_MAX_NS: u64 = 600_000_000_000;
 
@@ -219,8 +219,9 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), Failure> {
         peer.used = peer.purse.used();
     }
     if let (Some(files), Some(settings)) = (files, &report.settings) {
-        report.files =
-            files.write(settings, &report.peers[0], &args.to, args.rpc_size.is_some())?;
+        let servers: Vec<String> = report.measured().map(|peer| peer.nid.to_string()).collect();
+        let is_size_given = args.rpc_size.is_some();
+        report.files = files.write(settings, &report.peers[0], &servers, is_size_given)?;
     }
     let incomplete = report.peers.iter().find(|peer| peer.incomplete.is_some());
     let incomplete = incomplete.map(|peer| peer.nid);

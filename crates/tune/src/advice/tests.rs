@@ -196,7 +196,7 @@ net:
 /// The servers of targets `a` and `b`, as their imports list them.
 const IMPORTS: [(&str, &str); 2] = [
     ("a", r#"failover_nids: [ "10.0.0.1@tcp", "10.0.0.2@tcp" ]"#),
-    ("b", r#"failover_nids: [ "10.0.0.1@tcp1", "110.0.0.1@tcp", "10.0.0.11@tcp" ]"#),
+    ("b", r#"failover_nids: [ 10.0.0.1@tcp1, 110.0.0.1@tcp, fd00:2001:db8::1@tcp ]"#),
 ];
 
 /// The parameters of a client after the script, which is run with a program in place of `lctl`, and
@@ -270,6 +270,10 @@ fn only_targets_of_the_servers_are_set() {
     }
     let (second, said) = after(&["10.0.0.9@tcp", "10.0.0.1@tcp1"], &[]);
     assert_eq!((set(&second, "a"), set(&second, "b"), said.as_str()), (none, whole, ""));
+    let (sixth, said) = after(&["fd00:2001:db8::1@tcp"], &[]);
+    assert_eq!((set(&sixth, "a"), set(&sixth, "b"), said.as_str()), (none, whole, ""));
+    let (longer, _) = after(&["2001:db8::1@tcp"], &[]);
+    assert_eq!((set(&longer, "a"), set(&longer, "b")), (none, none), "another address");
     let (untouched, said) = after(&["10.0.0.3@tcp", "10.0.0.4@tcp"], &[]);
     assert_eq!((set(&untouched, "a"), set(&untouched, "b")), (none, none));
     let expected = "no target of this client is at 10.0.0.3@tcp 10.0.0.4@tcp (sh set_param.sh all \
@@ -277,6 +281,13 @@ fn only_targets_of_the_servers_are_set() {
     assert_eq!(said, expected);
     let (all, said) = after(&["10.0.0.3@tcp"], &["all"]);
     assert_eq!((set(&all, "a"), set(&all, "b"), said.as_str()), (whole, whole, ""));
+    let (_, said) = after_script(&set_param(&wanted, &[], true), &[], &[]);
+    assert_eq!(said, "this client has no targets: is a file system mounted?\n");
+    let mut bare = Command::new("/bin/sh");
+    let bare = bare.args(["-c", &set_param(&wanted, &[], true)]).env("PATH", "/nonexistent");
+    let bare = bare.output().unwrap();
+    assert_eq!(bare.status.code(), Some(1));
+    assert!(bare.stderr.starts_with(b"there is no lctl here"), "{bare:?}");
 }
 
 #[test]

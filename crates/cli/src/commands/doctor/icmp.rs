@@ -151,8 +151,8 @@ impl Questions<'_> {
         None
     }
 
-    /// As [`Questions::full`]; `None` also once the kernel knows that the path takes less, because a
-    /// router has said so: TCP has heard it too.
+    /// As [`Questions::full`]; `None` also once the kernel knows that the path takes less, because
+    /// a router has said so: TCP has heard it too.
     fn full_of(&mut self, bytes: u32) -> Option<FullEcho> {
         let payload = (bytes as usize).checked_sub(HEADER + ICMP_HEADER)?;
         let mut full = FullEcho { bytes, asked: 0, is_answered: false };

@@ -205,17 +205,22 @@ pub(super) fn local_towards(ip: IpAddr) -> std::io::Result<IpAddr> {
 pub(super) fn route(host: &HostView, local: IpAddr, ip: IpAddr) -> RouteView {
     let known = Route::to(ip, Some(local)).ok();
     let local = local.to_string();
-    if let Some(Route { interface: Some(interface), gateway, .. }) = known {
-        let gateway = gateway.map(|gateway| gateway.to_string());
-        let on_link = gateway.is_none();
-        return RouteView { local, interface: Some(interface), gateway, on_link };
-    }
     let device = host.interfaces.iter().find(|one| one.addresses.contains(&local));
     let all = lustrine_sys::interfaces::interfaces().unwrap_or_default();
     let mut addresses = all.iter().flat_map(|one| &one.addrs);
     let on_link = addresses.any(|addr| addr.ip.to_string() == local && addr.same_subnet(ip));
-    let interface = device.map(|device| device.name.clone());
-    RouteView { local, interface, gateway: None, on_link }
+    let address_on = device.map(|device| device.name.clone());
+    match known {
+        Some(Route { interface: Some(interface), gateway, .. }) => {
+            let gateway = gateway.map(|gateway| gateway.to_string());
+            let on_link = gateway.is_none();
+            RouteView { local, interface: Some(interface), address_on, gateway, on_link }
+        }
+        _ => {
+            let interface = address_on.clone();
+            RouteView { local, interface, address_on, gateway: None, on_link }
+        }
+    }
 }
 
 fn least_and_median(mut times: Vec<u64>) -> Option<[u64; 2]> {
@@ -276,7 +281,7 @@ impl Look<'_> {
         }
         let is_set = args.node.set.iter().any(|setting| setting.name == "conns_per_peer");
         let by_speed = || {
-            let interface = self.view.route.as_ref().and_then(|route| route.interface.as_ref());
+            let interface = self.view.route.as_ref().and_then(|route| route.address_on.as_ref());
             let device = host.interfaces.iter().find(|one| Some(&one.name) == interface);
             conns_for_speed(device.and_then(|device| device.speed_mbps))
         };

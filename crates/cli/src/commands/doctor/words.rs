@@ -99,7 +99,7 @@ fn of_peer(peer: &PeerView) -> String {
     if let Some(full) = peer.icmp.as_ref().and_then(|icmp| icmp.full)
         && full.is_answered
     {
-        facts.push(format!("packets of {} bytes arrive there and here", full.bytes));
+        facts.push(format!("packets of {} bytes arrive there", full.bytes));
     }
     if let Some(hops) = peer.icmp.as_ref().and_then(|icmp| icmp.hops_out) {
         facts.push(format!("{hops} hop{}", if hops == 1 { "" } else { "s" }));

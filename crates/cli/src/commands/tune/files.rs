@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lustrine_tune::{Settings, lnetctl_yaml, module_options, set_param, sysctl};
-use lustrine_wire::nid::Nid;
 
 use super::report::PeerReport;
 use crate::output::Failure;
@@ -46,18 +45,17 @@ impl Files {
         &self,
         settings: &Settings,
         peer: &PeerReport,
-        servers: &[Nid],
+        servers: &[String],
         is_rpc_size_given: bool,
     ) -> Result<Vec<PathBuf>, Failure> {
         let interface = peer.host.interface.as_deref().ok_or_else(|| {
             format!("the interface towards {} is unknown, and no file is written", peer.nid)
         })?;
-        let servers: Vec<String> = servers.iter().map(Nid::to_string).collect();
         let net = peer.nid.net().to_string();
         let texts = [
             lnetctl_yaml(settings, &net, interface),
             module_options(settings),
-            set_param(settings, &servers, is_rpc_size_given),
+            set_param(settings, servers, is_rpc_size_given),
             sysctl(settings, &peer.host.limits()),
         ];
         let mut written = Vec::new();

@@ -381,10 +381,15 @@ impl RampEnd {
     }
 }
 
-/// Gives a path that turns out to be slow more time, unless the user has set it: `alone` is a step
-/// with one RPC in flight.
+/// The time that 1 MiB takes beside the round trips of its RPC, of which a bulk RPC has up to two:
+/// `alone` is a step with one in flight.
+fn message_ns(alone: &StepRow, rtt: u64) -> u64 {
+    alone.p50_ns.saturating_sub(rtt.saturating_mul(2))
+}
+
+/// Gives a path that turns out to be slow more time, unless the user has set it.
 fn allow_slow(wanted: &Wanted<'_>, rtt: u64, alone: &StepRow, purse: &mut Purse) {
-    let message = alone.p50_ns.saturating_sub(rtt);
+    let message = message_ns(alone, rtt);
     let budget = wanted.args.budget(rtt.max(message));
     if purse.lengthen(budget.time_ns) {
         note(&format!("{}: {}", wanted.nid, super::words::slow_path(budget, message)));
@@ -413,18 +418,22 @@ fn ramps(
                 lacks = step.lacks(allowed.left());
                 break;
             };
+            if count == 1 {
+                allow_slow(session.wanted, rtt, &row, &mut report.purse);
+            }
             if row.rpcs < STEP_RPCS && !row.cut {
                 // RPCs took longer than was expected, and so few say little.
                 let longer = Step { latency: row.p50_ns, ..step };
+                if longer.times(allowed.left()).is_none() {
+                    let reserve = longer.reserve(allowed.used());
+                    report.purse.extend(&mut allowed, longer.need(), reserve);
+                }
                 if longer.times(allowed.left()).is_some() {
                     note(&super::words::too_few(row.rpcs));
                 }
                 if let Some(again) = session.step(&longer, &mut allowed)? {
                     row = again;
                 }
-            }
-            if count == 1 {
-                allow_slow(session.wanted, rtt, &row, &mut report.purse);
             }
             // A step that was too short counts data that waited before it. It is better than
             // nothing.

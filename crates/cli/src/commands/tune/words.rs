@@ -34,8 +34,8 @@ pub(super) fn announcement(args: &TuneArgs) -> String {
         match args.budget_time {
             Some(seconds) => format!("{seconds} s"),
             None => format!(
-                "{} s, or {BUDGET_UNITS} times as long as a round trip to each node, or 1 MiB, takes, \
-                 if that is more,",
+                "{} s, or to each node {BUDGET_UNITS} times as long as a round trip, or 1 MiB, \
+                 takes, if that is more,",
                 BUDGET_TIME_NS / 1_000_000_000
             ),
         },

@@ -25,6 +25,16 @@ fn a_ramp_leaves_enough_for_what_follows() {
     assert_eq!(writes.reserve(used), Budget { bytes: (4 * 80) << 20, time_ns: 4 * time_ns });
 }
 
+/// 1 MiB takes 0.42 s at 20 Mb/s; a long path is not a slow one.
+#[test]
+fn what_a_message_takes_is_beside_its_round_trips() {
+    let ms = 1_000_000;
+    let alone = |p50_ns| StepRow::whole(Direction::Read, 1, 20_000_000, p50_ns);
+    assert_eq!(message_ns(&alone(460 * ms), 20 * ms), 420 * ms);
+    assert_eq!(message_ns(&alone(401 * ms), 200 * ms), ms);
+    assert_eq!(message_ns(&alone(201 * ms), 200 * ms), 0);
+}
+
 #[test]
 fn a_node_has_memory_for_the_largest_load() {
     let memory = |config| with_memory(config).unwrap().tunables.value(MEMORY).unwrap();
