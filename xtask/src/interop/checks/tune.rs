@@ -23,7 +23,12 @@ pub(super) const CHECKS: &[Listed] = &[
         "the values are in force",
         modules,
     ),
-    ("tune", "set_param.sh at a kernel client with a mount", "the values are in force", set_param),
+    (
+        "tune",
+        "set_param.sh at a kernel client with a mount",
+        "the values are in force, of targets at the measured server alone",
+        set_param,
+    ),
     (
         "tune",
         "--apply at a mount of `lustrine mount`, then --undo",
@@ -120,7 +125,20 @@ fn set_param(testbed: &mut Testbed) -> Result<String> {
     testbed.kernel("server", Modules::USUAL)?;
     testbed.fresh_kernel("client1", Modules::USUAL)?;
     let settings = written(testbed, "10.77.0.9@tcp", "client1")?;
-    testbed.sh("client1", "sh /tmp/set_param.sh")?;
+    // The same script for another server changes nothing, unless it is asked to.
+    let limits = "lctl get_param -n osc.*.max_rpcs_in_flight | sort -u";
+    let other = "sed \"s/^servers=.*/servers='10.77.0.99@tcp'/\" /tmp/set_param.sh >/tmp/other.sh; \
+                 lctl set_param osc.*.max_rpcs_in_flight=7 >/dev/null; sh /tmp/other.sh 2>&1; \
+                 echo $?";
+    let said = testbed.sh("client1", other)?;
+    holds(&said, "no target of this client is at 10.77.0.99@tcp")?;
+    ensure!(said.trim_end().ends_with('1'), "the script did not fail: {said}");
+    let left = testbed.sh("client1", limits)?;
+    ensure!(left.trim() == "7", "limits {left:?} after a script for another server");
+    testbed.sh("client1", "sh /tmp/other.sh all")?;
+    let all = testbed.sh("client1", limits)?;
+    ensure!(all.trim() == "5", "limits {all:?} after `all`");
+    testbed.sh("client1", "lctl set_param osc.*.max_rpcs_in_flight=7; sh /tmp/set_param.sh")?;
     let shown = testbed.sh(
         "client1",
         "lctl get_param osc.*.max_pages_per_rpc osc.*.max_rpcs_in_flight mdc.*.max_rpcs_in_flight",
