@@ -110,12 +110,26 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 /// Bits per second, such as 10G, in decimal units. The unit is there: 10 bits per second are the
 /// rate of no path.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
-    let what = "a rate in bits per second; examples are 100M and 10G (10^6 and 10^9)";
-    let value = scaled(text, 1000, what)?;
-    match text.ends_with(|c: char| c.is_ascii_digit()) {
-        true => Err("the unit is missing: 10G is 10 Gb/s, and 100M is 100 Mb/s".to_owned()),
-        false => Ok(value),
-    }
+    let wrong = || "not a rate in bits per second; examples are 100M, 2.5G and 10 Gb/s".to_owned();
+    let text = text.trim();
+    let plain = text.strip_suffix("b/s").or_else(|| text.strip_suffix("bit/s")).unwrap_or(text);
+    let digits = plain.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match plain[digits.len()..].to_ascii_lowercase().as_str() {
+        "" if digits.parse::<u64>().is_ok() => {
+            return Err("the unit is missing: 10G is 10 Gb/s, and 100M is 100 Mb/s".to_owned());
+        }
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        "t" => 1e12,
+        _ => return Err(wrong()),
+    };
+    let digits = digits.trim_end();
+    let is_decimal = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let count: f64 = digits.parse().ok().filter(|_| is_decimal).ok_or_else(wrong)?;
+    let value = (count * scale).round();
+    // Below 2^53 every whole number is exact.
+    (1.0..9e15).contains(&value).then_some(value as u64).ok_or_else(wrong)
 }
 
 /// A tunable and its value, `NAME=VALUE`.
@@ -204,9 +218,15 @@ mod tests {
     fn bytes_are_binary_and_rates_decimal() {
         assert_eq!((bytes("4G"), rate("10g")), (Ok(4 << 30), Ok(10_000_000_000)));
         assert_eq!((bytes("7"), rate("100M")), (Ok(7), Ok(100_000_000)));
-        for wrong in ["", "G", "0", "-1", "1.5G", "4GB", "4 G", "99999999999T"] {
+        assert_eq!((rate("2.5G"), rate("10 Gb/s")), (Ok(2_500_000_000), Ok(10_000_000_000)));
+        assert_eq!((rate("100mbit/s"), rate(" 1T ")), (Ok(100_000_000), Ok(1_000_000_000_000)));
+        for wrong in ["1e3G", "-1G", ".G", "G", "infG", "1GG", "1 G b", "0M", "99999999T", "1b/s"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["", "G", "0", "-1", "4GB", "99999999999T"] {
             assert!(bytes(wrong).is_err() && rate(wrong).is_err(), "{wrong}");
         }
+        assert!(bytes("1.5G").is_err() && bytes("4 G").is_err());
         for wrong in ["10", "10000000000"] {
             assert!(rate(wrong).is_err_and(|why| why.contains("10G is 10 Gb/s")), "{wrong}");
         }

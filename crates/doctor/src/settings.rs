@@ -8,6 +8,9 @@ use crate::observed::{HostView, PeerView};
 
 /// The longest message of LNet.
 const MESSAGE: u64 = 1 << 20;
+/// What a buffer is for.
+const SHARES: &str = "half of a receive buffer is window, and three quarters of a send buffer are \
+                      in flight";
 /// A window without scaling.
 const WINDOW: u64 = 65_535;
 
@@ -38,6 +41,18 @@ fn connections(peer: &PeerView) -> u64 {
 /// Bits per second of all connections, of which each carries a window in a round trip.
 fn carried_by_windows(peer: &PeerView, window: u64, rtt: u64) -> u64 {
     rate_of(window, rtt).saturating_mul(connections(peer))
+}
+
+/// What a connection can have in flight with a receive buffer: half of it is window, because the
+/// kernel counts its own memory as well.
+fn window_of(tcp_rmem: u64) -> u64 {
+    tcp_rmem / 2
+}
+
+/// The same with a send buffer: three quarters of it, as measured in a laboratory over 80 ms, where
+/// a connection with 512 KiB carried 39.3 Mb/s (iperf3, Linux 6.18).
+fn in_flight_of(tcp_wmem: u64) -> u64 {
+    tcp_wmem / 4 * 3
 }
 
 /// The buffer with which all connections together carry a rate.
@@ -80,21 +95,20 @@ fn window_scaling(host: &HostView, peer: &PeerView) -> Option<Finding> {
 }
 
 fn own_buffers(host: &HostView, peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
-    let pairs = [("tcp_rmem", host.tcp_rmem), ("tcp_wmem", host.tcp_wmem)];
-    let known = pairs.into_iter().filter_map(|(name, values)| Some((name, values?[2])));
-    let small: Vec<_> = known
-        .filter(|(_, largest)| limits(carried_by_windows(peer, largest / 2, rtt), rate))
-        .collect();
-    let smallest = small.iter().map(|(_, largest)| *largest).min()?;
-    let list: Vec<String> = small.iter().map(|(name, size)| format!("{name} {size}")).collect();
+    let receive = host.tcp_rmem.map(|[.., size]| ("tcp_rmem", size, window_of(size)));
+    let send = host.tcp_wmem.map(|[.., size]| ("tcp_wmem", size, in_flight_of(size)));
+    let mut small: Vec<(&str, u64, u64)> = receive.into_iter().chain(send).collect();
+    small.retain(|(.., window)| limits(carried_by_windows(peer, *window, rtt), rate));
+    let smallest = small.iter().map(|(.., window)| *window).min()?;
+    let list: Vec<String> = small.iter().map(|(name, size, _)| format!("{name} {size}")).collect();
     let set: Vec<String> =
-        small.iter().map(|(name, _)| format!("the last value of net.ipv4.{name}")).collect();
+        small.iter().map(|(name, ..)| format!("the last value of net.ipv4.{name}")).collect();
     let (consequence, formula) = carriers(peer, "");
     let needed = buffer_for(peer, rate, rtt);
     let words = Words {
         what: "TCP buffers of this host are too small for this path".to_owned(),
         evidence: format!(
-            "largest buffers: {}; half of one is window; round trip {}; {}",
+            "largest buffers: {}; {SHARES}; round trip {}; {}",
             list.join(", "),
             millis(rtt),
             peer.rate_source
@@ -102,7 +116,7 @@ fn own_buffers(host: &HostView, peer: &PeerView, rtt: u64, rate: u64) -> Option<
         consequence,
         remedy: format!("{} to {needed} or more: {formula}", set.join(" and ")),
     };
-    let carried = carried_by_windows(peer, smallest / 2, rtt);
+    let carried = carried_by_windows(peer, smallest, rtt);
     let finding = Finding::new(Code::BuffersTooSmall, Some(&peer.nid), words);
     Some(finding.with_rate(carried, Some(rate)))
 }
@@ -116,7 +130,8 @@ fn peer_buffers(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
         let scaled = WINDOW << scale.min(14);
         windows.push(match remote.and_then(|host| host.tcp_rmem) {
             Some([.., largest]) => {
-                ("tcp_rmem", scaled.min(largest / 2), format!("its tcp_rmem is {largest}"))
+                let window = scaled.min(window_of(largest));
+                ("tcp_rmem", window, format!("its tcp_rmem is {largest}"))
             }
             None => {
                 let seen = format!("its window scale {scale} allows windows up to {scaled} bytes");
@@ -125,12 +140,12 @@ fn peer_buffers(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
         });
     }
     if let Some([.., largest]) = remote.and_then(|host| host.tcp_wmem) {
-        windows.push(("tcp_wmem", largest / 2, format!("its tcp_wmem is {largest}")));
+        windows.push(("tcp_wmem", in_flight_of(largest), format!("its tcp_wmem is {largest}")));
     }
     windows.retain(|(_, window, _)| limits(carried_by_windows(peer, *window, rtt), rate));
     let smallest = windows.iter().map(|(_, window, _)| *window).min()?;
     let seen: Vec<&str> = windows.iter().map(|(.., seen)| seen.as_str()).collect();
-    let half = if remote.is_some() { "; half of a buffer is window" } else { "" };
+    let shares = if remote.is_some() { format!("; {SHARES}") } else { String::new() };
     let set: Vec<String> =
         windows.iter().map(|(name, ..)| format!("the last value of net.ipv4.{name}")).collect();
     let (consequence, formula) = carriers(peer, " with the peer");
@@ -138,7 +153,7 @@ fn peer_buffers(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
     let words = Words {
         what: "TCP buffers of the peer are too small for this path".to_owned(),
         evidence: format!(
-            "{}{half}; round trip {}; {}",
+            "{}{shares}; round trip {}; {}",
             seen.join("; "),
             millis(rtt),
             peer.rate_source

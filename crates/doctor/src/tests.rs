@@ -328,8 +328,8 @@ fn settings_are_judged_by_rate_and_round_trip() {
         enough(observed);
         observed.host.tcp_wmem = Some([0, 0, 4 << 20]);
     });
-    // Half of 4 MiB in 50 ms, of 10 Gb/s.
-    assert!(own.consequence.ends_with("at most 41.9 MB/s of 1250.0 MB/s"), "{own:?}");
+    // Three quarters of 4 MiB in 50 ms, of 10 Gb/s.
+    assert!(own.consequence.ends_with("at most 62.9 MB/s of 1250.0 MB/s"), "{own:?}");
     assert!(own.remedy.contains("tcp_wmem to 125000000"), "{own:?}");
     expect(Code::PeerBuffersTooSmall, |observed| {
         enough(observed);
@@ -347,7 +347,7 @@ fn settings_are_judged_by_rate_and_round_trip() {
         observed.host.tcp_wmem = Some([0, 0, 4 << 20]);
         observed.peers[0].connections = Some(4);
     });
-    assert!(four.consequence.starts_with("4 connections (conns_per_peer) carry: at most 167.8"));
+    assert!(four.consequence.starts_with("4 connections (conns_per_peer) carry: at most 251.7"));
     assert!(four.remedy.contains("tcp_wmem to 31250000"), "{four:?}");
     let there = expect(Code::PeerBuffersTooSmall, |observed| {
         enough(observed);

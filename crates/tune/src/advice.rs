@@ -177,16 +177,15 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
     let targets = u64::from(purpose.targets.max(1));
     let needed = rpcs.saturating_mul(targets).saturating_mul(messages);
     let [peer_credits_now, credits_now] = host.credits.unwrap_or_default().map(u64::from);
-    let used = needed.clamp(PEER_CREDITS, CREDITS_MAX);
-    let peer_credits = used.max(peer_credits_now).min(CREDITS_MAX);
+    let peer_credits = needed.clamp(PEER_CREDITS, CREDITS_MAX);
     all.push(Advice {
         setting: Setting::PeerCredits,
-        value: peer_credits,
+        value: peer_credits.max(peer_credits_now),
         why: format!(
             "at least RPCs x targets x messages of up to 1 MiB per RPC = {rpcs} x \
                       {targets} x {messages}; zero-copy sends hold a credit until the peer \
                       acknowledges them{}",
-            enough(peer_credits_now, used)
+            enough(peer_credits_now, peer_credits)
         ),
         limit: (needed > CREDITS_MAX).then(|| Limit {
             what: format!("the largest value is {CREDITS_MAX}"),
@@ -195,15 +194,15 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
     });
 
     let peers = u64::from(purpose.peers.max(1));
-    let needed = peers.saturating_mul(used);
-    let credits = needed.max(credits_now).clamp(CREDITS, CREDITS_MAX);
+    let needed = peers.saturating_mul(peer_credits);
+    let credits = needed.clamp(CREDITS, CREDITS_MAX);
     all.push(Advice {
         setting: Setting::Credits,
-        value: credits,
+        value: credits.max(credits_now),
         why: format!(
-            "at least peers x peer_credits that are needed = {peers} x {used}, and the default \
+            "at least peers x peer_credits that are needed = {peers} x {peer_credits}, and the default \
                       {CREDITS}{}",
-            enough(credits_now, needed.max(CREDITS))
+            enough(credits_now, credits)
         ),
         limit: (needed > CREDITS_MAX).then(|| Limit {
             what: format!(
@@ -363,7 +362,9 @@ fn buffers(all: &mut Vec<Advice>, rate: u64, rtt: u64, bdp: u64, host: &Host) ->
                 format!("; it is {} now, which is enough", bytes_text(now))
             }
             Some(now) => {
-                let carried = rate_of(now / 2, rtt).min(rate);
+                // What a connection can have in flight with it.
+                let share = if index == 0 { now / 2 } else { now / 4 * 3 };
+                let carried = rate_of(share, rtt).min(rate);
                 format!(
                     "; it is {} now, which is {} for a connection",
                     bytes_text(now),

@@ -44,7 +44,14 @@ pub fn set_param(settings: &Settings, servers: &[String], is_rpc_size_given: boo
         r#"#!/bin/sh
 # Sets the targets at these servers; `sh set_param.sh all` sets those of all servers.
 servers='{}'
-[ "$1" != all ] || servers=
+case $1 in
+'') ;;
+all) servers= ;;
+*)
+    echo "unknown argument $1: there is only \`all\`" >&2
+    exit 2
+    ;;
+esac
 command -v lctl >/dev/null || {{
     echo "there is no lctl here: run this at a client of Lustre, as root" >&2
     exit 1

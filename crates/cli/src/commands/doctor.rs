@@ -105,13 +105,14 @@ struct Report {
 }
 
 impl Report {
-    /// Peers with which there was no conversation, and no finding says why.
+    /// Peers with which there was no conversation, which neither a finding nor the budget explains.
     fn unreached(&self) -> Vec<&str> {
         let explained = |nid: &str| {
             let about = |finding: &&Finding| finding.peer.as_deref() == Some(nid);
             self.findings.iter().filter(about).any(|one| one.severity == Severity::Error)
         };
-        let peers = self.observed.peers.iter().filter(|peer| peer.rtt_ns.is_none());
+        let is_silent = |peer: &&PeerView| peer.rtt_ns.is_none() && peer.left_out.is_empty();
+        let peers = self.observed.peers.iter().filter(is_silent);
         peers.map(|peer| peer.nid.as_str()).filter(|nid| !explained(nid)).collect()
     }
 

@@ -212,8 +212,11 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
     if args.dry_run {
         return print(&announcement);
     }
-    note(announcement.trim_end());
     let _log = log::start(args.log);
+    match args.log {
+        LogForm::Json => announcement.lines().for_each(|line| tracing::info!("{line}")),
+        LogForm::Text => note(announcement.trim_end()),
+    }
     daemon::run(args)
 }
 

@@ -12,6 +12,7 @@ use lustrine_doctor::{
 use lustrine_node::{BriefClaim, KernelNid, conns_for_speed, kernel_has};
 use lustrine_partition::tunables::Tunables;
 use lustrine_sys::{Clock, Route};
+use lustrine_tune::rate_text;
 use lustrine_wire::nid::{Net, NetKind, Nid};
 use lustrine_wire::ping::{NiStatus, PingInfo};
 
@@ -240,15 +241,11 @@ impl Look<'_> {
             .find(|one| Some(one.name.as_str()) == interface)
             .and_then(|one| one.speed_mbps);
         (self.view.rate, self.view.rate_source) = match (args.rate, speed) {
-            (Some(rate), _) => (Some(rate), format!("{:.2} Gb/s (--rate)", rate as f64 / 1e9)),
-            (None, Some(speed)) => (
-                Some(u64::from(speed) * 1_000_000),
-                format!(
-                    "{:.2} Gb/s (speed of {})",
-                    f64::from(speed) / 1e3,
-                    interface.unwrap_or("?")
-                ),
-            ),
+            (Some(rate), _) => (Some(rate), format!("{} (--rate)", rate_text(rate))),
+            (None, Some(speed)) => {
+                let (rate, name) = (u64::from(speed) * 1_000_000, interface.unwrap_or("?"));
+                (Some(rate), format!("{} (speed of {name})", rate_text(rate)))
+            }
             (None, None) => {
                 self.unseen.push(format!(
                     "whether buffers and credits are enough for {}: the interface has no known \

@@ -119,6 +119,9 @@ pub(super) struct Applied {
     pub(super) settings: Vec<Outcome>,
     /// What else there is to know.
     pub(super) notes: Vec<String>,
+    /// Whether the file is in a directory that the user has named.
+    #[serde(skip)]
+    pub(super) has_own_state: bool,
 }
 
 impl Applied {
@@ -206,7 +209,8 @@ impl Plan {
              lnetctl.yaml of --write"
                 .to_owned(),
         );
-        Applied { record: self.file, settings, notes: self.notes }
+        let has_own_state = args.apply.state.is_some();
+        Applied { record: self.file, settings, notes: self.notes, has_own_state }
     }
 }
 
@@ -288,7 +292,12 @@ pub(super) fn run_undo(args: &TuneArgs) -> Result<(), Failure> {
     let mut record = store.as_ref().map(Store::load).transpose()?.unwrap_or_default();
     let mut here = Here::new(store)?;
     let settings = undo(&mut here, &mut record, mode, args.apply.foreign());
-    let applied = Applied { record: dir.join(super::store::NAME), settings, notes: Vec::new() };
+    let applied = Applied {
+        record: dir.join(super::store::NAME),
+        settings,
+        notes: Vec::new(),
+        has_own_state: args.apply.state.is_some(),
+    };
     match args.json {
         true => print_json(&applied)?,
         false if applied.settings.is_empty() => {

@@ -16,6 +16,17 @@ const NAMES: [&str; 4] = ["lnetctl.yaml", "ksocklnd.conf", "set_param.sh", "sysc
 #[derive(Debug)]
 pub(super) struct Files {
     directory: PathBuf,
+    /// Whether it was made for them.
+    is_new: bool,
+}
+
+impl Drop for Files {
+    /// A run that wrote nothing leaves no directory. One that has files stays.
+    fn drop(&mut self) {
+        if self.is_new {
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
 }
 
 impl Files {
@@ -25,6 +36,7 @@ impl Files {
     /// When it cannot be made, or one of the files is there: no file is overwritten.
     pub(super) fn open(directory: &Path) -> Result<Files, Failure> {
         let shown = directory.display();
+        let is_new = !directory.exists();
         fs::create_dir_all(directory).map_err(|error| {
             Failure::Input(format!("cannot make the directory {shown}: {error}"))
         })?;
@@ -34,7 +46,7 @@ impl Files {
                 return Err(Failure::Usage(words));
             }
         }
-        Ok(Files { directory: directory.to_owned() })
+        Ok(Files { directory: directory.to_owned(), is_new })
     }
 
     /// Writes them, for the interface towards a peer and the targets at `servers`.

@@ -37,8 +37,26 @@ pub(in crate::commands) struct Load {
     pub(super) is_started: bool,
     /// Whether the peer has made a session.
     had_session: bool,
-    /// Whether an RPC of reads or writes has ended.
-    has_carried: bool,
+    /// What is read or written now, or was last.
+    direction: Direction,
+    /// Whether an RPC of reads, and one of writes, has ended over this path.
+    carried: Carried,
+}
+
+/// In which directions a path has carried bulk data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Carried {
+    pub(super) read: bool,
+    pub(super) write: bool,
+}
+
+impl Carried {
+    fn of(&mut self, direction: Direction) -> &mut bool {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
 }
 
 /// What a peer is silent to that does not answer a load.
@@ -145,7 +163,8 @@ pub(super) struct Used {
 impl Load {
     /// `name`: of the session at the peer; `force`: whether it takes over that of another console.
     pub(in crate::commands) fn new(link: Link, nid: Nid, name: &'static str, force: bool) -> Load {
-        Load { link, nid, name, force, is_started: false, had_session: false, has_carried: false }
+        let (direction, carried) = (Direction::Read, Carried::default());
+        Load { link, nid, name, force, is_started: false, had_session: false, direction, carried }
     }
 
     /// The node, without the load.
@@ -174,9 +193,26 @@ impl Load {
         }
     }
 
+    /// A load over a path that has carried bulk data before, for an earlier node.
+    pub(super) fn over(self, carried: Carried) -> Load {
+        Load { carried, ..self }
+    }
+
+    /// Whether an RPC of what is read or written now has ended over this path.
+    pub(super) fn has_carried(&mut self) -> bool {
+        *self.carried.of(self.direction)
+    }
+
     /// Begins a step. A load that was given up meanwhile takes none; its reason is the error then.
-    pub(super) fn step(&mut self, step: LoadOrder) -> Result<(), Failure> {
-        match self.order(step) {
+    pub(super) fn step(
+        &mut self,
+        direction: Direction,
+        concurrency: u32,
+        (warm_up_ns, time_ns): (u64, u64),
+    ) -> Result<(), Failure> {
+        self.direction = direction;
+        let test = direction.test();
+        match self.order(LoadOrder::Step { test, concurrency, time_ns, warm_up_ns }) {
             Ok(_) => Ok(()),
             Err(failure) => self.progress().and(Err(failure)),
         }
@@ -186,13 +222,10 @@ impl Load {
     pub(super) fn progress(&mut self) -> Result<LoadRow, Failure> {
         let load = self.order(LoadOrder::Progress)?;
         self.had_session |= load.connected;
-        self.has_carried |= load.has_progressed;
+        *self.carried.of(self.direction) |= load.has_progressed;
         let Some(failure) = &load.failure else { return Ok(load) };
         let hint = match failure.kind {
-            LoadFailureKind::NoAnswer => {
-                let silent = self.silence();
-                format!("; {}", silent.hint(&self.nid))
-            }
+            LoadFailureKind::NoAnswer => format!("; {}", self.hint()),
             LoadFailureKind::Busy if self.force => {
                 ", or wait until it expires: the node takes --take-over only from the consoles \
                  that its setting `selftest_consoles` lists"
@@ -211,14 +244,31 @@ impl Load {
     /// Why a load stands still: no RPC of it has ended, while the peer, which has made a session,
     /// answers pings.
     pub(super) fn stalled(&mut self) -> Option<String> {
-        let stands = !self.has_carried && self.had_session;
+        let stands = !self.has_carried() && self.had_session;
         (stands && self.silence() == Silence::Bulk).then(|| self.nothing_ended())
     }
 
     /// That no RPC of a load has ended, and what it may come from.
     pub(super) fn nothing_ended(&mut self) -> String {
-        let hint = self.silence().hint(&self.nid);
-        format!("{}: no read or write has ended; {hint}", self.nid)
+        let hint = self.hint();
+        format!("{}: no {} has ended; {hint}", self.nid, self.direction.name())
+    }
+
+    /// What the peer is silent to, what that may come from, and what to do.
+    fn hint(&mut self) -> String {
+        let silence = self.silence();
+        match (silence, self.carried, self.direction) {
+            // A long segment stands before the pings of its connection.
+            (Silence::Everything, Carried { read: true, write: false }, Direction::Write) => {
+                format!(
+                    "reads were carried before, and now pings are not answered either: large \
+                     packets to the peer may disappear on the way; `lustrine doctor --to {}` looks \
+                     for that",
+                    self.nid
+                )
+            }
+            _ => silence.hint(&self.nid),
+        }
     }
 
     /// What the peer is silent to.
@@ -299,8 +349,7 @@ impl Load {
         let concurrency = u32::try_from(bytes / MESSAGE / 4).unwrap_or(FEW).clamp(1, FEW);
         let wanted = bytes.saturating_sub(u64::from(concurrency) * MESSAGE).max(MESSAGE);
         let time_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        let test = direction.test();
-        self.step(LoadOrder::Step { test, concurrency, time_ns, warm_up_ns: 0 })?;
+        self.step(direction, concurrency, (0, time_ns))?;
         let deadline = Instant::now() + limit;
         loop {
             thread::sleep(SHORT_LOOK);

@@ -9,7 +9,7 @@ use lustrine_wire::nid::Nid;
 use super::apply::{Applied, What};
 use super::measure::{Budget, IN_FLIGHT_MAX, STEP_RPCS};
 use super::report::{Compared, Direction, NotMeasured, PeerReport, Report, StepRow};
-use super::{BUDGET_TIME_NS, BUDGET_UNITS, TuneArgs};
+use super::{BUDGET_TIME_MAX_NS, BUDGET_TIME_NS, TuneArgs};
 use crate::host_limits::HostLimits;
 use crate::values::bytes;
 
@@ -29,14 +29,15 @@ pub(super) fn announcement(args: &TuneArgs) -> String {
     let will = if args.dry_run { "without --dry-run" } else { "now" };
     format!(
         "{will}: reads and writes of 1 MiB, 1 to {IN_FLIGHT_MAX} at once, as fast as the path \
-         carries them; at most {} MiB in all (--budget-bytes) and {} of load (--budget-time). {}",
+         carries them; at most {} MiB in all (--budget-bytes) and {}. {}",
         args.budget_bytes >> 20,
         match args.budget_time {
-            Some(seconds) => format!("{seconds} s"),
+            Some(seconds) => format!("{seconds} s of load (--budget-time)"),
             None => format!(
-                "{} s, or to each node {BUDGET_UNITS} times as long as a round trip, or 1 MiB, \
-                 takes, if that is more,",
-                BUDGET_TIME_NS / 1_000_000_000
+                "{} s of load, or more over a long or slow path, up to {} s to each node \
+                 (--budget-time)",
+                BUDGET_TIME_NS / 1_000_000_000,
+                BUDGET_TIME_MAX_NS / 1_000_000_000
             ),
         },
         match args.apply.apply.is_empty() {
@@ -182,7 +183,14 @@ pub(super) fn applied(applied: &Applied) -> String {
     }
     if applied.settings.iter().any(|outcome| outcome.result == ChangeResult::Changed) {
         let record = applied.record.display();
-        text += &format!("the values before are in {record}; lustrine tune --undo restores them\n");
+        let undo = match applied.has_own_state {
+            true => applied.record.parent().map(|dir| format!(" --state {}", dir.display())),
+            false => None,
+        };
+        text += &format!(
+            "the values before are in {record}; lustrine tune --undo{} restores them\n",
+            undo.unwrap_or_default()
+        );
     }
     text
 }

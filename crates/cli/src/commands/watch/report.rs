@@ -48,7 +48,7 @@ pub(super) struct ReportArgs {
     #[arg(long)]
     json: bool,
 
-    /// Write a page with plots, as one HTML file
+    /// Write a page with plots, as one HTML file; replaces FILE.html
     #[arg(long, value_name = "FILE.html")]
     html: Option<PathBuf>,
 }

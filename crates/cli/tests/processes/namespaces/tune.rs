@@ -249,7 +249,7 @@ fn a_path_that_drops_large_packets_is_no_missing_module() {
     let Some(lab) = Laboratory::up(file) else { return };
     let _node = node(&lab);
     finish(&mut lustrine(&lab, "east", &["tune", "--to", "10.99.0.2@tcp"])).expect_error(&[
-        "10.99.0.2@tcp: no read or write has ended; pings are answered, bulk data are not",
+        "10.99.0.2@tcp: no read has ended; pings are answered, bulk data are not",
         "`lustrine doctor --to 10.99.0.2@tcp`",
     ]);
 }

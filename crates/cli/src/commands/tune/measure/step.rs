@@ -13,6 +13,9 @@ const WARM_UP_RTTS: u64 = 14;
 const STEP_RTTS: u64 = 8;
 /// The same in latencies of an RPC.
 const STEP_LATENCIES: u64 = 3;
+/// How long a run with results takes at least that is compared with another one, where the budget
+/// has that: whole RPCs are counted, and short runs differ by chance.
+const COMPARED: u64 = 2_000_000_000;
 /// Runs that follow a ramp: before and after, reads and writes.
 pub(super) const RUNS: u64 = 4;
 /// How often a run moves what it has in flight: while it warms up, and in a few latencies.
@@ -30,6 +33,8 @@ pub(super) struct Step {
     pub(super) rtt: u64,
     /// How long an RPC is expected to take, in nanoseconds.
     pub(super) latency: u64,
+    /// Least time with results, in nanoseconds.
+    pub(super) least: u64,
 }
 
 impl Step {
@@ -69,7 +74,7 @@ impl Step {
         let warm_up = WARM_UP.max(self.rtt.saturating_mul(WARM_UP_RTTS)).max(self.latency);
         let latencies = self.latency.saturating_mul(STEP_LATENCIES);
         let rpcs = self.latency.saturating_mul(STEP_RPCS) / u64::from(self.count.max(1));
-        let time = STEP.max(self.rtt.saturating_mul(STEP_RTTS)).max(latencies).max(rpcs);
+        let time = self.least.max(self.rtt.saturating_mul(STEP_RTTS)).max(latencies).max(rpcs);
         (warm_up, time)
     }
 
@@ -104,6 +109,14 @@ impl Known {
         let most = u64::try_from(bits / u128::from(rtt.max(1)) / 2).unwrap_or(u64::MAX);
         let rate = if report.incomplete.is_some() { rate.max(most) } else { rate };
         Known { rtt, rate }
+    }
+
+    /// Least time of a run that is compared with another one, in nanoseconds, within half of what
+    /// it may use; the other half is for its warm-up.
+    pub(super) fn least_time(&self, allowed: Budget) -> u64 {
+        let by_bytes = u128::from(allowed.bytes / 2) * 8_000_000_000 / u128::from(self.rate.max(1));
+        let by_bytes = u64::try_from(by_bytes).unwrap_or(u64::MAX);
+        COMPARED.min(by_bytes).min(allowed.time_ns / 2).max(STEP)
     }
 
     /// How long an RPC takes while so many are in flight, in nanoseconds.

@@ -1,9 +1,9 @@
-use super::step::{STEP, WARM_UP};
+use super::step::WARM_UP;
 use super::*;
 
 #[test]
 fn a_step_that_does_not_fit_is_not_begun() {
-    let step = Step { direction: Direction::Read, count: 8, rtt: 1, latency: 1 };
+    let step = Step { direction: Direction::Read, count: 8, rtt: 1, latency: 1, least: STEP };
     let all = Budget { bytes: 16 << 20, time_ns: WARM_UP + STEP };
     assert_eq!(step.times(all), Some((WARM_UP, STEP)));
     assert_eq!(step.times(Budget { bytes: all.bytes - 1, ..all }), None);
@@ -14,7 +14,7 @@ fn a_step_that_does_not_fit_is_not_begun() {
 
 #[test]
 fn a_ramp_leaves_enough_for_what_follows() {
-    let step = Step { direction: Direction::Read, count: 8, rtt: 1, latency: 1 };
+    let step = Step { direction: Direction::Read, count: 8, rtt: 1, latency: 1, least: STEP };
     let used = Budget { bytes: 1 << 20, time_ns: 7 };
     let time_ns = WARM_UP + STEP;
     assert_eq!(step.need(), Budget { bytes: 16 << 20, time_ns });
@@ -52,9 +52,21 @@ fn rpcs_of_the_file_system_are_messages_of_the_load() {
     assert_eq!(in_flight(8, &Purpose { rpc_bytes: 4096, ..Purpose::default() }), 8);
 }
 
+/// Two seconds if the budget has that, beside the warm-up.
+#[test]
+fn runs_that_are_compared_are_longer() {
+    let path = Known { rtt: 1, rate: 8_000_000_000 };
+    let least = |bytes, time_ns| path.least_time(Budget { bytes, time_ns });
+    let second = 1_000_000_000;
+    assert_eq!(least(100 << 30, 100 * second), 2 * second);
+    assert_eq!(least(2_000_000_000, 100 * second), second);
+    assert_eq!(least(100 << 30, second), second / 2);
+    assert_eq!(least(0, 0), STEP);
+}
+
 #[test]
 fn what_a_budget_lacks_is_named() {
-    let step = Step { direction: Direction::Read, count: 8, rtt: 1, latency: 1 };
+    let step = Step { direction: Direction::Read, count: 8, rtt: 1, latency: 1, least: STEP };
     let all = Budget { bytes: 16 << 20, time_ns: WARM_UP + STEP };
     assert_eq!(step.lacks(Budget { bytes: all.bytes - 1, ..all }), "--budget-bytes");
     assert_eq!(step.lacks(Budget { time_ns: all.time_ns - 1, ..all }), "--budget-time");
