@@ -141,8 +141,8 @@ fn hops(icmp: &IcmpView, remote: Option<&RemoteView>) -> Option<(u8, u8, &'stati
     }
 }
 
-/// Whether packets leave from an address of the loopback or of a dummy: with routing to the host the
-/// address of a node is on such a one, and packets may leave and arrive by any of the others.
+/// Whether packets leave from an address of the loopback or of a dummy: with routing to the host
+/// the address of a node is on such a one, and packets may leave and arrive by any of the others.
 fn is_routed_to_host(route: &RouteView) -> bool {
     let is_inner = |name: &String| name == "lo" || name.starts_with("dummy");
     route.address_on.as_ref().or(route.interface.as_ref()).is_some_and(is_inner)

@@ -200,8 +200,8 @@ pub fn advise(path: &Path, host: &Host, purpose: &Purpose) -> (Settings, Vec<Adv
         setting: Setting::Credits,
         value: credits.max(credits_now),
         why: format!(
-            "at least peers x peer_credits that are needed = {peers} x {peer_credits}, and the default \
-                      {CREDITS}{}",
+            "at least peers x peer_credits that are needed = {peers} x {peer_credits}, and the \
+                      default {CREDITS}{}",
             enough(credits_now, credits)
         ),
         limit: (needed > CREDITS_MAX).then(|| Limit {
