@@ -82,6 +82,8 @@ codes! {
         "The peer closes connections from source ports above 1023; from here it cannot be seen \
          whether for that reason or because it does not have the NID.";
     WrongNet "wrong-net" Error "The peer has this address on another LNet network.";
+    NodeNet "node-net" Error
+        "The node of this host, or of the options, has no interface on the peer's LNet network.";
     NidRefused "nid-refused" Error "The peer does not have the NID.";
     NotNow "not-now" Warning "The peer refuses each connection for now.";
     OtherNid "other-nid" Error "The node at this address calls itself by another NID.";

@@ -33,7 +33,7 @@ pub use observed::{
 pub fn diagnose(observed: &Observed) -> Vec<Finding> {
     let mut findings = host::findings(observed);
     for peer in &observed.peers {
-        findings.extend(reach::findings(&observed.host, peer));
+        findings.extend(reach::findings(observed, peer));
         findings.extend(path::findings(&observed.host, peer));
         findings.extend(settings::findings(&observed.host, peer));
         findings.extend(identity::findings(observed, peer));

@@ -2,11 +2,15 @@
 
 use crate::code::Code;
 use crate::finding::{Finding, Words};
-use crate::observed::{Dial, DialOutcome, HostView, PeerView, PortHolder, Source};
+use crate::observed::{Dial, DialOutcome, HostView, Observed, PeerView, PortHolder, Source};
 
-pub(crate) fn findings(host: &HostView, peer: &PeerView) -> Vec<Finding> {
+pub(crate) fn findings(observed: &Observed, peer: &PeerView) -> Vec<Finding> {
+    let host = &observed.host;
     if let Some(why) = &peer.no_route {
         return vec![no_route(peer, why)];
+    }
+    if let Some(finding) = node_net(observed, peer) {
+        return vec![finding];
     }
     if let Some(finding) = refused(host, peer) {
         return vec![finding];
@@ -44,6 +48,30 @@ pub(crate) fn findings(host: &HostView, peer: &PeerView) -> Vec<Finding> {
         ));
     }
     found
+}
+
+/// A node reaches no peer on a network on which it has no interface: Lustrine's nodes have no
+/// routes of LNet.
+fn node_net(observed: &Observed, peer: &PeerView) -> Option<Finding> {
+    let is_kernel = observed.node.as_ref().is_some_and(|node| node.identity == "kernel");
+    let config =
+        observed.config.as_ref().filter(|config| config.problem.is_none() && !is_kernel)?;
+    let (_, wanted) = peer.nid.rsplit_once('@')?;
+    if config.nis.is_empty() || config.nis.iter().any(|ni| ni.net == wanted) {
+        return None;
+    }
+    let own: Vec<String> =
+        config.nis.iter().map(|ni| format!("{} ({})", ni.net, ni.place)).collect();
+    let words = Words {
+        what: format!("{} has no interface on {wanted}", config.source),
+        evidence: format!("its interfaces: {}", own.join(", ")),
+        consequence: format!("it reaches no peer on {wanted}"),
+        remedy: format!(
+            "name the peer by its NID on a network of the node, or give the node an interface \
+             there: `lnetctl net add --net {wanted} --if NAME`"
+        ),
+    };
+    Some(Finding::new(Code::NodeNet, Some(&peer.nid), words))
 }
 
 fn no_route(peer: &PeerView, why: &str) -> Finding {

@@ -208,6 +208,13 @@ faults! {
     wrong_net: WrongNet, "the peer has the address on tcp1, and tcp is asked for", || {
         with_node(&["--net", "tcp1=eth0"], &[])
     };
+    no_such_net_here: NodeNet, "the peer is on tcp1, and the node that runs here on tcp", || {
+        let lab = Laboratory::up(PAIR)?;
+        let _west = node(&lab, "west", &["--net", "tcp1=eth0"]);
+        let (_east, socket) = node(&lab, "east", &TCP);
+        let peer = ["--to", "10.99.0.2@tcp1", "--control", &socket];
+        Some(doctor(&lab, &[&peer[..], &RATE[..]].concat()))
+    };
     wrong_nid: NidRefused, "the peer has no NID that is tried", || {
         with_node(&["--net", "tcp77=eth0"], &[])
     };
@@ -310,10 +317,10 @@ faults! {
         there.run_words(&["sysctl", "-qw", "net.ipv4.tcp_rmem=4096 8192 16384"]);
         Some(from_both_ends(&here, &there, &["--rate", "10G"]))
     };
-    small_send_buffer_there: PeerBuffersTooSmall, "`tcp_wmem` of 16 KiB there, 10 Gb/s", || {
+    small_send_buffer_there: PeerBuffersTooSmall, "`tcp_wmem` of 16 KiB there, 20 Gb/s", || {
         let [here, there] = NetNs::several()?;
         there.run_words(&["sysctl", "-qw", "net.ipv4.tcp_wmem=4096 8192 16384"]);
-        Some(from_both_ends(&here, &there, &["--rate", "10G"]))
+        Some(from_both_ends(&here, &there, &["--rate", "20G"]))
     };
     few_credits: CreditsTooFew, "8 `peer_credits`, 50 ms, 1 Gb/s", || {
         over_long("", "", &RATE)
