@@ -72,8 +72,14 @@ enum Silence {
 
 impl Silence {
     /// What it may come from, and what to do.
-    fn hint(self, nid: &Nid) -> String {
+    fn hint(self, nid: &Nid, carried: Carried) -> String {
         match self {
+            // Several requests in one segment, or data to the peer, stand before the pings.
+            Silence::Everything if carried.read || carried.write => format!(
+                "RPCs were carried before, and now pings are not answered either: the peer or the \
+                 path has failed, or large packets disappear on the way; `lustrine doctor --to \
+                 {nid}` looks for the reason"
+            ),
             Silence::Everything => format!(
                 "pings are not answered either; `lustrine doctor --to {nid}` looks for the reason"
             ),
@@ -256,19 +262,7 @@ impl Load {
 
     /// What the peer is silent to, what that may come from, and what to do.
     fn hint(&mut self) -> String {
-        let silence = self.silence();
-        match (silence, self.carried, self.direction) {
-            // A long segment stands before the pings of its connection.
-            (Silence::Everything, Carried { read: true, write: false }, Direction::Write) => {
-                format!(
-                    "reads were carried before, and now pings are not answered either: large \
-                     packets to the peer may disappear on the way; `lustrine doctor --to {}` looks \
-                     for that",
-                    self.nid
-                )
-            }
-            _ => silence.hint(&self.nid),
-        }
+        self.silence().hint(&self.nid, self.carried)
     }
 
     /// What the peer is silent to.
@@ -379,4 +373,21 @@ impl Direction {
 
 pub(super) fn unexpected() -> Failure {
     "unexpected reply from the node; the versions may differ".to_owned().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_after_data_may_be_a_black_hole() {
+        let nid = "10.0.0.2@tcp".parse().expect("a NID");
+        let hint = |carried| Silence::Everything.hint(&nid, carried);
+        let never = hint(Carried::default());
+        assert!(never.starts_with("pings are not answered either;"), "{never}");
+        for carried in [Carried { read: true, write: false }, Carried { read: true, write: true }] {
+            let hint = hint(carried);
+            assert!(hint.contains("or large packets disappear on the way"), "{hint}");
+        }
+    }
 }
