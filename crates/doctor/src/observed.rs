@@ -244,11 +244,12 @@ pub struct IcmpView {
     pub arrived_at: Option<String>,
     /// The peer's clock minus this host's, and how far that may be off, in milliseconds.
     pub clock_ms: Option<(i64, u64)>,
-    /// Echoes in full packets; `None` if none were sent, or a router said that they are too long.
+    /// Echoes in full packets; `None` if none were sent.
     pub full: Option<FullEcho>,
 }
 
-/// Echo requests in packets that fill the MTU, which no router may divide, and their answers.
+/// Echo requests in packets that fill the MTU of the interface, or the smaller one that a router
+/// has named, and which no router may divide; and their answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FullEcho {
     /// Bytes of the packets.

@@ -1,6 +1,8 @@
 //! Whether windows, buffers and credits are enough for the rate and the round trip of a path.
 
-use lustrine_tune::{bandwidth_delay_product, rate_of};
+use lustrine_tune::{
+    bandwidth_delay_product, held_by_receive_buffer, held_by_send_buffer, rate_of,
+};
 
 use crate::code::Code;
 use crate::finding::{Finding, Words, millis};
@@ -43,18 +45,6 @@ fn carried_by_windows(peer: &PeerView, window: u64, rtt: u64) -> u64 {
     rate_of(window, rtt).saturating_mul(connections(peer))
 }
 
-/// What a connection can have in flight with a receive buffer: half of it is window, because the
-/// kernel counts its own memory as well.
-fn window_of(tcp_rmem: u64) -> u64 {
-    tcp_rmem / 2
-}
-
-/// The same with a send buffer: three quarters of it, as measured in a laboratory over 80 ms, where
-/// a connection with 512 KiB carried 39.3 Mb/s (iperf3, Linux 6.18).
-fn in_flight_of(tcp_wmem: u64) -> u64 {
-    tcp_wmem / 4 * 3
-}
-
 /// The buffer with which all connections together carry a rate.
 fn buffer_for(peer: &PeerView, rate: u64, rtt: u64) -> u64 {
     bandwidth_delay_product(rate, rtt).saturating_mul(2).div_ceil(connections(peer))
@@ -95,8 +85,8 @@ fn window_scaling(host: &HostView, peer: &PeerView) -> Option<Finding> {
 }
 
 fn own_buffers(host: &HostView, peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
-    let receive = host.tcp_rmem.map(|[.., size]| ("tcp_rmem", size, window_of(size)));
-    let send = host.tcp_wmem.map(|[.., size]| ("tcp_wmem", size, in_flight_of(size)));
+    let receive = host.tcp_rmem.map(|[.., size]| ("tcp_rmem", size, held_by_receive_buffer(size)));
+    let send = host.tcp_wmem.map(|[.., size]| ("tcp_wmem", size, held_by_send_buffer(size)));
     let mut small: Vec<(&str, u64, u64)> = receive.into_iter().chain(send).collect();
     small.retain(|(.., window)| limits(carried_by_windows(peer, *window, rtt), rate));
     let smallest = small.iter().map(|(.., window)| *window).min()?;
@@ -130,7 +120,7 @@ fn peer_buffers(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
         let scaled = WINDOW << scale.min(14);
         windows.push(match remote.and_then(|host| host.tcp_rmem) {
             Some([.., largest]) => {
-                let window = scaled.min(window_of(largest));
+                let window = scaled.min(held_by_receive_buffer(largest));
                 ("tcp_rmem", window, format!("its tcp_rmem is {largest}"))
             }
             None => {
@@ -140,7 +130,11 @@ fn peer_buffers(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
         });
     }
     if let Some([.., largest]) = remote.and_then(|host| host.tcp_wmem) {
-        windows.push(("tcp_wmem", in_flight_of(largest), format!("its tcp_wmem is {largest}")));
+        windows.push((
+            "tcp_wmem",
+            held_by_send_buffer(largest),
+            format!("its tcp_wmem is {largest}"),
+        ));
     }
     windows.retain(|(_, window, _)| limits(carried_by_windows(peer, *window, rtt), rate));
     let smallest = windows.iter().map(|(_, window, _)| *window).min()?;

@@ -22,8 +22,8 @@ mod segments;
 mod write;
 
 pub use advice::{
-    Advice, Limit, Setting, Settings, advise, bandwidth_delay_product, bytes_text, rate_of,
-    rate_text, time_text,
+    Advice, Limit, Setting, Settings, advise, bandwidth_delay_product, bytes_text,
+    held_by_receive_buffer, held_by_send_buffer, rate_of, rate_text, time_text,
 };
 pub use measured::{Host, Path, Purpose, Streams};
 pub use ramp::{Point, Ramp, share};

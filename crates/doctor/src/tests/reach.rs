@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn refusals_are_told_apart() {
+fn refusals_are_distinguished() {
     let one = |outcome: DialOutcome| vec![dial(Source::Privileged, NID, outcome)];
     let rejected = |by: Option<&str>| DialOutcome::Rejected {
         by: by.map(str::to_owned),

@@ -145,8 +145,8 @@ impl Questions<'_> {
             if let Some(full) = self.full_of(bytes) {
                 return Some(full);
             }
-            let told = Route::to(self.to.into(), None).ok()?.mtu;
-            bytes = told.filter(|told| *told < bytes)?;
+            let path_mtu = Route::to(self.to.into(), None).ok()?.mtu;
+            bytes = path_mtu.filter(|path_mtu| *path_mtu < bytes)?;
         }
         None
     }

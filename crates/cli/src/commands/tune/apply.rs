@@ -119,9 +119,9 @@ pub(super) struct Applied {
     pub(super) settings: Vec<Outcome>,
     /// What else there is to know.
     pub(super) notes: Vec<String>,
-    /// Whether the file is in a directory that the user has named.
+    /// The directory of the file, if the user has named it.
     #[serde(skip)]
-    pub(super) has_own_state: bool,
+    pub(super) state: Option<PathBuf>,
 }
 
 impl Applied {
@@ -209,8 +209,8 @@ impl Plan {
              lnetctl.yaml of --write"
                 .to_owned(),
         );
-        let has_own_state = args.apply.state.is_some();
-        Applied { record: self.file, settings, notes: self.notes, has_own_state }
+        let state = args.apply.state.clone();
+        Applied { record: self.file, settings, notes: self.notes, state }
     }
 }
 
@@ -296,7 +296,7 @@ pub(super) fn run_undo(args: &TuneArgs) -> Result<(), Failure> {
         record: dir.join(super::store::NAME),
         settings,
         notes: Vec::new(),
-        has_own_state: args.apply.state.is_some(),
+        state: args.apply.state.clone(),
     };
     match args.json {
         true => print_json(&applied)?,

@@ -51,10 +51,17 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    fn of(&mut self, direction: Direction) -> &mut bool {
+    fn has(self, direction: Direction) -> bool {
         match direction {
-            Direction::Read => &mut self.read,
-            Direction::Write => &mut self.write,
+            Direction::Read => self.read,
+            Direction::Write => self.write,
+        }
+    }
+
+    fn add(&mut self, direction: Direction) {
+        match direction {
+            Direction::Read => self.read = true,
+            Direction::Write => self.write = true,
         }
     }
 }
@@ -199,14 +206,14 @@ impl Load {
         }
     }
 
-    /// A load over a path that has carried bulk data before, for an earlier node.
-    pub(super) fn over(self, carried: Carried) -> Load {
+    /// With what the path has carried before, for an earlier node.
+    pub(super) fn with_carried(self, carried: Carried) -> Load {
         Load { carried, ..self }
     }
 
     /// Whether an RPC of what is read or written now has ended over this path.
-    pub(super) fn has_carried(&mut self) -> bool {
-        *self.carried.of(self.direction)
+    pub(super) fn has_carried(&self) -> bool {
+        self.carried.has(self.direction)
     }
 
     /// Begins a step. A load that was given up meanwhile takes none; its reason is the error then.
@@ -228,7 +235,9 @@ impl Load {
     pub(super) fn progress(&mut self) -> Result<LoadRow, Failure> {
         let load = self.order(LoadOrder::Progress)?;
         self.had_session |= load.connected;
-        *self.carried.of(self.direction) |= load.has_progressed;
+        if load.has_progressed {
+            self.carried.add(self.direction);
+        }
         let Some(failure) = &load.failure else { return Ok(load) };
         let hint = match failure.kind {
             LoadFailureKind::NoAnswer => format!("; {}", self.hint()),

@@ -534,7 +534,7 @@ impl<'a> Session<'a> {
         let any = |direction| ramp.iter().any(|row| row.test == direction && row.rpcs > 0);
         let carried = Carried { read: any(Direction::Read), write: any(Direction::Write) };
         let Session { wanted, load } = Session::next(wanted, config)?;
-        Ok(Session { wanted, load: load.over(carried) })
+        Ok(Session { wanted, load: load.with_carried(carried) })
     }
 
     fn open(wanted: &'a Wanted<'a>, mut link: Link, tries: u32) -> Result<Session<'a>, Failure> {

@@ -183,13 +183,10 @@ pub(super) fn applied(applied: &Applied) -> String {
     }
     if applied.settings.iter().any(|outcome| outcome.result == ChangeResult::Changed) {
         let record = applied.record.display();
-        let undo = match applied.has_own_state {
-            true => applied.record.parent().map(|dir| format!(" --state {}", dir.display())),
-            false => None,
-        };
+        let state = applied.state.as_ref();
+        let state = state.map_or_else(String::new, |dir| format!(" --state {}", dir.display()));
         text += &format!(
-            "the values before are in {record}; lustrine tune --undo{} restores them\n",
-            undo.unwrap_or_default()
+            "the values before are in {record}; lustrine tune --undo{state} restores them\n"
         );
     }
     text

@@ -46,25 +46,24 @@ fn another_way_is_an_alarm_until_packets_take_the_first_again() {
     assert_eq!(over, [true], "{alarms:#}");
 }
 
-/// The node of the daemon keeps its address.
-#[test]
-fn a_route_from_another_address_is_an_alarm() {
+/// Changes the route of host `east` to `west`, and waits for the alarm.
+fn another_route(route: &str, alarm: &str) {
     let Some(lab) = Laboratory::up(TWO_WAYS) else { return };
     let _node = node(&lab, "west", &TCP);
     let (mut daemon, _) = watch(&lab, &["--path-every", "500ms"]);
-    run(&lab, "east", "ip route replace 10.99.0.2/32 dev eth1 src 10.99.1.1");
-    daemon.wait_for("route: packets leave from 10.99.1.1 (eth1), and left from 10.99.0.1 (eth0)");
+    run(&lab, "east", &format!("ip route replace 10.99.0.2/32 {route}"));
+    daemon.wait_for(&format!("route: packets leave from {alarm}, and left from 10.99.0.1 (eth0)"));
+}
+
+/// The node of the daemon keeps its address.
+#[test]
+fn a_route_from_another_address_is_an_alarm() {
+    another_route("dev eth1 src 10.99.1.1", "10.99.1.1 (eth1)");
 }
 
 #[test]
 fn another_router_of_the_same_address_is_an_alarm() {
-    let Some(lab) = Laboratory::up(TWO_WAYS) else { return };
-    let _node = node(&lab, "west", &TCP);
-    let (mut daemon, _) = watch(&lab, &["--path-every", "500ms"]);
-    run(&lab, "east", "ip route replace 10.99.0.2/32 via 10.99.1.2 dev eth1 src 10.99.0.1");
-    daemon.wait_for(
-        "route: packets leave from 10.99.0.1 (eth1, via 10.99.1.2), and left from 10.99.0.1 (eth0)",
-    );
+    another_route("via 10.99.1.2 dev eth1 src 10.99.0.1", "10.99.0.1 (eth1, via 10.99.1.2)");
 }
 
 #[test]
