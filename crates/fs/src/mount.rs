@@ -250,7 +250,7 @@ impl FileSystem {
         })
     }
 
-    /// What was lost since the last call, of at most 100 files and errors.
+    /// What was lost since the last call, of at most 1,000 files and errors.
     ///
     /// # Errors
     /// When the node does not answer.
@@ -261,7 +261,7 @@ impl FileSystem {
         })
     }
 
-    /// What is lost if the client disconnects now, of at most 100 files.
+    /// What is lost if the client disconnects now, of at most 1,000 files.
     ///
     /// # Errors
     /// When the node does not answer.

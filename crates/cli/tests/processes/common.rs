@@ -8,7 +8,7 @@ mod user;
 
 pub(crate) use node::Node;
 pub(crate) use process::{
-    Finished, Running, clean, eventually, eventually_equal, finish, lustrine,
+    Finished, LIMIT, Running, clean, eventually, eventually_equal, finish, logged, lustrine,
 };
 pub(crate) use scratch::{Scratch, free_port, loopback};
 pub(crate) use usage::Usage;

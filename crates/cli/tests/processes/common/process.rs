@@ -1,7 +1,9 @@
 //! Processes that a test starts: none outlives the test, and every wait has a limit.
 
 use std::fmt::Debug;
+use std::fs;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +22,16 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Waits until `look` returns a value.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     wait(what, || look().ok_or(()), |()| String::new())
+}
+
+/// Waits until a log has a line with these words, and returns the line.
+pub(crate) fn logged(path: &Path, words: &str) -> String {
+    let look = || {
+        let log = fs::read_to_string(path).unwrap_or_default();
+        let line = log.lines().find(|line| line.contains(words)).map(str::to_owned);
+        line.ok_or(log)
+    };
+    wait(&format!("a line with {words:?}"), look, |log| format!(" in\n{log}"))
 }
 
 /// Waits until two values are equal.
