@@ -9,6 +9,7 @@
 //!
 //! All arithmetic is in integers: floating point differs between machines.
 
+mod acked;
 mod bbr;
 mod bic;
 mod bic_paper;
@@ -17,7 +18,8 @@ mod cubic;
 
 use lustrine_lnet::time::Nanos;
 
-pub(crate) use congestion::{Acked, Congestion, TimeOut};
+pub(crate) use acked::{Acked, TimeOut};
+pub(crate) use congestion::Congestion;
 
 /// The algorithm that limits what a sender has in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::congestion::Acked;
+use super::acked::Acked;
 use crate::fabric::Rate;
 
 /// Gains in hundredths: of the start (2 / ln 2), of draining, of the window, and the cycle that

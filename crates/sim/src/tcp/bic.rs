@@ -4,7 +4,7 @@
 //! after [`Bic::count`] acknowledgements: after a loss fast at first, slowly near the window at
 //! which the loss happened, and faster again beyond it.
 
-use super::congestion::{Acked, TimeOut};
+use super::acked::{Acked, TimeOut};
 
 /// Up to this number of segments the window grows and shrinks as Reno's does (`low_window`).
 const LOW_WINDOW: u64 = 14;

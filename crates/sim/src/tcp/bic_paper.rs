@@ -7,7 +7,7 @@
 //! trip. Below [`LOW_WINDOW`] segments it is Reno. `docs/simulator.md` says what is known of the
 //! paper.
 
-use super::congestion::{Acked, TimeOut};
+use super::acked::{Acked, TimeOut};
 
 /// Below this number of segments the window grows and shrinks as Reno's does.
 const LOW_WINDOW: u64 = 14;

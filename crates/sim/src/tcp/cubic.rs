@@ -2,7 +2,7 @@
 
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::congestion::{Acked, TimeOut};
+use super::acked::{Acked, TimeOut};
 
 /// The part of a window that remains after a loss, in tenths.
 const LEFT: u64 = 7;
