@@ -1,6 +1,5 @@
 //! Reads and writes fields one after the other, without padding, after the message header.
 
-use super::values::{Name, Role, Sid};
 use super::{HEADER_LEN, MESSAGE_LEN};
 use crate::byte_order::{ByteOrder, array_at};
 
@@ -79,37 +78,3 @@ macro_rules! number_fields {
 }
 
 number_fields! { u8, u16, u32, i32, u64, i64, }
-
-impl Field for Sid {
-    fn read(from: &mut Reader<'_>) -> Sid {
-        Sid { nid: from.next(), stamp: from.next() }
-    }
-
-    fn write(&self, to: &mut Writer<'_>) {
-        to.put(&self.nid);
-        to.put(&self.stamp);
-    }
-}
-
-impl Field for Name {
-    fn read(from: &mut Reader<'_>) -> Name {
-        Name(from.array())
-    }
-
-    fn write(&self, to: &mut Writer<'_>) {
-        to.bytes(&self.0);
-    }
-}
-
-impl Field for Role {
-    fn read(from: &mut Reader<'_>) -> Role {
-        match from.next::<u8>() {
-            0 => Role::Server,
-            _ => Role::Client,
-        }
-    }
-
-    fn write(&self, to: &mut Writer<'_>) {
-        to.put(&(*self as u8));
-    }
-}

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::cursor::{Reader, Writer};
+use super::cursor::{Field, Reader, Writer};
 use super::{FEATURE_BULK_LEN, Service};
 use crate::byte_order::ByteOrder;
 use crate::nid::{Nid, ProcessId};
@@ -304,4 +304,38 @@ impl Destination {
 pub const fn destination_at(index: usize, page_size: usize) -> usize {
     let per_page = page_size / Destination::LEN;
     (index / per_page) * page_size + (index % per_page) * Destination::LEN
+}
+
+impl Field for Sid {
+    fn read(from: &mut Reader<'_>) -> Sid {
+        Sid { nid: from.next(), stamp: from.next() }
+    }
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.put(&self.nid);
+        to.put(&self.stamp);
+    }
+}
+
+impl Field for Name {
+    fn read(from: &mut Reader<'_>) -> Name {
+        Name(from.array())
+    }
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.bytes(&self.0);
+    }
+}
+
+impl Field for Role {
+    fn read(from: &mut Reader<'_>) -> Role {
+        match from.next::<u8>() {
+            0 => Role::Server,
+            _ => Role::Client,
+        }
+    }
+
+    fn write(&self, to: &mut Writer<'_>) {
+        to.put(&(*self as u8));
+    }
 }
