@@ -8,7 +8,7 @@ use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::MdValid;
 use lustrine_fswire::ost::Obdo;
 
-use super::quotas::{Quotas, Verdict};
+use super::quotas::{Quotas, Usage, Verdict};
 use crate::table::OrderedTable;
 
 /// A new object target.
@@ -46,6 +46,13 @@ pub(crate) struct Object {
     pub(crate) version: u64,
     /// Pieces of data that there are.
     chunks: u64,
+}
+
+impl Object {
+    fn usage(&self) -> Usage {
+        let Object { uid, gid, projid, .. } = *self;
+        Usage { uid, gid, projid, bytes: self.blocks * 512 }
+    }
 }
 
 /// A piece of the data of an object; what is missing at its end is zeros.
@@ -118,11 +125,8 @@ impl ObjectStore {
     /// What quota says of a write up to an offset, of a file of these owners.
     pub(crate) fn check_quota(&self, oi: Fid, owner: &Obdo, end: u64) -> Verdict {
         let size = self.get(oi).map_or(0, |object| object.size);
-        self.quotas.check(
-            owner,
-            self.objects.iter().map(|(_, object)| object),
-            end.saturating_sub(size),
-        )
+        let usage = self.objects.iter().map(|(_, object)| object.usage());
+        self.quotas.check(owner, usage, end.saturating_sub(size))
     }
 
     /// A range, in parts that follow each other; what was not written is zeros. Nothing is copied.

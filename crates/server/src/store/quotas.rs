@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use lustrine_fswire::ost::{Obdo, ObdoFlags};
 
-use super::objects::Object;
-
 /// Whose quota it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QuotaHolder {
@@ -32,6 +30,15 @@ pub(crate) struct Quotas {
     limits: BTreeMap<QuotaHolder, QuotaLimits>,
 }
 
+/// What an object takes, and whose it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usage {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) projid: u32,
+    pub(crate) bytes: u64,
+}
+
 /// What quota says of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Verdict {
@@ -48,10 +55,10 @@ impl Quotas {
     }
 
     /// What there is to say of a write of a file of these owners that takes so many bytes more.
-    pub(crate) fn check<'a>(
+    pub(crate) fn check(
         &self,
         owner: &Obdo,
-        objects: impl Iterator<Item = &'a Object>,
+        objects: impl Iterator<Item = Usage>,
         more: u64,
     ) -> Verdict {
         let mut verdict = Verdict { over: ObdoFlags::empty(), refused: false };
@@ -65,14 +72,14 @@ impl Quotas {
         if limited.is_empty() {
             return verdict;
         }
-        let objects: Vec<&Object> = objects.collect();
+        let objects: Vec<Usage> = objects.collect();
         for (holder, flag, limits) in limited {
             let owned = objects.iter().filter(|object| match holder {
                 QuotaHolder::User(uid) => object.uid == uid,
                 QuotaHolder::Group(gid) => object.gid == gid,
                 QuotaHolder::Project(projid) => object.projid == projid,
             });
-            let used = owned.map(|object| object.blocks * 512).sum::<u64>().saturating_add(more);
+            let used = owned.map(|object| object.bytes).sum::<u64>().saturating_add(more);
             verdict.over.set(flag, used > limits.soft);
             verdict.refused |= used > limits.hard;
         }
