@@ -10,6 +10,7 @@ mod cache;
 mod caller;
 mod changes;
 mod data;
+mod data_attr;
 mod flocks;
 mod later;
 mod locks;
@@ -52,7 +53,7 @@ use lustrine_wire::nid::{Nid, ProcessId};
 use slotmap::{Key as _, KeyData, SlotMap, new_key_type};
 
 use crate::config::FsConfig;
-use crate::error::{ClientError, Outcome};
+use crate::error::{ClientError, Outcome, errno};
 use crate::fids::Fids;
 use crate::offers;
 
@@ -72,7 +73,6 @@ pub use flocks::{FlockArgs, FlockKey, FlockMode};
 use later::Later;
 pub use locks::LockCounts;
 use locks::Locks;
-pub use metadata::READDIR_LEN;
 use mgc::Mgc;
 pub use mgc::{ConfigLock, ConfigView, MgcTunables, MgcView};
 use open::Open;
@@ -80,6 +80,7 @@ pub use open::{OpenArgs, OpenFile, Written};
 pub use seek::Seek;
 pub use settings::{MaxRpcs, RpcSettings, SettingError};
 use striped::Dirs;
+pub use striped::READDIR_LEN;
 pub use targets::TargetKey;
 use targets::Watch;
 
@@ -116,6 +117,17 @@ pub struct ClientArgs {
 
 /// What an operation calls when it is over, exactly once.
 pub type Done<T> = Box<dyn FnOnce(&mut Client, &mut Turn<'_>, Outcome<T>) + Send>;
+
+/// Goes on with `done`, unless the file is gone: then with `again`, which gets `done`.
+fn or_again<T: 'static>(
+    done: Done<T>,
+    again: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
+) -> Done<T> {
+    Box::new(move |client, turn, outcome| match outcome {
+        Err(ClientError::Errno(errno::ENOENT)) => again(client, turn, done),
+        outcome => done(client, turn, outcome),
+    })
+}
 
 new_key_type! {
     /// A call. Its number is the `user` value of its request.

@@ -17,9 +17,9 @@ use lustrine_ptlrpc::ImportKey;
 
 use super::attr_cache::{AttrCounts, Named};
 use super::locks::{CANCELS_MAX, cancels};
-use super::metadata::{LOOKUPS_MAX, checked, or_again, wanted};
+use super::metadata::{LOOKUPS_MAX, checked, wanted};
 use super::open::intent_lock;
-use super::{Answer, CallArgs, Caller, Client, Done};
+use super::{Answer, CallArgs, Caller, Client, Done, or_again};
 use crate::attr::Attr;
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::reply::reply_of;

@@ -10,6 +10,7 @@ mod locks;
 mod losses;
 mod object;
 mod quota;
+mod read_op;
 mod reads;
 mod streams;
 mod writes;
@@ -36,7 +37,7 @@ pub use losses::LostWrites;
 use object::{CachedObject, ObjectData, Used};
 pub(super) use object::{Mode, Writer};
 use quota::OverQuota;
-pub(super) use reads::ObjectBytes;
+pub(super) use read_op::ObjectBytes;
 use reads::QueuedRead;
 use writes::{QueuedWrites, ThrottledWrite};
 

@@ -21,9 +21,9 @@ use slotmap::new_key_type;
 
 use super::append::ObjectLock;
 use super::cache::{ObjectBytes, ObjectKey, Writer, brw_of};
+use super::data_attr::DataAttr;
 use super::later::pause_after;
 use super::open::intent_lock;
-use super::sizes::DataAttr;
 use super::transfer::{ObjectRange, ObjectWrite, WriteArgs};
 use super::{CallArgs, Caller, Client, Done};
 use crate::attr::{Attr, DirPage, FileOwner};

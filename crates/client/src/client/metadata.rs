@@ -10,7 +10,7 @@ use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::ImportKey;
 
 use super::striped::NameUse;
-use super::{CallArgs, Caller, Client, Data, Done};
+use super::{CallArgs, Caller, Client, Data, Done, or_again};
 use crate::attr::{Attr, DirEntry, DirPage, Space};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::offers;
@@ -18,8 +18,6 @@ use crate::reply::reply_of;
 
 /// Longest name in bytes.
 const NAME_MAX: usize = 255;
-/// Most bytes of a directory that [`Client::readdir`] asks for: 256 KiB.
-pub const READDIR_LEN: u64 = 256 << 10;
 /// Bytes of a page of a directory [MDT-14].
 const PAGE_LEN: u64 = 4096;
 /// Room for a layout unless the server says that its layouts are longer.
@@ -342,17 +340,6 @@ impl Client {
 /// How often a name is looked up if it leads to a file on another target which does not have it:
 /// another client has replaced the file meanwhile, or the entry is wrong.
 pub(super) const LOOKUPS_MAX: u8 = 4;
-
-/// Goes on with `done`, unless the file is gone: then with `again`, which gets `done`.
-pub(super) fn or_again<T: 'static>(
-    done: Done<T>,
-    again: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
-) -> Done<T> {
-    Box::new(move |client, turn, outcome| match outcome {
-        Err(ClientError::Errno(errno::ENOENT)) => again(client, turn, done),
-        outcome => done(client, turn, outcome),
-    })
-}
 
 /// What every request for attributes asks for.
 pub(super) fn wanted() -> MdValid {

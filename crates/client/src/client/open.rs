@@ -14,9 +14,9 @@ use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, Keep, Replay, Reply, RequestKey, SlotKind};
 
 use super::later::pause_after;
-use super::metadata::{LOOKUPS_MAX, check_name, checked, or_again};
+use super::metadata::{LOOKUPS_MAX, check_name, checked};
 use super::striped::NameUse;
-use super::{Answer, CallArgs, CallKey, Caller, Client, Done};
+use super::{Answer, CallArgs, CallKey, Caller, Client, Done, or_again};
 use crate::attr::{Attr, TYPE_MASK, TYPE_REGULAR};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::FileLayout;

@@ -10,47 +10,13 @@ use lustrine_lnet::service::Turn;
 
 use super::cache::ObjectKey;
 use super::data::{Io, IoKey, Work};
+use super::data_attr::{DataAttr, Times};
 use super::open::intent_lock;
 use super::{CallArgs, Caller, Client, Done};
 use crate::attr::Glimpse;
 use crate::error::{ClientError, Outcome, malformed};
 use crate::layout::FileLayout;
 use crate::reply::reply_of;
-
-/// What the objects of a file know of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct DataAttr {
-    /// Bytes.
-    pub(super) size: u64,
-    /// Units of 512 bytes.
-    pub(super) blocks: u64,
-    /// The latest ones of all objects, in seconds since 1970; none without objects.
-    pub(super) times: Option<Times>,
-}
-
-/// Times in seconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Times {
-    pub(super) atime: i64,
-    pub(super) mtime: i64,
-    pub(super) ctime: i64,
-}
-
-impl DataAttr {
-    /// Takes what one more object knows, which holds the file up to `size`.
-    fn add(&mut self, size: u64, object: &DataAttr) {
-        self.size = self.size.max(size);
-        self.blocks = self.blocks.saturating_add(object.blocks);
-        self.times = match (self.times, object.times) {
-            (Some(a), Some(b)) => Some(Times {
-                atime: a.atime.max(b.atime),
-                mtime: a.mtime.max(b.mtime),
-                ctime: a.ctime.max(b.ctime),
-            }),
-            (a, b) => a.or(b),
-        };
-    }
-}
 
 impl Client {
     /// Asks the objects of a file for its size in bytes, and for its blocks of 512 bytes. Clients

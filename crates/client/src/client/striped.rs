@@ -7,12 +7,14 @@ use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 
 use super::data::{Io, Work};
-use super::metadata::{READDIR_LEN, or_again};
 use super::targets::TargetKey;
-use super::{Caller, Client, Done};
+use super::{Caller, Client, Done, or_again};
 use crate::attr::{Attr, DirEntry, DirPage};
 use crate::dir_layout::{DirLayout, Homes};
 use crate::error::{ClientError, Outcome, malformed};
+
+/// Most bytes of a directory that [`Client::readdir`] asks for: 256 KiB.
+pub const READDIR_LEN: u64 = 256 << 10;
 
 /// Most stripes that are remembered, of all directories together: 16 MiB.
 const STRIPES_MAX: usize = 1 << 20;

@@ -5,7 +5,7 @@ use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 
 use super::data::ReadData;
-use super::sizes::DataAttr;
+use super::data_attr::DataAttr;
 use super::{Caller, Client, Done};
 use crate::attr::Attr;
 use crate::layout::FileLayout;

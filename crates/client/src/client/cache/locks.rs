@@ -13,8 +13,8 @@ use lustrine_ptlrpc::{ImportKey, RpcError, SlotKind};
 
 use super::ObjectKey;
 use super::object::{AskedLock, Behind, Held, Mode, covers};
+use crate::client::data_attr::{DataAttr, Times};
 use crate::client::locks::{Granted, LockArgs};
-use crate::client::sizes::{DataAttr, Times};
 use crate::client::{Caller, Client, Done};
 use crate::error::{ClientError, Outcome, malformed};
 use crate::reply::reply_of;

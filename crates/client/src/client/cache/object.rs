@@ -10,10 +10,10 @@ use lustrine_fswire::ost::Obdo;
 use lustrine_lnet::time::Time;
 use rangemap::{RangeMap, RangeSet};
 
-use super::reads::ReadOp;
+use super::read_op::ReadOp;
 use super::streams::Streams;
 use crate::attr::FileOwner;
-use crate::client::sizes::{DataAttr, Times};
+use crate::client::data_attr::{DataAttr, Times};
 use crate::client::{Caller, Done};
 use crate::error::ClientError;
 use crate::few::FewMap;

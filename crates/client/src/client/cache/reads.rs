@@ -10,7 +10,8 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::{ImportKey, RpcError};
 use rangemap::RangeSet;
 
-use super::object::{CachedObject, Mode, Reading};
+use super::object::{Mode, Reading};
+use super::read_op::{ObjectBytes, ReadOp};
 use super::{Cache, ObjectKey, TargetIo};
 use crate::client::transfer::ObjectRange;
 use crate::client::{Caller, Client, Done};
@@ -23,24 +24,6 @@ const WINDOW_MIN: u64 = 1 << 20;
 /// So long after it was last read ahead, an object has no share of the memory for that any more.
 const AHEAD_TIME: Nanos = Nanos::from_secs(5);
 
-/// Bytes of an object.
-pub(in crate::client) struct ObjectBytes {
-    /// The bytes; zeros behind the end of the object.
-    pub(in crate::client) bytes: Bytes,
-    /// So many from the start are before the end of the object.
-    pub(in crate::client) present: u64,
-}
-
-/// A read of a program that lacks something.
-pub(super) struct ReadOp {
-    range: Range<u64>,
-    bytes: Vec<u8>,
-    missing: RangeSet<u64>,
-    handle: Handle,
-    caller: Caller,
-    done: Done<ObjectBytes>,
-}
-
 /// A request that waits for others.
 #[derive(Clone, Copy)]
 pub(super) struct QueuedRead {
@@ -48,22 +31,6 @@ pub(super) struct QueuedRead {
     number: u64,
     handle: Handle,
     caller: Caller,
-}
-
-impl ReadOp {
-    /// Copies what is in memory now. What is behind the end of the object at the server is zeros.
-    fn advance(&mut self, object: &CachedObject) {
-        for gap in self.missing.iter().cloned().collect::<Vec<_>>() {
-            let at = |position: u64| (position - self.range.start) as usize;
-            let bytes = &mut self.bytes[at(gap.start)..at(gap.end)];
-            for part in object.data.pages.read(&gap, bytes) {
-                self.missing.remove(part);
-            }
-        }
-        if object.stored < self.range.end {
-            self.missing.remove(object.stored.max(self.range.start)..self.range.end);
-        }
-    }
 }
 
 impl Cache {
@@ -159,7 +126,7 @@ impl Client {
         let bytes = vec![0; (range.end - range.start) as usize];
         let mut op = ReadOp { range: range.clone(), bytes, missing, handle, caller, done };
         let object = self.cache.object(key);
-        op.advance(object);
+        op.advance(&object.data.pages, object.stored);
         let missed: u64 = op.missing.iter().map(|gap| gap.end - gap.start).sum();
         self.cache.counts.misses += missed;
         self.cache.counts.hits += range.end - range.start - missed;
@@ -386,7 +353,7 @@ impl Client {
                 object.data.readers.push(op);
                 continue;
             }
-            op.advance(object);
+            op.advance(&object.data.pages, object.stored);
             // An error is that of who has asked; others ask under their own locks.
             let own = op.handle == handle && op.missing.overlaps(&range);
             let failed = error.clone().filter(|_| own);
