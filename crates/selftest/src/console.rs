@@ -37,6 +37,7 @@ mod ending;
 mod load;
 mod refusal;
 mod session;
+mod times;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -53,6 +54,7 @@ use crate::mark::console_number;
 use crate::rpc::RpcError;
 use ending::Ending;
 use session::{BatchTest, NODES_MAX, Session};
+use times::{ACTION, DOWN_ACTION};
 use work::{Goal, Work};
 
 pub use command::{
@@ -63,19 +65,6 @@ pub use refusal::Refusal;
 
 /// How often it is looked at who has to be kept from leaving [LST-25].
 const ROUND: Nanos = Nanos::from_secs(8);
-
-/// How long nodes have to carry out a request, and to answer that they are still there.
-const ACTION: Nanos = Nanos::from_secs(30);
-
-/// Shortest time that is waited for an answer to a question, and the longest to most of them.
-const QUESTION_MIN: Nanos = Nanos::from_secs(3);
-const QUESTION_MAX: Nanos = Nanos::from_secs(30);
-
-/// How long a node that is down has, where one that answers has [`ACTION`].
-const DOWN_ACTION: Nanos = QUESTION_MIN;
-
-/// Longest time that an answer about a batch is waited for.
-const QUERY_MAX: Nanos = Nanos::from_secs(3600);
 
 /// Most commands that wait for the one in flight.
 const WAITING_MAX: usize = 64;

@@ -2,6 +2,7 @@
 
 mod answers;
 mod quota;
+mod request;
 mod units;
 mod waiting;
 
@@ -23,7 +24,8 @@ use crate::limits::{INBOXES_MAX, UNITS_MAX, WAITING_MAX};
 use crate::mark::{ClientSlot, Mark, Role};
 use crate::rpc::{Arrived, PeerWindow, RequestBuffers, RpcClient};
 use crate::turn::Turn;
-use answers::{Answers, Progress, Request, StatsTransfer};
+use answers::{Answers, Progress, StatsTransfer};
+use request::Request;
 use units::{Tools, Units};
 
 /// The service of one CPU partition.

@@ -8,9 +8,7 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{ClientStats, Counters, Sid};
 use serde::{Deserialize, Serialize};
 
-use super::ending::END_MAX;
-use super::refusal::Refusal;
-use super::{ACTION, QUERY_MAX, QUESTION_MAX, QUESTION_MIN, load};
+use super::times::{ACTION, END_MAX, QUERY_MAX, QUESTION_MAX, QUESTION_MIN};
 use crate::load::Test;
 
 /// What an administrator wants of a console with `lst`. Names of groups and batches have 1 to
@@ -211,16 +209,6 @@ pub struct NewTest {
     /// know it, and only those that were seen to be so ([`NodeView::ours`]) are asked.
     #[serde(default)]
     pub rate: u32,
-}
-
-impl NewTest {
-    /// Checks what does not depend on nodes: its ranges, and what would harm kernel nodes.
-    ///
-    /// # Errors
-    /// The first thing that is wrong.
-    pub fn examine(&self, features: u32) -> Result<(), Refusal> {
-        load::examine(self, features)
-    }
 }
 
 /// So many clients in a row share so many servers in a row (`--distribute`) [LST-23].

@@ -12,8 +12,9 @@ use lustrine_wire::srpc::{
 use super::command::{Answer, BatchSide, Command, NewTest};
 use super::refusal::Refusal;
 use super::session::{self, Session};
+use super::times::{ACTION, QUERY_MAX, QUESTION_MAX, QUESTION_MIN};
 use super::work::{Goal, Work};
-use super::{ACTION, Console, QUERY_MAX, QUESTION_MAX, QUESTION_MIN, load};
+use super::{Console, load};
 
 /// The request that takes a node into a session; `force` ends another one that it is in.
 pub(super) fn invitation(session: &Session, force: bool) -> Body {
@@ -185,7 +186,7 @@ impl Console {
 
     fn add_test(&mut self, ticket: u64, test: NewTest) -> Result<(), Refusal> {
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;
-        load::examine(&test, session.features)?;
+        test.examine(session.features)?;
         let batch = session.batch(&test.batch)?;
         batch.takes_test()?;
         let clients = session.group(&test.from)?.nodes.clone();

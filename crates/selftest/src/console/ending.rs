@@ -11,21 +11,11 @@ use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::{BatchOp, BatchRequest, Body, Service, Sid};
 
+use super::Console;
 use super::command::{Detail, NodeReply, Reply};
 use super::session::Session;
-use super::work::{DOWN_AFTER, Goal, Work};
-use super::{ACTION, Console};
-
-/// The longest time that the end of a session waits for tests: a kernel client gives up an RPC
-/// after 64 s.
-const STOPS_MAX: Nanos = Nanos::from_secs(70);
-
-/// How long clients have to answer while a session ends.
-const ANSWER: Nanos = DOWN_AFTER;
-
-/// The longest time that the end of a session takes. The last stop and the last query can begin
-/// just before the tests are waited for no longer.
-pub(super) const END_MAX: Nanos = Nanos(STOPS_MAX.0 + 2 * ANSWER.0 + ACTION.0);
+use super::times::{ANSWER, STOPS_MAX};
+use super::work::{Goal, Work};
 
 /// The time between two queries whether tests have ended.
 const LOOK_PAUSE: Nanos = Nanos::from_millis(200);

@@ -15,45 +15,50 @@ use crate::load::{Plan, Test};
 /// and some of them bring it down [LST-19] [LST-26].
 pub(super) const DESTINATIONS_MAX: u32 = PAGE / Destination::LEN as u32;
 
-/// Checks what does not depend on the session's nodes.
-pub(super) fn examine(test: &NewTest, features: u32) -> Result<(), Refusal> {
-    let bad = |what: &str, value: i64, allowed: &str| {
-        let (what, allowed) = (what.to_owned(), allowed.to_owned());
-        Err(Refusal::OutOfRange { what, value, allowed })
-    };
-    if test.loops == 0 {
-        return bad("loop", 0, "-1 for no end, or 1 and more");
+impl NewTest {
+    /// Checks what does not depend on nodes: its ranges, and what would harm kernel nodes.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn examine(&self, features: u32) -> Result<(), Refusal> {
+        let bad = |what: &str, value: i64, allowed: &str| {
+            let (what, allowed) = (what.to_owned(), allowed.to_owned());
+            Err(Refusal::OutOfRange { what, value, allowed })
+        };
+        if self.loops == 0 {
+            return bad("loop", 0, "-1 for no end, or 1 and more");
+        }
+        if !(1..=CONCURRENCY_MAX).contains(&self.concurrency) {
+            return bad("concurrency", i64::from(self.concurrency), "1 to 1024");
+        }
+        if self.spread.clients == 0 || self.spread.servers == 0 {
+            return bad("distribution", 0, "1 and more on both sides");
+        }
+        if self.spread.servers > DESTINATIONS_MAX {
+            let allowed = "1 to 341: kernel nodes misread longer lists, and some of them crash; \
+                           make several tests of it";
+            return bad("servers for each client", i64::from(self.spread.servers), allowed);
+        }
+        Plan::new(self.test, features, self.offset)?;
+        let offset = self.offset;
+        if !offset.is_multiple_of(8) {
+            return bad("offset", i64::from(offset), "a multiple of 8");
+        }
+        if offset >= PAGE {
+            let allowed = "less than 4096: kernels of all releases crash with more";
+            return bad("offset", i64::from(offset), allowed);
+        }
+        let len = self.test.len();
+        if len > 0 && (offset + len).div_ceil(PAGE) > len.div_ceil(PAGE) {
+            let most = len.next_multiple_of(PAGE) - len;
+            let allowed = format!(
+                "at most {most} with this size (beyond it the data needs one more page, and \
+                 kernels from 2.16 on crash)"
+            );
+            return bad("offset", i64::from(offset), &allowed);
+        }
+        Ok(())
     }
-    if !(1..=CONCURRENCY_MAX).contains(&test.concurrency) {
-        return bad("concurrency", i64::from(test.concurrency), "1 to 1024");
-    }
-    if test.spread.clients == 0 || test.spread.servers == 0 {
-        return bad("distribution", 0, "1 and more on both sides");
-    }
-    if test.spread.servers > DESTINATIONS_MAX {
-        let allowed = "1 to 341: kernel nodes misread longer lists, and some of them crash; make \
-                       several tests of it";
-        return bad("servers for each client", i64::from(test.spread.servers), allowed);
-    }
-    Plan::new(test.test, features, test.offset)?;
-    let offset = test.offset;
-    if !offset.is_multiple_of(8) {
-        return bad("offset", i64::from(offset), "a multiple of 8");
-    }
-    if offset >= PAGE {
-        let allowed = "less than 4096: kernels of all releases crash with more";
-        return bad("offset", i64::from(offset), allowed);
-    }
-    let len = test.test.len();
-    if len > 0 && (offset + len).div_ceil(PAGE) > len.div_ceil(PAGE) {
-        let most = len.next_multiple_of(PAGE) - len;
-        let allowed = format!(
-            "at most {most} with this size (beyond it the data needs one more page, and kernels \
-             from 2.16 on crash)"
-        );
-        return bad("offset", i64::from(offset), &allowed);
-    }
-    Ok(())
 }
 
 /// What the request to every server says, but for the match bits.

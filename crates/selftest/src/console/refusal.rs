@@ -121,7 +121,7 @@ fn listed(nodes: &[(Nid, NodeState)]) -> String {
 }
 
 impl Refusal {
-    /// The errno a kernel console has for it, positive .
+    /// The errno a kernel console has for it, positive.
     pub fn errno(&self) -> u32 {
         match self {
             Refusal::NoSession => 3,

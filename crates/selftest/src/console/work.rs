@@ -10,13 +10,11 @@ use lustrine_wire::srpc::{Body, ClientStats, EXTENSIONS_MAGIC, FEATURES_KNOWN, M
 use super::RpcOutcome;
 use super::command::{Detail, NodeReply, NodeState, Reply, SessionHolder};
 use super::session::Session;
+use super::times::DOWN_AFTER;
 use crate::body::status;
 use crate::errno;
 use crate::limits::REMOVALS_MAX;
 use crate::rpc::{LnetErrorKind, RpcError};
-
-/// A node that leaves an RPC unanswered for so long is taken to be down [LST-20].
-pub(super) const DOWN_AFTER: Nanos = Nanos::from_secs(6);
 
 /// What is done when all nodes have answered.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use lustrine_wire::nid::ProcessId;
 use lustrine_wire::srpc::{Body, BrwCheck, BrwReply, PING_MAGIC, PingReply, Sid};
 
 use super::quota::Shares;
-use super::waiting::{Served, Waiting};
+use super::request::{Request, Served};
+use super::waiting::Waiting;
 use crate::bulk::{Budget, Grant, Source};
 use crate::counters::RpcTotals;
 use crate::cpt_message::FetchError;
@@ -19,7 +20,6 @@ use crate::slab::Slab;
 use crate::turn::Turn;
 
 pub(super) use client_stats::StatsTransfer;
-pub(super) use requests::Request;
 use requests::{Kind, Requester, agreement, examine};
 
 mod client_stats;

@@ -5,18 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use foldhash::fast::FixedState;
 use lustrine_wire::nid::Nid;
 
-use super::answers::Request;
-
-/// What became of an attempt to serve a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Served {
-    /// It is dealt with.
-    Done,
-    /// Its peer has its share already.
-    PeerWaits,
-    /// There is nothing left for anybody.
-    AllWait,
-}
+use super::request::{Request, Served};
 
 /// The requests of one peer that wait; never none.
 #[derive(Debug)]

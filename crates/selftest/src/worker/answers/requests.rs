@@ -1,10 +1,6 @@
-//! Requests as they come: what is kept of them, and their checks [LST-2] [LST-6].
+//! What answers need of requests, and the checks of requests [LST-2] [LST-6].
 
-use lustrine_lnet::event::Event;
-use lustrine_lnet::journal::Step;
 use lustrine_lnet::memory::{Memory, Span};
-use lustrine_lnet::shard::Shard;
-use lustrine_lnet::time::Time;
 use lustrine_wire::byte_order::ByteOrder;
 use lustrine_wire::nid::{Nid, PID_LUSTRE, ProcessId};
 use lustrine_wire::srpc::{
@@ -16,46 +12,7 @@ use crate::body::reply_bits;
 use crate::cpt_message::FetchError;
 use crate::errno;
 use crate::limits::PAGE;
-use crate::worker::waiting::Served;
-
-/// A request and whom its answer is for.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::worker) struct Request {
-    pub(in crate::worker) message: Message,
-    /// The source seen in the request [LST-8].
-    pub(in crate::worker) from: ProcessId,
-    /// Whose connection it came by. What a peer may have is counted for this one: the source is
-    /// the sender's own word, and there may be many of them on one connection.
-    pub(in crate::worker) hop: Nid,
-    /// Our NID it was addressed to; the answer comes from there.
-    pub(in crate::worker) local: Nid,
-    /// When it came.
-    pub(in crate::worker) since: Time,
-}
-
-impl Request {
-    /// The journal entry when it is accepted; `event` brought it.
-    #[cold]
-    pub(in crate::worker) fn accepted(&self, event: &Event) -> Step {
-        Step::RequestAccepted {
-            reply_bits: reply_bits(&self.message.body).unwrap_or(0),
-            from: self.from,
-            md: Shard::journal_number(event.md),
-            offset: event.offset,
-        }
-    }
-
-    /// The journal entry when it has to wait.
-    #[cold]
-    pub(super) fn deferred(&self, outcome: Served) -> Step {
-        let reason = match outcome {
-            Served::AllWait => "selftest memory or a free slot",
-            Served::PeerWaits | Served::Done => "its peer's share of selftest memory and slots",
-        };
-        let reply_bits = reply_bits(&self.message.body).unwrap_or(0);
-        Step::RequestDeferred { reply_bits, from: self.from, reason }
-    }
-}
+use crate::worker::request::Request;
 
 /// What of a request its answer needs.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use lustrine_wire::srpc::{
 };
 use smallvec::smallvec;
 
-use super::requests::{Request, Requester, Transfer, read_list};
+use super::requests::{Requester, Transfer, read_list};
 use super::{Answer, Answers, Progress, Stage};
 use crate::bulk::{Budget, Grant, Source, Term, charge};
 use crate::cpt_message::FetchError;
@@ -20,7 +20,7 @@ use crate::errno;
 use crate::mark::{Mark, Part, Role};
 use crate::pattern::{self, OUR_ORDER};
 use crate::turn::Turn;
-use crate::worker::waiting::Served;
+use crate::worker::request::{Request, Served};
 
 impl Answers {
     /// Starts the data transfer of a BRW request, if there is memory for it.
