@@ -1,13 +1,16 @@
 //! `lustrine fs`: files of a Lustre file system, without a mount.
 
 use std::ffi::OsString;
+use std::fmt;
+use std::io;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TryMapValueParser, TypedValueParser, ValueParserFactory};
 use clap::{Args, Subcommand};
-use lustrine_fs::{FileSystem, FsError, FsUrl, MountOptions, UrlError, shown};
+use lustrine_fs::{Attr, File, FileSystem, FsError, FsUrl, MountOptions, UrlError, shown};
 use lustrine_node::Node;
 
 use crate::common::{NodeOptions, OtherNode, TemporaryNodeOptions, start_for_command};
@@ -21,6 +24,7 @@ mod mode;
 mod names;
 mod serve;
 mod set;
+mod sha256;
 mod status;
 mod sum;
 mod transfer;
@@ -207,4 +211,25 @@ fn without_slash(mut path: &[u8]) -> &[u8] {
 /// The error for a path that has to be that of a directory.
 fn no_directory(path: &[u8]) -> Failure {
     Failure::Failed(format!("{}: is not a directory", shown(path)))
+}
+
+/// Opens a regular file to read it.
+fn open<'a>(files: &'a FileSystem, attr: &Attr, path: &str) -> Result<File<'a>, Failure> {
+    if attr.is_dir() {
+        return Err(format!("{path}: is a directory").into());
+    }
+    if !attr.is_file() {
+        return Err(format!("{path}: is not a regular file").into());
+    }
+    Ok(files.open(attr).map_err(|error| error.at(path))?)
+}
+
+/// The error of a file of this machine.
+fn local(path: &Path, error: &io::Error) -> Failure {
+    Failure::Failed(format!("{}: {error}", path.display()))
+}
+
+/// The error for a directory that would have to be there.
+fn no_dir(path: impl fmt::Display) -> String {
+    format!("{path}: no such directory")
 }

@@ -3,6 +3,7 @@
 mod describe;
 mod file;
 mod live;
+mod payload;
 mod print;
 mod rpc;
 #[cfg(test)]

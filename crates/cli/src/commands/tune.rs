@@ -16,7 +16,9 @@ use crate::interrupt::Interrupt;
 use crate::output::{Failure, note, print, print_error, print_json};
 use crate::values::{self, PORTS, seconds};
 
+mod applied;
 mod apply;
+mod budget;
 mod files;
 mod host;
 mod load;
@@ -24,18 +26,26 @@ mod measure;
 mod path_notes;
 mod report;
 pub(super) mod start;
+mod step;
 mod store;
 mod words;
 
 pub(super) use store::make_state_dir_of;
 
 use apply::ApplyArgs;
+use budget::Budget;
 use files::Files;
-use measure::{Budget, Wanted};
+use measure::Wanted;
 use report::{PeerReport, Report, StepRow};
 
-pub(super) use load::Load;
-pub(super) use report::Direction;
+pub(super) use load::{Direction, Load};
+
+/// Bytes of each RPC of the load: the longest message of LNet.
+const MESSAGE: u64 = 1 << 20;
+/// Most RPCs in flight in the ramp: half of what a load can have.
+const IN_FLIGHT_MAX: u32 = 512;
+/// Lustre's default of `max_rpcs_in_flight`.
+const RPCS_BEFORE: u64 = 8;
 
 /// Measure the path to a node, and compute the settings that fill it.
 #[derive(Args, Debug)]

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use clap::{ArgAction, Args};
 use lustrine_fs::{Attr, Changes, FileSystem, FollowLinks, SetTime, shown, umask};
 
-use super::copy::no_dir;
 use super::mode::{ModeChange, Owner};
 use super::walk::{Walk, in_parallel};
-use super::{ClientOptions, Url, split, with_file_system};
+use super::{ClientOptions, Url, no_dir, split, with_file_system};
 use crate::output::{Failure, print_error};
 
 /// Change permissions.

@@ -1,18 +1,19 @@
 //! `lustrine fs cat`, `get`, `put` and `cp`.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lustrine_fs::{Attr, Fid, FileSystem, shown};
+use lustrine_fs::{Fid, FileSystem, shown};
 
-use super::transfer::{Dir, Item, Target, Transfer, check_options, to_node, to_output};
+use super::transfer::{
+    CopyOptions, Dir, Item, Target, Transfer, check_options, to_node, to_output,
+};
 use super::walk::join;
-use super::{ClientOptions, Url, no_name, split, with_file_system, without_slash};
+use super::{ClientOptions, Url, local, no_dir, no_name, split, with_file_system, without_slash};
 use crate::output::Failure;
 
 /// Write a file to standard output.
@@ -78,50 +79,11 @@ pub(crate) struct CpArgs {
     client: ClientOptions,
 }
 
-/// Options of all copies.
-#[derive(Args, Debug)]
-pub(super) struct CopyOptions {
-    /// Copy directories and everything in them
-    #[arg(long, short)]
-    pub(super) recursive: bool,
-
-    /// Give copies the permissions and the times of the originals
-    #[arg(long, short)]
-    pub(super) preserve: bool,
-
-    /// Continue an interrupted copy where it stopped
-    #[arg(long)]
-    pub(super) resume: bool,
-
-    /// Read each copy back, and compare its SHA-256 checksum with that of the original
-    #[arg(long)]
-    pub(super) verify: bool,
-
-    /// Show no progress
-    #[arg(long, short)]
-    pub(super) quiet: bool,
-}
-
 pub(super) fn cat(args: &CatArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
         let attr = files.walk(&args.url.path)?;
         to_output(files, (&shown(&args.url.path), &attr), true)
     })
-}
-
-/// Opens a regular file to read it.
-pub(super) fn open<'a>(
-    files: &'a FileSystem,
-    attr: &Attr,
-    path: &str,
-) -> Result<lustrine_fs::File<'a>, Failure> {
-    if attr.is_dir() {
-        return Err(format!("{path}: is a directory").into());
-    }
-    if !attr.is_file() {
-        return Err(format!("{path}: is not a regular file").into());
-    }
-    Ok(files.open(attr).map_err(|error| error.at(path))?)
 }
 
 pub(super) fn get(args: &GetArgs) -> Result<(), Failure> {
@@ -324,13 +286,4 @@ fn place_there(
     let (dir, name) = split(path)?;
     let found = files.walk(dir)?;
     Ok((there(found, dir), OsStr::from_bytes(name).to_owned()))
-}
-
-/// The error for a directory that would have to be there.
-pub(super) fn no_dir(path: impl fmt::Display) -> String {
-    format!("{path}: no such directory")
-}
-
-pub(super) fn local(path: &Path, error: &io::Error) -> Failure {
-    Failure::Failed(format!("{}: {error}", path.display()))
 }

@@ -4,7 +4,6 @@ use clap::{ArgAction, Args};
 use lustrine_fs::{Attr, FileSystem, FollowLinks, shown};
 use serde::Serialize;
 
-use super::tree::human;
 use super::walk::Entered;
 use super::{ClientOptions, Url, with_file_system};
 use crate::output::{Failure, print, print_error, print_json};
@@ -386,6 +385,24 @@ fn permissions(mode: u32) -> String {
     text
 }
 
+/// A size with a suffix, rounded up as du does.
+pub(super) fn human(bytes: u64) -> String {
+    let mut size = bytes as f64 / 1024.0;
+    let mut units = "KMGTPE".chars();
+    let mut unit = units.next().unwrap_or('K');
+    while size.ceil() >= 1024.0
+        && let Some(next) = units.next()
+    {
+        size /= 1024.0;
+        unit = next;
+    }
+    match size {
+        0.0 => "0".to_owned(),
+        size if (size * 10.0).ceil() < 100.0 => format!("{:.1}{unit}", (size * 10.0).ceil() / 10.0),
+        size => format!("{:.0}{unit}", size.ceil()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,5 +413,19 @@ mod tests {
         assert_eq!(permissions(0o104_711), "-rws--x--x");
         assert_eq!(permissions(0o041_776), "drwxrwxrwT");
         assert_eq!(permissions(0o120_777), "lrwxrwxrwx");
+    }
+
+    #[test]
+    fn sizes_are_shown_as_du_shows_them() {
+        for (bytes, text) in [
+            (0, "0"),
+            (512, "0.5K"),
+            (4096, "4.0K"),
+            (10 << 10, "10K"),
+            (1_500_000, "1.5M"),
+            (u64::MAX, "16E"),
+        ] {
+            assert_eq!(human(bytes), text);
+        }
     }
 }

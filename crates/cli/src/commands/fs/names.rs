@@ -6,9 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use clap::Args;
 use lustrine_fs::{Attr, FileSystem, FollowLinks, FsError, FsUrl, shown};
 
-use super::copy::no_dir;
 use super::walk::{Entered, join};
-use super::{ClientOptions, Url, no_directory, split, with_file_system, without_slash};
+use super::{ClientOptions, Url, no_dir, no_directory, split, with_file_system, without_slash};
 use crate::output::{Failure, print_error};
 
 /// Make a directory.

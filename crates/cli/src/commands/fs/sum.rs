@@ -8,11 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use clap::Args;
 use lustrine_fs::{Attr, FileSystem, shown};
 use serde::{Serialize, Serializer};
-use sha2::{Digest, Sha256};
 
-use super::copy::open;
+use super::sha256::Sha256Sum;
 use super::walk::{Walk, in_parallel, join};
-use super::{ClientOptions, Url, with_file_system, without_slash};
+use super::{ClientOptions, Url, open, with_file_system, without_slash};
 use crate::output::{Failure, print_bytes, print_json};
 
 /// Show or check SHA-256 checksums of files, several at once.
@@ -42,22 +41,6 @@ pub(crate) struct SumArgs {
 
     #[command(flatten)]
     client: ClientOptions,
-}
-
-/// The SHA-256 checksum of bytes that come in pieces.
-#[derive(Clone, Default)]
-pub(super) struct Sha256Sum(Sha256);
-
-impl Sha256Sum {
-    /// Adds the next piece.
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    /// The sum as 64 hexadecimal digits.
-    pub(super) fn text(self) -> String {
-        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-    }
 }
 
 /// The checksum of a file.

@@ -2,7 +2,9 @@
 
 mod holes;
 mod input;
+mod options;
 mod part;
+mod pieces;
 mod source;
 mod stream;
 #[cfg(test)]
@@ -23,16 +25,17 @@ use lustrine_fs::{Attr, Changes, Fid, FileSystem, Piece, SetTime, shown, umask};
 use lustrine_sys::files::close;
 use rustix::fs::OFlags;
 
-use super::check_depth;
-use super::copy::{CopyOptions, local, open};
 use super::walk::{Entered, NotEntered, in_parallel, join};
+use super::{check_depth, local, open};
 use crate::interrupt;
 use crate::output::{Failure, print_error};
 use holes::write_here;
 use input::Input;
+pub(super) use options::{CopyOptions, check_options};
 use part::{PART_PREFIX, new_here, part_name, resume_here, resume_there};
-use source::{Source, SourceFile, children_here, of_file, open_found, read_here, sum_of};
-pub(super) use stream::{Target, check_options, to_node, to_output};
+use pieces::read_here;
+use source::{Source, SourceFile, children_here, of_file, open_found, sum_of};
+pub(super) use stream::{Target, to_node, to_output};
 
 /// Names that are looked up at once.
 const PART: usize = 1024;

@@ -10,7 +10,7 @@ use lustrine_report::numbers::counted;
 use serde::Serialize;
 
 use super::attributes::bytes;
-use super::list::{AttrRow, Row};
+use super::list::{AttrRow, Row, human};
 use super::walk::{Entered, Walk, join};
 use super::{ClientOptions, Url, with_file_system, without_slash};
 use crate::output::{Failure, print, print_json};
@@ -363,24 +363,6 @@ fn kib(bytes: u64) -> u64 {
     bytes.div_ceil(1024)
 }
 
-/// A size with a suffix, rounded up as du does.
-pub(super) fn human(bytes: u64) -> String {
-    let mut size = bytes as f64 / 1024.0;
-    let mut units = "KMGTPE".chars();
-    let mut unit = units.next().unwrap_or('K');
-    while size.ceil() >= 1024.0
-        && let Some(next) = units.next()
-    {
-        size /= 1024.0;
-        unit = next;
-    }
-    match size {
-        0.0 => "0".to_owned(),
-        size if (size * 10.0).ceil() < 100.0 => format!("{:.1}{unit}", (size * 10.0).ceil() / 10.0),
-        size => format!("{:.0}{unit}", size.ceil()),
-    }
-}
-
 pub(super) fn tree(args: &TreeArgs) -> Result<(), Failure> {
     with_file_system(&args.url, &args.client, |files| {
         let top = without_slash(&args.url.path);
@@ -522,19 +504,5 @@ mod tests {
         assert!(compared_number("-3").is_ok_and(|days| days.holds(2) && !days.holds(3)));
         assert!(compared_number("3").is_ok_and(|days| days.holds(3) && !days.holds(2)));
         assert!(compared_number("three").is_err() && compared_bytes("").is_err());
-    }
-
-    #[test]
-    fn sizes_are_shown_as_du_shows_them() {
-        for (bytes, text) in [
-            (0, "0"),
-            (512, "0.5K"),
-            (4096, "4.0K"),
-            (10 << 10, "10K"),
-            (1_500_000, "1.5M"),
-            (u64::MAX, "16E"),
-        ] {
-            assert_eq!(human(bytes), text);
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! An event as a kind, two parties and named fields: the common source of both forms of output.
 
+use std::fmt::Write as _;
+
 use lustrine_capture::{
     Certainty, Checksum, Content, Event, Item, Message, Noop, PingInfo, Start, StreamFormat,
 };
@@ -11,6 +13,7 @@ use lustrine_wire::hello::{ConnType, Hello};
 use lustrine_wire::ping::NiStatus;
 use lustrine_wire::srpc::{self, TestParams};
 
+use super::payload::Payload;
 use super::rpc;
 
 /// The description of an event.
@@ -24,16 +27,6 @@ pub(super) struct Description {
     pub(super) content: Option<Payload>,
 }
 
-/// The description of a payload.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Payload {
-    pub(super) kind: String,
-    /// The fields of its line.
-    pub(super) fields: Fields,
-    /// All fields of a request or a reply, buffer by buffer.
-    pub(super) details: Fields,
-}
-
 impl Description {
     fn new(kind: &'static str, fields: Fields) -> Description {
         Description { kind, parties: None, fields, content: None }
@@ -42,6 +35,14 @@ impl Description {
 
 fn text(value: impl ToString) -> Value {
     Value::Text(value.to_string())
+}
+
+/// Two digits for each byte.
+pub(super) fn hex_of(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("strings take everything");
+        text
+    })
 }
 
 fn number(value: impl Into<u64>) -> Value {
@@ -442,7 +443,7 @@ fn test_fields(request: &srpc::TestRequest) -> Fields {
         ]),
         // Both are unused and often garbage.
         TestParams::Ping { .. } => {}
-        TestParams::Unknown(raw) => fields.push(("params", text(super::print::hex_of(&raw)))),
+        TestParams::Unknown(raw) => fields.push(("params", text(hex_of(&raw)))),
     }
     if request.rate != 0 {
         fields.push(("rate", number(request.rate)));

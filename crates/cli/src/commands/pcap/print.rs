@@ -7,7 +7,7 @@ use lustrine_capture::{Direction, Event};
 use lustrine_fswire::describe::{Fields, Value};
 use serde_json::{Map, Value as Json, json};
 
-use super::describe::{Description, describe};
+use super::describe::{Description, describe, hex_of};
 
 /// Bytes per line of a dump.
 const DUMP_WIDTH: usize = 16;
@@ -206,14 +206,6 @@ fn json_value(value: &Value) -> Json {
         Value::List(list) => Json::Array(list.iter().map(json_value).collect()),
         Value::Fields(fields) => Json::Object(json_fields(fields)),
     }
-}
-
-/// Two digits for each byte.
-pub(super) fn hex_of(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("strings take everything");
-        text
-    })
 }
 
 /// Offsets, bytes, and their printable characters.

@@ -9,7 +9,7 @@ use lustrine_fswire::message::Message;
 use lustrine_fswire::mgs::nid_table;
 use lustrine_fswire::rpc::{Kind, Reply, Request};
 
-use super::describe::Payload;
+use super::payload::Payload;
 
 /// The most important fields of a request or a reply: the place among all fields, and the name on
 /// the line. Those that are there and not empty are printed.

@@ -2,15 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lustrine_control::{Answer, NetInfo, Request};
-use lustrine_tune::apply::{
-    Foreign, Mode, Outcome, Record, SettingLocation, Sysctl, apply, show, undo,
-};
+use lustrine_tune::apply::{Foreign, Mode, Record, SettingLocation, Sysctl, apply, show, undo};
 use lustrine_tune::{Settings, Streams};
-use serde::Serialize;
 
 use super::TuneArgs;
+use super::applied::{Applied, What};
 use super::host::{Here, interfaces};
 use super::report::Report;
 use super::store::Store;
@@ -48,17 +46,6 @@ pub(super) struct ApplyArgs {
 
     #[command(flatten)]
     node: RunningNodeOptions,
-}
-
-/// What can be changed while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum What {
-    /// `conns_per_peer` of the running node.
-    Node,
-    /// `max_rpcs_in_flight` of mounts.
-    Mounts,
-    /// `tcp_rmem` and `tcp_wmem`.
-    Sysctl,
 }
 
 impl ApplyArgs {
@@ -108,34 +95,6 @@ impl ApplyArgs {
 
     fn state_dir(&self) -> Result<PathBuf, Failure> {
         self.state.clone().map_or_else(Store::default_dir, Ok)
-    }
-}
-
-/// What was applied or undone.
-#[derive(Debug, Serialize)]
-pub(super) struct Applied {
-    /// The file with the values before.
-    pub(super) record: PathBuf,
-    pub(super) settings: Vec<Outcome>,
-    /// What else there is to know.
-    pub(super) notes: Vec<String>,
-    /// The directory of the file, if the user has named it.
-    #[serde(skip)]
-    pub(super) state: Option<PathBuf>,
-}
-
-impl Applied {
-    /// # Errors
-    /// When not all was done.
-    pub(super) fn whole(&self) -> Result<(), Failure> {
-        let failed = self.settings.iter().filter(|outcome| outcome.result.is_failure()).count();
-        match failed {
-            0 => Ok(()),
-            _ => {
-                let all = self.settings.len();
-                Err(format!("{failed} of {all} settings are not as asked; see above why").into())
-            }
-        }
     }
 }
 

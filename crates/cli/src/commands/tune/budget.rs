@@ -13,15 +13,15 @@ const WEIGHTS: u32 = 2 * (WEIGHT_BEFORE + WEIGHT_RAMP + WEIGHT_CONNS + 2 * WEIGH
 
 /// What may be used, or was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(in crate::commands::tune) struct Budget {
+pub(super) struct Budget {
     /// Bytes sent and received.
-    pub(in crate::commands::tune) bytes: u64,
+    pub(super) bytes: u64,
     /// Nanoseconds of load.
-    pub(in crate::commands::tune) time_ns: u64,
+    pub(super) time_ns: u64,
 }
 
 impl Budget {
-    pub(in crate::commands::tune) fn plus(self, other: Budget) -> Budget {
+    pub(super) fn plus(self, other: Budget) -> Budget {
         Budget {
             bytes: self.bytes.saturating_add(other.bytes),
             time_ns: self.time_ns.saturating_add(other.time_ns),
@@ -64,7 +64,7 @@ impl Allowance {
 
 /// A budget, for how much it still is, and what the parts so far have used of it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::commands::tune) struct Purse {
+pub(super) struct Purse {
     whole: Budget,
     used: Budget,
     weights: u32,
@@ -76,7 +76,7 @@ impl Purse {
     }
 
     /// The whole budget.
-    pub(in crate::commands::tune) fn whole(&self) -> Budget {
+    pub(super) fn whole(&self) -> Budget {
         self.whole
     }
 
@@ -124,7 +124,7 @@ impl Purse {
     }
 
     /// What was used, which may be more than the whole budget.
-    pub(in crate::commands::tune) fn used(&self) -> Budget {
+    pub(super) fn used(&self) -> Budget {
         self.used
     }
 }

@@ -10,10 +10,28 @@ use lustrine_wire::nid::Nid;
 use lustrine_wire::srpc::BrwCheck;
 use serde::Serialize;
 
-use super::measure::MESSAGE;
-use super::report::Direction;
+use super::MESSAGE;
 use crate::access::Link;
 use crate::output::{Failure, note};
+
+/// Where payload goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::commands) enum Direction {
+    /// From the peer.
+    Read,
+    /// To the peer.
+    Write,
+}
+
+impl Direction {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Direction::Read => "read",
+            Direction::Write => "write",
+        }
+    }
+}
 
 /// The wait between two looks at a load.
 pub(super) const LOOK: Duration = Duration::from_millis(10);

@@ -9,35 +9,27 @@ use lustrine_control::{Answer, LoadRow, Request};
 use lustrine_tune::{Point, Purpose, Ramp, Settings, Streams, rate_of};
 use lustrine_wire::nid::Nid;
 
-use self::budget::{Allowance, WEIGHT_AFTER, WEIGHT_BEFORE, WEIGHT_CONNS, WEIGHT_RAMP};
-pub(super) use self::budget::{Budget, Purse};
 use self::pings::Pings;
-pub(super) use self::step::STEP_RPCS;
-use self::step::{Known, RUNS, STEP, Step};
-use super::TuneArgs;
-use super::load::{Carried, LOOK, Load, Used, unexpected};
-use super::report::{Compared, Direction, NodeValues, PeerReport, Rtts, StepRow};
+use super::budget::{
+    Allowance, Budget, Purse, WEIGHT_AFTER, WEIGHT_BEFORE, WEIGHT_CONNS, WEIGHT_RAMP,
+};
+use super::load::{Carried, Direction, LOOK, Load, Used, unexpected};
+use super::report::{Compared, NodeValues, PeerReport, Rtts, StepRow};
+use super::step::{Known, RUNS, STEP, STEP_RPCS, Step};
+use super::{IN_FLIGHT_MAX, MESSAGE, RPCS_BEFORE, TuneArgs};
 use crate::access::{Link, RunningNode};
 use crate::common::NodeOptions;
 use crate::host_limits::{Dropped, HostLimits};
 use crate::interrupt::Interrupt;
 use crate::output::{Failure, note, print_error};
 
-mod budget;
 mod pings;
-mod step;
 
-/// Bytes of each RPC of the load: the longest message of LNet.
-pub(super) const MESSAGE: u64 = 1 << 20;
-/// Most RPCs in flight in the ramp: half of what a load can have.
-pub(super) const IN_FLIGHT_MAX: u32 = 512;
 /// The most that a load can have in flight.
 const LOAD_MAX: u64 = 1024;
 /// The tunable of a node's memory for bulk data, and the MiB that the largest load needs.
 const MEMORY: &str = "selftest_memory";
 const MEMORY_MIB: i64 = 1024 + 64;
-/// Lustre's default of `max_rpcs_in_flight`.
-pub(super) const RPCS_BEFORE: u64 = 8;
 /// Connections of each type with which it is tried whether one is too few.
 const CONNS_TRIED: u16 = 4;
 

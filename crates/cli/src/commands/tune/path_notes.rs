@@ -4,8 +4,8 @@
 use lustrine_report::numbers::counted;
 use lustrine_tune::{Segments, loss_limited_rate, rate_text};
 
-use super::report::{Direction, PeerReport};
-use super::words::known;
+use super::load::Direction;
+use super::report::PeerReport;
 use crate::host_limits::Device;
 
 /// So many of them at least are worth a note: a few may be chance.
@@ -263,6 +263,11 @@ fn offloads(peer: &PeerReport) -> Option<String> {
             off.join(" ")
         )
     })
+}
+
+/// A value, or that it is not known.
+pub(super) fn known<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
 }
 
 #[cfg(test)]

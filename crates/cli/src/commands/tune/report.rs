@@ -8,9 +8,10 @@ use lustrine_tune::{
 use lustrine_wire::nid::Nid;
 use serde::Serialize;
 
-use super::apply::Applied;
-use super::load::StreamsView;
-use super::measure::{Budget, MESSAGE, Purse};
+use super::applied::Applied;
+use super::budget::{Budget, Purse};
+use super::load::{Direction, StreamsView};
+use super::{MESSAGE, RPCS_BEFORE};
 use crate::host_limits::{Dropped, HostLimits};
 
 /// The part of the ramp's rate, in hundredths, that counts as reached.
@@ -138,28 +139,9 @@ pub(super) struct Compared {
     pub(super) write: Option<StepRow>,
 }
 
-/// Where payload goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(in crate::commands) enum Direction {
-    /// From the peer.
-    Read,
-    /// To the peer.
-    Write,
-}
-
 impl Compared {
     pub(super) fn rows(&self) -> impl Iterator<Item = &StepRow> {
         [&self.read, &self.write].into_iter().flatten()
-    }
-}
-
-impl Direction {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Direction::Read => "read",
-            Direction::Write => "write",
-        }
     }
 }
 
@@ -418,7 +400,7 @@ impl PeerReport {
     /// The value of a setting before, where it is known.
     pub(super) fn before(&self, setting: Setting) -> Option<u64> {
         match setting {
-            Setting::MaxRpcsInFlight => Some(super::measure::RPCS_BEFORE),
+            Setting::MaxRpcsInFlight => Some(RPCS_BEFORE),
             Setting::MaxDirtyMib => None,
             Setting::PeerCredits => Some(self.values.peer_credits.into()),
             Setting::Credits => Some(self.values.credits.into()),

@@ -1,8 +1,9 @@
 //! A step of load: how long it takes and what it needs.
 
-use super::super::report::{Direction, PeerReport};
 use super::MESSAGE;
 use super::budget::Budget;
+use super::load::Direction;
+use super::report::PeerReport;
 
 /// Least time of a step, without and with results, in nanoseconds.
 pub(super) const WARM_UP: u64 = 100_000_000;
@@ -21,7 +22,7 @@ pub(super) const RUNS: u64 = 4;
 /// How often a run moves what it has in flight: while it warms up, and in a few latencies.
 const RUN_FILLS: u64 = 10;
 /// RPCs of a step: the one at its end is 5 % of them.
-pub(in crate::commands::tune) const STEP_RPCS: u64 = 20;
+pub(super) const STEP_RPCS: u64 = 20;
 
 /// One step of load.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,13 @@ use lustrine_tune::apply::ChangeResult;
 use lustrine_tune::{rate_text, time_text};
 use lustrine_wire::nid::Nid;
 
-use super::apply::{Applied, What};
-use super::measure::{Budget, IN_FLIGHT_MAX, STEP_RPCS};
-use super::report::{Compared, Direction, NotMeasured, PeerReport, Report, StepRow};
-use super::{BUDGET_TIME_MAX_NS, BUDGET_TIME_NS, TuneArgs};
+use super::applied::{Applied, What};
+use super::budget::Budget;
+use super::load::Direction;
+use super::path_notes::known;
+use super::report::{Compared, NotMeasured, PeerReport, Report, StepRow};
+use super::step::STEP_RPCS;
+use super::{BUDGET_TIME_MAX_NS, BUDGET_TIME_NS, IN_FLIGHT_MAX, TuneArgs};
 use crate::host_limits::HostLimits;
 use crate::values::bytes;
 
@@ -118,11 +121,6 @@ pub(super) fn step(row: &StepRow) -> String {
             (false, false) => "",
         },
     )
-}
-
-/// A value, or that it is not known.
-pub(super) fn known<T: ToString>(value: Option<T>) -> String {
-    value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
 }
 
 /// Everything.

@@ -9,7 +9,7 @@ use lustrine_fs::{File, Piece};
 use rustix::fs::seek;
 use rustix::io::Errno;
 
-use super::source::{PIECE, read_here};
+use super::pieces::{PIECE, read_here};
 use crate::output::Failure;
 
 /// Zeros that are left out of a copy on this machine: a block of most file systems.

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read};
 
-use super::source::PIECE;
-use crate::commands::fs::sum::Sha256Sum;
+use super::pieces::PIECE;
+use crate::commands::fs::sha256::Sha256Sum;
 use crate::interrupt;
 use crate::output::Failure;
 

@@ -11,9 +11,10 @@ use std::thread;
 use bytes::Bytes;
 use lustrine_fs::{Attr, Changes, File, FileSystem, WRITE_AHEAD};
 
-use super::source::{Source, read_here};
-use crate::commands::fs::copy::local;
-use crate::commands::fs::sum::Sha256Sum;
+use super::pieces::read_here;
+use super::source::Source;
+use crate::commands::fs::local;
+use crate::commands::fs::sha256::Sha256Sum;
 use crate::output::Failure;
 
 /// How the names of parts begin.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -16,15 +16,13 @@ use rustix::fs::OFlags;
 
 use super::holes::{pieces_here, pieces_there};
 use super::input::Input;
-use crate::commands::fs::sum::Sha256Sum;
+use super::pieces::read_here;
+use crate::commands::fs::sha256::Sha256Sum;
 use crate::interrupt;
 use crate::output::Failure;
 
 /// Pieces that are read and not written yet.
 const PIECES: usize = 2;
-/// Bytes of a piece of a file of this machine.
-pub(super) const PIECE: u64 = 4 << 20;
-
 /// A file that is read.
 pub(super) struct Source<'a> {
     /// For its errors.
@@ -172,23 +170,6 @@ pub(super) fn children_here(
         (name, meta)
     };
     Ok(names.into_iter().map(of).collect())
-}
-
-/// Reads a file of this machine to its end.
-pub(super) fn read_here(
-    file: &mut impl Read,
-    mut take: impl FnMut(Bytes) -> Result<(), Failure>,
-) -> io::Result<Result<(), Failure>> {
-    loop {
-        let mut data = Vec::new();
-        file.by_ref().take(PIECE).read_to_end(&mut data)?;
-        if data.is_empty() {
-            return Ok(Ok(()));
-        }
-        if let Err(failure) = take(data.into()) {
-            return Ok(Err(failure));
-        }
-    }
 }
 
 /// The checksum of what a reader hands out.

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use lustrine_fs::{Attr, FileSystem};
 use lustrine_sys::files::{Existing, close, open_for_writing};
 
+use super::options::CopyOptions;
 use super::progress;
 use super::source::of_file;
-use crate::commands::fs::copy::{CopyOptions, local, open};
+use crate::commands::fs::{local, open};
 use crate::output::{Failure, write_error};
 
 /// Where a copy on this machine goes, as cp(1) sees it.
@@ -55,21 +56,6 @@ impl Target {
             (Some(dir), Some(name)) => Ok(Target::Name(dir.to_owned(), name.to_owned())),
             _ => Err(format!("{}: is not a regular file", path.display()).into()),
         }
-    }
-}
-
-/// Refuses options that need a file to be read back, replaced or changed.
-pub(in crate::commands::fs) fn check_options(
-    what: &str,
-    options: &CopyOptions,
-) -> Result<(), Failure> {
-    let CopyOptions { preserve, resume, verify, .. } = *options;
-    let options = [("preserve", preserve), ("resume", resume), ("verify", verify)];
-    match options.iter().find(|(_, given)| *given) {
-        Some((option, _)) => {
-            Err(Failure::Usage(format!("{what} cannot be written with --{option}")))
-        }
-        None => Ok(()),
     }
 }
 

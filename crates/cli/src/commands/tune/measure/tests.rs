@@ -1,5 +1,5 @@
-use super::step::WARM_UP;
 use super::*;
+use crate::commands::tune::step::WARM_UP;
 
 #[test]
 fn a_step_that_does_not_fit_is_not_begun() {
