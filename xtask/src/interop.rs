@@ -5,7 +5,6 @@
 //! Lustrine in the same namespace, and compare what both sides do with what is expected of them.
 
 mod checks;
-pub(crate) mod lab;
 mod node;
 mod table;
 mod testbed;
@@ -19,9 +18,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::bench::machine;
+use crate::kernel_lab::Lab;
 use crate::repository::{cargo, target_dir};
 use checks::{Check, MissingProgram, checks};
-use lab::Lab;
 use table::{Outcome, Row, Table};
 use testbed::Testbed;
 

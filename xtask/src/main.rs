@@ -5,6 +5,7 @@ mod bench;
 mod ci;
 mod fuzz;
 mod interop;
+mod kernel_lab;
 mod laboratory;
 mod package;
 mod process;

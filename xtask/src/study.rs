@@ -13,6 +13,7 @@ mod plot;
 mod results;
 mod runner;
 mod settings;
+mod settings_table;
 mod table;
 
 use std::fs;

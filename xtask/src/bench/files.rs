@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::ours::Programs;
 use super::results::{self, Conditions};
 use super::statistics::Summary;
-use crate::interop::lab::{Lab, Modules};
+use crate::kernel_lab::{Lab, Modules};
 
 /// `lustrine fs` beside the kernel's client.
 #[derive(Args)]

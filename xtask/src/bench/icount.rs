@@ -58,7 +58,7 @@ struct Row {
 pub(crate) fn run(args: &IcountArgs) -> Result<()> {
     ensure!(process::installed("valgrind"), "valgrind is absent: install valgrind");
     let program = build()?;
-    let before = previous(&root().join(results::RESULTS).join(NAME));
+    let before = previous(&root().join(machine::RESULTS).join(NAME));
     // The commit of what is measured: the tree can change while it is.
     let versions = machine::versions(&[("valgrind", "--version")]);
     println!("{:20} {:>12} {:>12} {:>8}  unit", "workload", "instructions", "before", "change");

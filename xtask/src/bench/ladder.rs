@@ -9,8 +9,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::machine;
-use super::ours::{self, Checks, Layer, Load, Measured, Programs, Waiting};
-use super::peers::{Direction, Peer, Percentile, Placement};
+use super::ours::{self, Checks, Layer, Load, Measured, Programs};
+use super::peers::{Direction, Peer, Percentile, Placement, Waiting};
 use super::results::{self, Conditions};
 use super::statistics::Summary;
 

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::results::RESULTS;
 use crate::process;
 use crate::repository::root;
+
+/// Results that are part of the repository.
+pub(crate) const RESULTS: &str = "bench/results";
 
 /// The conditions that numbers depend on besides the program.
 #[derive(Debug, Deserialize, Serialize)]

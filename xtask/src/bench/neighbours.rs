@@ -13,8 +13,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::ladder::{Goal, reached, ucx_version};
-use super::ours::{self, Checks, Load, Programs, Waiting};
-use super::peers::{Direction, Peer, Percentile, Placement};
+use super::ours::{self, Checks, Load, Programs};
+use super::peers::{Direction, Peer, Percentile, Placement, Waiting};
 use super::results::{self, Conditions};
 use super::statistics::Summary;
 use crate::process::ChildGuard;

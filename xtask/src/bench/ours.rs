@@ -1,15 +1,14 @@
 //! Our own programs: `lustrine selftest` between two processes on the loopback, as a user runs it,
 //! and the lower layers by themselves (`crates/node/examples/rungs`).
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::peers::Direction;
+use super::peers::{Direction, Waiting};
 use crate::process;
 use crate::repository::{cargo, target_dir};
 
@@ -40,25 +39,6 @@ pub(crate) enum Checks {
     Words,
     /// Checksums of protocol version 2 on every message.
     Checksums,
-}
-
-/// How a program waits for the next message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Waiting {
-    /// It asks again and again.
-    Polling,
-    /// The system wakes it.
-    Sleeping,
-}
-
-impl fmt::Display for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Waiting::Polling => "polling",
-            Waiting::Sleeping => "sleeping",
-        })
-    }
 }
 
 /// How much of ours is measured.

@@ -9,9 +9,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
+use serde::Serialize;
 
 use super::machine;
-use super::ours::Waiting;
 use crate::process;
 
 /// Beyond the time of a measurement its program gets this long to start, warm up and end.
@@ -40,6 +40,25 @@ pub(crate) enum Percentile {
 pub(crate) enum Direction {
     Read,
     Write,
+}
+
+/// How a program waits for the next message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Waiting {
+    /// It asks again and again.
+    Polling,
+    /// The system wakes it.
+    Sleeping,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Waiting::Polling => "polling",
+            Waiting::Sleeping => "sleeping",
+        })
+    }
 }
 
 /// On which CPUs the two ends run.

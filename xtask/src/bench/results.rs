@@ -7,11 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::machine::{self, DIRTY, Machine};
+use super::machine::{self, DIRTY, Machine, RESULTS};
 use crate::repository::root;
-
-/// Results that are part of the repository.
-pub(crate) const RESULTS: &str = "bench/results";
 
 /// The conditions of a benchmark, which its results begin with.
 #[derive(Debug, Serialize)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 
-use super::lab::{Lab, Modules};
 use super::node::{COMMAND_LIMIT, Node, Program};
+use crate::kernel_lab::{Lab, Modules};
 use crate::process::{Finished, capture};
 
 /// The NID of Lustrine's usual node: the host's own address, lower than those of the kernel nodes.

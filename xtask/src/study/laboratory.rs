@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use serde::Deserialize;
 
+use super::list::Pair;
 use super::results::{Kept, Run, digest};
 use crate::bench::machine::{self, Machine};
 use crate::laboratory::{Laboratory, Link, Measured};
@@ -19,30 +19,6 @@ const AUTO: &str = "auto";
 const MIB: f64 = 1_048_576.0;
 /// Seconds of iperf3, and those before them: TCP has found the rate then.
 const IPERF3: (u32, u32) = (8, 10);
-
-/// Writes from one host to another, by credits and by RPCs in flight.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Pair {
-    pub(super) name: String,
-    round_trip_ms: f64,
-    gigabits: f64,
-    mtu: u32,
-    queue_mib: u64,
-    /// TCP's buffers.
-    buffer_mib: u64,
-    /// TCP's congestion control.
-    congestion: String,
-    /// `peer_credits` and `credits` of both nodes; one with `tuning: auto` comes last.
-    settings: Vec<(u32, u32)>,
-    /// Other tunables of both nodes, `NAME=VALUE`.
-    set: Vec<String>,
-    /// RPCs in flight.
-    concurrency: Vec<u32>,
-    /// Seconds of each before its measurement, and of that.
-    warm_up: u32,
-    time: u32,
-}
 
 impl Pair {
     /// What stands for the command in the results: this measurement is more than one.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::drawing::Look;
-use super::laboratory::Pair;
+use super::settings::{self, Traffic};
 
 /// All of the study.
 #[derive(Debug, Deserialize)]
@@ -20,6 +20,30 @@ pub(super) struct List {
     /// The tables besides the one of settings, which is computed.
     pub(super) tables: Vec<Table>,
     pub(super) plots: Vec<Plot>,
+}
+
+/// Writes from one host to another, by credits and by RPCs in flight.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pair {
+    pub(super) name: String,
+    pub(super) round_trip_ms: f64,
+    pub(super) gigabits: f64,
+    pub(super) mtu: u32,
+    pub(super) queue_mib: u64,
+    /// TCP's buffers.
+    pub(super) buffer_mib: u64,
+    /// TCP's congestion control.
+    pub(super) congestion: String,
+    /// `peer_credits` and `credits` of both nodes; one with `tuning: auto` comes last.
+    pub(super) settings: Vec<(u32, u32)>,
+    /// Other tunables of both nodes, `NAME=VALUE`.
+    pub(super) set: Vec<String>,
+    /// RPCs in flight.
+    pub(super) concurrency: Vec<u32>,
+    /// Seconds of each before its measurement, and of that.
+    pub(super) warm_up: u32,
+    pub(super) time: u32,
 }
 
 /// One `lustrine sim sweep`.
@@ -41,7 +65,7 @@ pub(super) struct Sweep {
 impl Sweep {
     /// The values of `--vary`.
     pub(super) fn varied(&self) -> Vec<String> {
-        let computed = self.settings.map(super::settings::varied);
+        let computed = self.settings.map(settings::varied);
         self.vary.iter().cloned().chain(computed).collect()
     }
 
@@ -57,16 +81,6 @@ impl Sweep {
         }
         words
     }
-}
-
-/// The kinds of loads for which settings are recommended.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Traffic {
-    /// Writes, and reads with zero-copy: two round trips, and credits are held for one.
-    Zerocopy,
-    /// Reads without zero-copy: one round trip, credits are held until data are in the send buffer.
-    Copied,
 }
 
 /// Some runs of a sweep.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::list::{List, Metric, Table};
 use super::results::{Kept, Results, Run};
-use super::settings;
+use super::settings_table;
 
 /// The name whose values are random numbers.
 const SEED: &str = "seed";
@@ -17,7 +17,7 @@ const SETTINGS: &str = "settings";
 /// A table by name.
 pub(super) fn of(list: &List, results: &Results, name: &str) -> Result<String> {
     if name == SETTINGS {
-        return settings::table(results);
+        return settings_table::table(results);
     }
     let table = list.tables.iter().find(|table| table.name == name);
     let table = table.with_context(|| format!("there is no table {name:?} in the list"))?;

@@ -2,8 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::{Percentile, Placement, client};
-use crate::bench::ours::Waiting;
+use super::{Percentile, Placement, Waiting, client};
 use crate::bench::ports;
 use crate::process::ChildGuard;
 

@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 
 use super::selftest::{Measured, selftest};
 use super::{Listed, eventually, holds, succeeded};
-use crate::interop::lab::Modules;
 use crate::interop::testbed::{KERNEL, OURS, Testbed};
+use crate::kernel_lab::Modules;
 
 pub(super) const CHECKS: &[Listed] = &[
     ("connections", "conns_per_peer 4 at both ends", "9 connections, no errors", four_and_four),

@@ -4,8 +4,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::Listed;
-use crate::interop::lab::Modules;
 use crate::interop::testbed::{KERNEL, Testbed};
+use crate::kernel_lab::Modules;
 
 pub(super) const CHECKS: &[Listed] = &[
     ("doctor", "a healthy kernel node, as a node and as userland", "no finding", healthy),

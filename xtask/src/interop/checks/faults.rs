@@ -8,9 +8,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::selftest::Measured;
 use super::{Listed, holds, succeeded};
-use crate::interop::lab::Modules;
 use crate::interop::node::Node;
 use crate::interop::testbed::{KERNEL, KERNEL_2, OURS, Testbed};
+use crate::kernel_lab::Modules;
 use crate::process::{ChildGuard, Finished};
 
 pub(super) const CHECKS: &[Listed] = &[

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::{Listed, holds, reason, succeeded};
-use crate::interop::lab::Modules;
 use crate::interop::testbed::Testbed;
+use crate::kernel_lab::Modules;
 use crate::process::Finished;
 
 pub(super) const CHECKS: &[Listed] = &[

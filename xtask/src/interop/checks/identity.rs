@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{Listed, eventually, holds, needs, reason, since, succeeded};
-use crate::interop::lab::Modules;
 use crate::interop::testbed::{KERNEL, OURS, OURS_HIGHER, Testbed};
+use crate::kernel_lab::Modules;
 
 pub(super) const CHECKS: &[Listed] = &[
     ("identity", "the kernel pings and discovers Lustrine", "answers; Multi-Rail", kernel_first),

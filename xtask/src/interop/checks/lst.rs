@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::{Listed, holds};
-use crate::interop::lab::Modules;
 use crate::interop::node::Node;
 use crate::interop::testbed::{KERNEL, KERNEL_2, OURS, Testbed};
+use crate::kernel_lab::Modules;
 use crate::process::capture;
 
 pub(super) const CHECKS: &[Listed] = &[

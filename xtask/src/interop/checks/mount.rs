@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::{Listed, eventually, holds};
-use crate::interop::lab::Modules;
 use crate::interop::testbed::Testbed;
+use crate::kernel_lab::Modules;
 use crate::process::{capture, installed};
 
 pub(super) const CHECKS: &[Listed] = &[

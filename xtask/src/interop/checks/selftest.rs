@@ -6,9 +6,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{Listed, holds, succeeded};
-use crate::interop::lab::Modules;
 use crate::interop::node::Node;
 use crate::interop::testbed::{KERNEL, OURS, Testbed};
+use crate::kernel_lab::Modules;
 use crate::process::Finished;
 
 pub(super) const CHECKS: &[Listed] = &[

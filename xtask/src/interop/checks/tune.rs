@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::mount::Mounted;
 use super::{Listed, holds, succeeded};
-use crate::interop::lab::Modules;
 use crate::interop::testbed::{KERNEL, Testbed};
+use crate::kernel_lab::Modules;
 
 pub(super) const CHECKS: &[Listed] = &[
     (

@@ -5,9 +5,9 @@ use anyhow::{Result, ensure};
 use super::identity::no_faults;
 use super::selftest::{Measured, selftest};
 use super::{Listed, holds, reason, succeeded};
-use crate::interop::lab::Modules;
 use crate::interop::node::Node;
 use crate::interop::testbed::{KERNEL, Testbed};
+use crate::kernel_lab::Modules;
 
 pub(super) const CHECKS: &[Listed] = &[
     (
