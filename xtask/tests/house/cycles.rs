@@ -1,24 +1,30 @@
-//! No circles among the top-level modules of a crate: a module can be read with what it uses, and
-//! moved to a crate of its own.
+//! No circles among the modules of a directory: a module can be read with what it uses, and moved
+//! to a crate of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::finding::assert_none;
 use crate::roots::{crate_dir, files_below, read, repository, shown};
 
-/// What each top-level module of a crate names with `crate::`, or with as many `super::` as lead to
-/// the top.
+/// What each module of a directory names of the others.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-fn graph(src: &Path) -> Graph {
-    let files = files_below(src, &["rs"]);
+/// The graph of the modules in a directory below `src`. They name each other with `crate::` and the
+/// path of the directory, or with as many `super::` as lead there.
+fn graph(src: &Path, dir: &Path) -> Graph {
+    let files = files_below(dir, &["rs"]);
     let module = |path: &Path| {
-        let inside = path.strip_prefix(src).expect("a file of the crate");
+        let inside = path.strip_prefix(dir).expect("a file of the directory");
         let first = inside.iter().next().expect("a name").to_string_lossy().into_owned();
         (first.trim_end_matches(".rs").to_owned(), inside.iter().count())
     };
-    let tops: BTreeSet<String> = files.iter().map(|path| module(path).0).collect();
+    let siblings: BTreeSet<String> = files.iter().map(|path| module(path).0).collect();
+    let place = dir.strip_prefix(src).expect("a directory of the crate");
+    let from_crate = place.iter().fold("crate::".to_owned(), |path, name| {
+        let name = name.to_string_lossy();
+        format!("{path}{name}::")
+    });
     let mut graph = Graph::new();
     for path in &files {
         let (own, depth) = module(path);
@@ -30,11 +36,18 @@ fn graph(src: &Path) -> Graph {
         let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
         let code = without_comments(code);
         let named = graph.entry(own.clone()).or_default();
-        named.extend(names(&code, "crate::"));
+        named.extend(names(&code, &from_crate));
         named.extend(names(&code, &"super::".repeat(depth)));
-        named.retain(|name| *name != own && tops.contains(name));
+        named.retain(|name| *name != own && siblings.contains(name));
     }
     graph
+}
+
+/// All directories with modules, the top of the crate first.
+fn directories(src: &Path) -> BTreeSet<PathBuf> {
+    let files = files_below(src, &["rs"]);
+    let above = files.iter().flat_map(|path| path.ancestors().skip(1));
+    above.filter(|dir| dir.starts_with(src)).map(Path::to_owned).collect()
 }
 
 /// The code alone: a link in a comment is no import.
@@ -106,15 +119,19 @@ fn circles(graph: &Graph) -> Vec<BTreeSet<String>> {
 }
 
 #[test]
-fn modules_of_a_crate_form_no_circles() {
-    let mut findings = Vec::new();
+fn modules_form_no_circles() {
     let crates = std::fs::read_dir(repository().join("crates")).expect("the crates");
-    for entry in crates {
-        let name = entry.expect("a directory entry").file_name().to_string_lossy().into_owned();
-        let src = crate_dir(&name).join("src");
-        for circle in circles(&graph(&src)) {
-            let circle = circle.into_iter().collect::<Vec<_>>().join(" ");
-            findings.push(format!("{}: {circle} name each other", shown(&src)));
+    let names = crates.map(|entry| {
+        let name = entry.expect("a directory entry").file_name();
+        crate_dir(&name.to_string_lossy()).join("src")
+    });
+    let mut findings = Vec::new();
+    for src in names.chain([repository().join("xtask/src")]) {
+        for dir in directories(&src) {
+            for circle in circles(&graph(&src, &dir)) {
+                let circle = circle.into_iter().collect::<Vec<_>>().join(" ");
+                findings.push(format!("{}: {circle} name each other", shown(&dir)));
+            }
         }
     }
     assert_none("circles of modules", &findings);
