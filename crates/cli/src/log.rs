@@ -2,7 +2,7 @@
 //!
 //! A terminal that was stopped with Ctrl-S, or a program that does not read its pipe, must not stop
 //! the event loops, which log. So lines wait in a queue of limited length for a thread that writes
-//! them; when it is full, lines are left out, and the log says how many.
+//! them; when it is full, lines are dropped, and the log says how many.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -119,7 +119,7 @@ enum Entry {
 #[derive(Clone)]
 struct Queue {
     entries: SyncSender<Entry>,
-    /// Lines that were left out since the last line that says so.
+    /// Lines that were dropped since the last line that says so.
     lost: Arc<AtomicU64>,
 }
 
@@ -162,10 +162,10 @@ impl Queue {
     }
 }
 
-/// The line that says how many were left out.
+/// The line that says how many were dropped.
 fn lost_line(form: LogForm, lost: u64) -> String {
     let now = jiff::Timestamp::now();
-    let text = "lines of the log were left out: standard error does not take them fast enough";
+    let text = "log lines were dropped because standard error does not accept them fast enough";
     match form {
         LogForm::Text => format!("{now:.6}  WARN {text} lost={lost}\n"),
         LogForm::Json => format!(
@@ -223,7 +223,7 @@ mod tests {
         let (mut queue, ended) = Queue::start(out, form, 4).expect("a thread");
         for line in 0..LINES {
             let line = format!("{{\"line\":{line}}}\n");
-            queue.write_all(line.as_bytes()).expect("it is taken or left out");
+            queue.write_all(line.as_bytes()).expect("it is taken or dropped");
         }
         // What holds the output does not hold the end.
         queue.end(&ended, Duration::ZERO);
@@ -237,7 +237,7 @@ mod tests {
     fn an_output_that_stalls_costs_lines_and_no_time() {
         let lines = stalled(LogForm::Json);
         let (lost, kept): (Vec<&String>, Vec<&String>) =
-            lines.iter().partition(|line| line.contains("were left out"));
+            lines.iter().partition(|line| line.contains("were dropped"));
         assert_eq!(kept[0], "{\"line\":0}", "{lines:#?}");
         let value: Vec<serde_json::Value> =
             lost.iter().map(|line| serde_json::from_str(line).expect("one object")).collect();

@@ -28,14 +28,14 @@ mod values;
 #[command(
     name = "lustrine",
     version,
-    about = "Lustre in user space: its network with nodes, selftest and diagnosis, and files, \
-             without kernel modules",
+    about = "Lustre in user space, without kernel modules: LNet nodes, selftest, diagnosis, and \
+             access to files",
     after_help = "To begin, run `lustrine selftest`: it starts two nodes on this machine and \
                   measures the path between them. Every command has --help.\n\nExit status: 0: \
                   success; 1: the operation failed; 2: usage error, or an input file that cannot \
-                  be read or is invalid; 130: interrupted. doctor also has 3 for warnings and \
-                  4 for errors, lab exec has that of its program. lst, lnetctl and lctl have the \
-                  statuses of Lustre's tools.",
+                  be read or is invalid; 130: interrupted. doctor also exits with 3 for \
+                  warnings and 4 for errors; lab exec exits with the status of the program that \
+                  it ran; lst, lnetctl and lctl exit with the statuses of Lustre's own tools.",
     max_term_width = 100
 )]
 struct Cli {

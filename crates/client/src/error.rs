@@ -145,7 +145,7 @@ fn errno_text(errno: i32) -> String {
         30 => "read-only file system",
         31 => "too many links",
         34 => "out of range",
-        35 => "the locks would wait for each other",
+        35 => "the lock would cause a deadlock",
         36 => "file name too long",
         39 => "directory not empty",
         40 => "too many symbolic links",

@@ -309,8 +309,8 @@ pub(super) fn warn_of_the_ineffective(reader: &mut Reader, draft: &Draft, all_cp
         ] {
             if idle {
                 let what = format!(
-                    "{what} has no effect: {reason}; allowed: any, it is kept and exported; for \
-                     example remove it"
+                    "{what} has no effect: {reason}; it is kept and exported, and can be removed \
+                     from the file"
                 );
                 reader.warn(Problem::new(at, what));
             }

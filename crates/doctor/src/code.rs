@@ -72,7 +72,7 @@ codes! {
     FirewallRejects "firewall-rejects" Error
         "A router, a firewall or this host refuses packets to the peer's LNet port, and says so.";
     PortClosed "port-closed" Error
-        "Nothing listens at the peer's LNet port, or a firewall refuses with a reset as if so.";
+        "Nothing listens at the peer's LNet port, or a firewall answers with a reset instead.";
     NotLnet "not-lnet" Error "The program at the peer's port does not speak LNet.";
     HelloSilent "hello-silent" Error
         "The peer accepts the TCP connection and does not answer the HELLO.";
@@ -93,8 +93,8 @@ codes! {
     BlackHoleIn "mtu-black-hole-in" Error
         "Large packets from the peer disappear without a message; small ones arrive.";
     BlackHole "mtu-black-hole" Warning
-        "Pings and small ICMP echoes are answered and full echoes are not, and no connection of \
-         `doctor` shows more, as beside a node of this host.";
+        "Pings and small ICMP echoes are answered, but full-size echoes are not; `doctor` could \
+         not check this with a connection, for example because a node runs on this host.";
     MtuMismatch "mtu-mismatch" Notice
         "The interfaces at the two ends have different MTUs, or segments are clamped on the way; a \
          warning without a router between them.";

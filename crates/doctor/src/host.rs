@@ -247,11 +247,13 @@ fn of_node(host: &HostView, node: &NodeView, named: Option<&str>) -> Vec<Finding
         named,
         Words {
             what: format!("messages of the node of {} have waited for credits", whose(named)),
-            evidence: format!("most messages that waited: {}{more}", waited.join("; ")),
+            evidence: format!(
+                "most messages that waited since the node's start: {}{more}",
+                waited.join("; ")
+            ),
             consequence: "what waits adds to the latency, and over a long path the rate is limited"
                 .to_owned(),
-            remedy: "`lustrine tune --to NID` computes peer_credits and credits for the path; the \
-                     lowest values count since the node's start"
+            remedy: "`lustrine tune --to NID` computes peer_credits and credits for the path"
                 .to_owned(),
         },
     );
@@ -265,19 +267,16 @@ fn port_taken(host: &HostView, node: Option<&NodeView>, named: Option<&str>) -> 
     let (program, answer) = match host.port_holder? {
         PortHolder::Free | PortHolder::Lnet => return None,
         PortHolder::Silent => {
-            ("no LNet node, or one that is stopped,", "takes a connection and says nothing")
+            ("another program, or a stopped node,", "accepts a connection and sends nothing")
         }
-        PortHolder::Other => ("no LNet node", "does not answer as LNet does"),
+        PortHolder::Other => ("another program", "does not speak LNet"),
     };
     node.is_none().then(|| {
         Finding::new(
             Code::PortTaken,
             named,
             Words {
-                what: format!(
-                    "a program that is {program} listens at TCP port 988 of {}",
-                    whose(named)
-                ),
+                what: format!("{program} listens on TCP port 988 of {}", whose(named)),
                 evidence: format!("the program at the port {answer}"),
                 consequence: "no node and no kernel's LNet can be started; peers cannot connect"
                     .to_owned(),

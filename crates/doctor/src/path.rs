@@ -41,7 +41,7 @@ fn black_hole(peer: &PeerView, carried: Option<Carried>, code: Code) -> Option<F
                  acknowledged in {ms} ms, and no ICMP message came; {passes}",
                 packet(segment)
             ),
-            consequence: "pings work; bulk data and long replies stand still: 0 MB/s".to_owned(),
+            consequence: "pings work, but bulk data and long replies stall: 0 MB/s".to_owned(),
             remedy: format!(
                 "correct the MTU on the way, or let ICMP \"fragmentation needed\" through; until \
                  then MTU {mtu} on the interface of {whose}, or net.ipv4.tcp_mtu_probing=1 there"
@@ -66,7 +66,7 @@ fn unanswered(peer: &PeerView) -> Option<Finding> {
         what: format!("large packets to {} or from it disappear (MTU black hole)", peer.address),
         evidence: format!(
             "{} of {} small ICMP echoes were answered, and none of {} with {} bytes, which no \
-             router may divide; no ICMP message came",
+             router may fragment; no ICMP message came",
             icmp.answers, icmp.asked, full.asked, full.bytes
         ),
         consequence: "pings work; bulk data and long replies may stand still".to_owned(),
@@ -97,9 +97,9 @@ fn mtu_mismatch(host: &HostView, peer: &PeerView) -> Option<Finding> {
             let is_asked = there < path_mtu && there < here && segment_back > segment_out;
             is_asked.then_some(())?;
             let seen = format!(
-                "segments of {segment} bytes were asked for, or clamped on the way (TCP MSS); this \
-                 host's interface takes packets of {here} bytes, and no router has said that the \
-                 path takes less than {path_mtu}"
+                "the TCP MSS allows segments of {segment} bytes, as the peer announced it or as it \
+                 was clamped on the way; this host's interface sends packets of {here} bytes, and \
+                 no router has reported a path MTU below {path_mtu}"
             );
             (format!("MTU {here} here, and {there} at the peer or on the way"), seen)
         }
@@ -177,13 +177,13 @@ fn asymmetry(peer: &PeerView) -> Option<Finding> {
         Code::AsymmetricRoute,
         Some(&peer.nid),
         Words {
-            what: "packets take another way back".to_owned(),
+            what: "packets return on another path (asymmetric routing)".to_owned(),
             evidence: seen.join("; "),
             consequence: "the two ways may differ in rate, delay and MTU; firewalls that track \
                           connections, and rp_filter, drop packets of such paths"
                 .to_owned(),
-            remedy: "compare `ip route get` at both ends; with several interfaces in a subnet set \
-                     rules of routing per source address"
+            remedy: "compare `ip route get` at both ends; with several interfaces in one subnet, \
+                     set up source-based routing (`ip rule`)"
                 .to_owned(),
         },
     ))

@@ -113,7 +113,7 @@ fn refused(host: &HostView, peer: &PeerView) -> Option<Finding> {
         DialOutcome::Hello { .. } | DialOutcome::NotMade { .. } => None,
         DialOutcome::Refused => make(
             Code::PortClosed,
-            format!("nothing listens at {at}, or a firewall says so in its place"),
+            format!("nothing listens at {at}, or a firewall answers with a reset in its place"),
             "the TCP connection was refused with a reset".to_owned(),
             nothing,
             "on a kernel node: `lctl network up`, `lnetctl net show`; a node may use another \
@@ -140,7 +140,7 @@ fn refused(host: &HostView, peer: &PeerView) -> Option<Finding> {
         }
         DialOutcome::TimedOut { ms } if answers => make(
             Code::FirewallSwallows,
-            format!("a firewall swallows packets of TCP port {}", peer.port),
+            format!("a firewall silently drops packets to or from TCP port {}", peer.port),
             format!(
                 "{} answers ICMP echo; the TCP connection request got no answer in {ms} ms, \
                  not even a refusal",
@@ -177,7 +177,8 @@ fn refused(host: &HostView, peer: &PeerView) -> Option<Finding> {
                 format!("nothing at {} answers", peer.address),
                 format!("TCP port {}: {tcp}; {echo}", peer.port),
                 nothing,
-                "is the host up, the address right, the way back to this host open?".to_owned(),
+                "check that the host is up, the address is right, and replies can reach this host"
+                    .to_owned(),
             )
         }
         DialOutcome::NotLnet { begins } => make(

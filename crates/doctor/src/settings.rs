@@ -11,8 +11,8 @@ use crate::observed::{HostView, PeerView};
 /// The longest message of LNet.
 const MESSAGE: u64 = 1 << 20;
 /// What a buffer is for.
-const SHARES: &str = "half of a receive buffer is window, and three quarters of a send buffer are \
-                      in flight";
+const SHARES: &str = "at most half of a receive buffer becomes TCP window, and three quarters of a \
+                      send buffer can be in flight";
 /// A window without scaling.
 const WINDOW: u64 = 65_535;
 
@@ -104,7 +104,7 @@ fn own_buffers(host: &HostView, peer: &PeerView, rtt: u64, rate: u64) -> Option<
             peer.rate_source
         ),
         consequence,
-        remedy: format!("{} to {needed} or more: {formula}", set.join(" and ")),
+        remedy: format!("set {} to {needed} or more: {formula}", set.join(" and ")),
     };
     let carried = carried_by_windows(peer, smallest, rtt);
     let finding = Finding::new(Code::BuffersTooSmall, Some(&peer.nid), words);
@@ -153,7 +153,7 @@ fn peer_buffers(peer: &PeerView, rtt: u64, rate: u64) -> Option<Finding> {
             peer.rate_source
         ),
         consequence,
-        remedy: format!("there: {} to {needed} or more: {formula}", set.join(" and ")),
+        remedy: format!("on the peer, set {} to {needed} or more: {formula}", set.join(" and ")),
     };
     let carried = carried_by_windows(peer, smallest, rtt);
     let finding = Finding::new(Code::PeerBuffersTooSmall, Some(&peer.nid), words);

@@ -191,7 +191,7 @@ fn interfaces_are_compared_and_segments_may_be_clamped_on_the_way() {
     let unknown = expect(Code::MtuMismatch, smaller_segments);
     assert_eq!(unknown.severity, Severity::Warning);
     assert!(unknown.what.ends_with("1500 at the peer or on the way"), "{unknown:?}");
-    assert!(unknown.evidence.contains("or clamped on the way"), "{unknown:?}");
+    assert!(unknown.evidence.contains("as it was clamped on the way"), "{unknown:?}");
     let routed = expect(Code::MtuMismatch, |observed| {
         smaller_segments(observed);
         observed.peers[0].route.as_mut().unwrap().on_link = false;
@@ -281,7 +281,7 @@ fn settings_are_judged_by_rate_and_round_trip() {
         observed.peers[0].remote = Some(RemoteView { host, ..RemoteView::default() });
     });
     assert!(there.evidence.starts_with("its tcp_wmem is 1048576;"), "{there:?}");
-    let remedy = "there: the last value of net.ipv4.tcp_wmem to 125000000 or more";
+    let remedy = "on the peer, set the last value of net.ipv4.tcp_wmem to 125000000 or more";
     assert!(there.remedy.starts_with(remedy), "{there:?}");
     let few = expect(Code::CreditsTooFew, |observed| {
         enough(observed);
@@ -358,8 +358,8 @@ fn hosts_are_judged_by_their_settings() {
     });
     expect(Code::ConfigInvalid, |o| set(o, config(vec![up()], Some("line 3"))));
     for (holder, program) in [
-        (PortHolder::Other, "a program that is no LNet node listens"),
-        (PortHolder::Silent, "a program that is no LNet node, or one that is stopped, listens"),
+        (PortHolder::Other, "another program listens"),
+        (PortHolder::Silent, "another program, or a stopped node, listens"),
     ] {
         let finding = expect(Code::PortTaken, |o| o.host.port_holder = Some(holder));
         assert!(finding.what.starts_with(program), "{finding:?}");

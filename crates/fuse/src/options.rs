@@ -120,7 +120,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("bind", "use mount --bind, which needs no file system"),
     ("user_fid2path", "requests for paths of FIDs are not implemented"),
     ("32bitapi", "inode numbers have 64 bits"),
-    ("nolazystatfs", "the metadata server answers for the object servers"),
+    ("nolazystatfs", "statfs asks only the metadata server, never each object server"),
     ("encrypt", "encrypted files are not implemented"),
     ("lazytime", "times are set at the servers"),
 ];

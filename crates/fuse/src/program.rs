@@ -21,7 +21,7 @@ impl MountProgram {
     /// The process with an ID that a mount's [`status`](crate::status) has.
     ///
     /// # Errors
-    /// When it cannot be waited for, as it is in another namespace of processes or another user's,
+    /// When it cannot be waited for, as it is in another PID namespace or another user's,
     /// or the kernel is older than Linux 5.3. The text says which.
     pub fn of(pid: u32) -> Result<MountProgram, String> {
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);

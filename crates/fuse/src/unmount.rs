@@ -136,7 +136,7 @@ pub fn unmount(dir: &Path, mode: UnmountMode) -> Result<Unmounted, MountError> {
             "programs use it; end them, or use --lazy (`fuser -vm DIR` shows them)".to_owned(),
         )),
         Err(Errno::PERM) if mode == UnmountMode::Force => {
-            Err(bad("only root may end operations that wait for servers".to_owned()))
+            Err(bad("only root may use --force".to_owned()))
         }
         Err(Errno::PERM) => {
             let lazy = mode == UnmountMode::Lazy;

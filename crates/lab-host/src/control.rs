@@ -41,7 +41,7 @@ pub struct Status {
     pub name: String,
     /// The daemon.
     pub pid: u32,
-    /// The first process of the laboratory's namespace of processes.
+    /// The first process of the laboratory's PID namespace.
     pub init_pid: u32,
     /// Whether it has a namespace of users, because it was started without root.
     pub user_namespace: bool,

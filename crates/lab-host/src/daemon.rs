@@ -39,7 +39,7 @@ struct Running {
     notes: Vec<String>,
 }
 
-/// The first process of the namespace of processes.
+/// The first process of the PID namespace.
 struct Init {
     pid: u32,
     /// Its end ends the process, and so all processes of the laboratory.
@@ -159,7 +159,7 @@ impl Init {
         });
         starter.map_err(LabError::step("start a thread"))?;
         let failed = |error| LabError::Step {
-            step: "make a namespace of processes".to_owned(),
+            step: "make a PID namespace".to_owned(),
             error,
             hint: "; this needs root, or user namespaces",
         };

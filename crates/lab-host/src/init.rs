@@ -1,4 +1,4 @@
-//! The first process of a laboratory's namespace of processes. When it ends the kernel kills all
+//! The first process of a laboratory's PID namespace. When it ends the kernel kills all
 //! others, so nothing that was started in the laboratory outlives it.
 
 use std::io::{self, Read, Write};

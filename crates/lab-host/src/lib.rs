@@ -1,12 +1,12 @@
 //! Runs laboratories. One process per laboratory holds everything: the network namespaces of the
 //! hosts and the TUN devices of the links. The kernel removes them when it ends, however it ends;
-//! programs that run inside belong to a namespace of processes whose first process ends with it.
+//! programs that run inside belong to a PID namespace whose first process ends with it.
 //!
 //! | process | what it does |
 //! |---|---|
 //! | `lustrine lab up` | takes the laboratory's directory, starts the daemon ([`start`]) |
 //! | `lustrine lab-daemon` | holds the laboratory ([`daemon`]): a thread per host and per link |
-//! | `lustrine lab-init` | the first process of the namespace of processes ([`init`]) |
+//! | `lustrine lab-init` | the first process of the PID namespace ([`init`]) |
 //! | `lustrine lab exec` | enters a host and starts a program there ([`EnteredHost`]) |
 //!
 //! It touches no interface and no namespace that it did not make: names of interfaces are used

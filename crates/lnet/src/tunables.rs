@@ -147,7 +147,7 @@ declare_tunables! {
     transaction_timeout "lnet_transaction_timeout" "s" 150 1..=100_000 Live
         "How long a GET, or a PUT that wants an ACK, waits for its answer."
     retry_count "lnet_retry_count" "" 2 0..=255 Live
-        "Divides transaction_timeout into shares for the driver; messages are not resent yet."
+        "LND timeout: (transaction_timeout - 1) / (retry_count + 1); messages are not resent yet."
     discovery "discovery" "0/1" 1 0..=1 Live
         "Whether this node and its peers discover each other; a userland node is never discovered."
     lock_prim_nid "lock_prim_nid" "0/1" 1 0..=1 Live
@@ -155,7 +155,7 @@ declare_tunables! {
     max_interfaces "lnet_interfaces_max" "" 200 16..=4096 Live
         "Most NIDs accepted in a peer's ping information."
     peers_max "" "" 131_072 16..=16_777_216 Start
-        "Most peer NIDs remembered; the idle one unused for longest makes room."
+        "Maximum number of peer NIDs kept; the one idle for longest is dropped for a new one."
     credits "credits" "messages" 256 1..=65_535 Start
         "Messages in flight at once per interface, all peers together."
     peer_credits "peer_credits" "messages" 8 1..=65_535 Start

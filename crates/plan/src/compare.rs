@@ -242,7 +242,7 @@ impl Comparison {
         }
         if unlike > 0 {
             words.push(format!(
-                "{} of other numbers of clients or servers: they say nothing about a change.",
+                "{} from different numbers of clients or servers, and cannot be compared.",
                 match unlike {
                     1 => "1 value is".to_owned(),
                     many => format!("{many} values are"),

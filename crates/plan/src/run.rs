@@ -434,8 +434,8 @@ fn all_good(answer: Answer, what: &str) -> Result<(), RunError> {
 }
 
 /// How a session of another console ends.
-const FORCE: &str = "--force ends that, on a Lustrine node only if its `selftest_consoles` lists \
-                     this console";
+const FORCE: &str = "--force takes the node over; a Lustrine node permits that only if its \
+                     `selftest_consoles` lists this console";
 
 fn why(said: &NodeReply) -> String {
     let nid = said.nid;

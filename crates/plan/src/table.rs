@@ -22,8 +22,8 @@ in flight in the measured time, even if they ended after it; p99.9 needs 1000 op
 ";
 
 const REPEATED: &str = "\
-+-: half of the distance between the best and the worst repetition; the line is the median
-repetition by operations per second, of an even number the lower of the two
++-: half of the difference between the best and the worst repetition; the line is the median
+repetition by operations per second, or the lower one of the two in the middle
 ";
 
 const IN_TURNS: &str = "\

@@ -187,7 +187,7 @@ fn unknown(at: &Location, name: &str) -> Problem {
     let known = keys().collect::<Vec<_>>().join(", ");
     let name = clipped(name);
     let what = format!(
-        "{name:?} is nothing that can be set here; allowed: {known}, a tunable, or a key of a \
+        "{name:?} cannot be set here; allowed: {known}, a tunable, or a key of a \
          group such as clients.count; {hint}"
     );
     Problem::new(at, what)

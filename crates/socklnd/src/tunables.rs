@@ -40,11 +40,11 @@ lustrine_lnet::declare_tunables! {
     rx_buffer_size "rx_buffer_size" "bytes" 0 0..=1_073_741_824 Start
         "TCP receive buffer; 0 leaves it to the system."
     tcp_pacing "" "ms" -1 -1..=10_000 Start
-        "TCP pacing (SO_MAX_PACING_RATE) from this round trip on; 0 always, -1 never."
+        "Round trip from which TCP pacing (SO_MAX_PACING_RATE) is used; 0 always, -1 never."
     tos "tos" "" -1 -1..=255 Start
         "IP type of service of LNet's connections; -1 leaves it alone."
     connections_max "" "" 16_384 16..=1_048_576 Live
-        "Most TCP connections of a node; an eighth, or handshakes_max if less, is for handshakes."
+        "Maximum TCP connections; an eighth, or handshakes_max if less, is for handshakes."
     handshakes_max "" "" 1024 1..=1_048_576 Live
         "Most incoming connections that have not finished their HELLO."
     strict_source "" "0/1" 0 0..=1 Live

@@ -52,7 +52,7 @@ impl<'a, O: Env> Lctl<'a, O> {
     fn with_net(&mut self, words: &[String]) -> Result<(), Exit> {
         let (net, command) = words.split_first().ok_or(Exit::FAILURE)?;
         if command.first().is_some_and(|word| word == "--net") {
-            return Err(self.fail(errno::EINVAL, "--net stands once before a command"));
+            return Err(self.fail(errno::EINVAL, "--net is allowed only once, before the command"));
         }
         let before = self.net;
         self.select(net)?;

@@ -68,8 +68,8 @@ impl AlarmKind {
         match self {
             AlarmKind::Unreachable => "see whether the peer's host and its LNet are up",
             AlarmKind::Rtt => {
-                "ask who runs the network for a change of routes or a failed link; settings that \
-                 follow from the round trip are computed by `lustrine tune`"
+                "ask whoever runs the network whether routes changed or a link failed; \
+                 `lustrine tune` computes the settings that depend on the round trip"
             }
             AlarmKind::Queue => {
                 "look for load on this path and on both hosts: `lustrine top`, counters of switches"

@@ -62,8 +62,8 @@ pub const LAW_OF_CHANGES: &[(AlarmKind, &str)] = &[
     ),
     (
         AlarmKind::Mtu,
-        "another size in so many looks in a row that chance does not explain it: 3 where the size \
-         has been the same for 12 looks, at most 14",
+        "another size in so many checks in a row that chance does not explain it: 3 where the size \
+         has been the same for 12 checks, at most 14",
     ),
     (
         AlarmKind::Route,
@@ -284,7 +284,7 @@ impl Detector {
         if let Some(size) = path.mtu_out {
             let chosen = self.mtu_out.observe(size, at_ms, most);
             let what = |before: &str, after: &str| {
-                format!("the longest packets that arrive at the peer went from {before} to {after}")
+                format!("the path MTU to the peer changed from {before} to {after}")
             };
             let about = About { kind: AlarmKind::Mtu, part: "out" };
             self.chosen(&about, at_ms, chosen, bytes, what, events);
@@ -292,7 +292,7 @@ impl Detector {
         if let Some(size) = path.mtu_back {
             let chosen = self.mtu_back.observe(size, at_ms, most);
             let what = |before: &str, after: &str| {
-                format!("the longest packets that arrive from it went from {before} to {after}")
+                format!("the path MTU from the peer changed from {before} to {after}")
             };
             let about = About { kind: AlarmKind::Mtu, part: "back" };
             self.chosen(&about, at_ms, chosen, bytes, what, events);
@@ -306,7 +306,7 @@ impl Detector {
             };
             let chosen = self.outgoing.observe(outgoing, at_ms, most);
             let what = |before: &str, after: &str| {
-                format!("packets leave from {after}, and left from {before}")
+                format!("packets now leave from {after} instead of {before}")
             };
             let about = About { kind: AlarmKind::Route, part: "interface" };
             self.chosen(&about, at_ms, chosen, String::clone, what, events);
@@ -348,7 +348,7 @@ impl Detector {
                     since_ms,
                     raised_ms: at_ms,
                     what: what(&before, &after),
-                    evidence: format!("{run} looks in a row; before: {looks} looks"),
+                    evidence: format!("{run} checks in a row; before: {looks} checks"),
                     before,
                     after,
                     over: None,
@@ -387,7 +387,7 @@ const RTT_WORDS: SignalWords = SignalWords {
 };
 const QUEUE_WORDS: SignalWords = SignalWords {
     about: About { kind: AlarmKind::Queue, part: "" },
-    subject: "the median round trip above the shortest",
+    subject: "the queueing delay (median minus shortest round trip)",
     text: time_text,
     unit: "samples",
 };

@@ -36,8 +36,8 @@ const ERROR: u8 = 4;
 /// Look at this host, its node and its peers, and say what is wrong.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit status: 0: nothing worse than a notice; 1: it could not look, or not at \
-                  everything; 2: usage error, or the file of --config cannot be read; 3: the worst \
+    after_help = "Exit status: 0: nothing worse than a notice; 1: not all checks could be made; \
+                  2: usage error, or the file of --config cannot be read; 3: the worst \
                   finding is a warning; 4: it is an error; 130: interrupted. Settings of this host \
                   and of others are never changed."
 )]
@@ -47,8 +47,8 @@ pub(crate) struct DoctorArgs {
     #[arg(num_args = 1..)]
     to: Vec<Nid>,
 
-    /// A command that runs `lustrine` at the peer, such as 'ssh oss1 lustrine': it looks from
-    /// there as well. With one peer only
+    /// A command that runs `lustrine` on the peer, such as 'ssh oss1 lustrine', so that the path
+    /// is examined from that end as well; only with a single peer in --to
     #[arg(long, value_name = "COMMAND", requires = "to")]
     both_ends: Option<String>,
 
@@ -57,11 +57,11 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     rate: Option<u64>,
 
-    /// Most bytes to send and receive in all
+    /// Maximum number of bytes to send and receive in total
     #[arg(long, value_name = "BYTES", default_value = "8M", value_parser = values::bytes)]
     budget_bytes: u64,
 
-    /// Most seconds for each peer
+    /// Maximum number of seconds for each peer
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]
     budget_time: f64,
@@ -204,7 +204,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     match report.severity {
         Severity::Ok | Severity::Notice if !unreached.is_empty() => {
             let list = unreached.join(", ");
-            Err(format!("{list}: no conversation was possible; \"not seen\" says why").into())
+            Err(format!("{list}: could not be examined; see \"not seen\" for the reason").into())
         }
         Severity::Ok | Severity::Notice if !report.partly_seen().is_empty() => {
             let list = report.partly_seen().join(", ");

@@ -46,7 +46,7 @@ struct UpArgs {
     #[arg(value_name = "FILE.yaml")]
     file: PathBuf,
 
-    /// The name of the laboratory, instead of the name in the file, or of the file
+    /// The name of the laboratory [default: `name` in the file, otherwise the name of the file]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<(), Failure> {
         let host = host.display();
         return Err(format!(
             "this runs on host {host} of a laboratory ({HOST_VARIABLE} is set), where processes of \
-             other hosts are not seen; laboratories are started, entered and ended outside of them"
+             other hosts cannot be seen; run this command outside of the laboratory"
         )
         .into());
     }

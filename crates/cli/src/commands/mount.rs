@@ -368,7 +368,7 @@ fn stay(
     while !mount.wait(WATCH) {
         if signals.take().terminate {
             if !mount.unmount().map_err(|error| error.to_string())? {
-                log::say("the directory leads to this file system no more: nothing is unmounted");
+                log::say("the directory no longer leads to this file system: nothing is unmounted");
             }
             let deadline = Instant::now() + LEAVE_TIMEOUT;
             let mut left = LEAVE_TIMEOUT;
@@ -397,8 +397,8 @@ pub(crate) struct UmountArgs {
     #[arg(short, long)]
     lazy: bool,
 
-    /// End operations that wait for servers with an error, then unmount, and return; what the
-    /// servers do not have may be lost (root only)
+    /// Abort operations that are waiting for servers, then unmount, and return; data that the
+    /// servers do not have yet may be lost (root only)
     #[arg(short, long, conflicts_with = "lazy")]
     force: bool,
 
@@ -422,7 +422,7 @@ pub(crate) struct UmountHelperArgs {
     #[arg(short)]
     lazy: bool,
 
-    /// End operations that wait for servers with an error, then unmount, and return
+    /// Abort operations that are waiting for servers, then unmount, and return
     #[arg(short)]
     force: bool,
 

@@ -43,8 +43,8 @@ pub(crate) struct ReportArgs {
 
     /// Fail unless this holds, such as 'read >= 9 GiB/s', 'read 1M c8 p99 <= 2 ms' or
     /// 'errors <= 0'; may be repeated. Words before the sign select lines (ping, read or write, a
-    /// size, a concurrency) and the value: p50, p90, p99, p99.9, max, errors, or without one the
-    /// rate
+    /// size, a concurrency) and the value: p50, p90, p99, p99.9, max or errors; if no value is
+    /// named, the rate
     #[arg(long, value_name = "LIMIT")]
     require: Vec<String>,
 

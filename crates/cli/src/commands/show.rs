@@ -56,7 +56,7 @@ enum What {
     /// Peers, their NIDs, credits and connections
     Peer,
     /// Open connections (BULK_IN: data that this node receives; BULK_OUT: data that it sends; ANY:
-    /// everything), with what TCP counts of each: MTU, round trips, segments sent again
+    /// everything), with TCP's statistics of each: MTU, round trips, retransmissions
     Conn,
     /// Counters of the core and the driver
     Stats,

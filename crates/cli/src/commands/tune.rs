@@ -55,13 +55,13 @@ pub(crate) struct TuneArgs {
     #[arg(required_unless_present = "undo", num_args = 1..)]
     to: Vec<Nid>,
 
-    /// Most bytes to send and receive in all, such as 512M or 4G. RPCs in flight when the
-    /// budget is used up still complete
+    /// Maximum number of bytes to send and receive in total, such as 512M or 4G. RPCs in flight
+    /// when the budget is used up still complete
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = values::bytes)]
     budget_bytes: u64,
 
-    /// Most seconds of load in all [default: 120; over long or slow paths, to each node, 1200 times
-    /// as long as a round trip, or 1 MiB, takes, at most 600]
+    /// Maximum time of load in seconds, in total [default: 120; for each node with a long or slow
+    /// path, the time that 1200 round trips or 1200 MiB take on it, up to 600]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     #[arg(allow_negative_numbers = true)]
     budget_time: Option<f64>,
@@ -74,7 +74,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     rate: Option<u64>,
 
-    /// With --rate: what one TCP stream carries of it, in bits per second
+    /// With --rate: how much of that rate a single TCP stream carries, in bits per second
     #[arg(long, value_name = "RATE", value_parser = values::rate, requires = "rate")]
     stream_rate: Option<u64>,
 
@@ -467,8 +467,8 @@ fn buffers_note(path: &Path, host: &Host, settings: &Settings) -> Option<String>
     });
     // What carried more than that was not limited by it.
     (one * 10 > carried * 8 && one * 10 < carried * 11).then(|| {
-        "the TCP buffers of this host may have limited the rate: put those of sysctl.conf, which \
-         --write makes, into force and run this again"
+        "the TCP buffers of this host may have limited the rate: apply the sysctl.conf that \
+         --write creates, and run this again"
             .to_owned()
     })
 }

@@ -36,9 +36,9 @@ const PEERS_MAX: usize = 64;
 
 /// Record the quality of paths over time, and say when one changes.
 ///
-/// Runs in the foreground until SIGTERM or Ctrl-C. Takes samples of each peer: pings, now and then
-/// the longest packets that arrive and the route, and, only if asked, bandwidth. Says on standard
-/// error when a path has changed and when it is back (docs/watch.md).
+/// Runs in the foreground until SIGTERM or Ctrl-C. Samples each peer: pings; less often the path
+/// MTU and the route; and, only if asked, the bandwidth. Reports on standard error when a path has
+/// changed and when it is as before again (docs/watch.md).
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct WatchArgs {
@@ -92,11 +92,11 @@ struct RunArgs {
     #[arg(requires = "bandwidth_every")]
     bandwidth_bytes: u64,
 
-    /// How long samples are kept; then only a row for each hour is
+    /// How long samples are kept; after that, only one row per hour is kept
     #[arg(long, value_name = "TIME", default_value = "2d", value_parser = duration)]
     keep_samples: Duration,
 
-    /// How long the rows of hours, and alarms that are over, are kept
+    /// How long hourly rows, and alarms that have ended, are kept
     #[arg(long, value_name = "TIME", default_value = "90d", value_parser = duration)]
     keep: Duration,
 

@@ -249,7 +249,7 @@ fn values_without_effect_are_kept_with_a_warning() {
     assert_eq!(
         warnings[0].to_string(),
         "f:4:5: ignored: timeout has no effect: all interfaces follow the tunable \
-         sock_timeout; allowed: any, it is kept and exported; for example remove it"
+         sock_timeout; it is kept and exported, and can be removed from the file"
     );
     let in_force = text.replace("timeout: 30, tos: 8", "timeout: 50, tos: -1");
     assert_eq!(read(&in_force, "f", Strictness::Strict).unwrap().1.len(), 3);

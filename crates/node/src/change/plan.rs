@@ -110,8 +110,10 @@ impl NodeHandle {
         let mut gone = Vec::new();
         for nid in nids.iter().copied() {
             if nid == primary {
-                let text =
-                    format!("{nid} is its primary NID and goes with the peer: leave --nid out");
+                let text = format!(
+                    "{nid} is the peer's primary NID and cannot be removed alone: without --nid, \
+                     the whole peer is removed"
+                );
                 return Err(not(EINVAL, text));
             }
             if known.binary_search(&nid).is_err() {

@@ -165,6 +165,6 @@ fn lines_of_other_nodes_are_marked_and_what_is_missing_is_named() {
     ];
     assert_eq!(comparison.differs, differs);
     let text = comparison.text();
-    assert!(text.contains("3 values are of other numbers of clients or servers"), "{text}");
+    assert!(text.contains("3 values are from different numbers of clients or servers"), "{text}");
     assert!(text.contains("0 of 3 values are beyond the spread"), "{text}");
 }

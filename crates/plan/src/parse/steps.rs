@@ -216,8 +216,8 @@ fn sizes(
     if !(1..=SIZES_MAX).contains(&sizes.len()) || sizes.len() > concurrency as usize {
         let most = SIZES_MAX.min(concurrency as usize);
         let what = format!(
-            "a mix of {} sizes at concurrency {concurrency}; allowed: 1 to {most}, for each size \
-             needs an RPC in flight; for example \"concurrency: 8\"",
+            "a mix of {} sizes at concurrency {concurrency}; allowed: 1 to {most}, since each \
+             size needs an RPC in flight; for example \"concurrency: 8\"",
             sizes.len()
         );
         reader.report(Problem::new(&mix.at, what));

@@ -209,7 +209,7 @@ fn tunables(reader: &mut Reader, node: Option<&Node>, mut values: Tunables) -> T
             _ => {
                 let unit = match row.unit {
                     "" | "0/1" => String::new(),
-                    unit => format!(" ({unit}, not written)"),
+                    unit => format!(" (in {unit}, written without the unit)"),
                 };
                 let allowed = format!("a whole number from {} to {}{unit}", row.min, row.max);
                 reader.report(Problem::value(&node.at, name, text, &allowed, &example));

@@ -284,7 +284,7 @@ fn loads(page: &mut Page, outcome: &Outcome) {
         .collect();
     if !limits.is_empty() {
         page.paragraph(&format!(
-            "The formula is RPCs in flight x size / (2 x round trip), 1 x for ping, and no more \
+            "The formula is RPCs in flight x size / (2 x round trip; 1 x for ping), and no more \
              than the links carry. What limits it here: {}.",
             limits.join("; ")
         ));

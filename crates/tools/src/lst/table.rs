@@ -60,9 +60,9 @@ static COMMANDS: &[CommandSyntax] = &[
             OptionSyntax::switch(
                 "force",
                 'f',
-                "ends an existing session and takes over busy nodes: of Lustrine those that list \
-                 this console (selftest_consoles); a kernel node whose test is running may hang \
-                 until it is rebooted",
+                "ends an existing session and takes over busy nodes; a Lustrine node permits that \
+                 only if its selftest_consoles lists this console; a kernel node whose test is \
+                 running may hang until it is rebooted",
             ),
         ],
         positionals: &[PositionalSyntax {

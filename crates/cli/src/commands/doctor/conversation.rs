@@ -1,4 +1,5 @@
-//! One TCP connection to a peer: the greeting, pings, keepalives. Blocking, each wait with a limit.
+//! One TCP connection to a peer: the handshake, pings, keepalives. It blocks, and each wait has a
+//! limit.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Shutdown, SocketAddr};
@@ -69,8 +70,8 @@ pub(super) struct Conversation {
 }
 
 impl Caller {
-    /// Connects and greets. `segment_max`: the longest segments, payload and options.
-    pub(super) fn greet(
+    /// Connects and exchanges HELLOs. `segment_max`: the longest segments, payload and options.
+    pub(super) fn handshake(
         &self,
         budget: &mut Budget,
         to: SocketAddr,
@@ -82,10 +83,10 @@ impl Caller {
             let why = "the budget is used up".to_owned();
             return (DialOutcome::NotMade { why }, None);
         }
-        let greeted = self
+        let answer = self
             .connect(budget, to, source, segment_max)
             .and_then(|socket| self.exchange(budget, socket, target, source));
-        match greeted {
+        match answer {
             Ok((outcome, conversation)) => (outcome, Some(conversation)),
             Err(DialOutcome::TimedOut { .. } | DialOutcome::Silent { .. }) if budget.is_over() => {
                 let why = "the time of the budget is over".to_owned();

@@ -25,12 +25,12 @@ pub(in crate::commands) const BYTES_MAX: u64 = 1 << 20;
 const SECONDS: f64 = 30.0;
 /// How long the answer to a ping may take.
 const ANSWER: Duration = Duration::from_secs(4);
-/// Attempts to greet while the peer still ends the connections of the node before, and the wait
+/// Attempts to handshake while the peer still ends the connections of the node before, and the wait
 /// between them.
 const ATTEMPTS: u32 = 8;
 const AGAIN: Duration = Duration::from_millis(300);
 /// Bytes of a connection with its HELLOs.
-const GREETING: u64 = 512;
+const HANDSHAKE: u64 = 512;
 
 /// Bytes of a ping with its answer, of a peer with one interface.
 pub(in crate::commands) const PING_BYTES: u64 = Conversation::PING_BYTES;
@@ -42,7 +42,7 @@ pub(in crate::commands) fn usual_cost(to: IpAddr) -> (u64, u64) {
     let has = |addresses: &[String]| local.as_ref().is_some_and(|local| addresses.contains(local));
     let device = host.interfaces.iter().find(|device| has(&device.addresses));
     let mtu = device.and_then(|device| device.mtu).unwrap_or(1500);
-    let bytes = GREETING + PING_BYTES + sizes::bytes_of_look(mtu) + icmp::BYTES_OF_LOOK;
+    let bytes = HANDSHAKE + PING_BYTES + sizes::bytes_of_look(mtu) + icmp::BYTES_OF_LOOK;
     let pings = sizes::bytes_of_look(mtu).saturating_sub(4 * u64::from(mtu)) / PING_BYTES;
     (bytes, icmp::MESSAGES + 2 * (pings + 1))
 }
@@ -65,7 +65,7 @@ pub(in crate::commands) struct PathWanted {
 
 /// How a look connects to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::commands) enum Greeting {
+pub(in crate::commands) enum Handshake {
     /// From this kind of port.
     From(Source),
     /// Not at all: the peer refused it a short time ago. The route and ICMP do not need it.
@@ -87,7 +87,10 @@ pub(in crate::commands) struct ClaimOfLook {
 
 impl Claims {
     /// How a look at this path connects.
-    pub(in crate::commands) fn greeting(&mut self, wanted: &PathWanted) -> (Greeting, ClaimOfLook) {
+    pub(in crate::commands) fn handshake(
+        &mut self,
+        wanted: &PathWanted,
+    ) -> (Handshake, ClaimOfLook) {
         let local = wanted.local.map_or_else(|| peer::local_towards(wanted.to.ip()), Ok).ok();
         // Where there is no route the look itself says so.
         let own = local.map(|local| self.own(local, wanted.to.port()));
@@ -98,7 +101,7 @@ impl Claims {
             true => Source::Privileged,
             false => Source::Any,
         };
-        (Greeting::From(source), ClaimOfLook { _own: own })
+        (Handshake::From(source), ClaimOfLook { _own: own })
     }
 
     fn own(&mut self, local: IpAddr, port: u16) -> Arc<OwnAddress> {
@@ -130,7 +133,7 @@ pub(in crate::commands) struct PathSeen {
 /// have it again when nothing is connected any more.
 pub(in crate::commands) fn look(
     wanted: &PathWanted,
-    greeting: Greeting,
+    handshake: Handshake,
     claim: ClaimOfLook,
     stopped: &dyn Fn() -> bool,
 ) -> PathSeen {
@@ -156,8 +159,8 @@ pub(in crate::commands) fn look(
         nid: Nid::from_ip(wanted.nid.net(), local),
         incarnation: wanted.incarnation,
     };
-    if let Greeting::From(source) = greeting
-        && let Some(open) = greet(wanted, &caller, source, &mut budget, &mut seen, stopped)
+    if let Handshake::From(source) = handshake
+        && let Some(open) = shake_hands(wanted, &caller, source, &mut budget, &mut seen, stopped)
     {
         segments(wanted, &caller, source, &mut budget, open, &mut seen);
     }
@@ -173,7 +176,7 @@ pub(in crate::commands) fn look(
     seen
 }
 
-fn greet(
+fn shake_hands(
     wanted: &PathWanted,
     caller: &Caller,
     source: Source,
@@ -183,12 +186,12 @@ fn greet(
 ) -> Option<Conversation> {
     let mut no_mtu = |why: String| seen.unseen.push(format!("the longest packets: {why}"));
     if source == Source::Any && wanted.to.is_ipv6() {
-        no_mtu("a process with high ports never dials IPv6, some kernels crash on it".to_owned());
+        no_mtu("IPv6 is not used from source ports above 1023: it crashes some kernels".to_owned());
         seen.is_refused = true;
         return None;
     }
     for attempt in 1..=ATTEMPTS {
-        let (outcome, open) = caller.greet(budget, wanted.to, wanted.nid, source, None);
+        let (outcome, open) = caller.handshake(budget, wanted.to, wanted.nid, source, None);
         match (outcome, open) {
             (_, Some(open)) => return Some(open),
             (DialOutcome::NotNow | DialOutcome::Closed, None)

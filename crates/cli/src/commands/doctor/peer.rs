@@ -1,4 +1,4 @@
-//! What is seen of a peer: the route, the greeting, pings, full segments, ICMP, its own end.
+//! What is seen of a peer: the route, the handshake, pings, full segments, ICMP, its own end.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
@@ -30,8 +30,8 @@ use crate::output::Failure;
 pub(super) const PINGS: u32 = 16;
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(4);
-/// Greetings in all: two nodes that take turns are seen with three.
-pub(super) const GREETINGS: usize = 3;
+/// Handshakes in all: two nodes that take turns are seen with three.
+pub(super) const HANDSHAKES: usize = 3;
 /// Attempts while the answer is "not now", and the wait between them.
 const NOT_NOW: usize = 3;
 const AGAIN: Duration = Duration::from_millis(1100);
@@ -115,18 +115,18 @@ pub(super) fn look(
 fn left_out(view: &PeerView) -> Vec<String> {
     let is_hello = |dial: &&Dial| matches!(dial.outcome, DialOutcome::Hello { .. });
     let not_made = |dial: &&Dial| matches!(dial.outcome, DialOutcome::NotMade { .. });
-    let greetings = view.dials.iter().filter(is_hello).count();
+    let handshakes = view.dials.iter().filter(is_hello).count();
     let attempts = view.dials.iter().filter(|dial| !not_made(dial)).count();
     let decided = |carried| !matches!(carried, None | Some(Carried::Unknown));
     let counts =
         |icmp: &IcmpView| icmp.answers > 0 && icmp.hops_out.is_some() && icmp.clock_ms.is_some();
     let parts = [
-        ("the greeting", attempts > 0),
+        ("the handshake", attempts > 0),
         ("pings", view.rtt_ns.is_some()),
         ("full segments to it", decided(view.out)),
         ("full segments from it", decided(view.back)),
         ("whether it reads many bytes", decided(view.bulk)),
-        ("whether two nodes answer in turn", greetings >= GREETINGS),
+        ("whether two nodes answer in turn", handshakes >= HANDSHAKES),
         ("routes and the clock", view.icmp.as_ref().is_some_and(counts)),
     ];
     let left_out = parts.into_iter().filter(|(_, is_seen)| !is_seen);
@@ -292,7 +292,7 @@ impl Look<'_> {
     /// Looks at everything. The address is given back as soon as no connection of this look uses
     /// it: a node or a mount may be started meanwhile.
     fn all(&mut self, own: OwnAddress) -> Result<(), Failure> {
-        let open = self.greet();
+        let open = self.handshake();
         if let Some(DialOutcome::NotMade { why }) = self.last() {
             self.unseen.push(format!("{}: no connection could be made: {why}", self.nid));
         }
@@ -323,7 +323,7 @@ impl Look<'_> {
 
     fn dial(&mut self, source: Source, target: Nid) -> Option<Conversation> {
         let caller = Caller { nid: Nid::from_ip(target.net(), self.caller.local), ..self.caller };
-        let (outcome, open) = caller.greet(self.budget, self.to, target, source, None);
+        let (outcome, open) = caller.handshake(self.budget, self.to, target, source, None);
         self.view.dials.push(Dial { source, target: target.to_string(), outcome });
         open
     }
@@ -333,10 +333,10 @@ impl Look<'_> {
     }
 
     /// Greets the peer, and finds out who refuses whom.
-    fn greet(&mut self) -> Option<(Source, Conversation)> {
+    fn handshake(&mut self) -> Option<(Source, Conversation)> {
         let (first, second) = self.sources();
         if first == Source::Any && self.to.is_ipv6() {
-            let why = "a process with high ports never dials IPv6, since some kernels crash on it";
+            let why = "IPv6 is not used from source ports above 1023: it crashes some kernels";
             self.unseen.push(format!("{}: {why}", self.nid));
             return None;
         }
@@ -391,9 +391,9 @@ impl Look<'_> {
             None => ", or name its control socket with --control, for pings at least",
         };
         self.unseen.push(format!(
-            "{}: whether the peer reads, whether two nodes answer, and which packets disappear in \
-             which direction: that needs a connection of doctor's own, and {who}, while the peer \
-             takes privileged ports only; to see it, stop that {it}{pings}",
+            "{}: whether the peer reads its data, whether two nodes have its NID, and in which \
+             direction large packets disappear: the peer accepts these checks only from source \
+             ports below 1024, and {who}; to run them, stop that {it}{pings}",
             self.nid
         ));
     }
@@ -411,7 +411,7 @@ impl Look<'_> {
         }
     }
 
-    /// Pings and more over the first connection, then further greetings.
+    /// Pings and more over the first connection, then further handshakes.
     fn converse(&mut self, source: Source, mut open: Conversation) -> Result<(), Failure> {
         let (mut times, mut lost) = (Vec::new(), 0);
         while times.len() < PINGS as usize && self.budget.allows(Conversation::PING_BYTES) {
@@ -446,9 +446,9 @@ impl Look<'_> {
             _ => open.abort(),
         }
         self.say_unknown_sizes();
-        for _ in 1..GREETINGS {
+        for _ in 1..HANDSHAKES {
             self.context.interrupt.check()?;
-            self.greet_again(source);
+            self.handshake_again(source);
         }
         Ok(())
     }
@@ -466,8 +466,8 @@ impl Look<'_> {
         }
     }
 
-    /// One more greeting. The peer may still be ending the connection before.
-    fn greet_again(&mut self, source: Source) {
+    /// One more handshake. The peer may still be ending the connection before.
+    fn handshake_again(&mut self, source: Source) {
         for _ in 0..NOT_NOW {
             if let Some(open) = self.dial(source, self.nid) {
                 return open.close();

@@ -27,7 +27,8 @@ pub(super) fn bytes_of_look(mtu: u32) -> u64 {
     4 * u64::from(mtu) + u64::from(pings_at_once(mtu)) * Conversation::PING_BYTES
 }
 
-/// Attempts to greet while the peer still ends an earlier connection, and the wait between them.
+/// Attempts of a handshake while the peer still ends an earlier connection, and the wait between
+/// them.
 const ATTEMPTS: u32 = 5;
 const AGAIN: Duration = Duration::from_millis(300);
 
@@ -55,7 +56,7 @@ impl Line<'_> {
     fn open(&self, budget: &mut Budget, segment_max: Option<u16>) -> Option<Conversation> {
         for _ in 0..ATTEMPTS {
             let Line { caller, to, target, source, .. } = *self;
-            let (_, open) = caller.greet(budget, to, target, source, segment_max);
+            let (_, open) = caller.handshake(budget, to, target, source, segment_max);
             if open.is_some() || budget.is_over() {
                 return open;
             }

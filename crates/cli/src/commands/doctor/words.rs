@@ -17,7 +17,7 @@ pub(super) fn announcement(args: &DoctorArgs) -> String {
         "{will}: up to {} TCP connections, {} pings of {} bytes, a few full segments both ways, {} \
          KiB of keepalives, about 50 ICMP echoes{remote}; at most {} KiB in all (--budget-bytes) \
          and {} s (--budget-time). Settings of this host and of the peers are not changed",
-        peer::GREETINGS + usize::from(peer::NETS) + 8,
+        peer::HANDSHAKES + usize::from(peer::NETS) + 8,
         peer::PINGS,
         Conversation::PING_BYTES,
         BULK >> 10,
@@ -58,7 +58,7 @@ fn verdict(report: &Report) -> String {
         [] if peers.is_empty() => "no problem found at this host\n".to_owned(),
         [] if report.far_end_failed => "no problem found from this end\n".to_owned(),
         [] if peers.iter().any(|peer| is_by_node(&peer)) => {
-            "no problem found in what can be seen beside a node of this host\n".to_owned()
+            "no problem found in the checks that are possible next to a running node\n".to_owned()
         }
         [] => "no problem found\n".to_owned(),
         cut => format!(

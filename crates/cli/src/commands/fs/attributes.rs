@@ -86,7 +86,7 @@ pub(crate) struct TouchArgs {
 /// Shorten files, or extend them with a hole; create those that do not exist.
 #[derive(Args, Debug)]
 pub(crate) struct TruncateArgs {
-    /// Bytes; K, M, G and T are powers of 1024; + and - change the current size
+    /// Size in bytes; K, M, G and T are powers of 1024; with + or -, relative to the current size
     #[arg(long, short = 's', value_parser = new_size, allow_hyphen_values = true)]
     size: NewSize,
 

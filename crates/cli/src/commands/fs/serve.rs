@@ -28,10 +28,10 @@ const STRIPE_SIZE: u32 = 4 << 20;
 
 /// Serve a file system that is in memory, to try things out or to test programs.
 ///
-/// One node has the management server, a metadata target and the object targets. What is stored
-/// takes memory of this process, names and attributes besides --size, and is lost when it ends,
-/// with SIGTERM or SIGINT. Everyone who reaches the address can use it, as any user: by default
-/// only programs of this machine can.
+/// One node has the management server, a metadata target and the object targets. All contents are
+/// kept in the memory of this process (names and attributes in addition to --size), and are lost
+/// when it ends, on SIGTERM or SIGINT. Everyone who can reach the address can use the file system,
+/// as any user: by default only programs of this machine can.
 #[derive(Args, Debug)]
 pub(super) struct ServeArgs {
     /// Name of the file system, 1 to 8 letters, digits, `-` or `_`

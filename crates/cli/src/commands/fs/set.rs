@@ -8,16 +8,18 @@ use crate::output::Failure;
 
 /// Change settings of a mount while it is mounted, as `lctl set_param` does for a kernel client.
 ///
-/// They hold until it is unmounted; mount options set them from the start.
+/// The changes last until the file system is unmounted; use mount options to set the values from
+/// the start.
 #[derive(Args, Debug)]
 pub(crate) struct SetArgs {
     /// The mount point
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// max_rpcs_in_flight=N: most reads and writes at a target at once, or `auto` for as many as
-    /// the path and the target carry; max_mod_rpcs_in_flight=N: most changes of metadata; both 1
-    /// to 512; checksums=0 or 1: whether data have checksums on the network
+    /// max_rpcs_in_flight=N: maximum number of read and write RPCs in flight to a target, or `auto`
+    /// for as many as the path and the target carry; max_mod_rpcs_in_flight=N: maximum number of
+    /// RPCs in flight that change metadata; both 1 to 512; checksums=0 or 1: whether bulk data have
+    /// checksums on the network
     #[arg(value_name = "NAME=VALUE", required = true)]
     settings: Vec<String>,
 }

@@ -128,7 +128,7 @@ fn text(dir: &Path, status: &MountStatus) -> String {
     let mut out = format!(
         "{} at {}: mounted for {}, process {pid}, release {release}\n\
          {} open, {} awaited, {} sent, {} read, {} written\n\
-         cache: {} of {}, {} not written; of the reads {} were there, {} were not{}\n\
+         cache: {} of {}, {} dirty; reads: {} from the cache, {} from servers{}\n\
          {}",
         shown(source.as_bytes()),
         dir.display(),
@@ -167,8 +167,8 @@ fn text(dir: &Path, status: &MountStatus) -> String {
 /// What is kept of names and attributes, as a line.
 fn names(row: &NamesRow) -> String {
     format!(
-        "names: {} with {} and {} missing; {} found, {} asked for; \
-         attributes: {} found, {} asked for; {} given back early\n",
+        "names: {} with {} and {} negative; {} hits, {} misses; \
+         attributes: {} hits, {} misses; {} cancelled early\n",
         counted(row.files as u64, "file"),
         counted(row.names as u64, "name"),
         row.missing,
@@ -413,7 +413,7 @@ mod tests {
         let text = text(Path::new("/mnt/\u{e9}"), &status);
         assert!(text.starts_with("a@tcp:/l at /mnt/\u{e9}: mounted for 61.0 s"), "{text}");
         assert!(text.contains("1 file open, 0 RPCs awaited"), "{text}");
-        assert!(text.contains("names: 1 file with 2 names and 0 missing; 5 found,"), "{text}");
+        assert!(text.contains("names: 1 file with 2 names and 0 negative; 5 hits,"), "{text}");
         assert!(text.contains("l-client held at 23; imperative recovery, 2 reconnects"), "{text}");
         assert!(text.contains("l-client, left out: record 7: an unknown command\n"), "{text}");
         assert!(!text.contains("CANNOT"), "{text}");

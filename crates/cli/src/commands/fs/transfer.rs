@@ -521,7 +521,7 @@ impl Transfer<'_> {
                 let attr = file.attr().clone();
                 // What is behind the end now would be taken for data.
                 let written = written.and_then(|()| match file.size() < kept {
-                    true => Err(Failure::Failed("it was cut while it was copied".to_owned())),
+                    true => Err(Failure::Failed("it was truncated during the copy".to_owned())),
                     false => Ok(()),
                 });
                 match written {

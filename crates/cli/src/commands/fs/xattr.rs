@@ -21,7 +21,7 @@ pub(crate) struct GetfattrArgs {
     #[arg(long, short = 'n')]
     name: Option<OsString>,
 
-    /// Those of the servers and the system too, not only those that begin with user.
+    /// Show all attributes, including those of the servers and the system, not only user.*
     #[arg(long, short = 'a')]
     all: bool,
 

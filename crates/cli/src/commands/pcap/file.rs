@@ -41,7 +41,7 @@ impl std::fmt::Display for FileError {
                 "a terminal; pipe a capture into it, such as from `tcpdump -U -w - tcp port 988`",
             ),
             FileError::Format => f.write_str(
-                "neither a libpcap nor a pcapng file; if it is packed, as FILE.xz is, try \
+                "neither a libpcap nor a pcapng file; if it is compressed, such as FILE.xz, try \
                  `xz -dc FILE | lustrine pcap -`",
             ),
             FileError::Link(number) => write!(

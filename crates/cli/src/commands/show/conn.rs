@@ -70,7 +70,7 @@ fn tcp_text(tcp: &TcpRow) -> String {
     .expect(STRING);
     writeln!(
         text,
-        "    sent: {}, {} of them again ({} had arrived); {}",
+        "    sent: {}, {} retransmitted ({} needlessly); {}",
         counted(tcp.segments_sent.into(), "segment"),
         tcp.retransmits,
         tcp.duplicates,
@@ -134,7 +134,7 @@ mod tests {
     path MTU: 1500; longest segments: 1448 bytes out, 1448 in
     round trip: 50.210 ms, shortest 50.100 ms
     congestion window: 0 segments; delivery rate: 0.0 Mb/s
-    sent: 1000 segments, 12 of them again (3 had arrived); 0 reorderings
+    sent: 1000 segments, 12 retransmitted (3 needlessly); 0 reorderings
     received: 1 segment, 0 of them out of order
     busy: 0.000 s; waited 1.500 s for the peer's window, 0.000 s for the send buffer
 Left out: 2 connections; --nid shows those of one peer

@@ -12,8 +12,8 @@ const HEAD: &str = "    operation      samples       p50       p90       p99    
 const NOTES: &str = "\
 Times in microseconds, from when a message is handed to the driver: put_egress: until the driver
 no longer needs the memory of a PUT; get_rtt: until the REPLY to a GET is stored; put_ack: until
-the ACK of a PUT is there. A percentile is at most 12.5 % above the true value. 0 and 0.13: it
-ended in the turn of the event loop in which it began, as a PUT that is sent by a copy does.
+the ACK of a PUT is there. A percentile is at most 12.5 % above the true value. 0 and 0.13: the
+operation ended in the event loop iteration in which it began, as a PUT sent without zero copy does.
 ";
 
 /// The answer as text; empty for another kind of answer.

@@ -18,7 +18,7 @@ const LEGEND: &str = "\
 latency in microseconds (u), milliseconds (m) or seconds (s); p99.9 needs 1000
 operations
 conc: RPCs in flight per pair of a client and a server; MiB/s, ops/s: all pairs
-formula: RPCs x size / (2 x round trip), 1 x for ping, at most what links carry
+formula: RPCs x size / (2 x round trip; 1 x for ping), limited by the links
 ";
 
 /// The tables of one run.

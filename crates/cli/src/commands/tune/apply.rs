@@ -20,9 +20,9 @@ use crate::output::{Failure, print, print_json};
 /// What of the settings is applied, and how it is undone.
 #[derive(Args, Debug)]
 pub(super) struct ApplyArgs {
-    /// Change what can change while it runs: `node`, conns_per_peer of the running node; `mounts`,
-    /// max_rpcs_in_flight of mounts; `sysctl`, tcp_rmem and tcp_wmem of this host, as root. The
-    /// values before are kept for --undo. With --dry-run, show what would change
+    /// Change the settings that can be changed at run time: `node`, conns_per_peer of the running
+    /// node; `mounts`, max_rpcs_in_flight of mounts; `sysctl`, tcp_rmem and tcp_wmem of this host,
+    /// as root. The previous values are kept for --undo. With --dry-run, show what would change
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     #[arg(value_delimiter = ',', default_missing_value = "node,mounts,sysctl")]
     pub(super) apply: Vec<What>,
@@ -147,9 +147,9 @@ impl Plan {
                 if conns.is_none() && self.locations.iter().any(is_conns) {
                     self.locations.retain(|location| !is_conns(location));
                     self.notes.push(
-                        "conns_per_peer stays as it is: it is not known what one stream carries \
-                         (--net with an address that the running node does not use, or \
-                         --stream-rate)"
+                        "conns_per_peer stays as it is: it is not known what one stream carries; \
+                         have it measured with --net and an address that the running node does \
+                         not use, or give it with --stream-rate"
                             .to_owned(),
                     );
                 }

@@ -228,8 +228,8 @@ fn own_node(wanted: &Wanted<'_>, failure: Failure) -> Failure {
                 && wanted.args.apply.running_node().is_some() =>
         {
             Failure::Failed(format!(
-                "{why}. tune measures with nodes of its own, because a running one keeps its \
-                 credits; with --rate it sends pings alone, through the running node"
+                "{why}. tune measures with nodes of its own, because it cannot change the credits \
+                 of a running node; with --rate it only sends pings, through the running node"
             ))
         }
         other => other,

@@ -176,8 +176,8 @@ fn reordering(peer: &PeerReport) -> Option<String> {
         _ => "segments overtake each other, or are lost, in both directions",
     };
     Some(format!(
-        "{what}, while the path is at most half full: TCP slows down for that. Paths of different \
-         length that share one stream packet by packet look so, and losses do"
+        "{what}, while the path is at most half full: TCP slows down for that. Losses, \
+         or per-packet load balancing over paths of different length, are possible reasons"
     ))
 }
 

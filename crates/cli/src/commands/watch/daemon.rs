@@ -20,7 +20,7 @@ use super::pings::{First, NoSample, Pinged, Wanted};
 use super::scrape::Scrape;
 use super::slots::{Last, of_round};
 use super::{RunArgs, ms};
-use crate::commands::doctor::path::{self, ClaimOfLook, Claims, Greeting, PathSeen, PathWanted};
+use crate::commands::doctor::path::{self, ClaimOfLook, Claims, Handshake, PathSeen, PathWanted};
 use crate::commands::node::watch_stdin;
 use crate::commands::tune::{Direction, Load, make_state_dir_of};
 use crate::log::LogForm;
@@ -55,7 +55,7 @@ struct Watched {
     look_due: Option<Instant>,
     refusals: Refusals,
     /// When a look may connect to it.
-    greet_due: Instant,
+    handshake_due: Instant,
     /// Additional looks since the last usual one.
     looked_again: u32,
     load_due: Option<Instant>,
@@ -212,7 +212,7 @@ impl<'a> Daemon<'a> {
                 due: now,
                 look_due: args.path_every.0.map(|_| now),
                 refusals: Refusals::default(),
-                greet_due: now,
+                handshake_due: now,
                 looked_again: 0,
                 load_due: args.bandwidth_every.map(|every| first_load(now, every, at, count)),
                 said: BTreeSet::new(),
@@ -469,9 +469,9 @@ impl<'a> Daemon<'a> {
             Some((*at, PathWanted { nid: peer.nid, to, local, follows_route, incarnation }))
         };
         let wanted: Vec<(usize, PathWanted)> = due.iter().filter_map(line).collect();
-        let greets = |at: &usize| self.peers[*at].greet_due <= now;
+        let is_due = |at: &usize| self.peers[*at].handshake_due <= now;
         let nodes: BTreeSet<usize> =
-            due.iter().copied().filter(greets).map(|at| self.peers[at].node).collect();
+            due.iter().copied().filter(is_due).map(|at| self.peers[at].node).collect();
         let own: Vec<usize> = nodes.into_iter().filter(|at| self.nodes[*at].is_own()).collect();
         // The pings of others that answered last would be lost with the node.
         let disturbed = |at: &usize| {
@@ -485,12 +485,12 @@ impl<'a> Daemon<'a> {
         let mut claims = Claims::default();
         let jobs = wanted.into_iter().map(|(at, wanted)| {
             let flag = Arc::clone(flag);
-            let (greeting, claim) = match self.peers[at].greet_due <= now {
-                true => claims.greeting(&wanted),
-                false => (Greeting::LeftOut, ClaimOfLook::default()),
+            let (handshake, claim) = match self.peers[at].handshake_due <= now {
+                true => claims.handshake(&wanted),
+                false => (Handshake::LeftOut, ClaimOfLook::default()),
             };
             let is_stopped = move || flag.load(Ordering::Relaxed);
-            (at, move || (greeting, path::look(&wanted, greeting, claim, &is_stopped)))
+            (at, move || (handshake, path::look(&wanted, handshake, claim, &is_stopped)))
         });
         // All claims are made before the first look begins.
         let jobs: Vec<_> = jobs.collect();
@@ -500,11 +500,12 @@ impl<'a> Daemon<'a> {
             return;
         }
         own.into_iter().for_each(|node| self.start(node));
-        for (at, (greeting, seen)) in seen {
-            if greeting != Greeting::LeftOut {
+        for (at, (handshake, seen)) in seen {
+            if handshake != Handshake::LeftOut {
                 let peer = &mut self.peers[at];
                 peer.refusals.observe(seen.is_refused);
-                peer.greet_due = Instant::now() + Duration::from_millis(peer.refusals.wait_ms());
+                peer.handshake_due =
+                    Instant::now() + Duration::from_millis(peer.refusals.wait_ms());
             }
             let path = self.looked(at, seen);
             if let Some(begun) = begun.iter_mut().find(|begun| begun.peer == at) {

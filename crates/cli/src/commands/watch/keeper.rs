@@ -59,7 +59,7 @@ impl Keeper {
         let store = Store::open(&path, limits)?;
         store.has_room_for(peers)?;
         for nid in store.unread() {
-            tracing::warn!("{nid}: its state is of another release; it is learnt again");
+            tracing::warn!("{nid}: its baseline was stored by another release and is learnt again");
         }
         let store = Some(store);
         Ok(Keeper {
@@ -162,7 +162,7 @@ impl Keeper {
         self.tidied = Some(Instant::now());
         match store.tidy(steady.then(|| Clock::Wall.now() / 1_000_000)) {
             Ok(done) if done.was_full => tracing::warn!(
-                "{} is at its size (--max-size): {} samples became rows of hours, {} rows were \
+                "{} has reached --max-size: {} samples were reduced to hourly rows, {} rows were \
                  dropped",
                 self.path.display(),
                 done.thinned,

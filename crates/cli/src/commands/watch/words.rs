@@ -16,7 +16,7 @@ pub(super) fn announcement(args: &RunArgs, plan: &Plan) -> String {
         Some(every) => {
             format!("the path every {}: full segments both ways and 36 ICMP messages", time(every))
         }
-        None => "no looks at the path".to_owned(),
+        None => "no checks of the path".to_owned(),
     };
     let bandwidth = match args.bandwidth_every {
         Some(every) => format!(

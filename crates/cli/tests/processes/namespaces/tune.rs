@@ -269,7 +269,7 @@ fn beside_a_running_node_it_is_said_what_can_be_done() {
         "accepts only source ports below 1024",
         "tune measures with nodes of its own",
         "with --net",
-        "with --rate it sends pings alone, through the running node",
+        "with --rate it only sends pings, through the running node",
     ]);
     assert!(!refused.stderr.contains("--control"), "tune cannot: {}", refused.stderr);
     // Pings need no node with other values.

@@ -125,7 +125,7 @@ pub(super) const LNET: &[CommandSyntax] = &[
 pub(super) const IMPORT_OPTIONS: &[OptionSyntax] = &[
     value("add", ValueKind::None, "adds the contents of the file (default)"),
     value("del", ValueKind::None, "removes the contents of the file"),
-    value("exact", ValueKind::None, "removes everything that the file does not have"),
+    value("exact", ValueKind::None, "makes the configuration equal to the file"),
     value("show", ValueKind::None, "not supported: see net show, --dry-run, --diff"),
     value("exec", ValueKind::None, "not supported: see ping, discover"),
     value("old-api", ValueKind::None, "no effect"),
@@ -199,7 +199,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "retry_count",
         "set retry_count VALUE",
-        "Divides transaction_timeout into shares for the driver; messages are not resent \
+        "LND timeout: (transaction_timeout - 1) / (retry_count + 1); messages are not resent \
          yet. 0 to 255, 2 by default",
     ),
     key(
@@ -290,8 +290,8 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "connections_max",
         "set connections_max VALUE",
-        "Most TCP connections of a node; an eighth, or handshakes_max if less, is for \
-         handshakes. 16 to 1048576, 16384 by default",
+        "Maximum TCP connections; an eighth, or handshakes_max if less, is for handshakes. \
+         16 to 1048576, 16384 by default",
     ),
     key(
         "handshakes_max",

@@ -6,14 +6,15 @@ use super::*;
 
 const PEER: &str = "127.0.0.1@tcp";
 
-/// A peer that greets, and then sends these bytes again and again until the connection ends.
+/// A peer that answers the HELLO, and then sends these bytes again and again until the connection
+/// ends.
 fn flooding_peer(bytes: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut greeting = [0; 64];
-        assert!(stream.read(&mut greeting).unwrap() > 0);
+        let mut handshake = [0; 64];
+        assert!(stream.read(&mut handshake).unwrap() > 0);
         let hello = Hello {
             version: Version::V3,
             order: ByteOrder::Little,
@@ -35,7 +36,7 @@ fn flooding_peer(bytes: Vec<u8>) -> SocketAddr {
 fn greeted(budget: &mut Budget, bytes: Vec<u8>) -> Conversation {
     let (to, nid) = (flooding_peer(bytes), PEER.parse().unwrap());
     let caller = Caller { local: Ipv4Addr::LOCALHOST.into(), nid, incarnation: 5 };
-    let (outcome, open) = caller.greet(budget, to, nid, Source::Any, None);
+    let (outcome, open) = caller.handshake(budget, to, nid, Source::Any, None);
     assert!(matches!(outcome, DialOutcome::Hello { .. }), "{outcome:?}");
     open.unwrap()
 }

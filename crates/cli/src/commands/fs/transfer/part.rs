@@ -154,8 +154,8 @@ fn sum_until(
 }
 
 fn foreign(part: &str) -> Failure {
-    let text = "the part of an interrupted copy belongs to someone else, has other names or is \
-                no regular file; remove it, or copy without --resume";
+    let text = "the partial file of an interrupted copy belongs to another user, has hard links \
+                or is not a regular file; remove it, or copy without --resume";
     Failure::Failed(format!("{part}: {text}"))
 }
 
