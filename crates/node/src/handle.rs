@@ -16,6 +16,7 @@ use lustrine_wire::nid::Nid;
 
 use crate::console::{ConsoleSlot, QUEUE_MAX, duration_max};
 use crate::error::CallError;
+use crate::listener::Leaving;
 use crate::mailbox::{ConsoleMessage, LoopMessage};
 use crate::snapshot::{LoopConns, LoopReport, LoopSnapshot, SnapshotQuery};
 
@@ -108,6 +109,16 @@ impl NodeHandle {
     /// The present properties of the node.
     pub fn info(&self) -> Arc<NodeInfo> {
         Arc::clone(&self.current.info.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Says that this node ends soon, until the value is dropped. Commands that are started
+    /// meanwhile wait for its addresses.
+    pub fn leaving(&self) -> Leaving {
+        let info = self.info();
+        let addrs = info.nids.iter().zip(&info.ports);
+        // One that is userland has no address that another node would wait for.
+        let addrs = addrs.filter(|_| info.identity == Identity::Node);
+        Leaving::mark(addrs.filter_map(|(nid, port)| Some(SocketAddr::new(nid.ip()?, *port))))
     }
 
     /// Gives the node's console a command of the session with this key, and waits for the answer:

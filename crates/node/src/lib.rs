@@ -36,7 +36,7 @@ pub use error::{CallError, LoadError, StartError};
 pub use handle::{NodeHandle, NodeInfo, own_netns};
 pub use heartbeat::Heartbeat;
 pub use kernel_lnet::{KernelNid, kernel_file, kernel_has};
-pub use listener::BriefClaim;
+pub use listener::{BriefClaim, Leaving};
 pub use lustrine_control::ChangeError;
 pub use node::{NID_IN_USE, Node};
 pub use resolve::{ResolveError, conns_for_speed};

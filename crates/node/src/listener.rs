@@ -54,6 +54,21 @@ impl BriefClaim {
     }
 }
 
+/// Says, while it lives, that a node gives its addresses back soon: nodes that are started meanwhile
+/// wait for them, for 5 s at most, where they would otherwise be userland beside it ([USR-10]).
+#[derive(Debug)]
+pub struct Leaving {
+    _marks: Vec<UnixDatagram>,
+}
+
+impl Leaving {
+    /// Of a node with these addresses. What the system refuses is left out.
+    pub(crate) fn mark(addrs: impl Iterator<Item = SocketAddr>) -> Leaving {
+        let mark = |addr| mark_of(&addr).and_then(|name| UnixDatagram::bind_addr(&name)).ok();
+        Leaving { _marks: addrs.filter_map(mark).collect() }
+    }
+}
+
 /// The name of the mark: an abstract one, which is the network namespace's, as addresses are.
 fn mark_of(addr: &SocketAddr) -> io::Result<UnixAddr> {
     UnixAddr::from_abstract_name(format!("lustrine-look/{addr}"))

@@ -302,6 +302,8 @@ fn serve(args: &MountArgs, plan: &Plan, detached: bool) -> Result<(), Failure> {
             Err(error)
         }
     };
+    // A mount that follows at once, as in a restart of a service, is a node as well.
+    let _leaving = node.leaving();
     let finished = mount.finish(|losses| log::name_losses(&losses, &mut seen));
     let finished = finished.map_err(|error| Failure::from(error.to_string()));
     node.stop();

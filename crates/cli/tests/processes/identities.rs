@@ -2,13 +2,17 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
+use lustrine_config::{AcceptPolicy, InterfaceChoice, NetConfig, NodeConfig};
+use lustrine_node::{NID_IN_USE, Node as OwnNode};
 use lustrine_testing::{Need, not_run};
+use lustrine_wire::nid::Net;
 
 use crate::common::{
     Finished, Node, Running, Scratch, eventually, finish, free_port, loopback, lustrine,
@@ -290,4 +294,30 @@ fn a_command_can_be_dialled_back() {
     let answered = node.count("opened_active") + node.count("none_received");
     assert!(answered > 0, "the node has not dialled, so nothing is shown");
     assert_eq!(node.count("dials_failed"), 0);
+}
+
+/// A mount that follows another one at once would be userland, which a peer may refuse, or answer
+/// only once the other one is forgotten ([USR-6], [USR-10]).
+#[test]
+fn a_node_that_leaves_is_waited_for() {
+    if !may_be_node() {
+        return not_run(Need::PrivilegedPorts, "the user may not have node identity");
+    }
+    let ip = loopback();
+    let mut net = NetConfig::new(Net::TCP, InterfaceChoice::Address(IpAddr::V4(ip)));
+    net.port = Some(free_port(ip));
+    let accept = AcceptPolicy::None;
+    let config = NodeConfig { nets: vec![net], accept, ..NodeConfig::default() };
+    let start = move || OwnNode::start_for_command(&config).expect("the node starts");
+    let reason = |node: &OwnNode| node.info().identity_reason;
+    let old = start();
+    assert_ne!(reason(&old), NID_IN_USE);
+    assert_eq!(reason(&start()), NID_IN_USE, "it stays: nobody waits for it");
+    let leaving = old.leaving();
+    let next = thread::spawn(start.clone());
+    thread::sleep(Duration::from_millis(100));
+    old.stop();
+    drop(leaving);
+    let next = next.join().expect("the node starts");
+    assert_ne!(reason(&next), NID_IN_USE);
 }
