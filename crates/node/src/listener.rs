@@ -54,8 +54,9 @@ impl BriefClaim {
     }
 }
 
-/// Says, while it lives, that a node gives its addresses back soon: nodes that are started meanwhile
-/// wait for them, for 5 s at most, where they would otherwise be userland beside it ([USR-10]).
+/// Says, while it lives, that a node gives its addresses back soon: nodes that are started
+/// meanwhile wait for them, for 5 s at most, where they would otherwise be userland beside it
+/// ([USR-10]).
 #[derive(Debug)]
 pub struct Leaving {
     _marks: Vec<UnixDatagram>,
