@@ -1,5 +1,5 @@
-//! No circles among the modules of a directory: a module can be read with what it uses, and moved
-//! to a crate of its own.
+//! No circles among the modules of a directory: a module can be read with what it uses. Paths that
+//! name a module count, in `use` and elsewhere; what a parent re-exports counts as the parent's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,13 +28,12 @@ fn graph(src: &Path, dir: &Path) -> Graph {
     let mut graph = Graph::new();
     for path in &files {
         let (own, depth) = module(path);
-        let tests = path.iter().any(|part| part == "tests" || part == "tests.rs");
+        let inside = path.strip_prefix(src).expect("a file of the crate");
+        let tests = inside.iter().any(|part| part == "tests" || part == "tests.rs");
         if tests || own == "lib" || own == "main" {
             continue;
         }
-        let text = read(path);
-        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-        let code = without_comments(code);
+        let code = without_comments(without_tests(&read(path)));
         let named = graph.entry(own.clone()).or_default();
         named.extend(names(&code, &from_crate));
         named.extend(names(&code, &"super::".repeat(depth)));
@@ -48,6 +47,15 @@ fn directories(src: &Path) -> BTreeSet<PathBuf> {
     let files = files_below(src, &["rs"]);
     let above = files.iter().flat_map(|path| path.ancestors().skip(1));
     above.filter(|dir| dir.starts_with(src)).map(Path::to_owned).collect()
+}
+
+/// The code up to an inline module of tests. One in a file of its own is a line among others.
+fn without_tests(text: &str) -> &str {
+    let inline = text.match_indices("#[cfg(test)]\nmod ").map(|(at, _)| at).find(|at| {
+        let line = text[*at..].lines().nth(1).unwrap_or_default();
+        line.ends_with('{')
+    });
+    &text[..inline.unwrap_or(text.len())]
 }
 
 /// The code alone: a link in a comment is no import.
@@ -153,4 +161,33 @@ fn a_circle_is_found() {
     assert_eq!(names(code, "super::super::"), ["five"]);
     let text = "/// As [`X`](crate::one::X).\nuse crate::two::Y;";
     assert_eq!(names(&without_comments(text), "crate::"), ["two"]);
+}
+
+#[test]
+fn the_graph_of_a_directory_has_each_way_to_name_a_module() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| {
+        let file = dir.path().join(name);
+        std::fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");
+        std::fs::write(file, text).expect("a file");
+    };
+    write("top.rs", "mod one;\n#[cfg(test)]\nmod tests;\nuse crate::other::X;\n");
+    write("other.rs", "fn f() {}\n#[cfg(test)]\nmod tests {\n    use crate::top::Y;\n}\n");
+    write("top/one.rs", "#[cfg(test)]\nmod tests;\n\nuse super::two::X;\n");
+    write("top/two/deep.rs", "fn f() { crate::top::three::g() }\n");
+    write("top/three.rs", "use super::{one::A, two};\n");
+    write("top/tests.rs", "use super::one::A;\n");
+    let (src, top) = (dir.path(), dir.path().join("top"));
+    assert_eq!(directories(src).len(), 3);
+    let graph_of = |dir: &Path| -> Vec<(String, Vec<String>)> {
+        let graph = graph(src, dir).into_iter();
+        graph.map(|(module, uses)| (module, uses.into_iter().collect())).collect()
+    };
+    let row = |module: &str, uses: &[&str]| {
+        (module.to_owned(), uses.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(graph_of(src), [row("other", &[]), row("top", &["other"])]);
+    let expected = [row("one", &["two"]), row("three", &["one", "two"]), row("two", &["three"])];
+    assert_eq!(graph_of(&top), expected);
+    assert_eq!(circles(&graph(src, &top)), [["one", "three", "two"].map(str::to_owned).into()]);
 }

@@ -8,7 +8,7 @@ use lustrine_fswire::rpc::{Request, mds, ost};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::Keep;
 
-use super::data::{IoKey, Work};
+use super::io::{IoKey, Work};
 use super::mirrors::FileChange;
 use super::transfer::Versioned as _;
 use super::{CallArgs, Caller, Client, Done};

@@ -6,7 +6,7 @@ use lustrine_fswire::ost::Obdo;
 use lustrine_fswire::rpc::{Request, ost};
 use lustrine_lnet::service::Turn;
 
-use super::data::{Io, IoKey, Work};
+use super::io::{Io, IoKey, Work};
 use super::objects::OBJECT;
 use super::{CallArgs, Caller, Client, Done};
 use crate::error::{ClientError, Outcome, errno, malformed};

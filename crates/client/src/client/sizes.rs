@@ -9,8 +9,8 @@ use lustrine_fswire::rpc::{Request, dlm, ost};
 use lustrine_lnet::service::Turn;
 
 use super::cache::ObjectKey;
-use super::data::{Io, IoKey, Work};
 use super::data_attr::{DataAttr, Times};
+use super::io::{Io, IoKey, Work};
 use super::open::intent_lock;
 use super::{CallArgs, Caller, Client, Done};
 use crate::attr::Glimpse;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 
-use super::data::{Io, Work};
+use super::io::{Io, Work};
 use super::targets::TargetKey;
 use super::{Caller, Client, Done, or_again};
 use crate::attr::{Attr, DirEntry, DirPage};

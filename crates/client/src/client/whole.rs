@@ -4,8 +4,8 @@ use bytes::Bytes;
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 
-use super::data::ReadData;
 use super::data_attr::DataAttr;
+use super::io::ReadData;
 use super::{Caller, Client, Done};
 use crate::attr::Attr;
 use crate::layout::FileLayout;

@@ -208,7 +208,7 @@ impl Client {
         keys: Vec<ObjectKey>,
         done: Done<()>,
     ) {
-        let work = crate::client::data::Work::Change { done };
+        let work = crate::client::io::Work::Change { done };
         let Some(io) = self.start_io(turn, keys.len(), work) else { return };
         for key in keys {
             let part = crate::client::objects::part_of(io);
@@ -234,7 +234,7 @@ impl Client {
             });
             done(client, turn, outcome.and(lost.map_or(Ok(()), Err)));
         });
-        let work = crate::client::data::Work::Change { done: then };
+        let work = crate::client::io::Work::Change { done: then };
         let Some(io) = self.start_io(turn, parts.len(), work) else { return };
         for (key, range) in parts {
             let part = crate::client::objects::part_of(io);
