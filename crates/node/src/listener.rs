@@ -58,6 +58,7 @@ impl BriefClaim {
 /// meanwhile wait for them, for 5 s at most, where they would otherwise be userland beside it
 /// ([USR-10]).
 #[derive(Debug)]
+#[must_use = "it says so only while it lives"]
 pub struct Leaving {
     _marks: Vec<UnixDatagram>,
 }
@@ -65,9 +66,20 @@ pub struct Leaving {
 impl Leaving {
     /// Of a node with these addresses. What the system refuses is left out.
     pub(crate) fn mark(addrs: impl Iterator<Item = SocketAddr>) -> Leaving {
-        let mark = |addr| mark_of(&addr).and_then(|name| UnixDatagram::bind_addr(&name)).ok();
-        Leaving { _marks: addrs.filter_map(mark).collect() }
+        Leaving { _marks: addrs.filter_map(|addr| patient_mark(&addr)).collect() }
     }
+}
+
+/// A mark of an address. A program that tries to claim the address briefly has one for a moment.
+fn patient_mark(addr: &SocketAddr) -> Option<UnixDatagram> {
+    for _ in 0..10 {
+        match mark_of(addr).and_then(|name| UnixDatagram::bind_addr(&name)) {
+            Ok(mark) => return Some(mark),
+            Err(error) => tracing::debug!(%addr, %error, "the address cannot be marked"),
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    None
 }
 
 /// The name of the mark: an abstract one, which is the network namespace's, as addresses are.
@@ -116,14 +128,19 @@ impl Bound {
         identity: Identity,
     ) -> Result<Bound, StartError> {
         let until = Instant::now() + PATIENCE;
+        let mut is_last = false;
         loop {
             match Bound::open(config, nis, identity) {
                 Err(StartError::Listen { addr, error, .. })
                     if error.kind() == io::ErrorKind::AddrInUse
-                        && Instant::now() < until
-                        && is_claimed_briefly(&addr) =>
+                        && !is_last
+                        && Instant::now() < until =>
                 {
-                    thread::sleep(AGAIN);
+                    // Its mark may have gone with the address since the attempt.
+                    is_last = !is_claimed_briefly(&addr);
+                    if !is_last {
+                        thread::sleep(AGAIN);
+                    }
                 }
                 result => return result,
             }
@@ -219,6 +236,18 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
+
+    #[test]
+    fn an_address_that_is_left_is_marked_until_it_is_free() {
+        let ip = Ipv4Addr::new(127, 55, 0, 7);
+        let free = std::net::TcpListener::bind((ip, 0)).and_then(|listener| listener.local_addr());
+        let addr = free.expect("a free port");
+        assert!(!is_claimed_briefly(&addr));
+        let leaving = Leaving::mark([addr].into_iter());
+        assert!(is_claimed_briefly(&addr));
+        drop(leaving);
+        assert!(!is_claimed_briefly(&addr));
+    }
 
     /// A node that does not listen has its address for long: nothing waits for it.
     #[test]

@@ -302,11 +302,16 @@ fn serve(args: &MountArgs, plan: &Plan, detached: bool) -> Result<(), Failure> {
             Err(error)
         }
     };
-    // A mount that follows at once, as in a restart of a service, is a node as well.
-    let _leaving = node.leaving();
-    let finished = mount.finish(|losses| log::name_losses(&losses, &mut seen));
+    // A mount that follows at once waits for the address while the servers are told. What is still
+    // to be written may take minutes: nobody waits for that.
+    let mut leaving = None;
+    let finished = mount.finish(|losses| {
+        leaving = Some(node.leaving());
+        log::name_losses(&losses, &mut seen);
+    });
     let finished = finished.map_err(|error| Failure::from(error.to_string()));
     node.stop();
+    drop(leaving);
     stayed.and(finished)
 }
 

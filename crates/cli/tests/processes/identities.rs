@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
 use std::process::Command;
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -314,8 +314,12 @@ fn a_node_that_leaves_is_waited_for() {
     assert_ne!(reason(&old), NID_IN_USE);
     assert_eq!(reason(&start()), NID_IN_USE, "it stays: nobody waits for it");
     let leaving = old.leaving();
-    let next = thread::spawn(start.clone());
-    thread::sleep(Duration::from_millis(100));
+    let (begins, begun) = mpsc::channel();
+    let next = thread::spawn(move || {
+        begins.send(()).expect("the test waits");
+        start()
+    });
+    begun.recv().expect("the thread runs");
     old.stop();
     drop(leaving);
     let next = next.join().expect("the node starts");
