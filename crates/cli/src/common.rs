@@ -62,8 +62,9 @@ pub(crate) struct NodeOptions {
     #[arg(long, value_name = "off|serve|full")]
     pub(crate) selftest: Option<ServiceMode>,
 
-    /// Accept selftest sessions only from these consoles, and let them take over sessions with
-    /// --force: NIDs and ranges such as 10.0.0.[1-5]@tcp, separated by spaces
+    /// Accept selftest sessions only from these consoles, which may do everything: have this node
+    /// send tests, and take over sessions with --force. NIDs and ranges such as
+    /// 10.0.0.[1-5]@tcp, separated by spaces
     #[arg(long, value_name = "NIDS")]
     pub(crate) selftest_consoles: Option<ConsoleList>,
 

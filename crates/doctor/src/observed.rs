@@ -179,7 +179,7 @@ pub struct PeerView {
     pub no_route: Option<String>,
     /// What ICMP shows.
     pub icmp: Option<IcmpView>,
-    /// Attempts to greet it, in order.
+    /// Handshake attempts with it, in order.
     pub dials: Vec<Dial>,
     /// Whether it closes a connection from a privileged port over which nothing was sent; `None` if
     /// that was not tried.
@@ -270,7 +270,7 @@ pub enum Source {
     Any,
 }
 
-/// An attempt to greet a peer.
+/// An attempt of a handshake with a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dial {
     /// Its source port.

@@ -69,7 +69,7 @@ fn unanswered(peer: &PeerView) -> Option<Finding> {
              router may fragment; no ICMP message came",
             icmp.answers, icmp.asked, full.asked, full.bytes
         ),
-        consequence: "pings work; bulk data and long replies may stand still".to_owned(),
+        consequence: "pings work, but bulk data and long replies may stall".to_owned(),
         remedy: "stop the node of this host and run this again: it then shows which direction and \
                  size; correct the MTU on the way, or let ICMP \"fragmentation needed\" through. A \
                  firewall that drops large echoes alone looks the same"

@@ -117,7 +117,7 @@ impl Mount {
         self.shared.files().lost()
     }
 
-    /// What was lost since the last call, of at most 100 files and errors.
+    /// What was lost since the last call, of at most 1,000 files and errors.
     ///
     /// # Errors
     /// When the node does not answer.
@@ -155,7 +155,7 @@ impl Mount {
 
     /// Ends the client of a mount that has ended: waits for what is in flight, for at most 30
     /// seconds, writes what programs have written, and disconnects from the servers. `report` gets
-    /// what could not be written, of at most 200 files and errors.
+    /// what could not be written, of at most 2,000 files and errors.
     ///
     /// # Errors
     /// When the session ended with an error, the servers do not answer, or some of the data cannot

@@ -147,7 +147,7 @@ declare_tunables! {
     transaction_timeout "lnet_transaction_timeout" "s" 150 1..=100_000 Live
         "How long a GET, or a PUT that wants an ACK, waits for its answer."
     retry_count "lnet_retry_count" "" 2 0..=255 Live
-        "LND timeout: (transaction_timeout - 1) / (retry_count + 1); messages are not resent yet."
+        "LND timeout: (transaction_timeout - 1) / (retry_count + 1), at least 1 s; no resends yet."
     discovery "discovery" "0/1" 1 0..=1 Live
         "Whether this node and its peers discover each other; a userland node is never discovered."
     lock_prim_nid "lock_prim_nid" "0/1" 1 0..=1 Live

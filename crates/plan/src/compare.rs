@@ -86,7 +86,7 @@ impl Verdict {
             Verdict::OneSample => "one sample, noise unknown",
             Verdict::WithinSpread => "within the spread",
             Verdict::BeyondSpread => "beyond the spread",
-            Verdict::OtherNodes => "other numbers of nodes",
+            Verdict::OtherNodes => "different numbers of nodes",
         }
     }
 }

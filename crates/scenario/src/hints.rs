@@ -84,8 +84,8 @@ pub(crate) fn of_limit(
         (_, Some(group), _) if group.cpu >= FULL => {
             format!("the CPU of {}: it was busy {} of the time", group.group, percent(group.cpu))
         }
-        _ if errors > 0 => "operations that failed: no data were transferred while clients waited \
-                            for them, and until the next ones began"
+        _ if errors > 0 => "operations that failed: the places in flight that they took moved no \
+                            data until the next ones began"
             .to_owned(),
         (.., Some(waiting)) if waiting.all() >= 1.0 => of_queue(waiting),
         _ => "the number of RPCs in flight: no link or CPU was full, and hardly any message \

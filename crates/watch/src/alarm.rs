@@ -14,7 +14,7 @@ pub enum AlarmKind {
     Queue,
     /// Some pings are not answered in time.
     Loss,
-    /// The longest packets that arrive have another size.
+    /// The path MTU has changed: the longest packets that arrive have another size.
     Mtu,
     /// Packets leave by another interface or address, or the number of hops is another one.
     Route,

@@ -284,7 +284,7 @@ impl Detector {
         if let Some(size) = path.mtu_out {
             let chosen = self.mtu_out.observe(size, at_ms, most);
             let what = |before: &str, after: &str| {
-                format!("the path MTU to the peer changed from {before} to {after}")
+                format!("path MTU to the peer: {after} instead of {before}")
             };
             let about = About { kind: AlarmKind::Mtu, part: "out" };
             self.chosen(&about, at_ms, chosen, bytes, what, events);
@@ -292,7 +292,7 @@ impl Detector {
         if let Some(size) = path.mtu_back {
             let chosen = self.mtu_back.observe(size, at_ms, most);
             let what = |before: &str, after: &str| {
-                format!("the path MTU from the peer changed from {before} to {after}")
+                format!("path MTU from the peer: {after} instead of {before}")
             };
             let about = About { kind: AlarmKind::Mtu, part: "back" };
             self.chosen(&about, at_ms, chosen, bytes, what, events);
@@ -305,9 +305,8 @@ impl Detector {
                 (None, _) => local.clone(),
             };
             let chosen = self.outgoing.observe(outgoing, at_ms, most);
-            let what = |before: &str, after: &str| {
-                format!("packets now leave from {after} instead of {before}")
-            };
+            let what =
+                |before: &str, after: &str| format!("outgoing route: {after} instead of {before}");
             let about = About { kind: AlarmKind::Route, part: "interface" };
             self.chosen(&about, at_ms, chosen, String::clone, what, events);
         }

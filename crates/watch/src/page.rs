@@ -146,7 +146,7 @@ fn plots(page: &mut Page, series: &Series, first_ms: u64, time: &dyn Fn(u64) -> 
     let lost = |row: &Row| (row.sent > 0).then(|| row.lost as f64 * 100.0 / row.sent as f64);
     page.figure(&plot("Pings without an answer", "%", Scale::Linear, vec![line("lost", 3, &lost)]));
     page.figure(&plot(
-        "Longest packets",
+        "Path MTU",
         "bytes",
         Scale::Linear,
         vec![

@@ -79,7 +79,7 @@ struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     timeout: Duration,
 
-    /// Time between two checks of the path (longest packets, route), or `off`
+    /// Time between two checks of the path (path MTU, route), or `off`
     #[arg(long, value_name = "TIME|off", default_value = "5m", value_parser = pace)]
     path_every: Pace,
 

@@ -25,7 +25,7 @@ pub(in crate::commands) const BYTES_MAX: u64 = 1 << 20;
 const SECONDS: f64 = 30.0;
 /// How long the answer to a ping may take.
 const ANSWER: Duration = Duration::from_secs(4);
-/// Attempts to handshake while the peer still ends the connections of the node before, and the wait
+/// Handshake attempts while the peer still ends the connections of the node before, and the wait
 /// between them.
 const ATTEMPTS: u32 = 8;
 const AGAIN: Duration = Duration::from_millis(300);
@@ -184,7 +184,7 @@ fn shake_hands(
     seen: &mut PathSeen,
     stopped: &dyn Fn() -> bool,
 ) -> Option<Conversation> {
-    let mut no_mtu = |why: String| seen.unseen.push(format!("the longest packets: {why}"));
+    let mut no_mtu = |why: String| seen.unseen.push(format!("the path MTU: {why}"));
     if source == Source::Any && wanted.to.is_ipv6() {
         no_mtu("IPv6 is not used from source ports above 1023: it crashes some kernels".to_owned());
         seen.is_refused = true;
@@ -251,7 +251,7 @@ fn segments(
     seen.mtu_out = size(found.out, |stream| stream.segment_out);
     seen.mtu_back = size(found.back, StreamView::arrived);
     if !budget.was_exceeded() && seen.mtu_out.is_none() && found.out.is_none() {
-        seen.unseen.push("the longest packets: the protocol of the peer has no keepalives".into());
+        seen.unseen.push("the path MTU: the protocol of the peer has no keepalives".into());
     }
 }
 

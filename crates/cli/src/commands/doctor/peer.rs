@@ -332,7 +332,7 @@ impl Look<'_> {
         self.view.dials.last().map(|dial| &dial.outcome)
     }
 
-    /// Greets the peer, and finds out who refuses whom.
+    /// Connects to the peer, and finds out who refuses whom.
     fn handshake(&mut self) -> Option<(Source, Conversation)> {
         let (first, second) = self.sources();
         if first == Source::Any && self.to.is_ipv6() {
@@ -462,7 +462,7 @@ impl Look<'_> {
         let ways = [("to", self.view.out), ("from", self.view.back)];
         for (way, _) in ways.into_iter().filter(|(_, carried)| unknown(*carried)) {
             let why = "full segments were not sent, or the peer sent none";
-            self.unseen.push(format!("{}: the longest packets {way} the peer: {why}", self.nid));
+            self.unseen.push(format!("{}: the path MTU {way} the peer: {why}", self.nid));
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct SetArgs {
 
     /// max_rpcs_in_flight=N: maximum number of read and write RPCs in flight to a target, or `auto`
     /// for as many as the path and the target carry; max_mod_rpcs_in_flight=N: maximum number of
-    /// RPCs in flight that change metadata; both 1 to 512; checksums=0 or 1: whether bulk data have
+    /// RPCs in flight that change metadata; both 1 to 512; checksums=0 or 1: whether data have
     /// checksums on the network
     #[arg(value_name = "NAME=VALUE", required = true)]
     settings: Vec<String>,

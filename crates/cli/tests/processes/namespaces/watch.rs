@@ -52,7 +52,7 @@ fn another_route(route: &str, alarm: &str) {
     let _node = node(&lab, "west", &TCP);
     let (mut daemon, _) = watch(&lab, &["--path-every", "500ms"]);
     run(&lab, "east", &format!("ip route replace 10.99.0.2/32 {route}"));
-    daemon.wait_for(&format!("route: packets now leave from {alarm} instead of 10.99.0.1 (eth0)"));
+    daemon.wait_for(&format!("route: outgoing route: {alarm} instead of 10.99.0.1 (eth0)"));
 }
 
 /// The node of the daemon keeps its address.
@@ -87,7 +87,7 @@ fn a_smaller_mtu_is_an_alarm_until_it_is_as_before() {
     let _node = node(&lab, "west", &TCP);
     let (mut daemon, db) = watch(&lab, &["--path-every", "500ms"]);
     run(&lab, "east", "ip link set eth0 mtu 1300");
-    daemon.wait_for("mtu: the path MTU to the peer changed from 1500 bytes to 1300");
+    daemon.wait_for("mtu: path MTU to the peer: 1300 bytes instead of 1500 bytes");
     run(&lab, "east", "ip link set eth0 mtu 1500");
     daemon.wait_for("mtu is over: as before (1500 bytes)");
     let report = report(&db);

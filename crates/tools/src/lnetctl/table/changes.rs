@@ -199,8 +199,8 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     key(
         "retry_count",
         "set retry_count VALUE",
-        "LND timeout: (transaction_timeout - 1) / (retry_count + 1); messages are not resent \
-         yet. 0 to 255, 2 by default",
+        "LND timeout: (transaction_timeout - 1) / (retry_count + 1), at least 1 s; no \
+         resends yet. 0 to 255, 2 by default",
     ),
     key(
         "transaction_timeout",

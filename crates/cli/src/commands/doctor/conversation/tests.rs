@@ -33,7 +33,7 @@ fn flooding_peer(bytes: Vec<u8>) -> SocketAddr {
     address
 }
 
-fn greeted(budget: &mut Budget, bytes: Vec<u8>) -> Conversation {
+fn connected(budget: &mut Budget, bytes: Vec<u8>) -> Conversation {
     let (to, nid) = (flooding_peer(bytes), PEER.parse().unwrap());
     let caller = Caller { local: Ipv4Addr::LOCALHOST.into(), nid, incarnation: 5 };
     let (outcome, open) = caller.handshake(budget, to, nid, Source::Any, None);
@@ -61,7 +61,7 @@ fn what_a_peer_sends_without_end_ends_with_the_bytes_of_the_budget() {
     for flood in floods() {
         let mut budget = Budget::new(256 << 10);
         budget.begin(3600.0);
-        let mut open = greeted(&mut budget, flood);
+        let mut open = connected(&mut budget, flood);
         let until = budget.until(Duration::from_secs(3600));
         assert_eq!(open.answer(&mut budget, until), None);
         assert!(budget.was_exceeded() && open.received.len() <= (256 << 10) + CHUNK);
@@ -73,7 +73,7 @@ fn what_a_peer_sends_without_end_ends_with_the_time() {
     let [keepalives, _] = floods();
     let mut budget = Budget::new(u64::MAX);
     budget.begin(3600.0);
-    let mut open = greeted(&mut budget, keepalives);
+    let mut open = connected(&mut budget, keepalives);
     let until = Instant::now() + Duration::from_millis(50);
     assert_eq!(open.answer(&mut budget, until), None);
     assert!(!budget.was_exceeded());

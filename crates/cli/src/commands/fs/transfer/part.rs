@@ -154,7 +154,7 @@ fn sum_until(
 }
 
 fn foreign(part: &str) -> Failure {
-    let text = "the partial file of an interrupted copy belongs to another user, has hard links \
+    let text = "the part of an interrupted copy belongs to another user, has other hard links, \
                 or is not a regular file; remove it, or copy without --resume";
     Failure::Failed(format!("{part}: {text}"))
 }
