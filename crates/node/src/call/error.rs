@@ -143,7 +143,8 @@ fn hint(call: &Call, port: Option<u16>, status: Status, reached: Reached) -> Str
         Status::Unreachable if userland && call.nid.ip().is_some_and(|ip| ip.is_ipv6()) => {
             let remedy = if call.address_taken { BESIDE_ANOTHER } else { ": run as root" };
             format!(
-                "; userland nodes do not dial IPv6 addresses, since that crashes some kernels{remedy}"
+                "; userland nodes do not dial IPv6 addresses, since that crashes some \
+                 kernels{remedy}"
             )
         }
         Status::Unreachable => {
