@@ -118,7 +118,7 @@ impl NodeHandle {
         let addrs = info.nids.iter().zip(&info.ports);
         // One that is userland has no address that another node would wait for.
         let addrs = addrs.filter(|_| info.identity == Identity::Node);
-        Leaving::mark(addrs.filter_map(|(nid, port)| Some(SocketAddr::new(nid.ip()?, *port))))
+        Leaving::of(addrs.filter_map(|(nid, port)| Some(SocketAddr::new(nid.ip()?, *port))))
     }
 
     /// Gives the node's console a command of the session with this key, and waits for the answer:

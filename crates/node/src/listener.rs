@@ -49,7 +49,7 @@ impl BriefClaim {
     /// Those of bind(2); `AddrInUse` if another program has it.
     pub fn bind(addr: SocketAddr) -> io::Result<BriefClaim> {
         // First, so that nobody sees the claim without it.
-        let mark = mark_of(&addr).and_then(|name| UnixDatagram::bind_addr(&name)).ok();
+        let mark = mark(&addr).ok();
         Ok(BriefClaim { _claim: Claim::bind(addr)?, _mark: mark })
     }
 }
@@ -65,21 +65,26 @@ pub struct Leaving {
 
 impl Leaving {
     /// Of a node with these addresses. What the system refuses is left out.
-    pub(crate) fn mark(addrs: impl Iterator<Item = SocketAddr>) -> Leaving {
+    pub(crate) fn of(addrs: impl Iterator<Item = SocketAddr>) -> Leaving {
         Leaving { _marks: addrs.filter_map(|addr| patient_mark(&addr)).collect() }
     }
 }
 
-/// A mark of an address. A program that tries to claim the address briefly has one for a moment.
+/// Marks an address. A program that tries in vain to claim it briefly has the mark for a moment.
 fn patient_mark(addr: &SocketAddr) -> Option<UnixDatagram> {
     for _ in 0..10 {
-        match mark_of(addr).and_then(|name| UnixDatagram::bind_addr(&name)) {
+        match mark(addr) {
             Ok(mark) => return Some(mark),
             Err(error) => tracing::debug!(%addr, %error, "the address cannot be marked"),
         }
         thread::sleep(Duration::from_millis(1));
     }
     None
+}
+
+/// Marks an address until the result is dropped.
+fn mark(addr: &SocketAddr) -> io::Result<UnixDatagram> {
+    UnixDatagram::bind_addr(&mark_of(addr)?)
 }
 
 /// The name of the mark: an abstract one, which is the network namespace's, as addresses are.
@@ -243,7 +248,7 @@ mod tests {
         let free = std::net::TcpListener::bind((ip, 0)).and_then(|listener| listener.local_addr());
         let addr = free.expect("a free port");
         assert!(!is_claimed_briefly(&addr));
-        let leaving = Leaving::mark([addr].into_iter());
+        let leaving = Leaving::of([addr].into_iter());
         assert!(is_claimed_briefly(&addr));
         drop(leaving);
         assert!(!is_claimed_briefly(&addr));

@@ -78,8 +78,9 @@ impl Node {
     /// If it has the node identity, it listens as every node does: peers may dial it back, and no
     /// second process of this machine can use the same NID at the same time. Peers would mistake
     /// two of them for one that restarts, and end what is in flight. So if the address is in use,
-    /// by a node, another command or a kernel, it is userland. A program that has it without
-    /// listening there, as `lustrine doctor` during a look, is waited for.
+    /// by a node, another command or a kernel, it is userland. A program that says that
+    /// it has the address for a short time, as `lustrine doctor` during a look and a mount that
+    /// ends, is waited for, for at most 5 s.
     ///
     /// # Errors
     /// As [`Node::start`].

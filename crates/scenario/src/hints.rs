@@ -84,7 +84,7 @@ pub(crate) fn of_limit(
         (_, Some(group), _) if group.cpu >= FULL => {
             format!("the CPU of {}: it was busy {} of the time", group.group, percent(group.cpu))
         }
-        _ if errors > 0 => "operations that failed: the places in flight that they took moved no \
+        _ if errors > 0 => "operations that failed: their share of the RPCs in flight moved no \
                             data until the next ones began"
             .to_owned(),
         (.., Some(waiting)) if waiting.all() >= 1.0 => of_queue(waiting),

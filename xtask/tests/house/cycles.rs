@@ -129,12 +129,12 @@ fn circles(graph: &Graph) -> Vec<BTreeSet<String>> {
 #[test]
 fn modules_form_no_circles() {
     let crates = std::fs::read_dir(repository().join("crates")).expect("the crates");
-    let names = crates.map(|entry| {
+    let sources = crates.map(|entry| {
         let name = entry.expect("a directory entry").file_name();
         crate_dir(&name.to_string_lossy()).join("src")
     });
     let mut findings = Vec::new();
-    for src in names.chain([repository().join("xtask/src")]) {
+    for src in sources.chain([repository().join("xtask/src")]) {
         for dir in directories(&src) {
             for circle in circles(&graph(&src, &dir)) {
                 let circle = circle.into_iter().collect::<Vec<_>>().join(" ");

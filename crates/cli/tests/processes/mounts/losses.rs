@@ -7,15 +7,12 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use lustrine_fs::CacheTunables;
 use lustrine_node::RegisteredService;
 use lustrine_server::Server;
 
 use super::{Lustre, can_mount};
 use crate::common::{LIMIT, eventually, finish, logged};
-
-/// Bytes wait in a client for at least so long, unless something asks for them. It is
-/// `max_dirty_age` of a client.
-const DIRTY_AT_LEAST: Duration = Duration::from_secs(5);
 
 /// As an administrator of servers does, or a server that has not heard of the client for long.
 #[test]
@@ -28,13 +25,14 @@ fn the_log_names_the_file_that_has_lost_data() {
     let server = lustre.servers.as_ref().expect("the servers run").server();
     // The server has promised space for what follows, so it waits in the client, but not for long:
     // on a machine that stands still, the server can have it before the client is evicted.
+    let waits = Duration::from_nanos(CacheTunables::default().max_dirty_age.0);
     let attempt = |name: String| {
         // A client that was evicted learns of it by an error.
         let mut file = eventually("a file is stored", || stored(&mount.path(&name)).ok());
         let begin = Instant::now();
         file.write_all(b"lost").unwrap();
         evict_all(server);
-        (begin.elapsed() < DIRTY_AT_LEAST).then_some((name, file))
+        (begin.elapsed() < waits).then_some((name, file))
     };
     let names = (0..5).map(|number| format!("file-{number}"));
     let (name, file) = names.into_iter().find_map(attempt).expect("the machine is fast enough");

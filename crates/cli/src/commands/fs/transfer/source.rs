@@ -23,6 +23,7 @@ use crate::output::Failure;
 
 /// Pieces that are read and not written yet.
 const PIECES: usize = 2;
+
 /// A file that is read.
 pub(super) struct Source<'a> {
     /// For its errors.
