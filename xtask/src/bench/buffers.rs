@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::ours::{self, Measured, Programs};
-use super::peers::Direction;
+use super::peers::{Direction, Placement, Waiting};
 use super::results::{self, Conditions};
 use super::statistics::Summary;
 
@@ -88,7 +88,8 @@ fn measure(
             let (number, [ours, plain]) = (args.in_flight[which], &mut found[which]);
             let seconds = args.seconds;
             ours.push(rate(&ours::measure_bulk(programs, direction, number, seconds)?));
-            plain.push(rate(&ours::measure_tcp(programs, direction, number, seconds)?));
+            let how = (Waiting::Polling, Placement::Apart);
+            plain.push(rate(&ours::measure_tcp(programs, direction, number, how, seconds)?));
         }
     }
     let summary = |values: &[f64]| Summary::of(values).context("no rounds");

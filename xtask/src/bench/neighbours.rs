@@ -4,7 +4,7 @@
 //! is measured against run wherever the system puts them, with so many others that compute without
 //! end. At zero neighbours `lustrine selftest` separates its nodes by itself.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -51,7 +51,7 @@ struct Row {
     /// Ours by theirs, round by round.
     ratio: Option<Summary>,
     goal: Goal,
-    /// Whether the median ratio reaches the goal; `None` without the other program.
+    /// Whether the median ratio reaches the goal; `None` without the other program or a goal.
     reached: Option<bool>,
 }
 
@@ -64,28 +64,87 @@ struct Neighbours {
     rows: Vec<Row>,
 }
 
-fn loads() -> [(&'static str, &'static str, Load, Peer, Goal); 4] {
-    use Direction::{Read, Write};
-    let bulk = |direction| Load::Bulk { direction, checks: Checks::Off };
+/// What a load is measured against.
+#[derive(Clone, Copy)]
+enum Against {
+    /// Another program.
+    Peer(Peer),
+    /// One stream of plain TCP that sleeps, between as many buffers of 1 MiB as the load has:
+    /// iperf3 moves the same 128 KiB again and again, which a CPU's cache holds.
+    PlainTcp(Direction),
+}
+
+/// Operations in flight of the loads with data, and the buffers of plain TCP beside them.
+const IN_FLIGHT: u32 = 8;
+
+impl Against {
+    fn is_installed(self) -> bool {
+        match self {
+            Against::Peer(peer) => peer.is_installed(),
+            Against::PlainTcp(_) => true,
+        }
+    }
+
+    fn measure(self, programs: &Programs, seconds: u32) -> Result<f64> {
+        match self {
+            Against::Peer(peer) => peer.measure(seconds),
+            Against::PlainTcp(direction) => {
+                let how = (Waiting::Sleeping, Placement::Free);
+                let found = ours::measure_tcp(programs, direction, IN_FLIGHT, how, seconds)?;
+                Ok(found.mib_per_s())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Against {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Against::Peer(peer) => peer.fmt(f),
+            Against::PlainTcp(_) => write!(f, "plain TCP, {IN_FLIGHT} buffers, sleeping, free"),
+        }
+    }
+}
+
+/// A load, and what it is measured against in each round.
+struct Comparison {
+    name: &'static str,
+    unit: &'static str,
+    load: Load,
+    against: Vec<(Against, Goal)>,
+}
+
+fn comparisons() -> [Comparison; 4] {
     let placement = Placement::Free;
-    let iperf3 = |direction| Peer::Iperf3 { direction, placement };
+    let bulk = |name, direction| {
+        let iperf3 = Against::Peer(Peer::Iperf3 { direction, placement });
+        let against =
+            vec![(iperf3, Goal::AtLeast(1.0)), (Against::PlainTcp(direction), Goal::None)];
+        let load = Load::Bulk { direction, checks: Checks::Off };
+        Comparison { name, unit: "MiB/s", load, against }
+    };
     let tail = Peer::Sockperf {
         bytes: 256,
         placement,
         waiting: Waiting::Sleeping,
         percentile: Percentile::P99,
     };
+    let rate = Peer::UcxTagBw { bytes: 64, placement };
     [
-        ("read 1 MiB, 8 in flight", "MiB/s", bulk(Read), iperf3(Read), Goal::AtLeast(1.0)),
-        ("write 1 MiB, 8 in flight", "MiB/s", bulk(Write), iperf3(Write), Goal::AtLeast(1.0)),
-        (
-            "ping rate, 64 in flight",
-            "RPC/s",
-            Load::PingRate,
-            Peer::UcxTagBw { bytes: 64, placement },
-            Goal::AtLeast(1.0),
-        ),
-        ("ping p99, 1 in flight", "us", Load::PingTail, tail, Goal::AtMost(2.0)),
+        bulk("read 1 MiB, 8 in flight", Direction::Read),
+        bulk("write 1 MiB, 8 in flight", Direction::Write),
+        Comparison {
+            name: "ping rate, 64 in flight",
+            unit: "RPC/s",
+            load: Load::PingRate,
+            against: vec![(Against::Peer(rate), Goal::AtLeast(1.0))],
+        },
+        Comparison {
+            name: "ping p99, 1 in flight",
+            unit: "us",
+            load: Load::PingTail,
+            against: vec![(Against::Peer(tail), Goal::AtMost(2.0))],
+        },
     ]
 }
 
@@ -97,21 +156,9 @@ pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
     let mut rows = Vec::new();
     for busy in args.busy.iter().copied() {
         let _neighbours = (0..busy).map(|_| neighbour()).collect::<Result<Vec<ChildGuard>>>()?;
-        for (load, unit, what, peer, goal) in loads() {
-            eprintln!("{busy} busy: {load}");
-            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-            for _ in 0..args.rounds {
-                if peer.is_installed() {
-                    theirs.push(peer.measure(args.seconds)?);
-                }
-                let found = ours::measure_with(&programs, what, args.seconds, &[], "auto")?;
-                ours.push(found.value(what));
-            }
-            let (ours, theirs) = (Summary::of(&ours).context("no rounds")?, Summary::of(&theirs));
-            let ratio = theirs.as_ref().and_then(|theirs| Summary::ratio(&ours, theirs));
-            let reached = ratio.as_ref().and_then(|ratio| reached(goal, ratio.median));
-            let against = peer.to_string();
-            rows.push(Row { busy, load, unit, ours, against, theirs, ratio, goal, reached });
+        for comparison in comparisons() {
+            eprintln!("{busy} busy: {}", comparison.name);
+            rows.extend(measure(&programs, args, busy, &comparison)?);
         }
     }
     let (rounds, seconds) = (args.rounds, args.seconds);
@@ -120,6 +167,37 @@ pub(crate) fn run(args: &NeighboursArgs) -> Result<()> {
     let named = found.conditions.kept(&format!("neighbours-{}.json", found.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &table, &found)
+}
+
+/// The rows of a load beside so many busy programs. Each round measures what it is compared with,
+/// then ours.
+fn measure(
+    programs: &Programs,
+    args: &NeighboursArgs,
+    busy: u32,
+    comparison: &Comparison,
+) -> Result<Vec<Row>> {
+    let &Comparison { name, unit, load, ref against } = comparison;
+    let mut ours = Vec::new();
+    let mut theirs = vec![Vec::new(); against.len()];
+    for _ in 0..args.rounds {
+        for ((against, _), theirs) in against.iter().zip(&mut theirs) {
+            if against.is_installed() {
+                theirs.push(against.measure(programs, args.seconds)?);
+            }
+        }
+        let found = ours::measure_with(programs, load, args.seconds, &[], "auto")?;
+        ours.push(found.value(load));
+    }
+    let ours = Summary::of(&ours).context("no rounds")?;
+    let rows = against.iter().zip(theirs).map(|((against, goal), theirs)| {
+        let (goal, theirs) = (*goal, Summary::of(&theirs));
+        let ratio = theirs.as_ref().and_then(|theirs| Summary::ratio(&ours, theirs));
+        let reached = ratio.as_ref().and_then(|ratio| reached(goal, ratio.median));
+        let (against, ours) = (against.to_string(), ours.clone());
+        Row { busy, load: name, unit, ours, against, theirs, ratio, goal, reached }
+    });
+    Ok(rows.collect())
 }
 
 /// Computes until the shell is killed, or the process of its first argument is gone: a benchmark
@@ -161,7 +239,8 @@ fn render(found: &Neighbours) -> String {
         let verdict = match row.reached {
             Some(true) => "reached",
             Some(false) => "MISSED",
-            None => "not installed",
+            None if row.theirs.is_none() => "not installed",
+            None => "-",
         };
         let _ = writeln!(
             out,
@@ -201,25 +280,27 @@ fn a_busy_program_ends_with_the_benchmark() {
 #[test]
 fn the_table_has_a_row_for_each() {
     let one = |value: f64| Summary::of(&[value]).expect("a value");
-    let row = |theirs: Option<Summary>| Row {
+    let row = |theirs: Option<Summary>, goal: Goal| Row {
         busy: 1,
         load: "ping p99, 1 in flight",
         unit: "us",
         ours: one(30.0),
         against: "sockperf".to_owned(),
         ratio: theirs.as_ref().and_then(|theirs| Summary::ratio(&one(30.0), theirs)),
-        reached: theirs.as_ref().map(|_| false),
+        reached: theirs.as_ref().and_then(|_| reached(goal, 3.0)),
         theirs,
-        goal: Goal::AtMost(2.0),
+        goal,
     };
+    let shown = row(Some(one(10.0)), Goal::None);
     let found = Neighbours {
         conditions: Conditions::without_versions(),
         rounds: 1,
         seconds: 1,
-        rows: vec![row(Some(one(10.0))), row(None)],
+        rows: vec![row(Some(one(10.0)), Goal::AtMost(2.0)), row(None, Goal::AtMost(2.0)), shown],
     };
     let table = render(&found);
-    assert_eq!(table.lines().count(), 5, "{table}");
+    assert_eq!(table.lines().count(), 6, "{table}");
     assert!(table.contains("3.00 (3.00..3.00)") && table.contains("MISSED"), "{table}");
-    assert!(table.contains("not installed"), "{table}");
+    assert_eq!(table.matches("not installed").count(), 1, "{table}");
+    assert!(table.trim_end().ends_with(" - -"), "{table}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::peers::{Direction, Waiting};
+use super::peers::{Direction, Placement, Waiting};
 use crate::process;
 use crate::repository::{cargo, target_dir};
 
@@ -247,11 +247,12 @@ pub(crate) fn measure_bulk(
 }
 
 /// One measurement of one stream of plain TCP whose data are in this many buffers of 1 MiB at each
-/// end, in turn. Both ends poll.
+/// end, in turn.
 pub(crate) fn measure_tcp(
     programs: &Programs,
     direction: Direction,
     buffers: u32,
+    (waiting, placement): (Waiting, Placement),
     seconds: u32,
 ) -> Result<Measured> {
     let (send, recv) = match direction {
@@ -260,7 +261,12 @@ pub(crate) fn measure_tcp(
     };
     let mut command = Command::new(&programs.rungs);
     command.args(["tcp", "--send", send, "--recv", recv, "--slots", &buffers.to_string()]);
-    command.args(["--seconds", &seconds.to_string()]);
+    command.args(["--seconds", &seconds.to_string(), "--waiting", &waiting.to_string()]);
+    let placement = match placement {
+        Placement::Free => "free",
+        Placement::Apart => "apart",
+    };
+    command.args(["--placement", placement]);
     result(command, "plain TCP", seconds)
 }
 

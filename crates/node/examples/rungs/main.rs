@@ -4,11 +4,14 @@
 //!
 //! ```text
 //! rungs tcp|socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S
+//!       [--waiting polling|sleeping] [--placement apart|free]
 //! ```
 //!
 //! An operation is one message of `--send` bytes to the other process and one of `--recv` bytes
 //! back; with `tcp`, only the larger of the two. The result is one line of JSON with the same names
 //! as `lustrine selftest --json` uses.
+//!
+//! With `tcp` each end can also sleep in its calls (`--waiting sleeping`) instead of polling.
 
 mod bounce;
 mod layer;
@@ -30,6 +33,7 @@ use serde_json::{Value, json};
 use bounce::Bounce;
 use layer::Layer;
 use lnet::Lnet;
+use plain::Waiting;
 use rig::{Rig, Shape, nid, now};
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
@@ -48,6 +52,10 @@ struct RungArgs {
     layer: String,
     shape: Shape,
     seconds: u64,
+    /// How the ends of plain TCP wait.
+    waiting: Waiting,
+    /// Whether each end has a CPU of its own; otherwise the system places them.
+    apart: bool,
     /// Arguments of the serving side, from the measuring one.
     port: Option<u16>,
     cpu: Option<u32>,
@@ -56,7 +64,10 @@ struct RungArgs {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let Some(args) = read(&words) else {
-        eprintln!("usage: rungs tcp|socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S");
+        eprintln!(
+            "usage: rungs tcp|socklnd|lnet --send BYTES --recv BYTES --slots N --seconds S \
+             [--waiting polling|sleeping] [--placement apart|free]"
+        );
         return ExitCode::FAILURE;
     };
     let outcome = match (&*args.layer, args.port) {
@@ -65,7 +76,9 @@ fn main() -> ExitCode {
         ("lnet", None) => measure::<Lnet>(&args),
         ("lnet", Some(port)) => serve::<Lnet>(&args, port),
         ("tcp", None) => measure_plain(&args),
-        ("tcp", Some(port)) => settle(&args).and_then(|()| plain::serve(args.shape, port)),
+        ("tcp", Some(port)) => {
+            settle(&args).and_then(|()| plain::serve(args.shape, args.waiting, port))
+        }
         _ => Err(io::Error::other("there are tcp, socklnd and lnet")),
     };
     match outcome {
@@ -81,6 +94,7 @@ fn read(words: &[String]) -> Option<RungArgs> {
     let (layer, options) = words.split_first()?;
     let (mut send, mut recv, mut slots, mut seconds) = (160, 160, 1, 1);
     let (mut port, mut cpu) = (None, None);
+    let (mut waiting, mut apart) = (Waiting::Polling, true);
     for pair in options.chunks(2) {
         let [name, value] = pair else { return None };
         match &**name {
@@ -90,13 +104,17 @@ fn read(words: &[String]) -> Option<RungArgs> {
             "--seconds" => seconds = value.parse().ok()?,
             "--port" => port = Some(value.parse().ok()?),
             "--cpu" => cpu = Some(value.parse().ok()?),
+            "--waiting" => waiting = Waiting::named(value)?,
+            "--placement" => apart = ["free", "apart"].iter().position(|name| name == value)? == 1,
             _ => return None,
         }
     }
     let fits = |len: u32| (1..=1 << 20).contains(&len);
     let sound = fits(send) && fits(recv) && (1..=64).contains(&slots) && seconds > 0;
+    // The driver waits as its tunables say.
+    let sound = sound && (waiting == Waiting::Polling || layer == "tcp");
     let shape = Shape { slots, send, recv };
-    sound.then_some(RungArgs { layer: layer.clone(), shape, seconds, port, cpu })
+    sound.then_some(RungArgs { layer: layer.clone(), shape, seconds, waiting, apart, port, cpu })
 }
 
 /// Prepares the serving process: it takes its CPU, and ends when standard input is closed.
@@ -137,6 +155,7 @@ impl Server {
             // The bytes sent here are received there.
             .args(["--send", &recv.to_string(), "--recv", &send.to_string()])
             .args(["--slots", &slots.to_string(), "--port", &port.to_string()])
+            .args(["--waiting", args.waiting.name()])
             .args(cpu.iter().flat_map(|cpu| ["--cpu".to_owned(), cpu.to_string()]))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -164,11 +183,11 @@ fn cpu_seconds(process: &str) -> io::Result<f64> {
 }
 
 /// Starts the serving process at a free port. As in `lustrine selftest`, two nodes stand for two
-/// machines; on one CPU they share it.
+/// machines, each with a CPU unless the system is to place them; on one CPU they share it.
 fn start_server(args: &RungArgs) -> io::Result<(Server, u16)> {
     let port = TcpListener::bind((SERVER, 0))?.local_addr()?.port();
     let cpus = allowed_cpus()?;
-    let theirs = cpus.get(1).copied();
+    let theirs = cpus.get(1).copied().filter(|_| args.apart);
     if theirs.is_some() {
         pin(&cpus[..1])?;
     }
@@ -177,7 +196,7 @@ fn start_server(args: &RungArgs) -> io::Result<(Server, u16)> {
 
 fn measure_plain(args: &RungArgs) -> io::Result<()> {
     let (server, port) = start_server(args)?;
-    println!("{}", plain::measure(args.shape, args.seconds, port, &server)?);
+    println!("{}", plain::measure(args, port, &server)?);
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{SERVER, STUCK, Server, WARM_UP, cpu_seconds};
+use super::{RungArgs, SERVER, STUCK, Server, WARM_UP, cpu_seconds};
 use crate::rig::Shape;
 
 /// The direction of the data, as an end sees it.
@@ -17,6 +17,32 @@ use crate::rig::Shape;
 enum Direction {
     Out,
     In,
+}
+
+/// How an end waits until it can move data.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// It calls again and again.
+    Polling,
+    /// It sleeps in its call.
+    Sleeping,
+}
+
+impl Waiting {
+    const ALL: [Waiting; 2] = [Waiting::Polling, Waiting::Sleeping];
+
+    /// As on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Waiting::Polling => "polling",
+            Waiting::Sleeping => "sleeping",
+        }
+    }
+
+    /// The one with this name.
+    pub(crate) fn named(name: &str) -> Option<Waiting> {
+        Waiting::ALL.into_iter().find(|waiting| waiting.name() == name)
+    }
 }
 
 /// One end of the stream.
@@ -30,8 +56,15 @@ struct End {
 }
 
 impl End {
-    fn new(stream: TcpStream, shape: Shape) -> io::Result<End> {
-        stream.set_nonblocking(true)?;
+    fn new(stream: TcpStream, shape: Shape, waiting: Waiting) -> io::Result<End> {
+        match waiting {
+            Waiting::Polling => stream.set_nonblocking(true)?,
+            Waiting::Sleeping => {
+                let patience = Some(Duration::from_nanos(STUCK.0));
+                stream.set_read_timeout(patience)?;
+                stream.set_write_timeout(patience)?;
+            }
+        }
         stream.set_nodelay(true)?;
         let direction = if shape.send >= shape.recv { Direction::Out } else { Direction::In };
         let len = shape.send.max(shape.recv) as usize;
@@ -63,19 +96,20 @@ impl End {
 }
 
 /// The other end: moves data until the measuring one leaves.
-pub(crate) fn serve(shape: Shape, port: u16) -> io::Result<()> {
+pub(crate) fn serve(shape: Shape, waiting: Waiting, port: u16) -> io::Result<()> {
     let listener = TcpListener::bind((SERVER, port))?;
     println!("ready");
-    let mut end = End::new(listener.accept()?.0, shape)?;
+    let mut end = End::new(listener.accept()?.0, shape, waiting)?;
     loop {
         end.step()?;
     }
 }
 
-/// Measures for this number of seconds.
-pub(crate) fn measure(shape: Shape, seconds: u64, port: u16, server: &Server) -> io::Result<Value> {
+/// Measures for as long as the arguments say.
+pub(crate) fn measure(args: &RungArgs, port: u16, server: &Server) -> io::Result<Value> {
+    let (shape, seconds) = (args.shape, args.seconds);
     let stream = TcpStream::connect((SERVER, port))?;
-    let mut end = End::new(stream, shape)?;
+    let mut end = End::new(stream, shape, args.waiting)?;
     let server = server.0.id().to_string();
     let (mut bytes, mut moved_at, mut begin) = (0, Instant::now(), None);
     let mut before = (0.0, 0.0);
