@@ -18,8 +18,11 @@ pub const LOOK_INTERVAL: Nanos = Nanos::from_micros(10);
 /// A yield that takes longer has let another thread run.
 const SHARED: Nanos = Nanos::from_micros(2);
 
-/// Longest time between two yields of a loop that has its CPU to itself.
+/// Longest and shortest time between two yields of a loop that has its CPU to itself. One that polls
+/// for less than four times the longest yields more often, since it must learn whether it shares its
+/// CPU before it sleeps.
 const YIELD_INTERVAL_MAX: Nanos = Nanos::from_micros(20);
+const YIELD_INTERVAL_MIN: Nanos = Nanos::from_micros(1);
 
 /// A yield that takes longer has met a program that uses up its slice: slices are of 0.7 ms and
 /// more, turns of a loop like this one far shorter.
@@ -61,8 +64,9 @@ pub struct IdlePolicy {
     idle_since: Option<Time>,
     /// When it yields next, while it polls.
     yield_at: Time,
-    /// Time between two yields.
+    /// Time between two yields, and the longest that it can be.
     yield_interval: Nanos,
+    yield_interval_max: Nanos,
     /// It does not poll before, or if it never sleeps, does not yield.
     reserved_until: Time,
     /// How long that was from its beginning.
@@ -79,11 +83,18 @@ impl IdlePolicy {
             micros if micros < 0 => Policy::Spin,
             micros => Policy::SpinThenBlock(Nanos(micros as u64 * 1000)),
         };
+        let yield_interval_max = match policy {
+            Policy::SpinThenBlock(length) => {
+                Nanos((length.0 / 4).clamp(YIELD_INTERVAL_MIN.0, YIELD_INTERVAL_MAX.0))
+            }
+            Policy::Block | Policy::Spin => YIELD_INTERVAL_MAX,
+        };
         IdlePolicy {
             policy,
             idle_since: None,
             yield_at: Time::ZERO,
-            yield_interval: YIELD_INTERVAL_MAX,
+            yield_interval: yield_interval_max,
+            yield_interval_max,
             reserved_until: Time::ZERO,
             reserve: Nanos::ZERO,
             dear: false,
@@ -123,7 +134,8 @@ impl IdlePolicy {
         self.yield_interval = if took >= SHARED {
             Nanos::ZERO
         } else {
-            Nanos((self.yield_interval.0 * 2).clamp(1_000, YIELD_INTERVAL_MAX.0))
+            let longer = self.yield_interval.0 * 2;
+            Nanos(longer.clamp(YIELD_INTERVAL_MIN.0, self.yield_interval_max.0))
         };
         self.yield_at = now + self.yield_interval;
         let dear_before = std::mem::replace(&mut self.dear, took >= DEAR);
@@ -183,6 +195,23 @@ mod tests {
             }
         }
         assert_eq!(yields, 50);
+    }
+
+    #[test]
+    fn a_loop_that_polls_briefly_yields_before_it_sleeps() {
+        for spin_us in [2, 4, 10, 20, 79] {
+            let mut waiting = idle(spin_us);
+            let first = (1..=200).map(|micros| waiting.next(at(micros))).find(|w| *w != Wait::Look);
+            assert_eq!(first, Some(Wait::Yield), "{spin_us}");
+            // Alone again, it goes on to yield in time.
+            waiting.yielded(at(0), at(3));
+            waiting.yielded(at(3), at(3));
+            waiting.found();
+            let _ = waiting.next(at(300));
+            let next =
+                (301..=500).map(|micros| waiting.next(at(micros))).find(|w| *w != Wait::Look);
+            assert_eq!(next, Some(Wait::Yield), "{spin_us}");
+        }
     }
 
     #[test]
