@@ -18,9 +18,9 @@ pub const LOOK_INTERVAL: Nanos = Nanos::from_micros(10);
 /// A yield that takes longer has let another thread run.
 const SHARED: Nanos = Nanos::from_micros(2);
 
-/// Longest and shortest time between two yields of a loop that has its CPU to itself. One that polls
-/// for less than four times the longest yields more often, since it must learn whether it shares its
-/// CPU before it sleeps.
+/// Longest and shortest time between two yields of a loop that has its CPU to itself. One that
+/// polls for less than four times the longest yields more often, since it must learn whether it
+/// shares its CPU before it sleeps.
 const YIELD_INTERVAL_MAX: Nanos = Nanos::from_micros(20);
 const YIELD_INTERVAL_MIN: Nanos = Nanos::from_micros(1);
 
