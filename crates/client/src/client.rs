@@ -11,6 +11,7 @@ mod caller;
 mod changes;
 mod data;
 mod data_attr;
+mod end_locks;
 mod flocks;
 mod io;
 mod later;
@@ -60,7 +61,6 @@ use crate::offers;
 
 pub use allocate::Allocate;
 pub use append::Appended;
-use append::{WaitingAppend, WaitingAppendKey};
 use attr_cache::AttrCache;
 pub use attr_cache::AttrCounts;
 pub use attributes::{Changes, SetTime};
@@ -68,6 +68,7 @@ use bulk::{Data, bulk_memory, descriptor_lens, received};
 use cache::Cache;
 pub use cache::{CacheCounts, CacheTunables, LostWrites};
 pub use caller::Caller;
+use end_locks::{Waiting, WaitingKey};
 use flocks::AskedFlocks;
 pub use flocks::{FlockArgs, FlockKey, FlockMode};
 use io::{Io, IoKey};
@@ -248,7 +249,7 @@ pub struct Client {
     /// Operations on several objects.
     ios: SlotMap<IoKey, Io>,
     /// Appends that wait for a lock.
-    appends: SlotMap<WaitingAppendKey, WaitingAppend>,
+    waiting: SlotMap<WaitingKey, Waiting>,
     /// When the client was mounted.
     started: Time,
     calls: SlotMap<CallKey, Call>,
@@ -294,7 +295,7 @@ impl Client {
             dirs: Dirs::default(),
             layouts_seen: LAYOUT_USUAL,
             ios: SlotMap::with_key(),
-            appends: SlotMap::with_key(),
+            waiting: SlotMap::with_key(),
             started: Time::ZERO,
             calls: SlotMap::with_key(),
             scratch: Vec::new(),
@@ -556,7 +557,7 @@ impl Client {
                 RpcEvent::ReplayLocks(import) => self.replay_locks(turn, import),
                 RpcEvent::State { import, to, .. } => {
                     self.state_changed(turn, import, to);
-                    self.lend_of_appends(turn);
+                    self.lend_locks(turn);
                 }
                 RpcEvent::Request(request) => self.answer_callback(turn, &request),
             }

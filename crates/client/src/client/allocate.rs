@@ -3,10 +3,11 @@
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::ldlm::LayoutOp;
 use lustrine_fswire::mdt::MdValid;
-use lustrine_fswire::ost::{Obdo, ObdoFlags};
+use lustrine_fswire::ost::Obdo;
 use lustrine_fswire::rpc::Request;
 use lustrine_lnet::service::Turn;
 
+use super::end_locks::{ObjectLock, Place};
 use super::mirrors::FileChange;
 use super::objects::OBJECT;
 use super::transfer::Versioned as _;
@@ -124,9 +125,40 @@ impl Client {
         {
             return done(self, turn, Err(error));
         }
+        let ranges = layout.object_ranges(start, end);
+        if what != Allocate::Reserve || ranges.len() < 2 {
+            let file = (fid, owner, layout);
+            return self.allocate_ranges(turn, caller, file, (what, ranges), &[], done);
+        }
+        let wanted = ranges.iter().map(|(place, from, _)| (*place, *from)).collect();
+        let file = layout.clone();
+        self.set_end(
+            turn,
+            caller,
+            (fid, layout),
+            wanted,
+            done,
+            move |client, turn, locks, done| {
+                let file = (fid, owner, &file);
+                client.allocate_ranges(turn, caller, file, (what, ranges), locks, done);
+            },
+        );
+    }
+
+    /// The same for these parts of objects, under locks that the client has, or without any, under
+    /// those of the servers.
+    fn allocate_ranges(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, owner, layout): (Fid, FileOwner, &FileLayout),
+        (what, ranges): (Allocate, Vec<(Place, u64, u64)>),
+        locks: &[ObjectLock],
+        done: Done<()>,
+    ) {
         let now = self.wall(turn);
-        let ranges = layout.object_ranges(start, end).into_iter();
-        let requests = ranges.map(|(place, from, to)| {
+        let mut requests = Vec::new();
+        for (place, from, to) in ranges {
             let mut body = Obdo {
                 valid: OBJECT
                     | MdValid::SIZE
@@ -134,8 +166,7 @@ impl Client {
                     | MdValid::UID
                     | MdValid::GID
                     | MdValid::MTIME
-                    | MdValid::CTIME
-                    | MdValid::FLAGS,
+                    | MdValid::CTIME,
                 size: from,
                 blocks: to,
                 nlink: what.mode(),
@@ -144,14 +175,15 @@ impl Client {
                 projid: owner.projid,
                 mtime: now,
                 ctime: now,
-                flags: ObdoFlags::SRVLOCK,
                 ..Obdo::default()
             };
             body.valid.set(MdValid::PROJID, owner.projid != 0);
             body.set_version(layout.version());
-            (place, body)
-        });
-        let requests = requests.collect();
+            if let Err(error) = self.name_lock(&mut body, place, locks) {
+                return done(self, turn, Err(error));
+            }
+            requests.push((place, body));
+        }
         self.at_objects(turn, caller, (fid, layout), requests, Request::OstFallocate, done);
     }
 }

@@ -1,21 +1,15 @@
-//! Appending: the end of a file stays where it is while the client has locks to the ends of all its
-//! objects, so that clients of several machines can append to one file.
+//! Appending: the bytes go to where the end of the file is while the client has locks of all its
+//! objects.
 
 use bytes::Bytes;
-use lustrine_fswire::connect::ConnectFlags2;
-use lustrine_fswire::fid::{Fid, Handle};
-use lustrine_fswire::ldlm::{
-    Extent, Ibits, IbitsPolicy, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
-};
+use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{ImportKey, RpcError, SlotKind};
-use slotmap::new_key_type;
+use lustrine_ptlrpc::{ImportKey, RpcError};
 
-use super::cache::{Mode, ObjectKey};
-use super::locks::{Granted, LockArgs};
-use super::{Caller, Client, Done, TargetKey};
+use super::end_locks::{EndLocks, ObjectLock, Purpose};
+use super::{Caller, Client, Done};
 use crate::attr::FileOwner;
-use crate::error::{ClientError, Outcome, errno, malformed};
+use crate::error::{ClientError, Outcome, errno};
 use crate::layout::FileLayout;
 
 /// Most times that a file can get objects for the bytes of one append: each time another client may
@@ -35,14 +29,6 @@ pub struct Appended {
     pub layout: Option<FileLayout>,
 }
 
-/// A lock of an object, by component and stripe of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ObjectLock {
-    pub(super) place: (usize, u16),
-    pub(super) import: ImportKey,
-    pub(super) handle: Handle,
-}
-
 /// An append that is under way.
 struct Append {
     caller: Caller,
@@ -55,8 +41,6 @@ struct Append {
     is_of_now: bool,
     /// How often locks went back while the layout was asked for.
     yields: u32,
-    /// Objects that are to be locked, the next one last.
-    places: Vec<(usize, u16)>,
     locks: Vec<ObjectLock>,
     /// The size of the file, as far as the locked objects know it.
     size: u64,
@@ -84,7 +68,6 @@ impl Client {
             layouts: 0,
             is_of_now: false,
             yields: 0,
-            places: Vec::new(),
             locks: Vec::new(),
             size: 0,
             bytes,
@@ -105,39 +88,6 @@ impl Client {
     }
 }
 
-new_key_type! {
-    /// An append that waits for a lock.
-    pub(super) struct WaitingAppendKey;
-}
-
-/// An append that waits for a lock, and has others.
-pub(super) struct WaitingAppend {
-    locks: Vec<(ObjectKey, Handle)>,
-    /// Where the lock is that it waits for.
-    target: ImportKey,
-    /// Whether it does not use the others now, so that they go back if their servers want them.
-    has_lent: bool,
-}
-
-impl Client {
-    /// Appends that wait for a target that is away do not use their other locks.
-    pub(super) fn lend_of_appends(&mut self, turn: &mut Turn<'_>) {
-        let lends = |(_, waiting): &(WaitingAppendKey, &WaitingAppend)| {
-            !waiting.has_lent && !self.is_connected(TargetKey(waiting.target))
-        };
-        let lending: Vec<_> = self.appends.iter().filter(lends).map(|(key, _)| key).collect();
-        let mut lent = Vec::new();
-        for key in lending {
-            let Some(waiting) = self.appends.get_mut(key) else { continue };
-            waiting.has_lent = true;
-            lent.extend(waiting.locks.iter().copied());
-        }
-        for (key, handle) in lent {
-            self.unlock(turn, key, handle);
-        }
-    }
-}
-
 impl Append {
     /// A target of the file: that of its last object that exists.
     fn first_target(&self, client: &Client) -> Option<ImportKey> {
@@ -145,106 +95,21 @@ impl Append {
         Some(client.target_of(self.fid, &self.layout, (component, stripe)).ok()?.import)
     }
 
-    /// Asks for the locks one after another, all clients in the order of the stripes: so none waits
-    /// for one that waits for it.
     fn start(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let objects = self.layout.objects().map(|(component, stripe, _)| (component, stripe));
         let on_mdt = self.layout.component_on_mdt().map(|component| (component, 0));
-        self.places = on_mdt.into_iter().chain(objects).collect();
-        self.places.reverse();
-        self.size = 0;
+        let wanted = on_mdt.into_iter().chain(objects).map(|place| (place, 0)).collect();
         self.is_of_now = self.layout.is_complete();
-        self.lock_next(client, turn);
-    }
-
-    fn lock_next(mut self, client: &mut Client, turn: &mut Turn<'_>) {
-        let Some(place) = self.places.pop() else { return self.write(client, turn) };
-        let target = match client.target_of(self.fid, &self.layout, place) {
-            Ok(target) => target,
-            Err(error) => return self.end(client, turn, Err(error)),
-        };
-        if client.caches(&self.layout) && target.on_ost {
-            let key = ObjectKey { import: target.import, oi: target.oi };
-            return self.lock_cached(client, turn, place, key);
-        }
-        let (import, handle) = (target.import, client.next_handle());
-        let desc = match self.layout.object(place.0, place.1) {
-            Some(object) => LockDesc {
-                kind: LockType::EXTENT,
-                resource: Resource::of_object(object.oi),
-                req_mode: LockMode::PW,
-                policy: Policy::Extent(Extent::WHOLE),
-                ..LockDesc::default()
-            },
-            None => {
-                // Without DOM_LVB the size does not come with the lock [LOCK-13].
-                let granted = client.rpc.import(import).map(|import| import.granted().flags2);
-                if !granted.is_some_and(|flags| flags.contains(ConnectFlags2::DOM_LVB)) {
-                    let text = "the server gives no sizes of data on metadata targets".to_owned();
-                    return self.end(client, turn, Err(ClientError::Layout(text)));
-                }
-                LockDesc {
-                    kind: LockType::IBITS,
-                    resource: Resource::of_fid(self.fid),
-                    req_mode: LockMode::PW,
-                    policy: Policy::Ibits(IbitsPolicy { bits: Ibits::DOM, ..Default::default() }),
-                    ..LockDesc::default()
-                }
+        let file = (self.fid, self.layout.clone());
+        let locks = EndLocks::new(Purpose::Append, self.caller, file, wanted);
+        let then: Done<EndLocks> = Box::new(move |client, turn, locks| match locks {
+            Ok(locks) => {
+                (self.locks, self.size) = (locks.held, locks.size);
+                self.write(client, turn);
             }
-        };
-        let args =
-            LockArgs { desc, flags: LockFlags::empty(), slot: SlotKind::None, caller: self.caller };
-        let then: Done<Granted> = Box::new(move |client, turn, granted| {
-            let size = match granted {
-                Ok(granted) => {
-                    self.locks.push(ObjectLock { place, import, handle });
-                    object_size(&granted)
-                }
-                Err(error) => Err(error),
-            };
-            match size {
-                Ok(size) => {
-                    let end = self.layout.file_size(place.0, place.1, size);
-                    self.size = self.size.max(end);
-                    self.lock_next(client, turn);
-                }
-                Err(error) => self.end(client, turn, Err(error)),
-            }
+            Err(error) => self.end(client, turn, Err(error)),
         });
-        client.enqueue(turn, import, handle, args, then);
-    }
-
-    /// The same for an object whose locks the client keeps.
-    ///
-    /// Its target can be away for long: servers that want other locks of the cache back meanwhile
-    /// get them, or they would evict the client. Then all begins anew. Locks of data on a metadata
-    /// target, and of files that are not cached, stay until the end.
-    fn lock_cached(
-        mut self,
-        client: &mut Client,
-        turn: &mut Turn<'_>,
-        place: (usize, u16),
-        key: ObjectKey,
-    ) {
-        let (wanted, caller) = ((Mode::Write, 0..u64::MAX), self.caller);
-        let locks = self.kept(client);
-        let waiting =
-            client.appends.insert(WaitingAppend { locks, target: key.import, has_lent: false });
-        client.lend_of_appends(turn);
-        let then: Done<Handle> = Box::new(move |client, turn, lock| {
-            let waiting = client.appends.remove(waiting);
-            let lent = waiting.filter(|waiting| waiting.has_lent).map(|waiting| waiting.locks);
-            if let Ok(handle) = lock {
-                self.locks.push(ObjectLock { place, import: key.import, handle });
-            }
-            let has_all = self.take_back(client, turn, &lent.unwrap_or_default());
-            match lock {
-                Err(error) => self.end(client, turn, Err(error)),
-                Ok(_) if has_all => self.lock_next(client, turn),
-                Ok(_) => self.start(client, turn),
-            }
-        });
-        client.with_lock(turn, key, wanted, caller, then);
+        locks.ask(client, turn, then);
     }
 
     /// The end of the file stays where it is now.
@@ -310,10 +175,11 @@ impl Append {
     fn check_layout(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let (caller, fid) = (self.caller, self.fid);
         let keeps = self.yields == YIELDS_MAX || client.keeps_attr(turn.now, caller, fid);
-        let lent = if keeps { Vec::new() } else { self.lend(client, turn) };
+        let lent = if keeps { Vec::new() } else { client.cached_locks(&self.locks) };
+        client.unlock_objects(turn, lent.clone());
         let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
             Ok(layout) if layout == self.layout => {
-                if !self.take_back(client, turn, &lent) {
+                if !client.take_locks_back(turn, &lent, &mut self.locks) {
                     self.yields += 1;
                     return self.start(client, turn);
                 }
@@ -321,12 +187,12 @@ impl Append {
                 self.write(client, turn);
             }
             Ok(layout) => {
-                self.take_back(client, turn, &lent);
+                client.take_locks_back(turn, &lent, &mut self.locks);
                 self.unlock(client, turn);
                 self.start_with(client, turn, layout);
             }
             Err(error) => {
-                self.take_back(client, turn, &lent);
+                client.take_locks_back(turn, &lent, &mut self.locks);
                 self.end(client, turn, Err(error));
             }
         });
@@ -343,66 +209,12 @@ impl Append {
         self.start(client, turn);
     }
 
-    /// Does not use the locks that the client keeps, so that they go back if their servers want
-    /// them. Which these are.
-    fn lend(&self, client: &mut Client, turn: &mut Turn<'_>) -> Vec<(ObjectKey, Handle)> {
-        let lent = self.kept(client);
-        for (key, handle) in &lent {
-            client.unlock(turn, *key, *handle);
-        }
-        lent
-    }
-
-    /// Those of its locks that the client keeps.
-    fn kept(&self, client: &Client) -> Vec<(ObjectKey, Handle)> {
-        let kept = self
-            .locks
-            .iter()
-            .filter_map(|lock| Some((client.object_of(lock.import, lock.handle)?, lock.handle)));
-        kept.collect()
-    }
-
-    /// Uses these locks again. If any of them is gone, or is going to be, the others are given
-    /// back. Whether they are there.
-    fn take_back(
-        &mut self,
-        client: &mut Client,
-        turn: &mut Turn<'_>,
-        lent: &[(ObjectKey, Handle)],
-    ) -> bool {
-        let mut all = true;
-        for (key, handle) in lent {
-            if !client.use_again(*key, *handle) {
-                self.locks.retain(|lock| lock.handle != *handle);
-                all = false;
-            }
-        }
-        if !all {
-            self.unlock(client, turn);
-        }
-        all
-    }
-
     fn unlock(&mut self, client: &mut Client, turn: &mut Turn<'_>) {
-        for lock in self.locks.drain(..) {
-            match client.object_of(lock.import, lock.handle) {
-                Some(key) => client.unlock(turn, key, lock.handle),
-                None => client.cancel_lock(turn, lock.import, lock.handle),
-            }
-        }
+        client.unlock_objects(turn, core::mem::take(&mut self.locks));
     }
 
     fn end(mut self, client: &mut Client, turn: &mut Turn<'_>, outcome: Outcome<Appended>) {
         self.unlock(client, turn);
         (self.done)(client, turn, outcome);
-    }
-}
-
-/// The size of an object that came with its lock.
-fn object_size(granted: &Granted) -> Outcome<u64> {
-    let lvb = granted.lvb.ok_or_else(|| malformed("the lock of an object without its size"))?;
-    match lvb.error() {
-        Some(error) => Err(ClientError::Errno(error.saturating_neg())),
-        None => Ok(lvb.size),
     }
 }

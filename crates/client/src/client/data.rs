@@ -18,8 +18,8 @@ use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::{ImportKey, RpcError};
 
-use super::append::ObjectLock;
 use super::cache::{ObjectBytes, ObjectKey, Writer, brw_of};
+use super::end_locks::ObjectLock;
 use super::io::{Io, IoKey, ReadData, Work};
 use super::later::pause_after;
 use super::open::intent_lock;
@@ -301,13 +301,13 @@ impl Client {
             let lock = locks.iter().find(|lock| lock.place == run.place());
             if lock.is_none() && self.caches(layout) && target.on_ost {
                 let writer = Writer { caller, owner };
-                let part = super::objects::part_of(io);
+                let part = super::io::part_of(io);
                 let key = ObjectKey { import, oi };
                 self.write_object(turn, (key, fid), writer, (range.start, data), part);
                 continue;
             }
             if let Some(key) = lock.and_then(|lock| self.object_of(lock.import, lock.handle)) {
-                let part = super::objects::part_of(io);
+                let part = super::io::part_of(io);
                 let writer = Writer { caller, owner };
                 self.write_under(turn, (key, fid), writer, (range, &data), part);
                 continue;

@@ -108,3 +108,11 @@ impl Client {
         }
     }
 }
+
+/// What a part of an operation calls when it is over.
+pub(super) fn part_of(io: IoKey) -> Done<()> {
+    Box::new(move |client, turn, outcome| match outcome {
+        Ok(()) => client.io_answered(turn, io),
+        Err(error) => client.io_failed(turn, io, error),
+    })
+}

@@ -16,6 +16,8 @@ use super::{Answer, CallArgs, Caller, Client, Done};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::reply::reply_of;
 
+/// Locks of objects begin and end at multiples of this many bytes [LOCK-18].
+pub(super) const PAGE: u64 = 4096;
 /// Most locks that one request gives back: kernel clients have sent 111.
 pub(super) const CANCELS_MAX: usize = 64;
 /// Most replays of locks in flight at a target [LOCK-17].

@@ -8,17 +8,32 @@ use lustrine_fswire::rpc::{Request, mds, ost};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::Keep;
 
-use super::io::{IoKey, Work};
+use super::end_locks::{ObjectLock, Place};
+use super::io::{Work, part_of};
 use super::mirrors::FileChange;
 use super::transfer::Versioned as _;
 use super::{CallArgs, Caller, Client, Done};
-use crate::error::{ClientError, Outcome};
+use crate::error::{ClientError, Outcome, errno};
 use crate::layout::FileLayout;
 use crate::reply::{parse, reply_of};
 
 /// An object of a file, as component and stripe, and the parameters of a request for it. The id is
 /// filled in where it is sent.
-type ObjectRequest = ((usize, u16), Obdo);
+type ObjectRequest = (Place, Obdo);
+
+/// Most layouts with which a truncation is tried: each time another client may have given the file
+/// more objects.
+const LAYOUTS_MAX: u32 = 16;
+
+/// Where a file is to end.
+#[derive(Clone, Copy, Debug)]
+struct NewEnd {
+    size: u64,
+    /// The times of modification and change that the objects get.
+    time: i64,
+    /// How many more layouts may be tried.
+    layouts: u32,
+}
 
 impl Client {
     /// Makes a file durable: what the metadata server has done to it, and the data of its objects
@@ -64,9 +79,22 @@ impl Client {
         turn: &mut Turn<'_>,
         caller: Caller,
         (fid, layout): (Fid, FileLayout),
-        (size, mtime): (u64, i64),
+        (size, time): (u64, i64),
         done: Done<()>,
     ) {
+        let end = NewEnd { size, time, layouts: LAYOUTS_MAX };
+        self.truncate_to(turn, caller, (fid, layout), end, done);
+    }
+
+    fn truncate_to(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, layout): (Fid, FileLayout),
+        end: NewEnd,
+        done: Done<()>,
+    ) {
+        let size = end.size;
         if layout.mirrors.is_some() {
             let range = (size.saturating_sub(1), u64::MAX);
             let change = FileChange { caller, fid, op: LayoutOp::WRITE, range };
@@ -80,12 +108,12 @@ impl Client {
                         let text = "other mirrors would not be stale".to_owned();
                         return done(client, turn, Err(ClientError::Layout(text)));
                     }
-                    client.punch(turn, caller, (fid, layout), (size, mtime), done);
+                    client.punch(turn, caller, (fid, layout), end, done);
                 },
             );
         }
         if layout.components.is_empty() || layout.reaches(size) {
-            return self.punch(turn, caller, (fid, &layout), (size, mtime), done);
+            return self.punch(turn, caller, (fid, &layout), end, done);
         }
         let range = (size - 1, size);
         let then: Done<FileLayout> = Box::new(move |client, turn, layout| {
@@ -94,42 +122,92 @@ impl Client {
                 false => Err(ClientError::Layout("the end of the file has no object".to_owned())),
             });
             match layout {
-                Ok(layout) => client.punch(turn, caller, (fid, &layout), (size, mtime), done),
+                Ok(layout) => client.punch(turn, caller, (fid, &layout), end, done),
                 Err(error) => done(client, turn, Err(error)),
             }
         });
         self.layout_intent(turn, caller, fid, (LayoutOp::TRUNC, range), then);
     }
 
+    /// One object is locked by its server for the time of the request. Several are locked by this
+    /// client until all are cut, so that nobody appends in between.
     fn punch(
         &mut self,
         turn: &mut Turn<'_>,
         caller: Caller,
         (fid, layout): (Fid, &FileLayout),
-        (size, time): (u64, i64),
+        end: NewEnd,
         done: Done<()>,
     ) {
-        let sizes = layout.object_sizes(size).into_iter();
-        let requests = sizes.map(|(component, stripe, size)| {
+        let sizes = layout.object_sizes(end.size).into_iter();
+        let wanted: Vec<_> =
+            sizes.map(|(component, stripe, size)| ((component, stripe), size)).collect();
+        if wanted.len() < 2 {
+            return self.punch_objects(turn, caller, (fid, layout), end, &[], done);
+        }
+        let file = layout.clone();
+        if layout.is_complete() || layout.mirrors.is_some() {
+            let act = move |client: &mut Client, turn: &mut Turn<'_>, locks: &[_], done| {
+                client.punch_objects(turn, caller, (fid, &file), end, locks, done);
+            };
+            return self.set_end(turn, caller, (fid, layout), wanted, done, act);
+        }
+        // Another client can have given the file more objects before this one had the locks, and
+        // have written there.
+        let act = move |client: &mut Client, turn: &mut Turn<'_>, locks: &[_], done: Done<()>| {
+            let held = locks.to_vec();
+            let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
+                Ok(layout) if layout == file => {
+                    client.punch_objects(turn, caller, (fid, &layout), end, &held, done);
+                }
+                Ok(_) => done(client, turn, Err(ClientError::Errno(errno::ESTALE))),
+                Err(error) => done(client, turn, Err(error)),
+            });
+            client.layout_under(turn, caller, fid, locks, then);
+        };
+        let again: Done<()> = Box::new(move |client, turn, cut| match cut {
+            Err(ClientError::Errno(errno::ESTALE)) if end.layouts > 0 => {
+                let end = NewEnd { layouts: end.layouts - 1, ..end };
+                let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
+                    Ok(layout) => client.truncate_to(turn, caller, (fid, layout), end, done),
+                    Err(error) => done(client, turn, Err(error)),
+                });
+                client.layout_of(turn, caller, fid, then);
+            }
+            cut => done(client, turn, cut),
+        });
+        self.set_end(turn, caller, (fid, layout), wanted, again, act);
+    }
+
+    /// The same under locks that the client has, or without any, under those of the servers.
+    fn punch_objects(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        (fid, layout): (Fid, &FileLayout),
+        end: NewEnd,
+        locks: &[ObjectLock],
+        done: Done<()>,
+    ) {
+        let mut requests = Vec::new();
+        for (component, stripe, size) in layout.object_sizes(end.size) {
+            let place = (component, stripe);
             let mut body = Obdo {
-                valid: OBJECT
-                    | MdValid::SIZE
-                    | MdValid::BLOCKS
-                    | MdValid::MTIME
-                    | MdValid::CTIME
-                    | MdValid::FLAGS,
+                valid: OBJECT | MdValid::SIZE | MdValid::BLOCKS | MdValid::MTIME | MdValid::CTIME,
                 size,
                 // To the end of the object [OST-10].
                 blocks: u64::MAX,
-                mtime: time,
-                ctime: time,
-                flags: ObdoFlags::SRVLOCK,
+                mtime: end.time,
+                ctime: end.time,
                 ..Obdo::default()
             };
+            if let Err(error) = self.name_lock(&mut body, place, locks) {
+                return done(self, turn, Err(error));
+            }
             body.set_version(layout.version());
-            ((component, stripe), body)
-        });
-        self.at_objects(turn, caller, (fid, layout), requests.collect(), Request::OstPunch, done);
+            requests.push((place, body));
+        }
+        self.at_objects(turn, caller, (fid, layout), requests, Request::OstPunch, done);
     }
 
     /// Sets times of all objects of a file: what is shown of it is the largest of all [OST-11].
@@ -249,14 +327,6 @@ impl Client {
             });
         });
     }
-}
-
-/// What a part of an operation calls when it is over.
-pub(super) fn part_of(io: IoKey) -> Done<()> {
-    Box::new(move |client, turn, outcome| match outcome {
-        Ok(()) => client.io_answered(turn, io),
-        Err(error) => client.io_failed(turn, io, error),
-    })
 }
 
 /// Says that an obdo names an object.

@@ -5,5 +5,6 @@ mod cached;
 mod config;
 mod mount;
 mod restart;
+mod together;
 #[path = "../world/mod.rs"]
 mod world;

@@ -14,13 +14,10 @@ use lustrine_ptlrpc::{ImportKey, RpcError, SlotKind};
 use super::ObjectKey;
 use super::object::{AskedLock, Behind, Held, Mode, covers};
 use crate::client::data_attr::{DataAttr, Times};
-use crate::client::locks::{Granted, LockArgs};
+use crate::client::locks::{Granted, LockArgs, PAGE};
 use crate::client::{Caller, Client, Done};
 use crate::error::{ClientError, Outcome, malformed};
 use crate::reply::reply_of;
-
-/// Locks begin and end at multiples of this many bytes [LOCK-18].
-const PAGE: u64 = 4096;
 
 impl Client {
     /// Goes on when the client has a lock of an object that covers a range. Whoever gets it gives

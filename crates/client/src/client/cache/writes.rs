@@ -211,7 +211,7 @@ impl Client {
         let work = crate::client::io::Work::Change { done };
         let Some(io) = self.start_io(turn, keys.len(), work) else { return };
         for key in keys {
-            let part = crate::client::objects::part_of(io);
+            let part = crate::client::io::part_of(io);
             self.cache.object(key).wait_for(&(0..u64::MAX), None, part);
             self.write_out(turn, key, 0..u64::MAX, false);
             self.check_flushes(turn, key);
@@ -237,7 +237,7 @@ impl Client {
         let work = crate::client::io::Work::Change { done: then };
         let Some(io) = self.start_io(turn, parts.len(), work) else { return };
         for (key, range) in parts {
-            let part = crate::client::objects::part_of(io);
+            let part = crate::client::io::part_of(io);
             self.cache.object(key).wait_for_last(&range, part);
             self.write_out(turn, key, range, false);
             self.check_flushes(turn, key);

@@ -1,6 +1,7 @@
 //! Attributes: at the metadata server, and at the objects.
 
-use lustrine_fswire::ldlm::{LayoutOp, LdlmReply};
+use lustrine_fswire::codec::Wire as _;
+use lustrine_fswire::ldlm::{Extent, LayoutOp, LdlmReply, LockDesc, LockMode, OstLvb, Policy};
 use lustrine_fswire::mdt::{AttrFlags, Bias, Reint, SetattrRecord};
 use lustrine_fswire::ost::{Obdo, ObdoFlags};
 use lustrine_fswire::rpc::{Lvb, dlm};
@@ -48,6 +49,32 @@ impl World {
         self.answer(&asked, 0, &reply);
         asked.object()
     }
+
+    /// Grants the lock of an object that is asked for, and gives what was asked for.
+    fn grant_lock(&mut self, handle: Handle) -> LockDesc {
+        let asked = self.next(Kind::Enqueue);
+        let desc = asked.with(|request| match request {
+            Request::Enqueue(dlm::Lock { lock }) => lock.desc,
+            other => panic!("{other:?}"),
+        });
+        let granted = LockDesc { granted_mode: desc.req_mode, ..desc };
+        let reply = LdlmReply { desc: granted, handle, ..LdlmReply::default() };
+        let lvb = OstLvb::default().to_bytes();
+        let reply = dlm::EnqueueReply { reply, lvb: Some(Lvb(&lvb)) };
+        self.answer(&asked, 0, &ReplyBuffers::Enqueue(reply));
+        desc
+    }
+
+    /// Takes a lock back, and gives its handle.
+    fn take_lock_back(&mut self) -> Handle {
+        let asked = self.next(Kind::LdlmCancel);
+        let handle = asked.with(|request| match request {
+            Request::LdlmCancel(dlm::Lock { lock }) => lock.handle(0).expect("a handle"),
+            other => panic!("{other:?}"),
+        });
+        self.answer(&asked, 0, &ReplyBuffers::Bare);
+        handle
+    }
 }
 
 #[test]
@@ -73,15 +100,52 @@ fn a_file_is_cut_at_the_metadata_server_and_then_at_its_objects() {
     assert_eq!((record.size, record.bias), (65536 + 100, Bias::DATA_MODIFIED));
     assert!(record.valid.contains(AttrFlags::SIZE | AttrFlags::MTIME));
     world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
+    // Nobody appends until both objects are cut.
+    let from = |start| Policy::Extent(Extent { start, ..Extent::WHOLE });
+    for (stripe, start) in [(0, 65536), (1, 0)] {
+        let lock = world.grant_lock(Handle(0x900 + u64::from(stripe)));
+        assert_eq!((lock.resource.fid(), lock.req_mode), (object(stripe), LockMode::PW));
+        assert_eq!(lock.policy, from(start));
+    }
     let first = world.accept_object(Kind::OstPunch, Obdo::default());
-    assert!(slot.is_pending());
+    assert!(slot.is_pending() && world.asked.iter().all(|asked| asked.kind == Kind::OstPunch));
     let second = world.accept_object(Kind::OstPunch, Obdo::default());
     assert_eq!((first.oi, first.size, first.blocks), (object(0), 65536, u64::MAX));
     assert_eq!((second.oi, second.size, second.blocks), (object(1), 100, u64::MAX));
-    assert!(first.valid.contains(MdValid::SIZE | MdValid::BLOCKS | MdValid::FLAGS));
-    assert!(first.flags.contains(ObdoFlags::SRVLOCK));
+    assert!(first.valid.contains(MdValid::SIZE | MdValid::BLOCKS | MdValid::HANDLE));
+    assert!(!first.valid.contains(MdValid::FLAGS));
+    assert_eq!([first.handle, second.handle], [Handle(0x900), Handle(0x901)]);
+    assert_eq!([world.take_lock_back(), world.take_lock_back()], [first.handle, second.handle]);
     world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
     assert_eq!(slot.outcome().map(|attr| attr.size), Ok(Some(65536 + 100)));
+}
+
+/// An append moves the end to where the file had no objects.
+#[test]
+fn a_file_that_got_objects_meanwhile_is_cut_there_too() {
+    let mut world = World::new();
+    let before = composite_ea(&[(1 << 20, &[0, 1]), (u64::MAX, &[])]);
+    let after = composite_ea(&[(1 << 20, &[0, 1]), (u64::MAX, &[0])]);
+    let slot = world.change(Changes { size: Some(10), ..Changes::default() });
+    world.give_attributes(file_body(MODE), &before);
+    world.accept_setattr();
+    world.give_attributes(file_body(MODE), &before);
+    for handle in [0x900, 0x901] {
+        world.grant_lock(Handle(handle));
+    }
+    // The client has the locks of the objects that it knows, and asks for the layout again.
+    world.give_attributes(file_body(MODE), &after);
+    assert_eq!([world.take_lock_back(), world.take_lock_back()], [Handle(0x900), Handle(0x901)]);
+    world.give_attributes(file_body(MODE), &after);
+    let locks = [0x902, 0x903, 0x904].map(|handle| world.grant_lock(Handle(handle)));
+    assert_eq!(locks.map(|lock| lock.resource.fid()), [object(0), object(1), object(0)]);
+    let cut = [(); 3].map(|()| world.accept_object(Kind::OstPunch, Obdo::default()));
+    assert_eq!(cut.map(|body| body.size), [10, 0, 0]);
+    for handle in cut.map(|body| body.handle) {
+        assert_eq!(world.take_lock_back(), handle);
+    }
+    world.give_attributes(file_body(MODE), &after);
+    assert_eq!(slot.outcome().map(|attr| attr.size), Ok(Some(10)));
 }
 
 #[test]
@@ -106,6 +170,8 @@ fn a_file_grows_into_components_that_get_their_objects_first() {
     // The first component ends before the file does: it stays as it is.
     let punched = world.accept_object(Kind::OstPunch, Obdo::default());
     assert_eq!((punched.oi, punched.size), (object(1), 100_000));
+    // The server locks a single object.
+    assert!(punched.valid.contains(MdValid::FLAGS) && punched.flags == ObdoFlags::SRVLOCK);
     world.give_attributes(file_body(MODE), &after);
     assert_eq!(slot.outcome().map(|attr| attr.size), Ok(Some(100_000)));
 }
