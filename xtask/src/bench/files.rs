@@ -1,9 +1,9 @@
-//! `cargo xtask bench files`: `lustrine fs` and the kernel's client in one machine of a laboratory.
+//! `cargo xtask bench files`: `lustrine fs`, `lustrine mount` and the kernel's client in one machine
+//! of a laboratory.
 //!
-//! The machine is emulated: times mean nothing, only the ratio of two programs in one round does.
-//! Each command is measured from its start to its end, ours with starting a node, mounting and
-//! unmounting. Both leave what they wrote on stable storage, and nothing in the kernel client's
-//! caches when it reads.
+//! The machine is emulated: times mean nothing, only the ratio of two clients in one round does.
+//! Each command is measured from its start to its end; those of `lustrine fs` start a node, mount
+//! and unmount. All clients begin with empty caches, and leave what they wrote at the servers.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::results::{self, Conditions};
 use super::statistics::Summary;
 use crate::kernel_lab::{Lab, Modules};
 
-/// `lustrine fs` beside the kernel's client.
+/// `lustrine fs` and `lustrine mount` beside the kernel's client.
 #[derive(Args)]
 pub(crate) struct FilesArgs {
     /// The folder of the laboratory: a program `lab` with Lustre nodes
@@ -31,12 +31,16 @@ pub(crate) struct FilesArgs {
     rounds: u32,
 
     /// Bytes of the large file, in MiB
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 64)]
     mib: u32,
 
-    /// Number of the small files, of 4 KiB each
+    /// Number of the small files: empty ones, and those of 4 KiB
     #[arg(long, default_value_t = 1000)]
     files: u32,
+
+    /// Number of files in the directory that is listed
+    #[arg(long, default_value_t = 5000)]
+    many: u32,
 
     /// Write the results here [default: bench/results/files-DATE.json]
     #[arg(long, value_name = "FILE")]
@@ -45,48 +49,89 @@ pub(crate) struct FilesArgs {
 
 /// What is compared.
 #[derive(Clone, Copy)]
-struct Pair {
+struct Task {
     name: &'static str,
-    /// Of the kernel's client, in a shell of the machine.
-    kernel: &'static str,
-    /// Ours.
-    ours: &'static str,
+    /// In a directory of a mount, `$D`. `$S` waits until the servers have what was written.
+    mounted: &'static str,
+    /// `$F` is `lustrine fs`, `$U` the URL of its directory.
+    fs: &'static str,
 }
 
-/// In this order: each finds what the one before left. `$F` is `lustrine fs`, `$U` the URL.
-const PAIRS: [Pair; 6] = [
-    Pair {
+/// In this order: each finds what the one before left.
+const TASKS: [Task; 9] = [
+    Task {
         name: "write a large file",
-        kernel: "dd if=/tmp/large of=$M/kernel bs=1M conv=fsync",
-        ours: "$F put -q -f /tmp/large $U/ours",
+        mounted: "dd if=/tmp/large of=$D/large bs=1M conv=fsync",
+        fs: "$F put -q -f /tmp/large $U/large",
     },
-    Pair {
-        name: "read a large file",
-        kernel: "cat $M/kernel >/dev/null",
-        ours: "$F cat $U/ours >/dev/null",
+    Task { name: "read it", mounted: "cat $D/large >/dev/null", fs: "$F cat $U/large >/dev/null" },
+    Task {
+        name: "create empty files",
+        mounted: "cd $D && touch $NAMES && cd / && $S",
+        fs: "$F touch $URLS",
     },
-    Pair {
+    Task {
+        name: "stat them",
+        mounted: "cd $D && stat $NAMES >/dev/null",
+        fs: "$F stat $URLS >/dev/null",
+    },
+    Task { name: "unlink them", mounted: "cd $D && rm $NAMES && cd / && $S", fs: "$F rm $URLS" },
+    Task {
+        name: "ls -l of many files",
+        mounted: "ls -l $M/many >/dev/null",
+        fs: "$F ls -l $R/many >/dev/null",
+    },
+    Task {
         name: "copy small files there",
-        kernel: "cp -r /tmp/small $M/kernel.d && sync",
-        ours: "$F put -q -r /tmp/small $U/ours.d",
+        mounted: "cp -r /tmp/small $D/small && $S",
+        fs: "$F put -q -r /tmp/small $U/small",
     },
-    Pair {
-        name: "list them with attributes",
-        kernel: "ls -l $M/kernel.d",
-        ours: "$F ls -l $U/ours.d",
-    },
-    Pair {
+    Task {
         name: "copy them here",
-        kernel: "cp -r $M/kernel.d /tmp/kernel.d",
-        ours: "$F get -q -r $U/ours.d /tmp/ours.d",
+        mounted: "cp -r $D/small /tmp/copy",
+        fs: "$F get -q -r $U/small /tmp/copy",
     },
-    Pair { name: "remove them", kernel: "rm -r $M/kernel.d && sync", ours: "$F rm -r $U/ours.d" },
+    Task { name: "remove them", mounted: "rm -r $D/small && $S", fs: "$F rm -r $U/small" },
 ];
 
+/// Who does it.
+#[derive(Clone, Copy)]
+enum Side {
+    Kernel,
+    Fs,
+    Mount,
+}
+
+const SIDES: [Side; 3] = [Side::Kernel, Side::Fs, Side::Mount];
+
+impl Side {
+    /// What it does for a task, in a shell of the machine.
+    fn command(self, task: &Task) -> &'static str {
+        match self {
+            Side::Kernel | Side::Mount => task.mounted,
+            Side::Fs => task.fs,
+        }
+    }
+
+    /// Variables of its commands, and what gives it empty caches.
+    fn prepare(self) -> &'static str {
+        match self {
+            Side::Kernel => "M=/mnt/lustre; D=$M/kernel; S=sync",
+            Side::Fs => "",
+            // The kernel does not pass sync(2) on to a mount; umount waits until all is written.
+            Side::Mount => {
+                "$L umount /tmp/mount 2>/dev/null; M=/tmp/mount; D=$M/mount; S=\"$L umount /tmp/mount\"; \
+                 $L mount --identity userland 10.77.0.9@tcp:/lustre /tmp/mount"
+            }
+        }
+    }
+}
+
 /// Variables of the commands.
-const SETTINGS: &str =
-    "M=/mnt/lustre; U=lustre://10.77.0.9@tcp/lustre; F='/tmp/lustrine fs --identity userland'";
-/// Empties the kernel client's caches.
+const SETTINGS: &str = "R=lustre://10.77.0.9@tcp/lustre; U=$R/fs; L=/tmp/lustrine; \
+                        F=\"$L fs --identity userland\"; NAMES=$(cat /tmp/names); \
+                        URLS=$(cat /tmp/urls)";
+/// Empties the caches of the kernel's client.
 const COLD: &str = "sync; lctl set_param -n ldlm.namespaces.*.lru_size=clear >/dev/null; \
                     echo 3 >/proc/sys/vm/drop_caches";
 /// The machine of both clients.
@@ -96,12 +141,19 @@ const CLIENT: &str = "client1";
 struct Row {
     name: &'static str,
     /// Seconds.
-    ours: Summary,
-    /// Seconds.
     kernel: Summary,
+    /// Seconds.
+    fs: Summary,
+    /// Seconds.
+    mount: Summary,
     /// Times as fast as the kernel's client.
-    ratio: Summary,
+    fs_ratio: Summary,
+    mount_ratio: Summary,
 }
+
+/// How fast `lustrine fs` and `lustrine mount` are to be, compared with the kernel's client.
+const FS_GOAL: f64 = 1.0;
+const MOUNT_GOAL: f64 = 0.5;
 
 #[derive(Debug, Serialize)]
 struct Files {
@@ -110,6 +162,7 @@ struct Files {
     rounds: u32,
     mib: u32,
     files: u32,
+    many: u32,
     rows: Vec<Row>,
 }
 
@@ -121,25 +174,21 @@ pub(crate) fn run(args: &FilesArgs) -> Result<()> {
         lab.up(machine, Modules::USUAL)?;
     }
     prepare(&lab, &programs.lustrine, args)?;
-    let mut times: Vec<(Vec<f64>, Vec<f64>)> = PAIRS.iter().map(|_| Default::default()).collect();
-    for round in 0..args.rounds {
+    let mut times: Vec<[Vec<f64>; 3]> = TASKS.iter().map(|_| Default::default()).collect();
+    for round in 0..args.rounds as usize {
         eprintln!("round {} of {}", round + 1, args.rounds);
-        for (pair, (ours, kernel)) in PAIRS.iter().zip(&mut times) {
+        for (task, times) in TASKS.iter().zip(&mut times) {
             // In turn, which one is first.
-            let mut sides = [(pair.ours, ours), (pair.kernel, kernel)];
-            if round % 2 == 1 {
-                sides.reverse();
-            }
-            for (command, seconds) in sides {
-                seconds.push(timed(&lab, command)?);
+            for turn in 0..SIDES.len() {
+                let which = (turn + round) % SIDES.len();
+                times[which].push(timed(&lab, SIDES[which], task)?);
             }
         }
-        lab.sh(CLIENT, "rm -rf /tmp/kernel.d /tmp/ours.d")?.output("rm")?;
     }
-    let rows = PAIRS.iter().zip(&times).map(|(pair, (ours, kernel))| row(pair, ours, kernel));
+    let rows = TASKS.iter().zip(&times).map(|(task, times)| row(task, times));
     let rows: Vec<Row> = rows.collect::<Option<_>>().context("no rounds")?;
-    let (rounds, mib, files) = (args.rounds, args.mib, args.files);
-    let found = Files { conditions, rounds, mib, files, rows };
+    let &FilesArgs { rounds, mib, files, many, .. } = args;
+    let found = Files { conditions, rounds, mib, files, many, rows };
     let named = found.conditions.kept(&format!("files-{}.json", found.conditions.date));
     let file = args.json.clone().unwrap_or(named);
     results::write(Some(&file), &render(&found), &found)
@@ -154,62 +203,88 @@ fn prepare(lab: &Lab, lustrine: &Path, args: &FilesArgs) -> Result<()> {
     let done = strip.status().context("strip (Debian: binutils)")?;
     anyhow::ensure!(done.success(), "strip failed");
     lab.put(CLIENT, &stripped, "/tmp/lustrine")?;
-    let FilesArgs { mib, files, .. } = args;
+    let FilesArgs { mib, files, many, .. } = args;
     let make = format!(
-        "set -e; chmod +x /tmp/lustrine; mkdir -p /tmp/small; \
+        "set -e; modprobe fuse; chmod +x /tmp/lustrine; mkdir -p /tmp/small /tmp/mount; \
+         cd /mnt/lustre; mkdir kernel fs mount many; (cd many; touch $(seq {many})); \
          dd if=/dev/urandom of=/tmp/large bs=1M count={mib} 2>/dev/null; \
-         i=0; while [ $i -lt {files} ]; do head -c 4096 /tmp/large >/tmp/small/$i; i=$((i+1)); done"
+         for i in $(seq {files}); do head -c 4096 /tmp/large >/tmp/small/$i; \
+         echo file$i >>/tmp/names; echo lustre://10.77.0.9@tcp/lustre/fs/file$i >>/tmp/urls; done"
     );
     lab.sh(CLIENT, &make)?.output("files to copy").map(drop)
 }
 
-/// How long a command takes in the machine, in seconds.
-fn timed(lab: &Lab, command: &str) -> Result<f64> {
+/// How long a task takes in the machine, in seconds.
+fn timed(lab: &Lab, side: Side, task: &Task) -> Result<f64> {
+    let (command, prepare) = (side.command(task), side.prepare());
     let script = format!(
-        "{SETTINGS}; {COLD}; s=$(date +%s%N); {{ {command}; }} >/tmp/out 2>/tmp/err || \
-         {{ tail -3 /tmp/err; exit 1; }}; e=$(date +%s%N); echo $(((e-s)/1000))"
+        "{SETTINGS}; {COLD}; rm -rf /tmp/copy; {{ {prepare}; }} >/tmp/out 2>&1; s=$(date +%s%N); \
+         {{ {command}; }} >/tmp/out 2>/tmp/err || {{ tail -3 /tmp/out /tmp/err; exit 1; }}; \
+         e=$(date +%s%N); echo $(((e-s)/1000))"
     );
     let text = lab.sh(CLIENT, &script)?.output(command)?;
     let micros: u64 = text.trim().parse().with_context(|| format!("`{command}` shows {text:?}"))?;
     Ok(micros as f64 / 1e6)
 }
 
-fn row(pair: &Pair, ours: &[f64], kernel: &[f64]) -> Option<Row> {
-    let (ours, kernel) = (Summary::of(ours)?, Summary::of(kernel)?);
+fn row(task: &Task, [kernel, fs, mount]: &[Vec<f64>; 3]) -> Option<Row> {
+    let (kernel, fs, mount) = (Summary::of(kernel)?, Summary::of(fs)?, Summary::of(mount)?);
     // The rate is the inverse of the time.
-    let ratio = Summary::ratio(&kernel, &ours)?;
-    Some(Row { name: pair.name, ours, kernel, ratio })
+    let (fs_ratio, mount_ratio) = (Summary::ratio(&kernel, &fs)?, Summary::ratio(&kernel, &mount)?);
+    Some(Row { name: task.name, kernel, fs, mount, fs_ratio, mount_ratio })
 }
 
 fn render(files: &Files) -> String {
-    let Files { rounds, mib, files: count, .. } = files;
-    let run = format!("{rounds} rounds; {mib} MiB, {count} files of 4 KiB; an emulated machine");
+    let Files { rounds, mib, files: count, many, .. } = files;
+    let run = format!(
+        "{rounds} rounds; a file of {mib} MiB, {count} small ones, {many} in a listing; an \
+         emulated machine"
+    );
     let mut out = files.conditions.heading(&run);
     let _ = writeln!(
         out,
-        "\n{:28} {:>24} {:>24} {:>26}",
-        "command", "ours, s (min..max)", "kernel, s (min..max)", "times as fast (min..max)"
+        "\nseconds, and times as fast as the kernel's client: median (min..max)\n\
+         {:24} {:>19} {:>19} {:>19} {:>26} {:>26}",
+        "task", "kernel", "fs", "mount", "fs, goal >= 1", "mount, goal >= 0.5"
     );
-    for Row { name, ours, kernel, ratio } in &files.rows {
-        let spread = |Summary { median, min, max, .. }: &Summary, digits: usize| {
-            format!("{median:.digits$} ({min:.digits$}..{max:.digits$})")
+    for Row { name, kernel, fs, mount, fs_ratio, mount_ratio } in &files.rows {
+        let spread = |Summary { median, min, max, .. }: &Summary| {
+            format!("{median:.2} ({min:.2}..{max:.2})")
         };
-        let (ours, kernel, ratio) = (spread(ours, 2), spread(kernel, 2), spread(ratio, 2));
-        let _ = writeln!(out, "{name:28} {ours:>24} {kernel:>24} {ratio:>26}");
+        let verdict = |ratio: &Summary, goal: f64| {
+            let verdict = if ratio.median >= goal { "reached" } else { "MISSED" };
+            format!("{} {verdict}", spread(ratio))
+        };
+        let _ = writeln!(
+            out,
+            "{name:24} {:>19} {:>19} {:>19} {:>26} {:>26}",
+            spread(kernel),
+            spread(fs),
+            spread(mount),
+            verdict(fs_ratio, FS_GOAL),
+            verdict(mount_ratio, MOUNT_GOAL),
+        );
     }
     out
 }
 
 #[test]
 fn the_ratio_is_that_of_the_rates() {
-    let row = row(&PAIRS[0], &[2.0, 4.0, 2.0], &[3.0, 4.0, 5.0]).expect("values");
-    assert_eq!(row.ratio.rounds, [1.5, 1.0, 2.5]);
-    let files =
-        Files { conditions: Conditions::here(&[]), rounds: 3, mib: 1, files: 1, rows: vec![row] };
+    let times = [vec![3.0, 4.0, 5.0], vec![2.0, 4.0, 2.0], vec![12.0, 8.0, 12.5]];
+    let row = row(&TASKS[0], &times).expect("values");
+    assert_eq!(row.fs_ratio.rounds, [1.5, 1.0, 2.5]);
+    assert_eq!(row.mount_ratio.rounds, [0.25, 0.5, 0.4]);
+    let files = Files {
+        conditions: Conditions::without_versions(),
+        rounds: 3,
+        mib: 1,
+        files: 1,
+        many: 1,
+        rows: vec![row],
+    };
     let table = render(&files);
     let last = table.lines().last().expect("a row");
     let fields: Vec<&str> = last.split_whitespace().collect();
-    let expected =
-        ["write", "a", "large", "file", "2.00", "(2.00..4.00)", "4.00", "(3.00..5.00)", "1.50"];
-    assert_eq!(fields[..9], expected, "{table}");
+    assert_eq!(fields[4..7], ["4.00", "(3.00..5.00)", "2.00"], "{table}");
+    assert_eq!(fields[10..], ["1.50", "(1.00..2.50)", "reached", "0.40", "(0.25..0.50)", "MISSED"]);
 }
