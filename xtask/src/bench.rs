@@ -14,6 +14,7 @@ mod ladder;
 mod library;
 pub(crate) mod machine;
 mod message_sim;
+mod mount;
 mod neighbours;
 mod ours;
 mod peers;
@@ -41,6 +42,8 @@ pub(crate) enum Bench {
     Files(files::FilesArgs),
     /// The library over the loopback against the model servers, beside `lustrine selftest`
     Library(library::LibraryArgs),
+    /// A mount beside file systems that only pass everything on to a tmpfs (needs root)
+    Mount(mount::MountArgs),
     /// The simulator's TCP against Linux's over an emulated long link (needs root)
     Wan(wan::WanArgs),
     /// The links of laboratories against their configuration, by iperf3 (needs root)
@@ -67,6 +70,7 @@ pub(crate) fn run(which: &Bench) -> Result<()> {
         Bench::Neighbours(args) => neighbours::run(args),
         Bench::Files(args) => files::run(args),
         Bench::Library(args) => library::run(args),
+        Bench::Mount(args) => mount::run(args),
         Bench::Wan(args) => wan::run(args),
         Bench::Lab(args) => lab::run(args),
         Bench::Auto(args) => auto::run(args),

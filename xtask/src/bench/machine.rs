@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::io;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -151,4 +152,22 @@ fn machines_have_short_names() {
     assert_eq!(short_name("AMD EPYC"), "epyc");
     assert_eq!(short_name("Intel(R) Xeon(R) Processor @ 2.80GHz"), "processor");
     assert_eq!(short_name(""), "machine");
+}
+
+/// Whether this process has root's rights.
+pub(crate) fn is_root() -> io::Result<bool> {
+    Ok(has_root(&fs::read_to_string("/proc/self/status")?))
+}
+
+/// Whether a process with this `/proc/PID/status` has them: its effective user is 0.
+fn has_root(status: &str) -> bool {
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
+}
+
+#[test]
+fn root_is_the_effective_user() {
+    assert!(has_root("Name:\txtask\nUid:\t1000\t0\t0\t0\nGid:\t1000\n"));
+    assert!(!has_root("Name:\txtask\nUid:\t0\t1000\t0\t0\nGid:\t1000\n"));
+    assert!(!has_root(""));
 }

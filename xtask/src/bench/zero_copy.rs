@@ -23,6 +23,7 @@ use serde::Serialize;
 use self::completions::Completions;
 use self::hosts::{Hosts, Link};
 use self::load::{Direction, Load, Measured, Sending, Size};
+use super::machine;
 use super::results::{self, Conditions};
 use super::statistics::Summary;
 use crate::process;
@@ -132,7 +133,7 @@ struct ZeroCopy {
 
 pub(crate) fn run(args: &ZeroCopyArgs) -> Result<()> {
     ensure!(
-        is_root(&fs::read_to_string("/proc/self/status")?),
+        machine::is_root()?,
         "bench zero-copy makes network namespaces and devices, and needs root"
     );
     for (program, package) in NEEDED {
@@ -230,17 +231,4 @@ fn measure(args: &ZeroCopyArgs, program: &Path, hosts: &Hosts<'_>, link: Link) -
         });
     }
     Ok(rows)
-}
-
-/// Whether a process with this `/proc/PID/status` has root's rights: its effective user is 0.
-fn is_root(status: &str) -> bool {
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    ids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
-}
-
-#[test]
-fn root_is_the_effective_user() {
-    assert!(is_root("Name:\txtask\nUid:\t1000\t0\t0\t0\nGid:\t1000\n"));
-    assert!(!is_root("Name:\txtask\nUid:\t0\t1000\t0\t0\nGid:\t1000\n"));
-    assert!(!is_root(""));
 }
