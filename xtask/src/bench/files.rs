@@ -117,7 +117,7 @@ impl Side {
     fn prepare(self) -> &'static str {
         match self {
             Side::Kernel => "M=/mnt/lustre; D=$M/kernel; S=sync",
-            Side::Fs => "",
+            Side::Fs => ":",
             // The kernel does not pass sync(2) on to a mount; umount waits until all is written.
             Side::Mount => {
                 "$L umount /tmp/mount 2>/dev/null; M=/tmp/mount; D=$M/mount; S=\"$L umount /tmp/mount\"; \
