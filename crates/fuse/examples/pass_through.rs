@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -208,6 +208,21 @@ impl Filesystem for PassThrough {
         }
         let attr = or_error!(reply, attr(&path, Some(number)));
         reply.attr(&TTL, &attr);
+    }
+
+    fn mkdir(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        let path = or_error!(reply, self.child(parent, name));
+        or_error!(reply, fs::DirBuilder::new().mode(mode).create(&path));
+        let attr = or_error!(reply, self.entry(path));
+        reply.entry(&TTL, &attr, Generation(0));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
