@@ -45,6 +45,8 @@ struct State {
     count: usize,
     /// How many of them were interrupted.
     interrupted: usize,
+    /// How many threads wait for the end of one: to wake nobody is a system call as well.
+    awaited: usize,
     /// Those that somebody waits for, in the order in which they came.
     waits: BTreeMap<u64, Wait>,
     /// The threads that were killed, and when an operation of each was last interrupted. One that
@@ -66,6 +68,15 @@ impl InFlight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has those look that wait for the end of an operation.
+    fn wake(&self, state: MutexGuard<'_, State>) {
+        let is_awaited = state.awaited > 0;
+        drop(state);
+        if is_awaited {
+            self.ended.notify_all();
+        }
+    }
+
     /// An operation begins, for which a thread waits. This waits if there are too many. The number
     /// of the operation, and whether an earlier one of the thread was interrupted; then
     /// [`InFlight::interrupt_next`] is to be called.
@@ -77,8 +88,10 @@ impl InFlight {
         let full = |state: &mut State| {
             state.count - state.interrupted.min(INTERRUPTED_MAX) >= OPERATIONS_MAX
         };
+        state.awaited += 1;
         let waited = self.ended.wait_while(state, full);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.awaited -= 1;
         state.count += 1;
         match state.waits.get_mut(&number) {
             Some(wait) => wait.begun = true,
@@ -95,7 +108,7 @@ impl InFlight {
         let mut state = self.state();
         state.interrupted -= usize::from(state.waits.remove(&number).is_none());
         state.count -= 1;
-        self.ended.notify_all();
+        self.wake(state);
     }
 
     /// Answers the operations that are older than [`PATIENCE`] at a time and whose threads are
@@ -135,13 +148,17 @@ impl InFlight {
         // One that waits for room has not begun.
         state.interrupted += usize::from(wait.begun);
         state.killed.insert(thread, now);
-        self.ended.notify_all();
+        self.wake(state);
     }
 
     /// Waits until no operation is in flight, for at most this time. Whether that is so.
     pub(crate) fn wait_until_idle(&self, most: Duration) -> bool {
-        let waited = self.ended.wait_timeout_while(self.state(), most, |state| state.count > 0);
-        waited.unwrap_or_else(PoisonError::into_inner).0.count == 0
+        let mut state = self.state();
+        state.awaited += 1;
+        let waited = self.ended.wait_timeout_while(state, most, |state| state.count > 0);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.awaited -= 1;
+        state.count == 0
     }
 }
 

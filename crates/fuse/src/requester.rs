@@ -1,6 +1,10 @@
 //! The process that asks for an operation: its user, its groups, its capabilities.
 
-use std::fs;
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use lustrine_client::{Attr, Caller};
 use lustrine_fs::IdMaps;
@@ -114,8 +118,74 @@ struct Process {
     gid: u32,
     capabilities: u32,
     groups: Vec<u32>,
-    /// Whether it is in the user namespace of this process.
+    /// Whether it is in the user namespace of this process, and has capabilities there.
     in_this_namespace: bool,
+}
+
+/// The user namespace of a process, if this one may see it.
+fn namespace(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/user")).ok()
+}
+
+/// That of this process, which has threads, so that it stays the same.
+fn our_namespace() -> Option<&'static PathBuf> {
+    static OURS: OnceLock<Option<PathBuf>> = OnceLock::new();
+    OURS.get_or_init(|| namespace("self")).as_ref()
+}
+
+thread_local! {
+    static STATUSES: RefCell<Statuses> = RefCell::default();
+}
+
+/// Files `/proc/PID/status` that stay open, since every operation reads one. What is read is always
+/// of now. A process that has ended cannot be read any more, and another one with its number has
+/// another file.
+#[derive(Default)]
+struct Statuses {
+    /// The last ones that were read, the latest one last.
+    open: Vec<(u32, File)>,
+    text: Vec<u8>,
+}
+
+impl Statuses {
+    /// Processes whose files stay open, for each thread.
+    const OPEN_MAX: usize = 16;
+
+    /// What the file of a process says now.
+    fn read(&mut self, pid: u32) -> Option<&[u8]> {
+        let known = self.open.iter().position(|(known, _)| *known == pid);
+        let known = known.map(|at| self.open.remove(at).1);
+        let len = match known.and_then(|file| Some((self.fill(&file)?, file))) {
+            Some((len, file)) => {
+                self.open.push((pid, file));
+                len
+            }
+            None => {
+                let file = File::open(format!("/proc/{pid}/status")).ok()?;
+                let len = self.fill(&file)?;
+                if self.open.len() >= Self::OPEN_MAX {
+                    self.open.remove(0);
+                }
+                self.open.push((pid, file));
+                len
+            }
+        };
+        Some(&self.text[..len])
+    }
+
+    /// Reads a file from its beginning to its end, and says how long it is.
+    fn fill(&mut self, file: &File) -> Option<usize> {
+        let mut len = 0;
+        loop {
+            if self.text.len() - len < 4096 {
+                self.text.resize(len + 4096, 0);
+            }
+            match file.read_at(&mut self.text[len..], len as u64).ok()? {
+                0 => return (len > 0).then_some(len),
+                read => len += read,
+            }
+        }
+    }
 }
 
 impl Process {
@@ -123,14 +193,13 @@ impl Process {
         if pid == 0 {
             return None;
         }
-        // The name of the process may be anything.
-        let status = fs::read(format!("/proc/{pid}/status")).ok()?;
-        let mut process = Process::parse(&String::from_utf8_lossy(&status))?;
-        let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/user"));
-        process.in_this_namespace = match (namespace(&pid.to_string()), namespace("self")) {
-            (Ok(theirs), Ok(ours)) => theirs == ours,
-            _ => false,
-        };
+        let mut process = STATUSES.with_borrow_mut(|statuses| {
+            // The name of the process may be anything.
+            Process::parse(&String::from_utf8_lossy(statuses.read(pid)?))
+        })?;
+        // Without capabilities the namespace does not matter.
+        process.in_this_namespace =
+            process.capabilities != 0 && namespace(&pid.to_string()).as_ref() == our_namespace();
         Some(process)
     }
 
@@ -200,7 +269,7 @@ mod tests {
     #[test]
     fn this_process_is_seen_whole() {
         let process = Process::seen(std::process::id()).expect("Linux has it");
-        assert!(process.in_this_namespace);
+        assert_eq!(process.in_this_namespace, process.capabilities != 0);
         let (uid, gid) = (process.uid, process.gid);
         let ids = IdMaps::of_this_process();
         let requester = Requester::of(&ids, std::process::id(), uid, gid);
@@ -208,6 +277,44 @@ mod tests {
         if ids.are_the_systems() {
             assert_eq!(requester.capabilities, process.capabilities);
         }
+    }
+
+    /// A process gets other groups and ends; others have many groups, or are many.
+    #[test]
+    fn what_is_seen_is_of_now() {
+        let mut statuses = Statuses::default();
+        let mut child = std::process::Command::new("sh");
+        child.args(["-c", "read a; exec sleep 60"]).stdin(std::process::Stdio::piped());
+        let mut child = child.spawn().expect("a shell");
+        let name = |statuses: &mut Statuses, pid| {
+            let status = String::from_utf8_lossy(statuses.read(pid)?).into_owned();
+            Some(status.lines().next()?.to_owned())
+        };
+        // The shell may not run yet; its file stays open meanwhile.
+        let pid = child.id();
+        let wait = |statuses: &mut Statuses, wanted: &str| {
+            let begin = std::time::Instant::now();
+            while name(statuses, pid).as_deref() != Some(wanted) {
+                assert!(begin.elapsed().as_secs() < 60, "it does not become {wanted}");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        };
+        wait(&mut statuses, "Name:\tsh");
+        drop(child.stdin.take());
+        wait(&mut statuses, "Name:\tsleep");
+        assert_eq!(statuses.open.len(), 1);
+        child.kill().expect("it runs");
+        child.wait().expect("it ended");
+        assert_eq!(statuses.read(pid), None);
+        assert_eq!(statuses.open.len(), 0);
+        // Every process that there is: no more files stay open than may.
+        let processes = fs::read_dir("/proc").expect("Linux has it");
+        let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        for pid in pids.chain([std::process::id()]) {
+            let _ = statuses.read(pid);
+            assert!(statuses.open.len() <= Statuses::OPEN_MAX);
+        }
+        assert_eq!(statuses.open.last().map(|(pid, _)| *pid), Some(std::process::id()));
     }
 
     /// access(2) of a set-user-ID program: the user is the one who started it.
