@@ -193,36 +193,42 @@ impl Process {
         if pid == 0 {
             return None;
         }
-        let mut process = STATUSES.with_borrow_mut(|statuses| {
-            // The name of the process may be anything.
-            Process::parse(&String::from_utf8_lossy(statuses.read(pid)?))
-        })?;
+        let mut process =
+            STATUSES.with_borrow_mut(|statuses| Process::parse(statuses.read(pid)?))?;
         // Without capabilities the namespace does not matter.
         process.in_this_namespace =
             process.capabilities != 0 && namespace(&pid.to_string()).as_ref() == our_namespace();
         Some(process)
     }
 
-    /// Reads `/proc/PID/status`; the namespace is not there.
-    fn parse(status: &str) -> Option<Process> {
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-        let numbers = |name: &str| -> Option<Vec<u32>> {
-            field(name)?.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()
-        };
+    /// Reads `/proc/PID/status`, up to the last line that is needed; the namespace is not there.
+    fn parse(status: &[u8]) -> Option<Process> {
+        let (mut user, mut group, mut supplementary) = (None, None, None);
         // Real, effective, saved, and that of file accesses.
-        let ([.., uid], [.., gid]) = (&numbers("Uid:")?[..], &numbers("Gid:")?[..]) else {
-            return None;
-        };
-        let capabilities = u64::from_str_radix(field("CapEff:")?.trim(), 16).ok()?;
-        Some(Process {
-            uid: *uid,
-            gid: *gid,
-            // The servers know the first 32 capabilities; those of files are among them.
-            capabilities: capabilities as u32,
-            groups: numbers("Groups:")?,
-            in_this_namespace: false,
-        })
+        let last = |numbers: &[u8]| numbers_in(numbers)?.last().copied();
+        for line in status.split(|byte| *byte == b'\n') {
+            if let Some(numbers) = line.strip_prefix(b"Uid:") {
+                user = Some(last(numbers)?);
+            } else if let Some(numbers) = line.strip_prefix(b"Gid:") {
+                group = Some(last(numbers)?);
+            } else if let Some(numbers) = line.strip_prefix(b"Groups:") {
+                supplementary = Some(numbers_in(numbers)?);
+            } else if let Some(digits) = line.strip_prefix(b"CapEff:") {
+                let digits = std::str::from_utf8(digits.trim_ascii()).ok()?;
+                // The servers know the first 32 capabilities; those of files are among them.
+                let capabilities = u64::from_str_radix(digits, 16).ok()? as u32;
+                let (uid, gid, groups) = (user?, group?, supplementary?);
+                return Some(Process { uid, gid, capabilities, groups, in_this_namespace: false });
+            }
+        }
+        None
     }
+}
+
+/// Numbers with blanks between them.
+fn numbers_in(text: &[u8]) -> Option<Vec<u32>> {
+    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    words.map(|word| std::str::from_utf8(word).ok()?.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -231,20 +237,23 @@ mod tests {
 
     use super::*;
 
+    /// The name of a process may be anything.
     const STATUS: &str = "Name:\tbash\nUid:\t1000\t1001\t1000\t1002\nGid:\t7\t7\t7\t8\n\
                           Groups:\t4 24 1000 \nCapInh:\t0000000000000000\n\
                           CapEff:\t000001ff00000003\n";
 
     #[test]
     fn groups_and_capabilities_are_read() {
-        let process = Process::parse(STATUS).expect("it is whole");
+        let process = Process::parse(STATUS.as_bytes()).expect("it is whole");
         assert_eq!((process.uid, process.gid, process.capabilities), (1002, 8, 3));
         assert_eq!(process.groups, [4, 24, 1000]);
         assert!(!process.in_this_namespace);
         for part in ["Uid:", "Gid:", "Groups:", "CapEff:"] {
-            assert_eq!(Process::parse(&STATUS.replace(part, "x")), None, "{part}");
+            assert_eq!(Process::parse(STATUS.replace(part, "x").as_bytes()), None, "{part}");
         }
-        assert_eq!(Process::parse(&STATUS.replace("24", "x")), None);
+        assert_eq!(Process::parse(STATUS.replace("24", "x").as_bytes()), None);
+        let no_text = [b"Name:\t\xff", &STATUS.as_bytes()[10..]].concat();
+        assert_eq!(Process::parse(&no_text), Some(process));
     }
 
     #[test]
