@@ -15,7 +15,7 @@
 //! | `stream` | [`StreamSim`]: time, nodes, scripts and faults at stream fidelity |
 //! | `message` | [`MessageSim`]: thousands of nodes at message fidelity |
 //! | `simulation` | [`Simulation`]: what both can do |
-//! | `node` | [`NodeSpec`], [`Node`]: a partition and its surroundings |
+//! | `node` | [`NodeSpec`], [`Node`]: a partition and its surroundings; [`NodeService`] |
 //! | `script` | [`Script`], [`ScriptIo`]: peers that are no Lustrine nodes |
 //! | [`fabric`] | sites and links, what they carry and lose |
 //! | [`tcp`] | congestion windows, losses and retransmission |
@@ -185,7 +185,7 @@ pub use io::VirtualIo;
 pub use memory::{Rope, RopeMemory, Usage};
 pub use message::MessageSim;
 pub use network::{Chunking, HostId, Incoming, Link, Network};
-pub use node::{Node, NodeSpec};
+pub use node::{Node, NodeService, NodeSpec};
 pub use recording::{RecordFilter, RecordSource, Recording};
 pub use rng::Rng;
 pub use script::{Script, ScriptIo, StreamEnd};

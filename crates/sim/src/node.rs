@@ -1,6 +1,7 @@
 //! A Lustrine node: its CPU partitions, and the surroundings that event loops would provide.
 
 mod cpt;
+mod service;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ use crate::network::{HostId, Incoming, Network};
 use crate::recording::{Recorder, SourceId};
 use crate::rng::Rng;
 use cpt::{Cpt, LoopMessage};
+pub use service::NodeService;
 pub use spec::NodeSpec;
 
 /// A running node.
@@ -201,9 +203,13 @@ impl Node {
         ProbeId(self.tickets)
     }
 
+    fn home_index(&self, nid: &Nid) -> usize {
+        usize::from(home_of(nid, self.cpts.len() as u16))
+    }
+
     fn home(&mut self, nid: &Nid) -> &mut Cpt {
-        let home = home_of(nid, self.cpts.len() as u16);
-        &mut self.cpts[usize::from(home)]
+        let home = self.home_index(nid);
+        &mut self.cpts[home]
     }
 
     /// The partition of a peer, which gets something to do.

@@ -7,6 +7,8 @@ use core::net::IpAddr;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use lustrine_lnet::md::Owner;
+use lustrine_lnet::service::{Service, Turn};
 use lustrine_lnet::shard::PeerTableFull;
 use lustrine_lnet::status::Status;
 use lustrine_lnet::time::{Nanos, Time};
@@ -18,7 +20,7 @@ use crate::check;
 use crate::costs::CpuCost;
 use crate::event_log::EventLog;
 use crate::network::{HostId, Network};
-use crate::node::{Node, NodeSpec};
+use crate::node::{Node, NodeService, NodeSpec};
 use crate::recording::Recorder;
 use crate::rng::Rng;
 use crate::script::{Script, ScriptIo};
@@ -175,6 +177,36 @@ impl StreamSim {
     /// When the host has no running node.
     pub fn look<T>(&mut self, host: HostId, look: impl FnOnce(&mut NodePartition) -> T) -> T {
         look(self.node_mut(host).partition_mut())
+    }
+
+    /// Registers a service with a node, in the partition that is the home of a peer: that with
+    /// which the service will have to do. `make` gets the owner of the service's descriptors. The
+    /// node drives it as it drives its own.
+    ///
+    /// # Panics
+    /// When the host has no running node.
+    pub fn register<S: Service>(
+        &mut self,
+        host: HostId,
+        peer: &Nid,
+        make: impl FnOnce(Owner) -> S,
+    ) -> NodeService<S> {
+        self.wake(host, self.now());
+        self.node_mut(host).register(peer, make)
+    }
+
+    /// Calls into a service with the core and the memory of its node; the node has a turn
+    /// afterwards. `None` when the node is away, or has started again since.
+    pub fn call<S: Service, T>(
+        &mut self,
+        service: NodeService<S>,
+        act: impl FnOnce(&mut S, &mut Turn<'_>) -> T,
+    ) -> Option<T> {
+        let host = service.host;
+        let Actor::Node(node) = &mut self.actors[host.0 as usize] else { return None };
+        let called = node.call(&mut self.network, service, act);
+        self.wake(host, self.now());
+        called
     }
 
     /// A node's client, for inspection; `None` when the node is away or has none in this slot.

@@ -7,5 +7,6 @@ mod golden;
 mod placed;
 mod replay;
 mod rogue;
+mod services;
 mod sessions;
 mod world;
