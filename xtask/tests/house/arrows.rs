@@ -108,7 +108,7 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("ptlrpc", &["lnet-testing"]),
     ("capture", &["capture-testing"]),
     ("client", &["capture", "capture-testing", "lnet-testing"]),
-    ("server", &["capture", "capture-testing", "client", "lnet-testing"]),
+    ("server", &["capture", "capture-testing", "client", "lnet-testing", "sim"]),
     ("fs", &["config", "server", "sys"]),
     ("selftest", &["lnet-testing"]),
     ("partition", &["lnet-testing"]),
