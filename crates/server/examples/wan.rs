@@ -14,11 +14,11 @@ use lustrine_sim::fabric::Rate;
 use lustrine_sim::tcp::Algorithm;
 
 const USAGE: &str = "wan [OPTION VALUE]...
-  --rate GB/S           of the path, in Gb/s (10)
-  --round-trip MS       of the path, in ms (50.5)
+  --rate RATE           of the path, in Gb/s (10)
+  --round-trip TIME     of the path, in ms (50.5)
   --rpcs LIST           RPCs in flight to a target, 1 to 512 (8,16,32,64,128,256,512)
   --targets N           object targets of the server, 1 to 16; the file is striped over them (1)
-  --warm-up S           seconds before the measurement (1)
+  --warm-up TIME        seconds before the measurement (1)
   --rounds N            so many times the RPCs in flight are measured (10)
   --congestion NAME     fixed, cubic, bic or bbr (fixed: TCP has no slow start)";
 
