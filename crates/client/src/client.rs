@@ -248,7 +248,7 @@ pub struct Client {
     layouts_seen: u32,
     /// Operations on several objects.
     ios: SlotMap<IoKey, Io>,
-    /// Appends that wait for a lock.
+    /// Operations that wait for a target, and have locks of others.
     waiting: SlotMap<WaitingKey, Waiting>,
     /// When the client was mounted.
     started: Time,

@@ -1,5 +1,5 @@
-//! A file system that passes everything on to a directory, with the same library and the same
-//! settings as a mount: what FUSE itself costs (`cargo xtask bench mount`).
+//! A file system that passes everything on to a directory, with the same library as a mount, and as
+//! many threads: what FUSE itself costs (`cargo xtask bench mount`).
 //!
 //! ```text
 //! pass_through DIRECTORY MOUNTPOINT
@@ -31,6 +31,16 @@ use fuser::{
 /// Bytes of a request at most, and requests in the background, as a mount has them.
 const DATA_MAX: u32 = 1 << 20;
 const BACKGROUND_MAX: u16 = 64;
+/// What the kernel may do, of what a mount has it do.
+const WANTED: [InitFlags; 4] = [
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    InitFlags::FUSE_AUTO_INVAL_DATA,
+];
+/// The kernel keeps no data.
+const FILE_FLAGS: FopenFlags =
+    FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 /// Threads that read requests.
 const THREADS_MAX: usize = 4;
 /// The kernel keeps no name and no attribute.
@@ -151,8 +161,7 @@ macro_rules! or_error {
 
 impl Filesystem for PassThrough {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let wanted = [InitFlags::FUSE_ASYNC_READ, InitFlags::FUSE_PARALLEL_DIROPS];
-        for wanted in wanted {
+        for wanted in WANTED {
             // An older kernel does without.
             let _ = config.add_capabilities(wanted);
         }
@@ -246,7 +255,7 @@ impl Filesystem for PassThrough {
         let file = or_error!(reply, options.open(&path));
         let attr = or_error!(reply, self.entry(path));
         let handle = self.opened(file);
-        reply.created(&TTL, &attr, Generation(0), handle, FopenFlags::FOPEN_DIRECT_IO);
+        reply.created(&TTL, &attr, Generation(0), handle, FILE_FLAGS);
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -254,7 +263,7 @@ impl Filesystem for PassThrough {
         let writes = flags.0 & 3 != 0;
         let file = OpenOptions::new().read(flags.0 & 3 != 1).write(writes).open(path);
         let handle = self.opened(or_error!(reply, file));
-        reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO);
+        reply.opened(handle, FILE_FLAGS);
     }
 
     fn read(

@@ -129,8 +129,14 @@ fn namespace(process: &str) -> Option<PathBuf> {
 
 /// That of this process, which has threads, so that it stays the same.
 fn our_namespace() -> Option<&'static PathBuf> {
-    static OURS: OnceLock<Option<PathBuf>> = OnceLock::new();
-    OURS.get_or_init(|| namespace("self")).as_ref()
+    static OURS: OnceLock<PathBuf> = OnceLock::new();
+    match OURS.get() {
+        None => {
+            let ours = namespace("self")?;
+            Some(OURS.get_or_init(|| ours))
+        }
+        ours => ours,
+    }
 }
 
 thread_local! {
@@ -196,8 +202,10 @@ impl Process {
         let mut process =
             STATUSES.with_borrow_mut(|statuses| Process::parse(statuses.read(pid)?))?;
         // Without capabilities the namespace does not matter.
-        process.in_this_namespace =
-            process.capabilities != 0 && namespace(&pid.to_string()).as_ref() == our_namespace();
+        process.in_this_namespace = process.capabilities != 0
+            && namespace(&pid.to_string())
+                .zip(our_namespace())
+                .is_some_and(|(theirs, ours)| theirs == *ours);
         Some(process)
     }
 
@@ -288,7 +296,7 @@ mod tests {
         }
     }
 
-    /// A process gets other groups and ends; others have many groups, or are many.
+    /// A process runs another program and ends; and there are many.
     #[test]
     fn what_is_seen_is_of_now() {
         let mut statuses = Statuses::default();

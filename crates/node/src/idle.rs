@@ -19,7 +19,7 @@ pub const LOOK_INTERVAL: Nanos = Nanos::from_micros(10);
 const SHARED: Nanos = Nanos::from_micros(2);
 
 /// Longest and shortest time between two yields of a loop that has its CPU to itself. One that
-/// polls for less than four times the longest yields more often, since it must learn whether it
+/// polls for less than four times the longest yields more often: from 2 us on it learns whether it
 /// shares its CPU before it sleeps.
 const YIELD_INTERVAL_MAX: Nanos = Nanos::from_micros(20);
 const YIELD_INTERVAL_MIN: Nanos = Nanos::from_micros(1);

@@ -37,7 +37,7 @@ fn path() -> Path {
 /// are hardly in its way. The next one begins at once. Interfaces, too, have the rate of the link,
 /// and pass bursts of 64 KiB on as a whole: 0.5 ms each, and as much behind another RPC.
 #[test]
-fn below_the_product_the_window_is_the_limit() {
+fn below_twice_the_product_the_window_is_the_limit() {
     let path = path();
     for in_flight in [1, 2, 4] {
         let on_link = (long_path::SIZE * 8) as f64 / path.rate.bits() as f64 / PAYLOAD;

@@ -169,8 +169,8 @@ impl Append {
     /// Finds out whether the file has got other objects, which can hold its end. A client that has
     /// moved the end there had the locks of all earlier objects, which this one has now.
     ///
-    /// The metadata server can be away for long: a server of objects that wants a lock back
-    /// meanwhile gets it, or it would evict the client. Then all begins anew, and the locks stay,
+    /// The metadata server can be away for long: a server of objects that wants a lock of the cache
+    /// back meanwhile gets it, or it would evict the client. Then all begins anew, and the locks stay,
     /// so that others who append do not keep this one from it.
     fn check_layout(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let (caller, fid) = (self.caller, self.fid);

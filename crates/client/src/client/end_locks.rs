@@ -54,14 +54,14 @@ pub(super) struct EndLocks {
 }
 
 new_key_type! {
-    /// An operation that waits for a lock of an object.
+    /// An operation that waits for a target, and has locks of others.
     pub(super) struct WaitingKey;
 }
 
-/// An operation that waits for a lock of an object, and has others.
+/// An operation that waits for a lock of an object or for a layout, and has locks.
 pub(super) struct Waiting {
     locks: Vec<ObjectLock>,
-    /// Where the lock is that it waits for.
+    /// The target that it waits for.
     target: ImportKey,
     /// Whether it does without the others now, so that servers get those that they want back.
     has_lent: bool,
@@ -96,8 +96,8 @@ impl Client {
         locks.ask(self, turn, then);
     }
 
-    /// The layout that a file has now, asked for while the client has these locks. If its metadata
-    /// server is away, servers that want one of them back get it: then it is ESTALE.
+    /// The layout that a file has now, asked for while the client has these locks, which are not
+    /// the cache's. If the metadata server is away they go back, and the outcome is ESTALE.
     pub(super) fn layout_under(
         &mut self,
         turn: &mut Turn<'_>,
@@ -106,6 +106,10 @@ impl Client {
         locks: &[ObjectLock],
         done: Done<FileLayout>,
     ) {
+        if self.keeps_attr(turn.now, caller, fid) {
+            // The answer is at hand, even if the server is away.
+            return self.layout_of(turn, caller, fid, done);
+        }
         let waiting = self.known_mdt_of(fid).and_then(Result::ok).map(|target| {
             self.waiting.insert(Waiting { locks: locks.to_vec(), target, has_lent: false })
         });
@@ -161,6 +165,8 @@ impl Client {
         for lock in locks {
             match self.object_of(lock.import, lock.handle) {
                 Some(key) => self.unlock(turn, key, lock.handle),
+                // It may be on its way back already.
+                None if self.locks.remote(lock.import, lock.handle).is_none() => {}
                 None => self.cancel_lock(turn, lock.import, lock.handle),
             }
         }
@@ -217,12 +223,21 @@ impl EndLocks {
             Err(error) => return self.fail(client, turn, error, done),
         };
         let import = target.import;
+        let is_kept =
+            self.purpose == Purpose::Append && client.caches(&self.layout) && target.on_ost;
+        let desc = match is_kept {
+            true => LockDesc::default(),
+            false => match self.lock_of(client, import, (place, start)) {
+                Ok(desc) => desc,
+                Err(error) => return self.fail(client, turn, error, done),
+            },
+        };
         // The target can be away for long: servers that want other locks back meanwhile get them,
         // or they would evict the client. Then all begins anew.
         let locks = self.held.clone();
         let waiting = client.waiting.insert(Waiting { locks, target: import, has_lent: false });
         client.lend_locks(turn);
-        if self.purpose == Purpose::Append && client.caches(&self.layout) && target.on_ost {
+        if is_kept {
             let key = ObjectKey { import, oi: target.oi };
             let (wanted, caller) = ((Mode::Write, start..u64::MAX), self.caller);
             let then: Done<Handle> = Box::new(move |client, turn, lock| {
@@ -231,13 +246,6 @@ impl EndLocks {
             });
             return client.with_lock(turn, key, wanted, caller, then);
         }
-        let desc = match self.lock_of(client, import, (place, start)) {
-            Ok(desc) => desc,
-            Err(error) => {
-                client.waiting.remove(waiting);
-                return self.fail(client, turn, error, done);
-            }
-        };
         let (handle, caller) = (client.next_handle(), self.caller);
         let args = LockArgs { desc, flags: LockFlags::empty(), slot: SlotKind::None, caller };
         let then: Done<Granted> = Box::new(move |client, turn, granted| {

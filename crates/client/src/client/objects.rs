@@ -6,7 +6,7 @@ use lustrine_fswire::mdt::{MdValid, MdtBody};
 use lustrine_fswire::ost::{Obdo, ObdoFlags};
 use lustrine_fswire::rpc::{Request, mds, ost};
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::Keep;
+use lustrine_ptlrpc::{Keep, RpcError};
 
 use super::end_locks::{ObjectLock, Place};
 use super::io::{Work, part_of};
@@ -21,9 +21,9 @@ use crate::reply::{parse, reply_of};
 /// filled in where it is sent.
 type ObjectRequest = (Place, Obdo);
 
-/// Most layouts with which a truncation is tried: each time another client may have given the file
-/// more objects.
-const LAYOUTS_MAX: u32 = 16;
+/// So often a truncation begins anew, because another client has given the file more objects, or
+/// because a lock was lost.
+const ATTEMPTS_MAX: u32 = 16;
 
 /// Where a file is to end.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +31,8 @@ struct NewEnd {
     size: u64,
     /// The times of modification and change that the objects get.
     time: i64,
-    /// How many more layouts may be tried.
-    layouts: u32,
+    /// How often the truncation may begin anew.
+    attempts: u32,
 }
 
 impl Client {
@@ -82,7 +82,7 @@ impl Client {
         (size, time): (u64, i64),
         done: Done<()>,
     ) {
-        let end = NewEnd { size, time, layouts: LAYOUTS_MAX };
+        let end = NewEnd { size, time, attempts: ATTEMPTS_MAX };
         self.truncate_to(turn, caller, (fid, layout), end, done);
     }
 
@@ -129,8 +129,9 @@ impl Client {
         self.layout_intent(turn, caller, fid, (LayoutOp::TRUNC, range), then);
     }
 
-    /// One object is locked by its server for the time of the request. Several are locked by this
-    /// client until all are cut, so that nobody appends in between.
+    /// The object of a file that has one is locked by its server for the time of the request. Of
+    /// others, those that are to be cut are locked by this client until all are, so that nobody
+    /// appends in between.
     fn punch(
         &mut self,
         turn: &mut Turn<'_>,
@@ -142,19 +143,24 @@ impl Client {
         let sizes = layout.object_sizes(end.size).into_iter();
         let wanted: Vec<_> =
             sizes.map(|(component, stripe, size)| ((component, stripe), size)).collect();
-        if wanted.len() < 2 {
+        let has_one = layout.objects().count() + layout.component_on_mdt().iter().count() < 2;
+        if has_one || wanted.is_empty() || wanted.len() < 2 && layout.is_complete() {
             return self.punch_objects(turn, caller, (fid, layout), end, &[], done);
         }
         let file = layout.clone();
-        if layout.is_complete() || layout.mirrors.is_some() {
+        if layout.mirrors.is_some() {
             let act = move |client: &mut Client, turn: &mut Turn<'_>, locks: &[_], done| {
                 client.punch_objects(turn, caller, (fid, &file), end, locks, done);
             };
             return self.set_end(turn, caller, (fid, layout), wanted, done, act);
         }
-        // Another client can have given the file more objects before this one had the locks, and
-        // have written there.
+        let is_complete = layout.is_complete();
         let act = move |client: &mut Client, turn: &mut Turn<'_>, locks: &[_], done: Done<()>| {
+            if is_complete {
+                return client.punch_objects(turn, caller, (fid, &file), end, locks, done);
+            }
+            // Another client can have given the file more objects before this one had the locks,
+            // and have written there.
             let held = locks.to_vec();
             let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
                 Ok(layout) if layout == file => {
@@ -165,9 +171,13 @@ impl Client {
             });
             client.layout_under(turn, caller, fid, locks, then);
         };
+        // A server that has evicted this client, or that a lock has left meanwhile, is asked anew.
         let again: Done<()> = Box::new(move |client, turn, cut| match cut {
-            Err(ClientError::Errno(errno::ESTALE)) if end.layouts > 0 => {
-                let end = NewEnd { layouts: end.layouts - 1, ..end };
+            Err(ClientError::Errno(errno::ESTALE) | ClientError::Rpc(RpcError::Evicted)) => {
+                let Some(attempts) = end.attempts.checked_sub(1) else {
+                    return done(client, turn, Err(ClientError::Errno(errno::EIO)));
+                };
+                let end = NewEnd { attempts, ..end };
                 let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {
                     Ok(layout) => client.truncate_to(turn, caller, (fid, layout), end, done),
                     Err(error) => done(client, turn, Err(error)),

@@ -15,7 +15,7 @@ const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
 const OSTS: u16 = 4;
 /// Bytes of a stripe.
 const STRIPE: usize = 65536;
-/// The two clients, and the one that looks at the file afterwards.
+/// The two clients that have used the file, and one that has not.
 const CLIENTS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,8 @@ fn ended<T: 'static>(done: Done<()>) -> Done<T> {
     Box::new(move |client, turn, outcome| done(client, turn, outcome.map(drop)))
 }
 
-/// A file of `len` bytes, which both clients have in their caches if they keep data.
+/// A file of `len` bytes, which the first client has in its cache, and the second one a part of it,
+/// if they keep data.
 fn shared(seed: u64, cache: CacheTunables, len: usize) -> (World, OpenFile, FileLayout, Vec<u8>) {
     let caches = [cache; CLIENTS];
     let mut world = World::with_objects(TargetTunables::default(), &caches, OSTS);
@@ -190,4 +191,29 @@ fn who_waits_for_a_target_that_is_away_keeps_no_lock_from_others() {
         let targets = world.server.targets();
         assert!(targets.iter().all(|target| target.evictions == 0), "{op:?}");
     }
+}
+
+#[test]
+fn a_truncation_whose_lock_is_lost_begins_anew() {
+    let (mut world, file, layout, data) = shared(1, CacheTunables::NONE, 2 * STRIPE);
+    let (_, _, first) = layout.objects().next().expect("a file of several objects");
+    let (_, _, second) = layout.objects().nth(1).expect("a file of several objects");
+    let (there, away) = (OST + first.ost as usize, OST + second.ost as usize);
+    // The client waits for the second lock, and its server evicts it from the target of the first.
+    world.server.crash_target(away);
+    let slot = world.start(2, Op::Truncate { size: 100 }.start(&file, layout.clone()));
+    let held = |world: &World| world.server.targets()[there].locks;
+    while held(&world) == 0 {
+        world.settle();
+        world.advance();
+    }
+    assert!(world.at_server(|server, turn| server.evict(turn, there, b"client-2")));
+    world.server.start_target(away);
+    world.outcome(&slot).unwrap();
+    let fid = file.attr.fid;
+    let read = |c: &mut Client, t: &mut Turn<'_>, done| {
+        c.read_to_end(t, CALLER, fid, &layout, (0, 1 << 20), done);
+    };
+    let (bytes, _) = world.wait(1, read).unwrap();
+    assert!(bytes[..] == data[..100], "{} bytes", bytes.len());
 }

@@ -56,7 +56,7 @@ impl Node {
         service: NodeService<S>,
         act: impl FnOnce(&mut S, &mut Turn<'_>) -> T,
     ) -> Option<T> {
-        if service.incarnation != self.spec.incarnation {
+        if (service.host, service.incarnation) != (self.host, self.spec.incarnation) {
             return None;
         }
         let (now, host) = (network.now(), self.host);
@@ -64,9 +64,9 @@ impl Node {
         partition.call(now, &mut io, service.handle, act)
     }
 
-    /// A service, for inspection; `None` if it is of an earlier run of the node.
+    /// A service, for inspection; `None` if it is of an earlier run of the node, or of another one.
     pub fn service<S: Service>(&self, service: NodeService<S>) -> Option<&S> {
-        if service.incarnation != self.spec.incarnation {
+        if (service.host, service.incarnation) != (self.host, self.spec.incarnation) {
             return None;
         }
         self.cpts[service.cpt].partition.service(service.handle)

@@ -120,6 +120,24 @@ fn a_file_is_cut_at_the_metadata_server_and_then_at_its_objects() {
     assert_eq!(slot.outcome().map(|attr| attr.size), Ok(Some(65536 + 100)));
 }
 
+/// Only one of its objects is cut, but the next component may have got some.
+#[test]
+fn a_file_of_several_objects_that_can_get_more_is_locked() {
+    let mut world = World::new();
+    let ea = composite_ea(&[(65536, &[0]), (1 << 20, &[1]), (u64::MAX, &[])]);
+    let slot = world.change(Changes { size: Some(100_000), ..Changes::default() });
+    world.give_attributes(file_body(MODE), &ea);
+    world.accept_setattr();
+    world.give_attributes(file_body(MODE), &ea);
+    assert_eq!(world.grant_lock(Handle(0x900)).resource.fid(), object(1));
+    world.give_attributes(file_body(MODE), &ea);
+    let cut = world.accept_object(Kind::OstPunch, Obdo::default());
+    assert_eq!((cut.oi, cut.size, cut.handle), (object(1), 100_000, Handle(0x900)));
+    assert_eq!(world.take_lock_back(), cut.handle);
+    world.give_attributes(file_body(MODE), &ea);
+    assert_eq!(slot.outcome().map(|attr| attr.size), Ok(Some(100_000)));
+}
+
 /// An append moves the end to where the file had no objects.
 #[test]
 fn a_file_that_got_objects_meanwhile_is_cut_there_too() {
