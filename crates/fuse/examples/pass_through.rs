@@ -5,10 +5,11 @@
 //! pass_through DIRECTORY MOUNTPOINT
 //! ```
 //!
-//! Names, attributes and data are not kept in the kernel, as they are not for a mount. It runs until
-//! it is unmounted, and has what the benchmark needs: files are looked up, listed, made, opened,
-//! read, written and unlinked.
+//! Names, attributes and data are not kept in the kernel, as they are not for a mount. It runs
+//! until it is unmounted, and has what the benchmark needs: files are looked up, listed, made,
+//! opened, read, written and unlinked.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -278,7 +279,7 @@ impl Filesystem for PassThrough {
         reply: ReplyData,
     ) {
         thread_local! {
-            static BUFFER: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+            static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
         let file = or_error!(reply, self.file(handle));
         BUFFER.with_borrow_mut(|buffer| {

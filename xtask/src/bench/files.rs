@@ -1,5 +1,5 @@
-//! `cargo xtask bench files`: `lustrine fs`, `lustrine mount` and the kernel's client in one machine
-//! of a laboratory.
+//! `cargo xtask bench files`: `lustrine fs`, `lustrine mount` and the kernel's client in one
+//! machine of a laboratory.
 //!
 //! The machine is emulated: times mean nothing, only the ratio of two clients in one round does.
 //! Each command is measured from its start to its end; those of `lustrine fs` start a node, mount
@@ -116,7 +116,8 @@ impl Side {
             Side::Fs => ":",
             // The kernel does not pass sync(2) on to a mount; umount waits until all is written.
             Side::Mount => {
-                "$L umount /tmp/mount 2>/dev/null; M=/tmp/mount; D=$M/mount; S=\"$L umount /tmp/mount\"; \
+                "$L umount /tmp/mount 2>/dev/null; M=/tmp/mount; D=$M/mount; \
+                 S=\"$L umount /tmp/mount\"; \
                  $L mount --identity userland 10.77.0.9@tcp:/lustre /tmp/mount"
             }
         }
@@ -215,8 +216,9 @@ fn prepare(lab: &Lab, lustrine: &Path, args: &FilesArgs) -> Result<()> {
 fn timed(lab: &Lab, side: Side, command: &str) -> Result<f64> {
     let prepare = side.prepare();
     let script = format!(
-        "{SETTINGS}; {COLD}; rm -rf /tmp/copy; {{ {prepare}; }} >/tmp/out 2>&1; s=$(date +%s%N); \
-         {{ {command}; }} >/tmp/out 2>/tmp/err || {{ cat /tmp/out /tmp/err | tail -n 3; exit 1; }}; \
+        "{SETTINGS}; {COLD}; rm -rf /tmp/copy; {{ {prepare}; }} >/tmp/out 2>&1; \
+         s=$(date +%s%N); {{ {command}; }} >/tmp/out 2>/tmp/err || \
+         {{ cat /tmp/out /tmp/err | tail -n 3; exit 1; }}; \
          e=$(date +%s%N); echo $(((e-s)/1000))"
     );
     let text = lab.sh(CLIENT, &script)?.output(command)?;

@@ -170,8 +170,8 @@ impl Append {
     /// moved the end there had the locks of all earlier objects, which this one has now.
     ///
     /// The metadata server can be away for long: a server of objects that wants a lock of the cache
-    /// back meanwhile gets it, or it would evict the client. Then all begins anew, and the locks stay,
-    /// so that others who append do not keep this one from it.
+    /// back meanwhile gets it, or it would evict the client. Then all begins anew, and the locks
+    /// stay, so that others who append do not keep this one from it.
     fn check_layout(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let (caller, fid) = (self.caller, self.fid);
         let keeps = self.yields == YIELDS_MAX || client.keeps_attr(turn.now, caller, fid);
