@@ -3,7 +3,7 @@
 //! The difference is what the client costs: its caches, its locks, and for what is not kept the
 //! servers, which are in memory in another process. The file systems that pass on are an example of
 //! ours with the same library (`crates/fuse/examples/pass_through.rs`), and libfuse's if it is
-//! given. The kernel keeps nothing of any of them: a mount has other machines that change its files.
+//! given. The kernel keeps nothing of any of them: other machines change the files of a mount.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
