@@ -69,7 +69,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn errno(error: &io::Error) -> Errno {
-    Errno::from_i32(error.raw_os_error().unwrap_or(5))
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_i32)
 }
 
 fn attr(path: &Path, number: Option<INodeNo>) -> io::Result<FileAttr> {
@@ -110,7 +110,7 @@ impl PassThrough {
 
     fn path(&self, number: INodeNo) -> io::Result<Arc<Path>> {
         let path = locked(&self.nodes).get(&number.0).map(|node| Arc::clone(&node.path));
-        path.ok_or_else(|| io::Error::from_raw_os_error(116))
+        path.ok_or_else(|| rustix::io::Errno::STALE.into())
     }
 
     fn child(&self, parent: INodeNo, name: &OsStr) -> io::Result<PathBuf> {
@@ -134,7 +134,7 @@ impl PassThrough {
 
     fn file(&self, handle: FileHandle) -> io::Result<Arc<File>> {
         let file = locked(&self.files).get(&handle.0).cloned();
-        file.ok_or_else(|| io::Error::from_raw_os_error(9))
+        file.ok_or_else(|| rustix::io::Errno::BADF.into())
     }
 
     fn list(&self, number: INodeNo) -> io::Result<Listing> {

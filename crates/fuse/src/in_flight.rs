@@ -45,8 +45,8 @@ struct State {
     count: usize,
     /// How many of them were interrupted.
     interrupted: usize,
-    /// How many threads wait for the end of one: to wake nobody is a system call as well.
-    awaited: usize,
+    /// Threads that wait for the end of one. Without any, there is no system call to wake them.
+    waiters: usize,
     /// Those that somebody waits for, in the order in which they came.
     waits: BTreeMap<u64, Wait>,
     /// The threads that were killed, and when an operation of each was last interrupted. One that
@@ -68,11 +68,11 @@ impl InFlight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has those look that wait for the end of an operation.
+    /// Wakes the threads that wait for the end of an operation.
     fn wake(&self, state: MutexGuard<'_, State>) {
-        let is_awaited = state.awaited > 0;
+        let has_waiters = state.waiters > 0;
         drop(state);
-        if is_awaited {
+        if has_waiters {
             self.ended.notify_all();
         }
     }
@@ -88,10 +88,10 @@ impl InFlight {
         let full = |state: &mut State| {
             state.count - state.interrupted.min(INTERRUPTED_MAX) >= OPERATIONS_MAX
         };
-        state.awaited += 1;
+        state.waiters += 1;
         let waited = self.ended.wait_while(state, full);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-        state.awaited -= 1;
+        state.waiters -= 1;
         state.count += 1;
         match state.waits.get_mut(&number) {
             Some(wait) => wait.begun = true,
@@ -154,10 +154,10 @@ impl InFlight {
     /// Waits until no operation is in flight, for at most this time. Whether that is so.
     pub(crate) fn wait_until_idle(&self, most: Duration) -> bool {
         let mut state = self.state();
-        state.awaited += 1;
+        state.waiters += 1;
         let waited = self.ended.wait_timeout_while(state, most, |state| state.count > 0);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        state.awaited -= 1;
+        state.waiters -= 1;
         state.count == 0
     }
 }

@@ -161,21 +161,17 @@ impl Statuses {
     fn read(&mut self, pid: u32) -> Option<&[u8]> {
         let known = self.open.iter().position(|(known, _)| *known == pid);
         let known = known.map(|at| self.open.remove(at).1);
-        let len = match known.and_then(|file| Some((self.fill(&file)?, file))) {
-            Some((len, file)) => {
-                self.open.push((pid, file));
-                len
-            }
+        let (len, file) = match known.and_then(|file| Some((self.fill(&file)?, file))) {
+            Some(read) => read,
             None => {
                 let file = File::open(format!("/proc/{pid}/status")).ok()?;
-                let len = self.fill(&file)?;
-                if self.open.len() >= Self::OPEN_MAX {
-                    self.open.remove(0);
-                }
-                self.open.push((pid, file));
-                len
+                (self.fill(&file)?, file)
             }
         };
+        if self.open.len() >= Self::OPEN_MAX {
+            self.open.remove(0);
+        }
+        self.open.push((pid, file));
         Some(&self.text[..len])
     }
 

@@ -69,7 +69,7 @@ pub(super) struct Waiting {
 
 impl Client {
     /// Does what sets the end of a file, and needs requests to several objects for it, under locks
-    /// of these objects, each from its byte on: nobody appends in between.
+    /// of these objects, each from its byte on: no client appends in between.
     pub(super) fn set_end(
         &mut self,
         turn: &mut Turn<'_>,

@@ -130,7 +130,7 @@ impl Client {
     }
 
     /// The object of a file that has one is locked by its server for the time of the request. Of
-    /// others, those that are to be cut are locked by this client until all are, so that nobody
+    /// others, those that are to be cut are locked by this client until all are, so that no client
     /// appends in between.
     fn punch(
         &mut self,

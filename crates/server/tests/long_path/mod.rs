@@ -146,7 +146,7 @@ impl World {
         let hosts = [(nids[0], sites.0), (nids[1], sites.1)].map(|(nid, site)| {
             let spec = NodeSpec { memory: MEMORY, ..NodeSpec::new(nid) };
             let spec = spec.with("peer_credits", PEER_CREDITS).with("credits", CREDITS);
-            // Data wait at their sender, where they are in nobody's way.
+            // Data wait at their sender, where they hold up no other data.
             let interface = LinkSpec { rate: Some(path.rate), ..LinkSpec::default() };
             let cost = CpuCost::default();
             sim.add_node_at(spec, Placement { site, interface, cost, tcp })

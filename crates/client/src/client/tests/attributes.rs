@@ -100,7 +100,7 @@ fn a_file_is_cut_at_the_metadata_server_and_then_at_its_objects() {
     assert_eq!((record.size, record.bias), (65536 + 100, Bias::DATA_MODIFIED));
     assert!(record.valid.contains(AttrFlags::SIZE | AttrFlags::MTIME));
     world.give_attributes(file_body(MODE), &plain_ea(&[0, 1]));
-    // Nobody appends until both objects are cut.
+    // No client appends until both objects are cut.
     let from = |start| Policy::Extent(Extent { start, ..Extent::WHOLE });
     for (stripe, start) in [(0, 65536), (1, 0)] {
         let lock = world.grant_lock(Handle(0x900 + u64::from(stripe)));
