@@ -127,6 +127,7 @@ fn pair(cpts: u16) -> Pair {
 fn a_service_is_driven_when_it_is_due() {
     for cpts in [1, 4] {
         let Pair { mut world, hosts, letters } = pair(cpts);
+        assert!(world.node(hosts[1]).service(letters[0]).is_none(), "it is another node's");
         world.run_for(SECOND);
         world.call(letters[1], Letters::listen).expect("it runs");
         let due = world.now() + SECOND;
