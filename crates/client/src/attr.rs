@@ -37,8 +37,11 @@ pub struct Attr {
     pub btime: i64,
     /// Device number: the major number in bits 8 to 15, the minor one in bits 0 to 7.
     pub rdev: u32,
+    /// Whether an access control list says more than the permissions; none if the server has not
+    /// said.
+    pub has_acl: Option<bool>,
     /// The layout of a file or directory; empty if it has none.
-    pub layout: Vec<u8>,
+    pub layout: Box<[u8]>,
 }
 
 /// What the objects of a file say of it.
@@ -177,7 +180,8 @@ impl Attr {
             ctime: body.ctime,
             btime: if has(MdValid::BTIME) { body.btime } else { 0 },
             rdev: body.rdev,
-            layout: layout.to_vec(),
+            has_acl: has(MdValid::ACL).then_some(body.aclsize > 0),
+            layout: layout.into(),
         }
     }
 }

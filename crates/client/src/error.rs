@@ -109,6 +109,7 @@ pub(crate) mod errno {
     pub(crate) const ERANGE: i32 = 34;
     pub(crate) const EDEADLK: i32 = 35;
     pub(crate) const ENAMETOOLONG: i32 = 36;
+    pub(crate) const ENODATA: i32 = 61;
     pub(crate) const EREMOTE: i32 = 66;
     pub(crate) const EPROTO: i32 = 71;
     pub(crate) const EOPNOTSUPP: i32 = 95;

@@ -20,7 +20,7 @@ pub(crate) enum Choices {
         handle: Handle,
         /// The layout of the answer; empty if it has none. It has none if what was sent was a
         /// replay: the layout that was sent stays.
-        layout: Vec<u8>,
+        layout: Box<[u8]>,
     },
     /// For a layout intent: the layout.
     Layout(Vec<u8>),

@@ -28,6 +28,9 @@ const OF_SERVERS: [&[u8]; 7] = [
     b"trusted.fid",
     b"trusted.version",
 ];
+/// What only a kernel with SELinux knows, which then asks no file system for it. Kernel clients
+/// answer the same: `ls -l` asks for no more files then.
+const SELINUX: &[u8] = b"security.selinux";
 /// Of these, what kernel clients do not list.
 const UNLISTED: &[u8] = b"trusted.som";
 
@@ -50,7 +53,7 @@ fn is_layout(value: &[u8]) -> bool {
 impl Server {
     /// Whether the mount knows extended attributes of this name.
     fn knows(&self, name: &[u8]) -> Result<(), Errno> {
-        match !self.user_xattr && name.starts_with(USER) {
+        match !self.user_xattr && name.starts_with(USER) || name == SELINUX {
             true => Err(Errno::EOPNOTSUPP),
             false => Ok(()),
         }

@@ -174,7 +174,7 @@ impl Append {
     /// stay, so that others who append do not keep this one from it.
     fn check_layout(mut self, client: &mut Client, turn: &mut Turn<'_>) {
         let (caller, fid) = (self.caller, self.fid);
-        let keeps = self.yields == YIELDS_MAX || client.keeps_attr(turn.now, caller, fid);
+        let keeps = self.yields == YIELDS_MAX || client.kept_attr(turn.now, caller, fid).is_some();
         let lent = if keeps { Vec::new() } else { client.cached_locks(&self.locks) };
         client.unlock_objects(turn, lent.clone());
         let then: Done<FileLayout> = Box::new(move |client, turn, layout| match layout {

@@ -51,18 +51,19 @@ impl Client {
         self.attrs.counts()
     }
 
-    /// Whether [`Client::getattr`] answers at once.
-    pub(super) fn keeps_attr(&mut self, now: Time, caller: Caller, fid: Fid) -> bool {
-        self.attrs.is_on() && !self.unmounted && self.attrs.find(fid, &caller, now).is_some()
+    /// The attributes of a file, if they are kept: what [`Client::getattr`] answers at once.
+    pub(super) fn kept_attr(&mut self, now: Time, caller: Caller, fid: Fid) -> Option<Attr> {
+        let keeps = self.attrs.is_on() && !self.unmounted;
+        keeps.then(|| self.attrs.find(fid, &caller, now)).flatten()
     }
 
     /// Asks for the attributes of a file, unless they are kept.
     pub fn getattr(&mut self, turn: &mut Turn<'_>, caller: Caller, fid: Fid, done: Done<Attr>) {
+        if let Some(attr) = self.kept_attr(turn.now, caller, fid) {
+            return done(self, turn, Ok(attr));
+        }
         if !self.attrs.is_on() || self.unmounted {
             return self.getattr_uncached(turn, caller, fid, done);
-        }
-        if let Some(attr) = self.attrs.find(fid, &caller, turn.now) {
-            return done(self, turn, Ok(attr));
         }
         // There is a lock, and this caller has not been answered yet.
         if let Some(lock) = self.attrs.lock_of(fid) {

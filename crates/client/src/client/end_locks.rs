@@ -106,7 +106,7 @@ impl Client {
         locks: &[ObjectLock],
         done: Done<FileLayout>,
     ) {
-        if self.keeps_attr(turn.now, caller, fid) {
+        if self.kept_attr(turn.now, caller, fid).is_some() {
             // The answer is at hand, even if the server is away.
             return self.layout_of(turn, caller, fid, done);
         }

@@ -47,7 +47,12 @@ impl Client {
         fid: Fid,
         done: Done<(Attr, Vec<AclEntry>)>,
     ) {
-        self.ask_attributes(turn, caller, (fid, wanted() | MdValid::ACL), done, |attr, acl| {
+        if let Some(attr) = self.kept_attr(turn.now, caller, fid)
+            && attr.has_acl == Some(false)
+        {
+            return done(self, turn, Ok((attr, Vec::new())));
+        }
+        self.ask_attributes(turn, caller, (fid, wanted()), done, |attr, acl| {
             let acl = match acl.0 {
                 [] => Vec::new(),
                 _ => {
@@ -343,7 +348,7 @@ pub(super) const LOOKUPS_MAX: u8 = 4;
 
 /// What every request for attributes asks for.
 pub(super) fn wanted() -> MdValid {
-    MdValid::GETATTR | MdValid::EASIZE | MdValid::DIREA | MdValid::MEA
+    MdValid::GETATTR | MdValid::EASIZE | MdValid::DIREA | MdValid::MEA | MdValid::ACL
 }
 
 pub(super) fn check_name(name: &[u8]) -> Outcome<()> {

@@ -311,7 +311,8 @@ impl Client {
             self.rpc.with(turn, import, |import, _, _| {
                 import.replace_open_handle(before.0, handle.0);
             });
-            let layout = if answer.ea.is_unused() { Vec::new() } else { answer.ea.0.to_vec() };
+            let layout: &[u8] = if answer.ea.is_unused() { &[] } else { answer.ea.0 };
+            let layout = layout.into();
             return self.keep_choices(turn, import, request, Choices::Open { fid, handle, layout });
         }
         let sent = self.rpc.import(import).map_or(&[][..], |import| import.message(request));

@@ -19,6 +19,9 @@ const NAME_MAX: usize = 255;
 /// Longest value in bytes.
 const VALUE_MAX: usize = 65536;
 
+/// The access control list, which says more than the permissions.
+const ACL: &[u8] = b"system.posix_acl_access";
+
 /// Attributes that servers keep for themselves: they accept new values, and ignore them [MDT-23].
 const OWN_TO_SERVERS: &[&[u8]] = &[
     b"trusted.lov",
@@ -45,6 +48,12 @@ impl Client {
     ) {
         if let Err(error) = check_name(name) {
             return done(self, turn, Err(error));
+        }
+        if name == ACL
+            && let Some(attr) = self.kept_attr(turn.now, caller, fid)
+            && attr.has_acl == Some(false)
+        {
+            return done(self, turn, Err(ClientError::Errno(errno::ENODATA)));
         }
         let name = name.to_vec();
         let is_users = is_users(&name, &caller);

@@ -25,7 +25,7 @@ fn choices(kind: Kind, reply: &[u8]) -> Choices {
     match Reply::parse(kind, &message).expect("a reply to it") {
         Reply::EnqueueOpen(OpenReply { body, ea, .. })
         | Reply::EnqueueOpenCreat(OpenReply { body, ea, .. }) => {
-            Choices::Open { fid: body.fid1, handle: body.open_handle, layout: ea.0.to_vec() }
+            Choices::Open { fid: body.fid1, handle: body.open_handle, layout: ea.0.into() }
         }
         Reply::EnqueueLayout(reply) => Choices::Layout(reply.lvb.expect("a layout").0.to_vec()),
         other => panic!("{other:?}"),

@@ -117,9 +117,8 @@ fn evict(world: &mut World, client: usize) {
     let act = |server: &mut Server, turn: &mut Turn<'_>| server.evict(turn, MDT, uuid.as_bytes());
     assert!(world.at_server(act));
     // It learns of it by its next request to the server, or a ping.
-    let root = world.root;
     for _ in 0..2 {
-        let _ = world.wait(client, |c, t, done| c.getattr_with_acl(t, CALLER, root, done));
+        let _ = world.wait(client, |c, t, done| c.statfs(t, done));
     }
 }
 
