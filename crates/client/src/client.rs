@@ -24,6 +24,7 @@ mod open;
 mod seek;
 mod settings;
 mod sizes;
+mod statahead;
 mod striped;
 mod targets;
 #[cfg(test)]
@@ -81,6 +82,7 @@ use open::Open;
 pub use open::{OpenArgs, OpenFile, Written};
 pub use seek::Seek;
 pub use settings::{MaxRpcs, RpcSettings, SettingError};
+use statahead::StatAhead;
 use striped::Dirs;
 pub use striped::READDIR_LEN;
 pub use targets::TargetKey;
@@ -262,6 +264,8 @@ pub struct Client {
     cache: Cache,
     /// Attributes and names, under locks.
     attrs: AttrCache,
+    /// What is asked for before a program does.
+    ahead: StatAhead,
     /// Flocks that are asked for.
     flocks: AskedFlocks,
     /// What goes on after a pause.
@@ -303,6 +307,7 @@ impl Client {
             locks: Locks::default(),
             cache: Cache::new(args.cache),
             attrs: AttrCache::new(args.cache.attrs, args.cache.lru_max_age),
+            ahead: StatAhead::new(args.cache.statahead_max, args.cache.attrs),
             flocks: AskedFlocks::default(),
             later: Later::default(),
             closing: None,

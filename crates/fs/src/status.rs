@@ -89,6 +89,9 @@ pub struct NamesRow {
     pub name_misses: u64,
     /// Locks that were given back with other requests.
     pub early_cancels: u64,
+    /// Names that servers were asked for before a program did.
+    #[serde(default)]
+    pub statahead: u64,
 }
 
 /// What a client knows of its configuration, and how it would learn of a change.
@@ -261,6 +264,7 @@ impl NamesRow {
             name_hits: counts.name_hits,
             name_misses: counts.name_misses,
             early_cancels: counts.early_cancels,
+            statahead: counts.statahead,
         }
     }
 }

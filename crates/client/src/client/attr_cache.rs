@@ -59,6 +59,8 @@ pub struct AttrCounts {
     pub name_misses: u64,
     /// Locks that were given back with other requests.
     pub early_cancels: u64,
+    /// Names that servers were asked for before a program did.
+    pub statahead: u64,
 }
 
 /// What is known of a name for a caller.
@@ -252,7 +254,8 @@ impl AttrCache {
         found
     }
 
-    fn shown_name(&self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
+    /// The same, without a note that it was used.
+    pub(super) fn shown_name(&self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
         let Some(parent) = self.entry(dir) else { return Named::Unknown };
         let Some(searched) = parent.dir.as_ref().filter(|dir| dir.searchers.has(caller, now))
         else {

@@ -48,7 +48,7 @@ enum Described {
 impl Client {
     /// What the client keeps of attributes and names.
     pub fn attr_counts(&self) -> AttrCounts {
-        self.attrs.counts()
+        AttrCounts { statahead: self.ahead.total(), ..self.attrs.counts() }
     }
 
     /// The attributes of a file, if they are kept: what [`Client::getattr`] answers at once.
@@ -90,12 +90,40 @@ impl Client {
         if !self.attrs.is_on() || self.unmounted {
             return self.lookup_uncached(turn, caller, dir, name, done);
         }
+        self.stat_ahead(turn, caller, dir, &name);
+        self.after_name_ahead(turn, (dir, name), done, move |client, turn, name, done| {
+            client.lookup_known(turn, caller, dir, name, done);
+        });
+    }
+
+    /// Answers with what is kept of a name, or asks a server.
+    fn lookup_known(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        dir: Fid,
+        name: Vec<u8>,
+        done: Done<Attr>,
+    ) {
         match self.attrs.find_name(dir, &name, &caller, turn.now) {
-            Named::File(attr) => return done(self, turn, Ok(attr)),
-            Named::Missing => return done(self, turn, Err(ClientError::Errno(errno::ENOENT))),
-            Named::Unknown => {}
+            Named::File(attr) => done(self, turn, Ok(attr)),
+            Named::Missing => done(self, turn, Err(ClientError::Errno(errno::ENOENT))),
+            Named::Unknown => {
+                self.ask_dir(turn, caller, dir);
+                self.ask_name(turn, caller, dir, name, done);
+            }
         }
-        self.ask_dir(turn, caller, dir);
+    }
+
+    /// Asks a server for a name that is not known, or not for this caller.
+    pub(super) fn ask_name(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        dir: Fid,
+        name: Vec<u8>,
+        done: Done<Attr>,
+    ) {
         // There is a lock on the file, and this caller has not been answered yet, or may not be
         // able to search the directory any more.
         if let Some((_, lock)) = self.attrs.named(dir, &name) {

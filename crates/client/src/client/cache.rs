@@ -63,6 +63,9 @@ pub struct CacheTunables {
     /// Most files whose attributes and names are kept, each with a lock, for at most `lru_max_age`
     /// after their last use; as many names that are missing. 0: servers are asked each time.
     pub attrs: usize,
+    /// Most files of a directory that are asked for before a program does, when it asks for one
+    /// after another (`statahead_max`). 0: none, as if no attributes are kept.
+    pub statahead_max: usize,
 }
 
 impl CacheTunables {
@@ -79,6 +82,7 @@ impl CacheTunables {
             lru_max_age: Nanos::from_secs(600),
             max_dirty_age: Nanos::from_secs(5),
             attrs: 0,
+            statahead_max: 128,
         }
     }
 }

@@ -147,7 +147,13 @@ impl Client {
     ) {
         self.with_layout(turn, fid, done, move |client, turn, layout, done| {
             let Some(layout) = layout else {
-                return client.read_part(turn, caller, (fid, from), READDIR_LEN, done);
+                let then: Done<DirPage> = Box::new(move |client, turn, page| {
+                    if let Ok(page) = &page {
+                        client.ahead.listed(fid, from, page);
+                    }
+                    done(client, turn, page);
+                });
+                return client.read_part(turn, caller, (fid, from), READDIR_LEN, then);
             };
             // All together have the room of a directory that is not striped.
             let len = READDIR_LEN / layout.stripes.len() as u64;

@@ -163,6 +163,8 @@ pub(crate) enum Setting {
     AtHistory(u32),
     /// Most bytes of an object that are read before a program asks for them.
     MaxReadAhead(u64),
+    /// Most files of a directory that are asked for before a program does.
+    StatAheadMax(usize),
 }
 
 /// Bytes of a page.
@@ -202,10 +204,14 @@ impl Setting {
                 }
                 _ => return None,
             },
-            (Scope::Device(_) | Scope::Pattern(_), "max_read_ahead_mb")
+            (Scope::Device(_) | Scope::Pattern(_), name)
                 if matches(&parameter.subsystem, "llite") =>
             {
-                Setting::MaxReadAhead(bytes_of(value, MIB)?)
+                match name {
+                    "max_read_ahead_mb" => Setting::MaxReadAhead(bytes_of(value, MIB)?),
+                    "statahead_max" => Setting::StatAheadMax(number(0, 8192)? as usize),
+                    _ => return None,
+                }
             }
             _ => return None,
         })
@@ -339,6 +345,9 @@ mod tests {
             ("at_min=15", Some(Setting::AtMin(15))),
             ("llite.*.max_read_ahead_mb=20", Some(Setting::MaxReadAhead(20 << 20))),
             ("llite.*.max_read_ahead_mb=99999999999999999999G", None),
+            ("llite.*.statahead_max=0", Some(Setting::StatAheadMax(0))),
+            ("llite.*.statahead_max=8193", None),
+            ("llite.*.statahead_agl=0", None),
             ("jobid_var=procname_uid", None),
             ("osc.*.checksums=0", Some(Setting::Checksums(false))),
             ("mdc.*.checksums=1", Some(Setting::Checksums(true))),

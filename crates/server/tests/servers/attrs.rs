@@ -84,6 +84,7 @@ enum Op {
     Utimes(Place, i64),
     Truncate(Place, u64),
     Setxattr(Place),
+    List(usize),
     Crash,
     Evict(usize),
     Pass(u64),
@@ -106,6 +107,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (at(), 1..9i64).prop_map(|(at, time)| Op::Utimes(at, time)),
         1 => (at(), 0..200_000u64).prop_map(|(at, size)| Op::Truncate(at, size)),
         1 => at().prop_map(Op::Setxattr),
+        3 => (0..2usize).prop_map(Op::List),
         1 => Just(Op::Crash),
         1 => (0..CLIENTS).prop_map(Op::Evict),
         1 => (1u64..400).prop_map(Op::Pass),
@@ -185,6 +187,9 @@ fn act(world: &mut World, client: usize, dirs: [Fid; 2], op: &Op) {
                 set.unwrap();
             }
         }
+        Op::List(dir) => {
+            let _ = world.wait(client, |c, t, done| c.readdir(t, CALLER, dirs[dir], 0, done));
+        }
         Op::Crash => {
             world.server.crash_target(MDT);
             world.server.start_target(MDT);
@@ -253,6 +258,7 @@ proptest! {
 enum Racing {
     Look(Place, bool),
     Getattr(usize),
+    List(usize),
     Open(Place),
     Mknod(Place),
     Mkdir(Place),
@@ -268,6 +274,7 @@ fn racing() -> impl Strategy<Value = Racing> {
     prop_oneof![
         8 => (at(), any::<bool>()).prop_map(|(at, user)| Racing::Look(at, user)),
         2 => (0..2usize).prop_map(Racing::Getattr),
+        3 => (0..2usize).prop_map(Racing::List),
         3 => at().prop_map(Racing::Open),
         3 => at().prop_map(Racing::Mknod),
         2 => at().prop_map(Racing::Mkdir),
@@ -291,6 +298,10 @@ fn start(world: &mut World, client: usize, dirs: [Fid; 2], op: &Racing) -> Box<d
         Racing::Getattr(dir) => {
             let fid = dirs[dir];
             pending(world.start(client, |c, t, done| c.getattr(t, CALLER, fid, done)))
+        }
+        Racing::List(dir) => {
+            let fid = dirs[dir];
+            pending(world.start(client, |c, t, done| c.readdir(t, CALLER, fid, 0, done)))
         }
         Racing::Open(at) => {
             let (dir, name) = name(at);

@@ -5,6 +5,7 @@ mod cached;
 mod config;
 mod mount;
 mod restart;
+mod statahead;
 mod together;
 #[path = "../world/mod.rs"]
 mod world;

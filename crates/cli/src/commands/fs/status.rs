@@ -168,7 +168,7 @@ fn text(dir: &Path, status: &MountStatus) -> String {
 fn names(row: &NamesRow) -> String {
     format!(
         "names: {} with {} and {} negative; {} hits, {} misses; \
-         attributes: {} hits, {} misses; {} cancelled early\n",
+         attributes: {} hits, {} misses; {} cancelled early; {} asked for ahead\n",
         counted(row.files as u64, "file"),
         counted(row.names as u64, "name"),
         row.missing,
@@ -177,6 +177,7 @@ fn names(row: &NamesRow) -> String {
         row.attr_hits,
         row.attr_misses,
         counted(row.early_cancels, "lock"),
+        counted(row.statahead, "name"),
     )
 }
 

@@ -296,10 +296,28 @@ impl Client {
         caller: Caller,
         done: Done<DataAttr>,
     ) {
-        let object = self.cache.objects.get(&key);
-        if let Some(known) = object.and_then(|object| object.known()) {
-            return done(self, turn, Ok(known));
-        }
+        self.after_object_ahead(turn, key, done, move |client, turn, done| {
+            let object = client.cache.objects.get(&key);
+            match object.and_then(|object| object.known()) {
+                Some(known) => done(client, turn, Ok(known)),
+                None => client.ask_object(turn, key, caller, done),
+            }
+        });
+    }
+
+    /// Whether the size and the times of an object are known.
+    pub(in crate::client) fn knows_object(&self, key: ObjectKey) -> bool {
+        self.cache.objects.get(&key).is_some_and(|object| object.known().is_some())
+    }
+
+    /// Asks for what is not known of an object.
+    pub(in crate::client) fn ask_object(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        caller: Caller,
+        done: Done<DataAttr>,
+    ) {
         let handles = [self.next_handle()];
         let policy = Policy::Extent(Extent::WHOLE);
         let desc = LockDesc { req_mode: LockMode::PR, policy, ..object_lock(key) };

@@ -194,7 +194,7 @@ impl Client {
     ) {
         let applies = match (&parameter.scope, setting) {
             (Scope::Client, _) => self.set_all(turn, setting),
-            (scope, Setting::MaxReadAhead(most)) => {
+            (scope, Setting::MaxReadAhead(_) | Setting::StatAheadMax(_)) => {
                 let name = format!("{}-client", self.args.fsname);
                 let is_for = match scope {
                     Scope::Device(device) => *device == name,
@@ -203,8 +203,10 @@ impl Client {
                         parameter.is_for(&DeviceName::new("llite", fsname, self.args.seed))
                     }
                 };
-                if is_for {
-                    self.cache.set_max_read_ahead(most);
+                match setting {
+                    Setting::MaxReadAhead(most) if is_for => self.cache.set_max_read_ahead(most),
+                    Setting::StatAheadMax(most) if is_for => self.ahead.set_max(most),
+                    _ => {}
                 }
                 is_for
             }
@@ -317,7 +319,7 @@ fn set(tunables: &mut ImportTunables, setting: Setting) {
         Setting::AtMin(seconds) => tunables.at.at_min = seconds,
         Setting::AtMax(seconds) => tunables.at.at_max = seconds,
         Setting::AtHistory(seconds) => tunables.at.at_history = seconds,
-        Setting::Active(_) | Setting::MaxReadAhead(_) => {}
+        Setting::Active(_) | Setting::MaxReadAhead(_) | Setting::StatAheadMax(_) => {}
     }
 }
 

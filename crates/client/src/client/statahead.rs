@@ -1,0 +1,354 @@
+//! Attributes that servers are asked for before a program asks for them.
+//!
+//! A program that lists a directory and then asks for its files one after another, as `ls -l` does,
+//! would wait for a server twice for each file: for the attributes, and for the size, which the
+//! objects know. So the next files of the listing are asked for while it looks at this one. Kernel
+//! clients do this too, and call it statahead.
+//!
+//! An answer is kept as if the program had asked: under a lock, and for the same caller. What is
+//! not kept is asked for again when the program does.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use lustrine_fswire::fid::Fid;
+use lustrine_lnet::service::Turn;
+
+use super::attr_cache::Named;
+use super::cache::ObjectKey;
+use super::data_attr::DataAttr;
+use super::{Caller, Client, Done, TargetKey};
+use crate::attr::{Attr, DirPage};
+use crate::layout::FileLayout;
+
+/// Most listings that are remembered, and most names of all together.
+const LISTINGS_MAX: usize = 8;
+const NAMES_MAX: usize = 65_536;
+/// So many names a program may leave out and is followed all the same: `ls` shows no hidden files.
+const SKIPPED_MAX: usize = 8;
+/// So many names a program asks for in their order before others are asked for ahead.
+const FOLLOWED_MIN: usize = 2;
+/// How many files are asked for ahead at first: as many as by kernel clients.
+const WINDOW_MIN: usize = 8;
+/// Most objects that are asked for ahead at once.
+const OBJECTS_MAX: usize = 256;
+
+/// What goes on when an answer is there that was asked for ahead.
+type Waiting = Box<dyn FnOnce(&mut Client, &mut Turn<'_>) + Send>;
+
+/// The names of a directory, and how far a program has asked for them.
+struct Listing {
+    dir: Fid,
+    /// The names as the server lists them, without those that the program has passed.
+    names: VecDeque<Box<[u8]>>,
+    /// Where the part behind them starts; none at the end.
+    next: Option<u64>,
+    /// The last name that the program asked for.
+    last: Box<[u8]>,
+    /// How many names it asked for in their order.
+    followed: usize,
+    /// How many of `names` were asked for ahead, and how many may be.
+    asked: usize,
+    window: usize,
+}
+
+impl Listing {
+    /// A program asks for a name. The names to ask for ahead.
+    fn follow(&mut self, name: &[u8], most: usize) -> Vec<Box<[u8]>> {
+        let at = self.names.iter().take(SKIPPED_MAX + 1).position(|other| **other == *name);
+        let Some(at) = at.filter(|_| *self.last != *name) else { return Vec::new() };
+        self.last = name.into();
+        self.names.drain(..=at);
+        self.asked = self.asked.saturating_sub(at + 1);
+        self.followed += 1;
+        if self.followed < FOLLOWED_MIN {
+            return Vec::new();
+        }
+        let until = self.window.min(most).min(self.names.len());
+        let ahead = self.names.range(self.asked.min(until)..until).cloned().collect();
+        self.asked = self.asked.max(until);
+        self.window = self.window.saturating_mul(2).min(most);
+        ahead
+    }
+}
+
+/// Directories that were listed, and what is asked for ahead.
+pub(super) struct StatAhead {
+    /// Most files of a directory that are asked for ahead; 0 for none.
+    most: usize,
+    /// Most that there may be: others would have gone before the program asks for them.
+    limit: usize,
+    /// The one that was used last is the last one.
+    listings: Vec<Listing>,
+    /// Names that servers are asked for, and what waits for the answers.
+    names: BTreeMap<(Fid, Box<[u8]>), Vec<Waiting>>,
+    /// The same for objects.
+    objects: BTreeMap<ObjectKey, Vec<Waiting>>,
+    /// How many names were asked for.
+    total: u64,
+}
+
+impl StatAhead {
+    /// `attrs` is how many files are kept.
+    pub(super) fn new(most: usize, attrs: usize) -> StatAhead {
+        let limit = attrs / 8;
+        StatAhead {
+            most: most.min(limit),
+            limit,
+            listings: Vec::new(),
+            names: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            total: 0,
+        }
+    }
+
+    pub(super) fn set_max(&mut self, most: usize) {
+        self.most = most.min(self.limit);
+    }
+
+    /// How many names servers were asked for ahead.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// A server has listed a part of a directory, from a hash on.
+    pub(super) fn listed(&mut self, dir: Fid, from: u64, page: &DirPage) {
+        if self.most == 0 {
+            return;
+        }
+        let at = self.listings.iter().position(|listing| listing.dir == dir);
+        let known = at.map(|at| self.listings.remove(at));
+        let goes_on = known.filter(|listing| from != 0 && listing.next == Some(from));
+        let mut listing = goes_on.unwrap_or_else(|| Listing {
+            dir,
+            names: VecDeque::new(),
+            next: None,
+            last: Box::default(),
+            followed: 0,
+            asked: 0,
+            window: WINDOW_MIN,
+        });
+        let names = page.entries.iter().map(|entry| &entry.name[..]);
+        let names = names.filter(|name| !matches!(*name, b"." | b".."));
+        listing.names.extend(names.map(Box::from));
+        // Those that are too many are not asked for ahead.
+        listing.names.truncate(NAMES_MAX);
+        listing.next = page.next;
+        self.listings.push(listing);
+        let all = |listings: &[Listing]| -> usize {
+            listings.iter().map(|listing| listing.names.len()).sum()
+        };
+        while self.listings.len() > LISTINGS_MAX || all(&self.listings) > NAMES_MAX {
+            self.listings.remove(0);
+        }
+    }
+
+    /// A program asks for a name. The names to ask for ahead.
+    fn follow(&mut self, dir: Fid, name: &[u8]) -> Vec<Box<[u8]>> {
+        let Some(at) = self.listings.iter().position(|listing| listing.dir == dir) else {
+            return Vec::new();
+        };
+        let ahead = self.listings[at].follow(name, self.most);
+        if self.listings[at].names.is_empty() && self.listings[at].next.is_none() {
+            self.listings.remove(at);
+        } else if !ahead.is_empty() {
+            self.listings[at..].rotate_left(1);
+        }
+        ahead
+    }
+}
+
+impl Client {
+    /// A program asks for a name: the next ones of the directory are asked for, if it asks for all
+    /// of them.
+    pub(super) fn stat_ahead(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        dir: Fid,
+        name: &[u8],
+    ) {
+        // Without a lock on the directory no name is shown to anybody.
+        if self.attrs.lock_of(dir).is_none() {
+            return;
+        }
+        for name in self.ahead.follow(dir, name) {
+            self.name_ahead(turn, caller, dir, name);
+        }
+    }
+
+    fn name_ahead(&mut self, turn: &mut Turn<'_>, caller: Caller, dir: Fid, name: Box<[u8]>) {
+        match self.attrs.shown_name(dir, &name, &caller, turn.now) {
+            Named::File(attr) => return self.objects_ahead(turn, caller, &attr),
+            Named::Missing => return,
+            Named::Unknown => {}
+        }
+        let key = (dir, name);
+        if self.ahead.names.contains_key(&key) {
+            return;
+        }
+        self.ahead.total += 1;
+        let sought = key.1.to_vec();
+        self.ahead.names.insert(key.clone(), Vec::new());
+        let then: Done<Attr> = Box::new(move |client, turn, found| {
+            if let Ok(attr) = &found {
+                client.objects_ahead(turn, caller, attr);
+            }
+            for waiting in client.ahead.names.remove(&key).unwrap_or_default() {
+                waiting(client, turn);
+            }
+        });
+        self.ask_name(turn, caller, dir, sought, then);
+    }
+
+    /// Asks for the size of a file ahead, unless it would not be kept.
+    fn objects_ahead(&mut self, turn: &mut Turn<'_>, caller: Caller, attr: &Attr) {
+        if !attr.is_file() || attr.size.is_some() {
+            return;
+        }
+        let Ok(layout) = FileLayout::parse(&attr.layout) else { return };
+        if !self.caches(&layout) {
+            return;
+        }
+        for (component, stripe, _) in layout.objects() {
+            let Ok(target) = self.target_of(attr.fid, &layout, (component, stripe)) else { return };
+            let key = ObjectKey { import: target.import, oi: target.oi };
+            // A target that is away would keep the room from others.
+            if self.ahead.objects.len() >= OBJECTS_MAX
+                || !self.is_connected(TargetKey(target.import))
+            {
+                return;
+            }
+            if self.knows_object(key) || self.ahead.objects.contains_key(&key) {
+                continue;
+            }
+            self.ahead.objects.insert(key, Vec::new());
+            let then: Done<DataAttr> = Box::new(move |client, turn, _| {
+                for waiting in client.ahead.objects.remove(&key).unwrap_or_default() {
+                    waiting(client, turn);
+                }
+            });
+            self.ask_object(turn, key, caller, then);
+        }
+    }
+
+    /// If a name is asked for ahead, goes on when the answer is there; otherwise at once.
+    pub(super) fn after_name_ahead<T: 'static>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (dir, name): (Fid, Vec<u8>),
+        done: Done<T>,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Vec<u8>, Done<T>) + Send + 'static,
+    ) {
+        if self.ahead.names.is_empty() {
+            return then(self, turn, name, done);
+        }
+        let key = (dir, name.into_boxed_slice());
+        match self.ahead.names.get_mut(&key) {
+            Some(waiting) => waiting.push(Box::new(move |client, turn| {
+                then(client, turn, key.1.into_vec(), done);
+            })),
+            None => then(self, turn, key.1.into_vec(), done),
+        }
+    }
+
+    /// The same for an object.
+    pub(super) fn after_object_ahead<T: 'static>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: ObjectKey,
+        done: Done<T>,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
+    ) {
+        match self.ahead.objects.get_mut(&key) {
+            Some(waiting) => waiting.push(Box::new(move |client, turn| then(client, turn, done))),
+            None => then(self, turn, done),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attr::DirEntry;
+
+    const DIR: Fid = Fid::new(1 << 34, 7);
+
+    fn page(names: core::ops::Range<u64>, next: Option<u64>) -> DirPage {
+        let entry = |number: u64| DirEntry {
+            name: number.to_string().into_bytes(),
+            fid: Fid::new(1 << 34, 100),
+            hash: number,
+            file_type: None,
+        };
+        let mut entries: Vec<DirEntry> = names.map(entry).collect();
+        entries.insert(0, DirEntry { name: b".".to_vec(), ..entry(0) });
+        DirPage { entries, next }
+    }
+
+    /// The numbers that are to be asked for ahead.
+    fn ask(ahead: &mut StatAhead, number: u64) -> Vec<u64> {
+        let names = ahead.follow(DIR, number.to_string().as_bytes());
+        names.iter().map(|name| String::from_utf8_lossy(name).parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn who_asks_in_the_order_of_the_listing_is_followed() {
+        let mut ahead = StatAhead::new(20, 1000);
+        ahead.listed(DIR, 0, &page(0..40, Some(40)));
+        assert_eq!(ask(&mut ahead, 0), []);
+        assert_eq!(ask(&mut ahead, 0), [], "the same name again");
+        assert_eq!(ask(&mut ahead, 1), Vec::from_iter(2..10));
+        assert_eq!(ask(&mut ahead, 1), []);
+        // The window grows up to its limit.
+        assert_eq!(ask(&mut ahead, 2), Vec::from_iter(10..19));
+        assert_eq!(ask(&mut ahead, 3), Vec::from_iter(19..24));
+        assert_eq!(ask(&mut ahead, 4), [24]);
+        // Some were left out.
+        assert_eq!(ask(&mut ahead, 9), Vec::from_iter(25..30));
+        // These are too far away, or behind.
+        assert_eq!(ask(&mut ahead, 30), []);
+        assert_eq!(ask(&mut ahead, 3), []);
+        ahead.listed(DIR, 40, &page(40..50, None));
+        let all: Vec<u64> = (10..50).flat_map(|number| ask(&mut ahead, number)).collect();
+        assert_eq!(all, Vec::from_iter(30..50), "each is asked for once");
+        assert!(ahead.listings.is_empty(), "it is over");
+    }
+
+    #[test]
+    fn a_new_listing_starts_anew_and_0_follows_nobody() {
+        let mut ahead = StatAhead::new(20, 64);
+        for _ in 0..2 {
+            ahead.listed(DIR, 0, &page(0..40, None));
+            assert_eq!((ask(&mut ahead, 0).len(), ask(&mut ahead, 1).len()), (0, 8));
+        }
+        // A part of another listing replaces it.
+        ahead.listed(DIR, 7, &page(7..9, None));
+        assert_eq!(ask(&mut ahead, 2), []);
+        let mut ahead = StatAhead::new(0, 1000);
+        ahead.listed(DIR, 0, &page(0..40, None));
+        assert!(ahead.listings.is_empty());
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut ahead = StatAhead::new(8, 1000);
+        let dir = |number: u32| Fid::new(1 << 34, number);
+        for number in 0..20 {
+            ahead.listed(dir(number), 0, &page(0..5, None));
+        }
+        let known: Vec<u32> = ahead.listings.iter().map(|listing| listing.dir.oid).collect();
+        assert_eq!(known, Vec::from_iter(12..20));
+        ahead.listed(dir(50), 0, &page(0..NAMES_MAX as u64 + 9, None));
+        assert_eq!(ahead.listings.len(), 1);
+        assert_eq!(ahead.listings[0].names.len(), NAMES_MAX);
+        // Who is followed keeps the place.
+        ahead.listed(DIR, 0, &page(0..5, None));
+        assert_eq!(ahead.listings.len(), 1, "the large one has gone");
+        for number in 0..LISTINGS_MAX as u32 - 1 {
+            ahead.listed(dir(number), 0, &page(0..5, None));
+        }
+        assert_eq!((ask(&mut ahead, 0).len(), ask(&mut ahead, 1).len()), (0, 3));
+        ahead.listed(dir(99), 0, &page(0..5, None));
+        assert!(ahead.listings.iter().any(|listing| listing.dir == DIR));
+    }
+}
