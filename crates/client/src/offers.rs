@@ -56,7 +56,13 @@ pub(crate) fn of(kind: Target, caches: bool, follows: bool) -> ConnectData {
                 | F::MULTIMODRPCS
                 | F::DIR_STRIPE
                 | F::SUBTREE,
-            flags2: G::REP_MBITS | G::SUM_STATFS | G::OVERSTRIPING | G::FLR | G::LSOM | G::DOM_LVB,
+            flags2: G::REP_MBITS
+                | G::SUM_STATFS
+                | G::OVERSTRIPING
+                | G::FLR
+                | G::LSOM
+                | G::DOM_LVB
+                | G::LOCK_CONVERT,
             brw_size: MDT_BRW,
             ibits_known: Ibits::FULL,
             max_easize: 65536,

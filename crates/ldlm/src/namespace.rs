@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lustrine_fswire::fid::Handle;
 use lustrine_fswire::ldlm::{
-    Flock, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, LockType, Policy, Resource,
+    Flock, Ibits, IbitsPolicy, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, LockType,
+    Policy, Resource,
 };
 
 use crate::lock::{KeptLock, Lock, LockState};
@@ -147,6 +148,21 @@ impl Namespace {
         lock.blocked = true;
         lock.discard |= callback.flags.contains(LockFlags::DISCARD_DATA);
         Some(handle)
+    }
+
+    /// The client gives back all bits of a lock but these, in answer to a callback that wants none
+    /// of them [LOCK-23]. Returns the server's handle, which CONVERT names; none if there is no
+    /// such lock, or if it cannot be converted: then it has to be cancelled.
+    pub fn convert(&mut self, handle: Handle, keep: Ibits) -> Option<Handle> {
+        let lock = self.locks.get_mut(&handle)?;
+        let usable = lock.state == LockState::Granted && !lock.blocked;
+        let bits = lock.policy().ibits().unwrap_or_default();
+        if !usable || lock.remote == Handle::NONE || keep.is_empty() || !bits.contains(keep) {
+            return None;
+        }
+        let policy = Policy::Ibits(IbitsPolicy { bits: keep, ..IbitsPolicy::default() });
+        lock.cover(lock.resource(), policy);
+        Some(lock.remote)
     }
 
     /// The client gives a lock back. Returns the server's handle, which CANCEL names; none if the

@@ -2,8 +2,8 @@
 
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::{
-    Extent, Flock, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode, LockType, Policy,
-    Resource,
+    Extent, Flock, Ibits, IbitsPolicy, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode,
+    LockType, Policy, Resource,
 };
 use proptest::prelude::*;
 
@@ -187,6 +187,38 @@ fn a_cancel_names_the_handle_of_the_server() {
     let mut namespace = enqueued();
     assert_eq!(namespace.cancel(OURS), None);
     assert!(namespace.is_empty());
+}
+
+#[test]
+fn a_part_of_a_lock_is_given_back_while_nobody_wants_the_rest() {
+    let all = Ibits::LOOKUP | Ibits::UPDATE | Ibits::PERM;
+    let of = |bits| Policy::Ibits(IbitsPolicy { bits, ..IbitsPolicy::default() });
+    let desc = LockDesc {
+        kind: LockType::IBITS,
+        resource: Resource::of_fid(FILE),
+        req_mode: LockMode::PR,
+        policy: of(all),
+        ..LockDesc::default()
+    };
+    let mut namespace = Namespace::default();
+    namespace.enqueue(OURS, desc);
+    assert_eq!(namespace.convert(OURS, Ibits::LOOKUP), None, "it is not granted");
+    let granted = LockDesc { granted_mode: LockMode::PR, ..desc };
+    let reply = LdlmReply { desc: granted, handle: SERVERS, ..LdlmReply::default() };
+    assert_eq!(namespace.answered(OURS, &reply), Progress::Granted);
+    for keep in [Ibits::empty(), Ibits::LAYOUT, Ibits::LOOKUP | Ibits::LAYOUT] {
+        assert_eq!(namespace.convert(OURS, keep), None, "{keep:?}");
+    }
+    assert_eq!(namespace.convert(OURS, Ibits::LOOKUP | Ibits::PERM), Some(SERVERS));
+    let lock = namespace.get(OURS).unwrap();
+    assert_eq!(lock.desc.policy, of(Ibits::LOOKUP | Ibits::PERM));
+    assert_eq!((lock.state, lock.blocked), (LockState::Granted, false));
+    // Once somebody wants the rest, it is cancelled.
+    assert_eq!(
+        namespace.blocked(&callback(&[OURS], LockMode::NONE, LockFlags::empty())),
+        Some(OURS)
+    );
+    assert_eq!(namespace.convert(OURS, Ibits::LOOKUP), None);
 }
 
 #[test]

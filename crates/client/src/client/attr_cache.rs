@@ -117,9 +117,17 @@ struct Searched {
     searchers: Answered,
     /// Names that it does not have, each with its number.
     missing: BTreeMap<Arc<[u8]>, u64>,
+    /// Whether the lock has only LOOKUP and PERM, after it was converted: then it protects the
+    /// names that lead here and who may search, and neither attributes nor what is missing.
+    is_narrow: bool,
 }
 
 impl Entry {
+    /// Whether the lock protects all of the attributes.
+    fn is_whole(&self) -> bool {
+        self.dir.as_ref().is_none_or(|dir| !dir.is_narrow)
+    }
+
     fn searched(&mut self) -> &mut Searched {
         self.dir.get_or_insert_default()
     }
@@ -210,6 +218,38 @@ impl AttrCache {
         self.entry(fid).map(|entry| entry.handle)
     }
 
+    /// The same if the lock protects all of the attributes.
+    pub(super) fn whole_lock_of(&self, fid: Fid) -> Option<Handle> {
+        self.entry(fid).filter(|entry| entry.is_whole()).map(|entry| entry.handle)
+    }
+
+    /// Whether a file that has an entry is a directory.
+    pub(super) fn is_dir(&self, fid: Fid) -> bool {
+        self.entry(fid).is_some_and(|entry| entry.attr.is_dir())
+    }
+
+    /// The lock of a directory protects only the names that lead to it and who may search it from
+    /// now on.
+    pub(super) fn narrow(&mut self, dir: Fid, lock: Handle) {
+        let Some(entry) = self.entry_mut(dir).filter(|entry| entry.handle == lock) else { return };
+        let searched = entry.searched();
+        searched.is_narrow = true;
+        for number in core::mem::take(&mut searched.missing).values() {
+            self.missing.remove(number);
+        }
+        self.looked_up.retain(|other| *other != dir);
+    }
+
+    /// A file has a lock on all of its attributes again, and still the one that protects only a
+    /// part: the entry goes on under the new one. The lock that is not needed any more.
+    pub(super) fn widen(&mut self, lock: (ImportKey, Handle), attr: &Attr) -> Option<Handle> {
+        let entry = self.entry_mut(attr.fid).filter(|entry| !entry.is_whole())?;
+        let before = core::mem::replace(&mut entry.handle, lock.1);
+        (entry.import, entry.attr) = (lock.0, attr.clone());
+        entry.searched().is_narrow = false;
+        Some(before)
+    }
+
     /// The file that a name leads to, and the lock of its entry.
     pub(super) fn named(&self, dir: Fid, name: &[u8]) -> Option<(Fid, Handle)> {
         let fid = *self.names.get(&number_of(dir, name))?;
@@ -235,7 +275,7 @@ impl AttrCache {
     }
 
     fn shown(&self, fid: Fid, caller: &Caller, now: Time) -> Option<Attr> {
-        let entry = self.entry(fid)?;
+        let entry = self.entry(fid).filter(|entry| entry.is_whole())?;
         entry.callers.has(caller, now).then(|| entry.attr.clone())
     }
 
@@ -313,7 +353,8 @@ impl AttrCache {
     /// since who sets them back takes it away. An answer can be older than a close, and the server
     /// may keep a time of access that is older than the one a close has sent.
     pub(super) fn refresh(&mut self, lock: Handle, mut attr: Attr) -> Attr {
-        if let Some(entry) = self.entry_mut(attr.fid).filter(|entry| entry.handle == lock) {
+        let entry = self.entry_mut(attr.fid);
+        if let Some(entry) = entry.filter(|entry| entry.handle == lock && entry.is_whole()) {
             attr.atime = attr.atime.max(entry.attr.atime);
             attr.mtime = attr.mtime.max(entry.attr.mtime);
             attr.ctime = attr.ctime.max(entry.attr.ctime);
@@ -330,7 +371,8 @@ impl AttrCache {
         accessed: Option<i64>,
         changed: Option<(i64, i64)>,
     ) {
-        if let Some(entry) = self.entry_mut(fid).filter(|entry| entry.handle == lock) {
+        let entry = self.entry_mut(fid);
+        if let Some(entry) = entry.filter(|entry| entry.handle == lock && entry.is_whole()) {
             if let Some(atime) = accessed {
                 entry.attr.atime = entry.attr.atime.max(atime);
             }
@@ -368,7 +410,7 @@ impl AttrCache {
 
     /// A directory does not have a name, while this lock is held.
     pub(super) fn add_missing(&mut self, (dir, lock): (Fid, Handle), name: &[u8]) {
-        if self.lock_of(dir) != Some(lock) {
+        if self.whole_lock_of(dir) != Some(lock) {
             return;
         }
         self.forget_name(dir, name);

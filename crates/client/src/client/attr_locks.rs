@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use lustrine_fswire::connect::ConnectFlags;
+use lustrine_fswire::connect::{ConnectFlags, ConnectFlags2};
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ldlm::{
-    Disposition, Ibits, IntentOp, LdlmReply, LdlmRequest, LockMode, Resource,
+    Disposition, Ibits, IntentOp, LdlmReply, LdlmRequest, LockDesc, LockMode, Policy, Resource,
 };
 use lustrine_fswire::mdt::{MdValid, MdtBody};
 use lustrine_fswire::rpc::{Request, dlm};
@@ -26,6 +26,9 @@ use crate::reply::reply_of;
 
 /// Most locks of what is kept too long, or is too much, that an enqueue gives back.
 const SURPLUS_MAX: usize = 4;
+
+/// What protects the names that lead to a directory, and who may search it.
+const NAME_BITS: Ibits = Ibits::LOOKUP.union(Ibits::PERM);
 
 /// How a getattr intent says which file it asks for.
 #[derive(Clone, Debug)]
@@ -66,7 +69,7 @@ impl Client {
             return self.getattr_uncached(turn, caller, fid, done);
         }
         // There is a lock, and this caller has not been answered yet.
-        if let Some(lock) = self.attrs.lock_of(fid) {
+        if let Some(lock) = self.attrs.whole_lock_of(fid) {
             let then: Done<Attr> = Box::new(move |client, turn, attr| {
                 let attr = client.seen_under(turn, lock, caller, attr);
                 done(client, turn, attr);
@@ -126,7 +129,8 @@ impl Client {
     ) {
         // There is a lock on the file, and this caller has not been answered yet, or may not be
         // able to search the directory any more.
-        if let Some((_, lock)) = self.attrs.named(dir, &name) {
+        let named = self.attrs.named(dir, &name);
+        if let Some(lock) = named.and_then(|(fid, _)| self.attrs.whole_lock_of(fid)) {
             let dir_lock = self.attrs.lock_of(dir);
             let then: Done<Attr> = Box::new(move |client, turn, attr| {
                 client.note_search(turn, (dir, dir_lock), caller, &attr);
@@ -166,7 +170,7 @@ impl Client {
         attr: Outcome<Attr>,
     ) -> Outcome<Attr> {
         let attr = attr?;
-        if self.attrs.lock_of(attr.fid) != Some(lock) {
+        if self.attrs.whole_lock_of(attr.fid) != Some(lock) {
             return Ok(attr);
         }
         self.attrs.allow(attr.fid, caller, turn.now);
@@ -307,14 +311,77 @@ impl Client {
             return false;
         }
         // Both locks are held now: one is enough.
-        if self.attrs.allow(attr.fid, caller, turn.now) {
-            self.cancel_soon(import, handle);
+        let surplus = match self.attrs.lock_of(attr.fid) {
+            Some(_) => Some(self.attrs.widen((import, handle), attr).unwrap_or(handle)),
+            None => {
+                self.attrs.insert((import, handle), attr.clone(), turn.now);
+                None
+            }
+        };
+        self.attrs.allow(attr.fid, caller, turn.now);
+        if let Some(surplus) = surplus {
+            self.cancel_soon(import, surplus);
             return true;
         }
-        self.attrs.insert((import, handle), attr.clone(), turn.now);
-        self.attrs.allow(attr.fid, caller, turn.now);
         self.drive_attrs(turn);
         true
+    }
+
+    /// Whether only a part of a lock on a directory is given back if a server wants these bits of
+    /// it, as for each name that is made or removed there: the names that lead to the directory,
+    /// and who may search it, are protected without them [LOCK-23].
+    pub(super) fn converts(
+        &mut self,
+        (import, handle): (ImportKey, Handle),
+        wanted: Ibits,
+    ) -> bool {
+        let Some(lock) = self.locks.at(import).get(handle) else { return false };
+        let fid = lock.desc.resource.fid();
+        !wanted.is_empty()
+            && !wanted.intersects(NAME_BITS)
+            && lock.state == LockState::Granted
+            && !lock.blocked
+            && self.attrs.lock_of(fid) == Some(handle)
+            && self.attrs.is_dir(fid)
+            && self.can_convert(import)
+    }
+
+    /// Gives back all of a lock on a directory but what protects names, if that is more.
+    pub(super) fn convert(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (import, handle): (ImportKey, Handle),
+        wanted: Ibits,
+    ) {
+        let Some(lock) = self.locks.at(import).get(handle) else { return };
+        // The callback may have been under way when the lock was converted for another one.
+        let has = lock.desc.policy.ibits().unwrap_or_default();
+        if !has.intersects(wanted) {
+            return;
+        }
+        let fid = lock.desc.resource.fid();
+        self.attrs.narrow(fid, handle);
+        let Some(remote) = self.locks.at(import).convert(handle, NAME_BITS) else { return };
+        let handles = [remote];
+        let mode = lock.desc.granted_mode;
+        let policy = Policy::Other([NAME_BITS.bits(), 0, 0, 0]);
+        let desc = LockDesc { req_mode: mode, granted_mode: mode, policy, ..LockDesc::default() };
+        let handles = handles.as_slice().into();
+        let lock = LdlmRequest { count: 1, desc, handles, ..LdlmRequest::default() };
+        let request = Request::LdlmConvert(dlm::Lock { lock });
+        self.call(turn, import, request, move |client, turn, answer| {
+            // A server that refuses has no such lock, or wants all of it back.
+            let refused = !matches!(&answer, Ok(answer) if answer.reply.status == 0);
+            if refused && client.attrs.remove(fid, handle).is_some() {
+                client.cancel_lock(turn, import, handle);
+            }
+        });
+    }
+
+    /// Whether a server takes a part of a lock back.
+    fn can_convert(&self, import: ImportKey) -> bool {
+        let import = self.rpc.import(import);
+        import.is_some_and(|import| import.granted().flags2.contains(ConnectFlags2::LOCK_CONVERT))
     }
 
     /// A server wants a lock back: what is kept under it goes, and then the lock.
@@ -406,6 +473,22 @@ impl Client {
             self.attrs.count_early_cancel();
         }
         handles
+    }
+
+    /// The client is about to make or to remove names in directories. The same, but for locks that
+    /// the server converts when it makes the change: what they protect besides is still of use.
+    pub(super) fn early_cancels_of_dirs(
+        &mut self,
+        import: ImportKey,
+        dirs: impl IntoIterator<Item = Fid>,
+    ) -> Vec<Handle> {
+        let converts = self.can_convert(import);
+        let whole = dirs.into_iter().filter(|dir| {
+            self.attrs.forget_lookups(*dir);
+            !converts && self.attrs.lock_of(*dir).is_some()
+        });
+        let whole: Vec<Fid> = whole.collect();
+        self.early_cancels(import, whole)
     }
 
     /// The file that a name leads to, if that is kept.

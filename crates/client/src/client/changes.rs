@@ -131,7 +131,7 @@ impl Client {
                 rdev: new.rdev,
                 ..CreateRecord::default()
             });
-            let locks = client.early_cancels(import, [parent]);
+            let locks = client.early_cancels_of_dirs(import, [parent]);
             let request = mds::ReintCreate {
                 record: Reint::Create(record),
                 name: Text::new(&name),
@@ -247,7 +247,8 @@ impl Client {
     ) {
         self.at_mdt_of(turn, at, done, move |client, turn, import, done| {
             let sent = change.clone();
-            let locks = client.early_cancels(import, sent.changed(client));
+            let mut locks = client.early_cancels(import, sent.files(client));
+            locks.extend(client.early_cancels_of_dirs(import, sent.dirs()));
             let call = CallArgs::change(sent.request(&caller, &locks), &caller);
             client.call(turn, import, call, move |client, turn, answer| {
                 let answer = match answer {
@@ -316,18 +317,29 @@ impl NameChange {
         }
     }
 
-    /// The files of which it changes something, as far as the client knows them.
-    fn changed(&self, client: &Client) -> Vec<Fid> {
+    /// The directories in which it changes names.
+    fn dirs(&self) -> impl Iterator<Item = Fid> {
         let NameRecord { fid1, fid2, .. } = self.record;
-        let (dirs, files) = match self.record.op {
-            ReintOp::LINK => ([Some(fid2), None], [Some(fid1), None]),
+        let dirs = match self.record.op {
+            ReintOp::LINK => [Some(fid2), None],
+            ReintOp::RENAME => [Some(fid1), Some(fid2)],
+            _ => [Some(fid1), None],
+        };
+        dirs.into_iter().flatten()
+    }
+
+    /// The files whose names it changes, as far as the client knows them.
+    fn files(&self, client: &Client) -> impl Iterator<Item = Fid> + use<> {
+        let NameRecord { fid1, fid2, .. } = self.record;
+        let files = match self.record.op {
+            ReintOp::LINK => [Some(fid1), None],
             ReintOp::RENAME => {
                 let moved = client.kept_name(fid1, &self.name);
-                ([Some(fid1), Some(fid2)], [moved, client.kept_name(fid2, &self.new_name)])
+                [moved, client.kept_name(fid2, &self.new_name)]
             }
-            _ => ([Some(fid1), None], [client.kept_name(fid1, &self.name), None]),
+            _ => [client.kept_name(fid1, &self.name), None],
         };
-        files.into_iter().chain(dirs).flatten().collect()
+        files.into_iter().flatten()
     }
 }
 

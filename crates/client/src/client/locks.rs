@@ -296,10 +296,16 @@ impl Client {
         let import = request.import;
         let message = Message::parse(&request.message).ok();
         let parsed = message.and_then(|message| Request::parse(&message, &request.body).ok());
-        let namespace = self.locks.at(import);
         match &parsed {
             Some(Request::LdlmBlCallback(callback)) => {
-                let blocked = namespace.blocked(&callback.lock);
+                let wanted = callback.lock.desc.policy.ibits().unwrap_or_default();
+                let handle = callback.lock.handle(0);
+                let converts = handle.filter(|handle| self.converts((import, *handle), wanted));
+                if let Some(handle) = converts {
+                    self.reply_to_callback(turn, request, 0, &ReplyBuffers::Bare);
+                    return self.convert(turn, (import, handle), wanted);
+                }
+                let blocked = self.locks.at(import).blocked(&callback.lock);
                 let status = if blocked.is_some() { 0 } else { -errno::EINVAL };
                 self.reply_to_callback(turn, request, status, &ReplyBuffers::Bare);
                 if let Some(handle) = blocked {
@@ -310,6 +316,7 @@ impl Client {
             }
             Some(Request::LdlmGlCallback(callback)) => {
                 let handle = callback.lock.handle(0);
+                let namespace = self.locks.at(import);
                 let known = handle.filter(|handle| namespace.get(*handle).is_some());
                 match known.map(|handle| self.glimpsed(import, handle)) {
                     Some(Some(lvb)) => {
@@ -329,7 +336,7 @@ impl Client {
                 }
             }
             Some(Request::LdlmCpCallback(callback)) => {
-                let completed = namespace.completed(&callback.lock);
+                let completed = self.locks.at(import).completed(&callback.lock);
                 let status = if completed == Completed::Unknown { -errno::EINVAL } else { 0 };
                 self.reply_to_callback(turn, request, status, &ReplyBuffers::Bare);
                 self.lock_completed(turn, completed, callback.lvb.object());

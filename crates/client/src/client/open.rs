@@ -169,7 +169,7 @@ impl Client {
         let mut handles = vec![handle];
         // A name that is there is not made.
         if creates && self.kept_name(record.parent, &name).is_none() {
-            handles.extend(self.early_cancels(import, [record.parent]));
+            handles.extend(self.early_cancels_of_dirs(import, [record.parent]));
         }
         let lock = intent_lock(record.parent, mode, bits, &handles);
         let text = name.clone();

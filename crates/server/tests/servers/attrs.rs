@@ -493,7 +493,9 @@ fn a_user_who_may_not_search_a_directory_learns_nothing_of_its_names() {
     assert_eq!((look(&mut world, USER, b"a"), look(&mut world, USER, b"b")), (Err(13), Err(13)));
 }
 
-/// [LOCK-21]: the server calls nothing back of a client that has kept what it changes.
+/// [LOCK-21]: the server calls nothing back of a client that has kept the file which it changes. Of
+/// a directory in which it makes or removes a name it calls back what the client cannot keep
+/// [LOCK-23].
 #[test]
 fn own_changes_give_their_locks_back_with_the_request() {
     let mut world = mounted(100);
@@ -505,27 +507,69 @@ fn own_changes_give_their_locks_back_with_the_request() {
             let _ = lookup(world, 0, CALLER, (root, name));
         }
     };
-    let changes: [&dyn Fn(&mut World); 6] = [
-        &|world| chmod(world, 0, fid, 0o600),
-        &|world| act(world, 0, [root; 2], &Op::Link((0, 0), (0, 1))),
-        &|world| act(world, 0, [root; 2], &Op::Rename((0, 1), (0, 2))),
-        &|world| act(world, 0, [root; 2], &Op::Mkdir((0, 3))),
-        &|world| act(world, 0, [root; 2], &Op::Make((0, 1))),
-        &|world| act(world, 0, [root; 2], &Op::Unlink((0, 2), false)),
+    let early = |world: &World| world.clients[0].attr_counts().early_cancels;
+    let callbacks = |world: &World| world.server.targets()[MDT].callbacks;
+    // What is changed, how many locks of files go with the request, and how many callbacks of
+    // directories there are.
+    let changes: [(&dyn Fn(&mut World), u64, u64); 6] = [
+        (&|world| chmod(world, 0, fid, 0o600), 1, 0),
+        (&|world| act(world, 0, [root; 2], &Op::Link((0, 0), (0, 1))), 1, 1),
+        (&|world| act(world, 0, [root; 2], &Op::Rename((0, 1), (0, 2))), 1, 1),
+        (&|world| act(world, 0, [root; 2], &Op::Mkdir((0, 3))), 0, 1),
+        (&|world| act(world, 0, [root; 2], &Op::Make((0, 1))), 0, 1),
+        (&|world| act(world, 0, [root; 2], &Op::Unlink((0, 2), false)), 1, 1),
     ];
-    for (number, change) in changes.iter().enumerate() {
+    for (number, (change, files, dirs)) in changes.iter().enumerate() {
         keep(&mut world);
-        let before = world.clients[0].attr_counts().early_cancels;
-        let callbacks = world.server.targets()[MDT].callbacks;
+        let before = (early(&world), callbacks(&world));
         change(&mut world);
-        assert!(world.clients[0].attr_counts().early_cancels > before, "change {number}");
-        assert_eq!(world.server.targets()[MDT].callbacks, callbacks, "change {number}");
+        let after = (early(&world) - before.0, callbacks(&world) - before.1);
+        assert_eq!(after, (*files, *dirs), "change {number}");
     }
     // Another client's locks are called back all the same.
     let callbacks = world.server.targets()[MDT].callbacks;
     keep(&mut world);
     chmod(&mut world, 1, fid, 0o644);
     assert!(world.server.targets()[MDT].callbacks > callbacks);
+}
+
+/// [LOCK-23]: the names that are there, and who may search, are known whatever is made and removed
+/// beside them, by this client or another one.
+#[test]
+fn names_are_kept_while_others_are_made_beside_them() {
+    let mut world = mounted(100);
+    let root = world.root;
+    let sub = mkdir(&mut world, 1, (root, b"sub")).unwrap();
+    let fid = make(&mut world, 1, (sub, b"a")).unwrap();
+    let look = |world: &mut World| {
+        lookup(world, 0, CALLER, (root, b"sub"))?;
+        lookup(world, 0, CALLER, (sub, b"a"))
+    };
+    look_at_root(&mut world, 0, CALLER);
+    getattr(&mut world, 0, CALLER, sub).unwrap();
+    look(&mut world).unwrap();
+    assert_eq!(lookup(&mut world, 0, CALLER, (sub, b"b")), Err(2));
+    for (client, name) in [(0, b"b"), (1, b"c"), (0, b"d")] {
+        let nlink = |world: &mut World| getattr(world, 0, CALLER, root).unwrap().nlink;
+        let before = nlink(&mut world);
+        mkdir(&mut world, client, (root, name)).unwrap();
+        make(&mut world, client, (sub, name)).unwrap();
+        let asked = sent(&world, 0);
+        assert_eq!(lookup(&mut world, 0, CALLER, (sub, b"a")).map(|attr| attr.fid), Ok(fid));
+        assert_eq!(sent(&world, 0), asked, "it is known");
+        // What the directories themselves say is not, and what they lack is not.
+        assert_eq!(nlink(&mut world), before + 1);
+        assert!(lookup(&mut world, 0, CALLER, (sub, name)).is_ok());
+        look(&mut world).unwrap();
+    }
+    let counts = world.clients[0].attr_counts();
+    // The other client has locks of the two files that it has made.
+    assert_eq!((counts.entries, world.server.locks(MDT).len()), (6, 6 + 2), "one lock for each");
+    // The right to search goes with PERM.
+    chmod(&mut world, 1, sub, 0o700);
+    assert_eq!(lookup(&mut world, 0, USER, (sub, b"a")), Err(13));
+    act(&mut world, 1, [sub; 2], &Op::Unlink((0, 0), false));
+    assert_eq!(lookup(&mut world, 0, CALLER, (sub, b"a")), Err(2));
 }
 
 /// What an open grants is kept too, and not cancelled.
