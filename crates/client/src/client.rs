@@ -30,6 +30,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod validity;
 mod whole;
 mod xattr;
 
@@ -87,6 +88,8 @@ use striped::Dirs;
 pub use striped::READDIR_LEN;
 pub use targets::TargetKey;
 use targets::Watch;
+pub use validity::Valid;
+use validity::Validity;
 
 /// A file system to mount.
 #[derive(Clone, Debug)]
@@ -266,6 +269,8 @@ pub struct Client {
     attrs: AttrCache,
     /// What is asked for before a program does.
     ahead: StatAhead,
+    /// What its user may use without asking.
+    validity: Validity,
     /// Flocks that are asked for.
     flocks: AskedFlocks,
     /// What goes on after a pause.
@@ -308,6 +313,7 @@ impl Client {
             cache: Cache::new(args.cache),
             attrs: AttrCache::new(args.cache.attrs, args.cache.lru_max_age),
             ahead: StatAhead::new(args.cache.statahead_max, args.cache.attrs),
+            validity: Validity::default(),
             flocks: AskedFlocks::default(),
             later: Later::default(),
             closing: None,

@@ -223,6 +223,12 @@ impl AttrCache {
         self.entry(fid).filter(|entry| entry.is_whole()).map(|entry| entry.handle)
     }
 
+    /// The directories of the names that lead to a file.
+    pub(super) fn dirs_of(&self, fid: Fid) -> SmallVec<[Fid; 2]> {
+        let names = self.entry(fid).into_iter().flat_map(|entry| &entry.names);
+        names.map(|(dir, _)| *dir).collect()
+    }
+
     /// Whether a file that has an entry is a directory.
     pub(super) fn is_dir(&self, fid: Fid) -> bool {
         self.entry(fid).is_some_and(|entry| entry.attr.is_dir())

@@ -361,6 +361,9 @@ impl Client {
         }
         let fid = lock.desc.resource.fid();
         self.attrs.narrow(fid, handle);
+        if !self.validity.is_changing(fid) {
+            self.validity.end_attr(fid);
+        }
         let Some(remote) = self.locks.at(import).convert(handle, NAME_BITS) else { return };
         let handles = [remote];
         let mode = lock.desc.granted_mode;
@@ -372,7 +375,7 @@ impl Client {
         self.call(turn, import, request, move |client, turn, answer| {
             // A server that refuses has no such lock, or wants all of it back.
             let refused = !matches!(&answer, Ok(answer) if answer.reply.status == 0);
-            if refused && client.attrs.remove(fid, handle).is_some() {
+            if refused && client.forget_attr(fid, handle).is_some() {
                 client.cancel_lock(turn, import, handle);
             }
         });
@@ -391,8 +394,10 @@ impl Client {
         (import, handle): (ImportKey, Handle),
     ) {
         let Some(lock) = self.locks.at(import).get(handle) else { return };
-        if self.attrs.remove(lock.desc.resource.fid(), handle).is_some() {
-            self.cancel_lock(turn, import, handle);
+        let fid = lock.desc.resource.fid();
+        let dirs = self.attrs.dirs_of(fid);
+        if self.forget_attr(fid, handle).is_some() {
+            self.cancel_when_unused(turn, (import, handle), (fid, dirs));
         }
     }
 
@@ -400,7 +405,7 @@ impl Client {
     /// not come back may have made the changes that were seen, and these are lost with it.
     pub(super) fn attrs_lost(&mut self, import: ImportKey) {
         for (fid, handle) in self.attrs.at(import) {
-            self.attrs.remove(fid, handle);
+            self.forget_attr(fid, handle);
             self.locks.at(import).remove(handle);
         }
     }
@@ -413,7 +418,7 @@ impl Client {
     /// Gives back the locks of entries that are too many or too old, many with one request.
     pub(super) fn drive_attrs(&mut self, turn: &mut Turn<'_>) {
         let mut surplus: BTreeMap<ImportKey, Vec<Handle>> = BTreeMap::new();
-        while let Some((import, fid, handle)) = self.attrs.surplus(0, turn.now) {
+        while let Some((import, fid, handle)) = self.surplus(0, turn.now) {
             surplus.entry(import).or_default().extend(self.forget_lock(import, fid, handle));
         }
         for (import, locks) in surplus {
@@ -425,11 +430,18 @@ impl Client {
         }
     }
 
+    /// The least recently used entry that is too old, or with `more` entries one too many. One that
+    /// somebody else uses stays for that moment.
+    fn surplus(&self, more: usize, now: Time) -> Option<(ImportKey, Fid, Handle)> {
+        let surplus = self.attrs.surplus(more, now);
+        surplus.filter(|(_, fid, _)| !self.uses_names_of(*fid, now))
+    }
+
     /// Forgets the lock of a file, and what is kept under it, before a request gives it back. The
     /// server's handle of it, for that request. If the server calls the lock back before the
     /// request arrives, it learns that the lock is not there [LOCK-15].
     fn forget_lock(&mut self, import: ImportKey, fid: Fid, handle: Handle) -> Option<Handle> {
-        self.attrs.remove(fid, handle);
+        self.forget_attr(fid, handle);
         let lock = self.locks.at(import).remove(handle)?;
         (lock.remote != Handle::NONE).then_some(lock.remote)
     }
@@ -445,7 +457,7 @@ impl Client {
         let mut handles = Vec::new();
         while handles.len() < SURPLUS_MAX
             && self.cancels_early(import)
-            && let Some((at, fid, handle)) = self.attrs.surplus(1, now)
+            && let Some((at, fid, handle)) = self.surplus(1, now)
             && at == import
         {
             handles.extend(self.forget_lock(import, fid, handle));

@@ -595,6 +595,7 @@ impl Client {
     fn forget_void(&mut self, turn: &mut Turn<'_>, key: ObjectKey, handle: Handle) {
         let Some(object) = self.cache.objects.get_mut(&key) else { return };
         let Some(held) = object.locks.remove(&handle) else { return };
+        self.validity.end_object(key);
         if let Some(idle) = held.idle {
             self.cache.idle.remove(idle);
         }

@@ -218,7 +218,7 @@ impl Client {
             {
                 return;
             }
-            if self.knows_object(key) || self.ahead.objects.contains_key(&key) {
+            if self.known_object(key).is_some() || self.ahead.objects.contains_key(&key) {
                 continue;
             }
             self.ahead.objects.insert(key, Vec::new());

@@ -7,5 +7,6 @@ mod mount;
 mod restart;
 mod statahead;
 mod together;
+mod validity;
 #[path = "../world/mod.rs"]
 mod world;

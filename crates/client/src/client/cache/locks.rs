@@ -253,6 +253,7 @@ impl Client {
     /// Gives a lock back whose data are at the server.
     fn drop_lock(&mut self, turn: &mut Turn<'_>, key: ObjectKey, handle: Handle) {
         let Some(held) = self.cache.object(key).locks.remove(&handle) else { return };
+        self.validity.end_object(key);
         if let Some(idle) = held.idle {
             self.cache.idle.remove(idle);
         }
@@ -297,17 +298,16 @@ impl Client {
         done: Done<DataAttr>,
     ) {
         self.after_object_ahead(turn, key, done, move |client, turn, done| {
-            let object = client.cache.objects.get(&key);
-            match object.and_then(|object| object.known()) {
+            match client.known_object(key) {
                 Some(known) => done(client, turn, Ok(known)),
                 None => client.ask_object(turn, key, caller, done),
             }
         });
     }
 
-    /// Whether the size and the times of an object are known.
-    pub(in crate::client) fn knows_object(&self, key: ObjectKey) -> bool {
-        self.cache.objects.get(&key).is_some_and(|object| object.known().is_some())
+    /// What is known of the size and the times of an object without asking for them.
+    pub(in crate::client) fn known_object(&self, key: ObjectKey) -> Option<DataAttr> {
+        self.cache.objects.get(&key)?.known()
     }
 
     /// Asks for what is not known of an object.
