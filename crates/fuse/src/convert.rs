@@ -4,12 +4,18 @@ use std::time::{Duration, SystemTime};
 
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use lustrine_client::{Attr, ClientError};
+use lustrine_lnet::time::Nanos;
 
 /// The block size that programs see, in bytes: that of kernel clients.
 const BLOCK_SIZE: u32 = 4 << 20;
 
 /// The kernel may use no name and no attribute without asking again.
 pub(crate) const NOT_CACHED: Duration = Duration::ZERO;
+
+/// A length of time of the client's as one of FUSE.
+pub(crate) fn duration(length: Nanos) -> Duration {
+    Duration::from_nanos(length.0)
+}
 
 /// The attributes of a file, as node `number`, with the owner and the group that programs see.
 pub(crate) fn file_attr(attr: &Attr, number: u64, (uid, gid): (u32, u32)) -> FileAttr {

@@ -1,5 +1,7 @@
 //! Mount options, as `mount -o` and `/etc/fstab` have them.
 
+use std::time::Duration;
+
 use lustrine_client::{RpcSettings, SettingError};
 
 use crate::atime::AtimeRule;
@@ -19,6 +21,9 @@ pub struct Options {
     pub cache: u64,
     /// Most files of which names and attributes are kept, each with a lock; 0 for none.
     pub names: usize,
+    /// How long the kernel may use a name that is kept without asking, at most a second. It checks
+    /// permissions itself then. 0: it asks each time.
+    pub entry_timeout: Duration,
     /// When a read changes the time of the last access.
     pub atime: AtimeRule,
     /// Whether other users than the one who mounts have access; by default if that is root.
@@ -59,6 +64,7 @@ impl Default for Options {
             sync: false,
             cache: Options::CACHE,
             names: Options::NAMES,
+            entry_timeout: Options::ENTRY_TIMEOUT,
             atime: AtimeRule::default(),
             allow_other: None,
             default_permissions: false,
@@ -130,6 +136,8 @@ impl Options {
     pub const CACHE: u64 = 256 << 20;
     /// Files of which names and attributes are kept unless an option says otherwise.
     pub const NAMES: usize = 10_000;
+    /// How long the kernel uses names unless an option says otherwise.
+    pub const ENTRY_TIMEOUT: Duration = Duration::from_millis(100);
     /// Most of them: each costs the metadata server a lock.
     const NAMES_MAX: usize = 1_000_000;
     /// Fewest bytes, if any: a few transfers have to fit.
@@ -194,6 +202,7 @@ impl Options {
             "cache=none" => (self.cache, self.names) = (0, 0),
             _ if name.starts_with("cache=") => self.cache = cache_len(name)?,
             _ if name.starts_with("names=") => self.names = names_len(name)?,
+            _ if name.starts_with("entry_timeout=") => self.entry_timeout = entry_timeout(name)?,
             _ if WITHOUT_EFFECT.contains(&name) => {}
             _ if name.starts_with("x-") || name.starts_with("X-") => {}
             _ if name.starts_with("comment=") => {}
@@ -234,6 +243,17 @@ fn names_len(option: &str) -> Result<usize, OptionError> {
             why: "its value is `none`, or a number of files from 1 to 1000000",
         }),
     }
+}
+
+/// The value of the option `entry_timeout`.
+fn entry_timeout(option: &str) -> Result<Duration, OptionError> {
+    let value = option.strip_prefix("entry_timeout=").unwrap_or(option);
+    let seconds = value.parse().ok().filter(|seconds| (0.0..=1.0).contains(seconds));
+    let refused = || OptionError::Refused {
+        name: option.to_owned(),
+        why: "its value is a number of seconds from 0 to 1, such as 0.1",
+    };
+    seconds.map(Duration::from_secs_f64).ok_or_else(refused)
 }
 
 fn refusal(name: &str) -> OptionError {
@@ -318,6 +338,21 @@ mod tests {
             ["names", "names=0", "names=-1", "names=1000001", "names=1K", "cache=1", "cache="]
         {
             assert!(kept(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn how_long_the_kernel_uses_names_is_chosen() {
+        let timeout = |list: &str| applied(list).map(|options| options.entry_timeout);
+        let millis = |number| Ok(Duration::from_millis(number));
+        assert_eq!(timeout("ro"), millis(100));
+        assert_eq!(
+            (timeout("entry_timeout=0"), timeout("entry_timeout=1")),
+            (millis(0), millis(1000))
+        );
+        assert_eq!(timeout("entry_timeout=0.25"), millis(250));
+        for bad in ["", "-1", "1.5", "NaN", "inf", "1s"] {
+            assert!(timeout(&format!("entry_timeout={bad}")).is_err(), "{bad}");
         }
     }
 

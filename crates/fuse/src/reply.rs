@@ -7,10 +7,11 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
     Request,
 };
-use lustrine_client::{Attr, Caller, Client, ClientError, Done, Space};
+use lustrine_client::{Attr, Caller, Client, ClientError, Done, Space, Valid};
+use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 
-use crate::convert::{NOT_CACHED, errno};
+use crate::convert::{NOT_CACHED, duration, errno};
 use crate::in_flight::{Interrupt, NO_THREAD, OnInterrupt, Slot};
 use crate::shared::Shared;
 use crate::signals::is_killed;
@@ -182,14 +183,15 @@ impl Asked<ReplyAttr> {
     /// What answers with attributes, which still may lack what objects know.
     pub(crate) fn attributes(self, caller: Caller) -> Done<Attr> {
         self.done(move |asked, client, turn, attr| {
-            let whole = asked.done(|asked, _, _, attr: Attr| {
+            let whole = asked.done(|asked, client, turn, attr: Attr| {
+                let valid = client.valid(turn.now, None, &attr);
                 let number = {
                     let mut nodes = asked.shared.nodes();
                     nodes.replied(&attr);
                     nodes.shown_number(attr.fid)
                 };
                 let shown = asked.shared.shown(&attr, number);
-                asked.answer(|reply| reply.attr(&NOT_CACHED, &shown));
+                asked.answer(|reply| reply.attr(&duration(valid.attr), &shown));
             });
             client.complete(turn, caller, attr, whole);
         })
@@ -201,7 +203,7 @@ impl Asked<ReplyEntry> {
     /// know.
     pub(crate) fn entry(self, caller: Caller) -> Done<Attr> {
         self.done(move |asked, client, turn, attr| {
-            let whole = asked.done(|asked, _, _, attr: Attr| asked.found(&attr));
+            let whole = asked.done(|asked, _, _, attr: Attr| asked.found(&attr, Valid::default()));
             client.complete(turn, caller, attr, whole);
         })
     }
@@ -212,14 +214,17 @@ impl Asked<ReplyEntry> {
     /// removed and renamed, which is done without them. A request for its attributes fails. The
     /// answer to the look-up has a size all the same, and the kernel drops cached pages behind it:
     /// a look-up of a file that a program has open, or has mapped, fails too.
-    pub(crate) fn looked_up(self, caller: Caller) -> Done<Attr> {
+    pub(crate) fn looked_up(self, caller: Caller, (dir, name): (Fid, Arc<[u8]>)) -> Done<Attr> {
         self.done(move |asked, client, turn, attr: Attr| {
             let asked = Asked { is_of_file: true, ..asked };
             let of_mdt = attr.clone();
-            let whole: Done<Attr> = Box::new(move |_, _, whole| match whole {
-                Ok(attr) => asked.found(&attr),
+            let whole: Done<Attr> = Box::new(move |client, turn, whole| match whole {
+                Ok(attr) => {
+                    let valid = client.valid(turn.now, Some((dir, &name)), &attr);
+                    asked.found(&attr, valid);
+                }
                 Err(error) if error.lacks_objects() && !asked.shared.is_open(of_mdt.fid) => {
-                    asked.found(&of_mdt);
+                    asked.found(&of_mdt, Valid::default());
                 }
                 Err(error) => asked.fail_with(&error),
             });
@@ -227,15 +232,24 @@ impl Asked<ReplyEntry> {
         })
     }
 
-    /// Answers with a file that a name leads to.
-    fn found(self, attr: &Attr) {
+    /// Answers with a file that a name leads to, and how long both may be used.
+    fn found(self, attr: &Attr, valid: Valid) {
         // The kernel has the reference when it has the answer, and neither before nor without it.
         if !self.claim() {
             return;
         }
+        // It cannot be told to forget attributes before it has taken the file from the answer.
+        let is_known = self.shared.nodes().number_of(attr.fid).is_some();
+        let attr_valid = match is_known || attr.is_file() {
+            true => duration(valid.attr),
+            false => NOT_CACHED,
+        };
         let number = self.shared.look_up(attr);
         let shown = self.shared.shown(attr, number);
-        self.answer(|reply| reply.entry(&NOT_CACHED, &shown, Generation(0)));
+        let entry_valid = duration(valid.entry);
+        self.answer(|reply| {
+            reply.entry_with_ttls(&attr_valid, &entry_valid, &shown, Generation(0));
+        });
     }
 }
 

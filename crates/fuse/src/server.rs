@@ -46,6 +46,8 @@ pub(crate) struct Server {
     pub(crate) sync: bool,
     /// Whether data are kept.
     pub(crate) caches: bool,
+    /// How long the kernel may use names; zero if it has to ask each time.
+    pub(crate) entry_timeout: Duration,
     /// What is mounted, as `/proc/mounts` shows it.
     pub(crate) source: String,
 }
@@ -85,6 +87,13 @@ impl Filesystem for Server {
             let locks = InitFlags::FUSE_POSIX_LOCKS | InitFlags::FUSE_FLOCK_LOCKS;
             let _ = config.add_capabilities(locks);
         }
+        // Who is shown a name without a request must be checked by the kernel, which then knows
+        // access control lists too. A kernel that does not, before Linux 4.9, asks each time.
+        if self.entry_timeout > Duration::ZERO
+            && config.add_capabilities(InitFlags::FUSE_POSIX_ACL).is_ok()
+        {
+            self.shared.share_validity(self.entry_timeout);
+        }
         // Each fails only beyond a limit that is larger than this.
         let _ = config.set_max_write(DATA_MAX);
         let _ = config.set_max_readahead(DATA_MAX);
@@ -98,12 +107,15 @@ impl Filesystem for Server {
         let asked = Asked::new(&self.shared, request, reply);
         let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
         let requester = self.shared.requester(request);
-        let name = name.as_bytes().to_vec();
+        let name: Arc<[u8]> = name.as_bytes().into();
+        let sought = Arc::clone(&name);
         self.shared.post_as(
             requester,
             &[dir],
-            move |client, turn, caller, done| client.lookup(turn, caller, dir.fid, &name, done),
-            |client, turn, caller, found| asked.looked_up(caller)(client, turn, found),
+            move |client, turn, caller, done| client.lookup(turn, caller, dir.fid, &sought, done),
+            move |client, turn, caller, found| {
+                asked.looked_up(caller, (dir.fid, name))(client, turn, found);
+            },
         );
     }
 

@@ -65,6 +65,7 @@ impl Mount {
             locks: options.locks,
             sync: options.sync,
             caches: options.cache > 0,
+            entry_timeout: entry_timeout(options, shared.ids.are_the_systems()),
             source: source.to_owned(),
         };
         let config = config(source, options);
@@ -73,6 +74,7 @@ impl Mount {
         let unmounter = session.unmount_callable();
         let device = session.as_fd().try_clone_to_owned().map_err(|error| refused(&error))?;
         shared.set_device(device);
+        shared.set_notifier(session.notifier());
         shared.watch_connections();
         shared.watch_signals().map_err(MountError::Thread)?;
         let session = thread::Builder::new()
@@ -180,6 +182,16 @@ impl Mount {
         files.disconnect().map_err(MountError::Servers)?;
         flushed?;
         ended.map_err(MountError::Session)
+    }
+}
+
+/// How long the kernel may use names. It checks permissions by itself then, with the numbers of
+/// users and groups in access control lists as the servers have them: in a user namespace these are
+/// not those of its processes.
+fn entry_timeout(options: &Options, ids_are_the_systems: bool) -> Duration {
+    match options.names > 0 && ids_are_the_systems {
+        true => options.entry_timeout,
+        false => Duration::ZERO,
     }
 }
 

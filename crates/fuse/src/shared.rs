@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fuser::{Errno, FileAttr, FileType, Request};
+use fuser::{Errno, FileAttr, FileType, INodeNo, Notifier, Request};
 use lustrine_client::{Attr, Caller, Client, FileLayout, OpenFile, TargetKey};
 use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::atime::AtimeRule;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) in_flight: InFlight,
     /// The connection with the kernel, once the file system is mounted.
     device: OnceLock<OwnedFd>,
+    /// Where the kernel is told to forget something.
+    notifier: OnceLock<Notifier>,
     pub(crate) atime: AtimeRule,
     pub(crate) ids: IdMaps,
 }
@@ -204,6 +207,7 @@ impl Shared {
             closes: Closes::default(),
             in_flight: InFlight::default(),
             device: OnceLock::new(),
+            notifier: OnceLock::new(),
             atime,
             ids: IdMaps::of_this_process(),
         }
@@ -218,6 +222,34 @@ impl Shared {
     pub(crate) fn set_device(&self, device: OwnedFd) {
         // There is one session, so there is no other device.
         let _ = self.device.set(device);
+    }
+
+    /// The kernel is told by this what it has to forget.
+    pub(crate) fn set_notifier(&self, notifier: Notifier) {
+        let _ = self.notifier.set(notifier);
+    }
+
+    /// Lets the kernel use names for so long, and attributes until it is told to forget them.
+    pub(crate) fn share_validity(self: &Arc<Shared>, entry_timeout: Duration) {
+        let shared = Arc::downgrade(self);
+        let invalidate = move |fid| {
+            if let Some(shared) = shared.upgrade() {
+                shared.forget_attributes(fid);
+            }
+        };
+        let entry_valid = Nanos::saturating_from(entry_timeout);
+        self.post(move |client, _| client.share_validity(entry_valid, invalidate));
+    }
+
+    /// Has the kernel forget the attributes of a file. It does not wait for anything then, as it
+    /// would to forget a name, or data.
+    fn forget_attributes(&self, fid: Fid) {
+        const ATTRIBUTES_ALONE: i64 = -1;
+        let number = self.nodes().number_of(fid);
+        if let Some((number, notifier)) = number.zip(self.notifier.get()) {
+            // It fails if the file system is not mounted any more.
+            let _ = notifier.inval_inode(INodeNo(number), ATTRIBUTES_ALONE, 0);
+        }
     }
 
     /// Waits until the kernel has ended the connection because the file system is not mounted any

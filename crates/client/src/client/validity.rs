@@ -7,8 +7,8 @@
 //! - **Attributes** end at once: who uses them is told to forget them.
 //! - **Names** end by themselves, a fraction of a second after they were told. A kernel forgets a
 //!   name on request only when no operation in its directory is under way, and such an operation
-//!   can wait for the server that waits for the lock. So a server that wants the lock of a file whose
-//!   name is in use waits for that time; the names of that directory are not told for a while
+//!   can wait for the server that waits for the lock. So a server that wants the lock of a file
+//!   whose name is in use waits for that time; the names of that directory are not told for a while
 //!   then, since somebody else works there.
 //!
 //! The client's own changes do not wait. The program that makes the change knows of it, and what

@@ -511,7 +511,8 @@ fn own_changes_give_their_locks_back_with_the_request() {
     let callbacks = |world: &World| world.server.targets()[MDT].callbacks;
     // What is changed, how many locks of files go with the request, and how many callbacks of
     // directories there are.
-    let changes: [(&dyn Fn(&mut World), u64, u64); 6] = [
+    type Change<'a> = (&'a dyn Fn(&mut World), u64, u64);
+    let changes: [Change<'_>; 6] = [
         (&|world| chmod(world, 0, fid, 0o600), 1, 0),
         (&|world| act(world, 0, [root; 2], &Op::Link((0, 0), (0, 1))), 1, 1),
         (&|world| act(world, 0, [root; 2], &Op::Rename((0, 1), (0, 2))), 1, 1),

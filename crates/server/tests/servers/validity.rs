@@ -112,8 +112,8 @@ impl Kernel {
     }
 }
 
-/// What is exact: times of access call no lock back, and the space of what the mount has not written
-/// is an estimate.
+/// What is exact: times of access call no lock back, and the space of what the mount has not
+/// written is an estimate.
 fn exact(attr: Attr) -> Attr {
     Attr { atime: 0, blocks: None, ..attr }
 }
@@ -160,7 +160,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (client(), at(), at()).prop_map(|(client, from, to)| Op::Rename(client, from, to)),
         1 => (client(), at(), mode()).prop_map(|(client, at, mode)| Op::Chmod(client, at, mode)),
         1 => (client(), 0..2usize, mode()).prop_map(|(c, dir, mode)| Op::ChmodDir(c, dir, mode)),
-        3 => (client(), at(), 1..9999usize).prop_map(|(client, at, len)| Op::Write(client, at, len)),
+        3 => (client(), at(), 1..9999usize).prop_map(|(c, at, len)| Op::Write(c, at, len)),
         2 => (1u64..150).prop_map(Op::Pass),
         1 => (5_000u64..20_000).prop_map(Op::Pass),
     ]
