@@ -2,7 +2,7 @@
 
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::layout::Ea;
-use lustrine_fswire::mdt::{AclEntry, AclTag, MdValid, MdtBody};
+use lustrine_fswire::mdt::{self, AclEntry, MdValid, MdtBody};
 use lustrine_fswire::ost::Statfs;
 
 use crate::dir_layout::DirLayout;
@@ -93,9 +93,6 @@ impl Attr {
 
     /// What a user may do with it, of what is asked for: 4 to read, 2 to write, 1 to execute or
     /// search. The access control list is empty if the permissions say all.
-    ///
-    /// It is the algorithm of acl(5): the first class counts that applies. Of several entries for
-    /// groups of the user, one has to allow all that is asked for.
     pub fn allowed(
         &self,
         acl: &[AclEntry],
@@ -103,41 +100,7 @@ impl Attr {
         is_in: impl Fn(u32) -> bool,
         asks: u32,
     ) -> u32 {
-        let shift = match () {
-            () if uid == self.uid => 6,
-            () if is_in(self.gid) => 3,
-            () => 0,
-        };
-        if acl.is_empty() {
-            return self.mode >> shift & 7;
-        }
-        let first = |tag| acl.iter().find(move |entry| entry.tag == tag);
-        // Without a mask nothing is masked.
-        let mask = first(AclTag::MASK).map_or(7, |entry| u32::from(entry.perm));
-        if uid == self.uid {
-            return first(AclTag::USER_OBJ).map_or(0, |entry| u32::from(entry.perm));
-        }
-        let named = |entry: &&AclEntry| entry.tag == AclTag::USER && entry.id == uid;
-        if let Some(entry) = acl.iter().find(named) {
-            return u32::from(entry.perm) & mask;
-        }
-        let of_groups = acl.iter().filter(|entry| match entry.tag {
-            AclTag::GROUP_OBJ => is_in(self.gid),
-            AclTag::GROUP => is_in(entry.id),
-            _ => false,
-        });
-        let mut in_one = false;
-        for entry in of_groups {
-            let allowed = u32::from(entry.perm) & mask;
-            if asks & !allowed == 0 {
-                return allowed;
-            }
-            in_one = true;
-        }
-        match in_one {
-            true => 0,
-            false => first(AclTag::OTHER).map_or(0, |entry| u32::from(entry.perm)),
-        }
+        mdt::allowed(acl, (self.mode, (self.uid, self.gid)), uid, is_in, asks)
     }
 
     /// Whether it is a symbolic link.

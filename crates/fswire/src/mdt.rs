@@ -8,7 +8,7 @@ mod reint;
 #[cfg(test)]
 mod tests;
 
-pub use acl::{Acl, AclEntry, AclTag};
+pub use acl::{Acl, AclEntry, AclTag, allowed};
 pub use body::MdtBody;
 pub use flags::{AttrFlags, Bias, FileFlags, LudaFlags, MdValid, OpenFlags, XattrFlags};
 pub use misc::{CloseData, FidPath, HsmStates, MdtEpoch, SwapLayouts};

@@ -74,6 +74,56 @@ impl<'a> Acl<'a> {
     }
 }
 
+/// What a user may do with a file, of what is asked for: 4 to read, 2 to write, 1 to execute or
+/// search. `owner` is the user and the group of the file, and `mode` its permissions, which say all
+/// if the list is empty. `is_in` says in which groups the user is.
+///
+/// It is the algorithm of acl(5): the first class counts that applies. Of several entries for
+/// groups of the user, one has to allow all that is asked for.
+pub fn allowed(
+    entries: &[AclEntry],
+    (mode, owner): (u32, (u32, u32)),
+    uid: u32,
+    is_in: impl Fn(u32) -> bool,
+    asks: u32,
+) -> u32 {
+    let shift = match () {
+        () if uid == owner.0 => 6,
+        () if is_in(owner.1) => 3,
+        () => 0,
+    };
+    if entries.is_empty() {
+        return mode >> shift & 7;
+    }
+    let first = |tag| entries.iter().find(move |entry| entry.tag == tag);
+    // Without a mask nothing is masked.
+    let mask = first(AclTag::MASK).map_or(7, |entry| u32::from(entry.perm));
+    if uid == owner.0 {
+        return first(AclTag::USER_OBJ).map_or(0, |entry| u32::from(entry.perm));
+    }
+    let named = |entry: &&AclEntry| entry.tag == AclTag::USER && entry.id == uid;
+    if let Some(entry) = entries.iter().find(named) {
+        return u32::from(entry.perm) & mask;
+    }
+    let of_groups = entries.iter().filter(|entry| match entry.tag {
+        AclTag::GROUP_OBJ => is_in(owner.1),
+        AclTag::GROUP => is_in(entry.id),
+        _ => false,
+    });
+    let mut in_one = false;
+    for entry in of_groups {
+        let allowed = u32::from(entry.perm) & mask;
+        if asks & !allowed == 0 {
+            return allowed;
+        }
+        in_one = true;
+    }
+    match in_one {
+        true => 0,
+        false => first(AclTag::OTHER).map_or(0, |entry| u32::from(entry.perm)),
+    }
+}
+
 impl Describe for Acl<'_> {
     fn describe(&self) -> Value {
         self.entries.describe()

@@ -1,6 +1,7 @@
 //! A metadata target: what its requests do.
 
 mod access;
+mod acl;
 mod attributes;
 mod changes;
 mod layouts;

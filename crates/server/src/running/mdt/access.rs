@@ -1,7 +1,10 @@
 //! Who may do what to a file.
 
-use lustrine_fswire::mdt::{CreateRecord, MdtBody, NameRecord, SetattrRecord, SetxattrRecord};
+use lustrine_fswire::mdt::{
+    CreateRecord, MdtBody, NameRecord, SetattrRecord, SetxattrRecord, allowed,
+};
 
+use super::acl;
 use crate::errno;
 use crate::store::files::Inode;
 
@@ -70,17 +73,16 @@ impl Caller {
         self.gid == gid || self.groups.contains(&gid)
     }
 
-    /// Whether the permissions of a file allow something.
+    /// Whether the permissions of a file, or its access control list, allow something.
     ///
     /// # Errors
     /// EACCES.
     pub(crate) fn check(&self, inode: &Inode, access: Access) -> Result<(), i32> {
-        let shift = match (self.uid == inode.uid, self.in_group(inode.gid)) {
-            (true, _) => 6,
-            (false, true) => 3,
-            (false, false) => 0,
-        };
-        if access.0 & !(inode.mode >> shift & 7) == 0 {
+        let entries = acl::entries(inode);
+        let owner = (inode.uid, inode.gid);
+        let in_group = |gid| self.in_group(gid);
+        let allowed = allowed(&entries, (inode.mode, owner), self.uid, in_group, access.0);
+        if access.0 & !allowed == 0 {
             return Ok(());
         }
         let executable = inode.is_dir() || inode.mode & 0o111 != 0;

@@ -9,6 +9,7 @@ use lustrine_fswire::rpc::{AclBytes, Reply, mds};
 use lustrine_lnet::time::Time;
 
 use super::access::{Access, Caller};
+use super::acl;
 use crate::errno;
 use crate::layout::FileLayout;
 use crate::offers::EASIZE_MAX;
@@ -138,6 +139,7 @@ fn apply(inode: &mut Inode, record: &SetattrRecord, caller: &Caller) {
             mode &= !0o2000;
         }
         inode.mode = inode.mode & TYPE_MASK | mode;
+        acl::follow_mode(inode);
     }
     if has(AttrFlags::UID) {
         inode.uid = record.uid;

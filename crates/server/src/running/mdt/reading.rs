@@ -13,6 +13,7 @@ use lustrine_fswire::text::FixedText;
 use lustrine_lnet::time::Time;
 
 use super::access::{Access, Caller};
+use super::acl::ACL;
 use super::without_lock;
 use crate::errno;
 use crate::offers::EASIZE_MAX;
@@ -29,7 +30,6 @@ pub(super) struct Described {
 }
 
 /// The attribute that holds an access control list.
-pub(super) const ACL: &[u8] = b"system.posix_acl_access";
 
 /// Describes a file, with what a request wants of it.
 pub(super) fn describe(fid: Fid, inode: &Inode, wanted: MdValid, room: u32) -> Described {

@@ -10,7 +10,7 @@ use lustrine_fswire::rpc::{AclBytes, Names, Reply, dlm, mds};
 use lustrine_lnet::time::Time;
 
 use super::access::{Access, Caller};
-use super::reading::ACL;
+use super::acl::{self, ACL};
 use crate::errno;
 use crate::offers::EASIZE_MAX;
 use crate::running::{Job, Step, Target, ibits};
@@ -154,6 +154,10 @@ impl Target {
         if !removes && (full || request.value.len() > EASIZE_MAX as usize) {
             return Err(errno::ENOSPC);
         }
+        let list = match name == ACL && !removes {
+            true => Some(acl::parse(request.value)?),
+            false => None,
+        };
         // [LOCK-20]
         let bits = Ibits::UPDATE | if name == ACL { Ibits::PERM } else { Ibits::XATTR };
         if !self.hold_all(now, job, &[(fid, bits)]) {
@@ -162,11 +166,16 @@ impl Target {
         let step = self.begin(now, job).step;
         let value = request.value.to_vec();
         self.files_mut().change(step, fid, |inode| {
-            let xattrs = Arc::make_mut(&mut inode.xattrs);
-            match removes {
-                true => xattrs.remove(name),
-                false => xattrs.insert(name.to_vec(), value),
-            };
+            let xattrs = &mut inode.xattrs;
+            match list {
+                Some(entries) => acl::set(inode, &entries),
+                None if removes => {
+                    Arc::make_mut(xattrs).remove(name);
+                }
+                None => {
+                    Arc::make_mut(xattrs).insert(name.to_vec(), value);
+                }
+            }
             inode.ctime = inode.ctime.max(record.time);
         });
         self.release(now, job);
