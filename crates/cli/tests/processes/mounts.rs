@@ -3,6 +3,7 @@
 mod attributes;
 mod direct;
 mod ends;
+mod kernel;
 mod losses;
 mod model;
 mod posix;
