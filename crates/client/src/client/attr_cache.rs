@@ -234,16 +234,16 @@ impl AttrCache {
         self.entry(fid).is_some_and(|entry| entry.attr.is_dir())
     }
 
-    /// The lock of a directory protects only the names that lead to it and who may search it from
-    /// now on.
-    pub(super) fn narrow(&mut self, dir: Fid, lock: Handle) {
-        let Some(entry) = self.entry_mut(dir).filter(|entry| entry.handle == lock) else { return };
+    /// The lock of a file protects only the names that lead to it, and who may search it, from now
+    /// on.
+    pub(super) fn narrow(&mut self, fid: Fid, lock: Handle) {
+        let Some(entry) = self.entry_mut(fid).filter(|entry| entry.handle == lock) else { return };
         let searched = entry.searched();
         searched.is_narrow = true;
         for number in core::mem::take(&mut searched.missing).values() {
             self.missing.remove(number);
         }
-        self.looked_up.retain(|other| *other != dir);
+        self.looked_up.retain(|other| *other != fid);
     }
 
     /// A file has a lock on all of its attributes again, and still the one that protects only a

@@ -327,11 +327,13 @@ impl Client {
         true
     }
 
-    /// Whether only a part of a lock on a directory is given back if a server wants these bits of
-    /// it, as for each name that is made or removed there: the names that lead to the directory,
-    /// and who may search it, are protected without them [LOCK-23].
+    /// Whether only a part of a lock is given back if a server wants these bits of it. Of a
+    /// directory it wants such bits for each name that is made or removed there, and of any file
+    /// for a change of its times: the names that lead to it, and who may search it, are protected
+    /// without them [LOCK-23]. Those of a file with data are of use only while somebody uses them.
     pub(super) fn converts(
         &mut self,
+        now: Time,
         (import, handle): (ImportKey, Handle),
         wanted: Ibits,
     ) -> bool {
@@ -342,11 +344,11 @@ impl Client {
             && lock.state == LockState::Granted
             && !lock.blocked
             && self.attrs.lock_of(fid) == Some(handle)
-            && self.attrs.is_dir(fid)
+            && (self.attrs.is_dir(fid) || self.uses_names_of(fid, now))
             && self.can_convert(import)
     }
 
-    /// Gives back all of a lock on a directory but what protects names, if that is more.
+    /// Gives back all of a lock but what protects names, if that is more.
     pub(super) fn convert(
         &mut self,
         turn: &mut Turn<'_>,

@@ -300,7 +300,8 @@ impl Client {
             Some(Request::LdlmBlCallback(callback)) => {
                 let wanted = callback.lock.desc.policy.ibits().unwrap_or_default();
                 let handle = callback.lock.handle(0);
-                let converts = handle.filter(|handle| self.converts((import, *handle), wanted));
+                let converts =
+                    handle.filter(|handle| self.converts(turn.now, (import, *handle), wanted));
                 if let Some(handle) = converts {
                     self.reply_to_callback(turn, request, 0, &ReplyBuffers::Bare);
                     return self.convert(turn, (import, handle), wanted);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use lustrine_client::{Attr, CacheTunables, Changes, OpenArgs, OpenFile, Valid};
+use lustrine_client::{Attr, CacheTunables, Changes, OpenArgs, OpenFile, SetTime, Valid};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
 use lustrine_lnet::time::{Nanos, Time};
@@ -144,6 +144,7 @@ enum Op {
     Chmod(usize, Place, u32),
     ChmodDir(usize, usize, u32),
     Write(usize, Place, usize),
+    Utimes(usize, Place, i64),
     Pass(u64),
 }
 
@@ -161,6 +162,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (client(), at(), mode()).prop_map(|(client, at, mode)| Op::Chmod(client, at, mode)),
         1 => (client(), 0..2usize, mode()).prop_map(|(c, dir, mode)| Op::ChmodDir(c, dir, mode)),
         3 => (client(), at(), 1..9999usize).prop_map(|(c, at, len)| Op::Write(c, at, len)),
+        1 => (client(), at(), 1..9i64).prop_map(|(c, at, time)| Op::Utimes(c, at, time)),
         2 => (1u64..150).prop_map(Op::Pass),
         1 => (5_000u64..20_000).prop_map(Op::Pass),
     ]
@@ -217,6 +219,17 @@ fn change(world: &mut World, dirs: [Fid; 2], op: Op) -> bool {
             chmod(world, client, dirs[dir], mode);
             true
         }
+        Op::Utimes(client, at, time) => {
+            let (dir, name) = name(at);
+            let Ok(Attr { fid, .. }) = look_up(world, KEEPS_NOTHING, dir, name) else {
+                return false;
+            };
+            let time = Some(SetTime::At(time));
+            let changes = Changes { mtime: time, atime: time, ..Changes::default() };
+            let set =
+                world.wait(client, |c, t, done| c.set_attributes(t, CALLER, fid, changes, done));
+            set.is_ok()
+        }
         Op::Write(client, at, len) => {
             let (dir, name) = name(at);
             let Ok(file) = open(world, client, dir, name) else { return false };
@@ -256,6 +269,7 @@ fn act(kernel: &mut Kernel, op: Op) {
         | Op::Rename(client, ..)
         | Op::Chmod(client, ..)
         | Op::ChmodDir(client, ..)
+        | Op::Utimes(client, ..)
         | Op::Write(client, ..) => {
             let succeeded = change(world, dirs, op);
             if client == MOUNT {
@@ -314,6 +328,28 @@ fn who_changes_a_name_waits_until_nobody_uses_it() {
     close(&mut kernel.world, OTHER, file);
     let (_, valid) = kernel.look_up(root, b"c").unwrap();
     assert_eq!(valid.entry, ENTRY_VALID);
+}
+
+/// A change that leaves the names of a file alone does not wait for those who use them.
+#[test]
+fn who_changes_times_does_not_wait() {
+    let mut kernel = Kernel::new(100);
+    let root = kernel.dirs[0];
+    let file = open(&mut kernel.world, OTHER, root, b"a").unwrap();
+    let fid = file.attr.fid;
+    close(&mut kernel.world, OTHER, file);
+    let (_, valid) = kernel.look_up(root, b"a").unwrap();
+    assert_eq!(valid.entry, ENTRY_VALID);
+    let began = kernel.world.now;
+    let time = Some(SetTime::At(77));
+    let changes = Changes { mtime: time, atime: time, ..Changes::default() };
+    let world = &mut kernel.world;
+    world.wait(OTHER, |c, t, done| c.set_attributes(t, CALLER, fid, changes, done)).unwrap();
+    assert_eq!(kernel.world.now, began);
+    kernel.check().unwrap();
+    // The name is still told, and the times of now.
+    let (attr, valid) = kernel.look_up(root, b"a").unwrap();
+    assert_eq!((attr.mtime, valid.entry), (77, ENTRY_VALID));
 }
 
 /// Names that are made in a directory take its attributes, at once, and not its own name.
