@@ -29,8 +29,6 @@ pub(super) struct Described {
     pub(super) acl: Vec<u8>,
 }
 
-/// The attribute that holds an access control list.
-
 /// Describes a file, with what a request wants of it.
 pub(super) fn describe(fid: Fid, inode: &Inode, wanted: MdValid, room: u32) -> Described {
     let mut body = inode.body(fid);
