@@ -56,8 +56,8 @@ pub(crate) struct MountArgs {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 
-    /// Mount options, separated by commas: ro, noatime, sync, cache=SIZE, names=FILES, localflock,
-    /// allow_other, default_permissions and others (docs/mount.md); may be repeated
+    /// Mount options, separated by commas: ro, noatime, sync, cache=SIZE, names=FILES,
+    /// entry_timeout=SECONDS, localflock, allow_other and others (docs/mount.md); may be repeated
     #[arg(short, long = "options", value_name = "OPTIONS", allow_hyphen_values = true)]
     options: Vec<String>,
 

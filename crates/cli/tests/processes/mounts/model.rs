@@ -105,7 +105,9 @@ fn a_file_that_two_mounts_change_at_random_is_as_in_a_model() {
         return;
     }
     const STEPS: usize = 100;
-    for (seed, options) in [(1, "rw"), (2, "cache=none"), (3, "cache=32M,names=none")] {
+    for (seed, options) in
+        [(1, "rw"), (2, "cache=none"), (3, "cache=32M,names=none"), (4, "entry_timeout=1")]
+    {
         let lustre = Lustre::for_mounts();
         let mounts = ["one", "other"].map(|name| lustre.mount_with(name, options));
         File::create(mounts[0].path("file")).unwrap();
