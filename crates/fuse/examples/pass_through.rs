@@ -5,7 +5,7 @@
 //! pass_through DIRECTORY MOUNTPOINT
 //! ```
 //!
-//! Names, attributes and data are not kept in the kernel, as they are not for a mount. It runs
+//! The kernel keeps names and attributes for as long as those of a mount, and no data. It runs
 //! until it is unmounted, and has what the benchmark needs: files are looked up, listed, made,
 //! opened, read, written and unlinked.
 
@@ -44,8 +44,9 @@ const FILE_FLAGS: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 /// Threads that read requests.
 const THREADS_MAX: usize = 4;
-/// The kernel keeps no name and no attribute.
-const TTL: Duration = Duration::ZERO;
+/// How long the kernel keeps names and attributes: as long as those of a mount.
+const ENTRY_VALID: Duration = Duration::from_millis(100);
+const ATTR_VALID: Duration = Duration::from_secs(1);
 
 /// What the kernel knows by a number.
 struct Node {
@@ -175,7 +176,7 @@ impl Filesystem for PassThrough {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = self.child(parent, name).and_then(|path| self.entry(path));
         let attr = or_error!(reply, found);
-        reply.entry(&TTL, &attr, Generation(0));
+        reply.entry_with_ttls(&ATTR_VALID, &ENTRY_VALID, &attr, Generation(0));
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
@@ -190,7 +191,7 @@ impl Filesystem for PassThrough {
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let found = self.path(number).and_then(|path| attr(&path, Some(number)));
         let attr = or_error!(reply, found);
-        reply.attr(&TTL, &attr);
+        reply.attr(&ATTR_VALID, &attr);
     }
 
     fn setattr(
@@ -217,7 +218,7 @@ impl Filesystem for PassThrough {
             or_error!(reply, file.and_then(|file| file.set_len(size)));
         }
         let attr = or_error!(reply, attr(&path, Some(number)));
-        reply.attr(&TTL, &attr);
+        reply.attr(&ATTR_VALID, &attr);
     }
 
     fn mkdir(
@@ -232,7 +233,7 @@ impl Filesystem for PassThrough {
         let path = or_error!(reply, self.child(parent, name));
         or_error!(reply, fs::DirBuilder::new().mode(mode).create(&path));
         let attr = or_error!(reply, self.entry(path));
-        reply.entry(&TTL, &attr, Generation(0));
+        reply.entry_with_ttls(&ATTR_VALID, &ENTRY_VALID, &attr, Generation(0));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -256,7 +257,7 @@ impl Filesystem for PassThrough {
         let file = or_error!(reply, options.open(&path));
         let attr = or_error!(reply, self.entry(path));
         let handle = self.opened(file);
-        reply.created(&TTL, &attr, Generation(0), handle, FILE_FLAGS);
+        reply.created(&ENTRY_VALID, &attr, Generation(0), handle, FILE_FLAGS);
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {

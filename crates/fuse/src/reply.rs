@@ -184,14 +184,14 @@ impl Asked<ReplyAttr> {
     pub(crate) fn attributes(self, caller: Caller) -> Done<Attr> {
         self.done(move |asked, client, turn, attr| {
             let whole = asked.done(|asked, client, turn, attr: Attr| {
-                let valid = client.valid(turn.now, None, &attr);
+                let valid = asked.shared.attr_valid(client.valid(turn.now, None, &attr), &attr);
                 let number = {
                     let mut nodes = asked.shared.nodes();
                     nodes.replied(&attr);
                     nodes.shown_number(attr.fid)
                 };
                 let shown = asked.shared.shown(&attr, number);
-                asked.answer(|reply| reply.attr(&duration(valid.attr), &shown));
+                asked.answer(|reply| reply.attr(&valid, &shown));
             });
             client.complete(turn, caller, attr, whole);
         })
@@ -238,12 +238,7 @@ impl Asked<ReplyEntry> {
         if !self.claim() {
             return;
         }
-        // It cannot be told to forget attributes before it has taken the file from the answer.
-        let is_known = self.shared.nodes().number_of(attr.fid).is_some();
-        let attr_valid = match is_known || attr.is_file() {
-            true => duration(valid.attr),
-            false => NOT_CACHED,
-        };
+        let attr_valid = self.shared.attr_valid(valid, attr);
         let number = self.shared.look_up(attr);
         let shown = self.shared.shown(attr, number);
         let entry_valid = duration(valid.entry);

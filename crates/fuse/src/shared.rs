@@ -1,6 +1,6 @@
 //! What the threads of a mount share: the client, the files that the kernel knows, open files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, Notifier, Request};
-use lustrine_client::{Attr, Caller, Client, FileLayout, OpenFile, TargetKey};
+use lustrine_client::{Attr, Caller, Client, FileLayout, OpenFile, TargetKey, Valid};
 use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags as Wanted;
@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::atime::AtimeRule;
 use crate::budget::{Budget, Charge};
 use crate::closes::Closes;
-use crate::convert::{SET_GROUP_ID, SET_USER_ID, file_attr};
+use crate::convert::{SET_GROUP_ID, SET_USER_ID, duration, file_attr};
 use crate::failed_writes::{AppendOrder, FailedWrite};
 use crate::held::Room;
 use crate::in_flight::InFlight;
@@ -31,6 +31,9 @@ use crate::signals::is_killed;
 
 /// How often threads that wait are looked at for a signal that kills them.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(500);
+
+/// As long as a system call: the kernel makes it one tick of its clock.
+const MOMENT: Duration = Duration::from_nanos(1);
 
 /// What the threads of a mount share.
 pub(crate) struct Shared {
@@ -95,7 +98,17 @@ impl Drop for Permit {
 struct Handles {
     last: u64,
     files: BTreeMap<u64, Arc<OpenedFile>>,
+    /// The same files by their FIDs.
+    by_fid: BTreeSet<(Fid, u64)>,
     dirs: BTreeMap<u64, Arc<OpenedDir>>,
+}
+
+impl Handles {
+    /// All that have a file open.
+    fn of(&self, fid: Fid) -> impl Iterator<Item = &Arc<OpenedFile>> {
+        let handles = self.by_fid.range((fid, 0)..=(fid, u64::MAX));
+        handles.filter_map(|(_, handle)| self.files.get(handle))
+    }
 }
 
 /// A file that a program has open.
@@ -239,6 +252,17 @@ impl Shared {
         };
         let entry_valid = Nanos::saturating_from(entry_timeout);
         self.post(move |client, _| client.share_validity(entry_valid, invalidate));
+    }
+
+    /// How long the kernel may use attributes that it is told now. Only a moment those of a file
+    /// that it does not know yet: it cannot be told to forget them before it has taken the file
+    /// from the answer. The same of a file that is open: reads and writes change it.
+    pub(crate) fn attr_valid(&self, valid: Valid, attr: &Attr) -> Duration {
+        let is_known = self.nodes().number_of(attr.fid).is_some();
+        match is_known && !self.is_open(attr.fid) {
+            true => duration(valid.attr),
+            false => duration(valid.attr).min(MOMENT),
+        }
     }
 
     /// Has the kernel forget the attributes of a file. It does not wait for anything then, as it
@@ -402,6 +426,7 @@ impl Shared {
         let mut open = locked(&self.open);
         open.last += 1;
         let handle = open.last;
+        open.by_fid.insert((file.fid, handle));
         open.files.insert(handle, Arc::new(file));
         handle
     }
@@ -412,7 +437,7 @@ impl Shared {
 
     /// Whether a program has a file open.
     pub(crate) fn is_open(&self, fid: Fid) -> bool {
-        locked(&self.open).files.values().any(|file| file.fid == fid)
+        locked(&self.open).of(fid).next().is_some()
     }
 
     /// A file has got more objects. All that have it open learn of it: an fsync(2) is for what was
@@ -421,8 +446,7 @@ impl Shared {
         if !file.state().take_layout(&layout) {
             return;
         }
-        let same = |other: &&Arc<OpenedFile>| other.fid == file.fid;
-        let others: Vec<_> = locked(&self.open).files.values().filter(same).cloned().collect();
+        let others: Vec<_> = locked(&self.open).of(file.fid).cloned().collect();
         for other in others {
             other.state().take_layout(&layout);
         }
@@ -431,8 +455,7 @@ impl Shared {
     /// A program has set the time of the last access of a file. Reads before that do not change it
     /// any more.
     pub(crate) fn accessed_at(&self, fid: Fid, atime: i64) {
-        let same = |file: &&Arc<OpenedFile>| file.fid == fid;
-        let files: Vec<_> = locked(&self.open).files.values().filter(same).cloned().collect();
+        let files: Vec<_> = locked(&self.open).of(fid).cloned().collect();
         for file in files {
             let mut state = file.state();
             (state.open.attr.atime, state.read) = (atime, None);
@@ -440,7 +463,12 @@ impl Shared {
     }
 
     pub(crate) fn remove_file(&self, handle: u64) -> Result<Arc<OpenedFile>, Errno> {
-        let file = locked(&self.open).files.remove(&handle).ok_or(Errno::EBADF)?;
+        let file = {
+            let mut open = locked(&self.open);
+            let file = open.files.remove(&handle).ok_or(Errno::EBADF)?;
+            open.by_fid.remove(&(file.fid, handle));
+            file
+        };
         // The kernel drops the pages of a file at its next open.
         let was_mapped = self.nodes().is_mapped(file.fid);
         if was_mapped && !self.is_open(file.fid) {
@@ -453,8 +481,7 @@ impl Shared {
     /// mapping: the mount learns of them when the kernel writes them back.
     pub(crate) fn has_mapped_writes(&self, fid: Fid) -> bool {
         let is_mapped = self.nodes().is_mapped(fid);
-        let takes = |file: &Arc<OpenedFile>| file.fid == fid && file.takes_mapped_writes;
-        is_mapped && locked(&self.open).files.values().any(takes)
+        is_mapped && locked(&self.open).of(fid).any(|file| file.takes_mapped_writes)
     }
 
     /// Registers an open directory. The number by which the kernel names it.

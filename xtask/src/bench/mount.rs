@@ -3,7 +3,8 @@
 //! The difference is what the client costs: its caches, its locks, and for what is not kept the
 //! servers, which are in memory in another process. The file systems that pass on are an example of
 //! ours with the same library (`crates/fuse/examples/pass_through.rs`), and libfuse's if it is
-//! given. The kernel keeps nothing of any of them: other machines change the files of a mount.
+//! given. The kernel keeps no data of any of them. It keeps names and attributes of the first one
+//! for as long as those of a mount, and of libfuse's for a second, which is its default.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -304,7 +305,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     ];
     if let Some(program) = &args.libfuse {
         let mut command = Command::new(program);
-        let source = format!("source={},cache=never,timeout=0", tmpfs.dir.display());
+        let source = format!("source={},cache=never,timeout=1", tmpfs.dir.display());
         let at = dir.path().join("libfuse");
         command.args(["-f", "-o", &source]).arg(&at);
         sides.push(Side { name: "libfuse", mounted: Mounted::by(&mut command, at)? });

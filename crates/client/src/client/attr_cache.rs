@@ -357,16 +357,19 @@ impl AttrCache {
     /// The server has said more of a file under the lock of its entry, such as times that call no
     /// lock back. The attributes as they are known now: under the same lock times go only forward,
     /// since who sets them back takes it away. An answer can be older than a close, and the server
-    /// may keep a time of access that is older than the one a close has sent.
-    pub(super) fn refresh(&mut self, lock: Handle, mut attr: Attr) -> Attr {
+    /// may keep a time of access that is older than the one a close has sent. Whether they are
+    /// others than before.
+    pub(super) fn refresh(&mut self, lock: Handle, mut attr: Attr) -> (Attr, bool) {
+        let mut has_changed = false;
         let entry = self.entry_mut(attr.fid);
         if let Some(entry) = entry.filter(|entry| entry.handle == lock && entry.is_whole()) {
             attr.atime = attr.atime.max(entry.attr.atime);
             attr.mtime = attr.mtime.max(entry.attr.mtime);
             attr.ctime = attr.ctime.max(entry.attr.ctime);
+            has_changed = entry.attr != attr;
             entry.attr = attr.clone();
         }
-        attr
+        (attr, has_changed)
     }
 
     /// A close has sent the server times of a file, which moves its own only forward. The lock is

@@ -174,7 +174,7 @@ impl Client {
             return Ok(attr);
         }
         self.attrs.allow(attr.fid, caller, turn.now);
-        Ok(self.attrs.refresh(lock, attr))
+        Ok(self.refresh_attr(lock, attr))
     }
 
     /// A server has looked a name up for a caller, or has refused. `lock` is the one that there was
@@ -239,7 +239,7 @@ impl Client {
                 let covered = client.keep_attr(turn, (import, handle), reply, attr, caller);
                 if covered && let Some(lock) = client.attrs.lock_of(attr.fid) {
                     // The entry may have been there before, with later times.
-                    *attr = client.attrs.refresh(lock, attr.clone());
+                    *attr = client.refresh_attr(lock, attr.clone());
                 }
                 if let (true, GetattrBy::Name(dir, name)) = (covered, &by) {
                     client.attrs.add_name(*dir, name, attr.fid);

@@ -391,7 +391,7 @@ impl Client {
                 let closed = answer.and_then(|answer| {
                     reply_of!(&answer.reply, MdsClose)?;
                     if let Some(lock) = lock {
-                        client.attrs.closed((fid, lock), file.accessed, sent);
+                        client.closed_attr((fid, lock), file.accessed, sent);
                     }
                     Ok(())
                 });

@@ -29,11 +29,11 @@ use crate::layout::FileLayout;
 
 /// How long after an answer a process may still begin to use it: it has to run for that.
 const DELAY_MAX: Nanos = Nanos::from_millis(200);
-/// How long attributes are valid of what has no data.
+/// How long attributes are valid, unless somebody is told to forget them before.
 const ATTR_VALID: Nanos = Nanos::from_secs(1);
-/// How long those of a file with data are: as long as the system call takes that has asked. Its
-/// objects change more often than the client gets to know of.
-const FILE_ATTR_VALID: Nanos = Nanos(1);
+/// How long those of a file are that has data which are not written: as long as the system call
+/// takes that has asked. Its space is an estimate until they are.
+const ATTR_VALID_UNWRITTEN: Nanos = Nanos(1);
 /// How long no names of a directory are told after a server had to wait for one.
 const QUIET_TIME: Nanos = Nanos::from_secs(10);
 
@@ -174,16 +174,16 @@ impl Client {
         if self.attrs.whole_lock_of(fid).is_none() {
             return Nanos(0);
         }
-        let valid = match attr.is_file() {
-            false => ATTR_VALID,
-            true => FILE_ATTR_VALID,
+        let objects = match attr.is_file() {
+            true => self.objects_that_say(attr),
+            false => Some(Vec::new()),
         };
+        let Some(objects) = objects else { return Nanos(0) };
+        let is_written = objects.iter().all(|key| self.is_written(*key));
+        let valid = if is_written { ATTR_VALID } else { ATTR_VALID_UNWRITTEN };
         let until = now + valid + DELAY_MAX;
-        if attr.is_file() {
-            let Some(objects) = self.objects_that_say(attr) else { return Nanos(0) };
-            for key in objects {
-                self.validity.use_until(Used::Object(key), fid, until, now);
-            }
+        for key in objects {
+            self.validity.use_until(Used::Object(key), fid, until, now);
         }
         self.validity.use_until(Used::Attr(fid), fid, until, now);
         valid
@@ -204,6 +204,27 @@ impl Client {
             keys.push(key);
         }
         (attr.size == Some(found.size)).then_some(keys)
+    }
+
+    /// The server has said more of a file under the lock of its entry. The attributes as they are
+    /// known now; who was told others forgets them.
+    pub(super) fn refresh_attr(&mut self, lock: Handle, attr: Attr) -> Attr {
+        let (attr, has_changed) = self.attrs.refresh(lock, attr);
+        if has_changed {
+            self.validity.end_attr(attr.fid);
+        }
+        attr
+    }
+
+    /// A close has sent the server times of a file.
+    pub(super) fn closed_attr(
+        &mut self,
+        (fid, lock): (Fid, Handle),
+        accessed: Option<i64>,
+        changed: Option<(i64, i64)>,
+    ) {
+        self.attrs.closed((fid, lock), accessed, changed);
+        self.validity.end_attr(fid);
     }
 
     /// Forgets what is kept of a file under a lock, and has others forget it. Where the lock is.

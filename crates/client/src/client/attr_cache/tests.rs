@@ -183,11 +183,11 @@ fn an_answer_takes_no_time_back_under_the_same_lock() {
     let times = |attr: Attr| (attr.atime, attr.mtime, attr.ctime);
     cache.closed((fid(1), Handle(1)), Some(50), Some((60, 70)));
     let older = Attr { atime: 10, mtime: 20, ctime: 80, uid: 3, ..attr(1) };
-    assert_eq!(times(cache.refresh(Handle(1), older.clone())), (50, 60, 80));
+    assert_eq!(times(cache.refresh(Handle(1), older.clone()).0), (50, 60, 80));
     let seen = cache.find(fid(1), &caller(5), Time(9)).unwrap();
     assert_eq!((seen.uid, times(seen)), (3, (50, 60, 80)));
     // Under another lock somebody may have set them back.
-    assert_eq!(times(cache.refresh(Handle(2), older.clone())), (10, 20, 80));
+    assert_eq!(times(cache.refresh(Handle(2), older.clone()).0), (10, 20, 80));
     cache.remove(fid(1), Handle(1));
     cache.insert((AT(), Handle(2)), older, Time(9));
     cache.allow(fid(1), caller(5), Time(9));

@@ -310,6 +310,11 @@ impl Client {
         self.cache.objects.get(&key)?.known()
     }
 
+    /// Whether the server has all that programs have written to an object.
+    pub(in crate::client) fn is_written(&self, key: ObjectKey) -> bool {
+        self.cache.objects.get(&key).is_none_or(|object| !object.has_unwritten())
+    }
+
     /// Asks for what is not known of an object.
     pub(in crate::client) fn ask_object(
         &mut self,
