@@ -88,8 +88,8 @@ use striped::Dirs;
 pub use striped::READDIR_LEN;
 pub use targets::TargetKey;
 use targets::Watch;
-pub use validity::Valid;
 use validity::Validity;
+pub use validity::{Sharing, Valid};
 
 /// A file system to mount.
 #[derive(Clone, Debug)]

@@ -30,7 +30,7 @@ pub use client::{
     Allocate, Appended, AttrCounts, CacheCounts, CacheTunables, Caller, Changes, Client,
     ClientArgs, ConfigLock, ConfigView, Done, FlockArgs, FlockKey, FlockMode, LockCounts,
     LostWrites, MaxRpcs, MgcTunables, MgcView, OpenArgs, OpenFile, READDIR_LEN, RpcSettings, Seek,
-    SetTime, SettingError, TargetKey, Valid, Written,
+    SetTime, SettingError, Sharing, TargetKey, Valid, Written,
 };
 pub use config::{FsConfig, Parameter, Scope, TargetConfig};
 pub use error::{ClientError, Outcome};

@@ -148,6 +148,7 @@ impl Server {
                 for name in names {
                     let hidden = name.starts_with(USER) && !user_xattr
                         || name == UNLISTED
+                        || name == SELINUX
                         || name.starts_with(b"trusted.") && !privileged;
                     if !hidden {
                         list.extend(name);

@@ -4,8 +4,9 @@
 //! session read requests and post each to the event loop of the client; the loop answers it when
 //! the servers have. Many requests are in flight at once, and no thread waits for one.
 //!
-//! The kernel caches nothing. Data, names and attributes are cached by the client, under locks of
-//! the servers. So a mount is coherent with all other clients of the file system.
+//! Data, names and attributes are cached by the client, under locks of the servers; the kernel uses
+//! names and attributes for a moment without asking, while the client keeps the locks. So a mount
+//! is coherent with all other clients of the file system.
 //!
 //! ```no_run
 //! use std::path::Path;

@@ -21,8 +21,8 @@ pub struct Options {
     pub cache: u64,
     /// Most files of which names and attributes are kept, each with a lock; 0 for none.
     pub names: usize,
-    /// How long the kernel may use a name that is kept without asking, at most a second. It checks
-    /// permissions itself then. 0: it asks each time.
+    /// How long the kernel may use a name that is kept without asking, at most a second. 0: it asks
+    /// each time.
     pub entry_timeout: Duration,
     /// When a read changes the time of the last access.
     pub atime: AtimeRule,
@@ -148,6 +148,11 @@ impl Options {
     /// permissions of a device file.
     pub fn leads_to_devices(&self) -> bool {
         self.dev.unwrap_or(self.default_permissions)
+    }
+
+    /// Whether other users of the machine than the one who mounts have access.
+    pub(crate) fn allows_others(&self) -> bool {
+        self.allow_other.unwrap_or_else(|| rustix::process::geteuid().is_root())
     }
 
     /// Applies a list of options, separated by commas. A later one replaces an earlier one.

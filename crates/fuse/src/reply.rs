@@ -1,6 +1,7 @@
 //! Replies of all kinds, as outcomes of operations of the client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fuser::{
     Errno, FileHandle, FopenFlags, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
@@ -13,7 +14,7 @@ use lustrine_lnet::service::Turn;
 
 use crate::convert::{NOT_CACHED, duration, errno};
 use crate::in_flight::{Interrupt, NO_THREAD, OnInterrupt, Slot};
-use crate::shared::Shared;
+use crate::shared::{Shared, moment};
 use crate::signals::is_killed;
 
 /// Longest name in bytes.
@@ -180,11 +181,27 @@ impl Asked<ReplyEmpty> {
 }
 
 impl Asked<ReplyAttr> {
-    /// What answers with attributes, which still may lack what objects know.
+    /// What answers with attributes that were asked for, which still may lack what objects know.
     pub(crate) fn attributes(self, caller: Caller) -> Done<Attr> {
+        self.with_attributes(caller, |shared, client, turn, attr| {
+            shared.attr_valid(client.valid(turn.now, None, attr), attr)
+        })
+    }
+
+    /// The same for attributes that were set. The kernel takes them also if it was told to forget
+    /// others meanwhile, so it has to ask for them again.
+    pub(crate) fn attributes_set(self, caller: Caller) -> Done<Attr> {
+        self.with_attributes(caller, |_, _, _, _| NOT_CACHED)
+    }
+
+    fn with_attributes(
+        self,
+        caller: Caller,
+        valid: impl FnOnce(&Shared, &mut Client, &Turn<'_>, &Attr) -> Duration + Send + 'static,
+    ) -> Done<Attr> {
         self.done(move |asked, client, turn, attr| {
             let whole = asked.done(|asked, client, turn, attr: Attr| {
-                let valid = asked.shared.attr_valid(client.valid(turn.now, None, &attr), &attr);
+                let valid = valid(&asked.shared, client, turn, &attr);
                 let number = {
                     let mut nodes = asked.shared.nodes();
                     nodes.replied(&attr);
@@ -238,7 +255,9 @@ impl Asked<ReplyEntry> {
         if !self.claim() {
             return;
         }
-        let attr_valid = self.shared.attr_valid(valid, attr);
+        // The kernel cannot be told to forget attributes before it has taken the file from this
+        // answer, if it does not know it yet.
+        let attr_valid = moment(valid);
         let number = self.shared.look_up(attr);
         let shown = self.shared.shown(attr, number);
         let entry_valid = duration(valid.entry);

@@ -46,8 +46,6 @@ pub(crate) struct Server {
     pub(crate) sync: bool,
     /// Whether data are kept.
     pub(crate) caches: bool,
-    /// How long the kernel may use names; zero if it has to ask each time.
-    pub(crate) entry_timeout: Duration,
     /// What is mounted, as `/proc/mounts` shows it.
     pub(crate) source: String,
 }
@@ -86,13 +84,6 @@ impl Filesystem for Server {
             // The kernel asks; otherwise it keeps the locks by itself.
             let locks = InitFlags::FUSE_POSIX_LOCKS | InitFlags::FUSE_FLOCK_LOCKS;
             let _ = config.add_capabilities(locks);
-        }
-        // Who is shown a name without a request must be checked by the kernel, which then knows
-        // access control lists too. A kernel that does not, before Linux 4.9, asks each time.
-        if self.entry_timeout > Duration::ZERO
-            && config.add_capabilities(InitFlags::FUSE_POSIX_ACL).is_ok()
-        {
-            self.shared.share_validity(self.entry_timeout);
         }
         // Each fails only beyond a limit that is larger than this.
         let _ = config.set_max_write(DATA_MAX);
@@ -202,7 +193,8 @@ impl Filesystem for Server {
             && file.state().failed.take(Instant::now())
         {
             let note_times = move || note_times(None);
-            let done = move |asked: Asked<_>| after_success(note_times, asked.attributes(caller));
+            let done =
+                move |asked: Asked<_>| after_success(note_times, asked.attributes_set(caller));
             return self.cut_after_failure(asked, (caller, node.fid), (size, changes), done);
         }
         if atime.is_none() && mtime.is_none() {
@@ -211,7 +203,7 @@ impl Filesystem for Server {
                 if asked.is_interrupted() {
                     return;
                 }
-                let done = after_success(move || note_times(None), asked.attributes(caller));
+                let done = after_success(move || note_times(None), asked.attributes_set(caller));
                 set_attributes(client, turn, (requester, caller), node.fid, changes, done);
             });
         }
@@ -231,7 +223,7 @@ impl Filesystem for Server {
                 // time has no part in that.
                 let setting =
                     new_mtime.map(|mtime| SettingMtime::begin(&asked.shared, node.fid, mtime));
-                let done = after_success(move || note_times(setting), asked.attributes(caller));
+                let done = after_success(move || note_times(setting), asked.attributes_set(caller));
                 client.set_attributes(turn, caller, attr.fid, changes, done);
             });
             client.getattr_with_acl(turn, caller, node.fid, then);

@@ -9,7 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use lustrine_client::Sharing;
 use lustrine_fs::{FileSystem, ImportView, LostWrites};
+use lustrine_lnet::time::Nanos;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -65,7 +67,6 @@ impl Mount {
             locks: options.locks,
             sync: options.sync,
             caches: options.cache > 0,
-            entry_timeout: entry_timeout(options, shared.ids.are_the_systems()),
             source: source.to_owned(),
         };
         let config = config(source, options);
@@ -74,7 +75,13 @@ impl Mount {
         let unmounter = session.unmount_callable();
         let device = session.as_fd().try_clone_to_owned().map_err(|error| refused(&error))?;
         shared.set_device(device);
-        shared.set_notifier(session.notifier());
+        if options.names > 0 && !options.entry_timeout.is_zero() {
+            let sharing = Sharing {
+                entry_valid: Nanos::saturating_from(options.entry_timeout),
+                is_for_one_user: !options.allows_others(),
+            };
+            shared.share_validity(sharing, session.notifier());
+        }
         shared.watch_connections();
         shared.watch_signals().map_err(MountError::Thread)?;
         let session = thread::Builder::new()
@@ -185,16 +192,6 @@ impl Mount {
     }
 }
 
-/// How long the kernel may use names. It checks permissions by itself then, with the numbers of
-/// users and groups in access control lists as the servers have them: in a user namespace these are
-/// not those of its processes.
-fn entry_timeout(options: &Options, ids_are_the_systems: bool) -> Duration {
-    match options.names > 0 && ids_are_the_systems {
-        true => options.entry_timeout,
-        false => Duration::ZERO,
-    }
-}
-
 /// The settings of the session.
 fn config(source: &str, options: &Options) -> Config {
     let is_root = rustix::process::geteuid().is_root();
@@ -212,7 +209,7 @@ fn config(source: &str, options: &Options) -> Config {
     if options.default_permissions {
         config.mount_options.push(MountOption::DefaultPermissions);
     }
-    config.acl = match options.allow_other.unwrap_or(is_root) {
+    config.acl = match options.allows_others() {
         true => SessionACL::All,
         false => SessionACL::Owner,
     };

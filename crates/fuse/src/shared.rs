@@ -8,12 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, Notifier, Request};
-use lustrine_client::{Attr, Caller, Client, FileLayout, OpenFile, TargetKey, Valid};
+use lustrine_client::{Attr, Caller, Client, FileLayout, OpenFile, Sharing, TargetKey, Valid};
 use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
-use lustrine_lnet::time::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::atime::AtimeRule;
@@ -32,8 +31,11 @@ use crate::signals::is_killed;
 /// How often threads that wait are looked at for a signal that kills them.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// As long as a system call: the kernel makes it one tick of its clock.
-const MOMENT: Duration = Duration::from_nanos(1);
+/// How long the kernel may use attributes that are to be valid for the system call that has asked:
+/// it makes of that one or two ticks of its clock.
+pub(crate) fn moment(valid: Valid) -> Duration {
+    duration(valid.attr).min(Duration::from_nanos(1))
+}
 
 /// What the threads of a mount share.
 pub(crate) struct Shared {
@@ -52,8 +54,6 @@ pub(crate) struct Shared {
     pub(crate) in_flight: InFlight,
     /// The connection with the kernel, once the file system is mounted.
     device: OnceLock<OwnedFd>,
-    /// Where the kernel is told to forget something.
-    notifier: OnceLock<Notifier>,
     pub(crate) atime: AtimeRule,
     pub(crate) ids: IdMaps,
 }
@@ -220,7 +220,6 @@ impl Shared {
             closes: Closes::default(),
             in_flight: InFlight::default(),
             device: OnceLock::new(),
-            notifier: OnceLock::new(),
             atime,
             ids: IdMaps::of_this_process(),
         }
@@ -237,40 +236,32 @@ impl Shared {
         let _ = self.device.set(device);
     }
 
-    /// The kernel is told by this what it has to forget.
-    pub(crate) fn set_notifier(&self, notifier: Notifier) {
-        let _ = self.notifier.set(notifier);
-    }
-
-    /// Lets the kernel use names for so long, and attributes until it is told to forget them.
-    pub(crate) fn share_validity(self: &Arc<Shared>, entry_timeout: Duration) {
+    /// Lets the kernel use names for a while, and attributes until this tells it to forget them.
+    pub(crate) fn share_validity(self: &Arc<Shared>, sharing: Sharing, notifier: Notifier) {
         let shared = Arc::downgrade(self);
         let invalidate = move |fid| {
             if let Some(shared) = shared.upgrade() {
-                shared.forget_attributes(fid);
+                shared.forget_attributes(&notifier, fid);
             }
         };
-        let entry_valid = Nanos::saturating_from(entry_timeout);
-        self.post(move |client, _| client.share_validity(entry_valid, invalidate));
+        self.post(move |client, _| client.share_validity(sharing, invalidate));
     }
 
-    /// How long the kernel may use attributes that it is told now. Only a moment those of a file
-    /// that it does not know yet: it cannot be told to forget them before it has taken the file
-    /// from the answer. The same of a file that is open: reads and writes change it.
+    /// How long the kernel may use the attributes of a file that it has asked for: only a moment
+    /// those of a file that is open, since reads and writes change it.
     pub(crate) fn attr_valid(&self, valid: Valid, attr: &Attr) -> Duration {
-        let is_known = self.nodes().number_of(attr.fid).is_some();
-        match is_known && !self.is_open(attr.fid) {
-            true => duration(valid.attr),
-            false => duration(valid.attr).min(MOMENT),
+        match self.is_open(attr.fid) {
+            true => moment(valid),
+            false => duration(valid.attr),
         }
     }
 
     /// Has the kernel forget the attributes of a file. It does not wait for anything then, as it
     /// would to forget a name, or data.
-    fn forget_attributes(&self, fid: Fid) {
+    fn forget_attributes(&self, notifier: &Notifier, fid: Fid) {
         const ATTRIBUTES_ALONE: i64 = -1;
         let number = self.nodes().number_of(fid);
-        if let Some((number, notifier)) = number.zip(self.notifier.get()) {
+        if let Some(number) = number {
             // It fails if the file system is not mounted any more.
             let _ = notifier.inval_inode(INodeNo(number), ATTRIBUTES_ALONE, 0);
         }

@@ -10,6 +10,9 @@
 //! - the users who may search a directory: a server takes PERM of a file whose permissions it
 //!   changes [LOCK-20].
 //!
+//! A lock that was converted to LOOKUP and PERM protects the names that lead to the file and who
+//! may search it, and no more [LOCK-23].
+//!
 //! Nothing is given to a user whom the server itself has not answered while the locks were held,
 //! and within the last ten minutes: no lock is called back when a user leaves a group.
 
@@ -106,7 +109,7 @@ struct Entry {
     callers: Answered,
     /// Names that lead here, each with its directory.
     names: SmallVec<[(Fid, Box<[u8]>); 1]>,
-    /// Of a directory in which somebody may search.
+    /// Of a directory in which somebody may search, or a file whose lock was converted.
     dir: Option<Box<Searched>>,
 }
 
@@ -223,6 +226,17 @@ impl AttrCache {
         self.entry(fid).filter(|entry| entry.is_whole()).map(|entry| entry.handle)
     }
 
+    /// Attributes, if the lock protects all of them, whoever asks.
+    pub(super) fn known(&self, fid: Fid) -> Option<Attr> {
+        self.entry(fid).filter(|entry| entry.is_whole()).map(|entry| entry.attr.clone())
+    }
+
+    /// Permissions of a file and whether it has an access control list, as long as its lock is
+    /// held, and where that is.
+    pub(super) fn permissions_of(&self, fid: Fid) -> Option<(ImportKey, u32, Option<bool>)> {
+        self.entry(fid).map(|entry| (entry.import, entry.attr.mode, entry.attr.has_acl))
+    }
+
     /// The directories of the names that lead to a file.
     pub(super) fn dirs_of(&self, fid: Fid) -> SmallVec<[Fid; 2]> {
         let names = self.entry(fid).into_iter().flat_map(|entry| &entry.names);
@@ -248,10 +262,14 @@ impl AttrCache {
 
     /// A file has a lock on all of its attributes again, and still the one that protects only a
     /// part: the entry goes on under the new one. The lock that is not needed any more.
-    pub(super) fn widen(&mut self, lock: (ImportKey, Handle), attr: &Attr) -> Option<Handle> {
+    pub(super) fn widen(
+        &mut self,
+        lock: (ImportKey, Handle),
+        attr: &Attr,
+    ) -> Option<(ImportKey, Handle)> {
         let entry = self.entry_mut(attr.fid).filter(|entry| !entry.is_whole())?;
-        let before = core::mem::replace(&mut entry.handle, lock.1);
-        (entry.import, entry.attr) = (lock.0, attr.clone());
+        let before = (entry.import, entry.handle);
+        ((entry.import, entry.handle), entry.attr) = (lock, attr.clone());
         entry.searched().is_narrow = false;
         Some(before)
     }

@@ -27,7 +27,7 @@ use crate::reply::reply_of;
 /// Most locks of what is kept too long, or is too much, that an enqueue gives back.
 const SURPLUS_MAX: usize = 4;
 
-/// What protects the names that lead to a directory, and who may search it.
+/// What protects the names that lead to a file, and who may search it.
 const NAME_BITS: Ibits = Ibits::LOOKUP.union(Ibits::PERM);
 
 /// How a getattr intent says which file it asks for.
@@ -312,14 +312,14 @@ impl Client {
         }
         // Both locks are held now: one is enough.
         let surplus = match self.attrs.lock_of(attr.fid) {
-            Some(_) => Some(self.attrs.widen((import, handle), attr).unwrap_or(handle)),
+            Some(_) => Some(self.attrs.widen((import, handle), attr).unwrap_or((import, handle))),
             None => {
                 self.attrs.insert((import, handle), attr.clone(), turn.now);
                 None
             }
         };
         self.attrs.allow(attr.fid, caller, turn.now);
-        if let Some(surplus) = surplus {
+        if let Some((import, surplus)) = surplus {
             self.cancel_soon(import, surplus);
             return true;
         }
@@ -327,10 +327,10 @@ impl Client {
         true
     }
 
-    /// Whether only a part of a lock is given back if a server wants these bits of it. Of a
-    /// directory it wants such bits for each name that is made or removed there, and of any file
-    /// for a change of its times: the names that lead to it, and who may search it, are protected
-    /// without them [LOCK-23]. Those of a file with data are of use only while somebody uses them.
+    /// Whether only a part of a lock is given back if a server wants these bits of it: then the
+    /// names that lead to the file, and who may search it, stay protected [LOCK-23]. A server wants
+    /// such bits of a directory for each name that is made or removed there, and of any file for a
+    /// change of its times. The names of a file with data are worth it only while they are in use.
     pub(super) fn converts(
         &mut self,
         now: Time,
@@ -344,7 +344,7 @@ impl Client {
             && lock.state == LockState::Granted
             && !lock.blocked
             && self.attrs.lock_of(fid) == Some(handle)
-            && (self.attrs.is_dir(fid) || self.uses_names_of(fid, now))
+            && (self.attrs.is_dir(fid) || self.validity.names_used(fid, now).is_some())
             && self.can_convert(import)
     }
 
@@ -362,11 +362,11 @@ impl Client {
             return;
         }
         let fid = lock.desc.resource.fid();
+        self.validity.end_attr(fid);
+        let Some(remote) = self.locks.at(import).convert(handle, NAME_BITS) else {
+            return self.attrs_blocked(turn, (import, handle));
+        };
         self.attrs.narrow(fid, handle);
-        if !self.validity.is_changing(fid) {
-            self.validity.end_attr(fid);
-        }
-        let Some(remote) = self.locks.at(import).convert(handle, NAME_BITS) else { return };
         let handles = [remote];
         let mode = lock.desc.granted_mode;
         let policy = Policy::Other([NAME_BITS.bits(), 0, 0, 0]);
@@ -377,14 +377,14 @@ impl Client {
         self.call(turn, import, request, move |client, turn, answer| {
             // A server that refuses has no such lock, or wants all of it back.
             let refused = !matches!(&answer, Ok(answer) if answer.reply.status == 0);
-            if refused && client.forget_attr(fid, handle).is_some() {
-                client.cancel_lock(turn, import, handle);
+            if refused {
+                client.attrs_blocked(turn, (import, handle));
             }
         });
     }
 
     /// Whether a server takes a part of a lock back.
-    fn can_convert(&self, import: ImportKey) -> bool {
+    pub(super) fn can_convert(&self, import: ImportKey) -> bool {
         let import = self.rpc.import(import);
         import.is_some_and(|import| import.granted().flags2.contains(ConnectFlags2::LOCK_CONVERT))
     }
@@ -412,9 +412,11 @@ impl Client {
         }
     }
 
-    /// When an entry is too old.
+    /// When an entry is too old, or one that was too many is not in use any more.
     pub(super) fn attrs_deadline(&self) -> Time {
-        self.attrs.deadline()
+        let surplus = self.attrs.surplus(0, Time::ZERO);
+        let used = surplus.and_then(|(_, fid, _)| self.validity.names_used(fid, Time::ZERO));
+        used.unwrap_or_else(|| self.attrs.deadline())
     }
 
     /// Gives back the locks of entries that are too many or too old, many with one request.
@@ -436,7 +438,7 @@ impl Client {
     /// somebody else uses stays for that moment.
     fn surplus(&self, more: usize, now: Time) -> Option<(ImportKey, Fid, Handle)> {
         let surplus = self.attrs.surplus(more, now);
-        surplus.filter(|(_, fid, _)| !self.uses_names_of(*fid, now))
+        surplus.filter(|(_, fid, _)| self.validity.names_used(*fid, now).is_none())
     }
 
     /// Forgets the lock of a file, and what is kept under it, before a request gives it back. The

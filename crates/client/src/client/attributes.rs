@@ -160,6 +160,22 @@ impl Client {
         changes: Changes,
         done: Done<Attr>,
     ) {
+        if changes.mode.is_none() {
+            return self.send_setattr(turn, caller, fid, changes, done);
+        }
+        self.before_permissions(turn, (fid, changes.mode), done, move |client, turn, done| {
+            client.send_setattr(turn, caller, fid, changes, done);
+        });
+    }
+
+    fn send_setattr(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        fid: Fid,
+        changes: Changes,
+        done: Done<Attr>,
+    ) {
         self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
             let record = caller.setattr_record(record(fid, &changes, client.wall(turn)));
             let locks = client.early_cancels(import, [fid]);

@@ -131,7 +131,6 @@ impl Client {
                 rdev: new.rdev,
                 ..CreateRecord::default()
             });
-            let done = client.changing(vec![parent], done);
             let locks = client.early_cancels_of_dirs(import, [parent]);
             let request = mds::ReintCreate {
                 record: Reint::Create(record),
@@ -248,7 +247,6 @@ impl Client {
     ) {
         self.at_mdt_of(turn, at, done, move |client, turn, import, done| {
             let sent = change.clone();
-            let done = client.changing(sent.dirs().collect(), done);
             let mut locks = client.early_cancels(import, sent.files(client));
             locks.extend(client.early_cancels_of_dirs(import, sent.dirs()));
             let call = CallArgs::change(sent.request(&caller, &locks), &caller);

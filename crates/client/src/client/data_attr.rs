@@ -1,5 +1,7 @@
 //! What the objects of a file know of its size, space and times.
 
+use crate::attr::Attr;
+
 /// What the objects of a file know of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DataAttr {
@@ -20,6 +22,16 @@ pub(super) struct Times {
 }
 
 impl DataAttr {
+    /// Adds it to what the metadata server knows of the file.
+    pub(super) fn complete(&self, attr: &mut Attr) {
+        (attr.size, attr.blocks) = (Some(self.size), Some(self.blocks));
+        if let Some(times) = self.times {
+            attr.atime = attr.atime.max(times.atime);
+            attr.mtime = attr.mtime.max(times.mtime);
+            attr.ctime = attr.ctime.max(times.ctime);
+        }
+    }
+
     /// Takes what one more object knows, which holds the file up to `size`.
     pub(super) fn add(&mut self, size: u64, object: &DataAttr) {
         self.size = self.size.max(size);

@@ -145,10 +145,6 @@ impl Client {
                 ..CreateRecord::default()
             });
             let tries = Tries { lookups: LOOKUPS_MAX, ..Tries::default() };
-            let done = match args.flags.contains(OpenFlags::CREAT) {
-                true => client.changing(vec![parent], done),
-                false => done,
-            };
             client.open_by(turn, import, caller, (record, name), tries, done);
         });
     }

@@ -23,9 +23,9 @@ use crate::layout::FileLayout;
 /// Most listings that are remembered, and most names of all together.
 const LISTINGS_MAX: usize = 8;
 const NAMES_MAX: usize = 65_536;
-/// So many names a program may leave out and is followed all the same: `ls` shows no hidden files.
+/// A program may leave out as many names and is followed all the same: `ls` shows no hidden files.
 const SKIPPED_MAX: usize = 8;
-/// So many names a program asks for in their order before others are asked for ahead.
+/// A program asks for as many names in their order before others are asked for ahead.
 const FOLLOWED_MIN: usize = 2;
 /// How many files are asked for ahead at first: as many as by kernel clients.
 const WINDOW_MIN: usize = 8;
@@ -140,6 +140,11 @@ impl StatAhead {
         while self.listings.len() > LISTINGS_MAX || all(&self.listings) > NAMES_MAX {
             self.listings.remove(0);
         }
+    }
+
+    /// Nothing is known of a directory any more: its listing is of no use.
+    pub(super) fn forget(&mut self, dir: Fid) {
+        self.listings.retain(|listing| listing.dir != dir);
     }
 
     /// A program asks for a name. The names to ask for ahead.

@@ -1,18 +1,22 @@
-//! What somebody else may use of names and attributes without asking the client, such as the kernel
-//! in which a file system is mounted.
+//! What the program that uses the client may use of names and attributes without asking, such as
+//! the kernel in which a file system is mounted.
 //!
 //! Both hold while the client has the locks that protect them, and have to end before a lock is
 //! given back:
 //!
-//! - **Attributes** end at once: who uses them is told to forget them.
+//! - **Attributes** end at once: the user of the client is told to forget them.
 //! - **Names** end by themselves, a fraction of a second after they were told. A kernel forgets a
 //!   name on request only when no operation in its directory is under way, and such an operation
 //!   can wait for the server that waits for the lock. So a server that wants the lock of a file
-//!   whose name is in use waits for that time; the names of that directory are not told for a while
+//!   whose name is in use waits for that time. No names of that directory are told for a while
 //!   then, since somebody else works there.
 //!
-//! The client's own changes do not wait. The program that makes the change knows of it, and what
-//! others are shown while it is under way may be from before it.
+//! A name is told only if everybody may search its directory: the kernel does not check who uses
+//! it. So the lock of a directory stays while names in it are in use, as long as it says who may
+//! search.
+//!
+//! The client's own changes of a file do not wait. The program that makes the change knows of it,
+//! and what others are shown while it is under way may be from before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,13 +33,15 @@ use crate::layout::FileLayout;
 
 /// How long after an answer a process may still begin to use it: it has to run for that.
 const DELAY_MAX: Nanos = Nanos::from_millis(200);
-/// How long attributes are valid, unless somebody is told to forget them before.
+/// How long attributes are valid, unless the user of the client is told to forget them before.
 const ATTR_VALID: Nanos = Nanos::from_secs(1);
 /// How long those of a file are that has data which are not written: as long as the system call
 /// takes that has asked. Its space is an estimate until they are.
 const ATTR_VALID_UNWRITTEN: Nanos = Nanos(1);
 /// How long no names of a directory are told after a server had to wait for one.
 const QUIET_TIME: Nanos = Nanos::from_secs(10);
+/// The permission to search, of the owner, the group and others.
+const SEARCH_BY_ALL: u32 = 0o111;
 
 /// How long the user of the client may use what it is told; 0 if it has to ask each time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,11 +52,23 @@ pub struct Valid {
     pub attr: Nanos,
 }
 
+/// How a program uses names and attributes without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// How long names are valid, at most a second; 0 for never.
+    pub entry_valid: Nanos,
+    /// Whether one user of the machine alone is shown what the program is told. Otherwise it is
+    /// told only names in directories that everybody may search.
+    pub is_for_one_user: bool,
+}
+
 /// Something that is in use until a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Used {
-    /// Names of a file.
+    /// Names that lead to a file.
     Entry(Fid),
+    /// Names in a directory.
+    NamesIn(Fid),
     /// Attributes of a file.
     Attr(Fid),
     /// What an object says of a file.
@@ -62,22 +80,19 @@ enum Used {
 /// Tells the user of the client to forget the attributes of a file.
 type Invalidate = Box<dyn FnMut(Fid) + Send>;
 
-/// What others use, and until when.
+/// What is in use, and until when.
 #[derive(Default)]
 pub(super) struct Validity {
-    /// How long names are valid; 0 for never.
-    entry_valid: Nanos,
-    invalidate: Option<Invalidate>,
+    /// How names are told, and who is told to forget attributes. None: nothing is told.
+    shared: Option<(Sharing, Invalidate)>,
     /// Until when, and of which file it is.
     until: BTreeMap<Used, (Time, Fid)>,
     by_time: BTreeSet<(Time, Used)>,
-    /// Directories in which the client is about to change names, and how many times.
-    changing: BTreeMap<Fid, u32>,
 }
 
 impl Validity {
-    fn is_on(&self) -> bool {
-        self.invalidate.is_some()
+    fn sharing(&self) -> Option<Sharing> {
+        self.shared.as_ref().map(|(sharing, _)| *sharing)
     }
 
     /// Something is in use until a time, or a later one that was noted before.
@@ -102,11 +117,16 @@ impl Validity {
         self.until.get(&used).map(|(until, _)| *until).filter(|until| *until > now)
     }
 
+    /// Until when names that lead to a file, or names in it, are in use, if they are.
+    pub(super) fn names_used(&self, fid: Fid, now: Time) -> Option<Time> {
+        self.used(Used::Entry(fid), now).max(self.used(Used::NamesIn(fid), now))
+    }
+
     /// The attributes of a file are to be forgotten, if anybody may use them.
     pub(super) fn end_attr(&mut self, fid: Fid) {
         let Some((until, _)) = self.until.remove(&Used::Attr(fid)) else { return };
         self.by_time.remove(&(until, Used::Attr(fid)));
-        if let Some(invalidate) = &mut self.invalidate {
+        if let Some((_, invalidate)) = &mut self.shared {
             invalidate(fid);
         }
     }
@@ -118,67 +138,61 @@ impl Validity {
             self.end_attr(fid);
         }
     }
-
-    /// Whether the client is about to change names in a directory. Who has the directory's
-    /// attributes forgets by itself those that change, when it gets the answer.
-    pub(super) fn is_changing(&self, dir: Fid) -> bool {
-        self.changing.contains_key(&dir)
-    }
 }
 
 impl Client {
-    /// From now on [`Client::valid`] says what its user may use without asking. Names are valid for
-    /// `entry_valid`, at most a second; 0 for never. `invalidate` is called with a file whose
-    /// attributes are to be forgotten at once.
+    /// From now on [`Client::valid`] says what the program that uses the client may use without
+    /// asking. `invalidate` is called with the FID of a file whose attributes are to be forgotten
+    /// at once. It must not wait for an operation of this client.
     pub fn share_validity(
         &mut self,
-        entry_valid: Nanos,
+        sharing: Sharing,
         invalidate: impl FnMut(Fid) + Send + 'static,
     ) {
-        self.validity.entry_valid = entry_valid.min(Nanos::from_secs(1));
-        self.validity.invalidate = Some(Box::new(invalidate));
+        let entry_valid = sharing.entry_valid.min(Nanos::from_secs(1));
+        let sharing = Sharing { entry_valid, ..sharing };
+        self.validity.shared = Some((sharing, Box::new(invalidate)));
     }
 
-    /// How long the user of the client may use what it is told now: the attributes of a file, and a
-    /// name in a directory that leads to it. Until then the client keeps the locks.
+    /// How long the program that uses the client may use what it is told now: the attributes of a
+    /// file, and a name in a directory that leads to it. Until then the client keeps the locks.
     pub fn valid(&mut self, now: Time, name: Option<(Fid, &[u8])>, attr: &Attr) -> Valid {
-        if !self.validity.is_on() || self.unmounted {
+        let Some(sharing) = self.validity.sharing().filter(|_| !self.unmounted) else {
             return Valid::default();
-        }
-        let entry = match name.is_some_and(|(dir, name)| self.may_tell(now, dir, name, attr.fid)) {
-            true => self.validity.entry_valid,
-            false => Nanos(0),
         };
-        if entry > Nanos(0) {
-            let until = now + entry + DELAY_MAX;
-            self.validity.use_until(Used::Entry(attr.fid), attr.fid, until, now);
-        }
+        let entry = match name {
+            Some((dir, name)) if self.may_tell(now, sharing, (dir, name), attr.fid) => {
+                let until = now + sharing.entry_valid + DELAY_MAX;
+                self.validity.use_until(Used::Entry(attr.fid), attr.fid, until, now);
+                self.validity.use_until(Used::NamesIn(dir), dir, until, now);
+                sharing.entry_valid
+            }
+            _ => Nanos(0),
+        };
         Valid { entry, attr: self.attr_valid(now, attr) }
     }
 
-    /// Whether a name leads to a file as long as the client keeps a lock, and nobody else works in
-    /// the directory.
-    fn may_tell(&self, now: Time, dir: Fid, name: &[u8], fid: Fid) -> bool {
-        let is_quiet = |fid| self.validity.used(Used::Quiet(fid), now).is_some();
+    /// Whether a name leads to a file as long as the client keeps a lock, everybody who uses it may
+    /// search the directory as long as it keeps another one, and nobody else works there.
+    fn may_tell(&self, now: Time, sharing: Sharing, (dir, name): (Fid, &[u8]), fid: Fid) -> bool {
         let named = self.attrs.named(dir, name);
-        named.is_some_and(|(known, _)| known == fid) && !is_quiet(dir) && !is_quiet(fid)
-    }
-
-    /// Whether somebody else uses names of a file.
-    pub(super) fn uses_names_of(&self, fid: Fid, now: Time) -> bool {
-        self.validity.used(Used::Entry(fid), now).is_some()
+        sharing.entry_valid > Nanos(0)
+            && named.is_some_and(|(known, _)| known == fid)
+            && self.validity.used(Used::Quiet(dir), now).is_none()
+            && self.attrs.permissions_of(dir).is_some_and(|(import, mode, has_acl)| {
+                let all_may = mode & SEARCH_BY_ALL == SEARCH_BY_ALL && has_acl == Some(false);
+                // Otherwise the lock would go with each change of the client in the directory.
+                (sharing.is_for_one_user || all_may) && self.can_convert(import)
+            })
     }
 
     fn attr_valid(&mut self, now: Time, attr: &Attr) -> Nanos {
         let fid = attr.fid;
-        if self.attrs.whole_lock_of(fid).is_none() {
+        let Some((known, objects)) = self.known_attr(fid) else { return Nanos(0) };
+        // An answer that took longer may be older than the lock.
+        if known != *attr {
             return Nanos(0);
         }
-        let objects = match attr.is_file() {
-            true => self.objects_that_say(attr),
-            false => Some(Vec::new()),
-        };
-        let Some(objects) = objects else { return Nanos(0) };
         let is_written = objects.iter().all(|key| self.is_written(*key));
         let valid = if is_written { ATTR_VALID } else { ATTR_VALID_UNWRITTEN };
         let until = now + valid + DELAY_MAX;
@@ -189,21 +203,28 @@ impl Client {
         valid
     }
 
-    /// The objects of a file if all of them are known, and say what these attributes do.
-    fn objects_that_say(&self, attr: &Attr) -> Option<Vec<ObjectKey>> {
+    /// The attributes of a file, if all of them are known under locks, and the objects that know a
+    /// part of them.
+    fn known_attr(&self, fid: Fid) -> Option<(Attr, Vec<ObjectKey>)> {
+        let mut attr = self.attrs.known(fid)?;
+        let mut keys = Vec::new();
+        if !attr.is_file() || attr.size.is_some() {
+            return Some((attr, keys));
+        }
         let layout = FileLayout::parse(&attr.layout).ok()?;
         if layout.component_on_mdt().is_some() || !self.caches(&layout) {
             return None;
         }
-        let (mut found, mut keys) = (DataAttr::default(), Vec::new());
+        let mut found = DataAttr::default();
         for (component, stripe, _) in layout.objects() {
-            let target = self.target_of(attr.fid, &layout, (component, stripe)).ok()?;
+            let target = self.target_of(fid, &layout, (component, stripe)).ok()?;
             let key = ObjectKey { import: target.import, oi: target.oi };
             let object = self.known_object(key)?;
             found.add(layout.file_size(component, stripe, object.size), &object);
             keys.push(key);
         }
-        (attr.size == Some(found.size)).then_some(keys)
+        found.complete(&mut attr);
+        Some((attr, keys))
     }
 
     /// The server has said more of a file under the lock of its entry. The attributes as they are
@@ -227,26 +248,28 @@ impl Client {
         self.validity.end_attr(fid);
     }
 
-    /// Forgets what is kept of a file under a lock, and has others forget it. Where the lock is.
+    /// Forgets what is kept of a file under a lock, and has the user of the client forget it. Where
+    /// the lock is.
     pub(super) fn forget_attr(&mut self, fid: Fid, lock: Handle) -> Option<ImportKey> {
         let import = self.attrs.remove(fid, lock)?;
+        self.ahead.forget(fid);
         self.validity.end_attr(fid);
         Some(import)
     }
 
-    /// Gives the lock of a file back that a server wants, when nobody may use its names any more.
+    /// Gives the lock of a file back that a server wants, when nobody may use its names any more,
+    /// or names in it. `dirs` are the directories of its names.
     pub(super) fn cancel_when_unused(
         &mut self,
         turn: &mut Turn<'_>,
         (import, handle): (ImportKey, Handle),
         (fid, dirs): (Fid, impl IntoIterator<Item = Fid>),
     ) {
-        let Some(until) = self.validity.used(Used::Entry(fid), turn.now) else {
+        let Some(until) = self.validity.names_used(fid, turn.now) else {
             return self.cancel_lock(turn, import, handle);
         };
-        let quiet = turn.now + QUIET_TIME;
-        for fid in dirs.into_iter().chain([fid]) {
-            self.validity.use_until(Used::Quiet(fid), fid, quiet, turn.now);
+        for dir in dirs {
+            self.keep_quiet(turn.now, dir);
         }
         let then: Done<()> = Box::new(|_, _, _| {});
         self.after(turn, until.since(turn.now), then, move |client, turn, _| {
@@ -254,28 +277,37 @@ impl Client {
         });
     }
 
-    /// The client changes names in directories: `done` is called when it has.
-    pub(super) fn changing<T: 'static>(&mut self, dirs: Vec<Fid>, done: Done<T>) -> Done<T> {
-        if !self.validity.is_on() {
-            return done;
+    /// Tells no names of a directory for a while.
+    fn keep_quiet(&mut self, now: Time, dir: Fid) {
+        self.validity.use_until(Used::Quiet(dir), dir, now + QUIET_TIME, now);
+    }
+
+    /// The client is about to set the permissions of a file, or its access control list. If some
+    /// may not search it then, this goes on when nobody may use names in it without asking.
+    pub(super) fn before_permissions<T: 'static>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (fid, mode): (Fid, Option<u32>),
+        done: Done<T>,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
+    ) {
+        match mode.is_some_and(|mode| mode & SEARCH_BY_ALL == SEARCH_BY_ALL) {
+            true => then(self, turn, done),
+            false => self.when_names_unused(turn, fid, done, then),
         }
-        for dir in &dirs {
-            *self.validity.changing.entry(*dir).or_default() += 1;
-        }
-        Box::new(move |client, turn, outcome| {
-            for dir in dirs {
-                if let Some(count) = client.validity.changing.get_mut(&dir) {
-                    *count -= 1;
-                    if *count == 0 {
-                        client.validity.changing.remove(&dir);
-                    }
-                }
-                // Who was told the attributes forgets them only if something has changed.
-                if outcome.is_err() {
-                    client.validity.end_attr(dir);
-                }
-            }
-            done(client, turn, outcome);
-        })
+    }
+
+    fn when_names_unused<T: 'static>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        dir: Fid,
+        done: Done<T>,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
+    ) {
+        let Some(until) = self.validity.used(Used::NamesIn(dir), turn.now) else {
+            return then(self, turn, done);
+        };
+        self.keep_quiet(turn.now, dir);
+        self.after(turn, until.since(turn.now), done, then);
     }
 }

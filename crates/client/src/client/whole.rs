@@ -54,12 +54,7 @@ impl Client {
         let fid = attr.fid;
         let then: Done<DataAttr> = Box::new(move |client, turn, found| {
             let whole = found.map(|found| {
-                (attr.size, attr.blocks) = (Some(found.size), Some(found.blocks));
-                if let Some(times) = found.times {
-                    attr.atime = attr.atime.max(times.atime);
-                    attr.mtime = attr.mtime.max(times.mtime);
-                    attr.ctime = attr.ctime.max(times.ctime);
-                }
+                found.complete(&mut attr);
                 attr
             });
             done(client, turn, whole);

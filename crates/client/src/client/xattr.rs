@@ -211,11 +211,12 @@ impl Client {
             return done(self, turn, Err(ClientError::Errno(errno::EOPNOTSUPP)));
         }
         let (name, value) = (name.to_vec(), value.to_vec());
-        let is_users = is_users(&name, &caller);
+        let (is_users, is_acl) = (is_users(&name, &caller), name == ACL);
         let change = move |client: &mut Client, turn: &mut Turn<'_>, done: Done<()>| {
             client.send_change(turn, caller, fid, name, (what, value, flags), done);
         };
         match is_users {
+            _ if is_acl => self.before_permissions(turn, (fid, None), done, change),
             true => self.if_accessible(turn, caller, fid, OpenFlags::WRITE, done, change),
             false => change(self, turn, done),
         }

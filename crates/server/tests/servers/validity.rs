@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use lustrine_client::{Attr, CacheTunables, Changes, OpenArgs, OpenFile, SetTime, Valid};
+use lustrine_client::{Attr, CacheTunables, Changes, OpenArgs, OpenFile, SetTime, Sharing, Valid};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
 use lustrine_lnet::time::{Nanos, Time};
@@ -26,11 +26,32 @@ struct Kernel {
     world: World,
     dirs: [Fid; 2],
     entries: BTreeMap<(Fid, Vec<u8>), (Fid, Time)>,
-    attrs: Arc<Mutex<BTreeMap<Fid, (Attr, Time)>>>,
+    attrs: Arc<Mutex<Attrs>>,
+    /// Answers that processes have not used yet, each with the time when they will.
+    answers: Vec<(Time, Answer)>,
+}
+
+/// Attributes of files, and how often each was to be forgotten.
+#[derive(Clone, Default)]
+struct Attrs {
+    known: BTreeMap<Fid, (Attr, Time)>,
+    versions: BTreeMap<Fid, u64>,
+}
+
+struct Answer {
+    name: Option<(Fid, Vec<u8>)>,
+    attr: Attr,
+    valid: Valid,
+    /// The version when it was asked for.
+    version: u64,
 }
 
 impl Kernel {
     fn new(attrs: usize) -> Kernel {
+        Kernel::of(attrs, false)
+    }
+
+    fn of(attrs: usize, is_for_one_user: bool) -> Kernel {
         let cache = CacheTunables { attrs, ..CacheTunables::of(4 << 20) };
         let caches = [cache, cache, CacheTunables::NONE];
         let mut world = World::with_objects(TargetTunables::default(), &caches, 2);
@@ -39,62 +60,85 @@ impl Kernel {
         }
         let root = world.root;
         let made = world.wait(OTHER, |c, t, done| c.mkdir(t, CALLER, root, b"d", (0o755, 0), done));
-        let known = Arc::new(Mutex::new(BTreeMap::<Fid, (Attr, Time)>::new()));
-        let attrs = Arc::clone(&known);
+        let attrs = Arc::new(Mutex::new(Attrs::default()));
+        let told = Arc::clone(&attrs);
         world.at_client(MOUNT, |client, _| {
-            client.share_validity(ENTRY_VALID, move |fid| {
-                known.lock().unwrap().remove(&fid);
+            let sharing = Sharing { entry_valid: ENTRY_VALID, is_for_one_user };
+            client.share_validity(sharing, move |fid| {
+                let mut attrs = told.lock().unwrap();
+                attrs.known.remove(&fid);
+                *attrs.versions.entry(fid).or_default() += 1;
             });
         });
         let dirs = [root, made.unwrap().fid];
-        Kernel { world, dirs, entries: BTreeMap::new(), attrs }
+        Kernel { world, dirs, entries: BTreeMap::new(), attrs, answers: Vec::new() }
+    }
+
+    fn version(&self, fid: Fid) -> u64 {
+        self.attrs.lock().unwrap().versions.get(&fid).copied().unwrap_or_default()
     }
 
     fn valid(&mut self, name: Option<(Fid, &[u8])>, attr: &Attr) -> Valid {
         self.world.at_client(MOUNT, |client, turn| client.valid(turn.now, name, attr))
     }
 
-    fn told(&mut self, attr: Attr, valid: Nanos) {
-        // Without a time it is not used.
-        if valid > Nanos(0) {
-            let until = self.world.now + valid;
-            self.attrs.lock().unwrap().insert(attr.fid, (attr, until));
-        } else {
-            self.attrs.lock().unwrap().remove(&attr.fid);
-        }
-    }
-
-    /// Has the mount look a name up.
-    fn look_up(&mut self, dir: Fid, name: &[u8]) -> Option<(Attr, Valid)> {
+    /// Has the mount look a name up. A process uses the answer after a delay.
+    fn look_up(&mut self, dir: Fid, name: &[u8], delay: Nanos) -> Option<(Attr, Valid)> {
+        // The second name that it is asked for has it ask for the directory.
+        stat(&mut self.world, MOUNT, dir).ok()?;
+        // What the file is, the kernel knows from an earlier look-up.
+        let before = look_up(&mut self.world, KEEPS_NOTHING, dir, name).map(|attr| attr.fid);
+        let version = before.map_or(0, |fid| self.version(fid));
         let attr = look_up(&mut self.world, MOUNT, dir, name).ok()?;
         let valid = self.valid(Some((dir, name)), &attr);
-        if valid.entry > Nanos(0) {
-            let until = self.world.now + valid.entry;
-            self.entries.insert((dir, name.to_vec()), (attr.fid, until));
-        }
-        self.told(attr.clone(), valid.attr);
+        let name = Some((dir, name.to_vec()));
+        self.answers
+            .push((self.world.now + delay, Answer { name, attr: attr.clone(), valid, version }));
+        self.use_answers();
         Some((attr, valid))
     }
 
     /// Has the mount ask for the attributes of a directory.
-    fn getattr(&mut self, fid: Fid) -> Option<Valid> {
+    fn getattr(&mut self, fid: Fid, delay: Nanos) -> Option<Valid> {
+        let version = self.version(fid);
         let attr = stat(&mut self.world, MOUNT, fid).ok()?;
         let valid = self.valid(None, &attr);
-        self.told(attr, valid.attr);
+        self.answers.push((self.world.now + delay, Answer { name: None, attr, valid, version }));
+        self.use_answers();
         Some(valid)
+    }
+
+    /// Uses the answers whose time has come: how long they are valid counts from there.
+    fn use_answers(&mut self) {
+        let now = self.world.now;
+        let due: Vec<_> = self.answers.extract_if(.., |(at, _)| *at <= now).collect();
+        for (at, Answer { name, attr, valid, version }) in due {
+            let fid = attr.fid;
+            if let Some(name) = name {
+                self.entries.insert(name, (fid, at + valid.entry));
+            }
+            if self.version(fid) == version {
+                self.attrs.lock().unwrap().known.insert(fid, (attr, at + valid.attr));
+            }
+        }
     }
 
     /// Compares what the kernel may use with what the servers have.
     fn check(&mut self) -> Result<(), String> {
+        self.use_answers();
         let now = self.world.now;
         for ((dir, name), (fid, _)) in self.entries.iter().filter(|(_, (_, until))| *until > now) {
             let found = look_up(&mut self.world, KEEPS_NOTHING, *dir, name).map(|attr| attr.fid);
             if found != Ok(*fid) {
                 return Err(format!("{dir} {name:?} leads to {found:?} and not to {fid}"));
             }
+            let mode = stat(&mut self.world, KEEPS_NOTHING, *dir).map(|attr| attr.mode & 0o111);
+            if mode != Ok(0o111) {
+                return Err(format!("names of {dir} are used, which is closed: {mode:?}"));
+            }
         }
-        let attrs = self.attrs.lock().unwrap().clone();
-        for (fid, (attr, _)) in attrs.into_iter().filter(|(_, (_, until))| *until > now) {
+        let known = self.attrs.lock().unwrap().known.clone();
+        for (fid, (attr, _)) in known.into_iter().filter(|(_, (_, until))| *until > now) {
             let found = stat(&mut self.world, KEEPS_NOTHING, fid).map(exact);
             if found != Ok(exact(attr.clone())) {
                 return Err(format!("{found:?} is not {attr:?}"));
@@ -103,12 +147,28 @@ impl Kernel {
         Ok(())
     }
 
-    /// The kernel has changed something by itself, or has tried to: it forgets the attributes of
-    /// directories if it has.
-    fn has_changed(&mut self, succeeded: bool) {
-        self.entries.clear();
+    /// The kernel has asked for a change, and knows what becomes of it.
+    fn has_changed(&mut self, op: Op, files: &[Fid], succeeded: bool) {
+        self.use_answers();
+        let name = |(dir, name): Place| (self.dirs[dir], NAMES[name].to_vec());
+        let (names, dirs) = match op {
+            Op::Make(_, at) | Op::Mkdir(_, at) | Op::Unlink(_, at) | Op::Write(_, at, _) => {
+                (vec![name(at)], vec![at.0])
+            }
+            Op::Rename(_, from, to) => (vec![name(from), name(to)], vec![from.0, to.0]),
+            _ => (vec![], vec![]),
+        };
+        for name in names {
+            self.entries.remove(&name);
+        }
+        // For a moment after a change of a file by the mount, another one may be missed.
+        self.entries.retain(|_, (fid, _)| !files.contains(fid));
+        self.answers.retain(|(_, answer)| !files.contains(&answer.attr.fid));
         let mut attrs = self.attrs.lock().unwrap();
-        attrs.retain(|fid, _| self.dirs.contains(fid) && !succeeded);
+        let dirs = dirs.into_iter().filter(|_| succeeded).map(|dir| self.dirs[dir]);
+        for fid in files.iter().copied().chain(dirs) {
+            attrs.known.remove(&fid);
+        }
     }
 }
 
@@ -134,8 +194,8 @@ type Place = (usize, usize);
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    LookUp(Place),
-    Getattr(usize),
+    LookUp(Place, u64),
+    Getattr(usize, u64),
     /// By the mount or another client.
     Make(usize, Place),
     Mkdir(usize, Place),
@@ -152,9 +212,11 @@ fn op() -> impl Strategy<Value = Op> {
     let at = || (0..2usize, 0..NAMES.len());
     let client = || prop_oneof![1 => Just(MOUNT), 3 => Just(OTHER)];
     let mode = || prop::sample::select(vec![0o700u32, 0o755]);
+    // Milliseconds until a process uses an answer.
+    let delay = || prop_oneof![2 => Just(0u64), 1 => 0..200u64];
     prop_oneof![
-        12 => at().prop_map(Op::LookUp),
-        6 => (0..2usize).prop_map(Op::Getattr),
+        12 => (at(), delay()).prop_map(|(at, delay)| Op::LookUp(at, delay)),
+        6 => (0..2usize, delay()).prop_map(|(dir, delay)| Op::Getattr(dir, delay)),
         3 => (client(), at()).prop_map(|(client, at)| Op::Make(client, at)),
         1 => (client(), at()).prop_map(|(client, at)| Op::Mkdir(client, at)),
         2 => (client(), at()).prop_map(|(client, at)| Op::Unlink(client, at)),
@@ -241,28 +303,39 @@ fn change(world: &mut World, dirs: [Fid; 2], op: Op) -> bool {
             close(world, client, file);
             true
         }
-        Op::LookUp(_) | Op::Getattr(_) | Op::Pass(_) => unreachable!("it changes nothing"),
+        Op::LookUp(..) | Op::Getattr(..) | Op::Pass(_) => unreachable!("it changes nothing"),
     }
 }
 
+/// The files that an operation changes.
+fn changed(kernel: &mut Kernel, op: Op) -> Vec<Fid> {
+    let places = match op {
+        Op::Unlink(_, at)
+        | Op::Chmod(_, at, _)
+        | Op::Utimes(_, at, _)
+        | Op::Make(_, at)
+        | Op::Write(_, at, _) => vec![at],
+        Op::Rename(_, from, to) => vec![from, to],
+        Op::ChmodDir(_, dir, _) => return vec![kernel.dirs[dir]],
+        _ => vec![],
+    };
+    let world = &mut kernel.world;
+    let fid = |(dir, name): Place| {
+        look_up(world, KEEPS_NOTHING, kernel.dirs[dir], NAMES[name]).map(|attr| attr.fid).ok()
+    };
+    places.into_iter().filter_map(fid).collect()
+}
+
 fn act(kernel: &mut Kernel, op: Op) {
-    let (dirs, world) = (kernel.dirs, &mut kernel.world);
+    let (dirs, millis) = (kernel.dirs, Nanos::from_millis);
     match op {
-        Op::LookUp((dir, name)) => {
-            kernel.look_up(dirs[dir], NAMES[name]);
+        Op::LookUp((dir, name), delay) => {
+            kernel.look_up(dirs[dir], NAMES[name], millis(delay));
         }
-        Op::Getattr(dir) => {
-            kernel.getattr(dirs[dir]);
+        Op::Getattr(dir, delay) => {
+            kernel.getattr(dirs[dir], millis(delay));
         }
-        Op::Pass(millis) => {
-            let end = world.now + Nanos::from_millis(millis);
-            world.alarm = end;
-            while world.now < end {
-                world.settle();
-                world.advance();
-            }
-            world.alarm = Time::NEVER;
-        }
+        Op::Pass(time) => pass(&mut kernel.world, millis(time)),
         Op::Make(client, _)
         | Op::Mkdir(client, _)
         | Op::Unlink(client, _)
@@ -271,12 +344,23 @@ fn act(kernel: &mut Kernel, op: Op) {
         | Op::ChmodDir(client, ..)
         | Op::Utimes(client, ..)
         | Op::Write(client, ..) => {
-            let succeeded = change(world, dirs, op);
+            let files = changed(kernel, op);
+            let succeeded = change(&mut kernel.world, dirs, op);
             if client == MOUNT {
-                kernel.has_changed(succeeded);
+                kernel.has_changed(op, &files, succeeded);
             }
         }
     }
+}
+
+fn pass(world: &mut World, time: Nanos) {
+    let end = world.now + time;
+    world.alarm = end;
+    while world.now < end {
+        world.settle();
+        world.advance();
+    }
+    world.alarm = Time::NEVER;
 }
 
 proptest! {
@@ -293,6 +377,9 @@ proptest! {
                 prop_assert!(false, "{} after {:?}, the {}th of {:?}", why, op, number, ops);
             }
         }
+        // More than the limit are kept only while names are in use.
+        pass(&mut kernel.world, Nanos::from_secs(1));
+        prop_assert!(kernel.world.clients[MOUNT].attr_counts().entries <= attrs);
     }
 }
 
@@ -312,21 +399,21 @@ fn who_changes_a_name_waits_until_nobody_uses_it() {
         world.wait(OTHER, |c, t, done| c.unlink(t, CALLER, root, name, false, done)).unwrap();
         kernel.world.now.since(began)
     };
-    let (_, valid) = kernel.look_up(root, b"a").unwrap();
+    let (_, valid) = kernel.look_up(root, b"a", Nanos(0)).unwrap();
     assert_eq!(valid.entry, ENTRY_VALID);
-    let (_, valid) = kernel.look_up(root, b"b").unwrap();
+    let (_, valid) = kernel.look_up(root, b"b", Nanos(0)).unwrap();
     assert_eq!(valid.entry, ENTRY_VALID);
     let waited = remove(&mut kernel, b"a");
     assert!(waited >= ENTRY_VALID && waited <= Nanos(4 * ENTRY_VALID.0), "{waited:?}");
     // Time has passed for this one, too.
     assert_eq!(remove(&mut kernel, b"b"), Nanos(0));
-    let (_, valid) = kernel.look_up(root, b"c").unwrap();
+    let (_, valid) = kernel.look_up(root, b"c", Nanos(0)).unwrap();
     assert_eq!(valid.entry, Nanos(0), "somebody works there");
     assert_eq!(remove(&mut kernel, b"c"), Nanos(0));
     kernel.world.pass(11);
     let file = open(&mut kernel.world, OTHER, root, b"c").unwrap();
     close(&mut kernel.world, OTHER, file);
-    let (_, valid) = kernel.look_up(root, b"c").unwrap();
+    let (_, valid) = kernel.look_up(root, b"c", Nanos(0)).unwrap();
     assert_eq!(valid.entry, ENTRY_VALID);
 }
 
@@ -338,7 +425,7 @@ fn who_changes_times_does_not_wait() {
     let file = open(&mut kernel.world, OTHER, root, b"a").unwrap();
     let fid = file.attr.fid;
     close(&mut kernel.world, OTHER, file);
-    let (_, valid) = kernel.look_up(root, b"a").unwrap();
+    let (_, valid) = kernel.look_up(root, b"a", Nanos(0)).unwrap();
     assert_eq!(valid.entry, ENTRY_VALID);
     let began = kernel.world.now;
     let time = Some(SetTime::At(77));
@@ -348,7 +435,7 @@ fn who_changes_times_does_not_wait() {
     assert_eq!(kernel.world.now, began);
     kernel.check().unwrap();
     // The name is still told, and the times of now.
-    let (attr, valid) = kernel.look_up(root, b"a").unwrap();
+    let (attr, valid) = kernel.look_up(root, b"a", Nanos(0)).unwrap();
     assert_eq!((attr.mtime, valid.entry), (77, ENTRY_VALID));
 }
 
@@ -357,24 +444,77 @@ fn who_changes_times_does_not_wait() {
 fn who_makes_names_in_a_directory_does_not_wait() {
     let mut kernel = Kernel::new(100);
     let [root, dir] = kernel.dirs;
-    let (_, valid) = kernel.look_up(root, b"d").unwrap();
+    let (_, valid) = kernel.look_up(root, b"d", Nanos(0)).unwrap();
     assert!(valid.entry > Nanos(0) && valid.attr > Nanos(0), "{valid:?}");
     let began = kernel.world.now;
     let file = open(&mut kernel.world, OTHER, dir, b"a").unwrap();
     assert_eq!(kernel.world.now, began);
     close(&mut kernel.world, OTHER, file);
-    assert!(!kernel.attrs.lock().unwrap().contains_key(&dir));
-    // By the mount itself: the kernel forgets by itself what changes, and keeps the permissions.
-    assert!(kernel.getattr(dir).unwrap().attr > Nanos(0));
+    assert!(!kernel.attrs.lock().unwrap().known.contains_key(&dir));
+    // By the mount itself too: the kernel would take an answer that is older than the change.
+    assert!(kernel.getattr(dir, Nanos(0)).unwrap().attr > Nanos(0));
     let file = open(&mut kernel.world, MOUNT, dir, b"b").unwrap();
     close(&mut kernel.world, MOUNT, file);
-    assert!(kernel.attrs.lock().unwrap().contains_key(&dir));
-    chmod(&mut kernel.world, OTHER, dir, 0o700);
-    assert!(!kernel.attrs.lock().unwrap().contains_key(&dir));
-    // If nothing was changed the kernel would keep what the lock does not protect any more.
-    assert!(kernel.getattr(dir).unwrap().attr > Nanos(0));
-    let made =
-        kernel.world.wait(MOUNT, |c, t, done| c.mkdir(t, CALLER, dir, b"a", (0o755, 0), done));
-    assert_eq!(made.map_err(|error| error.errno()).err(), Some(17));
-    assert!(!kernel.attrs.lock().unwrap().contains_key(&dir));
+    assert_eq!(kernel.world.now, began);
+    assert!(!kernel.attrs.lock().unwrap().known.contains_key(&dir));
+}
+
+/// Names are told in directories that everybody may search, unless one user alone is shown them.
+#[test]
+fn names_in_closed_directories_are_not_told() {
+    for is_for_one_user in [false, true] {
+        let mut kernel = Kernel::of(100, is_for_one_user);
+        let [_, dir] = kernel.dirs;
+        let file = open(&mut kernel.world, OTHER, dir, b"a").unwrap();
+        close(&mut kernel.world, OTHER, file);
+        let told = |kernel: &mut Kernel| {
+            kernel.getattr(dir, Nanos(0));
+            let (_, valid) = kernel.look_up(dir, b"a", Nanos(0)).unwrap();
+            valid.entry > Nanos(0)
+        };
+        for (mode, is_open) in [(0o711, true), (0o710, false), (0o700, false), (0o755, true)] {
+            chmod(&mut kernel.world, OTHER, dir, mode);
+            assert_eq!(told(&mut kernel), is_open || is_for_one_user, "{mode:o}");
+            // Somebody has waited for who used the name.
+            pass(&mut kernel.world, Nanos::from_secs(11));
+        }
+        // The mount itself waits too, before it closes a directory in use, and only then.
+        for (mode, waits) in [(0o711, false), (0o700, true)] {
+            assert!(told(&mut kernel), "{mode:o}");
+            let began = kernel.world.now;
+            chmod(&mut kernel.world, MOUNT, dir, mode);
+            assert_eq!(kernel.world.now > began, waits, "{mode:o}");
+        }
+    }
+}
+
+/// An answer that took so long that the lock was given back and is another one now.
+#[test]
+fn attributes_that_are_older_than_the_lock_are_not_valid() {
+    let mut kernel = Kernel::new(100);
+    let [root, dir] = kernel.dirs;
+    let file = open(&mut kernel.world, OTHER, root, b"a").unwrap();
+    let fid = file.attr.fid;
+    let (attr, layout) = (file.attr.clone(), file.layout.clone());
+    let write = |world: &mut World, byte| {
+        let (owner, data) = (attr.owner(), Bytes::from(vec![byte; 10]));
+        let written = world
+            .wait(OTHER, |c, t, done| c.write(t, CALLER, (fid, owner), &layout, (0, data), done));
+        written.unwrap();
+        // Its lock goes when it was not used for ten minutes.
+        world.pass(700);
+    };
+    write(&mut kernel.world, 1);
+    let old = [fid, dir].map(|fid| stat(&mut kernel.world, MOUNT, fid).unwrap());
+    for attr in &old {
+        assert!(kernel.valid(None, attr).attr > Nanos(0));
+    }
+    write(&mut kernel.world, 2);
+    chmod(&mut kernel.world, OTHER, dir, 0o711);
+    let new = [fid, dir].map(|fid| stat(&mut kernel.world, MOUNT, fid).unwrap());
+    for (old, new) in old.iter().zip(&new) {
+        assert_eq!(kernel.valid(None, old).attr, Nanos(0));
+        assert!(kernel.valid(None, new).attr > Nanos(0));
+    }
+    assert_eq!(old[0].size, new[0].size, "the times differ");
 }
