@@ -172,17 +172,21 @@ impl Nodes {
     }
 
     /// The kernel gives references back. A file without references is forgotten; the root never.
-    pub(crate) fn forget(&mut self, number: u64, lookups: u64) {
+    /// The outcome is one that has references left: the kernel had forgotten it, and has looked it
+    /// up again before that was known here.
+    pub(crate) fn forget(&mut self, number: u64, lookups: u64) -> Option<Fid> {
         if number == ROOT {
-            return;
+            return None;
         }
-        let Some(node) = self.by_number.get_mut(&number) else { return };
+        let node = self.by_number.get_mut(&number)?;
         node.lookups = node.lookups.saturating_sub(lookups);
-        if node.lookups == 0 {
-            let fid = node.fid;
-            self.by_number.remove(&number);
-            self.by_fid.remove(&fid);
+        let fid = node.fid;
+        if node.lookups > 0 {
+            return Some(fid);
         }
+        self.by_number.remove(&number);
+        self.by_fid.remove(&fid);
+        None
     }
 
     /// How many files the kernel knows.
@@ -209,13 +213,12 @@ mod tests {
         assert_eq!(number, fid.inode());
         assert_eq!(nodes.look_up(&attr(fid)), number);
         assert_eq!(nodes.get(number).map(|node| (node.fid, node.gid)), Some((fid, 7)));
-        nodes.forget(number, 1);
+        assert_eq!(nodes.forget(number, 1), Some(fid));
         assert_eq!(nodes.len(), 2);
-        nodes.forget(number, 1);
+        assert_eq!(nodes.forget(number, 1), None);
         assert_eq!((nodes.len(), nodes.get(number)), (1, None));
         // What is not known is forgotten without harm.
-        nodes.forget(number, 1);
-        nodes.forget(ROOT, u64::MAX);
+        assert_eq!((nodes.forget(number, 1), nodes.forget(ROOT, u64::MAX)), (None, None));
         assert_eq!(nodes.get(ROOT).map(|node| node.fid), Some(Fid::ROOT));
     }
 

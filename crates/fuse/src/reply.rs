@@ -257,7 +257,11 @@ impl Asked<ReplyEntry> {
         }
         // The kernel cannot be told to forget attributes before it has taken the file from this
         // answer, if it does not know it yet.
-        let attr_valid = moment(valid);
+        let is_known = self.shared.nodes().number_of(attr.fid).is_some();
+        let attr_valid = match is_known {
+            true => self.shared.attr_valid(valid, attr),
+            false => moment(valid),
+        };
         let number = self.shared.look_up(attr);
         let shown = self.shared.shown(attr, number);
         let entry_valid = duration(valid.entry);

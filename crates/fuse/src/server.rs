@@ -111,7 +111,11 @@ impl Filesystem for Server {
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
-        self.shared.nodes().forget(number.0, lookups);
+        let remains = self.shared.nodes().forget(number.0, lookups);
+        if let Some(fid) = remains {
+            // When it was looked up again, the kernel could not be told to forget anything of it.
+            self.shared.post(move |client, _| client.invalidate(fid));
+        }
     }
 
     fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {

@@ -172,6 +172,12 @@ impl Client {
         Valid { entry, attr: self.attr_valid(now, attr) }
     }
 
+    /// Has the program that uses the client forget the attributes of a file, if they are valid: it
+    /// was told them when it could not be told that they are not any more.
+    pub fn invalidate(&mut self, fid: Fid) {
+        self.validity.end_attr(fid);
+    }
+
     /// Whether a name leads to a file as long as the client keeps a lock, everybody who uses it may
     /// search the directory as long as it keeps another one, and nobody else works there.
     fn may_tell(&self, now: Time, sharing: Sharing, (dir, name): (Fid, &[u8]), fid: Fid) -> bool {
