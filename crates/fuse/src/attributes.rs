@@ -28,11 +28,11 @@ const OF_SERVERS: [&[u8]; 7] = [
     b"trusted.fid",
     b"trusted.version",
 ];
-/// What only a kernel with SELinux knows, which then asks no file system for it. Kernel clients
-/// answer the same: `ls -l` asks for no more files then.
-const SELINUX: &[u8] = b"security.selinux";
 /// Of these, what kernel clients do not list.
 const UNLISTED: &[u8] = b"trusted.som";
+/// Not supported, as on kernel clients without SELinux: `ls -l` then asks for no other file. A
+/// kernel with SELinux does not ask the file system.
+const SELINUX: &[u8] = b"security.selinux";
 
 /// Whether an attribute belongs to the servers: who changes it is told that this was done, as by
 /// kernel clients, and nothing is changed. Programs that copy files with all their attributes would

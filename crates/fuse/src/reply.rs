@@ -188,8 +188,8 @@ impl Asked<ReplyAttr> {
         })
     }
 
-    /// The same for attributes that were set. The kernel takes them also if it was told to forget
-    /// others meanwhile, so it has to ask for them again.
+    /// The same for attributes that were set. The kernel takes them also if it
+    /// has invalidated others meanwhile, so it has to ask for them again.
     pub(crate) fn attributes_set(self, caller: Caller) -> Done<Attr> {
         self.with_attributes(caller, |_, _, _, _| NOT_CACHED)
     }
@@ -255,7 +255,7 @@ impl Asked<ReplyEntry> {
         if !self.claim() {
             return;
         }
-        // The kernel cannot be told to forget attributes before it has taken the file from this
+        // The kernel cannot invalidate attributes before it has taken the file from this
         // answer, if it does not know it yet.
         let is_known = self.shared.nodes().number_of(attr.fid).is_some();
         let attr_valid = match is_known {

@@ -113,7 +113,7 @@ impl Filesystem for Server {
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
         let remains = self.shared.nodes().forget(number.0, lookups);
         if let Some(fid) = remains {
-            // When it was looked up again, the kernel could not be told to forget anything of it.
+            // When it was looked up again, the kernel could not invalidate anything of it.
             self.shared.post(move |client, _| client.invalidate(fid));
         }
     }

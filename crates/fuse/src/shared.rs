@@ -236,7 +236,7 @@ impl Shared {
         let _ = self.device.set(device);
     }
 
-    /// Lets the kernel use names for a while, and attributes until this tells it to forget them.
+    /// Lets the kernel use names for a while, and attributes until this invalidates them.
     pub(crate) fn share_validity(self: &Arc<Shared>, sharing: Sharing, notifier: Notifier) {
         let shared = Arc::downgrade(self);
         let invalidate = move |fid| {

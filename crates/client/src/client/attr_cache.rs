@@ -226,7 +226,7 @@ impl AttrCache {
         self.entry(fid).filter(|entry| entry.is_whole()).map(|entry| entry.handle)
     }
 
-    /// Attributes, if the lock protects all of them, whoever asks.
+    /// Attributes, if the lock protects all of them, for any caller.
     pub(super) fn known(&self, fid: Fid) -> Option<Attr> {
         self.entry(fid).filter(|entry| entry.is_whole()).map(|entry| entry.attr.clone())
     }

@@ -344,7 +344,7 @@ impl Client {
             && lock.state == LockState::Granted
             && !lock.blocked
             && self.attrs.lock_of(fid) == Some(handle)
-            && (self.attrs.is_dir(fid) || self.validity.names_used(fid, now).is_some())
+            && (self.attrs.is_dir(fid) || self.validity.entries_used(fid, now).is_some())
             && self.can_convert(import)
     }
 
@@ -415,7 +415,7 @@ impl Client {
     /// When an entry is too old, or one that was too many is not in use any more.
     pub(super) fn attrs_deadline(&self) -> Time {
         let surplus = self.attrs.surplus(0, Time::ZERO);
-        let used = surplus.and_then(|(_, fid, _)| self.validity.names_used(fid, Time::ZERO));
+        let used = surplus.and_then(|(_, fid, _)| self.validity.entries_used(fid, Time::ZERO));
         used.unwrap_or_else(|| self.attrs.deadline())
     }
 
@@ -438,7 +438,7 @@ impl Client {
     /// somebody else uses stays for that moment.
     fn surplus(&self, more: usize, now: Time) -> Option<(ImportKey, Fid, Handle)> {
         let surplus = self.attrs.surplus(more, now);
-        surplus.filter(|(_, fid, _)| self.validity.names_used(*fid, now).is_none())
+        surplus.filter(|(_, fid, _)| self.validity.entries_used(*fid, now).is_none())
     }
 
     /// Forgets the lock of a file, and what is kept under it, before a request gives it back. The

@@ -6,6 +6,7 @@ use lustrine_fswire::rpc::{Request, mds};
 use lustrine_lnet::service::Turn;
 
 use super::attr_locks::early;
+use super::validity::restricts_search;
 use super::{CallArgs, Caller, Client, Done, OpenArgs, OpenFile};
 use crate::attr::{Attr, TYPE_MASK};
 use crate::error::{ClientError, Outcome, errno};
@@ -160,23 +161,8 @@ impl Client {
         changes: Changes,
         done: Done<Attr>,
     ) {
-        if changes.mode.is_none() {
-            return self.send_setattr(turn, caller, fid, changes, done);
-        }
-        self.before_permissions(turn, (fid, changes.mode), done, move |client, turn, done| {
-            client.send_setattr(turn, caller, fid, changes, done);
-        });
-    }
-
-    fn send_setattr(
-        &mut self,
-        turn: &mut Turn<'_>,
-        caller: Caller,
-        fid: Fid,
-        changes: Changes,
-        done: Done<Attr>,
-    ) {
-        self.at_mdt_of(turn, fid, done, move |client, turn, import, done| {
+        let restricts = changes.mode.is_some_and(restricts_search);
+        let send = move |client: &mut Client, turn: &mut Turn<'_>, import, done: Done<Attr>| {
             let record = caller.setattr_record(record(fid, &changes, client.wall(turn)));
             let locks = client.early_cancels(import, [fid]);
             let request = mds::ReintSetattr {
@@ -194,6 +180,9 @@ impl Client {
                     Err(error) => done(client, turn, Err(error)),
                 }
             });
+        };
+        self.before_permissions(turn, (fid, restricts), done, move |client, turn, done| {
+            client.at_mdt_of(turn, fid, done, send);
         });
     }
 

@@ -1,22 +1,22 @@
-//! What the program that uses the client may use of names and attributes without asking, such as
-//! the kernel in which a file system is mounted.
+//! How long the user of the client, such as the kernel in which a file system is mounted, may use
+//! names and attributes from a cache of its own.
 //!
-//! Both hold while the client has the locks that protect them, and have to end before a lock is
-//! given back:
+//! Both are valid while the client has the locks that protect them, and have to end before a lock
+//! is given back:
 //!
-//! - **Attributes** end at once: the user of the client is told to forget them.
-//! - **Names** end by themselves, a fraction of a second after they were told. A kernel forgets a
-//!   name on request only when no operation in its directory is under way, and such an operation
-//!   can wait for the server that waits for the lock. So a server that wants the lock of a file
-//!   whose name is in use waits for that time. No names of that directory are told for a while
-//!   then, since somebody else works there.
+//! - **Attributes** end at once: the user of the client is asked to invalidate them.
+//! - **Entries** (a name, and that it leads to a file) expire, a fraction of a second after the
+//!   answer. A kernel invalidates an entry on request only when no operation in its directory is
+//!   under way, and such an operation can wait for the server that waits for the lock. So a server
+//!   that wants the lock of a file waits until its entries have expired. The entries of that
+//!   directory are not valid for a while then, since another client works there.
 //!
-//! A name is told only if everybody may search its directory: the kernel does not check who uses
-//! it. So the lock of a directory stays while names in it are in use, as long as it says who may
-//! search.
+//! An entry is valid only if all users may search its directory: the kernel does not check who uses
+//! it. So the lock of a directory stays until the entries in it have expired, since it protects who
+//! may search.
 //!
 //! The client's own changes of a file do not wait. The program that makes the change knows of it,
-//! and what others are shown while it is under way may be from before it.
+//! and what others see while it is under way may be from before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,19 +31,19 @@ use super::{Client, Done};
 use crate::attr::Attr;
 use crate::layout::FileLayout;
 
-/// How long after an answer a process may still begin to use it: it has to run for that.
+/// How long after an answer a process may begin to use it: it has to be scheduled first.
 const DELAY_MAX: Nanos = Nanos::from_millis(200);
-/// How long attributes are valid, unless the user of the client is told to forget them before.
+/// How long attributes are valid, unless they are invalidated before.
 const ATTR_VALID: Nanos = Nanos::from_secs(1);
 /// How long those of a file are that has data which are not written: as long as the system call
 /// takes that has asked. Its space is an estimate until they are.
 const ATTR_VALID_UNWRITTEN: Nanos = Nanos(1);
-/// How long no names of a directory are told after a server had to wait for one.
+/// How long no entries of a directory are valid after a server had to wait for one.
 const QUIET_TIME: Nanos = Nanos::from_secs(10);
 /// The permission to search, of the owner, the group and others.
 const SEARCH_BY_ALL: u32 = 0o111;
 
-/// How long the user of the client may use what it is told; 0 if it has to ask each time.
+/// How long the user of the client may use an answer; 0 if it has to ask each time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Valid {
     /// The name, and that it leads to this file.
@@ -52,38 +52,38 @@ pub struct Valid {
     pub attr: Nanos,
 }
 
-/// How a program uses names and attributes without asking.
+/// How the user of the client uses names and attributes without asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharing {
-    /// How long names are valid, at most a second; 0 for never.
+    /// How long entries are valid, at most a second; 0 for never.
     pub entry_valid: Nanos,
-    /// Whether one user of the machine alone is shown what the program is told. Otherwise it is
-    /// told only names in directories that everybody may search.
+    /// Whether only one user of the machine has access. Otherwise entries are valid only in
+    /// directories that all users may search.
     pub is_for_one_user: bool,
 }
 
 /// Something that is in use until a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Used {
-    /// Names that lead to a file.
+    /// Entries of a file.
     Entry(Fid),
-    /// Names in a directory.
-    NamesIn(Fid),
+    /// Entries in a directory.
+    EntriesIn(Fid),
     /// Attributes of a file.
     Attr(Fid),
     /// What an object says of a file.
     Object(ObjectKey),
-    /// A directory whose names are not told. Nobody uses it.
+    /// Not in use: a directory in which no entries are valid.
     Quiet(Fid),
 }
 
-/// Tells the user of the client to forget the attributes of a file.
+/// Has the user of the client invalidate the attributes of a file.
 type Invalidate = Box<dyn FnMut(Fid) + Send>;
 
 /// What is in use, and until when.
 #[derive(Default)]
 pub(super) struct Validity {
-    /// How names are told, and who is told to forget attributes. None: nothing is told.
+    /// How the user of the client uses them. None: it has to ask each time.
     shared: Option<(Sharing, Invalidate)>,
     /// Until when, and of which file it is.
     until: BTreeMap<Used, (Time, Fid)>,
@@ -117,12 +117,12 @@ impl Validity {
         self.until.get(&used).map(|(until, _)| *until).filter(|until| *until > now)
     }
 
-    /// Until when names that lead to a file, or names in it, are in use, if they are.
-    pub(super) fn names_used(&self, fid: Fid, now: Time) -> Option<Time> {
-        self.used(Used::Entry(fid), now).max(self.used(Used::NamesIn(fid), now))
+    /// Until when entries of a file, or entries in it, are in use, if they are.
+    pub(super) fn entries_used(&self, fid: Fid, now: Time) -> Option<Time> {
+        self.used(Used::Entry(fid), now).max(self.used(Used::EntriesIn(fid), now))
     }
 
-    /// The attributes of a file are to be forgotten, if anybody may use them.
+    /// Has the user of the client invalidate the attributes of a file, if they are in use.
     pub(super) fn end_attr(&mut self, fid: Fid) {
         let Some((until, _)) = self.until.remove(&Used::Attr(fid)) else { return };
         self.by_time.remove(&(until, Used::Attr(fid)));
@@ -141,9 +141,9 @@ impl Validity {
 }
 
 impl Client {
-    /// From now on [`Client::valid`] says what the program that uses the client may use without
-    /// asking. `invalidate` is called with the FID of a file whose attributes are to be forgotten
-    /// at once. It must not wait for an operation of this client.
+    /// From now on [`Client::valid`] says how long answers are valid. `invalidate` is called with
+    /// the FID of a file whose attributes are not valid any more. It must not wait for an operation
+    /// of this client.
     pub fn share_validity(
         &mut self,
         sharing: Sharing,
@@ -154,17 +154,17 @@ impl Client {
         self.validity.shared = Some((sharing, Box::new(invalidate)));
     }
 
-    /// How long the program that uses the client may use what it is told now: the attributes of a
-    /// file, and a name in a directory that leads to it. Until then the client keeps the locks.
+    /// How long an answer of now is valid: the attributes of a file, and the name in a directory
+    /// that leads to it. Until then the client keeps the locks.
     pub fn valid(&mut self, now: Time, name: Option<(Fid, &[u8])>, attr: &Attr) -> Valid {
         let Some(sharing) = self.validity.sharing().filter(|_| !self.unmounted) else {
             return Valid::default();
         };
         let entry = match name {
-            Some((dir, name)) if self.may_tell(now, sharing, (dir, name), attr.fid) => {
+            Some((dir, name)) if self.may_cache_entry(now, sharing, (dir, name), attr.fid) => {
                 let until = now + sharing.entry_valid + DELAY_MAX;
                 self.validity.use_until(Used::Entry(attr.fid), attr.fid, until, now);
-                self.validity.use_until(Used::NamesIn(dir), dir, until, now);
+                self.validity.use_until(Used::EntriesIn(dir), dir, until, now);
                 sharing.entry_valid
             }
             _ => Nanos(0),
@@ -172,21 +172,28 @@ impl Client {
         Valid { entry, attr: self.attr_valid(now, attr) }
     }
 
-    /// Has the program that uses the client forget the attributes of a file, if they are valid: it
-    /// was told them when it could not be told that they are not any more.
+    /// Has the user of the client invalidate the attributes of a file, if they are valid: an
+    /// earlier request to do so may not have reached it.
     pub fn invalidate(&mut self, fid: Fid) {
         self.validity.end_attr(fid);
     }
 
-    /// Whether a name leads to a file as long as the client keeps a lock, everybody who uses it may
-    /// search the directory as long as it keeps another one, and nobody else works there.
-    fn may_tell(&self, now: Time, sharing: Sharing, (dir, name): (Fid, &[u8]), fid: Fid) -> bool {
+    /// Whether an entry holds as long as the client has the lock of the file, and all who use it
+    /// may search the directory as long as the client has the lock of that; and no other client has
+    /// waited for an entry there lately.
+    fn may_cache_entry(
+        &self,
+        now: Time,
+        sharing: Sharing,
+        (dir, name): (Fid, &[u8]),
+        fid: Fid,
+    ) -> bool {
         let named = self.attrs.named(dir, name);
         sharing.entry_valid > Nanos(0)
             && named.is_some_and(|(known, _)| known == fid)
             && self.validity.used(Used::Quiet(dir), now).is_none()
             && self.attrs.permissions_of(dir).is_some_and(|(import, mode, has_acl)| {
-                let all_may = mode & SEARCH_BY_ALL == SEARCH_BY_ALL && has_acl == Some(false);
+                let all_may = !restricts_search(mode) && has_acl == Some(false);
                 // Otherwise the lock would go with each change of the client in the directory.
                 (sharing.is_for_one_user || all_may) && self.can_convert(import)
             })
@@ -234,7 +241,7 @@ impl Client {
     }
 
     /// The server has said more of a file under the lock of its entry. The attributes as they are
-    /// known now; who was told others forgets them.
+    /// known now; others are invalidated.
     pub(super) fn refresh_attr(&mut self, lock: Handle, attr: Attr) -> Attr {
         let (attr, has_changed) = self.attrs.refresh(lock, attr);
         if has_changed {
@@ -254,8 +261,8 @@ impl Client {
         self.validity.end_attr(fid);
     }
 
-    /// Forgets what is kept of a file under a lock, and has the user of the client forget it. Where
-    /// the lock is.
+    /// Forgets what is kept of a file under a lock, and has the user of the client invalidate it.
+    /// Where the lock is.
     pub(super) fn forget_attr(&mut self, fid: Fid, lock: Handle) -> Option<ImportKey> {
         let import = self.attrs.remove(fid, lock)?;
         self.ahead.forget(fid);
@@ -263,15 +270,15 @@ impl Client {
         Some(import)
     }
 
-    /// Gives the lock of a file back that a server wants, when nobody may use its names any more,
-    /// or names in it. `dirs` are the directories of its names.
+    /// Gives the lock of a file back that a server wants, once the entries of the file and those in
+    /// it have expired. `dirs` are the directories of its entries.
     pub(super) fn cancel_when_unused(
         &mut self,
         turn: &mut Turn<'_>,
         (import, handle): (ImportKey, Handle),
         (fid, dirs): (Fid, impl IntoIterator<Item = Fid>),
     ) {
-        let Some(until) = self.validity.names_used(fid, turn.now) else {
+        let Some(until) = self.validity.entries_used(fid, turn.now) else {
             return self.cancel_lock(turn, import, handle);
         };
         for dir in dirs {
@@ -283,37 +290,28 @@ impl Client {
         });
     }
 
-    /// Tells no names of a directory for a while.
+    /// No entries of a directory are valid for a while.
     fn keep_quiet(&mut self, now: Time, dir: Fid) {
         self.validity.use_until(Used::Quiet(dir), dir, now + QUIET_TIME, now);
     }
 
-    /// The client is about to set the permissions of a file, or its access control list. If some
-    /// may not search it then, this goes on when nobody may use names in it without asking.
+    /// The client is about to change who may search a directory, if `restricts`. Goes on when the
+    /// entries in it have expired.
     pub(super) fn before_permissions<T: 'static>(
         &mut self,
         turn: &mut Turn<'_>,
-        (fid, mode): (Fid, Option<u32>),
+        (fid, restricts): (Fid, bool),
         done: Done<T>,
         then: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
     ) {
-        match mode.is_some_and(|mode| mode & SEARCH_BY_ALL == SEARCH_BY_ALL) {
-            true => then(self, turn, done),
-            false => self.when_names_unused(turn, fid, done, then),
-        }
-    }
-
-    fn when_names_unused<T: 'static>(
-        &mut self,
-        turn: &mut Turn<'_>,
-        dir: Fid,
-        done: Done<T>,
-        then: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
-    ) {
-        let Some(until) = self.validity.used(Used::NamesIn(dir), turn.now) else {
-            return then(self, turn, done);
-        };
-        self.keep_quiet(turn.now, dir);
+        let used = self.validity.used(Used::EntriesIn(fid), turn.now);
+        let Some(until) = used.filter(|_| restricts) else { return then(self, turn, done) };
+        self.keep_quiet(turn.now, fid);
         self.after(turn, until.since(turn.now), done, then);
     }
+}
+
+/// Whether some users may not search a directory with these permissions.
+pub(super) fn restricts_search(mode: u32) -> bool {
+    mode & SEARCH_BY_ALL != SEARCH_BY_ALL
 }

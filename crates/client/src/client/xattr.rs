@@ -216,9 +216,8 @@ impl Client {
             client.send_change(turn, caller, fid, name, (what, value, flags), done);
         };
         match is_users {
-            _ if is_acl => self.before_permissions(turn, (fid, None), done, change),
             true => self.if_accessible(turn, caller, fid, OpenFlags::WRITE, done, change),
-            false => change(self, turn, done),
+            false => self.before_permissions(turn, (fid, is_acl), done, change),
         }
     }
 

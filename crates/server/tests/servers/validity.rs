@@ -61,11 +61,11 @@ impl Kernel {
         let root = world.root;
         let made = world.wait(OTHER, |c, t, done| c.mkdir(t, CALLER, root, b"d", (0o755, 0), done));
         let attrs = Arc::new(Mutex::new(Attrs::default()));
-        let told = Arc::clone(&attrs);
+        let known = Arc::clone(&attrs);
         world.at_client(MOUNT, |client, _| {
             let sharing = Sharing { entry_valid: ENTRY_VALID, is_for_one_user };
             client.share_validity(sharing, move |fid| {
-                let mut attrs = told.lock().unwrap();
+                let mut attrs = known.lock().unwrap();
                 attrs.known.remove(&fid);
                 *attrs.versions.entry(fid).or_default() += 1;
             });
@@ -384,7 +384,7 @@ proptest! {
 }
 
 /// A name that is in use is given back when its time is over, and no sooner; and those of this
-/// directory are not told for a while.
+/// directory are not valid for a while.
 #[test]
 fn who_changes_a_name_waits_until_nobody_uses_it() {
     let mut kernel = Kernel::new(100);
@@ -434,7 +434,7 @@ fn who_changes_times_does_not_wait() {
     world.wait(OTHER, |c, t, done| c.set_attributes(t, CALLER, fid, changes, done)).unwrap();
     assert_eq!(kernel.world.now, began);
     kernel.check().unwrap();
-    // The name is still told, and the times of now.
+    // The name is still valid, and the times are those of now.
     let (attr, valid) = kernel.look_up(root, b"a", Nanos(0)).unwrap();
     assert_eq!((attr.mtime, valid.entry), (77, ENTRY_VALID));
 }
@@ -459,28 +459,28 @@ fn who_makes_names_in_a_directory_does_not_wait() {
     assert!(!kernel.attrs.lock().unwrap().known.contains_key(&dir));
 }
 
-/// Names are told in directories that everybody may search, unless one user alone is shown them.
+/// Names are valid in directories that all users may search, or if only one user has access.
 #[test]
-fn names_in_closed_directories_are_not_told() {
+fn names_in_closed_directories_are_not_valid() {
     for is_for_one_user in [false, true] {
         let mut kernel = Kernel::of(100, is_for_one_user);
         let [_, dir] = kernel.dirs;
         let file = open(&mut kernel.world, OTHER, dir, b"a").unwrap();
         close(&mut kernel.world, OTHER, file);
-        let told = |kernel: &mut Kernel| {
+        let is_valid = |kernel: &mut Kernel| {
             kernel.getattr(dir, Nanos(0));
             let (_, valid) = kernel.look_up(dir, b"a", Nanos(0)).unwrap();
             valid.entry > Nanos(0)
         };
         for (mode, is_open) in [(0o711, true), (0o710, false), (0o700, false), (0o755, true)] {
             chmod(&mut kernel.world, OTHER, dir, mode);
-            assert_eq!(told(&mut kernel), is_open || is_for_one_user, "{mode:o}");
+            assert_eq!(is_valid(&mut kernel), is_open || is_for_one_user, "{mode:o}");
             // Somebody has waited for who used the name.
             pass(&mut kernel.world, Nanos::from_secs(11));
         }
         // The mount itself waits too, before it closes a directory in use, and only then.
         for (mode, waits) in [(0o711, false), (0o700, true)] {
-            assert!(told(&mut kernel), "{mode:o}");
+            assert!(is_valid(&mut kernel), "{mode:o}");
             let began = kernel.world.now;
             chmod(&mut kernel.world, MOUNT, dir, mode);
             assert_eq!(kernel.world.now > began, waits, "{mode:o}");

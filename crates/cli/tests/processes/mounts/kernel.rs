@@ -1,4 +1,4 @@
-//! What the kernel keeps of a mount: names for a moment, and attributes until it is told.
+//! What the kernel keeps of a mount: names for a moment, and attributes until they are invalidated.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
@@ -122,7 +122,7 @@ fn stranger_looks(mount: &Mounted, file: &str) -> crate::common::Finished {
     as_stranger(mount, "stat($ARGV[0])", &[file])
 }
 
-/// Access control lists count, whoever has changed them.
+/// Access control lists count, whichever client has changed them.
 #[test]
 fn access_control_lists_count_beside_what_the_kernel_keeps() {
     if !can_mount() || !has_strangers() {
