@@ -1,17 +1,19 @@
-//! What the client keeps of attributes and names, each entry under a lock of the metadata server.
+//! What the client keeps of attributes and names, each entry under locks of metadata servers.
 //!
-//! An entry is there only while the client has a lock on the file with the bits LOOKUP, UPDATE and
-//! PERM, and for a regular file LAYOUT [LOCK-3]: any change at the server first has the lock given
-//! back, and the entry goes before the lock does. With it go
+//! What an entry says holds while the client has a lock on the file with the bits that protect it
+//! [LOCK-3]: any change at the server first has the lock given back, and what the lock protects
+//! goes before the lock does.
 //!
-//! - the names that lead to the file: a server takes LOOKUP of a file whose name it changes,
-//! - the names that a directory is known not to have: a server takes UPDATE of a directory in which
-//!   it makes a name,
-//! - the users who may search a directory: a server takes PERM of a file whose permissions it
-//!   changes [LOCK-20].
+//! - UPDATE, PERM and for a regular file LAYOUT, all in one lock, protect the attributes.
+//! - LOOKUP protects the names that lead to the file: a server takes it if it changes a name.
+//! - UPDATE protects the names that a directory is known not to have: a server takes it if it makes
+//!   a name.
+//! - PERM protects who may search a directory: a server takes it if it changes permissions
+//!   [LOCK-20].
 //!
-//! A lock that was converted to LOOKUP and PERM protects the names that lead to the file and who
-//! may search it, and no more [LOCK-23].
+//! Most files have one lock with all of these. Of a lock that was converted only LOOKUP and PERM
+//! are left [LOCK-23]. A directory whose name is on another metadata target has two: one with
+//! LOOKUP there, and one with the rest on its own target [LOCK-24].
 //!
 //! Nothing is given to a user whom the server itself has not answered while the locks were held,
 //! and within the last ten minutes: no lock is called back when a user leaves a group.
@@ -20,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use lustrine_fswire::fid::{Fid, Handle};
+use lustrine_fswire::ldlm::Ibits;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::ImportKey;
 use smallvec::SmallVec;
@@ -46,7 +49,7 @@ const ANSWER_AGE_MAX: Nanos = Nanos::from_secs(600);
 /// What a client keeps of attributes and names, and what that was good for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttrCounts {
-    /// Files whose attributes are kept, each with a lock.
+    /// Files of which something is kept, each with a lock or more.
     pub entries: usize,
     /// Names of these files.
     pub names: usize,
@@ -65,6 +68,9 @@ pub struct AttrCounts {
     /// Names that servers were asked for before a program did.
     pub statahead: u64,
 }
+
+/// What the lock that protects attributes has; of a regular file it has LAYOUT too.
+const ATTR_BITS: Ibits = Ibits::UPDATE.union(Ibits::PERM);
 
 /// What is known of a name for a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,15 +107,33 @@ impl Answered {
     }
 }
 
-/// Attributes, and the lock that they are kept under.
+/// A lock on a file at a metadata target, and what it protects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InodeLock {
+    pub(super) import: ImportKey,
+    pub(super) handle: Handle,
+    pub(super) bits: Ibits,
+}
+
+impl InodeLock {
+    /// Whether the lock protects all that another one does. LOOKUP protects the names that are on
+    /// the same target.
+    fn replaces(&self, other: &InodeLock) -> bool {
+        let same_names = self.import == other.import || !other.bits.contains(Ibits::LOOKUP);
+        self.bits.contains(other.bits) && same_names
+    }
+}
+
+/// What is known of a file, and the locks that protect it.
 struct Entry {
-    import: ImportKey,
-    handle: Handle,
+    /// At least one.
+    locks: SmallVec<[InodeLock; 1]>,
+    /// As they were when a lock last protected all of them; only the FID before that.
     attr: Attr,
     callers: Answered,
     /// Names that lead here, each with its directory.
     names: SmallVec<[(Fid, Box<[u8]>); 1]>,
-    /// Of a directory in which somebody may search, or a file whose lock was converted.
+    /// Of a directory in which somebody may search.
     dir: Option<Box<Searched>>,
 }
 
@@ -120,15 +144,22 @@ struct Searched {
     searchers: Answered,
     /// Names that it does not have, each with its number.
     missing: BTreeMap<Arc<[u8]>, u64>,
-    /// Whether the lock has only LOOKUP and PERM, after it was converted: then it protects the
-    /// names that lead here and who may search, and neither attributes nor what is missing.
-    is_narrow: bool,
 }
 
 impl Entry {
-    /// Whether the lock protects all of the attributes.
-    fn is_whole(&self) -> bool {
-        self.dir.as_ref().is_none_or(|dir| !dir.is_narrow)
+    /// The lock that protects all of these.
+    fn lock_with(&self, bits: Ibits) -> Option<&InodeLock> {
+        self.locks.iter().find(|lock| lock.bits.contains(bits))
+    }
+
+    /// The lock that protects all of the attributes.
+    fn whole_lock(&self) -> Option<Handle> {
+        self.lock_with(ATTR_BITS).map(|lock| lock.handle)
+    }
+
+    /// Whether names that lead to the file can be known.
+    fn has_lookup(&self) -> bool {
+        self.lock_with(Ibits::LOOKUP).is_some()
     }
 
     fn searched(&mut self) -> &mut Searched {
@@ -215,26 +246,34 @@ impl AttrCache {
         self.entries.get_mut(*self.files.get(&fid)?)
     }
 
-    /// The lock of a file's entry. If it is the same before a request and after the answer, it was
-    /// held when the server did what it was asked for.
-    pub(super) fn lock_of(&self, fid: Fid) -> Option<Handle> {
-        self.entry(fid).map(|entry| entry.handle)
-    }
-
-    /// The same if the lock protects all of the attributes.
+    /// The lock that protects all of a file's attributes. If it is the same before a request and
+    /// after the answer, it was held when the server did what it was asked for.
     pub(super) fn whole_lock_of(&self, fid: Fid) -> Option<Handle> {
-        self.entry(fid).filter(|entry| entry.is_whole()).map(|entry| entry.handle)
+        self.entry(fid)?.whole_lock()
     }
 
-    /// Attributes, if the lock protects all of them, for any caller.
+    /// The same of the lock that protects the permissions of a file.
+    pub(super) fn perm_lock_of(&self, fid: Fid) -> Option<Handle> {
+        self.entry(fid)?.lock_with(Ibits::PERM).map(|lock| lock.handle)
+    }
+
+    /// All locks of a file.
+    pub(super) fn locks_of(&self, fid: Fid) -> SmallVec<[InodeLock; 2]> {
+        self.entry(fid).into_iter().flat_map(|entry| entry.locks.iter().copied()).collect()
+    }
+
+    /// Attributes, if a lock protects all of them, for any caller.
     pub(super) fn known(&self, fid: Fid) -> Option<Attr> {
-        self.entry(fid).filter(|entry| entry.is_whole()).map(|entry| entry.attr.clone())
+        let entry = self.entry(fid)?;
+        entry.whole_lock().map(|_| entry.attr.clone())
     }
 
-    /// Permissions of a file and whether it has an access control list, as long as its lock is
-    /// held, and where that is.
+    /// Permissions of a file and whether it has an access control list, as long as the lock on them
+    /// is held, and where that is.
     pub(super) fn permissions_of(&self, fid: Fid) -> Option<(ImportKey, u32, Option<bool>)> {
-        self.entry(fid).map(|entry| (entry.import, entry.attr.mode, entry.attr.has_acl))
+        let entry = self.entry(fid)?;
+        let lock = entry.lock_with(Ibits::PERM)?;
+        Some((lock.import, entry.attr.mode, entry.attr.has_acl))
     }
 
     /// The directories of the names that lead to a file.
@@ -248,37 +287,53 @@ impl AttrCache {
         self.entry(fid).is_some_and(|entry| entry.attr.is_dir())
     }
 
-    /// The lock of a file protects only the names that lead to it, and who may search it, from now
-    /// on.
-    pub(super) fn narrow(&mut self, fid: Fid, lock: Handle) {
-        let Some(entry) = self.entry_mut(fid).filter(|entry| entry.handle == lock) else { return };
-        let searched = entry.searched();
-        searched.is_narrow = true;
-        for number in core::mem::take(&mut searched.missing).values() {
-            self.missing.remove(number);
+    /// A lock of a file protects only these bits from now on.
+    pub(super) fn narrow(&mut self, fid: Fid, handle: Handle, bits: Ibits) {
+        let Some(entry) = self.entry_mut(fid) else { return };
+        if let Some(lock) = entry.locks.iter_mut().find(|lock| lock.handle == handle) {
+            lock.bits &= bits;
         }
-        self.looked_up.retain(|other| *other != fid);
+        self.forget_unprotected(fid);
     }
 
-    /// A file has a lock on all of its attributes again, and still the one that protects only a
-    /// part: the entry goes on under the new one. The lock that is not needed any more.
-    pub(super) fn widen(
+    /// Keeps what an answer says of a file, with the lock that came with it: attributes that the
+    /// lock protects, or that the file is there. The locks that are of no use beside the others.
+    pub(super) fn keep(
         &mut self,
-        lock: (ImportKey, Handle),
+        lock: InodeLock,
         attr: &Attr,
-    ) -> Option<(ImportKey, Handle)> {
-        let entry = self.entry_mut(attr.fid).filter(|entry| !entry.is_whole())?;
-        let before = (entry.import, entry.handle);
-        ((entry.import, entry.handle), entry.attr) = (lock, attr.clone());
-        entry.searched().is_narrow = false;
-        Some(before)
+        now: Time,
+    ) -> SmallVec<[InodeLock; 2]> {
+        let fid = attr.fid;
+        let Some(entry) = self.entry_mut(fid) else {
+            let entry = Entry {
+                locks: SmallVec::from_iter([lock]),
+                attr: attr.clone(),
+                callers: Answered::default(),
+                names: SmallVec::new(),
+                dir: None,
+            };
+            self.files.insert(fid, self.entries.insert(entry, now));
+            return SmallVec::new();
+        };
+        // What is known already is not older than the answer.
+        if entry.whole_lock().is_none() && lock.bits.contains(ATTR_BITS) {
+            entry.attr = attr.clone();
+        }
+        if entry.locks.iter().any(|held| held.replaces(&lock)) {
+            return SmallVec::from_iter([lock]);
+        }
+        let is_surplus = |held: &InodeLock| lock.replaces(held);
+        let surplus = entry.locks.iter().copied().filter(is_surplus).collect();
+        entry.locks.retain(|held| !is_surplus(held));
+        entry.locks.push(lock);
+        surplus
     }
 
-    /// The file that a name leads to, and the lock of its entry.
-    pub(super) fn named(&self, dir: Fid, name: &[u8]) -> Option<(Fid, Handle)> {
+    /// The file that a name leads to.
+    pub(super) fn named(&self, dir: Fid, name: &[u8]) -> Option<Fid> {
         let fid = *self.names.get(&number_of(dir, name))?;
-        let entry = self.entry(fid).filter(|entry| entry.has_name(dir, name))?;
-        Some((fid, entry.handle))
+        self.entry(fid)?.has_name(dir, name).then_some(fid)
     }
 
     fn touch(&mut self, fid: Fid, now: Time) {
@@ -299,7 +354,8 @@ impl AttrCache {
     }
 
     fn shown(&self, fid: Fid, caller: &Caller, now: Time) -> Option<Attr> {
-        let entry = self.entry(fid).filter(|entry| entry.is_whole())?;
+        let entry = self.entry(fid)?;
+        entry.whole_lock()?;
         entry.callers.has(caller, now).then(|| entry.attr.clone())
     }
 
@@ -320,21 +376,35 @@ impl AttrCache {
 
     /// The same, without a note that it was used.
     pub(super) fn shown_name(&self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
-        let Some(parent) = self.entry(dir) else { return Named::Unknown };
-        let Some(searched) = parent.dir.as_ref().filter(|dir| dir.searchers.has(caller, now))
-        else {
-            return Named::Unknown;
-        };
+        let Some(searched) = self.searched(dir, caller, now) else { return Named::Unknown };
         if searched.missing.contains_key(name) {
             return Named::Missing;
         }
-        let file = self.named(dir, name).and_then(|(fid, _)| self.shown(fid, caller, now));
+        let file = self.named(dir, name).and_then(|fid| self.shown(fid, caller, now));
         file.map_or(Named::Unknown, Named::File)
     }
 
-    /// The server has answered a caller. Whether there is an entry.
+    /// What is known of a directory, for those who may search it.
+    fn searched(&self, dir: Fid, caller: &Caller, now: Time) -> Option<&Searched> {
+        self.entry(dir)?.dir.as_deref().filter(|dir| dir.searchers.has(caller, now))
+    }
+
+    /// Whether a caller may search a directory, as far as is known.
+    pub(super) fn searches(&self, dir: Fid, caller: &Caller, now: Time) -> bool {
+        self.searched(dir, caller, now).is_some()
+    }
+
+    /// Whether the names of a file are on another target than the file, as far as is known.
+    pub(super) fn is_away(&self, fid: Fid) -> bool {
+        let lock = self.entry(fid).and_then(|entry| entry.lock_with(Ibits::LOOKUP));
+        lock.is_some_and(|lock| !lock.bits.contains(Ibits::PERM))
+    }
+
+    /// The server has answered a caller. Whether that counts, since there is a lock on the
+    /// permissions.
     pub(super) fn allow(&mut self, fid: Fid, caller: Caller, now: Time) -> bool {
-        let Some(entry) = self.entry_mut(fid) else { return false };
+        let entry = self.entry_mut(fid).filter(|entry| entry.lock_with(Ibits::PERM).is_some());
+        let Some(entry) = entry else { return false };
         entry.callers.add(caller, now);
         self.touch(fid, now);
         true
@@ -342,7 +412,9 @@ impl AttrCache {
 
     /// The server has let a caller search a directory, while this lock was held.
     pub(super) fn allow_search(&mut self, (dir, lock): (Fid, Handle), caller: Caller, now: Time) {
-        if let Some(entry) = self.entry_mut(dir).filter(|entry| entry.handle == lock) {
+        if self.perm_lock_of(dir) == Some(lock)
+            && let Some(entry) = self.entry_mut(dir)
+        {
             entry.searched().searchers.add(caller, now);
         }
     }
@@ -357,21 +429,6 @@ impl AttrCache {
         }
     }
 
-    /// Keeps attributes under a lock. There is no entry of this file.
-    pub(super) fn insert(&mut self, (import, handle): (ImportKey, Handle), attr: Attr, now: Time) {
-        let fid = attr.fid;
-        let entry = Entry {
-            import,
-            handle,
-            attr,
-            callers: Answered::default(),
-            names: SmallVec::new(),
-            dir: None,
-        };
-        let before = self.files.insert(fid, self.entries.insert(entry, now));
-        assert!(before.is_none(), "the file has an entry");
-    }
-
     /// The server has said more of a file under the lock of its entry, such as times that call no
     /// lock back. The attributes as they are known now: under the same lock times go only forward,
     /// since who sets them back takes it away. An answer can be older than a close, and the server
@@ -380,7 +437,7 @@ impl AttrCache {
     pub(super) fn refresh(&mut self, lock: Handle, mut attr: Attr) -> (Attr, bool) {
         let mut has_changed = false;
         let entry = self.entry_mut(attr.fid);
-        if let Some(entry) = entry.filter(|entry| entry.handle == lock && entry.is_whole()) {
+        if let Some(entry) = entry.filter(|entry| entry.whole_lock() == Some(lock)) {
             attr.atime = attr.atime.max(entry.attr.atime);
             attr.mtime = attr.mtime.max(entry.attr.mtime);
             attr.ctime = attr.ctime.max(entry.attr.ctime);
@@ -399,7 +456,7 @@ impl AttrCache {
         changed: Option<(i64, i64)>,
     ) {
         let entry = self.entry_mut(fid);
-        if let Some(entry) = entry.filter(|entry| entry.handle == lock && entry.is_whole()) {
+        if let Some(entry) = entry.filter(|entry| entry.whole_lock() == Some(lock)) {
             if let Some(atime) = accessed {
                 entry.attr.atime = entry.attr.atime.max(atime);
             }
@@ -410,14 +467,14 @@ impl AttrCache {
         }
     }
 
-    /// A name leads to a file that has an entry.
+    /// A name leads to a file that has an entry, with a lock on its names there.
     pub(super) fn add_name(&mut self, dir: Fid, name: &[u8], fid: Fid) {
         self.forget_missing(dir, name);
-        if self.named(dir, name).is_some_and(|(known, _)| known == fid) {
+        if self.named(dir, name) == Some(fid) {
             return;
         }
         self.forget_name(dir, name);
-        let Some(entry) = self.entry_mut(fid) else { return };
+        let Some(entry) = self.entry_mut(fid).filter(|entry| entry.has_lookup()) else { return };
         entry.names.push((dir, name.into()));
         let surplus = (entry.names.len() > NAMES_MAX).then(|| entry.names.remove(0));
         self.names.insert(number_of(dir, name), fid);
@@ -464,29 +521,61 @@ impl AttrCache {
         }
     }
 
-    /// Forgets the entry that a file has under a lock, with all that is known under it, and says
-    /// where the lock is.
-    pub(super) fn remove(&mut self, fid: Fid, lock: Handle) -> Option<ImportKey> {
-        let key = *self.files.get(&fid)?;
-        self.entries.get(key).filter(|entry| entry.handle == lock)?;
-        self.files.remove(&fid);
-        let entry = self.entries.remove(key)?;
-        for (dir, name) in &entry.names {
-            self.names.remove(&number_of(*dir, name));
+    /// Forgets a lock of a file, with all that is known under it, and says where it is.
+    pub(super) fn remove(&mut self, fid: Fid, handle: Handle) -> Option<ImportKey> {
+        let entry = self.entry_mut(fid)?;
+        let at = entry.locks.iter().position(|lock| lock.handle == handle)?;
+        let lock = entry.locks.remove(at);
+        if lock.bits.contains(Ibits::LOOKUP) {
+            // A rename changes the time of change, for which no lock is taken if the file is on
+            // another target [LOCK-24].
+            entry.locks.iter_mut().for_each(|lock| lock.bits -= Ibits::UPDATE);
+            // Other names may have had the lock of another target: they are looked up again.
+            self.forget_names(fid);
         }
-        for number in entry.dir.iter().flat_map(|dir| dir.missing.values()) {
-            self.missing.remove(number);
-        }
-        self.looked_up.retain(|dir| *dir != fid);
-        Some(entry.import)
+        self.forget_unprotected(fid);
+        Some(lock.import)
     }
 
-    /// The least recently used entry: its file, its lock, and where that is; if it is too old, or
-    /// with `more` entries it would be one too many.
-    pub(super) fn surplus(&self, more: usize, now: Time) -> Option<(ImportKey, Fid, Handle)> {
+    fn forget_names(&mut self, fid: Fid) {
+        let Some(entry) = self.entry_mut(fid) else { return };
+        for (dir, name) in core::mem::take(&mut entry.names) {
+            self.names.remove(&number_of(dir, &name));
+        }
+    }
+
+    /// A file has lost a lock, or a part of it: what none protects any more goes.
+    fn forget_unprotected(&mut self, fid: Fid) {
+        let Some(entry) = self.entry_mut(fid) else { return };
+        let [no_lock, no_names] = [entry.locks.is_empty(), !entry.has_lookup()];
+        if entry.lock_with(Ibits::PERM).is_none() {
+            entry.callers = Answered::default();
+            if let Some(dir) = &mut entry.dir {
+                dir.searchers = Answered::default();
+            }
+        }
+        if entry.whole_lock().is_none() {
+            let dir = entry.dir.as_mut();
+            let missing = dir.map(|dir| core::mem::take(&mut dir.missing)).unwrap_or_default();
+            for number in missing.values() {
+                self.missing.remove(number);
+            }
+            self.looked_up.retain(|dir| *dir != fid);
+        }
+        if no_names {
+            self.forget_names(fid);
+        }
+        if no_lock && let Some(key) = self.files.remove(&fid) {
+            self.entries.remove(key);
+        }
+    }
+
+    /// The file of the least recently used entry; if it is too old, or with `more` entries it would
+    /// be one too many.
+    pub(super) fn surplus(&self, more: usize, now: Time) -> Option<Fid> {
         let (entry, used) = self.entries.oldest()?;
         let goes = self.entries.len() + more > self.max || used + self.max_age <= now;
-        goes.then_some((entry.import, entry.attr.fid, entry.handle))
+        goes.then_some(entry.attr.fid)
     }
 
     /// When the least recently used entry is too old.
@@ -494,10 +583,14 @@ impl AttrCache {
         self.entries.oldest().map_or(Time::NEVER, |(_, used)| used + self.max_age)
     }
 
-    /// The files of the entries whose locks are at a target, and the locks.
+    /// The locks at a target, with their files.
     pub(super) fn at(&self, import: ImportKey) -> Vec<(Fid, Handle)> {
-        let entries = self.entries.values().filter(|entry| entry.import == import);
-        entries.map(|entry| (entry.attr.fid, entry.handle)).collect()
+        let locks = self
+            .entries
+            .values()
+            .flat_map(|entry| entry.locks.iter().map(|lock| (entry.attr.fid, lock)));
+        let there = locks.filter(|(_, lock)| lock.import == import);
+        there.map(|(fid, lock)| (fid, lock.handle)).collect()
     }
 
     /// A server is asked for a name. Whether one was asked for a name of this directory lately, and

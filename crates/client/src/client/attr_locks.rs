@@ -15,7 +15,7 @@ use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::ImportKey;
 
-use super::attr_cache::{AttrCounts, Named};
+use super::attr_cache::{AttrCounts, InodeLock, Named};
 use super::locks::{CANCELS_MAX, cancels};
 use super::metadata::{LOOKUPS_MAX, checked, wanted};
 use super::open::intent_lock;
@@ -127,11 +127,17 @@ impl Client {
         name: Vec<u8>,
         done: Done<Attr>,
     ) {
+        let named = self.attrs.named(dir, &name);
+        // The name is known: only the target that has the file need be asked.
+        if let Some(fid) = named.filter(|fid| self.attrs.is_away(*fid))
+            && self.attrs.searches(dir, &caller, turn.now)
+        {
+            return self.getattr_elsewhere(turn, caller, (dir, name), fid, done);
+        }
         // There is a lock on the file, and this caller has not been answered yet, or may not be
         // able to search the directory any more.
-        let named = self.attrs.named(dir, &name);
-        if let Some(lock) = named.and_then(|(fid, _)| self.attrs.whole_lock_of(fid)) {
-            let dir_lock = self.attrs.lock_of(dir);
+        if let Some(lock) = named.and_then(|fid| self.attrs.whole_lock_of(fid)) {
+            let dir_lock = self.attrs.perm_lock_of(dir);
             let then: Done<Attr> = Box::new(move |client, turn, attr| {
                 client.note_search(turn, (dir, dir_lock), caller, &attr);
                 let attr = client.seen_under(turn, lock, caller, attr);
@@ -147,13 +153,13 @@ impl Client {
     /// The second name that a server is asked for has the attributes of the directory asked for,
     /// since names are shown only to those who could search it while there was a lock on it.
     fn ask_dir(&mut self, turn: &mut Turn<'_>, caller: Caller, dir: Fid) {
-        let worth = self.attrs.note_lookup(dir) && self.attrs.lock_of(dir).is_none();
+        let worth = self.attrs.note_lookup(dir) && self.attrs.perm_lock_of(dir).is_none();
         if !worth || !self.attrs.asked.insert(dir) {
             return;
         }
         let then: Done<Attr> = Box::new(move |client, _, _| {
             client.attrs.asked.remove(&dir);
-            if client.attrs.lock_of(dir).is_none() {
+            if client.attrs.perm_lock_of(dir).is_none() {
                 client.attrs.forget_lookups(dir);
             }
         });
@@ -178,7 +184,7 @@ impl Client {
     }
 
     /// A server has looked a name up for a caller, or has refused. `lock` is the one that there was
-    /// on the directory before.
+    /// on the permissions of the directory before.
     fn note_search<T>(
         &mut self,
         turn: &Turn<'_>,
@@ -224,7 +230,7 @@ impl Client {
         call.reply_len = 2048 + self.layout_room(import);
         call.caller = Some(caller);
         self.lock_asked(import, &lock);
-        let dir_lock = self.attrs.lock_of(asked);
+        let dir_lock = self.attrs.perm_lock_of(asked);
         self.call(turn, import, call, move |client, turn, answer| {
             let found = answer.and_then(|answer| described(&answer, &by));
             let (reply, mut found) = match found {
@@ -234,18 +240,24 @@ impl Client {
             if let GetattrBy::Name(dir, _) = &by {
                 client.note_search(turn, (*dir, dir_lock), caller, &found);
             }
-            if let (Ok(Described::Here(attr)), Some(reply)) = (&mut found, &reply) {
-                client.saw(attr);
-                let covered = client.keep_attr(turn, (import, handle), reply, attr, caller);
-                if covered && let Some(lock) = client.attrs.lock_of(attr.fid) {
-                    // The entry may have been there before, with later times.
-                    *attr = client.refresh_attr(lock, attr.clone());
+            let name = match &by {
+                GetattrBy::Name(dir, name) => Some((*dir, &name[..])),
+                GetattrBy::Fid(_) => None,
+            };
+            match (&mut found, &reply) {
+                (Ok(Described::Here(attr)), Some(reply)) => {
+                    client.saw(attr);
+                    let is_kept =
+                        client.keep_attr(turn, (import, handle), reply, (attr, name), caller);
+                    if is_kept && let Some(lock) = client.attrs.whole_lock_of(attr.fid) {
+                        // The entry may have been there before, with later times.
+                        *attr = client.refresh_attr(lock, attr.clone());
+                    }
                 }
-                if let (true, GetattrBy::Name(dir, name)) = (covered, &by) {
-                    client.attrs.add_name(*dir, name, attr.fid);
+                (Ok(Described::Elsewhere(fid)), Some(reply)) => {
+                    client.keep_name(turn, (import, handle), reply, (name, *fid));
                 }
-            } else {
-                client.give_back(import, handle, reply.as_ref());
+                _ => client.give_back(import, handle, reply.as_ref()),
             }
             match found {
                 Ok(Described::Here(attr)) => done(client, turn, Ok(attr)),
@@ -258,11 +270,7 @@ impl Client {
                             Err(malformed("the attributes of another file")),
                         );
                     };
-                    let again = or_again(done, move |client, turn, done| {
-                        let left = LOOKUPS_MAX - 1;
-                        client.lookup_again(turn, caller, (dir, name), left, done);
-                    });
-                    client.getattr(turn, caller, fid, again);
+                    client.getattr_elsewhere(turn, caller, (dir, name), fid, done);
                 }
                 Ok(Described::Missing) => {
                     if let (GetattrBy::Name(dir, name), Some(lock)) = (&by, dir_lock) {
@@ -282,49 +290,96 @@ impl Client {
         });
     }
 
+    /// Asks for the attributes of a file on another target than its name. If it is gone, the name
+    /// is looked up again.
+    fn getattr_elsewhere(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        name: (Fid, Vec<u8>),
+        fid: Fid,
+        done: Done<Attr>,
+    ) {
+        let again = or_again(done, move |client, turn, done| {
+            client.lookup_again(turn, caller, name, LOOKUPS_MAX - 1, done);
+        });
+        self.getattr(turn, caller, fid, again);
+    }
+
     /// Keeps attributes if the lock that came with them covers all of them and no other client
-    /// waits for it; otherwise gives the lock back. Whether it covers them: then the name of the
-    /// answer leads there now. An entry alone does not say that, if its lock is a later one.
+    /// waits for it; otherwise gives the lock back. If it covers the name too, that is kept with
+    /// them. Whether they are kept.
     pub(super) fn keep_attr(
         &mut self,
         turn: &mut Turn<'_>,
         (import, handle): (ImportKey, Handle),
         reply: &LdlmReply,
-        attr: &Attr,
+        (attr, name): (&Attr, Option<(Fid, &[u8])>),
         caller: Caller,
     ) -> bool {
-        self.locks.at(import).answered(handle, reply);
-        let mut needed = Ibits::LOOKUP | Ibits::UPDATE | Ibits::PERM;
+        let bits = self.bits_granted((import, handle), reply, attr.fid);
+        let mut needed = Ibits::UPDATE | Ibits::PERM;
         needed.set(Ibits::LAYOUT, attr.is_file());
-        let covers = self.locks.at(import).get(handle).is_some_and(|lock| {
-            let bits = lock.desc.policy.ibits().unwrap_or_default();
-            let on_it = lock.desc.resource == Resource::of_fid(attr.fid);
-            let protects = matches!(lock.desc.granted_mode, LockMode::PR | LockMode::PW);
-            let granted = lock.state == LockState::Granted && !lock.blocked;
-            granted && protects && on_it && bits.contains(needed)
-        });
         // What a striped directory has is at other targets. A file without a name ends when the
         // last program closes it, for which no server takes a lock.
         let lasts = attr.nlink > 0 && !attr.is_striped_dir();
-        if !covers || !lasts || !self.attrs.is_on() || self.unmounted {
+        if !bits.contains(needed) || !lasts {
             self.cancel_soon(import, handle);
             return false;
         }
-        // Both locks are held now: one is enough.
-        let surplus = match self.attrs.lock_of(attr.fid) {
-            Some(_) => Some(self.attrs.widen((import, handle), attr).unwrap_or((import, handle))),
-            None => {
-                self.attrs.insert((import, handle), attr.clone(), turn.now);
-                None
-            }
-        };
+        self.keep_inode_lock(turn, InodeLock { import, handle, bits }, attr);
         self.attrs.allow(attr.fid, caller, turn.now);
-        if let Some((import, surplus)) = surplus {
-            self.cancel_soon(import, surplus);
-            return true;
+        if let Some((dir, name)) = name
+            && bits.contains(Ibits::LOOKUP)
+        {
+            self.attrs.add_name(dir, name, attr.fid);
+        }
+        true
+    }
+
+    /// Keeps a name that leads to a file on another target, if the lock that came with it covers
+    /// it; otherwise gives the lock back [LOCK-24].
+    fn keep_name(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (import, handle): (ImportKey, Handle),
+        reply: &LdlmReply,
+        (name, fid): (Option<(Fid, &[u8])>, Fid),
+    ) {
+        let bits = self.bits_granted((import, handle), reply, fid);
+        let Some((dir, name)) = name.filter(|_| bits.contains(Ibits::LOOKUP)) else {
+            return self.cancel_soon(import, handle);
+        };
+        let lock = InodeLock { import, handle, bits: Ibits::LOOKUP };
+        self.keep_inode_lock(turn, lock, &Attr { fid, ..Attr::default() });
+        self.attrs.add_name(dir, name, fid);
+    }
+
+    /// What a lock on a file protects that came with an answer; nothing if no lock came or it is
+    /// not to be kept.
+    fn bits_granted(
+        &mut self,
+        (import, handle): (ImportKey, Handle),
+        reply: &LdlmReply,
+        fid: Fid,
+    ) -> Ibits {
+        self.locks.at(import).answered(handle, reply);
+        let keeps = self.attrs.is_on() && !self.unmounted;
+        let lock = self.locks.get(import, handle).filter(|lock| {
+            let on_it = lock.desc.resource == Resource::of_fid(fid);
+            let protects = matches!(lock.desc.granted_mode, LockMode::PR | LockMode::PW);
+            keeps && lock.state == LockState::Granted && !lock.blocked && protects && on_it
+        });
+        lock.and_then(|lock| lock.desc.policy.ibits()).unwrap_or_default()
+    }
+
+    /// Keeps a lock on a file, and gives back those that are of no use beside it.
+    fn keep_inode_lock(&mut self, turn: &mut Turn<'_>, lock: InodeLock, attr: &Attr) {
+        let surplus = self.attrs.keep(lock, attr, turn.now);
+        for lock in surplus {
+            self.cancel_soon(lock.import, lock.handle);
         }
         self.drive_attrs(turn);
-        true
     }
 
     /// Whether only a part of a lock is given back if a server wants these bits of it: then the
@@ -339,11 +394,12 @@ impl Client {
     ) -> bool {
         let Some(lock) = self.locks.at(import).get(handle) else { return false };
         let fid = lock.desc.resource.fid();
+        let kept = self.attrs.locks_of(fid).into_iter().find(|kept| kept.handle == handle);
         !wanted.is_empty()
             && !wanted.intersects(NAME_BITS)
             && lock.state == LockState::Granted
             && !lock.blocked
-            && self.attrs.lock_of(fid) == Some(handle)
+            && kept.is_some_and(|kept| kept.bits.intersects(NAME_BITS))
             && (self.attrs.is_dir(fid) || self.validity.entries_used(fid, now).is_some())
             && self.can_convert(import)
     }
@@ -363,13 +419,14 @@ impl Client {
         }
         let fid = lock.desc.resource.fid();
         self.validity.end_attr(fid);
-        let Some(remote) = self.locks.at(import).convert(handle, NAME_BITS) else {
+        let left = has & NAME_BITS;
+        let Some(remote) = self.locks.at(import).convert(handle, left) else {
             return self.attrs_blocked(turn, (import, handle));
         };
-        self.attrs.narrow(fid, handle);
+        self.attrs.narrow(fid, handle, left);
         let handles = [remote];
         let mode = lock.desc.granted_mode;
-        let policy = Policy::Other([NAME_BITS.bits(), 0, 0, 0]);
+        let policy = Policy::Other([left.bits(), 0, 0, 0]);
         let desc = LockDesc { req_mode: mode, granted_mode: mode, policy, ..LockDesc::default() };
         let handles = handles.as_slice().into();
         let lock = LdlmRequest { count: 1, desc, handles, ..LdlmRequest::default() };
@@ -415,15 +472,17 @@ impl Client {
     /// When an entry is too old, or one that was too many is not in use any more.
     pub(super) fn attrs_deadline(&self) -> Time {
         let surplus = self.attrs.surplus(0, Time::ZERO);
-        let used = surplus.and_then(|(_, fid, _)| self.validity.entries_used(fid, Time::ZERO));
+        let used = surplus.and_then(|fid| self.validity.entries_used(fid, Time::ZERO));
         used.unwrap_or_else(|| self.attrs.deadline())
     }
 
     /// Gives back the locks of entries that are too many or too old, many with one request.
     pub(super) fn drive_attrs(&mut self, turn: &mut Turn<'_>) {
         let mut surplus: BTreeMap<ImportKey, Vec<Handle>> = BTreeMap::new();
-        while let Some((import, fid, handle)) = self.surplus(0, turn.now) {
-            surplus.entry(import).or_default().extend(self.forget_lock(import, fid, handle));
+        while let Some(fid) = self.surplus(0, turn.now) {
+            for lock in self.attrs.locks_of(fid) {
+                surplus.entry(lock.import).or_default().extend(self.forget_lock(fid, lock));
+            }
         }
         for (import, locks) in surplus {
             for handles in locks.chunks(CANCELS_MAX) {
@@ -436,17 +495,17 @@ impl Client {
 
     /// The least recently used entry that is too old, or with `more` entries one too many. One that
     /// somebody else uses stays for that moment.
-    fn surplus(&self, more: usize, now: Time) -> Option<(ImportKey, Fid, Handle)> {
+    fn surplus(&self, more: usize, now: Time) -> Option<Fid> {
         let surplus = self.attrs.surplus(more, now);
-        surplus.filter(|(_, fid, _)| self.validity.entries_used(*fid, now).is_none())
+        surplus.filter(|fid| self.validity.entries_used(*fid, now).is_none())
     }
 
     /// Forgets the lock of a file, and what is kept under it, before a request gives it back. The
     /// server's handle of it, for that request. If the server calls the lock back before the
     /// request arrives, it learns that the lock is not there [LOCK-15].
-    fn forget_lock(&mut self, import: ImportKey, fid: Fid, handle: Handle) -> Option<Handle> {
-        self.forget_attr(fid, handle);
-        let lock = self.locks.at(import).remove(handle)?;
+    fn forget_lock(&mut self, fid: Fid, lock: InodeLock) -> Option<Handle> {
+        self.forget_attr(fid, lock.handle);
+        let lock = self.locks.at(lock.import).remove(lock.handle)?;
         (lock.remote != Handle::NONE).then_some(lock.remote)
     }
 
@@ -461,11 +520,16 @@ impl Client {
         let mut handles = Vec::new();
         while handles.len() < SURPLUS_MAX
             && self.cancels_early(import)
-            && let Some((at, fid, handle)) = self.surplus(1, now)
-            && at == import
+            && let Some(fid) = self.surplus(1, now)
         {
-            handles.extend(self.forget_lock(import, fid, handle));
-            self.attrs.count_early_cancel();
+            let locks = self.attrs.locks_of(fid);
+            if locks.iter().any(|lock| lock.import != import) {
+                break;
+            }
+            for lock in locks {
+                handles.extend(self.forget_lock(fid, lock));
+                self.attrs.count_early_cancel();
+            }
         }
         handles
     }
@@ -480,13 +544,12 @@ impl Client {
         let mut handles = Vec::new();
         for fid in changed {
             self.attrs.forget_lookups(fid);
-            let Some(handle) = self.attrs.lock_of(fid) else { continue };
-            let here = self.locks.at(import).get(handle).is_some();
-            if !here || !self.cancels_early(import) {
-                continue;
+            for lock in self.attrs.locks_of(fid) {
+                if lock.import == import && self.cancels_early(import) {
+                    handles.extend(self.forget_lock(fid, lock));
+                    self.attrs.count_early_cancel();
+                }
             }
-            handles.extend(self.forget_lock(import, fid, handle));
-            self.attrs.count_early_cancel();
         }
         handles
     }
@@ -501,7 +564,7 @@ impl Client {
         let converts = self.can_convert(import);
         let whole = dirs.into_iter().filter(|dir| {
             self.attrs.forget_lookups(*dir);
-            !converts && self.attrs.lock_of(*dir).is_some()
+            !converts && self.attrs.perm_lock_of(*dir).is_some()
         });
         let whole: Vec<Fid> = whole.collect();
         self.early_cancels(import, whole)
@@ -509,7 +572,7 @@ impl Client {
 
     /// The file that a name leads to, if that is kept.
     pub(super) fn kept_name(&self, dir: Fid, name: &[u8]) -> Option<Fid> {
-        self.attrs.named(dir, name).map(|(fid, _)| fid)
+        self.attrs.named(dir, name)
     }
 }
 

@@ -200,10 +200,9 @@ impl Client {
             });
             match &opened {
                 Ok((reply, Ok(Opened::Here(file, _)))) => {
-                    let kept = client.keep_attr(turn, (import, handle), reply, &file.attr, caller);
-                    if kept && !name.is_empty() {
-                        client.attrs.add_name(record.parent, &name, file.attr.fid);
-                    }
+                    let name = (!name.is_empty()).then_some((record.parent, &name[..]));
+                    let found = (&file.attr, name);
+                    client.keep_attr(turn, (import, handle), reply, found, caller);
                 }
                 other => {
                     let reply = other.as_ref().ok().map(|(reply, _)| reply);
@@ -370,7 +369,7 @@ impl Client {
                 ..SetattrRecord::default()
             });
             let sent = written.is_some().then_some((record.mtime, record.ctime));
-            let lock = client.attrs.lock_of(fid);
+            let lock = client.attrs.whole_lock_of(fid);
             let handle = client.open_of(file.call).map_or(file.handle, |open| open.handle);
             let close = mds::Close {
                 epoch: MdtEpoch { open_handle: handle },

@@ -173,7 +173,7 @@ impl Client {
         name: &[u8],
     ) {
         // Without a lock on the directory no name is shown to anybody.
-        if self.attrs.lock_of(dir).is_none() {
+        if self.attrs.perm_lock_of(dir).is_none() {
             return;
         }
         for name in self.ahead.follow(dir, name) {

@@ -8,6 +8,7 @@ mod flocks;
 mod mgc;
 mod mirrors;
 mod names;
+mod names_away;
 mod retire;
 mod striped;
 mod targets;

@@ -190,7 +190,7 @@ impl Client {
     ) -> bool {
         let named = self.attrs.named(dir, name);
         sharing.entry_valid > Nanos(0)
-            && named.is_some_and(|(known, _)| known == fid)
+            && named == Some(fid)
             && self.validity.used(Used::Quiet(dir), now).is_none()
             && self.attrs.permissions_of(dir).is_some_and(|(import, mode, has_acl)| {
                 let all_may = !restricts_search(mode) && has_acl == Some(false);

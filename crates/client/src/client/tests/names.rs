@@ -186,7 +186,7 @@ fn an_unlink_gives_the_lock_of_the_file_back() {
 fn a_lock_that_is_called_back_takes_the_name_away() {
     let mut world = keeping();
     look_up(&mut world, Handle(0x77));
-    let handle = world.client.attrs.lock_of(FILE).expect("it is kept");
+    let handle = world.client.attrs.whole_lock_of(FILE).expect("it is kept");
     let mdt = world.client.mdts[&0];
     world.act(|client, turn| client.attrs_blocked(turn, (mdt, handle)));
     let asked = world.next(Kind::LdlmCancel);
@@ -312,7 +312,7 @@ fn an_answer_counts_only_under_the_lock_that_there_was_before() {
     look_up(&mut world, Handle(0x77));
     let slot = world.start(|client, turn, done| client.getattr(turn, user, FILE, done));
     let asked = world.next(Kind::MdsGetattr);
-    let first = world.client.attrs.lock_of(FILE).expect("it is kept");
+    let first = world.client.attrs.whole_lock_of(FILE).expect("it is kept");
     let mdt = world.client.mdts[&0];
     world.act(|client, turn| client.attrs_blocked(turn, (mdt, first)));
     world.next(Kind::LdlmCancel);
@@ -352,7 +352,7 @@ fn the_answer_to_another_user_takes_no_time_back() {
     let times = |attr: crate::Attr| [attr.atime, attr.mtime, attr.ctime];
     let mut world = keeping();
     look_up(&mut world, Handle(0x77));
-    let lock = world.client.attrs.lock_of(FILE).expect("it is kept");
+    let lock = world.client.attrs.whole_lock_of(FILE).expect("it is kept");
     let sent = [NOW + 30, NOW + 40, NOW + 50];
     world.client.attrs.closed((FILE, lock), Some(sent[0]), Some((sent[1], sent[2])));
     let slot = world.start(|client, turn, done| client.getattr(turn, user, FILE, done));
