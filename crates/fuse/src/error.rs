@@ -29,6 +29,9 @@ pub enum MountError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+    /// A pipe cannot be made.
+    #[error("cannot make a pipe: {0}")]
+    Pipe(io::Error),
     /// The session with the kernel broke.
     #[error("the session with the kernel ended: {0}")]
     Session(io::Error),

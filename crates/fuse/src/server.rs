@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig,
@@ -68,7 +68,8 @@ impl Filesystem for Server {
     fn destroy(&mut self) {
         // fuser 0.18.0 now unmounts the directory although that has been done, and hits what was
         // mounted there since (cberner/fuser#703, which no release has): this thread stays.
-        if self.shared.wait_until_unmounted(Duration::ZERO) {
+        self.shared.session_ended();
+        if self.shared.is_unmounted() {
             loop {
                 thread::park();
             }

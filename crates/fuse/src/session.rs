@@ -60,7 +60,8 @@ impl Mount {
         }
         // A read must not change anything either.
         let atime = if options.read_only { AtimeRule::Never } else { options.atime };
-        let shared = Arc::new(Shared::new(files, root.as_ref(), atime));
+        let shared = Shared::new(files, root.as_ref(), atime).map_err(MountError::Pipe)?;
+        let shared = Arc::new(shared);
         let server = Server {
             shared: Arc::clone(&shared),
             user_xattr: options.user_xattr,
@@ -93,13 +94,17 @@ impl Mount {
 
     /// Whether the mount has ended, because somebody has unmounted it.
     pub fn is_over(&self) -> bool {
-        self.wait(Duration::ZERO)
+        self.broke() || self.shared.is_unmounted() || self.broke()
     }
 
     /// Waits until the mount has ended, for at most this time or until a signal. Whether it has.
     pub fn wait(&self, most: Duration) -> bool {
-        let broke = || self.session.as_ref().is_none_or(JoinHandle::is_finished);
-        broke() || self.shared.wait_until_unmounted(most) || broke()
+        self.broke() || self.shared.wait_until_unmounted(most) || self.broke()
+    }
+
+    /// Whether the session has ended with an error.
+    fn broke(&self) -> bool {
+        self.session.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// The imports of the client.

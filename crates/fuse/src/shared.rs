@@ -1,7 +1,7 @@
 //! What the threads of a mount share: the client, the files that the kernel knows, open files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
@@ -30,6 +30,8 @@ use crate::signals::is_killed;
 
 /// How often threads that wait are looked at for a signal that kills them.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(500);
+/// How often the device is looked at for the end of the mount, if nothing else says so.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the kernel may use attributes that are to be valid for the system call that has asked:
 /// it makes of that one or two ticks of its clock.
@@ -54,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) in_flight: InFlight,
     /// The connection with the kernel, once the file system is mounted.
     device: OnceLock<OwnedFd>,
+    /// A pipe whose writing end is closed when the threads that read requests have ended.
+    session: (PipeReader, Mutex<Option<PipeWriter>>),
     pub(crate) atime: AtimeRule,
     pub(crate) ids: IdMaps,
 }
@@ -202,14 +206,21 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(files: FileSystem, root: Option<&Attr>, atime: AtimeRule) -> Shared {
+    /// # Errors
+    /// When there can be no pipe.
+    pub(crate) fn new(
+        files: FileSystem,
+        root: Option<&Attr>,
+        atime: AtimeRule,
+    ) -> io::Result<Shared> {
+        let (reader, writer) = io::pipe()?;
         let mut nodes = Nodes::new(files.root());
         // A request names a supplementary group of the process only if it is that of the directory.
         // If that of the root is not known now, it is once a program has asked for its attributes.
         if let Some(root) = root {
             nodes.seen(root);
         }
-        Shared {
+        Ok(Shared {
             files,
             nodes: Mutex::new(nodes),
             open: Mutex::default(),
@@ -220,9 +231,10 @@ impl Shared {
             closes: Closes::default(),
             in_flight: InFlight::default(),
             device: OnceLock::new(),
+            session: (reader, Mutex::new(Some(writer))),
             atime,
             ids: IdMaps::of_this_process(),
-        }
+        })
     }
 
     /// The file system that is mounted.
@@ -267,15 +279,38 @@ impl Shared {
         }
     }
 
-    /// Waits until the kernel has ended the connection because the file system is not mounted any
-    /// more, for at most this time or until a signal. Whether that is so; it never is before the
-    /// file system is mounted.
-    pub(crate) fn wait_until_unmounted(&self, most: Duration) -> bool {
+    /// Whether the kernel has ended the connection because the file system is not mounted any more.
+    /// It never has before the file system is mounted.
+    pub(crate) fn is_unmounted(&self) -> bool {
         let Some(device) = self.device.get() else { return false };
         let mut devices = [PollFd::new(device, PollFlags::empty())];
-        let most = Timespec::try_from(most).ok();
-        let polled = poll(&mut devices, most.as_ref());
+        let polled = poll(&mut devices, Some(&Timespec::default()));
         polled.is_ok() && devices[0].revents().contains(PollFlags::ERR)
+    }
+
+    /// The threads that read requests have ended.
+    pub(crate) fn session_ended(&self) {
+        drop(locked(&self.session.1).take());
+    }
+
+    /// Waits until the kernel has ended the connection, for at most this time or until a signal.
+    /// Whether that is so.
+    ///
+    /// The kernel wakes who waits for the device at each request, so this waits for the threads
+    /// that read them. These may have to wait for servers: the device is looked at each second.
+    pub(crate) fn wait_until_unmounted(&self, most: Duration) -> bool {
+        let end = Instant::now() + most;
+        loop {
+            let left = end.saturating_duration_since(Instant::now()).min(LOOK_INTERVAL);
+            if left.is_zero() || self.is_unmounted() {
+                return self.is_unmounted();
+            }
+            let mut session = [PollFd::new(&self.session.0, PollFlags::empty())];
+            let polled = poll(&mut session, Timespec::try_from(left).ok().as_ref());
+            if polled != Ok(0) {
+                return self.is_unmounted();
+            }
+        }
     }
 
     /// Answers operations of threads that are killed, as long as this is in use: servers may not
