@@ -27,8 +27,8 @@ mod reply;
 
 pub use attr::{Attr, DirEntry, DirPage, FileOwner, Glimpse, Space};
 pub use client::{
-    Allocate, Appended, AttrCounts, CacheCounts, CacheTunables, Caller, Changes, Client,
-    ClientArgs, ConfigLock, ConfigView, Done, FlockArgs, FlockKey, FlockMode, LockCounts,
+    Ahead, Allocate, Appended, AttrCounts, CacheCounts, CacheTunables, Cached, Caller, Changes,
+    Client, ClientArgs, ConfigLock, ConfigView, Done, FlockArgs, FlockKey, FlockMode, LockCounts,
     LostWrites, MaxRpcs, MgcTunables, MgcView, OpenArgs, OpenFile, READDIR_LEN, RpcSettings, Seek,
     SetTime, SettingError, Sharing, TargetKey, Valid, Written,
 };

@@ -9,7 +9,8 @@ use lustrine_client::{
 };
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
-use lustrine_node::{NodeHandle, RegisteredService};
+use lustrine_lnet::time::Time;
+use lustrine_node::{NodeHandle, SharedService};
 use lustrine_ptlrpc::{ImportState, ImportTunables, ImportView};
 
 use crate::error::FsError;
@@ -50,7 +51,7 @@ impl Default for MountOptions {
 /// node's memory and descriptors back; [`FileSystem::unmount`] waits for the servers.
 #[derive(Debug)]
 pub struct FileSystem {
-    service: RegisteredService<Client>,
+    service: SharedService<Client>,
     root: Fid,
     pub(crate) caller: Caller,
     /// Bounds the data of all reads in flight, in pieces.
@@ -113,7 +114,7 @@ impl FileSystem {
             cache: options.cache,
             mgc: options.mgc,
         };
-        let service = node.register(&url.mgs[0], move |owner| Client::new(owner, args))?;
+        let service = node.register_shared(&url.mgs[0], move |owner| Client::new(owner, args))?;
         let mut files = FileSystem {
             service,
             root: Fid::ZERO,
@@ -189,6 +190,14 @@ impl FileSystem {
         operation: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static,
     ) -> Result<(), FsError> {
         Ok(self.service.post(operation)?)
+    }
+
+    /// Uses the client in this thread, for what it can answer at once. The event loop of the client
+    /// waits meanwhile. It must not be called by an operation, which is in the loop.
+    ///
+    /// None when the node has stopped.
+    pub fn with_client<T>(&self, act: impl FnOnce(&mut Client, Time) -> T) -> Option<T> {
+        self.service.with(act)
     }
 
     /// The user whose rights count, as requests name them.

@@ -109,11 +109,15 @@ impl Server {
         room: u32,
         reply: ReplyXattr,
     ) {
-        let asked = Asked::of_file(&self.shared, request, reply);
         let mut name = name.as_bytes().to_vec();
-        let node = self.knows(&name).and_then(|()| self.shared.node(number.0));
-        let Some((asked, node)) = asked.with(node) else { return };
+        let node = match self.knows(&name).and_then(|()| self.shared.node(number.0)) {
+            Ok(node) => node,
+            Err(error) => return reply.error(error),
+        };
+        let reply = self.shared.getxattr_at_once((node.fid, &name), room, reply);
+        let Some(reply) = reply else { return };
         let caller = self.shared.requester(request).caller(&[node.gid]);
+        let asked = Asked::of_file(&self.shared, request, reply);
         let is_layout = LAYOUT.contains(&&name[..]);
         if is_layout {
             // Servers know it by this name.

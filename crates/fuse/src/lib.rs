@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod after_closes;
+mod at_once;
 mod atime;
 mod attributes;
 mod budget;

@@ -202,16 +202,44 @@ impl Asked<ReplyAttr> {
         self.done(move |asked, client, turn, attr| {
             let whole = asked.done(|asked, client, turn, attr: Attr| {
                 let valid = valid(&asked.shared, client, turn, &attr);
-                let number = {
-                    let mut nodes = asked.shared.nodes();
-                    nodes.replied(&attr);
-                    nodes.shown_number(attr.fid)
-                };
-                let shown = asked.shared.shown(&attr, number);
-                asked.answer(|reply| reply.attr(&valid, &shown));
+                let shared = Arc::clone(&asked.shared);
+                asked.answer(|reply| send_attr(&shared, reply, &attr, valid));
             });
             client.complete(turn, caller, attr, whole);
         })
+    }
+}
+
+/// Answers with a file that a name leads to, and how long both may be used.
+pub(crate) fn send_entry(shared: &Shared, reply: ReplyEntry, attr: &Attr, valid: Valid) {
+    // The kernel cannot invalidate attributes before it has taken the file from this answer, if it
+    // does not know it yet.
+    let is_known = shared.nodes().number_of(attr.fid).is_some();
+    let attr_valid = match is_known {
+        true => shared.attr_valid(valid, attr),
+        false => moment(valid),
+    };
+    let number = shared.look_up(attr);
+    let shown = shared.shown(attr, number);
+    reply.entry_with_ttls(&attr_valid, &duration(valid.entry), &shown, Generation(0));
+}
+
+/// Answers with attributes of a file that the kernel knows, and how long they may be used.
+pub(crate) fn send_attr(shared: &Shared, reply: ReplyAttr, attr: &Attr, valid: Duration) {
+    let number = {
+        let mut nodes = shared.nodes();
+        nodes.replied(attr);
+        nodes.shown_number(attr.fid)
+    };
+    reply.attr(&valid, &shared.shown(attr, number));
+}
+
+/// Answers with a value, or, if there is no room, with its length.
+pub(crate) fn send_value(reply: ReplyXattr, value: &[u8], room: u32) {
+    match room {
+        0 => reply.size(value.len() as u32),
+        room if value.len() > room as usize => reply.error(Errno::ERANGE),
+        _ => reply.data(value),
     }
 }
 
@@ -255,19 +283,8 @@ impl Asked<ReplyEntry> {
         if !self.claim() {
             return;
         }
-        // The kernel cannot invalidate attributes before it has taken the file from this
-        // answer, if it does not know it yet.
-        let is_known = self.shared.nodes().number_of(attr.fid).is_some();
-        let attr_valid = match is_known {
-            true => self.shared.attr_valid(valid, attr),
-            false => moment(valid),
-        };
-        let number = self.shared.look_up(attr);
-        let shown = self.shared.shown(attr, number);
-        let entry_valid = duration(valid.entry);
-        self.answer(|reply| {
-            reply.entry_with_ttls(&attr_valid, &entry_valid, &shown, Generation(0));
-        });
+        let shared = Arc::clone(&self.shared);
+        self.answer(|reply| send_entry(&shared, reply, attr, valid));
     }
 }
 
@@ -339,10 +356,6 @@ impl Asked<ReplyStatfs> {
 impl Asked<ReplyXattr> {
     /// Answers with a value, or, if there is no room, with its length.
     pub(crate) fn value(self, value: &[u8], room: u32) {
-        self.answer(|reply| match room {
-            0 => reply.size(value.len() as u32),
-            room if value.len() > room as usize => reply.error(Errno::ERANGE),
-            _ => reply.data(value),
-        });
+        self.answer(|reply| send_value(reply, value, room));
     }
 }

@@ -96,19 +96,7 @@ impl Filesystem for Server {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let asked = Asked::new(&self.shared, request, reply);
-        let Some((asked, dir)) = asked.with(self.shared.dir(parent.0)) else { return };
-        let requester = self.shared.requester(request);
-        let name: Arc<[u8]> = name.as_bytes().into();
-        let sought = Arc::clone(&name);
-        self.shared.post_as(
-            requester,
-            &[dir],
-            move |client, turn, caller, done| client.lookup(turn, caller, dir.fid, &sought, done),
-            move |client, turn, caller, found| {
-                asked.looked_up(caller, (dir.fid, name))(client, turn, found);
-            },
-        );
+        self.look_up_name(request, parent, name, reply);
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
@@ -120,12 +108,7 @@ impl Filesystem for Server {
     }
 
     fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let asked = Asked::of_file(&self.shared, request, reply);
-        let Some((asked, node)) = asked.with(self.shared.node(number.0)) else { return };
-        let caller = self.shared.requester(request).caller(&[node.gid]);
-        self.shared.post(move |client, turn| {
-            client.getattr(turn, caller, node.fid, asked.attributes(caller));
-        });
+        self.show_attributes(request, number, reply);
     }
 
     fn setattr(

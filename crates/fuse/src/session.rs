@@ -22,7 +22,7 @@ use crate::server::Server;
 use crate::shared::Shared;
 use crate::unmount::{SUBTYPE, device_at, is_mounted_at};
 
-/// Threads that read requests of the kernel. They only hand them on.
+/// Threads that read requests of the kernel. They answer what the client knows, and hand others on.
 const THREADS_MAX: usize = 4;
 /// How long operations that are in flight may take when the mount ends.
 const END_TIMEOUT: Duration = Duration::from_secs(30);

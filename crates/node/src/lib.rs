@@ -40,4 +40,4 @@ pub use listener::{BriefClaim, Leaving};
 pub use lustrine_control::ChangeError;
 pub use node::{NID_IN_USE, Node};
 pub use resolve::{ResolveError, conns_for_speed};
-pub use service::RegisteredService;
+pub use service::{RegisteredService, SharedService};

@@ -2,14 +2,17 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, Weak, mpsc};
 use std::time::Duration;
 
+use lustrine_lnet::event::{Event, Stray};
 use lustrine_lnet::md::Owner;
 use lustrine_lnet::service::{Service, Turn};
+use lustrine_lnet::status::Status;
+use lustrine_lnet::time::Time;
 use lustrine_partition::ServiceHandle;
-use lustrine_sys::Sender;
-use lustrine_wire::nid::Nid;
+use lustrine_sys::{Clock, Sender};
+use lustrine_wire::nid::{Nid, ProcessId};
 
 use crate::error::CallError;
 use crate::handle::NodeHandle;
@@ -24,6 +27,57 @@ pub struct RegisteredService<S: Service> {
     home: Sender<LoopMessage>,
     handle: ServiceHandle<S>,
     service: PhantomData<fn() -> S>,
+}
+
+/// A service that is registered with an event loop, and that other threads can use between the
+/// calls of the loop. Dropping it is as with [`RegisteredService`].
+pub struct SharedService<S: Service> {
+    registered: RegisteredService<Locked<S>>,
+    /// The loop owns the service: when that has ended there is none.
+    service: Weak<Mutex<S>>,
+}
+
+/// A service behind a mutex, which the loop locks for each call.
+struct Locked<S>(Arc<Mutex<S>>);
+
+impl<S> Locked<S> {
+    /// The service.
+    ///
+    /// # Panics
+    /// When another thread has panicked while it used the service.
+    fn lock(&self) -> MutexGuard<'_, S> {
+        self.0.lock().expect("no thread has panicked while it used the service")
+    }
+}
+
+impl<S: Service> Service for Locked<S> {
+    fn on_event(&mut self, turn: &mut Turn<'_>, event: &Event) {
+        self.lock().on_event(turn, event);
+    }
+
+    fn on_peer_down(&mut self, turn: &mut Turn<'_>, peer: &ProcessId, status: Status) {
+        self.lock().on_peer_down(turn, peer, status);
+    }
+
+    fn drive(&mut self, turn: &mut Turn<'_>) {
+        self.lock().drive(turn);
+    }
+
+    fn next_deadline(&self) -> Time {
+        self.lock().next_deadline()
+    }
+
+    fn on_stray(&mut self, turn: &mut Turn<'_>, stray: &Stray) -> bool {
+        self.lock().on_stray(turn, stray)
+    }
+
+    fn retire(&mut self, turn: &mut Turn<'_>) {
+        self.lock().retire(turn);
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.lock().is_quiet()
+    }
 }
 
 impl NodeHandle {
@@ -51,6 +105,60 @@ impl NodeHandle {
         let handle =
             registered.recv_timeout(ANSWER_TIMEOUT).map_err(|_| CallError::NotResponding)?;
         Ok(RegisteredService { home, handle, service: PhantomData })
+    }
+}
+
+impl NodeHandle {
+    /// Registers a service that other threads can use too, in the same way as
+    /// [`NodeHandle::register`].
+    ///
+    /// # Errors
+    /// As [`NodeHandle::register`].
+    pub fn register_shared<S: Service>(
+        &self,
+        nid: &Nid,
+        make: impl FnOnce(Owner) -> S + Send + 'static,
+    ) -> Result<SharedService<S>, CallError> {
+        let (sender, service) = mpsc::channel();
+        let registered = self.register(nid, move |owner| {
+            let shared = Arc::new(Mutex::new(make(owner)));
+            // The receiver waits for the answer of `register`, and then has this.
+            let _ = sender.send(Arc::downgrade(&shared));
+            Locked(shared)
+        })?;
+        let service = service.try_recv().map_err(|_| CallError::NotResponding)?;
+        Ok(SharedService { registered, service })
+    }
+}
+
+impl<S: Service> fmt::Debug for SharedService<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedService").field(&self.registered).finish()
+    }
+}
+
+impl<S: Service> SharedService<S> {
+    /// Has the event loop call into the service soon; see [`RegisteredService::post`].
+    ///
+    /// # Errors
+    /// As [`RegisteredService::post`].
+    pub fn post(
+        &self,
+        act: impl FnOnce(&mut S, &mut Turn<'_>) + Send + 'static,
+    ) -> Result<(), CallError> {
+        self.registered.post(move |locked, turn| act(&mut locked.lock(), turn))
+    }
+
+    /// Uses the service in this thread, at this moment, between two calls of the event loop. The
+    /// loop, which serves other services too, waits meanwhile: it must be short, and must not
+    /// cause anything that is due before the loop calls the service again. It must not be used by
+    /// the service itself, which would wait for itself.
+    ///
+    /// None when the loop has ended, or a thread has panicked while it used the service.
+    pub fn with<T>(&self, act: impl FnOnce(&mut S, Time) -> T) -> Option<T> {
+        let service = self.service.upgrade()?;
+        let mut service = service.lock().ok()?;
+        Some(act(&mut service, Time(Clock::Monotonic.now())))
     }
 }
 
@@ -155,5 +263,34 @@ mod tests {
         let next = || heard.recv_timeout(ANSWER_TIMEOUT);
         assert_eq!((next(), next()), (Ok("retired"), Ok("gone")));
         node.stop();
+    }
+
+    #[test]
+    fn a_shared_service_is_used_by_other_threads_until_its_loop_ends() {
+        let own = Ipv4Addr::new(127, 55, 0, 5);
+        let config = NodeConfig {
+            nets: vec![NetConfig::new(Net::TCP, InterfaceChoice::Address(IpAddr::V4(own)))],
+            identity: IdentityChoice::Userland,
+            accept: AcceptPolicy::None,
+            ..NodeConfig::default()
+        };
+        let node = Node::start(&config).expect("it listens nowhere");
+        let (said, heard) = mpsc::channel();
+        let probe = move |_| Probe { retired: false, quiet: true, said };
+        let nid: Nid = "127.55.0.6@tcp".parse().expect("a NID");
+        let service = node.register_shared(&nid, probe).expect("the loop answers");
+        let (posted, at_post) = mpsc::channel();
+        let act = move |probe: &mut Probe, turn: &mut Turn<'_>| {
+            let _ = posted.send((probe.retired, turn.now));
+        };
+        service.post(act).expect("there is room");
+        let (retired, at_post) = at_post.recv_timeout(ANSWER_TIMEOUT).expect("the loop calls");
+        assert!(!retired);
+        // Both have the same clock.
+        let used = service.with(|probe, now| (probe.quiet, now)).expect("the loop runs");
+        assert!(used.0 && used.1 >= at_post);
+        node.stop();
+        assert_eq!(heard.recv_timeout(ANSWER_TIMEOUT), Ok("gone"));
+        assert_eq!(service.with(|probe, _| probe.quiet), None);
     }
 }

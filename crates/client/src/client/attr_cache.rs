@@ -344,54 +344,80 @@ impl AttrCache {
 
     /// Attributes that a caller may be given.
     pub(super) fn find(&mut self, fid: Fid, caller: &Caller, now: Time) -> Option<Attr> {
-        let attr = self.shown(fid, caller, now);
+        let attr = self.peek(fid, Some(caller), now);
         match attr {
-            Some(_) => self.counts.hits += 1,
-            None => self.counts.misses += 1,
+            Some(_) => self.count_hit(fid, now),
+            None => {
+                self.counts.misses += 1;
+                self.touch(fid, now);
+            }
         }
-        self.touch(fid, now);
         attr
     }
 
-    fn shown(&self, fid: Fid, caller: &Caller, now: Time) -> Option<Attr> {
+    /// Attributes were given to a program.
+    pub(super) fn count_hit(&mut self, fid: Fid, now: Time) {
+        self.counts.hits += 1;
+        self.touch(fid, now);
+    }
+
+    /// Attributes that a caller may be given, or that there are without one, with no note that they
+    /// were used.
+    pub(super) fn peek(&self, fid: Fid, caller: Option<&Caller>, now: Time) -> Option<Attr> {
         let entry = self.entry(fid)?;
         entry.whole_lock()?;
-        entry.callers.has(caller, now).then(|| entry.attr.clone())
+        let may = caller.is_none_or(|caller| entry.callers.has(caller, now));
+        may.then(|| entry.attr.clone())
     }
 
     /// What a caller may see of a name.
     pub(super) fn find_name(&mut self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
-        let found = self.shown_name(dir, name, caller, now);
+        let found = self.peek_name(dir, name, Some(caller), now);
         match &found {
-            Named::Unknown => self.counts.name_misses += 1,
-            Named::Missing => self.counts.name_hits += 1,
-            Named::File(attr) => {
-                self.counts.name_hits += 1;
-                self.touch(attr.fid, now);
+            Named::Unknown => {
+                self.counts.name_misses += 1;
+                self.touch(dir, now);
             }
+            Named::Missing => self.count_name_hit(dir, None, now),
+            Named::File(attr) => self.count_name_hit(dir, Some(attr.fid), now),
         }
-        self.touch(dir, now);
         found
     }
 
-    /// The same, without a note that it was used.
-    pub(super) fn shown_name(&self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
-        let Some(searched) = self.searched(dir, caller, now) else { return Named::Unknown };
-        if searched.missing.contains_key(name) {
-            return Named::Missing;
+    /// What is known of a name was shown to a program: the file that it leads to, or that there is
+    /// none.
+    pub(super) fn count_name_hit(&mut self, dir: Fid, file: Option<Fid>, now: Time) {
+        self.counts.name_hits += 1;
+        if let Some(file) = file {
+            self.touch(file, now);
         }
-        let file = self.named(dir, name).and_then(|fid| self.shown(fid, caller, now));
-        file.map_or(Named::Unknown, Named::File)
+        self.touch(dir, now);
     }
 
-    /// What is known of a directory, for those who may search it.
-    fn searched(&self, dir: Fid, caller: &Caller, now: Time) -> Option<&Searched> {
-        self.entry(dir)?.dir.as_deref().filter(|dir| dir.searchers.has(caller, now))
+    /// What a caller may see of a name, or what there is without one, with no note that it was
+    /// used.
+    pub(super) fn peek_name(
+        &self,
+        dir: Fid,
+        name: &[u8],
+        caller: Option<&Caller>,
+        now: Time,
+    ) -> Named {
+        if caller.is_some_and(|caller| !self.searches(dir, caller, now)) {
+            return Named::Unknown;
+        }
+        let searched = self.entry(dir).and_then(|entry| entry.dir.as_deref());
+        if searched.is_some_and(|dir| dir.missing.contains_key(name)) {
+            return Named::Missing;
+        }
+        let file = self.named(dir, name).and_then(|fid| self.peek(fid, caller, now));
+        file.map_or(Named::Unknown, Named::File)
     }
 
     /// Whether a caller may search a directory, as far as is known.
     pub(super) fn searches(&self, dir: Fid, caller: &Caller, now: Time) -> bool {
-        self.searched(dir, caller, now).is_some()
+        let searched = self.entry(dir).and_then(|entry| entry.dir.as_deref());
+        searched.is_some_and(|dir| dir.searchers.has(caller, now))
     }
 
     /// Whether the names of a file are on another target than the file, as far as is known.

@@ -148,7 +148,7 @@ impl StatAhead {
     }
 
     /// A program asks for a name. The names to ask for ahead.
-    fn follow(&mut self, dir: Fid, name: &[u8]) -> Vec<Box<[u8]>> {
+    pub(super) fn follow(&mut self, dir: Fid, name: &[u8]) -> Vec<Box<[u8]>> {
         let Some(at) = self.listings.iter().position(|listing| listing.dir == dir) else {
             return Vec::new();
         };
@@ -181,8 +181,14 @@ impl Client {
         }
     }
 
-    fn name_ahead(&mut self, turn: &mut Turn<'_>, caller: Caller, dir: Fid, name: Box<[u8]>) {
-        match self.attrs.shown_name(dir, &name, &caller, turn.now) {
+    pub(super) fn name_ahead(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        dir: Fid,
+        name: Box<[u8]>,
+    ) {
+        match self.attrs.peek_name(dir, &name, Some(&caller), turn.now) {
             Named::File(attr) => return self.objects_ahead(turn, caller, &attr),
             Named::Missing => return,
             Named::Unknown => {}

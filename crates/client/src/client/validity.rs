@@ -157,19 +157,31 @@ impl Client {
     /// How long an answer of now is valid: the attributes of a file, and the name in a directory
     /// that leads to it. Until then the client keeps the locks.
     pub fn valid(&mut self, now: Time, name: Option<(Fid, &[u8])>, attr: &Attr) -> Valid {
-        let Some(sharing) = self.validity.sharing().filter(|_| !self.unmounted) else {
+        if self.validity.sharing().is_none() {
             return Valid::default();
-        };
-        let entry = match name {
-            Some((dir, name)) if self.may_cache_entry(now, sharing, (dir, name), attr.fid) => {
-                let until = now + sharing.entry_valid + DELAY_MAX;
-                self.validity.use_until(Used::Entry(attr.fid), attr.fid, until, now);
-                self.validity.use_until(Used::EntriesIn(dir), dir, until, now);
-                sharing.entry_valid
-            }
+        }
+        let entry = name.map_or(Nanos(0), |name| self.entry_valid(now, name, attr.fid));
+        let known = self.attrs.known(attr.fid).and_then(|known| self.with_objects(known));
+        let attr = match known {
+            // An answer that took longer may be older than the lock.
+            Some((known, objects)) if known == *attr => self.attr_valid(now, &known, objects),
             _ => Nanos(0),
         };
-        Valid { entry, attr: self.attr_valid(now, attr) }
+        Valid { entry, attr }
+    }
+
+    /// How long a name that leads to a file is valid.
+    pub(super) fn entry_valid(&mut self, now: Time, (dir, name): (Fid, &[u8]), fid: Fid) -> Nanos {
+        let sharing = self.validity.sharing().filter(|_| !self.unmounted);
+        let Some(sharing) =
+            sharing.filter(|sharing| self.may_cache_entry(now, *sharing, (dir, name), fid))
+        else {
+            return Nanos(0);
+        };
+        let until = now + sharing.entry_valid + DELAY_MAX;
+        self.validity.use_until(Used::Entry(fid), fid, until, now);
+        self.validity.use_until(Used::EntriesIn(dir), dir, until, now);
+        sharing.entry_valid
     }
 
     /// Has the user of the client invalidate the attributes of a file, if they are valid: an
@@ -192,20 +204,29 @@ impl Client {
         sharing.entry_valid > Nanos(0)
             && named == Some(fid)
             && self.validity.used(Used::Quiet(dir), now).is_none()
-            && self.attrs.permissions_of(dir).is_some_and(|(import, mode, has_acl)| {
-                let all_may = !restricts_search(mode) && has_acl == Some(false);
+            && self.anyone_may_search(dir)
+            && self.attrs.permissions_of(dir).is_some_and(|(import, ..)| {
                 // Otherwise the lock would go with each change of the client in the directory.
-                (sharing.is_for_one_user || all_may) && self.can_convert(import)
+                self.can_convert(import)
             })
     }
 
-    fn attr_valid(&mut self, now: Time, attr: &Attr) -> Nanos {
-        let fid = attr.fid;
-        let Some((known, objects)) = self.known_attr(fid) else { return Nanos(0) };
-        // An answer that took longer may be older than the lock.
-        if known != *attr {
+    /// Whether all users of the machine who have access may search a directory, as long as the lock
+    /// on its permissions is held.
+    pub(super) fn anyone_may_search(&self, dir: Fid) -> bool {
+        let is_for_one_user =
+            self.validity.sharing().is_some_and(|sharing| sharing.is_for_one_user);
+        self.attrs.permissions_of(dir).is_some_and(|(_, mode, has_acl)| {
+            is_for_one_user || !restricts_search(mode) && has_acl == Some(false)
+        })
+    }
+
+    /// How long attributes are valid that are known, and of which these objects know a part.
+    pub(super) fn attr_valid(&mut self, now: Time, attr: &Attr, objects: Vec<ObjectKey>) -> Nanos {
+        if self.validity.sharing().is_none() || self.unmounted {
             return Nanos(0);
         }
+        let fid = attr.fid;
         let is_written = objects.iter().all(|key| self.is_written(*key));
         let valid = if is_written { ATTR_VALID } else { ATTR_VALID_UNWRITTEN };
         let until = now + valid + DELAY_MAX;
@@ -216,10 +237,10 @@ impl Client {
         valid
     }
 
-    /// The attributes of a file, if all of them are known under locks, and the objects that know a
-    /// part of them.
-    fn known_attr(&self, fid: Fid) -> Option<(Attr, Vec<ObjectKey>)> {
-        let mut attr = self.attrs.known(fid)?;
+    /// Adds to what a metadata server knows of a file what its objects know, if that is known under
+    /// locks; and the objects.
+    pub(super) fn with_objects(&self, mut attr: Attr) -> Option<(Attr, Vec<ObjectKey>)> {
+        let fid = attr.fid;
         let mut keys = Vec::new();
         if !attr.is_file() || attr.size.is_some() {
             return Some((attr, keys));

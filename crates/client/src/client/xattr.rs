@@ -20,7 +20,7 @@ const NAME_MAX: usize = 255;
 const VALUE_MAX: usize = 65536;
 
 /// The access control list, which says more than the permissions.
-const ACL: &[u8] = b"system.posix_acl_access";
+pub(super) const ACL: &[u8] = b"system.posix_acl_access";
 
 /// Attributes that servers keep for themselves: they accept new values, and ignore them [MDT-23].
 const OWN_TO_SERVERS: &[&[u8]] = &[

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use lustrine_client::{Attr, CacheTunables, Changes, OpenArgs, OpenFile, SetTime, Sharing, Valid};
+use lustrine_client::{
+    Attr, CacheTunables, Cached, Caller, Changes, OpenArgs, OpenFile, SetTime, Sharing, Valid,
+};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags;
 use lustrine_lnet::time::{Nanos, Time};
@@ -19,6 +21,7 @@ const OTHER: usize = 1;
 const KEEPS_NOTHING: usize = 2;
 
 const NAMES: [&[u8]; 3] = [b"a", b"b", b"c"];
+const ACL: &[u8] = b"system.posix_acl_access";
 const ENTRY_VALID: Nanos = Nanos::from_millis(100);
 
 /// What the kernel has, and until when.
@@ -29,6 +32,9 @@ struct Kernel {
     attrs: Arc<Mutex<Attrs>>,
     /// Answers that processes have not used yet, each with the time when they will.
     answers: Vec<(Time, Answer)>,
+    is_for_one_user: bool,
+    /// How many answers the mount gave at once.
+    cached: usize,
 }
 
 /// Attributes of files, and how often each was to be forgotten.
@@ -71,7 +77,8 @@ impl Kernel {
             });
         });
         let dirs = [root, made.unwrap().fid];
-        Kernel { world, dirs, entries: BTreeMap::new(), attrs, answers: Vec::new() }
+        let (entries, answers) = (BTreeMap::new(), Vec::new());
+        Kernel { world, dirs, entries, attrs, answers, is_for_one_user, cached: 0 }
     }
 
     fn version(&self, fid: Fid) -> u64 {
@@ -89,8 +96,17 @@ impl Kernel {
         // What the file is, the kernel knows from an earlier look-up.
         let before = look_up(&mut self.world, KEEPS_NOTHING, dir, name).map(|attr| attr.fid);
         let version = before.map_or(0, |fid| self.version(fid));
-        let attr = look_up(&mut self.world, MOUNT, dir, name).ok()?;
-        let valid = self.valid(Some((dir, name)), &attr);
+        let (attr, valid) = match self.cached_lookup(dir, name, before) {
+            Some(cached) => {
+                let Cached { attr, valid } = cached.ok()?;
+                (attr, valid)
+            }
+            None => {
+                let attr = look_up(&mut self.world, MOUNT, dir, name).ok()?;
+                let valid = self.valid(Some((dir, name)), &attr);
+                (attr, valid)
+            }
+        };
         let name = Some((dir, name.to_vec()));
         self.answers
             .push((self.world.now + delay, Answer { name, attr: attr.clone(), valid, version }));
@@ -98,11 +114,52 @@ impl Kernel {
         Some((attr, valid))
     }
 
+    /// What the mount answers at once: it is what the servers have, `before` among it, and anyone
+    /// may know only what is in directories that all may search.
+    fn cached_lookup(
+        &mut self,
+        dir: Fid,
+        name: &[u8],
+        before: Result<Fid, i32>,
+    ) -> Option<Result<Cached, i32>> {
+        let [anyone, caller] = [None, Some(CALLER)].map(|caller| {
+            self.world.at_client(MOUNT, |client, turn| {
+                let (found, _) = client.cached_lookup(turn.now, caller, (dir, name))?;
+                Some(found.map_err(|error| error.errno()))
+            })
+        });
+        if anyone.is_some() && !self.is_for_one_user {
+            let mode = stat(&mut self.world, KEEPS_NOTHING, dir).map(|attr| attr.mode & 0o111);
+            assert_eq!(mode, Ok(0o111), "anyone may know names of {dir}");
+        }
+        for cached in anyone.iter().chain(&caller) {
+            self.cached += 1;
+            assert_eq!(cached.as_ref().map(|cached| cached.attr.fid), before.as_ref().copied());
+            if let Ok(Cached { attr, .. }) = cached {
+                let now = stat(&mut self.world, KEEPS_NOTHING, attr.fid).map(exact);
+                assert_eq!(now, Ok(exact(attr.clone())), "{dir} {name:?}");
+            }
+        }
+        caller.or(anyone)
+    }
+
     /// Has the mount ask for the attributes of a directory.
     fn getattr(&mut self, fid: Fid, delay: Nanos) -> Option<Valid> {
         let version = self.version(fid);
-        let attr = stat(&mut self.world, MOUNT, fid).ok()?;
-        let valid = self.valid(None, &attr);
+        let cached = self.world.at_client(MOUNT, |client, turn| client.cached_attr(turn.now, fid));
+        let (attr, valid) = match cached {
+            Some(Cached { attr, valid }) => {
+                self.cached += 1;
+                let now = stat(&mut self.world, KEEPS_NOTHING, fid).map(exact);
+                assert_eq!(now, Ok(exact(attr.clone())), "it is known");
+                (attr, valid)
+            }
+            None => {
+                let attr = stat(&mut self.world, MOUNT, fid).ok()?;
+                let valid = self.valid(None, &attr);
+                (attr, valid)
+            }
+        };
         self.answers.push((self.world.now + delay, Answer { name: None, attr, valid, version }));
         self.use_answers();
         Some(valid)
@@ -517,4 +574,82 @@ fn attributes_that_are_older_than_the_lock_are_not_valid() {
         assert!(kernel.valid(None, new).attr > Nanos(0));
     }
     assert_eq!(old[0].size, new[0].size, "the times differ");
+}
+
+/// What is known is answered without a turn of the event loop, and what is not known is not.
+#[test]
+fn what_is_known_is_answered_at_once() {
+    let mut kernel = Kernel::new(100);
+    let [_, dir] = kernel.dirs;
+    let file = open(&mut kernel.world, OTHER, dir, b"a").unwrap();
+    let fid = file.attr.fid;
+    close(&mut kernel.world, OTHER, file);
+    let at_once = |kernel: &mut Kernel, name: &[u8]| {
+        let before = look_up(&mut kernel.world, KEEPS_NOTHING, dir, name).map(|attr| attr.fid);
+        kernel.cached_lookup(dir, name, before).map(|found| found.map(|cached| cached.attr.fid))
+    };
+    let xattr = |kernel: &mut Kernel, name: &[u8]| {
+        kernel.world.at_client(MOUNT, |client, turn| client.cached_xattr(turn.now, (fid, name)))
+    };
+    assert_eq!((at_once(&mut kernel, b"a"), xattr(&mut kernel, ACL)), (None, None));
+    for name in [b"a", b"b"] {
+        kernel.look_up(dir, name, Nanos(0));
+    }
+    let before = kernel.cached;
+    assert_eq!(at_once(&mut kernel, b"a"), Some(Ok(fid)));
+    assert_eq!(at_once(&mut kernel, b"b"), Some(Err(2)));
+    assert_eq!(kernel.cached, before + 4, "anyone may know it");
+    assert!(xattr(&mut kernel, ACL).unwrap().is_err_and(|error| error.errno() == 61));
+    assert!(xattr(&mut kernel, b"user.a").is_none());
+    // Of a closed directory only those whom the server has let in.
+    pass(&mut kernel.world, Nanos::from_secs(1));
+    chmod(&mut kernel.world, OTHER, dir, 0o700);
+    assert_eq!(at_once(&mut kernel, b"a"), None);
+    kernel.look_up(dir, b"a", Nanos(0));
+    let before = kernel.cached;
+    assert_eq!(at_once(&mut kernel, b"a"), Some(Ok(fid)));
+    assert_eq!(kernel.cached, before + 1);
+    let stranger = Caller { uid: 7, gid: 7, capabilities: 0, ..CALLER };
+    let found = kernel.world.at_client(MOUNT, |client, turn| {
+        client.cached_lookup(turn.now, Some(stranger), (dir, b"a")).is_some()
+    });
+    assert!(!found);
+    // A client that is unmounted keeps nothing.
+    kernel.world.wait(MOUNT, |client, turn, done| client.unmount(turn, done)).unwrap();
+    assert_eq!((at_once(&mut kernel, b"a"), xattr(&mut kernel, ACL)), (None, None));
+    let attr = kernel.world.at_client(MOUNT, |client, turn| client.cached_attr(turn.now, fid));
+    assert_eq!(attr, None);
+}
+
+/// Files are asked for ahead also if the first ones are answered at once.
+#[test]
+fn who_is_answered_at_once_has_the_next_files_asked_for() {
+    let mut kernel = Kernel::new(1000);
+    let [_, dir] = kernel.dirs;
+    let names: Vec<Vec<u8>> = (0..40).map(|number| format!("{number:02}").into_bytes()).collect();
+    for name in &names {
+        let file = open(&mut kernel.world, OTHER, dir, name).unwrap();
+        close(&mut kernel.world, OTHER, file);
+    }
+    let world = &mut kernel.world;
+    stat(world, MOUNT, dir).unwrap();
+    let page = world.wait(MOUNT, |c, t, done| c.readdir(t, CALLER, dir, 0, done)).unwrap();
+    let listed = page.entries.iter().map(|entry| entry.name.clone());
+    let listed: Vec<_> = listed.filter(|name| !name.starts_with(b".")).collect();
+    let mut at_once = 0;
+    for name in &listed {
+        let found = world.at_client(MOUNT, |client, turn| {
+            let (found, ahead) = client.cached_lookup(turn.now, None, (dir, name))?;
+            if let Some(ahead) = ahead {
+                client.start_ahead(turn, CALLER, ahead);
+            }
+            found.ok()
+        });
+        match found {
+            Some(_) => at_once += 1,
+            None => drop(look_up(world, MOUNT, dir, name).unwrap()),
+        }
+        pass(world, Nanos::from_millis(10));
+    }
+    assert!(at_once >= listed.len() - 4, "{at_once}");
 }
