@@ -5,6 +5,7 @@ mod append;
 mod attr_cache;
 mod attr_locks;
 mod attributes;
+mod batch;
 mod bulk;
 mod cache;
 mod cached;
@@ -193,6 +194,8 @@ struct CallArgs<'a> {
     names_open_file: bool,
     /// The open of the file that it closes.
     closes: Option<RequestKey>,
+    /// Whether it fails instead of being sent again.
+    no_resend: bool,
     /// Data, and the portal that the server uses for them.
     bulk: Option<(u32, Data<'a>)>,
     caller: Option<Caller>,
@@ -209,6 +212,7 @@ impl<'a> From<Request<'a>> for CallArgs<'a> {
             keep: Keep::No,
             names_open_file: false,
             closes: None,
+            no_resend: false,
             bulk: None,
             caller: None,
         }
@@ -531,6 +535,7 @@ impl Client {
             keep: args.keep,
             open_handle_at: names_open_file,
             closes: args.closes,
+            no_resend: args.no_resend,
             ..RequestArgs::default()
         }
     }

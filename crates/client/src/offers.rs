@@ -62,7 +62,8 @@ pub(crate) fn of(kind: Target, caches: bool, follows: bool) -> ConnectData {
                 | G::FLR
                 | G::LSOM
                 | G::DOM_LVB
-                | G::LOCK_CONVERT,
+                | G::LOCK_CONVERT
+                | G::BATCH_RPC,
             brw_size: MDT_BRW,
             ibits_known: Ibits::FULL,
             max_easize: 65536,

@@ -161,6 +161,8 @@ impl<'a> Block<'a> {
     pub const REQUEST_MAGIC: u32 = 0xbade_0001;
     /// The magic number of a reply.
     pub const REPLY_MAGIC: u32 = 0x00ad_0001;
+    /// What the header of a message names a getattr intent by.
+    pub const GETATTR: u32 = 1;
 
     /// Reads the head.
     ///

@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod lists;
+mod block;
 mod buffer;
 mod dispatch;
 pub mod dlm;
@@ -18,6 +19,7 @@ mod table;
 mod tests;
 mod views;
 
+pub use block::BlockBuilder;
 pub use buffer::{Buffer, BufferError, BufferList, RpcError};
 pub use table::{Kind, RawBuffers, Reply, Request};
 pub use views::{AclBytes, Lvb, LvbValue, Names};

@@ -84,15 +84,15 @@ impl Shared {
             let Some((found, next)) = client.cached_lookup(now, caller, name) else {
                 return Some(reply);
             };
+            // Before the answer: then the process is still there.
+            ahead = next.map(|ahead| (who(), ahead));
             match found {
                 Ok(Cached { attr, valid }) => send_entry(self, reply, &attr, valid),
                 Err(error) => reply.error(errno(&error)),
             }
-            ahead = next;
             None
         });
-        if let Some(ahead) = ahead {
-            let caller = who();
+        if let Some((caller, ahead)) = ahead {
             self.post(move |client, turn| client.start_ahead(turn, caller, ahead));
         }
         reply

@@ -1,8 +1,9 @@
 //! A mount of a Lustre file system through FUSE.
 //!
 //! [`Mount`] joins the kernel's FUSE and a [`FileSystem`](lustrine_fs::FileSystem): threads of a
-//! session read requests and post each to the event loop of the client; the loop answers it when
-//! the servers have. Many requests are in flight at once, and no thread waits for one.
+//! session read requests, answer what the client knows, and post others to the event loop of the
+//! client; the loop answers them when the servers have. Many requests are in flight at once, and no
+//! thread waits for one.
 //!
 //! Data, names and attributes are cached by the client, under locks of the servers; the kernel uses
 //! names and attributes for a moment without asking, while the client keeps the locks. So a mount

@@ -34,8 +34,8 @@ const DATA_MAX: u32 = 1 << 20;
 /// Most requests of the kernel's own in flight, such as those of asynchronous reads.
 const BACKGROUND_MAX: u16 = 256;
 
-/// The file system as the kernel sees it: each request is handed to the event loop of the client,
-/// which answers it. No thread waits for a server.
+/// The file system as the kernel sees it: what the client knows is answered at once, and other
+/// requests are handed to its event loop, which answers them. No thread waits for a server.
 pub(crate) struct Server {
     pub(crate) shared: Arc<Shared>,
     /// Whether extended attributes of users are allowed.

@@ -299,9 +299,9 @@ impl Shared {
     /// The kernel wakes who waits for the device at each request, so this waits for the threads
     /// that read them. These may have to wait for servers: the device is looked at each second.
     pub(crate) fn wait_until_unmounted(&self, most: Duration) -> bool {
-        let end = Instant::now() + most;
+        let start = Instant::now();
         loop {
-            let left = end.saturating_duration_since(Instant::now()).min(LOOK_INTERVAL);
+            let left = most.saturating_sub(start.elapsed()).min(LOOK_INTERVAL);
             if left.is_zero() || self.is_unmounted() {
                 return self.is_unmounted();
             }

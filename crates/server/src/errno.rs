@@ -25,3 +25,4 @@ pub(crate) const EOPNOTSUPP: i32 = 95;
 pub(crate) const ENOTCONN: i32 = 107;
 pub(crate) const ESTALE: i32 = 116;
 pub(crate) const EDQUOT: i32 = 122;
+pub(crate) const ECANCELED: i32 = 125;

@@ -52,7 +52,13 @@ fn known(kind: Target) -> (ConnectFlags, ConnectFlags2) {
                 | F::MULTIMODRPCS
                 | F::CKSUM
                 | F::SHORTIO,
-            G::REP_MBITS | G::SUM_STATFS | G::OVERSTRIPING | G::LSOM | G::DOM_LVB | G::LOCK_CONVERT,
+            G::REP_MBITS
+                | G::SUM_STATFS
+                | G::OVERSTRIPING
+                | G::LSOM
+                | G::DOM_LVB
+                | G::LOCK_CONVERT
+                | G::BATCH_RPC,
         ),
         Target::Ost => (
             common

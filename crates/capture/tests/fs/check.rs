@@ -9,9 +9,9 @@ use lustrine_fswire::codec::{Wire, Writer};
 use lustrine_fswire::describe::Describe;
 use lustrine_fswire::layout::{Ea, Layout};
 use lustrine_fswire::llog::{Changelog, Chunk, LustreCfg, RecordKind};
-use lustrine_fswire::message::{Message as Lustre, MessageBuilder};
+use lustrine_fswire::message::Message as Lustre;
 use lustrine_fswire::opcode::portal;
-use lustrine_fswire::rpc::{BufferList, Kind, Lvb, LvbValue, Reply, Request, dlm};
+use lustrine_fswire::rpc::{BlockBuilder, BufferList, Kind, Lvb, LvbValue, Reply, Request, dlm};
 use lustrine_wire::Nid;
 use lustrine_wire::header::Body;
 
@@ -243,29 +243,33 @@ fn chunk(chunk: &Chunk<'_>, context: &dyn Fn() -> String) {
 /// Decodes and encodes a block; how many messages it has beyond those it counts.
 pub(crate) fn block(bytes: &[u8], context: &dyn Fn() -> String) -> usize {
     let block = Block::parse(bytes).unwrap_or_else(|e| panic!("{}: {e}", context()));
-    let mut again = block.header.to_bytes();
+    let mut again = BlockBuilder::new(block.header.magic);
     let mut messages = block.messages();
+    let counted = usize::from(block.header.count);
     let mut found = 0;
     for message in &mut messages {
         let message = message.unwrap_or_else(|e| panic!("{}: {e}", context()));
+        let is_counted = found < counted;
         found += 1;
         if block.header.magic == Block::REQUEST_MAGIC {
-            sub::<dlm::GetattrIntent<'_>>(&message, &mut again);
+            sub::<dlm::GetattrIntent<'_>>(&message, is_counted, &mut again);
         } else {
-            sub::<dlm::GetattrIntentReply<'_>>(&message, &mut again);
+            sub::<dlm::GetattrIntentReply<'_>>(&message, is_counted, &mut again);
         }
     }
     assert!(messages.rest().iter().all(|&byte| byte == 0), "{}", context());
+    let mut again = again.finish();
     again.resize(bytes.len(), 0);
     assert_eq!(again, bytes, "{}", context());
-    found - usize::from(block.header.count)
+    found - counted
 }
 
-fn sub<'a, T: BufferList<'a>>(message: &Lustre<'a>, out: &mut Vec<u8>) {
+fn sub<'a, T: BufferList<'a>>(message: &Lustre<'a>, is_counted: bool, to: &mut BlockBuilder) {
     let list = T::parse_list(message, 0).unwrap();
-    let mut to = MessageBuilder::new(out, message.header(), list.count());
-    list.write_list(&mut to);
-    to.finish();
+    match is_counted {
+        true => to.push(message.header(), &list),
+        false => to.push_failed(message.header(), &list),
+    }
 }
 
 pub(crate) fn updates(bytes: &[u8], context: &dyn Fn() -> String) {

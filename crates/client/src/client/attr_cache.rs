@@ -4,7 +4,8 @@
 //! [LOCK-3]: any change at the server first has the lock given back, and what the lock protects
 //! goes before the lock does.
 //!
-//! - UPDATE, PERM and for a regular file LAYOUT, all in one lock, protect the attributes.
+//! - UPDATE, PERM and for a regular file LAYOUT, all in one lock, protect the attributes, as long
+//!   as LOOKUP is held too.
 //! - LOOKUP protects the names that lead to the file: a server takes it if it changes a name.
 //! - UPDATE protects the names that a directory is known not to have: a server takes it if it makes
 //!   a name.
@@ -16,7 +17,9 @@
 //! LOOKUP there, and one with the rest on its own target [LOCK-24].
 //!
 //! Nothing is given to a user whom the server itself has not answered while the locks were held,
-//! and within the last ten minutes: no lock is called back when a user leaves a group.
+//! and within the last ten minutes: no lock is called back when a user leaves a group. The user of
+//! the client may know better what anybody may see, and asks for that; the server must have
+//! answered somebody in that time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -72,6 +75,15 @@ pub struct AttrCounts {
 /// What the lock that protects attributes has; of a regular file it has LAYOUT too.
 const ATTR_BITS: Ibits = Ibits::UPDATE.union(Ibits::PERM);
 
+/// How the file of an answer was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AskedBy<'a> {
+    /// By a name in a directory.
+    Name(Fid, &'a [u8]),
+    /// By its FID, with the lock that there was on its names.
+    Fid(Option<Handle>),
+}
+
 /// What is known of a name for a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Named {
@@ -100,10 +112,11 @@ impl Answered {
         self.0.retain(|(other, _)| other != caller);
     }
 
-    /// Whether the answer to a caller still counts.
-    fn has(&self, caller: &Caller, now: Time) -> bool {
+    /// Whether the answer to a caller still counts; without one, that to anybody.
+    fn has(&self, caller: Option<&Caller>, now: Time) -> bool {
         let lasts = |at: &Time| now < *at + ANSWER_AGE_MAX;
-        self.0.iter().any(|(other, at)| other == caller && lasts(at))
+        let is = |other: &Caller| caller.is_none_or(|caller| caller == other);
+        self.0.iter().any(|(other, at)| is(other) && lasts(at))
     }
 }
 
@@ -257,6 +270,11 @@ impl AttrCache {
         self.entry(fid)?.lock_with(Ibits::PERM).map(|lock| lock.handle)
     }
 
+    /// The same of the lock that protects the names of a file.
+    pub(super) fn lookup_lock_of(&self, fid: Fid) -> Option<Handle> {
+        self.entry(fid)?.lock_with(Ibits::LOOKUP).map(|lock| lock.handle)
+    }
+
     /// All locks of a file.
     pub(super) fn locks_of(&self, fid: Fid) -> SmallVec<[InodeLock; 2]> {
         self.entry(fid).into_iter().flat_map(|entry| entry.locks.iter().copied()).collect()
@@ -361,13 +379,12 @@ impl AttrCache {
         self.touch(fid, now);
     }
 
-    /// Attributes that a caller may be given, or that there are without one, with no note that they
-    /// were used.
+    /// Attributes that a caller may be given, or without one anybody, with no note that they were
+    /// used.
     pub(super) fn peek(&self, fid: Fid, caller: Option<&Caller>, now: Time) -> Option<Attr> {
         let entry = self.entry(fid)?;
         entry.whole_lock()?;
-        let may = caller.is_none_or(|caller| entry.callers.has(caller, now));
-        may.then(|| entry.attr.clone())
+        entry.callers.has(caller, now).then(|| entry.attr.clone())
     }
 
     /// What a caller may see of a name.
@@ -394,8 +411,7 @@ impl AttrCache {
         self.touch(dir, now);
     }
 
-    /// What a caller may see of a name, or what there is without one, with no note that it was
-    /// used.
+    /// What a caller may see of a name, or without one anybody, with no note that it was used.
     pub(super) fn peek_name(
         &self,
         dir: Fid,
@@ -403,21 +419,22 @@ impl AttrCache {
         caller: Option<&Caller>,
         now: Time,
     ) -> Named {
-        if caller.is_some_and(|caller| !self.searches(dir, caller, now)) {
-            return Named::Unknown;
-        }
-        let searched = self.entry(dir).and_then(|entry| entry.dir.as_deref());
-        if searched.is_some_and(|dir| dir.missing.contains_key(name)) {
+        let Some(searched) = self.searched(dir, caller, now) else { return Named::Unknown };
+        if searched.missing.contains_key(name) {
             return Named::Missing;
         }
         let file = self.named(dir, name).and_then(|fid| self.peek(fid, caller, now));
         file.map_or(Named::Unknown, Named::File)
     }
 
+    /// What is known of a directory, if a caller may search it, or without one anybody.
+    fn searched(&self, dir: Fid, caller: Option<&Caller>, now: Time) -> Option<&Searched> {
+        self.entry(dir)?.dir.as_deref().filter(|dir| dir.searchers.has(caller, now))
+    }
+
     /// Whether a caller may search a directory, as far as is known.
     pub(super) fn searches(&self, dir: Fid, caller: &Caller, now: Time) -> bool {
-        let searched = self.entry(dir).and_then(|entry| entry.dir.as_deref());
-        searched.is_some_and(|dir| dir.searchers.has(caller, now))
+        self.searched(dir, Some(caller), now).is_some()
     }
 
     /// Whether the names of a file are on another target than the file, as far as is known.

@@ -15,7 +15,7 @@ use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::ImportKey;
 
-use super::attr_cache::{AttrCounts, InodeLock, Named};
+use super::attr_cache::{AskedBy, AttrCounts, InodeLock, Named};
 use super::locks::{CANCELS_MAX, cancels};
 use super::metadata::{LOOKUPS_MAX, checked, wanted};
 use super::open::intent_lock;
@@ -32,14 +32,27 @@ const NAME_BITS: Ibits = Ibits::LOOKUP.union(Ibits::PERM);
 
 /// How a getattr intent says which file it asks for.
 #[derive(Clone, Debug)]
-enum GetattrBy {
+pub(super) enum GetattrBy {
     Fid(Fid),
     /// The directory, and a name in it.
     Name(Fid, Vec<u8>),
 }
 
+/// A getattr intent that a server was asked for.
+pub(super) struct GetattrAsked {
+    pub(super) import: ImportKey,
+    /// The client's handle of the lock.
+    pub(super) handle: Handle,
+    pub(super) by: GetattrBy,
+    pub(super) caller: Caller,
+    /// The lock that there was on the permissions of the directory.
+    pub(super) dir_lock: Option<Handle>,
+    /// The lock that there was on the names of the file, if it was asked for by its FID.
+    pub(super) name_lock: Option<Handle>,
+}
+
 /// What an answer to a getattr intent says.
-enum Described {
+pub(super) enum Described {
     /// The attributes of a file.
     Here(Attr),
     /// The directory does not have the name.
@@ -128,7 +141,7 @@ impl Client {
         done: Done<Attr>,
     ) {
         let named = self.attrs.named(dir, &name);
-        // The name is known: only the target that has the file need be asked.
+        // The name is known: only the target that has the file needs to be asked.
         if let Some(fid) = named.filter(|fid| self.attrs.is_away(*fid))
             && self.attrs.searches(dir, &caller, turn.now)
         {
@@ -231,63 +244,77 @@ impl Client {
         call.caller = Some(caller);
         self.lock_asked(import, &lock);
         let dir_lock = self.attrs.perm_lock_of(asked);
+        let name_lock = self.attrs.lookup_lock_of(asked);
+        let asked = GetattrAsked { import, handle, by, caller, dir_lock, name_lock };
         self.call(turn, import, call, move |client, turn, answer| {
-            let found = answer.and_then(|answer| described(&answer, &by));
-            let (reply, mut found) = match found {
-                Ok((reply, found)) => (Some(reply), found),
-                Err(error) => (None, Err(error)),
-            };
-            if let GetattrBy::Name(dir, _) = &by {
-                client.note_search(turn, (*dir, dir_lock), caller, &found);
-            }
-            let name = match &by {
-                GetattrBy::Name(dir, name) => Some((*dir, &name[..])),
-                GetattrBy::Fid(_) => None,
-            };
-            match (&mut found, &reply) {
-                (Ok(Described::Here(attr)), Some(reply)) => {
-                    client.saw(attr);
-                    let is_kept =
-                        client.keep_attr(turn, (import, handle), reply, (attr, name), caller);
-                    if is_kept && let Some(lock) = client.attrs.whole_lock_of(attr.fid) {
-                        // The entry may have been there before, with later times.
-                        *attr = client.refresh_attr(lock, attr.clone());
-                    }
-                }
-                (Ok(Described::Elsewhere(fid)), Some(reply)) => {
-                    client.keep_name(turn, (import, handle), reply, (name, *fid));
-                }
-                _ => client.give_back(import, handle, reply.as_ref()),
-            }
-            match found {
-                Ok(Described::Here(attr)) => done(client, turn, Ok(attr)),
-                Ok(Described::Elsewhere(fid)) => {
-                    // Only a name leads to another target.
-                    let GetattrBy::Name(dir, name) = by else {
-                        return done(
-                            client,
-                            turn,
-                            Err(malformed("the attributes of another file")),
-                        );
-                    };
-                    client.getattr_elsewhere(turn, caller, (dir, name), fid, done);
-                }
-                Ok(Described::Missing) => {
-                    if let (GetattrBy::Name(dir, name), Some(lock)) = (&by, dir_lock) {
-                        client.attrs.add_missing((*dir, lock), name);
-                    }
-                    done(client, turn, Err(ClientError::Errno(errno::ENOENT)));
-                }
-                // Requests without an intent are sent again until the server has time.
-                Err(ClientError::Errno(errno::EINPROGRESS)) => match by {
-                    GetattrBy::Fid(fid) => client.getattr_uncached(turn, caller, fid, done),
-                    GetattrBy::Name(dir, name) => {
-                        client.lookup_uncached(turn, caller, dir, name, done);
-                    }
-                },
-                Err(error) => done(client, turn, Err(error)),
-            }
+            let found = answer.and_then(|answer| described(&answer, &asked.by));
+            client.getattr_answered(turn, asked, found, done);
         });
+    }
+
+    /// A server has answered a getattr intent: with a lock, and what it says of the file.
+    pub(super) fn getattr_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asked: GetattrAsked,
+        found: Outcome<(LdlmReply, Outcome<Described>)>,
+        done: Done<Attr>,
+    ) {
+        let GetattrAsked { import, handle, by, caller, dir_lock, name_lock } = asked;
+        let (reply, mut found) = match found {
+            Ok((reply, found)) => (Some(reply), found),
+            Err(error) => (None, Err(error)),
+        };
+        let name = match &by {
+            GetattrBy::Name(dir, name) => Some((*dir, &name[..])),
+            GetattrBy::Fid(_) => None,
+        };
+        if let Some((dir, _)) = name {
+            self.note_search(turn, (dir, dir_lock), caller, &found);
+        }
+        match (&mut found, &reply) {
+            (Ok(Described::Here(attr)), Some(reply)) => {
+                self.saw(attr);
+                let asked_by = match name {
+                    Some((dir, name)) => AskedBy::Name(dir, name),
+                    None => AskedBy::Fid(name_lock),
+                };
+                let is_kept =
+                    self.keep_attr(turn, (import, handle), reply, (attr, asked_by), caller);
+                if is_kept && let Some(lock) = self.attrs.whole_lock_of(attr.fid) {
+                    // The entry may have been there before, with later times.
+                    *attr = self.refresh_attr(lock, attr.clone());
+                }
+            }
+            (Ok(Described::Elsewhere(fid)), Some(reply)) => {
+                self.keep_name(turn, (import, handle), reply, (name, *fid));
+            }
+            _ => self.give_back(import, handle, reply.as_ref()),
+        }
+        match found {
+            Ok(Described::Here(attr)) => done(self, turn, Ok(attr)),
+            Ok(Described::Elsewhere(fid)) => {
+                // Only a name leads to another target.
+                let GetattrBy::Name(dir, name) = by else {
+                    return done(self, turn, Err(malformed("the attributes of another file")));
+                };
+                self.getattr_elsewhere(turn, caller, (dir, name), fid, done);
+            }
+            Ok(Described::Missing) => {
+                if let (GetattrBy::Name(dir, name), Some(lock)) = (&by, dir_lock) {
+                    self.attrs.add_missing((*dir, lock), name);
+                }
+                done(self, turn, Err(ClientError::Errno(errno::ENOENT)));
+            }
+            // Requests without an intent are sent again until the server has time.
+            Err(ClientError::Errno(errno::EINPROGRESS)) => match by {
+                GetattrBy::Fid(fid) => self.getattr_uncached(turn, caller, fid, done),
+                GetattrBy::Name(dir, name) => {
+                    self.lookup_uncached(turn, caller, dir, name, done);
+                }
+            },
+            Err(error) => done(self, turn, Err(error)),
+        }
     }
 
     /// Asks for the attributes of a file on another target than its name. If it is gone, the name
@@ -308,16 +335,17 @@ impl Client {
 
     /// Keeps attributes if the lock that came with them covers all of them and no other client
     /// waits for it; otherwise gives the lock back. If it covers the name too, that is kept with
-    /// them. Whether they are kept.
+    /// them. Of a file that was not asked for by a name, it is said which lock there was on its
+    /// names. Whether something is kept.
     pub(super) fn keep_attr(
         &mut self,
         turn: &mut Turn<'_>,
         (import, handle): (ImportKey, Handle),
         reply: &LdlmReply,
-        (attr, name): (&Attr, Option<(Fid, &[u8])>),
+        (attr, asked_by): (&Attr, AskedBy<'_>),
         caller: Caller,
     ) -> bool {
-        let bits = self.bits_granted((import, handle), reply, attr.fid);
+        let mut bits = self.bits_granted((import, handle), reply, attr.fid);
         let mut needed = Ibits::UPDATE | Ibits::PERM;
         needed.set(Ibits::LAYOUT, attr.is_file());
         // What a striped directory has is at other targets. A file without a name ends when the
@@ -327,9 +355,18 @@ impl Client {
             self.cancel_soon(import, handle);
             return false;
         }
+        // A rename changes the time of change under LOOKUP alone if the name is on another target
+        // [LOCK-24]: then that lock must have been held when the server was asked.
+        let is_held = match asked_by {
+            AskedBy::Fid(Some(lock)) => self.attrs.lookup_lock_of(attr.fid) == Some(lock),
+            _ => false,
+        };
+        if !bits.contains(Ibits::LOOKUP) && !is_held {
+            bits -= Ibits::UPDATE;
+        }
         self.keep_inode_lock(turn, InodeLock { import, handle, bits }, attr);
         self.attrs.allow(attr.fid, caller, turn.now);
-        if let Some((dir, name)) = name
+        if let AskedBy::Name(dir, name) = asked_by
             && bits.contains(Ibits::LOOKUP)
         {
             self.attrs.add_name(dir, name, attr.fid);
@@ -522,13 +559,14 @@ impl Client {
             && self.cancels_early(import)
             && let Some(fid) = self.surplus(1, now)
         {
-            let locks = self.attrs.locks_of(fid);
-            if locks.iter().any(|lock| lock.import != import) {
-                break;
-            }
-            for lock in locks {
-                handles.extend(self.forget_lock(fid, lock));
-                self.attrs.count_early_cancel();
+            for lock in self.attrs.locks_of(fid) {
+                if lock.import == import {
+                    handles.extend(self.forget_lock(fid, lock));
+                    self.attrs.count_early_cancel();
+                } else {
+                    self.forget_attr(fid, lock.handle);
+                    self.cancel_soon(lock.import, lock.handle);
+                }
             }
         }
         handles
@@ -587,7 +625,8 @@ fn described(answer: &Answer, by: &GetattrBy) -> Outcome<(LdlmReply, Outcome<Des
     Ok((reply.reply, read(&reply, by)))
 }
 
-fn read(reply: &dlm::GetattrIntentReply<'_>, by: &GetattrBy) -> Outcome<Described> {
+/// What an answer to a getattr intent says of the file.
+pub(super) fn read(reply: &dlm::GetattrIntentReply<'_>, by: &GetattrBy) -> Outcome<Described> {
     let result = reply.reply.policy_res2;
     if result < 0 {
         let errno = result.checked_neg().and_then(|errno| i32::try_from(errno).ok());

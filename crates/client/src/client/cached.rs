@@ -52,7 +52,7 @@ impl Client {
         caller: Option<Caller>,
         (dir, name): (Fid, &[u8]),
     ) -> Option<(Outcome<Cached>, Option<Ahead>)> {
-        if self.unmounted || caller.is_none() && !self.anyone_may_search(dir) {
+        if self.unmounted || caller.is_none() && !self.is_open_to_all(dir) {
             return None;
         }
         let found = match self.attrs.peek_name(dir, name, caller.as_ref(), now) {
@@ -109,8 +109,9 @@ impl Client {
 
     /// Asks servers for files before a program does.
     pub fn start_ahead(&mut self, turn: &mut Turn<'_>, caller: Caller, ahead: Ahead) {
-        for name in ahead.names {
-            self.name_ahead(turn, caller, ahead.dir, name);
+        // Without a lock on the directory no name is shown to anybody.
+        if !self.unmounted && self.attrs.perm_lock_of(ahead.dir).is_some() {
+            self.names_ahead(turn, caller, ahead.dir, ahead.names);
         }
     }
 }

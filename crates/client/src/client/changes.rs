@@ -276,7 +276,10 @@ impl Client {
             change.record.fid2 = victim;
         }
         self.at_mdt_of(turn, victim, done, move |client, turn, import, done| {
-            let call = CallArgs::change(change.request(&caller, &[]), &caller);
+            // Otherwise this target would call the lock of the file back, and wait until the kernel
+            // does not use its name any more.
+            let locks = client.early_cancels(import, [victim]);
+            let call = CallArgs::change(change.request(&caller, &locks), &caller);
             let op = change.record.op;
             client.call_for(turn, import, call, done, move |answer| outcome_of(&answer.reply, op));
         });

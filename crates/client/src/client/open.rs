@@ -13,6 +13,7 @@ use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{ImportKey, Keep, Replay, Reply, RequestKey, SlotKind};
 
+use super::attr_cache::AskedBy;
 use super::later::pause_after;
 use super::metadata::{LOOKUPS_MAX, check_name, checked};
 use super::striped::NameUse;
@@ -200,8 +201,11 @@ impl Client {
             });
             match &opened {
                 Ok((reply, Ok(Opened::Here(file, _)))) => {
-                    let name = (!name.is_empty()).then_some((record.parent, &name[..]));
-                    let found = (&file.attr, name);
+                    let asked_by = match name.is_empty() {
+                        true => AskedBy::Fid(None),
+                        false => AskedBy::Name(record.parent, &name),
+                    };
+                    let found = (&file.attr, asked_by);
                     client.keep_attr(turn, (import, handle), reply, found, caller);
                 }
                 other => {

@@ -29,6 +29,9 @@ const SKIPPED_MAX: usize = 8;
 const FOLLOWED_MIN: usize = 2;
 /// How many files are asked for ahead at first: as many as by kernel clients.
 const WINDOW_MIN: usize = 8;
+/// Fewer are not asked for unless they are the last ones: servers look up several names with one
+/// request.
+const STEP_MIN: usize = 8;
 /// Most objects that are asked for ahead at once.
 const OBJECTS_MAX: usize = 256;
 
@@ -64,6 +67,10 @@ impl Listing {
             return Vec::new();
         }
         let until = self.window.min(most).min(self.names.len());
+        let is_rest = until == self.names.len() && self.next.is_none();
+        if until.saturating_sub(self.asked) < STEP_MIN.min(most) && !is_rest {
+            return Vec::new();
+        }
         let ahead = self.names.range(self.asked.min(until)..until).cloned().collect();
         self.asked = self.asked.max(until);
         self.window = self.window.saturating_mul(2).min(most);
@@ -176,26 +183,42 @@ impl Client {
         if self.attrs.perm_lock_of(dir).is_none() {
             return;
         }
-        for name in self.ahead.follow(dir, name) {
-            self.name_ahead(turn, caller, dir, name);
-        }
+        let names = self.ahead.follow(dir, name);
+        self.names_ahead(turn, caller, dir, names);
     }
 
-    pub(super) fn name_ahead(
+    /// Asks for names ahead that are not known, and for the objects of files that are.
+    pub(super) fn names_ahead(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        dir: Fid,
+        names: Vec<Box<[u8]>>,
+    ) {
+        let wanted = names.into_iter().filter_map(|name| self.name_ahead(turn, caller, dir, name));
+        let wanted = wanted.collect();
+        self.ask_names(turn, caller, dir, wanted);
+    }
+
+    /// A name that a server is to be asked for, and what goes on then.
+    fn name_ahead(
         &mut self,
         turn: &mut Turn<'_>,
         caller: Caller,
         dir: Fid,
         name: Box<[u8]>,
-    ) {
+    ) -> Option<(Vec<u8>, Done<Attr>)> {
         match self.attrs.peek_name(dir, &name, Some(&caller), turn.now) {
-            Named::File(attr) => return self.objects_ahead(turn, caller, &attr),
-            Named::Missing => return,
+            Named::File(attr) => {
+                self.objects_ahead(turn, caller, &attr);
+                return None;
+            }
+            Named::Missing => return None,
             Named::Unknown => {}
         }
         let key = (dir, name);
         if self.ahead.names.contains_key(&key) {
-            return;
+            return None;
         }
         self.ahead.total += 1;
         let sought = key.1.to_vec();
@@ -208,7 +231,7 @@ impl Client {
                 waiting(client, turn);
             }
         });
-        self.ask_name(turn, caller, dir, sought, then);
+        Some((sought, then))
     }
 
     /// Asks for the size of a file ahead, unless it would not be kept.
@@ -312,16 +335,20 @@ mod tests {
         assert_eq!(ask(&mut ahead, 1), []);
         // The window grows up to its limit.
         assert_eq!(ask(&mut ahead, 2), Vec::from_iter(10..19));
-        assert_eq!(ask(&mut ahead, 3), Vec::from_iter(19..24));
-        assert_eq!(ask(&mut ahead, 4), [24]);
+        // Not one by one.
+        for number in 3..6 {
+            assert_eq!(ask(&mut ahead, number), []);
+        }
+        assert_eq!(ask(&mut ahead, 6), Vec::from_iter(19..27));
+        assert_eq!(ask(&mut ahead, 9), []);
         // Some were left out.
-        assert_eq!(ask(&mut ahead, 9), Vec::from_iter(25..30));
+        assert_eq!(ask(&mut ahead, 14), Vec::from_iter(27..35));
         // These are too far away, or behind.
         assert_eq!(ask(&mut ahead, 30), []);
         assert_eq!(ask(&mut ahead, 3), []);
         ahead.listed(DIR, 40, &page(40..50, None));
         let all: Vec<u64> = (10..50).flat_map(|number| ask(&mut ahead, number)).collect();
-        assert_eq!(all, Vec::from_iter(30..50), "each is asked for once");
+        assert_eq!(all, Vec::from_iter(35..50), "each is asked for once");
         assert!(ahead.listings.is_empty(), "it is over");
     }
 

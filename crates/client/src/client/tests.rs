@@ -2,6 +2,7 @@
 //! and two object targets.
 
 mod attributes;
+mod batch;
 mod cache;
 mod checksums;
 mod flocks;
@@ -138,6 +139,7 @@ impl World {
             portal::MDS,
             portal::MDS_IO,
             portal::MDS_READPAGE,
+            portal::OUT,
             portal::SEQ_METADATA,
             portal::LDLM_CANCEL,
             portal::LDLM_CALLBACK_REPLY,

@@ -204,21 +204,18 @@ impl Client {
         sharing.entry_valid > Nanos(0)
             && named == Some(fid)
             && self.validity.used(Used::Quiet(dir), now).is_none()
-            && self.anyone_may_search(dir)
+            && (sharing.is_for_one_user || self.is_open_to_all(dir))
             && self.attrs.permissions_of(dir).is_some_and(|(import, ..)| {
                 // Otherwise the lock would go with each change of the client in the directory.
                 self.can_convert(import)
             })
     }
 
-    /// Whether all users of the machine who have access may search a directory, as long as the lock
-    /// on its permissions is held.
-    pub(super) fn anyone_may_search(&self, dir: Fid) -> bool {
-        let is_for_one_user =
-            self.validity.sharing().is_some_and(|sharing| sharing.is_for_one_user);
-        self.attrs.permissions_of(dir).is_some_and(|(_, mode, has_acl)| {
-            is_for_one_user || !restricts_search(mode) && has_acl == Some(false)
-        })
+    /// Whether all users may search a directory, as long as the lock on its permissions is held.
+    pub(super) fn is_open_to_all(&self, dir: Fid) -> bool {
+        self.attrs
+            .permissions_of(dir)
+            .is_some_and(|(_, mode, has_acl)| !restricts_search(mode) && has_acl == Some(false))
     }
 
     /// How long attributes are valid that are known, and of which these objects know a part.

@@ -145,6 +145,7 @@ impl Target {
             Request::EnqueueGetattr(request) | Request::EnqueueLookup(request) => {
                 self.getattr_intent(now, job, request)
             }
+            Request::MdsBatch(request) => self.batch(now, job, request),
             Request::EnqueueGetxattr(request) => self.getxattr_intent(now, job, request),
             Request::EnqueueLayout(request) => self.layout_intent(now, job, request),
             _ => job.refuse(errno::EOPNOTSUPP),

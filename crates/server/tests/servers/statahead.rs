@@ -114,8 +114,10 @@ fn who_looks_at_all_files_of_a_directory_waits_for_few_of_them() {
     assert!(asked.0 >= Nanos(2 * FILES as u64 * RTT.0), "{asked:?}");
     assert_eq!(warm, (Nanos(0), 0));
     let (asked, warm, ahead) = look(128);
-    // Not more requests than before, nearly all of them before the program needed the answer.
-    assert_eq!((asked.1, ahead), (2 * FILES as u64, FILES as u64 - 2));
+    // Nearly all before the program needed the answer, and eight names or nine with one request.
+    assert_eq!(ahead, FILES as u64 - 2);
+    let for_names = asked.1 - FILES as u64;
+    assert!((FILES as u64 / 9..=FILES as u64 / 7).contains(&for_names), "{for_names}");
     // LNet has 8 messages to a peer under way.
     assert!(asked.0 <= Nanos(80 * RTT.0), "{asked:?}");
     assert_eq!(warm, (Nanos(0), 0));
@@ -136,7 +138,8 @@ fn few_places_are_no_reason_to_ask_without_end() {
         requests
     };
     let (without, with) = (requests(0), requests(128));
-    assert!(with <= without + 20, "{with} with, {without} without");
+    // Locks that are too many do not go with a batch as they do with an intent.
+    assert!(with <= without + FILES as u64 / 2, "{with} with, {without} without");
 }
 
 /// A user who may not search the directory learns nothing from what was asked for ahead.

@@ -32,7 +32,6 @@ struct Kernel {
     attrs: Arc<Mutex<Attrs>>,
     /// Answers that processes have not used yet, each with the time when they will.
     answers: Vec<(Time, Answer)>,
-    is_for_one_user: bool,
     /// How many answers the mount gave at once.
     cached: usize,
 }
@@ -78,7 +77,7 @@ impl Kernel {
         });
         let dirs = [root, made.unwrap().fid];
         let (entries, answers) = (BTreeMap::new(), Vec::new());
-        Kernel { world, dirs, entries, attrs, answers, is_for_one_user, cached: 0 }
+        Kernel { world, dirs, entries, attrs, answers, cached: 0 }
     }
 
     fn version(&self, fid: Fid) -> u64 {
@@ -128,7 +127,7 @@ impl Kernel {
                 Some(found.map_err(|error| error.errno()))
             })
         });
-        if anyone.is_some() && !self.is_for_one_user {
+        if anyone.is_some() {
             let mode = stat(&mut self.world, KEEPS_NOTHING, dir).map(|attr| attr.mode & 0o111);
             assert_eq!(mode, Ok(0o111), "anyone may know names of {dir}");
         }
@@ -619,6 +618,42 @@ fn what_is_known_is_answered_at_once() {
     assert_eq!((at_once(&mut kernel, b"a"), xattr(&mut kernel, ACL)), (None, None));
     let attr = kernel.world.at_client(MOUNT, |client, turn| client.cached_attr(turn.now, fid));
     assert_eq!(attr, None);
+}
+
+/// A mount of one user has the same rule: the right to search can be taken away.
+#[test]
+fn who_may_not_search_any_more_is_not_answered_at_once() {
+    const USER: Caller = Caller { uid: 7, gid: 7, capabilities: 0, ..CALLER };
+    let mut kernel = Kernel::of(100, true);
+    let [_, dir] = kernel.dirs;
+    let file = open(&mut kernel.world, OTHER, dir, b"a").unwrap();
+    close(&mut kernel.world, OTHER, file);
+    let world = &mut kernel.world;
+    let at_once = |world: &mut World| {
+        [None, Some(USER)].map(|caller| {
+            world.at_client(MOUNT, |client, turn| {
+                client.cached_lookup(turn.now, caller, (dir, b"a")).is_some()
+            })
+        })
+    };
+    let get = |world: &mut World| {
+        world.wait(MOUNT, |c, t, done| c.getattr(t, USER, dir, done)).unwrap();
+        let found = world.wait(MOUNT, |c, t, done| c.lookup(t, USER, dir, b"a", done));
+        let attr = found.map_err(|error| error.errno())?;
+        world.wait(MOUNT, |c, t, done| c.complete(t, USER, attr, done)).unwrap();
+        Ok(())
+    };
+    assert_eq!(get(world), Ok(()));
+    assert_eq!(at_once(world), [true, true]);
+    for client in [OTHER, MOUNT] {
+        chmod(world, client, dir, 0o700);
+        // The attributes of the directory are known again.
+        assert_eq!(get(world), Err(13));
+        assert_eq!(at_once(world), [false, false]);
+        chmod(world, client, dir, 0o755);
+        assert_eq!(get(world), Ok(()));
+        assert_eq!(at_once(world), [true, true]);
+    }
 }
 
 /// Files are asked for ahead also if the first ones are answered at once.

@@ -175,6 +175,25 @@ fn the_server_is_asked_again_ten_minutes_after_its_answer_however_often_it_is_us
     check(&cache);
 }
 
+/// Without a caller too.
+#[test]
+fn what_anybody_may_know_is_known_for_ten_minutes() {
+    let mut cache = filled(9, 2);
+    cache.add_name(fid(1), b"a", fid(2));
+    cache.add_missing((fid(1), Handle(1)), b"b");
+    let shown = |cache: &AttrCache, now| {
+        let name = |name: &[u8]| cache.peek_name(fid(1), name, None, now) != Named::Unknown;
+        (cache.peek(fid(2), None, now).is_some(), [name(b"a"), name(b"b")])
+    };
+    // Nobody has been let in yet.
+    assert_eq!(shown(&cache, Time(9)), (true, [false, false]));
+    cache.allow_search((fid(1), Handle(1)), caller(6), Time(9));
+    assert_eq!(shown(&cache, Time(9)), (true, [true, true]));
+    // The answer about the file was earlier.
+    assert_eq!(shown(&cache, Time(2) + ANSWER_AGE_MAX), (false, [false, true]));
+    assert_eq!(shown(&cache, Time(9) + ANSWER_AGE_MAX), (false, [false, false]));
+}
+
 #[test]
 fn the_caller_with_the_oldest_answer_makes_room() {
     let mut cache = filled(9, 1);

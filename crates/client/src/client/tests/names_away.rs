@@ -7,6 +7,7 @@ use lustrine_fswire::ldlm::{
 use lustrine_fswire::rpc::dlm;
 
 use super::*;
+use crate::error::errno;
 
 /// The directory, whose name is "away" in [`DIR`].
 const AWAY: Fid = Fid { seq: 0x2_4000_0402, oid: 1, ver: 0 };
@@ -210,7 +211,67 @@ fn the_lock_of_the_name_is_given_back_while_the_attributes_are_waited_for() {
     scene.answer(1, (AWAY, b""), ATTR_LOCK, dir_body(AWAY));
     assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(AWAY));
     assert_eq!(scene.world.client.attr_counts().names, 0);
+    // The attributes can be those of before the rename, which takes no lock on them.
+    assert_eq!(scene.world.client.attrs.known(AWAY), None);
     assert!(!scene.is_known());
+}
+
+/// A rename would not be noticed.
+#[test]
+fn attributes_without_the_lock_of_the_name_are_not_kept() {
+    let mut scene = Scene::new();
+    for handle in [0x70, 0x71] {
+        let slot = scene.world.start(|client, turn, done| {
+            client.getattr(turn, Caller::ROOT, AWAY, done);
+        });
+        scene.answer(1, (AWAY, b""), (Handle(handle), ATTR_LOCK.1), dir_body(AWAY));
+        assert_eq!(slot.outcome().map(|attr| attr.fid), Ok(AWAY));
+        assert_eq!(scene.world.client.attrs.known(AWAY), None);
+    }
+    // Who may search it is known.
+    assert!(scene.world.client.attrs.permissions_of(AWAY).is_some());
+    // Attributes that were asked for before the lock of the name was there.
+    let slot = scene.world.start(|client, turn, done| {
+        client.getattr(turn, Caller::ROOT, AWAY, done);
+    });
+    let early = scene.world.asked.pop_front().expect("a request");
+    let _looks = scene.start_lookup();
+    scene.answer(0, (DIR, b"away"), NAME_LOCK, name_body());
+    scene.world.asked.push_front(early);
+    scene.answer(1, (AWAY, b""), (Handle(0x72), ATTR_LOCK.1), dir_body(AWAY));
+    assert!(slot.outcome().is_ok());
+    assert_eq!(scene.world.client.attrs.known(AWAY), None);
+    scene.answer(1, (AWAY, b""), (Handle(0x73), ATTR_LOCK.1), dir_body(AWAY));
+    assert!(scene.is_known());
+}
+
+/// Each target gets its lock back with the request to it, and waits for none.
+#[test]
+fn who_removes_the_directory_gives_both_locks_back_with_the_requests() {
+    let mut scene = Scene::new();
+    scene.look_up();
+    let slot = scene.world.start(|client, turn, done| {
+        client.unlink(turn, Caller::ROOT, DIR, b"away", true, done);
+    });
+    let given_back = |asked: &Asked| {
+        asked.with(|request| match request {
+            Request::ReintUnlink(unlink) => {
+                let locks = unlink.locks.expect("locks to be cancelled");
+                locks.counted(0).collect::<Vec<_>>()
+            }
+            other => panic!("{other:?}"),
+        })
+    };
+    let asked = scene.world.next(Kind::ReintUnlink);
+    assert_eq!(given_back(&asked), [NAME_LOCK.0]);
+    let reply = mds::CloseReply { body: name_body(), ea: Ea::NONE, cookies: &[] };
+    scene.world.answer(&asked, -errno::EREMOTE, &ReplyBuffers::ReintUnlink(reply));
+    let asked = scene.world.next(Kind::ReintUnlink);
+    assert_eq!(given_back(&asked), [ATTR_LOCK.0]);
+    let reply = mds::CloseReply { body: dir_body(AWAY), ea: Ea::NONE, cookies: &[] };
+    scene.world.answer(&asked, 0, &ReplyBuffers::ReintUnlink(reply));
+    assert_eq!(slot.outcome(), Ok(()));
+    assert!(scene.world.asked.is_empty(), "no lock is cancelled by itself");
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Requests that read metadata.
 
+use lustrine_fswire::batch::Block;
 use lustrine_fswire::codec::Wire;
 use lustrine_fswire::dir::{HASH_END, PAGE_SIZE, PageBuilder, PageFlags};
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::layout::Ea;
 use lustrine_fswire::ldlm::{Disposition, ELDLM, Ibits, IntentOp, LdlmReply, LockMode, Policy};
 use lustrine_fswire::mdt::{MdValid, MdtBody};
+use lustrine_fswire::message::Header;
 use lustrine_fswire::opcode::portal;
 use lustrine_fswire::ost::{Statfs, StatfsState};
-use lustrine_fswire::rpc::{AclBytes, Reply, dlm, mds, ost};
+use lustrine_fswire::rpc::{AclBytes, BlockBuilder, BufferList, Reply, dlm, mds, ost};
 use lustrine_fswire::text::FixedText;
 use lustrine_lnet::time::Time;
 
@@ -141,6 +143,65 @@ impl Target {
         request: &dlm::GetattrIntent<'_>,
     ) -> Step {
         self.early_cancel(now, job, &request.lock, 1);
+        let Some((status, reply, found)) = self.looked_up(now, job, request) else {
+            return Step::Wait;
+        };
+        let buffers = intent_answer(reply, &found);
+        let reply = match request.intent {
+            IntentOp::LOOKUP => Reply::EnqueueLookup(buffers),
+            _ => Reply::EnqueueGetattr(buffers),
+        };
+        job.answer(status, &reply)
+    }
+
+    /// MDS_BATCH: one look-up after another, up to the first that fails or would have to wait.
+    pub(super) fn batch(&mut self, now: Time, job: &mut Job, request: &mds::Batch<'_>) -> Step {
+        let Ok(block) = Block::parse(request.header.inline) else {
+            return job.refuse(errno::EPROTO);
+        };
+        let mut replies = BlockBuilder::new(Block::REPLY_MAGIC);
+        let mut status = 0;
+        for message in block.messages().take(usize::from(block.header.count)) {
+            let request = message.ok().filter(|message| message.header().opc == Block::GETATTR);
+            let request =
+                request.and_then(|message| dlm::GetattrIntent::parse_list(&message, 0).ok());
+            let Some(request) = request else {
+                status = -errno::EPROTO;
+                break;
+            };
+            let looked = self.looked_up(now, job, &request);
+            let (_, reply, found) = looked.unwrap_or_else(|| {
+                self.release(now, job);
+                let done = Disposition::EXECD;
+                (0, without_lock(done, errno::ECANCELED), Described::default())
+            });
+            let missing = reply.disposition().contains(Disposition::LOOKUP_NEG);
+            status = match i32::try_from(reply.policy_res2) {
+                Ok(0) if missing => -errno::ENOENT,
+                Ok(status) => status,
+                Err(_) => -errno::EPROTO,
+            };
+            let reply = LdlmReply { policy_res2: i64::from(status), ..reply };
+            let header = Header { opc: status as u32, ..Header::default() };
+            let answer = intent_answer(reply, &found);
+            if status != 0 {
+                replies.push_failed(&header, &answer);
+                break;
+            }
+            replies.push(&header, &answer);
+        }
+        let reply = replies.finish();
+        job.answer(status, &Reply::MdsBatch(mds::BlockReply { reply: &reply }))
+    }
+
+    /// What a getattr or lookup intent finds: the status, the lock, and the file. None if it waits
+    /// for a lock.
+    fn looked_up(
+        &mut self,
+        now: Time,
+        job: &mut Job,
+        request: &dlm::GetattrIntent<'_>,
+    ) -> Option<(i32, LdlmReply, Described)> {
         let asked = &request.body;
         let name = request.name.as_bytes();
         let looked = Disposition::EXECD | Disposition::LOOKUP_EXECD;
@@ -153,24 +214,12 @@ impl Target {
             Ok(_) => {
                 let reply = without_lock(looked | Disposition::LOOKUP_NEG, 0);
                 self.release(now, job);
-                return intent_answer(
-                    job,
-                    request,
-                    ELDLM::LOCK_ABORTED,
-                    reply,
-                    &Described::default(),
-                );
+                return Some((ELDLM::LOCK_ABORTED, reply, Described::default()));
             }
             Err(error) => {
                 let reply = without_lock(looked, error);
                 self.release(now, job);
-                return intent_answer(
-                    job,
-                    request,
-                    ELDLM::LOCK_ABORTED,
-                    reply,
-                    &Described::default(),
-                );
+                return Some((ELDLM::LOCK_ABORTED, reply, Described::default()));
             }
         };
         let bits = match request.intent {
@@ -184,14 +233,14 @@ impl Target {
             policy.try_bits = Ibits::LAYOUT;
         }
         if !self.hold(now, job, vec![wanted_lock]) {
-            return Step::Wait;
+            return None;
         }
         let done = looked | Disposition::LOOKUP_POS;
         let reply = self.give_held(now, job, request.lock.handle(0), done);
-        let Some(inode) = self.files().get(fid) else { return job.refuse(errno::ENOENT) };
+        let inode = self.files().get(fid).expect("the file was there");
         let mut found = describe(fid, inode, asked.valid, asked.eadatasize);
         self.add_data_attributes(inode, &mut found.body);
-        intent_answer(job, request, 0, reply, &found)
+        Some((0, reply, found))
     }
 
     /// The lock that a request has becomes one of its client.
@@ -305,14 +354,8 @@ impl Target {
 const FILES_MAX: u64 = 1 << 32;
 
 /// The answer to a getattr or lookup intent.
-fn intent_answer(
-    job: &Job,
-    request: &dlm::GetattrIntent<'_>,
-    status: i32,
-    reply: LdlmReply,
-    found: &Described,
-) -> Step {
-    let buffers = dlm::GetattrIntentReply {
+fn intent_answer(reply: LdlmReply, found: &Described) -> dlm::GetattrIntentReply<'_> {
+    dlm::GetattrIntentReply {
         reply,
         body: found.body,
         ea: Ea(&found.ea),
@@ -320,10 +363,5 @@ fn intent_answer(
         secctx: Some(&[]),
         default_ea: Some(Ea::NONE),
         encctx: Some(&[]),
-    };
-    let reply = match request.intent {
-        IntentOp::LOOKUP => Reply::EnqueueLookup(buffers),
-        _ => Reply::EnqueueGetattr(buffers),
-    };
-    job.answer(status, &reply)
+    }
 }
