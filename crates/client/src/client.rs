@@ -370,10 +370,10 @@ impl Client {
     /// Disconnects from all targets. Operations that are in flight fail. What the servers do not
     /// have of what was written is lost; see [`Client::flush_all`].
     pub fn unmount(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
+        self.cancel_useless(turn);
         self.unmounted = true;
         self.closing = Some(done);
         self.close_locks(turn);
-        self.cancel_useless(turn);
         let imports = self.osts.values().chain(self.mdts.values()).chain(&self.mgs);
         for import in imports.copied().collect::<Vec<_>>() {
             self.rpc.disconnect(turn, import);

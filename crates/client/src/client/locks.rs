@@ -169,6 +169,9 @@ impl Client {
         import: ImportKey,
         locks: Vec<(Handle, Handle)>,
     ) {
+        if self.unmounted {
+            return self.locks_disconnected(import, locks.iter().map(|(handle, _)| *handle));
+        }
         let remotes: Vec<Handle> = locks.iter().map(|(_, remote)| *remote).collect();
         let request = Request::LdlmCancel(dlm::Lock { lock: cancels(&remotes) });
         self.call(turn, import, request, move |client, turn, _| {
@@ -198,9 +201,20 @@ impl Client {
     /// Cancels a lock, if the server has one. It is forgotten when the server has answered.
     pub(super) fn cancel_lock(&mut self, turn: &mut Turn<'_>, import: ImportKey, handle: Handle) {
         let Some(remote) = self.locks.at(import).cancel(handle) else { return };
+        if self.unmounted {
+            return self.locks_disconnected(import, [handle]);
+        }
         self.cancel_remote(turn, import, remote, move |client, turn| {
             client.cancel_answered(turn, import, (handle, remote));
         });
+    }
+
+    /// A client that disconnects does not cancel locks any more: the server has all of them back
+    /// with the disconnect, and does not answer what comes after it.
+    fn locks_disconnected(&mut self, import: ImportKey, handles: impl IntoIterator<Item = Handle>) {
+        for handle in handles {
+            self.locks.at(import).remove(handle);
+        }
     }
 
     /// Cancels a lock by the server's handle.

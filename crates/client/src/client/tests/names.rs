@@ -198,6 +198,29 @@ fn a_lock_that_is_called_back_takes_the_name_away() {
     assert_eq!((counts.entries, counts.names), (0, 0));
 }
 
+/// The server would not answer it, and who unmounts would wait for that.
+#[test]
+fn no_lock_is_given_back_after_the_disconnect() {
+    let mut world = keeping();
+    look_up(&mut world, Handle(0x77));
+    let handle = world.client.attrs.whole_lock_of(FILE).expect("it is kept");
+    let mdt = world.client.mdts[&0];
+    let slot = world.start(Client::unmount);
+    world.act(|client, turn| {
+        client.attrs_blocked(turn, (mdt, handle));
+        client.drive(turn);
+    });
+    while let Some(asked) = world.asked.pop_front() {
+        assert!(
+            matches!(asked.kind, Kind::MdsDisconnect | Kind::OstDisconnect),
+            "{:?}",
+            asked.kind
+        );
+        world.answer(&asked, 0, &ReplyBuffers::Bare);
+    }
+    assert_eq!(slot.outcome(), Ok(()));
+}
+
 /// The name was changed after it had been looked up, and the file has a later lock by now.
 #[test]
 fn an_answer_whose_lock_is_called_back_first_says_nothing_of_the_name() {
