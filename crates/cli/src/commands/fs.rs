@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TryMapValueParser, TypedValueParser, ValueParserFactory};
 use clap::{Args, Subcommand};
+use lustrine_config::NetConfig;
 use lustrine_fs::{Attr, File, FileSystem, FsError, FsUrl, MountOptions, UrlError, shown};
 use lustrine_node::Node;
+use lustrine_wire::nid::Net;
 
 use crate::common::{NodeOptions, OtherNode, TemporaryNodeOptions, start_for_command};
 use crate::output::{Failure, print_error};
@@ -155,9 +157,23 @@ fn with_file_system(
 pub(super) fn start_node(url: &FsUrl, options: &TemporaryNodeOptions) -> Result<Node, Failure> {
     let options: NodeOptions = options.into();
     let mut config = options.short_lived(&url.mgs[0], None)?;
+    if let Some(net) = named_twice(&config.nets) {
+        return Err(Failure::Usage(format!(
+            "{net} has two interfaces; a client uses one interface of a net, and servers would \
+             answer the other one: name one with --net"
+        )));
+    }
     config.tunables.loops.cpu_npartitions = 1;
     config.cpu_pattern = String::new();
     start_for_command(&config, OtherNode::CannotBeAsked)
+}
+
+/// A net that has two interfaces.
+fn named_twice(nets: &[NetConfig]) -> Option<Net> {
+    let same = |(index, net): &(usize, &NetConfig)| {
+        nets[..*index].iter().any(|other| other.net == net.net)
+    };
+    nets.iter().enumerate().find(same).map(|(_, net)| net.net)
 }
 
 impl From<FsError> for Failure {
