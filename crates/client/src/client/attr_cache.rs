@@ -186,7 +186,7 @@ impl Entry {
 
 /// A name in a directory as a number. Of two names with the same number only one is kept: then a
 /// server is asked for the other one.
-fn number_of(dir: Fid, name: &[u8]) -> u64 {
+pub(super) fn number_of(dir: Fid, name: &[u8]) -> u64 {
     let fid = [dir.seq, u64::from(dir.ver) << 32 | u64::from(dir.oid)];
     let (words, rest) = name.as_chunks::<8>();
     let mut last = [0; 8];

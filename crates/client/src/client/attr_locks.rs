@@ -612,6 +612,12 @@ impl Client {
     pub(super) fn kept_name(&self, dir: Fid, name: &[u8]) -> Option<Fid> {
         self.attrs.named(dir, name)
     }
+
+    /// The same, or if the name is in use by the user of the client: that does not ask for it again
+    /// before it has the client change it.
+    pub(super) fn known_name(&self, now: Time, dir: Fid, name: &[u8]) -> Option<Fid> {
+        self.attrs.named(dir, name).or_else(|| self.validity.entry(dir, name, now))
+    }
 }
 
 /// Locks that a request gives back; none if there are none.

@@ -6,6 +6,7 @@ use lustrine_fswire::mdt::{CreateRecord, NameRecord, Reint, ReintOp};
 use lustrine_fswire::rpc::{Request, mds};
 use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::Time;
 use lustrine_ptlrpc::Reply;
 
 use super::attr_locks::early;
@@ -247,7 +248,7 @@ impl Client {
     ) {
         self.at_mdt_of(turn, at, done, move |client, turn, import, done| {
             let sent = change.clone();
-            let mut locks = client.early_cancels(import, sent.files(client));
+            let mut locks = client.early_cancels(import, sent.files(client, turn.now));
             locks.extend(client.early_cancels_of_dirs(import, sent.dirs()));
             let call = CallArgs::change(sent.request(&caller, &locks), &caller);
             client.call(turn, import, call, move |client, turn, answer| {
@@ -332,15 +333,15 @@ impl NameChange {
     }
 
     /// The files whose names it changes, as far as the client knows them.
-    fn files(&self, client: &Client) -> impl Iterator<Item = Fid> + use<> {
+    fn files(&self, client: &Client, now: Time) -> impl Iterator<Item = Fid> + use<> {
         let NameRecord { fid1, fid2, .. } = self.record;
         let files = match self.record.op {
             ReintOp::LINK => [Some(fid1), None],
             ReintOp::RENAME => {
-                let moved = client.kept_name(fid1, &self.name);
-                [moved, client.kept_name(fid2, &self.new_name)]
+                let moved = client.known_name(now, fid1, &self.name);
+                [moved, client.known_name(now, fid2, &self.new_name)]
             }
-            _ => [client.kept_name(fid1, &self.name), None],
+            _ => [client.known_name(now, fid1, &self.name), None],
         };
         files.into_iter().flatten()
     }

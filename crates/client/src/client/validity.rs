@@ -25,6 +25,7 @@ use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::{Nanos, Time};
 use lustrine_ptlrpc::ImportKey;
 
+use super::attr_cache::number_of;
 use super::cache::ObjectKey;
 use super::data_attr::DataAttr;
 use super::{Client, Done};
@@ -69,6 +70,8 @@ enum Used {
     Entry(Fid),
     /// Entries in a directory.
     EntriesIn(Fid),
+    /// One entry: the name by its [number](number_of).
+    Name(u64),
     /// Attributes of a file.
     Attr(Fid),
     /// What an object says of a file.
@@ -120,6 +123,13 @@ impl Validity {
     /// Until when entries of a file, or entries in it, are in use, if they are.
     pub(super) fn entries_used(&self, fid: Fid, now: Time) -> Option<Time> {
         self.used(Used::Entry(fid), now).max(self.used(Used::EntriesIn(fid), now))
+    }
+
+    /// The file that an entry leads to which is in use. Its name may not be kept any more: a change
+    /// of the client gives the lock back that protects it.
+    pub(super) fn entry(&self, dir: Fid, name: &[u8], now: Time) -> Option<Fid> {
+        let used = self.until.get(&Used::Name(number_of(dir, name)));
+        used.filter(|(until, _)| *until > now).map(|(_, fid)| *fid)
     }
 
     /// Has the user of the client invalidate the attributes of a file, if they are in use.
@@ -181,6 +191,7 @@ impl Client {
         let until = now + sharing.entry_valid + DELAY_MAX;
         self.validity.use_until(Used::Entry(fid), fid, until, now);
         self.validity.use_until(Used::EntriesIn(dir), dir, until, now);
+        self.validity.use_until(Used::Name(number_of(dir, name)), fid, until, now);
         sharing.entry_valid
     }
 
