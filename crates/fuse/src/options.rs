@@ -222,9 +222,9 @@ fn cache_len(option: &str) -> Result<u64, OptionError> {
     let refused = |why| OptionError::Refused { name: option.to_owned(), why };
     let value = option.strip_prefix("cache=").unwrap_or(option);
     let (digits, unit) = match value.as_bytes().last() {
-        Some(b'K') => (&value[..value.len() - 1], 1 << 10),
-        Some(b'M') => (&value[..value.len() - 1], 1 << 20),
-        Some(b'G') => (&value[..value.len() - 1], 1 << 30),
+        Some(b'K' | b'k') => (&value[..value.len() - 1], 1 << 10),
+        Some(b'M' | b'm') => (&value[..value.len() - 1], 1 << 20),
+        Some(b'G' | b'g') => (&value[..value.len() - 1], 1 << 30),
         _ => (value, 1),
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
@@ -336,6 +336,7 @@ mod tests {
         let kept = |list: &str| applied(list).map(|options| (options.cache, options.names));
         assert_eq!(kept("ro"), Ok((Options::CACHE, Options::NAMES)));
         assert_eq!(kept("cache=1G,names=500"), Ok((1 << 30, 500)));
+        assert_eq!(kept("cache=64m"), Ok((64 << 20, Options::default().names)));
         assert_eq!(kept("names=500,cache=none"), Ok((0, 0)));
         assert_eq!(kept("cache=none,names=500"), Ok((0, 500)));
         assert_eq!(kept("names=none"), Ok((Options::CACHE, 0)));
