@@ -116,6 +116,10 @@ impl Shared {
         room: u32,
         reply: ReplyXattr,
     ) -> Option<ReplyXattr> {
+        // Who asks for others does not wait for the client.
+        if !Client::knows_xattr(name) {
+            return Some(reply);
+        }
         self.at_once(reply, |client, now, reply| {
             match client.cached_xattr(now, (fid, name)) {
                 None => return Some(reply),

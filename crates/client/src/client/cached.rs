@@ -72,6 +72,11 @@ impl Client {
         Some((found, self.ahead_of(now, caller, dir, name)))
     }
 
+    /// Whether [`Client::cached_xattr`] can know an extended attribute of this name.
+    pub fn knows_xattr(name: &[u8]) -> bool {
+        name == xattr::ACL
+    }
+
     /// The value of an extended attribute of a file that the user of the client has looked up, or
     /// why there is none, if that is known.
     pub fn cached_xattr(
@@ -79,7 +84,7 @@ impl Client {
         now: Time,
         (fid, name): (Fid, &[u8]),
     ) -> Option<Outcome<Vec<u8>>> {
-        let has_acl = (name == xattr::ACL).then(|| self.peek_attr(now, fid)?.has_acl)?;
+        let has_acl = Client::knows_xattr(name).then(|| self.peek_attr(now, fid)?.has_acl)?;
         (has_acl == Some(false)).then(|| {
             self.attrs.count_hit(fid, now);
             Err(ClientError::Errno(errno::ENODATA))
