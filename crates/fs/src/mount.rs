@@ -69,7 +69,7 @@ const PIECES: usize = 24;
 /// the numbers come again, with other times.
 static MOUNTS: AtomicU8 = AtomicU8::new(0);
 
-/// How often one who waits for a mount is asked whether it is to go on.
+/// How often one who waits for servers is asked whether it is to go on.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long the servers may take to answer a disconnect.
@@ -138,16 +138,27 @@ impl FileSystem {
 
     fn root_while(&self, mut goes_on: impl FnMut(&FileSystem) -> bool) -> Result<Fid, FsError> {
         let pending = self.start(Client::mount)?;
-        let end = Instant::now() + self.timeout;
+        self.wait_while(&pending, self.timeout, || goes_on(self))
+    }
+
+    /// Waits for the outcome of an operation, for at most this time. Meanwhile `goes_on` is called
+    /// ten times in a second.
+    fn wait_while<T>(
+        &self,
+        pending: &Pending<T>,
+        most: Duration,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<T, FsError> {
+        let end = Instant::now() + most;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match pending.0.recv_timeout(left.min(LOOK)) {
                 Ok(outcome) => return Ok(outcome?),
                 Err(mpsc::RecvTimeoutError::Timeout) if left > LOOK => {}
                 // The time is over, or the client has ended.
-                Err(_) => return Err(self.timed_out(self.timeout)),
+                Err(_) => return Err(self.timed_out(most)),
             }
-            if !goes_on(self) {
+            if !goes_on() {
                 return Err(FsError::GivenUp);
             }
         }
@@ -170,13 +181,14 @@ impl FileSystem {
         self.wait_for(&pending, UNMOUNT_TIMEOUT)
     }
 
-    /// Waits until the servers have what programs have written, for at most this time.
+    /// Waits until the servers have what programs have written, for at most this time. Meanwhile
+    /// `goes_on` is called ten times in a second, and gives up with `false`.
     ///
     /// # Errors
-    /// When they do not have it in time, or some of it cannot be written.
-    pub fn flush_all(&self, most: Duration) -> Result<(), FsError> {
+    /// When they do not have it in time, or some of it cannot be written; [`FsError::GivenUp`].
+    pub fn flush_all(&self, most: Duration, goes_on: impl FnMut() -> bool) -> Result<(), FsError> {
         let pending = self.start(Client::flush_all)?;
-        self.wait_for(&pending, most)
+        self.wait_while(&pending, most, goes_on)
     }
 
     /// Has the event loop of the client start an operation, which calls what goes on when it is

@@ -22,7 +22,7 @@
 //!     let options = Options::default();
 //!     let mount = Mount::start(files, &url.to_string(), Path::new("/mnt"), &options)?;
 //!     while !mount.wait(Duration::from_secs(60)) {}
-//!     mount.finish(|_| ())?;
+//!     mount.finish(|| true, |_| ())?;
 //!     Ok(())
 //! }
 //! ```

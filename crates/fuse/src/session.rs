@@ -168,13 +168,18 @@ impl Mount {
     }
 
     /// Ends the client of a mount that has ended: waits for what is in flight, for at most 30
-    /// seconds, writes what programs have written, and disconnects from the servers. `report` gets
-    /// what could not be written, of at most 2,000 files and errors.
+    /// seconds, writes what programs have written, and disconnects from the servers. While it waits
+    /// for the servers to take that, `goes_on` is called ten times in a second, and gives up with
+    /// `false`. `report` gets what could not be written, of at most 2,000 files and errors.
     ///
     /// # Errors
     /// When the session ended with an error, the servers do not answer, or some of the data cannot
     /// be written.
-    pub fn finish(mut self, report: impl FnOnce(Vec<LostWrites>)) -> Result<(), MountError> {
+    pub fn finish(
+        mut self,
+        goes_on: impl FnMut() -> bool,
+        report: impl FnOnce(Vec<LostWrites>),
+    ) -> Result<(), MountError> {
         // The thread of a session that has not failed stays.
         let ended = match self.session.take().filter(JoinHandle::is_finished) {
             Some(session) => session.join().unwrap_or_else(|_| Err(io::Error::other("a panic"))),
@@ -185,7 +190,7 @@ impl Mount {
         self.shared.in_flight.wait_until_idle(END_TIMEOUT);
         // What cannot be written is lost when the client disconnects: the caller learns of it.
         let files = self.shared.files();
-        let flushed = files.flush_all(FLUSH_TIMEOUT).map_err(MountError::Unwritten);
+        let flushed = files.flush_all(FLUSH_TIMEOUT, goes_on).map_err(MountError::Unwritten);
         let mut losses = files.take_losses().unwrap_or_default();
         if flushed.is_err() {
             losses.extend(files.unwritten().unwrap_or_default());

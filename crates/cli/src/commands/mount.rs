@@ -305,7 +305,16 @@ fn serve(args: &MountArgs, plan: &Plan, detached: bool) -> Result<(), Failure> {
     // A mount that follows at once waits for the address while the servers are told. What is still
     // to be written may take minutes: nobody waits for that.
     let mut leaving = None;
-    let finished = mount.finish(|losses| {
+    // One signal may come in any case: a service manager ends what is left of a mount with it.
+    let mut asked = false;
+    let goes_on = || {
+        let terminate = signals.take().terminate;
+        if terminate && !asked {
+            log::say("written data are not at the servers yet; a second signal gives them up");
+        }
+        !terminate || !core::mem::replace(&mut asked, true)
+    };
+    let finished = mount.finish(goes_on, |losses| {
         leaving = Some(node.leaving());
         log::name_losses(&losses, &mut seen);
     });

@@ -179,6 +179,10 @@ impl Mounted {
         pidfd_send_signal(&self.process, Signal::KILL)
     }
 
+    fn terminate(&self) -> rustix::io::Result<()> {
+        pidfd_send_signal(&self.process, Signal::TERM)
+    }
+
     fn is_running(&self) -> bool {
         // One that has ended stays in the table until its parent has asked.
         let state = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();

@@ -12,7 +12,7 @@ use lustrine_node::RegisteredService;
 use lustrine_server::Server;
 
 use super::{Lustre, can_mount};
-use crate::common::{LIMIT, eventually, finish, logged};
+use crate::common::{LIMIT, eventually, finish, logged, lustrine};
 
 /// As an administrator of servers does, or a server that has not heard of the client for long.
 #[test]
@@ -42,6 +42,34 @@ fn the_log_names_the_file_that_has_lost_data() {
     logged(&lustre.scratch.file("log"), &words);
     drop(file);
     mount.umount().ok();
+}
+
+/// Otherwise the program waits for the server for ten minutes.
+#[test]
+fn two_signals_give_up_what_servers_that_are_away_do_not_take() {
+    if !can_mount() {
+        return;
+    }
+    let mut lustre = Lustre::for_mounts();
+    let mount = lustre.mount("m");
+    let mut file = stored(&mount.path("file")).unwrap();
+    drop(lustre.servers.take());
+    file.write_all(b"lost").unwrap();
+    drop(file);
+    finish(lustrine().args(["umount", "--force"]).arg(&mount.dir)).ok();
+    let log = lustre.scratch.file("log");
+    logged(&log, "is unmounted");
+    mount.terminate().unwrap();
+    logged(&log, "a second signal gives them up");
+    assert!(mount.is_running());
+    let ends = || {
+        mount.terminate().is_err() || {
+            std::thread::sleep(Duration::from_millis(200));
+            !mount.is_running()
+        }
+    };
+    eventually("the program ends", || ends().then_some(()));
+    logged(&log, ": 4 bytes written by user 0 are LOST: ");
 }
 
 fn stored(path: &Path) -> io::Result<File> {
