@@ -256,20 +256,27 @@ pub fn mount_point(dir: &Path) -> Result<PathBuf, MountError> {
 
 /// Why the file system cannot be mounted.
 fn refused(error: &io::Error) -> MountError {
-    MountError::Fuse(explain(error, Path::new("/dev/fuse").exists()))
+    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    MountError::Fuse(explain(error, device.err().map(|error| error.kind())))
 }
 
-/// The same as text, by whether there is the device.
-fn explain(error: &io::Error, has_device: bool) -> String {
+/// The same as text, by why the device cannot be opened, if it cannot.
+fn explain(error: &io::Error, device: Option<io::ErrorKind>) -> String {
     let text = error.to_string();
     // The helper explains itself.
     if let Some(said) = text.trim().strip_prefix("fusermount3: ") {
         return format!("fusermount3 says: {said}");
     }
     let why = match error.kind() {
-        io::ErrorKind::NotFound if !has_device => {
+        io::ErrorKind::NotFound if device == Some(io::ErrorKind::NotFound) => {
             "there is no /dev/fuse; load the module with `modprobe fuse`, and give a container the \
              device with --device /dev/fuse"
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+            if device == Some(io::ErrorKind::PermissionDenied) =>
+        {
+            "this user may not open /dev/fuse; distributions let all users do so (`chmod 666 \
+             /dev/fuse`, as root)"
         }
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
             "this process may not mount; it needs CAP_SYS_ADMIN (root has it; in a container \
@@ -295,12 +302,15 @@ mod tests {
     #[test]
     fn a_mount_that_is_refused_says_what_is_missing() {
         let not_found = io::Error::from_raw_os_error(2);
-        assert!(explain(&not_found, false).starts_with("there is no /dev/fuse"));
-        assert!(explain(&not_found, true).contains("--cap-add SYS_ADMIN"));
+        let missing = Some(io::ErrorKind::NotFound);
+        assert!(explain(&not_found, missing).starts_with("there is no /dev/fuse"));
+        assert!(explain(&not_found, None).contains("--cap-add SYS_ADMIN"));
+        let closed = Some(io::ErrorKind::PermissionDenied);
+        assert!(explain(&not_found, closed).starts_with("this user may not open /dev/fuse"));
         let said = "fusermount3: mountpoint /tmp not owned by user\n";
         let helper = io::Error::new(io::ErrorKind::PermissionDenied, said);
         let expected = "fusermount3 says: mountpoint /tmp not owned by user";
-        assert_eq!(explain(&helper, true), expected);
+        assert_eq!(explain(&helper, None), expected);
     }
 
     #[test]
