@@ -141,7 +141,8 @@ impl InodeLock {
 struct Entry {
     /// At least one.
     locks: SmallVec<[InodeLock; 1]>,
-    /// As they were when a lock last protected all of them; only the FID before that.
+    /// As they were when a lock last protected them, or the permissions among them; only the FID
+    /// before that.
     attr: Attr,
     callers: Answered,
     /// Names that lead here, each with its directory.
@@ -334,8 +335,8 @@ impl AttrCache {
             self.files.insert(fid, self.entries.insert(entry, now));
             return SmallVec::new();
         };
-        // What is known already is not older than the answer.
-        if entry.whole_lock().is_none() && lock.bits.contains(ATTR_BITS) {
+        // What is known already is not older than the answer. Permissions count with PERM alone.
+        if entry.whole_lock().is_none() && lock.bits.contains(Ibits::PERM) {
             entry.attr = attr.clone();
         }
         if entry.locks.iter().any(|held| held.replaces(&lock)) {

@@ -185,7 +185,7 @@ fn what_anybody_may_know_is_known_for_ten_minutes() {
         let name = |name: &[u8]| cache.peek_name(fid(1), name, None, now) != Named::Unknown;
         (cache.peek(fid(2), None, now).is_some(), [name(b"a"), name(b"b")])
     };
-    // Nobody has been let in yet.
+    // No caller has been let in yet.
     assert_eq!(shown(&cache, Time(9)), (true, [false, false]));
     cache.allow_search((fid(1), Handle(1)), caller(6), Time(9));
     assert_eq!(shown(&cache, Time(9)), (true, [true, true]));
@@ -292,6 +292,23 @@ fn a_name_on_another_target_has_its_own_lock() {
     let all = InodeLock { import: elsewhere(), ..whole(23) };
     assert_eq!(cache.keep(all, &attr(2), Time(1)).to_vec(), [later]);
     assert_eq!(cache.locks_of(fid(2)).to_vec(), [name_lock, all]);
+    check(&cache);
+}
+
+/// Permissions count without the other attributes: those of an earlier lock may be others.
+#[test]
+fn permissions_are_those_of_the_lock_that_protects_them() {
+    let mut cache = AttrCache::new(9, Nanos(100));
+    let of = |mode| Attr { mode, has_acl: Some(false), ..attr(1) };
+    let mode = |cache: &AttrCache| cache.permissions_of(fid(1)).map(|(_, mode, _)| mode);
+    cache.keep(lock(1, Ibits::LOOKUP), &Attr { fid: fid(1), ..Attr::default() }, Time(1));
+    assert_eq!(mode(&cache), None);
+    cache.keep(InodeLock { import: elsewhere(), ..lock(2, ATTR_BITS) }, &of(0o755), Time(1));
+    assert_eq!(mode(&cache), Some(0o755));
+    cache.remove(fid(1), Handle(2));
+    assert_eq!(mode(&cache), None);
+    cache.keep(InodeLock { import: elsewhere(), ..lock(3, Ibits::PERM) }, &of(0o700), Time(1));
+    assert_eq!((mode(&cache), cache.known(fid(1))), (Some(0o700), None));
     check(&cache);
 }
 
