@@ -117,8 +117,8 @@ pub(crate) mod errno {
     pub(crate) const ESHUTDOWN: i32 = 108;
     pub(crate) const ETIMEDOUT: i32 = 110;
     pub(crate) const EINPROGRESS: i32 = 115;
-    pub(crate) const ECANCELED: i32 = 125;
     pub(crate) const ESTALE: i32 = 116;
+    pub(crate) const ECANCELED: i32 = 125;
 }
 
 /// What the C library says of an error number that a file system returns.

@@ -188,8 +188,8 @@ impl Asked<ReplyAttr> {
         })
     }
 
-    /// The same for attributes that were set. The kernel takes them also if it
-    /// has invalidated others meanwhile, so it has to ask for them again.
+    /// The same for attributes that were set. The kernel takes them also if it has invalidated
+    /// others meanwhile, so it has to ask for them again.
     pub(crate) fn attributes_set(self, caller: Caller) -> Done<Attr> {
         self.with_attributes(caller, |_, _, _, _| NOT_CACHED)
     }

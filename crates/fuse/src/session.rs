@@ -94,7 +94,7 @@ impl Mount {
 
     /// Whether the mount has ended, because somebody has unmounted it.
     pub fn is_over(&self) -> bool {
-        self.broke() || self.shared.is_unmounted() || self.broke()
+        self.broke() || self.shared.is_unmounted()
     }
 
     /// Waits until the mount has ended, for at most this time or until a signal. Whether it has.

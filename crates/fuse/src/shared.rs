@@ -301,9 +301,12 @@ impl Shared {
     pub(crate) fn wait_until_unmounted(&self, most: Duration) -> bool {
         let start = Instant::now();
         loop {
+            if self.is_unmounted() {
+                return true;
+            }
             let left = most.saturating_sub(start.elapsed()).min(LOOK_INTERVAL);
-            if left.is_zero() || self.is_unmounted() {
-                return self.is_unmounted();
+            if left.is_zero() {
+                return false;
             }
             let mut session = [PollFd::new(&self.session.0, PollFlags::empty())];
             let polled = poll(&mut session, Timespec::try_from(left).ok().as_ref());

@@ -106,9 +106,7 @@ impl NodeHandle {
             registered.recv_timeout(ANSWER_TIMEOUT).map_err(|_| CallError::NotResponding)?;
         Ok(RegisteredService { home, handle, service: PhantomData })
     }
-}
 
-impl NodeHandle {
     /// Registers a service that other threads can use too, in the same way as
     /// [`NodeHandle::register`].
     ///

@@ -410,13 +410,13 @@ impl Client {
         lock.and_then(|lock| lock.desc.policy.ibits()).unwrap_or_default()
     }
 
-    /// Keeps a lock on a file, and gives back those that are of no use beside it.
-    fn keep_inode_lock(&mut self, turn: &mut Turn<'_>, lock: InodeLock, attr: &Attr) {
+    /// Keeps a lock on a file, and gives back those that are of no use beside it. Entries that are
+    /// too many now go at the end of the turn, together.
+    fn keep_inode_lock(&mut self, turn: &Turn<'_>, lock: InodeLock, attr: &Attr) {
         let surplus = self.attrs.keep(lock, attr, turn.now);
         for lock in surplus {
             self.cancel_soon(lock.import, lock.handle);
         }
-        self.drive_attrs(turn);
     }
 
     /// Whether only a part of a lock is given back if a server wants these bits of it: then the

@@ -85,8 +85,9 @@ impl Client {
             eadatasize: self.ea_room(import),
             ..MdtBody::default()
         });
-        let fits = |block: &BlockBuilder, name: &[u8]| block.len() + message_len(name) <= BLOCK_MAX;
-        while let Some((name, done)) = names.next_if(|(name, _)| fits(&block, name)) {
+        while let Some((name, done)) = names
+            .next_if(|(name, _)| asked.is_empty() || block.len() + message_len(name) <= BLOCK_MAX)
+        {
             let handle = self.next_handle();
             let handles = [handle];
             let lock = intent_lock(dir, LockMode::CR, Ibits::LOOKUP | Ibits::UPDATE, &handles);

@@ -1,9 +1,9 @@
 //! What the client answers at once from what it keeps: without a turn of its event loop, so that a
 //! thread that uses the client between two turns need not wait for one.
 //!
-//! An answer can be for a caller, or for anyone: then it needs no knowledge of who asks. Anyone may
-//! know the names in a directory that all users may search, and has, by a name of the file, access
-//! to its attributes.
+//! An answer is for a caller, or for anyone: then it does not matter who asks. Anyone may know the
+//! names in a directory that all users may search. Whoever has found a file by a name may know its
+//! attributes.
 
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
@@ -34,7 +34,7 @@ pub struct Ahead {
 
 impl Client {
     /// The attributes of a file that the user of the client has looked up, if all of them are
-    /// known. Everyone who has found a file may know its attributes.
+    /// known.
     pub fn cached_attr(&mut self, now: Time, fid: Fid) -> Option<Cached> {
         let attr = self.peek_attr(now, fid)?;
         let (attr, objects) = self.with_objects(attr)?;
