@@ -21,6 +21,7 @@ mod locks;
 mod metadata;
 mod mgc;
 mod mirrors;
+mod numbered;
 mod objects;
 mod open;
 mod seek;

@@ -123,7 +123,10 @@ impl Client {
     ) {
         match self.attrs.find_name(dir, &name, &caller, turn.now) {
             Named::File(attr) => done(self, turn, Ok(attr)),
-            Named::Missing => done(self, turn, Err(ClientError::Errno(errno::ENOENT))),
+            Named::Missing => {
+                self.ahead.is_missing(dir, &name);
+                done(self, turn, Err(ClientError::Errno(errno::ENOENT)));
+            }
             Named::Unknown => {
                 self.ask_dir(turn, caller, dir);
                 self.ask_name(turn, caller, dir, name, done);
@@ -301,8 +304,11 @@ impl Client {
                 self.getattr_elsewhere(turn, caller, (dir, name), fid, done);
             }
             Ok(Described::Missing) => {
-                if let (GetattrBy::Name(dir, name), Some(lock)) = (&by, dir_lock) {
-                    self.attrs.add_missing((*dir, lock), name);
+                if let GetattrBy::Name(dir, name) = &by {
+                    self.ahead.is_missing(*dir, name);
+                    if let Some(lock) = dir_lock {
+                        self.attrs.add_missing((*dir, lock), name);
+                    }
                 }
                 done(self, turn, Err(ClientError::Errno(errno::ENOENT)));
             }

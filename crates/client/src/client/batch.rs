@@ -30,6 +30,15 @@ const REPLY_LEN: u32 = 968;
 /// A name, and what goes on with the file that it leads to.
 type Wanted = (Vec<u8>, Done<Attr>);
 
+/// What is done with the names that a batch does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// They are asked for one by one.
+    AskAlone,
+    /// They fail with ECANCELED.
+    Leave,
+}
+
 impl Client {
     /// Asks a server for names of a directory, for several with one request if it can do that.
     pub(super) fn ask_names(
@@ -38,6 +47,7 @@ impl Client {
         caller: Caller,
         dir: Fid,
         names: Vec<Wanted>,
+        unanswered: Unanswered,
     ) {
         let target = self.known_mdt_of(dir).and_then(Result::ok);
         let target = target.filter(|import| self.takes_batches(*import));
@@ -55,7 +65,7 @@ impl Client {
         while let Some(import) = target
             && together.peek().is_some()
         {
-            self.ask_batch(turn, import, caller, dir, &mut together);
+            self.ask_batch(turn, import, caller, dir, (&mut together, unanswered));
         }
     }
 
@@ -74,7 +84,7 @@ impl Client {
         import: ImportKey,
         caller: Caller,
         dir: Fid,
-        names: &mut Peekable<impl Iterator<Item = Wanted>>,
+        (names, unanswered): (&mut Peekable<impl Iterator<Item = Wanted>>, Unanswered),
     ) {
         let mut block = BlockBuilder::new(Block::REQUEST_MAGIC);
         let mut asked = Vec::new();
@@ -138,7 +148,7 @@ impl Client {
                 let reply = replies.as_mut().and_then(Iterator::next).and_then(Result::ok);
                 match reply.and_then(|reply| answered(&reply, &asked.by)) {
                     Some(found) => client.getattr_answered(turn, asked, Ok(found), done),
-                    None => client.ask_alone(turn, asked, done),
+                    None => client.not_answered(turn, asked, (done, unanswered)),
                 }
             }
         });
@@ -146,8 +156,16 @@ impl Client {
 
     /// A server has not answered for a name of a batch: one before it has failed, or this one would
     /// have had to wait for a lock.
-    fn ask_alone(&mut self, turn: &mut Turn<'_>, asked: GetattrAsked, done: Done<Attr>) {
+    fn not_answered(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asked: GetattrAsked,
+        (done, unanswered): (Done<Attr>, Unanswered),
+    ) {
         self.give_back(asked.import, asked.handle, None);
+        if unanswered == Unanswered::Leave {
+            return done(self, turn, Err(ClientError::Errno(errno::ECANCELED)));
+        }
         match asked.by {
             GetattrBy::Name(dir, name) => self.ask_name(turn, asked.caller, dir, name, done),
             GetattrBy::Fid(fid) => self.getattr(turn, asked.caller, fid, done),

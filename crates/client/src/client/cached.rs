@@ -10,6 +10,7 @@ use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::Time;
 
 use super::attr_cache::Named;
+use super::statahead::NextNames;
 use super::validity::Valid;
 use super::{Caller, Client, xattr};
 use crate::attr::Attr;
@@ -29,7 +30,7 @@ pub struct Cached {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ahead {
     dir: Fid,
-    names: Vec<Box<[u8]>>,
+    next: NextNames,
 }
 
 impl Client {
@@ -59,17 +60,18 @@ impl Client {
             Named::Unknown => return None,
             Named::Missing => {
                 self.attrs.count_name_hit(dir, None, now);
-                Err(ClientError::Errno(errno::ENOENT))
+                self.ahead.is_missing(dir, name);
+                return Some((Err(ClientError::Errno(errno::ENOENT)), None));
             }
             Named::File(attr) => {
                 let (attr, objects) = self.with_objects(attr)?;
                 self.attrs.count_name_hit(dir, Some(attr.fid), now);
                 let entry = self.entry_valid(now, (dir, name), attr.fid);
                 let valid = Valid { entry, attr: self.attr_valid(now, &attr, objects) };
-                Ok(Cached { attr, valid })
+                Cached { attr, valid }
             }
         };
-        Some((found, self.ahead_of(now, caller, dir, name)))
+        Some((Ok(found), self.ahead_of(now, caller, dir, name)))
     }
 
     /// Whether [`Client::cached_xattr`] can know an extended attribute of this name.
@@ -103,20 +105,20 @@ impl Client {
         dir: Fid,
         name: &[u8],
     ) -> Option<Ahead> {
-        let mut names = self.ahead.follow(dir, name);
-        names.retain(|name| match self.attrs.peek_name(dir, name, caller.as_ref(), now) {
+        let mut next = self.next_names(now, caller.as_ref(), dir, name);
+        next.names.retain(|name| match self.attrs.peek_name(dir, name, caller.as_ref(), now) {
             Named::File(attr) => self.with_objects(attr).is_none(),
             Named::Missing => false,
             Named::Unknown => true,
         });
-        (!names.is_empty()).then_some(Ahead { dir, names })
+        (!next.names.is_empty()).then_some(Ahead { dir, next })
     }
 
     /// Asks servers for files before a program does.
     pub fn start_ahead(&mut self, turn: &mut Turn<'_>, caller: Caller, ahead: Ahead) {
         // Without a lock on the directory no name is shown to anybody.
         if !self.unmounted && self.attrs.perm_lock_of(ahead.dir).is_some() {
-            self.names_ahead(turn, caller, ahead.dir, ahead.names);
+            self.names_ahead(turn, caller, ahead.dir, ahead.next);
         }
     }
 }

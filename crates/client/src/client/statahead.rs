@@ -2,8 +2,9 @@
 //!
 //! A program that lists a directory and then asks for its files one after another, as `ls -l` does,
 //! would wait for a server twice for each file: for the attributes, and for the size, which the
-//! objects know. So the next files of the listing are asked for while it looks at this one. Kernel
-//! clients do this too, and call it statahead.
+//! objects know. So the next files of the listing are asked for while it looks at this one. The
+//! same goes for a program that asks for names in the order of their numbers. Kernel clients do
+//! both, and call it statahead.
 //!
 //! An answer is kept as if the program had asked: under a lock, and for the same caller. What is
 //! not kept is asked for again when the program does.
@@ -12,10 +13,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
+use lustrine_lnet::time::Time;
 
 use super::attr_cache::Named;
+use super::batch::Unanswered;
 use super::cache::ObjectKey;
 use super::data_attr::DataAttr;
+use super::numbered::{NumberedNames, STEP_MIN, WINDOW_MIN};
 use super::{Caller, Client, Done, TargetKey};
 use crate::attr::{Attr, DirPage};
 use crate::layout::FileLayout;
@@ -27,16 +31,19 @@ const NAMES_MAX: usize = 65_536;
 const SKIPPED_MAX: usize = 8;
 /// A program asks for as many names in their order before others are asked for ahead.
 const FOLLOWED_MIN: usize = 2;
-/// How many files are asked for ahead at first: as many as by kernel clients.
-const WINDOW_MIN: usize = 8;
-/// Fewer are not asked for unless they are the last ones: servers look up several names with one
-/// request.
-const STEP_MIN: usize = 8;
 /// Most objects that are asked for ahead at once.
 const OBJECTS_MAX: usize = 256;
 
 /// What goes on when an answer is there that was asked for ahead.
 type Waiting = Box<dyn FnOnce(&mut Client, &mut Turn<'_>) + Send>;
+
+/// Names of a directory to ask for ahead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NextNames {
+    pub(super) names: Vec<Box<[u8]>>,
+    /// Whether they were listed. Others are guessed, and need not be there.
+    pub(super) are_listed: bool,
+}
 
 /// The names of a directory, and how far a program has asked for them.
 struct Listing {
@@ -55,26 +62,28 @@ struct Listing {
 }
 
 impl Listing {
-    /// A program asks for a name. The names to ask for ahead.
-    fn follow(&mut self, name: &[u8], most: usize) -> Vec<Box<[u8]>> {
-        let at = self.names.iter().take(SKIPPED_MAX + 1).position(|other| **other == *name);
-        let Some(at) = at.filter(|_| *self.last != *name) else { return Vec::new() };
+    /// A program asks for a name. The names to ask for ahead; none if it is not one of the next.
+    fn follow(&mut self, name: &[u8], most: usize) -> Option<Vec<Box<[u8]>>> {
+        if *self.last == *name {
+            return Some(Vec::new());
+        }
+        let at = self.names.iter().take(SKIPPED_MAX + 1).position(|other| **other == *name)?;
         self.last = name.into();
         self.names.drain(..=at);
         self.asked = self.asked.saturating_sub(at + 1);
         self.followed += 1;
         if self.followed < FOLLOWED_MIN {
-            return Vec::new();
+            return Some(Vec::new());
         }
         let until = self.window.min(most).min(self.names.len());
         let is_rest = until == self.names.len() && self.next.is_none();
         if until.saturating_sub(self.asked) < STEP_MIN.min(most) && !is_rest {
-            return Vec::new();
+            return Some(Vec::new());
         }
         let ahead = self.names.range(self.asked.min(until)..until).cloned().collect();
         self.asked = self.asked.max(until);
         self.window = self.window.saturating_mul(2).min(most);
-        ahead
+        Some(ahead)
     }
 }
 
@@ -86,6 +95,7 @@ pub(super) struct StatAhead {
     limit: usize,
     /// The one that was used last is the last one.
     listings: Vec<Listing>,
+    numbered: NumberedNames,
     /// Names that servers are asked for, and what waits for the answers.
     names: BTreeMap<(Fid, Box<[u8]>), Vec<Waiting>>,
     /// The same for objects.
@@ -102,6 +112,7 @@ impl StatAhead {
             most: most.min(limit),
             limit,
             listings: Vec::new(),
+            numbered: NumberedNames::default(),
             names: BTreeMap::new(),
             objects: BTreeMap::new(),
             total: 0,
@@ -152,20 +163,35 @@ impl StatAhead {
     /// Nothing is known of a directory any more: its listing is of no use.
     pub(super) fn forget(&mut self, dir: Fid) {
         self.listings.retain(|listing| listing.dir != dir);
+        self.numbered.forget(dir);
+    }
+
+    /// A directory does not have a name: nothing is guessed from it.
+    pub(super) fn is_missing(&mut self, dir: Fid, name: &[u8]) {
+        self.numbered.is_missing(dir, name);
     }
 
     /// A program asks for a name. The names to ask for ahead.
-    pub(super) fn follow(&mut self, dir: Fid, name: &[u8]) -> Vec<Box<[u8]>> {
-        let Some(at) = self.listings.iter().position(|listing| listing.dir == dir) else {
-            return Vec::new();
-        };
-        let ahead = self.listings[at].follow(name, self.most);
+    pub(super) fn follow(&mut self, dir: Fid, name: &[u8]) -> NextNames {
+        match self.follow_listing(dir, name) {
+            Some(names) => NextNames { names, are_listed: true },
+            None => {
+                let names = self.numbered.follow(dir, name, self.most);
+                NextNames { names, are_listed: false }
+            }
+        }
+    }
+
+    /// None if the directory was not listed, or the name is not one of the next in its listing.
+    fn follow_listing(&mut self, dir: Fid, name: &[u8]) -> Option<Vec<Box<[u8]>>> {
+        let at = self.listings.iter().position(|listing| listing.dir == dir)?;
+        let ahead = self.listings[at].follow(name, self.most)?;
         if self.listings[at].names.is_empty() && self.listings[at].next.is_none() {
             self.listings.remove(at);
         } else if !ahead.is_empty() {
             self.listings[at..].rotate_left(1);
         }
-        ahead
+        Some(ahead)
     }
 }
 
@@ -183,8 +209,30 @@ impl Client {
         if self.attrs.perm_lock_of(dir).is_none() {
             return;
         }
-        let names = self.ahead.follow(dir, name);
-        self.names_ahead(turn, caller, dir, names);
+        let next = self.next_names(turn.now, Some(&caller), dir, name);
+        self.names_ahead(turn, caller, dir, next);
+    }
+
+    /// A program asks for a name. The names to ask for ahead.
+    pub(super) fn next_names(
+        &mut self,
+        now: Time,
+        caller: Option<&Caller>,
+        dir: Fid,
+        name: &[u8],
+    ) -> NextNames {
+        let mut next = self.ahead.follow(dir, name);
+        if !next.are_listed {
+            // What is missing is the end of the row.
+            let is_missing = |name: &[u8]| {
+                matches!(self.attrs.peek_name(dir, name, caller, now), Named::Missing)
+            };
+            if let Some(end) = next.names.iter().position(|name| is_missing(name)) {
+                self.ahead.is_missing(dir, &next.names[end]);
+                next.names.truncate(end);
+            }
+        }
+        next
     }
 
     /// Asks for names ahead that are not known, and for the objects of files that are.
@@ -193,11 +241,13 @@ impl Client {
         turn: &mut Turn<'_>,
         caller: Caller,
         dir: Fid,
-        names: Vec<Box<[u8]>>,
+        next: NextNames,
     ) {
+        let NextNames { names, are_listed } = next;
         let wanted = names.into_iter().filter_map(|name| self.name_ahead(turn, caller, dir, name));
         let wanted = wanted.collect();
-        self.ask_names(turn, caller, dir, wanted);
+        let unanswered = if are_listed { Unanswered::AskAlone } else { Unanswered::Leave };
+        self.ask_names(turn, caller, dir, wanted, unanswered);
     }
 
     /// A name that a server is to be asked for, and what goes on then.
@@ -321,8 +371,9 @@ mod tests {
 
     /// The numbers that are to be asked for ahead.
     fn ask(ahead: &mut StatAhead, number: u64) -> Vec<u64> {
-        let names = ahead.follow(DIR, number.to_string().as_bytes());
-        names.iter().map(|name| String::from_utf8_lossy(name).parse().unwrap()).collect()
+        let next = ahead.follow(DIR, number.to_string().as_bytes());
+        assert!(next.are_listed || next.names.is_empty());
+        next.names.iter().map(|name| String::from_utf8_lossy(name).parse().unwrap()).collect()
     }
 
     #[test]

@@ -123,6 +123,42 @@ fn who_looks_at_all_files_of_a_directory_waits_for_few_of_them() {
     assert_eq!(warm, (Nanos(0), 0));
 }
 
+/// Programs that make up the names themselves are followed too. What they ask for last is asked for
+/// ahead in vain, and once.
+#[test]
+fn who_looks_at_numbered_files_waits_for_few_of_them() {
+    const FILES: usize = 300;
+    let look = |statahead_max| {
+        let mut world = mounted(keeping(1000, statahead_max));
+        files(&mut world, FILES);
+        world.pass(700);
+        world.links = Some(Links::new(1, (Nanos(RTT.0 / 2), Nanos(RTT.0 / 2))));
+        look_at_root(&mut world);
+        let sent = |world: &World| world.clients[LISTS].counters().requests_sent;
+        let (began, before) = (world.now, sent(&world));
+        for number in 0..FILES {
+            let attr = stat(&mut world, LISTS, CALLER, number.to_string().as_bytes()).unwrap();
+            assert_eq!(attr.size, Some(number as u64 + 1));
+        }
+        assert_eq!(stat(&mut world, LISTS, CALLER, b"300"), Err(2));
+        let cold = (Nanos(world.now.0 - began.0), sent(&world) - before);
+        let before = sent(&world);
+        for number in 0..FILES {
+            stat(&mut world, LISTS, CALLER, number.to_string().as_bytes()).unwrap();
+        }
+        assert_eq!(sent(&world), before, "the end is known");
+        cold
+    };
+    let (time, requests) = look(0);
+    assert!(time >= Nanos(2 * FILES as u64 * RTT.0), "{time:?}");
+    assert_eq!(requests, 2 * FILES as u64 + 1);
+    let (time, requests) = look(128);
+    assert!(time <= Nanos(90 * RTT.0), "{time:?}");
+    // The first ones alone, the others together; and the size of each.
+    let for_names = requests - FILES as u64;
+    assert!((FILES as u64 / 9..=7 + (FILES as u64 + 128) / 7).contains(&for_names), "{for_names}");
+}
+
 /// The number of the directory's files does not fit: what is asked for ahead is not kept for
 /// long enough to be of use, and is not asked for without end.
 #[test]

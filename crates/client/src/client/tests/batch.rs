@@ -8,6 +8,7 @@ use lustrine_fswire::ldlm::{
 use lustrine_fswire::rpc::{BlockBuilder, BufferList, dlm};
 
 use super::*;
+use crate::client::batch::Unanswered;
 use crate::error::{ClientError, errno};
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
@@ -55,6 +56,10 @@ struct Scene {
 impl Scene {
     /// The client asks for the names.
     fn new(names: &[&[u8]]) -> Scene {
+        Scene::with(names, Unanswered::AskAlone)
+    }
+
+    fn with(names: &[&[u8]], unanswered: Unanswered) -> Scene {
         let mut world = World::caching(CacheTunables { attrs: 1000, ..CacheTunables::NONE });
         let (slots, wanted): (Vec<_>, Vec<_>) = names
             .iter()
@@ -63,7 +68,9 @@ impl Scene {
                 (slot, (name.to_vec(), done))
             })
             .unzip();
-        world.act(|client, turn| client.ask_names(turn, Caller::ROOT, DIR, wanted));
+        world.act(|client, turn| {
+            client.ask_names(turn, Caller::ROOT, DIR, wanted, unanswered);
+        });
         Scene { world, slots }
     }
 
@@ -172,6 +179,23 @@ fn names_behind_one_that_failed_are_asked_for_alone() {
     let mdt = scene.world.client.mdts[&0];
     let counts = scene.world.client.locks.count(mdt);
     assert_eq!((counts.granted, counts.waiting), (1, 2));
+}
+
+/// What was guessed is not asked for again.
+#[test]
+fn names_that_need_not_be_there_are_asked_for_once() {
+    let mut scene = Scene::with(&NAMES, Unanswered::Leave);
+    let asked = scene.asked(&NAMES);
+    scene.answer(&asked, -errno::ENOENT, &[found(0), failed(errno::ENOENT)]);
+    assert_eq!(scene.outcome(0), Ok(file(0)));
+    assert_eq!(scene.outcome(1), Err(ClientError::Errno(errno::ENOENT)));
+    for number in 2..4 {
+        assert_eq!(scene.outcome(number), Err(ClientError::Errno(errno::ECANCELED)));
+    }
+    assert!(scene.world.asked.is_empty());
+    let mdt = scene.world.client.mdts[&0];
+    let counts = scene.world.client.locks.count(mdt);
+    assert_eq!((counts.granted, counts.waiting), (1, 0));
 }
 
 #[test]
