@@ -149,6 +149,9 @@ impl Pages {
 
     /// The bytes of a range, if all of them are present.
     pub(crate) fn whole(&self, range: &Range<u64>) -> Option<Vec<u8>> {
+        if range.is_empty() {
+            return Some(Vec::new());
+        }
         self.present.get(&range.start).filter(|present| range.end <= present.end)?;
         let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
         let mut at = range.start;

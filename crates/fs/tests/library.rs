@@ -13,7 +13,7 @@ use std::time::Instant;
 /// The command lines, and the results that each has. The first one measures by how much this
 /// process grows: it has no memory yet that others have left.
 const RUNS: [(&str, &[&str]); 7] = [
-    ("memory --files 10000 --slots 64", &["kept-inode", "kept-object"]),
+    ("memory --files 20000 --slots 64", &["kept-inode", "kept-object"]),
     ("read --size 65536 --mib 1 --slots 4 --seconds 0.05", &["read"]),
     ("random-read --size 4096 --mib 1 --slots 16 --seconds 0.05", &["random-read"]),
     ("write --size 65536 --mib 1 --slots 4 --seconds 0.05", &["write"]),

@@ -310,6 +310,9 @@ impl Cache {
 
     /// The chunks of a range are used now. Ones that are not in memory are forgotten.
     fn touch(&mut self, key: ObjectKey, range: &Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
         let Some(object) = self.objects.get_mut(&key) else { return };
         let ObjectData { pages, used, .. } = &mut *object.data;
         for number in pages.chunks_within(chunks_of(range)) {

@@ -61,8 +61,9 @@ impl Client {
         range: (u64, u32),
         done: Done<Bytes>,
     ) {
+        let len = range.1 as usize;
         let then: Done<ReadData> = Box::new(move |client, turn, read| {
-            done(client, turn, read.map(|read| read.bytes));
+            done(client, turn, read.map(|read| read.padded(len)));
         });
         self.read_objects(turn, caller, fid, layout, range, then);
     }
@@ -150,13 +151,10 @@ impl Client {
             }
             match run.pieces.as_slice() {
                 // All that was asked for.
-                [piece] if piece.offset == *offset && bytes.len() == *len => {
+                [piece] if piece.offset == *offset && piece.len == *len as u64 => {
                     *whole = Some(bytes);
                 }
-                _ => {
-                    data.resize(*len, 0);
-                    scatter(run, &bytes, *offset, data);
-                }
+                _ => scatter(run, &bytes, *offset, data),
             }
         }
         self.io_answered(turn, io);
@@ -507,13 +505,20 @@ fn covered_from(layout: &FileLayout, offset: u64, len: u64) -> u64 {
     at - offset
 }
 
-/// Copies what a run brought to the places of its pieces in the data of the operation.
-fn scatter(run: &Run, bytes: &[u8], offset: u64, data: &mut [u8]) {
+/// Copies what a run brought to the places of its pieces in the data of the operation, which become
+/// as long as it takes.
+fn scatter(run: &Run, bytes: &[u8], offset: u64, data: &mut Vec<u8>) {
     let mut rest = bytes;
     for piece in &run.pieces {
         let len = (piece.len as usize).min(rest.len());
         let (now, others) = rest.split_at(len);
+        if now.is_empty() {
+            break;
+        }
         let at = (piece.offset - offset) as usize;
+        if data.len() < at + len {
+            data.resize(at + len, 0);
+        }
         data[at..at + len].copy_from_slice(now);
         rest = others;
     }

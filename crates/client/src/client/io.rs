@@ -54,10 +54,24 @@ pub(super) enum Work {
 
 /// What was read of a file.
 pub(super) struct ReadData {
-    /// The bytes; zeros where no object had any.
+    /// The bytes, with zeros where no object had any; those behind the last one that an object had
+    /// may be left out.
     pub(super) bytes: Bytes,
     /// So many from the start are what objects had. Behind them is a hole, or the end of the file.
     pub(super) present: u64,
+}
+
+impl ReadData {
+    /// The bytes, with zeros behind them up to this length.
+    pub(super) fn padded(self, len: usize) -> Bytes {
+        if self.bytes.len() == len {
+            return self.bytes;
+        }
+        let mut bytes = Vec::with_capacity(len);
+        bytes.extend_from_slice(&self.bytes);
+        bytes.resize(len, 0);
+        bytes.into()
+    }
 }
 
 impl Client {
@@ -93,11 +107,8 @@ impl Client {
         let Some(Io { error, work, .. }) = self.ios.remove(io) else { return };
         let failed = error.map_or(Ok(()), Err);
         match work {
-            Work::Read { len, mut data, whole, present, done, .. } => {
-                let bytes = whole.unwrap_or_else(|| {
-                    data.resize(len, 0);
-                    data.into()
-                });
+            Work::Read { data, whole, present, done, .. } => {
+                let bytes = whole.unwrap_or_else(|| data.into());
                 done(self, turn, failed.map(|()| ReadData { bytes, present }));
             }
             Work::Change { done } => done(self, turn, failed),

@@ -458,6 +458,12 @@ impl CachedObject {
         self.times = Some(Times { atime: lvb.atime, mtime, ctime });
     }
 
+    /// The part of a range before the end of the object, as far as that is known. Under a lock on
+    /// the range, nothing is behind it.
+    pub(super) fn before_end(&self, range: &Range<u64>) -> Range<u64> {
+        range.start..range.end.min(self.size.max(self.stored)).max(range.start)
+    }
+
     /// What is known of the object, if a lock keeps others from changing its end. With a lock that
     /// begins behind the end, others may write before it.
     pub(super) fn known(&self) -> Option<DataAttr> {

@@ -11,7 +11,7 @@ use crate::pages::Pages;
 
 /// Bytes of an object.
 pub(in crate::client) struct ObjectBytes {
-    /// The bytes; zeros behind the end of the object.
+    /// The bytes, as far as the object is known to go.
     pub(in crate::client) bytes: Bytes,
     /// So many from the start are before the end of the object.
     pub(in crate::client) present: u64,

@@ -91,16 +91,19 @@ impl Client {
             return None;
         }
         let handle = object.usable(Mode::Read, range)?;
-        let bytes = object.data.pages.whole(range)?;
-        object.data.streams.read(range);
-        let len = range.end - range.start;
-        let present = object.size.saturating_sub(range.start).min(len);
+        let known = object.before_end(range);
+        let bytes = object.data.pages.whole(&known)?;
+        let present = object.size.saturating_sub(range.start).min(bytes.len() as u64);
+        // An object without bytes takes no memory for them.
+        if !known.is_empty() {
+            object.data.streams.read(range);
+        }
         let held = object.locks.get_mut(&handle)?;
         if let Some(idle) = held.idle {
             cache.idle.touch(idle, now);
         }
-        cache.counts.hits += len;
-        cache.touch(key, range);
+        cache.counts.hits += bytes.len() as u64;
+        cache.touch(key, &known);
         Some(ObjectBytes { bytes: bytes.into(), present })
     }
 
@@ -112,10 +115,12 @@ impl Client {
         range: Range<u64>,
         done: Done<ObjectBytes>,
     ) {
+        let asked = range;
+        let range = self.cache.object(key).before_end(&asked);
         if let Some(bytes) = self.cache.object(key).data.pages.whole(&range) {
             self.cache.counts.hits += range.end - range.start;
             self.cache.touch(key, &range);
-            self.read_ahead(turn.now, key, (handle, caller), &range);
+            self.read_ahead(turn.now, key, (handle, caller), &asked);
             self.pump(turn, key.import);
             return self.read_over(turn, key, (handle, &range), Ok(bytes), done);
         }
@@ -138,10 +143,10 @@ impl Client {
             for gap in gaps {
                 self.fetch(key, (handle, caller), gap);
             }
-            self.read_ahead(turn.now, key, (handle, caller), &range);
+            self.read_ahead(turn.now, key, (handle, caller), &asked);
             return self.pump(turn, key.import);
         }
-        self.read_ahead(turn.now, key, (handle, caller), &range);
+        self.read_ahead(turn.now, key, (handle, caller), &asked);
         self.pump(turn, key.import);
         let ReadOp { range, bytes, handle, done, .. } = op;
         self.read_over(turn, key, (handle, &range), Ok(bytes), done);

@@ -78,10 +78,15 @@ fn the_first_missing_byte_is_found() {
 fn a_short_answer_leaves_a_hole() {
     let piece = |offset, len| Piece { component: 0, stripe: 0, offset, object_offset: offset, len };
     let run = Run { pieces: vec![piece(10, 4), piece(20, 4)], object_offset: 10, len: 8 };
-    let mut data = [9; 20];
-    scatter(&run, &[1; 6], 8, &mut data);
+    let mut data = Vec::new();
+    scatter(&run, &[1; 3], 8, &mut data);
+    assert_eq!(data, [0, 0, 1, 1, 1]);
+    scatter(&run, &[2; 6], 8, &mut data);
+    assert_eq!(data, [0, 0, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 2, 2]);
+    data.resize(20, 9);
+    scatter(&run, &[1; 5], 8, &mut data);
     assert_eq!(data[2..6], [1; 4]);
-    assert_eq!(data[12..16], [1, 1, 9, 9]);
+    assert_eq!(data[12..16], [1, 2, 9, 9]);
 }
 
 #[test]

@@ -20,3 +20,24 @@ fn two_who_read_one_file_are_both_read_ahead() {
     let asked = osts.seen.iter().filter(|kind| **kind == Kind::OstRead).count();
     assert!(asked < 40, "{asked} requests for 128 pieces");
 }
+
+/// Programs ask for more than a small file has: what is behind its end takes no memory and is not
+/// counted.
+#[test]
+fn what_is_behind_the_end_is_not_read() {
+    const ASKED: u32 = 1 << 20;
+    let (mut world, mut osts) = scene();
+    osts.objects.insert(0, vec![7; 100]);
+    for hits in [0, 100] {
+        let read = world.read(0, ASKED);
+        osts.serve(&mut world);
+        assert_eq!(read.outcome().unwrap().0, [7; 100]);
+        let counts = world.client.cache_counts();
+        assert_eq!((counts.misses, counts.hits), (100, hits));
+        assert!(counts.cached <= 4096, "{}", counts.cached);
+    }
+    let rest = world.read(100, ASKED);
+    osts.serve(&mut world);
+    assert_eq!(rest.outcome().unwrap().0, []);
+    assert_eq!(world.client.cache_counts().hits, 100);
+}
