@@ -317,15 +317,17 @@ impl FileSystem {
         &self,
         operation: impl FnOnce(&mut Client, &mut Turn<'_>, Done<T>) + Send + 'static,
     ) -> Result<Pending<T>, FsError> {
-        let (sender, receiver) = mpsc::channel();
-        self.service.post(move |client, turn| {
-            let done: Done<T> = Box::new(move |_, _, outcome| {
-                // The caller may have given up.
-                let _ = sender.send(outcome);
-            });
-            operation(client, turn, done);
-        })?;
-        Ok(Pending(receiver))
+        let (pending, done) = Pending::new();
+        self.act(move |client, turn| operation(client, turn, done))?;
+        Ok(pending)
+    }
+
+    /// Has the event loop do something with the client.
+    pub(crate) fn act(
+        &self,
+        action: impl FnOnce(&mut Client, &mut Turn<'_>) + Send + 'static,
+    ) -> Result<(), FsError> {
+        Ok(self.service.post(action)?)
     }
 
     /// Starts an operation and waits for its outcome.
@@ -387,3 +389,15 @@ impl FileSystem {
 /// An operation that is in flight.
 #[derive(Debug)]
 pub(crate) struct Pending<T>(mpsc::Receiver<lustrine_client::Outcome<T>>);
+
+impl<T: Send + 'static> Pending<T> {
+    /// One that is to be started, and what it calls when it is over.
+    pub(crate) fn new() -> (Pending<T>, Done<T>) {
+        let (sender, receiver) = mpsc::channel();
+        let done: Done<T> = Box::new(move |_, _, outcome| {
+            // Who waits may have given up.
+            let _ = sender.send(outcome);
+        });
+        (Pending(receiver), done)
+    }
+}

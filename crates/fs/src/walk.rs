@@ -23,8 +23,9 @@ pub enum FollowLinks {
 const LINKS_MAX: usize = 40;
 /// Most entries of a directory that is listed: a listing is held in memory.
 const ENTRIES_MAX: usize = 10_000_000;
-/// Most lookups in flight at once.
+/// Most lookups in flight at once, and how many are started together.
 const LOOKUPS_MAX: usize = 64;
+const LOOKUPS_TOGETHER: usize = 32;
 
 impl FileSystem {
     /// The attributes of the file at a path from the root. Symbolic links are followed. A path that
@@ -91,7 +92,10 @@ impl FileSystem {
         self.ask(move |client, turn, done| client.lookup(turn, caller, fid, &name, done))
     }
 
-    /// Looks many names of a directory up, several at a time, in their order.
+    /// Looks many names of a directory up, several at a time, in their order. If names are kept
+    /// ([`MountOptions::cache`]), servers are asked for several with one request.
+    ///
+    /// [`MountOptions::cache`]: crate::MountOptions::cache
     ///
     /// # Errors
     /// When the node does not answer. What a server refuses is the outcome of its name.
@@ -103,16 +107,20 @@ impl FileSystem {
         let (caller, fid) = (self.caller, parent.fid);
         let mut found = Vec::with_capacity(names.len());
         let mut in_flight = VecDeque::new();
-        let mut names = names.iter();
+        let mut names = names.chunks(LOOKUPS_TOGETHER);
         loop {
-            while in_flight.len() < LOOKUPS_MAX
-                && let Some(name) = names.next()
+            while in_flight.len() + LOOKUPS_TOGETHER <= LOOKUPS_MAX
+                && let Some(some) = names.next()
             {
-                let name = name.to_vec();
-                let lookup = self.start(move |client, turn, done| {
-                    client.lookup(turn, caller, fid, &name, done);
-                })?;
-                in_flight.push_back(lookup);
+                let (pending, asked): (Vec<_>, Vec<_>) = some
+                    .iter()
+                    .map(|name| {
+                        let (pending, done) = Pending::new();
+                        (pending, (name.to_vec(), done))
+                    })
+                    .unzip();
+                self.act(move |client, turn| client.lookup_all(turn, caller, fid, asked))?;
+                in_flight.extend(pending);
             }
             let Some(first) = in_flight.pop_front() else { return Ok(found) };
             found.push(self.wait(&first));

@@ -11,7 +11,9 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TryMapValueParser, TypedValueParser, ValueParserFactory};
 use clap::{Args, Subcommand};
 use lustrine_config::NetConfig;
-use lustrine_fs::{Attr, File, FileSystem, FsError, FsUrl, MountOptions, UrlError, shown};
+use lustrine_fs::{
+    Attr, CacheTunables, File, FileSystem, FsError, FsUrl, MountOptions, UrlError, shown,
+};
 use lustrine_node::Node;
 use lustrine_wire::nid::Net;
 
@@ -140,9 +142,32 @@ fn with_file_system(
     options: &ClientOptions,
     work: impl FnOnce(&FileSystem) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    with_cache(url, options, CacheTunables::NONE, work)
+}
+
+/// Most names that a command keeps that looks at many files: as many as a mount by default.
+const NAMES_KEPT: usize = 10_000;
+
+/// The same for a command that looks at many files: names are kept with their locks, so that
+/// servers can be asked for several with one request.
+fn with_names_kept(
+    url: &FsUrl,
+    options: &ClientOptions,
+    work: impl FnOnce(&FileSystem) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let cache = CacheTunables { attrs: NAMES_KEPT, ..CacheTunables::NONE };
+    with_cache(url, options, cache, work)
+}
+
+fn with_cache(
+    url: &FsUrl,
+    options: &ClientOptions,
+    cache: CacheTunables,
+    work: impl FnOnce(&FileSystem) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let node = start_node(url, &options.node)?;
-    let mount =
-        MountOptions { timeout: Duration::from_secs_f64(options.timeout), ..Default::default() };
+    let timeout = Duration::from_secs_f64(options.timeout);
+    let mount = MountOptions { timeout, cache, ..Default::default() };
     let what = format!("cannot use {}", FsUrl { path: Vec::new(), ..url.clone() });
     let files = wait::mount(&node, url, &mount, &what, || true)?;
     let outcome = work(&files);

@@ -14,8 +14,9 @@ use lustrine_fswire::text::Text;
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::ImportKey;
 
+use super::attr_cache::Named;
 use super::attr_locks::{Described, GetattrAsked, GetattrBy, read};
-use super::metadata::wanted;
+use super::metadata::{check_name, wanted};
 use super::open::intent_lock;
 use super::{CallArgs, Caller, Client, Done};
 use crate::attr::Attr;
@@ -40,6 +41,31 @@ pub(super) enum Unanswered {
 }
 
 impl Client {
+    /// Looks several names of a directory up. If the client keeps names and the server can do it
+    /// (BATCH_RPC), several go with one request.
+    pub fn lookup_all(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        dir: Fid,
+        names: Vec<Wanted>,
+    ) {
+        let together = self.attrs.is_on() && !self.unmounted && self.is_whole_dir(dir);
+        let mut unknown = Vec::new();
+        for (name, done) in names {
+            let is_known = || {
+                let known = self.attrs.peek_name(dir, &name, Some(&caller), turn.now);
+                !matches!(known, Named::Unknown)
+            };
+            if !together || check_name(&name).is_err() || is_known() {
+                self.lookup(turn, caller, dir, &name, done);
+            } else {
+                unknown.push((name, done));
+            }
+        }
+        self.ask_names(turn, caller, dir, unknown, Unanswered::AskAlone);
+    }
+
     /// Asks a server for names of a directory, for several with one request if it can do that.
     pub(super) fn ask_names(
         &mut self,

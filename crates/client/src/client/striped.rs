@@ -109,6 +109,11 @@ impl Client {
         self.getattr(turn, Caller::ROOT, dir, asked);
     }
 
+    /// Whether the names of a directory are in the directory itself, as far as that is known.
+    pub(super) fn is_whole_dir(&self, dir: Fid) -> bool {
+        !self.dirs.forgot && !self.dirs.striped.contains_key(&dir)
+    }
+
     /// Does something with a name in the directory that has it: the one named, or the stripe of it.
     /// While names move from stripe to stripe, a name that is not found is sought where it goes.
     pub(super) fn at_name<T: 'static>(

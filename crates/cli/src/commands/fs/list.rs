@@ -5,7 +5,7 @@ use lustrine_fs::{Attr, FileSystem, FollowLinks, shown};
 use serde::Serialize;
 
 use super::walk::Entered;
-use super::{ClientOptions, Url, with_file_system};
+use super::{ClientOptions, Url, with_file_system, with_names_kept};
 use crate::output::{Failure, print, print_error, print_json};
 use crate::values::utc;
 
@@ -146,7 +146,7 @@ fn kind_of(mode: u32) -> (char, &'static str) {
 }
 
 pub(super) fn ls(args: &LsArgs) -> Result<(), Failure> {
-    with_file_system(&args.url, &args.client, |files| {
+    with_names_kept(&args.url, &args.client, |files| {
         let attr = files.find(&args.url.path, FollowLinks::No)?;
         // A link at the end is followed if it leads to a directory, as `ls` does.
         let attr = match attr.is_symlink() && !args.long {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::attributes::bytes;
 use super::list::{AttrRow, Row, human};
 use super::walk::{Entered, Walk, join};
-use super::{ClientOptions, Url, with_file_system, without_slash};
+use super::{ClientOptions, Url, with_names_kept, without_slash};
 use crate::output::{Failure, print, print_json};
 
 /// Find files below a directory.
@@ -175,7 +175,7 @@ pub(super) fn find(args: &FindArgs) -> Result<(), Failure> {
     if let Some(newer) = args.newer.as_ref().filter(|url| !url.is_same_file_system(&args.url)) {
         return Err(Failure::Usage(format!("{} is not in the same file system", **newer)));
     }
-    with_file_system(&args.url, &args.client, |files| {
+    with_names_kept(&args.url, &args.client, |files| {
         let top = without_slash(&args.url.path);
         let newer = match &args.newer {
             Some(url) => Some(files.with_size(files.walk(&url.path)?)?.mtime),
@@ -310,7 +310,7 @@ struct Usage {
 }
 
 pub(super) fn du(args: &DuArgs) -> Result<(), Failure> {
-    with_file_system(&args.url, &args.client, |files| {
+    with_names_kept(&args.url, &args.client, |files| {
         let top = without_slash(&args.url.path);
         let attr = files.with_size(files.find(&args.url.path, FollowLinks::No)?)?;
         let mut done: Vec<Usage> = Vec::new();
@@ -364,7 +364,7 @@ fn kib(bytes: u64) -> u64 {
 }
 
 pub(super) fn tree(args: &TreeArgs) -> Result<(), Failure> {
-    with_file_system(&args.url, &args.client, |files| {
+    with_names_kept(&args.url, &args.client, |files| {
         let top = without_slash(&args.url.path);
         let attr = files.walk(&args.url.path)?;
         print(&format!("/{}\n", shown(top)))?;

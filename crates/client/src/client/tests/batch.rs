@@ -48,6 +48,16 @@ fn failed(errno: i32) -> dlm::GetattrIntentReply<'static> {
     dlm::GetattrIntentReply { reply, ..dlm::GetattrIntentReply::default() }
 }
 
+/// Names, and what is to become of each.
+#[allow(clippy::type_complexity, reason = "what `ask_names` takes")]
+fn wanted(names: &[&[u8]]) -> (Vec<Slot<crate::Attr>>, Vec<(Vec<u8>, Done<crate::Attr>)>) {
+    let of = |name: &&[u8]| {
+        let (slot, done) = Slot::new();
+        (slot, (name.to_vec(), done))
+    };
+    names.iter().map(of).unzip()
+}
+
 struct Scene {
     world: World,
     slots: Vec<Slot<crate::Attr>>,
@@ -61,13 +71,7 @@ impl Scene {
 
     fn with(names: &[&[u8]], unanswered: Unanswered) -> Scene {
         let mut world = World::caching(CacheTunables { attrs: 1000, ..CacheTunables::NONE });
-        let (slots, wanted): (Vec<_>, Vec<_>) = names
-            .iter()
-            .map(|name| {
-                let (slot, done) = Slot::new();
-                (slot, (name.to_vec(), done))
-            })
-            .unzip();
+        let (slots, wanted) = wanted(names);
         world.act(|client, turn| {
             client.ask_names(turn, Caller::ROOT, DIR, wanted, unanswered);
         });
@@ -237,4 +241,37 @@ fn a_lock_on_another_file_is_not_kept() {
     assert_eq!(scene.world.client.attr_counts().entries, 1);
     scene.world.act(Client::cancel_useless);
     scene.world.next(Kind::LdlmCancel);
+}
+
+/// A name that no file can have is not sent.
+#[test]
+fn several_names_that_are_not_known_go_together() {
+    let mut scene = Scene::new(&NAMES[..2]);
+    let asked = scene.asked(&NAMES[..2]);
+    scene.answer(&asked, 0, &[found(0), found(1)]);
+    let look = |scene: &mut Scene, names: &[&[u8]]| -> Vec<Slot<crate::Attr>> {
+        let (slots, wanted) = wanted(names);
+        scene.world.act(|client, turn| client.lookup_all(turn, Caller::ROOT, DIR, wanted));
+        slots
+    };
+    let slots = look(&mut scene, &[b"c", b"a/b", b"d"]);
+    let asked = scene.asked(&NAMES[2..]);
+    scene.answer(&asked, 0, &[found(2), found(3)]);
+    let fids: Vec<Result<Fid, i32>> = slots
+        .iter()
+        .map(|slot| slot.outcome().map(|attr| attr.fid).map_err(|error| error.errno()))
+        .collect();
+    assert_eq!(fids, [Ok(file(2)), Err(errno::EINVAL), Ok(file(3))]);
+    assert!(scene.world.asked.is_empty());
+}
+
+/// Without a lock there is no batch.
+#[test]
+fn who_keeps_no_names_looks_each_up() {
+    let mut world = World::caching(CacheTunables::NONE);
+    let (_slots, wanted) = wanted(&NAMES[..2]);
+    world.act(|client, turn| client.lookup_all(turn, Caller::ROOT, DIR, wanted));
+    for _ in 0..2 {
+        world.next(Kind::MdsGetattrName);
+    }
 }
