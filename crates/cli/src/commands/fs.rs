@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TryMapValueParser, TypedValueParser, ValueParserFactory};
 use clap::{Args, Subcommand};
-use lustrine_config::NetConfig;
+use lustrine_config::{NetConfig, NodeConfig};
 use lustrine_fs::{
     Attr, CacheTunables, File, FileSystem, FsError, FsUrl, MountOptions, UrlError, shown,
 };
 use lustrine_node::Node;
-use lustrine_wire::nid::Net;
+use lustrine_wire::nid::{Net, Nid};
 
 use crate::common::{NodeOptions, OtherNode, TemporaryNodeOptions, start_for_command};
 use crate::output::{Failure, print_error};
@@ -188,9 +188,27 @@ pub(super) fn start_node(url: &FsUrl, options: &TemporaryNodeOptions) -> Result<
              answer the other one: name one with --net"
         )));
     }
+    if let Some(reason) = out_of_reach(&url.mgs, &config) {
+        return Err(Failure::Usage(reason));
+    }
     config.tunables.loops.cpu_npartitions = 1;
     config.cpu_pattern = String::new();
     start_for_command(&config, OtherNode::CannotBeAsked)
+}
+
+/// Why no interface can reach a management server, if that is certain: none is on a net of one. A
+/// peer that is described may have other NIDs.
+fn out_of_reach(mgs: &[Nid], config: &NodeConfig) -> Option<String> {
+    let is_known = |nid: &Nid| config.peers.iter().any(|peer| peer.nids.contains(nid));
+    let is_near = |nid: &Nid| config.nets.iter().any(|net| net.net == nid.net());
+    let first = mgs.first().filter(|_| !mgs.iter().any(|nid| is_near(nid) || is_known(nid)))?;
+    let nets: Vec<String> = config.nets.iter().map(|net| net.net.to_string()).collect();
+    Some(format!(
+        "no interface is on {}, the net of {first}; there are interfaces on {} only: name another \
+         one with --net",
+        first.net(),
+        nets.join(" and "),
+    ))
 }
 
 /// A net that has two interfaces.

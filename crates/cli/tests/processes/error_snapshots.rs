@@ -70,6 +70,7 @@ const CASES: [(&str, &[&str]); 15] = [
             "fs ls",
             "fs ls /mnt/lustre",
             "fs ls lustre://10.0.0.9@tcp/lustre --net tcp=127.0.0.2 --net tcp=127.0.0.3",
+            "fs ls lustre://10.0.0.9@tcp1/lustre --net tcp=127.0.0.2",
             "fs cat lustre://mgs/lustre/file",
             "fs cat lustre://10.0.0.9@tpc/lustre/file",
             "fs stat 10.0.0.9@tcp:/a-long-name/file",
