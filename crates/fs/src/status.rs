@@ -66,6 +66,9 @@ pub struct CacheRow {
     pub hits: u64,
     /// Bytes that programs have read and that were asked for.
     pub misses: u64,
+    /// Bytes that were asked for before a program did.
+    #[serde(default)]
+    pub read_ahead: u64,
     /// Bytes that could not be written.
     pub lost: u64,
 }
@@ -247,8 +250,9 @@ fn short(target: &str) -> &str {
 
 impl CacheRow {
     fn of(client: &Client) -> CacheRow {
-        let CacheCounts { cached, dirty, objects, hits, misses, lost } = client.cache_counts();
-        CacheRow { cached, dirty, objects, hits, misses, lost }
+        let CacheCounts { cached, dirty, objects, hits, misses, read_ahead, lost } =
+            client.cache_counts();
+        CacheRow { cached, dirty, objects, hits, misses, read_ahead, lost }
     }
 }
 

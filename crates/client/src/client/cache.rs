@@ -107,6 +107,8 @@ pub struct CacheCounts {
     pub hits: u64,
     /// Bytes of reads that were asked for.
     pub misses: u64,
+    /// Bytes that were asked for before a program did.
+    pub read_ahead: u64,
     /// Bytes that could not be written: a program learns of it at its next fsync or close.
     pub lost: u64,
 }

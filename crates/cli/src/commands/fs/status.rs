@@ -128,7 +128,8 @@ fn text(dir: &Path, status: &MountStatus) -> String {
     let mut out = format!(
         "{} at {}: mounted for {}, process {pid}, release {release}\n\
          {} open, {} awaited, {} sent, {} read, {} written\n\
-         cache: {} of {}, {} dirty; reads: {} from the cache, {} from servers{}\n\
+         cache: {} of {}, {} dirty; reads: {} from the cache, {} from servers, {} \
+         asked for ahead{}\n\
          {}",
         shown(source.as_bytes()),
         dir.display(),
@@ -143,6 +144,7 @@ fn text(dir: &Path, status: &MountStatus) -> String {
         size(client.cache.dirty),
         size(client.cache.hits),
         size(client.cache.misses),
+        size(client.cache.read_ahead),
         match client.cache.lost {
             0 => String::new(),
             lost => format!("; {} LOST", size(lost)),

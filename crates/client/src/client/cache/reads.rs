@@ -168,10 +168,16 @@ impl Client {
     }
 
     /// Asks for a range of an object that is not in memory, apart from what is asked for already.
-    fn fetch(&mut self, key: ObjectKey, (handle, caller): (Handle, Caller), range: Range<u64>) {
+    /// How many bytes it asks for.
+    fn fetch(
+        &mut self,
+        key: ObjectKey,
+        (handle, caller): (Handle, Caller),
+        range: Range<u64>,
+    ) -> u64 {
         let brw = self.object_brw(key.import);
         let object = self.cache.object(key);
-        let Some(held) = object.locks.get(&handle) else { return };
+        let Some(held) = object.locks.get(&handle) else { return 0 };
         let mut wanted = RangeSet::new();
         let start = (range.start / PAGE * PAGE).max(held.extent.start);
         let end = range.end.next_multiple_of(PAGE).min(held.extent.end);
@@ -183,7 +189,9 @@ impl Client {
                 wanted.remove(part.clone());
             }
         }
+        let mut asked = 0;
         for part in wanted {
+            asked += part.end - part.start;
             let mut at = part.start;
             while at < part.end {
                 let end = part.end.min((at / brw + 1).saturating_mul(brw));
@@ -198,6 +206,7 @@ impl Client {
                 at = end;
             }
         }
+        asked
     }
 
     /// Asks for what follows a read of a program that reads one part after another.
@@ -229,7 +238,7 @@ impl Client {
             stream.ahead = to;
             let streams = object.data.streams.ahead();
             self.cache.reads_ahead(now, key, streams);
-            self.fetch(key, lock, from..to);
+            self.cache.counts.read_ahead += self.fetch(key, lock, from..to);
         }
     }
 

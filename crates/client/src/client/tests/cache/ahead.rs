@@ -19,6 +19,10 @@ fn two_who_read_one_file_are_both_read_ahead() {
     }
     let asked = osts.seen.iter().filter(|kind| **kind == Kind::OstRead).count();
     assert!(asked < 40, "{asked} requests for 128 pieces");
+    let counts = world.client.cache_counts();
+    assert_eq!(counts.hits + counts.misses, 128 * PIECE);
+    // All but the first pieces, and what lies ahead of both.
+    assert!(counts.read_ahead >= counts.hits, "{counts:?}");
 }
 
 /// Programs ask for more than a small file has: what is behind its end takes no memory and is not
