@@ -219,6 +219,10 @@ fn config(source: &str, options: &Options) -> Config {
     if options.default_permissions {
         config.mount_options.push(MountOption::DefaultPermissions);
     }
+    // The kernel only shows it: times of access are the client's.
+    if options.atime == AtimeRule::Never {
+        config.mount_options.push(MountOption::NoAtime);
+    }
     config.acl = match options.allows_others() {
         true => SessionACL::All,
         false => SessionACL::Owner,
@@ -320,6 +324,8 @@ mod tests {
         for wanted in [MountOption::RO, MountOption::NoExec] {
             assert!(config.mount_options.contains(&wanted), "{config:?}");
         }
-        assert!(!config.mount_options.contains(&MountOption::DefaultPermissions));
+        for other in [MountOption::DefaultPermissions, MountOption::NoAtime] {
+            assert!(!config.mount_options.contains(&other), "{config:?}");
+        }
     }
 }

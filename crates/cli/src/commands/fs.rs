@@ -145,6 +145,36 @@ fn with_file_system(
     with_cache(url, options, CacheTunables::NONE, work)
 }
 
+/// Does something with each of several files of one file system. What fails is named, and the rest
+/// is done.
+fn on_files(
+    urls: &[Url],
+    client: &ClientOptions,
+    each: impl Fn(&FileSystem, &[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let first = &urls[0];
+    if let Some(other) = urls.iter().find(|url| !url.is_same_file_system(first)) {
+        return Err(Failure::Usage(format!(
+            "{} is not in the file system of {}",
+            **other, **first
+        )));
+    }
+    with_file_system(first, client, |files| {
+        let mut failed = Ok(());
+        for url in urls {
+            match each(files, &url.path) {
+                Ok(()) => {}
+                Err(failure @ (Failure::Failed(_) | Failure::Reported(_))) => {
+                    failure.report();
+                    failed = Err(Failure::Reported(1));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        failed
+    })
+}
+
 /// Most names that a command keeps that looks at many files: as many as a mount by default.
 const NAMES_KEPT: usize = 10_000;
 

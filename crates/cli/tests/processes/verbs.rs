@@ -174,6 +174,37 @@ fn rm_goes_on_after_an_error() {
     assert_eq!(left.stdout.lines().collect::<Vec<_>>(), ["a", "c", "a/file", "c/file"]);
 }
 
+/// As with coreutils: what fails is named, and the rest is done.
+#[test]
+fn a_verb_takes_several_files() {
+    let lustre = Lustre::start();
+    let run = |words: &[&str], names: &[&str]| {
+        let urls: Vec<String> = names.iter().map(|name| lustre.url(name)).collect();
+        finish(lustre.client(&[&["fs"], words].concat()).args(urls))
+    };
+    run(&["mkdir"], &["d", "d/e", "f"]).ok();
+    run(&["mkdir"], &["d", "g"]).expect_error(&["d: ", "exists"]);
+    run(&["mkdir", "-p"], &["g", "h/i"]).ok();
+    made(&lustre, "d/a", b"one ");
+    made(&lustre, "d/b", b"two");
+    assert_eq!(run(&["cat"], &["d/a", "d/b", "d/a"]).ok().stdout, "one twoone ");
+    let partly = run(&["cat"], &["d/none", "d/b"]);
+    assert_eq!(partly.stdout, "two");
+    partly.expect_error(&["d/none"]);
+    let shown = run(&["stat", "--json"], &["d/a", "d/b"]).ok().stdout;
+    let rows = serde_json::Deserializer::from_str(&shown).into_iter::<serde_json::Value>();
+    let sizes: Vec<Option<u64>> = rows.map(|row| row.unwrap()["size"].as_u64()).collect();
+    assert_eq!(sizes, [Some(4), Some(3)]);
+    run(&["rm"], &["d/a", "d/none", "d/b"]).expect_error(&["d/none"]);
+    run(&["rm", "-r", "-f"], &["d", "f", "g", "none", "h"]).ok();
+    assert_eq!(run(&["ls"], &[""]).ok().stdout, "");
+    // Nothing is done if one is in another file system.
+    let other = lustre.url("x").replace("/lustre/", "/other/");
+    let mixed = finish(&mut lustre.client(&["fs", "mkdir", &lustre.url("m"), &other]));
+    mixed.expect_bad_input(&["is not in the file system of"]);
+    assert_eq!(run(&["ls"], &[""]).ok().stdout, "");
+}
+
 #[test]
 fn a_slash_at_the_end_of_what_is_no_directory_is_an_error() {
     let lustre = Lustre::start();

@@ -7,7 +7,7 @@ use lustrine_fs::{Attr, Changes, FileSystem, FollowLinks, SetTime, shown, umask}
 
 use super::mode::{ModeChange, Owner};
 use super::walk::{Walk, in_parallel};
-use super::{ClientOptions, Url, no_dir, split, with_file_system};
+use super::{ClientOptions, Url, no_dir, on_files, split};
 use crate::output::{Failure, print_error};
 
 /// Change permissions.
@@ -176,36 +176,6 @@ fn change_all(
             synced => synced?,
         }
         if done && !walk.failed { Ok(()) } else { Err(Failure::Reported(1)) }
-    })
-}
-
-/// Does something with each of several files of one file system. What fails is named, and the rest
-/// is done.
-pub(super) fn on_files(
-    urls: &[Url],
-    client: &ClientOptions,
-    each: impl Fn(&FileSystem, &[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let first = &urls[0];
-    if let Some(other) = urls.iter().find(|url| !url.is_same_file_system(first)) {
-        return Err(Failure::Usage(format!(
-            "{} is not in the file system of {}",
-            **other, **first
-        )));
-    }
-    with_file_system(first, client, |files| {
-        let mut failed = Ok(());
-        for url in urls {
-            match each(files, &url.path) {
-                Ok(()) => {}
-                Err(failure @ (Failure::Failed(_) | Failure::Reported(_))) => {
-                    failure.report();
-                    failed = Err(Failure::Reported(1));
-                }
-                Err(other) => return Err(other),
-            }
-        }
-        failed
     })
 }
 

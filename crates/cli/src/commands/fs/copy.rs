@@ -13,14 +13,17 @@ use super::transfer::{
     CopyOptions, Dir, Item, Target, Transfer, check_options, to_node, to_output,
 };
 use super::walk::join;
-use super::{ClientOptions, Url, local, no_dir, no_name, split, with_file_system, without_slash};
+use super::{
+    ClientOptions, Url, local, no_dir, no_name, on_files, split, with_file_system, without_slash,
+};
 use crate::output::Failure;
 
-/// Write a file to standard output.
+/// Write files to standard output.
 #[derive(Args, Debug)]
 pub(crate) struct CatArgs {
-    /// The file
-    url: Url,
+    /// The files
+    #[arg(required = true)]
+    urls: Vec<Url>,
 
     #[command(flatten)]
     client: ClientOptions,
@@ -80,9 +83,9 @@ pub(crate) struct CpArgs {
 }
 
 pub(super) fn cat(args: &CatArgs) -> Result<(), Failure> {
-    with_file_system(&args.url, &args.client, |files| {
-        let attr = files.walk(&args.url.path)?;
-        to_output(files, (&shown(&args.url.path), &attr), true)
+    on_files(&args.urls, &args.client, |files, path| {
+        let attr = files.walk(path)?;
+        to_output(files, (&shown(path), &attr), true)
     })
 }
 

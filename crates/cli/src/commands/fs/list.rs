@@ -5,7 +5,7 @@ use lustrine_fs::{Attr, FileSystem, FollowLinks, shown};
 use serde::Serialize;
 
 use super::walk::Entered;
-use super::{ClientOptions, Url, with_file_system, with_names_kept};
+use super::{ClientOptions, Url, on_files, with_file_system, with_names_kept};
 use crate::output::{Failure, print, print_error, print_json};
 use crate::values::utc;
 
@@ -40,13 +40,14 @@ pub(crate) struct LsArgs {
     client: ClientOptions,
 }
 
-/// Show the attributes of a file.
+/// Show the attributes of files.
 #[derive(Args, Debug)]
 pub(crate) struct StatArgs {
-    /// The file
-    url: Url,
+    /// The files
+    #[arg(required = true)]
+    urls: Vec<Url>,
 
-    /// Print JSON
+    /// Print JSON, an object for each file
     #[arg(long)]
     json: bool,
 
@@ -284,14 +285,14 @@ impl Listing<'_> {
 }
 
 pub(super) fn stat(args: &StatArgs) -> Result<(), Failure> {
-    with_file_system(&args.url, &args.client, |files| {
-        let attr = files.find(&args.url.path, FollowLinks::No)?;
+    on_files(&args.urls, &args.client, |files, path| {
+        let attr = files.find(path, FollowLinks::No)?;
         let attr = files.with_size(attr)?;
         let target = match attr.is_symlink() {
             true => Some(shown(&files.readlink(attr.fid)?)),
             false => None,
         };
-        let row = Row { path: shown(&args.url.path), attr: AttrRow::of(&attr), target };
+        let row = Row { path: shown(path), attr: AttrRow::of(&attr), target };
         if args.json {
             return print_json(&row);
         }

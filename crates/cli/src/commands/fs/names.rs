@@ -7,14 +7,17 @@ use clap::Args;
 use lustrine_fs::{Attr, FileSystem, FollowLinks, FsError, FsUrl, shown};
 
 use super::walk::{Entered, join};
-use super::{ClientOptions, Url, no_dir, no_directory, split, with_file_system, without_slash};
+use super::{
+    ClientOptions, Url, no_dir, no_directory, on_files, split, with_file_system, without_slash,
+};
 use crate::output::{Failure, print_error};
 
 /// Make a directory.
 #[derive(Args, Debug)]
 pub(crate) struct MkdirArgs {
-    /// The directory
-    url: Url,
+    /// The directories
+    #[arg(required = true)]
+    urls: Vec<Url>,
 
     /// Make missing parent directories too, and accept a directory that exists
     #[arg(long, short)]
@@ -27,8 +30,9 @@ pub(crate) struct MkdirArgs {
 /// Remove files.
 #[derive(Args, Debug)]
 pub(crate) struct RmArgs {
-    /// The file
-    url: Url,
+    /// The files
+    #[arg(required = true)]
+    urls: Vec<Url>,
 
     /// Remove directories and everything in them
     #[arg(long, short)]
@@ -73,18 +77,23 @@ pub(crate) struct LnArgs {
     client: ClientOptions,
 }
 
+/// Nothing is done if one of the paths has no name at its end.
+fn names_of(urls: &[Url]) -> Result<(), Failure> {
+    urls.iter().try_for_each(|url| split(&url.path).map(drop))
+}
+
 pub(super) fn mkdir(args: &MkdirArgs) -> Result<(), Failure> {
-    let path = args.url.path.as_slice();
     if !args.parents {
-        let (dir, name) = split(path)?;
-        return with_file_system(&args.url, &args.client, |files| {
+        names_of(&args.urls)?;
+        return on_files(&args.urls, &args.client, |files, path| {
+            let (dir, name) = split(path)?;
             let parent = files.walk(dir)?;
             let made = files.mkdir(&parent, name, 0o777);
             made.and_then(|made| files.sync(made.fid)).map_err(|error| error.at(path))?;
             Ok(())
         });
     }
-    with_file_system(&args.url, &args.client, |files| {
+    on_files(&args.urls, &args.client, |files, path| {
         let mut here = files.walk("")?;
         let mut done = Vec::new();
         let mut made = Vec::new();
@@ -110,9 +119,9 @@ pub(super) fn mkdir(args: &MkdirArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn rm(args: &RmArgs) -> Result<(), Failure> {
-    let path = args.url.path.as_slice();
-    let (dir, name) = split(path)?;
-    with_file_system(&args.url, &args.client, |files| {
+    names_of(&args.urls)?;
+    on_files(&args.urls, &args.client, |files, path| {
+        let (dir, name) = split(path)?;
         let removed = files.walk(dir).and_then(|parent| {
             let attr = files.look(&parent, name).map_err(|error| error.at(path))?;
             Ok((parent, attr))
