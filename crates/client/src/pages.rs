@@ -24,6 +24,31 @@ struct Chunk {
 }
 
 impl Chunk {
+    /// Puts bytes at a place within the chunk, with zeros behind them up to a length. Returns how
+    /// much memory was taken for that.
+    fn store(&mut self, within: usize, known: &[u8], len: usize) -> u64 {
+        let is_behind = self.bytes.is_empty() || within >= self.start + self.bytes.len();
+        if !is_behind {
+            let taken = self.grow(&(within..within + len));
+            let within = within - self.start;
+            let (head, tail) = self.bytes[within..within + len].split_at_mut(known.len());
+            head.copy_from_slice(known);
+            tail.fill(0);
+            return taken;
+        }
+        // Memory that is not there yet need not be cleared first.
+        let before = self.bytes.capacity();
+        if self.bytes.is_empty() {
+            self.start = within / STEP * STEP;
+        }
+        let whole = (within + len).next_multiple_of(STEP) - self.start;
+        self.bytes.reserve_exact(whole - self.bytes.len());
+        self.bytes.resize(within - self.start, 0);
+        self.bytes.extend_from_slice(known);
+        self.bytes.resize(whole, 0);
+        (self.bytes.capacity() - before) as u64
+    }
+
     /// Has memory for a range within the chunk. Returns how much was taken for that.
     fn grow(&mut self, range: &Range<usize>) -> u64 {
         let before = self.bytes.capacity();
@@ -114,14 +139,9 @@ impl Pages {
         while at < range.end {
             let (number, within) = (at / CHUNK_LEN, (at % CHUNK_LEN) as usize);
             let len = (range.end - at).min(CHUNK_LEN - at % CHUNK_LEN) as usize;
-            let chunk = self.chunks.entry(number).or_default();
-            taken += chunk.grow(&(within..within + len));
-            let within = within - chunk.start;
             let from = ((at - range.start) as usize).min(bytes.len());
             let known = &bytes[from..(from + len).min(bytes.len())];
-            let (head, tail) = chunk.bytes[within..within + len].split_at_mut(known.len());
-            head.copy_from_slice(known);
-            tail.fill(0);
+            taken += self.chunks.entry(number).or_default().store(within, known, len);
             at += len as u64;
         }
         taken
@@ -154,14 +174,26 @@ impl Pages {
         }
         self.present.get(&range.start).filter(|present| range.end <= present.end)?;
         let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
+        self.append_to(range, &mut bytes);
+        Some(bytes)
+    }
+
+    /// Appends the bytes of a range, all of which are present.
+    pub(crate) fn append_to(&self, range: &Range<u64>, bytes: &mut Vec<u8>) {
+        let end = bytes.len() + (range.end - range.start) as usize;
         let mut at = range.start;
         while at < range.end {
             let (number, within) = (at / CHUNK_LEN, (at % CHUNK_LEN) as usize);
             let len = (range.end - at).min(CHUNK_LEN - at % CHUNK_LEN) as usize;
-            bytes.extend_from_slice(self.chunks.get(&number)?.get(within..within + len)?);
+            let chunk = self.chunks.get(&number);
+            let Some(known) = chunk.and_then(|chunk| chunk.get(within..within + len)) else {
+                break;
+            };
+            bytes.extend_from_slice(known);
             at += len as u64;
         }
-        Some(bytes)
+        debug_assert_eq!(bytes.len(), end, "a part of {range:?} is not present");
+        bytes.resize(end, 0);
     }
 
     /// The parts of a range that are not present, in order.

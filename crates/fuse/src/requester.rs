@@ -175,16 +175,19 @@ impl Statuses {
         Some(&self.text[..len])
     }
 
-    /// Reads a file from its beginning to its end, and says how long it is.
+    /// Reads a file from its beginning to its end, and says how long it is. The kernel makes such a
+    /// file in one piece, so a read that leaves room has come to the end.
     fn fill(&mut self, file: &File) -> Option<usize> {
         let mut len = 0;
         loop {
             if self.text.len() - len < 4096 {
                 self.text.resize(len + 4096, 0);
             }
-            match file.read_at(&mut self.text[len..], len as u64).ok()? {
-                0 => return (len > 0).then_some(len),
-                read => len += read,
+            let room = self.text.len() - len;
+            let read = file.read_at(&mut self.text[len..], len as u64).ok()?;
+            len += read;
+            if read < room {
+                return (len > 0).then_some(len);
             }
         }
     }
@@ -210,7 +213,11 @@ impl Process {
         let (mut user, mut group, mut supplementary) = (None, None, None);
         // Real, effective, saved, and that of file accesses.
         let last = |numbers: &[u8]| numbers_in(numbers)?.last().copied();
-        for line in status.split(|byte| *byte == b'\n') {
+        let mut rest = status;
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            let line = &rest[..end];
+            rest = rest.get(end + 1..).unwrap_or_default();
             if let Some(numbers) = line.strip_prefix(b"Uid:") {
                 user = Some(last(numbers)?);
             } else if let Some(numbers) = line.strip_prefix(b"Gid:") {

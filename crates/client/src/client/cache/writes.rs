@@ -311,12 +311,9 @@ impl Client {
             }
             return true;
         };
-        let mut bytes = vec![0; total(&parts) as usize];
-        let mut at = 0;
+        let mut bytes = Vec::with_capacity(total(&parts) as usize);
         for part in &parts {
-            let end = at + (part.end - part.start) as usize;
-            object.data.pages.read(part, &mut bytes[at..end]);
-            at = end;
+            object.data.pages.append_to(part, &mut bytes);
         }
         let time = object.data.written;
         let number = self.cache.next_io();
