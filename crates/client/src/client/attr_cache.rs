@@ -388,16 +388,22 @@ impl AttrCache {
         entry.callers.has(caller, now).then(|| entry.attr.clone())
     }
 
-    /// What a caller may see of a name.
-    pub(super) fn find_name(&mut self, dir: Fid, name: &[u8], caller: &Caller, now: Time) -> Named {
-        let found = self.peek_name(dir, name, Some(caller), now);
+    /// What a caller may see of a name: in a directory, or in a stripe of it.
+    pub(super) fn find_name(
+        &mut self,
+        (whole, dir): (Fid, Fid),
+        name: &[u8],
+        caller: &Caller,
+        now: Time,
+    ) -> Named {
+        let found = self.peek_name((whole, dir), name, Some(caller), now);
         match &found {
             Named::Unknown => {
                 self.counts.name_misses += 1;
-                self.touch(dir, now);
+                self.touch(whole, now);
             }
-            Named::Missing => self.count_name_hit(dir, None, now),
-            Named::File(attr) => self.count_name_hit(dir, Some(attr.fid), now),
+            Named::Missing => self.count_name_hit(whole, None, now),
+            Named::File(attr) => self.count_name_hit(whole, Some(attr.fid), now),
         }
         found
     }
@@ -415,12 +421,12 @@ impl AttrCache {
     /// What a caller may see of a name, or without one anybody, with no note that it was used.
     pub(super) fn peek_name(
         &self,
-        dir: Fid,
+        (whole, dir): (Fid, Fid),
         name: &[u8],
         caller: Option<&Caller>,
         now: Time,
     ) -> Named {
-        let Some(searched) = self.searched(dir, caller, now) else { return Named::Unknown };
+        let Some(searched) = self.searched(whole, caller, now) else { return Named::Unknown };
         if searched.missing.contains_key(name) {
             return Named::Missing;
         }

@@ -94,7 +94,7 @@ impl Client {
         });
     }
 
-    /// Looks a name up in a directory that is not striped, unless the answer is kept.
+    /// Looks a name up in the directory or the stripe that has it, unless the answer is kept.
     pub(super) fn lookup_kept(
         &mut self,
         turn: &mut Turn<'_>,
@@ -106,7 +106,6 @@ impl Client {
         if !self.attrs.is_on() || self.unmounted {
             return self.lookup_uncached(turn, caller, dir, name, done);
         }
-        self.stat_ahead(turn, caller, dir, &name);
         self.after_name_ahead(turn, (dir, name), done, move |client, turn, name, done| {
             client.lookup_known(turn, caller, dir, name, done);
         });
@@ -121,10 +120,11 @@ impl Client {
         name: Vec<u8>,
         done: Done<Attr>,
     ) {
-        match self.attrs.find_name(dir, &name, &caller, turn.now) {
+        let whole = self.whole_of(dir);
+        match self.attrs.find_name((whole, dir), &name, &caller, turn.now) {
             Named::File(attr) => done(self, turn, Ok(attr)),
             Named::Missing => {
-                self.ahead.is_missing(dir, &name);
+                self.ahead.is_missing(&name);
                 done(self, turn, Err(ClientError::Errno(errno::ENOENT)));
             }
             Named::Unknown => {
@@ -143,19 +143,19 @@ impl Client {
         name: Vec<u8>,
         done: Done<Attr>,
     ) {
-        let named = self.attrs.named(dir, &name);
+        let (whole, named) = (self.whole_of(dir), self.attrs.named(dir, &name));
         // The name is known: only the target that has the file needs to be asked.
         if let Some(fid) = named.filter(|fid| self.attrs.is_away(*fid))
-            && self.attrs.searches(dir, &caller, turn.now)
+            && self.attrs.searches(whole, &caller, turn.now)
         {
             return self.getattr_elsewhere(turn, caller, (dir, name), fid, done);
         }
         // There is a lock on the file, and this caller has not been answered yet, or may not be
         // able to search the directory any more.
         if let Some(lock) = named.and_then(|fid| self.attrs.whole_lock_of(fid)) {
-            let dir_lock = self.attrs.perm_lock_of(dir);
+            let dir_lock = self.attrs.perm_lock_of(whole);
             let then: Done<Attr> = Box::new(move |client, turn, attr| {
-                client.note_search(turn, (dir, dir_lock), caller, &attr);
+                client.note_search(turn, (whole, dir_lock), caller, &attr);
                 let attr = client.seen_under(turn, lock, caller, attr);
                 done(client, turn, attr);
             });
@@ -169,6 +169,7 @@ impl Client {
     /// The second name that a server is asked for has the attributes of the directory asked for,
     /// since names are shown only to those who could search it while there was a lock on it.
     fn ask_dir(&mut self, turn: &mut Turn<'_>, caller: Caller, dir: Fid) {
+        let dir = self.whole_of(dir);
         let worth = self.attrs.note_lookup(dir) && self.attrs.perm_lock_of(dir).is_none();
         if !worth || !self.attrs.asked.insert(dir) {
             return;
@@ -246,7 +247,7 @@ impl Client {
         call.reply_len = 2048 + self.layout_room(import);
         call.caller = Some(caller);
         self.lock_asked(import, &lock);
-        let dir_lock = self.attrs.perm_lock_of(asked);
+        let dir_lock = self.attrs.perm_lock_of(self.whole_of(asked));
         let name_lock = self.attrs.lookup_lock_of(asked);
         let asked = GetattrAsked { import, handle, by, caller, dir_lock, name_lock };
         self.call(turn, import, call, move |client, turn, answer| {
@@ -273,7 +274,7 @@ impl Client {
             GetattrBy::Fid(_) => None,
         };
         if let Some((dir, _)) = name {
-            self.note_search(turn, (dir, dir_lock), caller, &found);
+            self.note_search(turn, (self.whole_of(dir), dir_lock), caller, &found);
         }
         match (&mut found, &reply) {
             (Ok(Described::Here(attr)), Some(reply)) => {
@@ -305,7 +306,7 @@ impl Client {
             }
             Ok(Described::Missing) => {
                 if let GetattrBy::Name(dir, name) = &by {
-                    self.ahead.is_missing(*dir, name);
+                    self.ahead.is_missing(name);
                     if let Some(lock) = dir_lock {
                         self.attrs.add_missing((*dir, lock), name);
                     }
@@ -354,10 +355,9 @@ impl Client {
         let mut bits = self.bits_granted((import, handle), reply, attr.fid);
         let mut needed = Ibits::UPDATE | Ibits::PERM;
         needed.set(Ibits::LAYOUT, attr.is_file());
-        // What a striped directory has is at other targets. A file without a name ends when the
-        // last program closes it, for which no server takes a lock.
-        let lasts = attr.nlink > 0 && !attr.is_striped_dir();
-        if !bits.contains(needed) || !lasts {
+        // A file without a name ends when the last program closes it, for which no server takes a
+        // lock.
+        if !bits.contains(needed) || attr.nlink == 0 {
             self.cancel_soon(import, handle);
             return false;
         }
@@ -367,7 +367,8 @@ impl Client {
             AskedBy::Fid(Some(lock)) => self.attrs.lookup_lock_of(attr.fid) == Some(lock),
             _ => false,
         };
-        if !bits.contains(Ibits::LOOKUP) && !is_held {
+        // What a striped directory has is at other targets.
+        if !bits.contains(Ibits::LOOKUP) && !is_held || attr.is_striped_dir() {
             bits -= Ibits::UPDATE;
         }
         self.keep_inode_lock(turn, InodeLock { import, handle, bits }, attr);
@@ -607,7 +608,7 @@ impl Client {
     ) -> Vec<Handle> {
         let converts = self.can_convert(import);
         let whole = dirs.into_iter().filter(|dir| {
-            self.attrs.forget_lookups(*dir);
+            self.attrs.forget_lookups(self.whole_of(*dir));
             !converts && self.attrs.perm_lock_of(*dir).is_some()
         });
         let whole: Vec<Fid> = whole.collect();

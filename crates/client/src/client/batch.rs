@@ -1,5 +1,6 @@
 //! Several names of a directory that are looked up with one request [MDT-19].
 
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 
 use lustrine_fswire::batch::{BatchHeader, BatchHeaderFields, Block, BulkBuffer, BulkBuffers};
@@ -50,20 +51,21 @@ impl Client {
         dir: Fid,
         names: Vec<Wanted>,
     ) {
-        let together = self.attrs.is_on() && !self.unmounted && self.is_whole_dir(dir);
-        let mut unknown = Vec::new();
+        let together = self.attrs.is_on() && !self.unmounted;
+        let mut unknown: BTreeMap<Fid, Vec<Wanted>> = BTreeMap::new();
         for (name, done) in names {
-            let is_known = || {
-                let known = self.attrs.peek_name(dir, &name, Some(&caller), turn.now);
-                !matches!(known, Named::Unknown)
-            };
-            if !together || check_name(&name).is_err() || is_known() {
-                self.lookup(turn, caller, dir, &name, done);
-            } else {
-                unknown.push((name, done));
+            let known = self.peek_name(turn.now, Some(&caller), dir, &name);
+            let home = self.home_of(dir, &name).filter(|_| {
+                together && check_name(&name).is_ok() && matches!(known, Named::Unknown)
+            });
+            match home {
+                Some(home) => unknown.entry(home).or_default().push((name, done)),
+                None => self.lookup(turn, caller, dir, &name, done),
             }
         }
-        self.ask_names(turn, caller, dir, unknown, Unanswered::AskAlone);
+        for (home, names) in unknown {
+            self.ask_names(turn, caller, home, names, Unanswered::AskAlone);
+        }
     }
 
     /// Asks a server for names of a directory, for several with one request if it can do that.
@@ -138,7 +140,7 @@ impl Client {
             };
             let header = Header { opc: Block::GETATTR, repsize: reply_len, ..Header::default() };
             block.push(&header, &message);
-            let dir_lock = self.attrs.perm_lock_of(dir);
+            let dir_lock = self.attrs.perm_lock_of(self.whole_of(dir));
             let by = GetattrBy::Name(dir, name);
             let name_lock = None;
             asked.push((GetattrAsked { import, handle, by, caller, dir_lock, name_lock }, done));

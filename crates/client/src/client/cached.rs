@@ -53,14 +53,15 @@ impl Client {
         caller: Option<Caller>,
         (dir, name): (Fid, &[u8]),
     ) -> Option<(Outcome<Cached>, Option<Ahead>)> {
+        let home = self.home_of(dir, name)?;
         if self.unmounted || caller.is_none() && !self.is_open_to_all(dir) {
             return None;
         }
-        let found = match self.attrs.peek_name(dir, name, caller.as_ref(), now) {
+        let found = match self.attrs.peek_name((dir, home), name, caller.as_ref(), now) {
             Named::Unknown => return None,
             Named::Missing => {
                 self.attrs.count_name_hit(dir, None, now);
-                self.ahead.is_missing(dir, name);
+                self.ahead.is_missing(name);
                 return Some((Err(ClientError::Errno(errno::ENOENT)), None));
             }
             Named::File(attr) => {
@@ -106,7 +107,7 @@ impl Client {
         name: &[u8],
     ) -> Option<Ahead> {
         let mut next = self.next_names(now, caller.as_ref(), dir, name);
-        next.names.retain(|name| match self.attrs.peek_name(dir, name, caller.as_ref(), now) {
+        next.names.retain(|name| match self.peek_name(now, caller.as_ref(), dir, name) {
             Named::File(attr) => self.with_objects(attr).is_none(),
             Named::Missing => false,
             Named::Unknown => true,
@@ -116,8 +117,7 @@ impl Client {
 
     /// Asks servers for files before a program does.
     pub fn start_ahead(&mut self, turn: &mut Turn<'_>, caller: Caller, ahead: Ahead) {
-        // Without a lock on the directory no name is shown to anybody.
-        if !self.unmounted && self.attrs.perm_lock_of(ahead.dir).is_some() {
+        if !self.unmounted {
             self.names_ahead(turn, caller, ahead.dir, ahead.next);
         }
     }

@@ -107,12 +107,9 @@ impl Client {
             return done(self, turn, Err(error));
         }
         let sought = name.to_vec();
+        self.stat_ahead(turn, caller, parent, name);
         self.at_name(turn, (parent, name), NameUse::Find, done, move |client, turn, dir, done| {
-            // Permissions of a striped directory are those of the whole: its stripes are asked.
-            match dir == parent {
-                true => client.lookup_kept(turn, caller, dir, sought, done),
-                false => client.lookup_uncached(turn, caller, dir, sought, done),
-            }
+            client.lookup_kept(turn, caller, dir, sought, done);
         });
     }
 

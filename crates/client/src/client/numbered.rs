@@ -143,12 +143,12 @@ impl NumberedNames {
         self.rows.last_mut().map(|row| row.follow(name.number, most)).unwrap_or_default()
     }
 
-    /// There is no file of this name: the row ends there. If the program has come so far, it looks
-    /// for names that are free, or makes files.
-    pub(super) fn is_missing(&mut self, dir: Fid, name: &[u8]) {
+    /// There is no file of this name: the row ends there, in whatever directory it is. If the
+    /// program has come so far, it looks for names that are free, or makes files.
+    pub(super) fn is_missing(&mut self, name: &[u8]) {
         let Some(name) = NumberedName::parse(name) else { return };
         self.rows.retain_mut(|row| {
-            if row.has(dir, name) {
+            if row.has(row.dir, name) {
                 row.end = Some(row.end.map_or(name.number, |end| end.min(name.number)));
             }
             row.end.is_none_or(|end| row.last < end)
@@ -229,7 +229,7 @@ mod tests {
         }
         for name in numbered(0..100) {
             assert_eq!(ask(&mut names, &name), [""; 0]);
-            names.is_missing(DIR, name.as_bytes());
+            names.is_missing(name.as_bytes());
         }
         for name in ["f18446744073709551612", "f18446744073709551613"] {
             ask(&mut names, name);
@@ -244,14 +244,14 @@ mod tests {
         for name in numbered(0..7) {
             ask(&mut names, &name);
         }
-        names.is_missing(DIR, b"f30.dat");
-        names.is_missing(DIR, b"f40.dat");
+        names.is_missing(b"f30.dat");
+        names.is_missing(b"f40.dat");
         let all: Vec<String> =
             numbered(7..30).iter().flat_map(|name| ask(&mut names, name)).collect();
         assert_eq!(all, numbered(15..30));
         // It is there now.
         assert_eq!(ask(&mut names, "f30.dat")[..1], ["f31.dat"]);
-        names.is_missing(DIR, b"f30.dat");
+        names.is_missing(b"f30.dat");
         assert!(names.rows.is_empty());
     }
 

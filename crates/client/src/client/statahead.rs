@@ -166,9 +166,9 @@ impl StatAhead {
         self.numbered.forget(dir);
     }
 
-    /// A directory does not have a name: nothing is guessed from it.
-    pub(super) fn is_missing(&mut self, dir: Fid, name: &[u8]) {
-        self.numbered.is_missing(dir, name);
+    /// There is no file of a name: nothing is guessed from it.
+    pub(super) fn is_missing(&mut self, name: &[u8]) {
+        self.numbered.is_missing(name);
     }
 
     /// A program asks for a name. The names to ask for ahead.
@@ -205,8 +205,7 @@ impl Client {
         dir: Fid,
         name: &[u8],
     ) {
-        // Without a lock on the directory no name is shown to anybody.
-        if self.attrs.perm_lock_of(dir).is_none() {
+        if !self.attrs.is_on() || self.unmounted {
             return;
         }
         let next = self.next_names(turn.now, Some(&caller), dir, name);
@@ -224,15 +223,26 @@ impl Client {
         let mut next = self.ahead.follow(dir, name);
         if !next.are_listed {
             // What is missing is the end of the row.
-            let is_missing = |name: &[u8]| {
-                matches!(self.attrs.peek_name(dir, name, caller, now), Named::Missing)
-            };
+            let is_missing =
+                |name: &[u8]| matches!(self.peek_name(now, caller, dir, name), Named::Missing);
             if let Some(end) = next.names.iter().position(|name| is_missing(name)) {
-                self.ahead.is_missing(dir, &next.names[end]);
+                self.ahead.is_missing(&next.names[end]);
                 next.names.truncate(end);
             }
         }
         next
+    }
+
+    /// What a caller may see of a name, or without one anybody.
+    pub(super) fn peek_name(
+        &self,
+        now: Time,
+        caller: Option<&Caller>,
+        dir: Fid,
+        name: &[u8],
+    ) -> Named {
+        let home = self.home_of(dir, name);
+        home.map_or(Named::Unknown, |home| self.attrs.peek_name((dir, home), name, caller, now))
     }
 
     /// Asks for names ahead that are not known, and for the objects of files that are.
@@ -244,10 +254,28 @@ impl Client {
         next: NextNames,
     ) {
         let NextNames { names, are_listed } = next;
-        let wanted = names.into_iter().filter_map(|name| self.name_ahead(turn, caller, dir, name));
-        let wanted = wanted.collect();
+        // Without a lock on the directory no name is shown to anybody.
+        if self.attrs.perm_lock_of(dir).is_none() {
+            return;
+        }
         let unanswered = if are_listed { Unanswered::AskAlone } else { Unanswered::Leave };
-        self.ask_names(turn, caller, dir, wanted, unanswered);
+        for (home, names) in self.at_homes(dir, names) {
+            let names = names.into_iter();
+            let wanted = names.filter_map(|name| self.name_ahead(turn, caller, home, name));
+            let wanted = wanted.collect();
+            self.ask_names(turn, caller, home, wanted, unanswered);
+        }
+    }
+
+    /// Names of a directory by the stripes that have them.
+    fn at_homes(&self, dir: Fid, names: Vec<Box<[u8]>>) -> BTreeMap<Fid, Vec<Box<[u8]>>> {
+        let mut homes: BTreeMap<Fid, Vec<Box<[u8]>>> = BTreeMap::new();
+        for name in names {
+            if let Some(home) = self.home_of(dir, &name) {
+                homes.entry(home).or_default().push(name);
+            }
+        }
+        homes
     }
 
     /// A name that a server is to be asked for, and what goes on then.
@@ -258,7 +286,8 @@ impl Client {
         dir: Fid,
         name: Box<[u8]>,
     ) -> Option<(Vec<u8>, Done<Attr>)> {
-        match self.attrs.peek_name(dir, &name, Some(&caller), turn.now) {
+        let whole = self.whole_of(dir);
+        match self.attrs.peek_name((whole, dir), &name, Some(&caller), turn.now) {
             Named::File(attr) => {
                 self.objects_ahead(turn, caller, &attr);
                 return None;

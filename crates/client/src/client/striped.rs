@@ -28,6 +28,8 @@ type Spread = Option<Arc<DirLayout>>;
 #[derive(Debug, Default)]
 pub(super) struct Dirs {
     pub(super) striped: BTreeMap<Fid, Known>,
+    /// The directories that the stripes belong to.
+    wholes: BTreeMap<Fid, Fid>,
     /// How many stripes they have.
     stripes: usize,
     /// Whether some were forgotten: a directory that is not there may be one of them.
@@ -50,16 +52,23 @@ impl Dirs {
         };
         self.forget(attr.fid);
         self.stripes += stripes_of(&known);
+        if let Ok(layout) = &known {
+            self.wholes.extend(layout.stripes.iter().map(|stripe| (*stripe, attr.fid)));
+        }
         self.striped.insert(attr.fid, known);
         if self.stripes > STRIPES_MAX {
             (self.stripes, self.forgot) = (0, true);
             self.striped.clear();
+            self.wholes.clear();
         }
     }
 
     fn forget(&mut self, fid: Fid) {
         if let Some(known) = self.striped.remove(&fid) {
             self.stripes -= stripes_of(&known);
+            for stripe in known.iter().flat_map(|layout| &layout.stripes) {
+                self.wholes.remove(stripe);
+            }
         }
     }
 }
@@ -109,9 +118,23 @@ impl Client {
         self.getattr(turn, Caller::ROOT, dir, asked);
     }
 
-    /// Whether the names of a directory are in the directory itself, as far as that is known.
-    pub(super) fn is_whole_dir(&self, dir: Fid) -> bool {
-        !self.dirs.forgot && !self.dirs.striped.contains_key(&dir)
+    /// The directory that has a name, as far as is known: the one named, or the stripe of it. None
+    /// while names move from stripe to stripe.
+    pub(super) fn home_of(&self, parent: Fid, name: &[u8]) -> Option<Fid> {
+        match self.dirs.striped.get(&parent) {
+            None => (!self.dirs.forgot).then_some(parent),
+            Some(Ok(layout)) => {
+                let Homes { first, moved } = layout.homes(name);
+                moved.is_none().then_some(first)
+            }
+            Some(Err(_)) => None,
+        }
+    }
+
+    /// The directory that a stripe belongs to; of any other directory, itself. Its lock protects
+    /// who may search the stripe [LOCK-22].
+    pub(super) fn whole_of(&self, dir: Fid) -> Fid {
+        self.dirs.wholes.get(&dir).copied().unwrap_or(dir)
     }
 
     /// Does something with a name in the directory that has it: the one named, or the stripe of it.
@@ -163,7 +186,11 @@ impl Client {
             // All together have the room of a directory that is not striped.
             let len = READDIR_LEN / layout.stripes.len() as u64;
             let then: Done<Vec<(usize, DirPage)>> = Box::new(move |client, turn, parts| {
-                done(client, turn, parts.and_then(|parts| merged(fid, from, parts)));
+                let page = parts.and_then(|parts| merged(fid, from, parts));
+                if let Ok(page) = &page {
+                    client.ahead.listed(fid, from, page);
+                }
+                done(client, turn, page);
             });
             let work = Work::Pages { parts: Vec::new(), done: then };
             let Some(io) = client.start_io(turn, layout.stripes.len(), work) else { return };

@@ -10,6 +10,7 @@ mod mgc;
 mod mirrors;
 mod names;
 mod names_away;
+mod names_striped;
 mod retire;
 mod striped;
 mod targets;

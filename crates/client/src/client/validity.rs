@@ -183,15 +183,16 @@ impl Client {
     /// How long a name that leads to a file is valid.
     pub(super) fn entry_valid(&mut self, now: Time, (dir, name): (Fid, &[u8]), fid: Fid) -> Nanos {
         let sharing = self.validity.sharing().filter(|_| !self.unmounted);
-        let Some(sharing) =
-            sharing.filter(|sharing| self.may_cache_entry(now, *sharing, (dir, name), fid))
-        else {
+        let (Some(sharing), Some(home)) = (sharing, self.home_of(dir, name)) else {
             return Nanos(0);
         };
+        if !self.may_cache_entry(now, sharing, (dir, home), (name, fid)) {
+            return Nanos(0);
+        }
         let until = now + sharing.entry_valid + DELAY_MAX;
         self.validity.use_until(Used::Entry(fid), fid, until, now);
         self.validity.use_until(Used::EntriesIn(dir), dir, until, now);
-        self.validity.use_until(Used::Name(number_of(dir, name)), fid, until, now);
+        self.validity.use_until(Used::Name(number_of(home, name)), fid, until, now);
         sharing.entry_valid
     }
 
@@ -208,13 +209,12 @@ impl Client {
         &self,
         now: Time,
         sharing: Sharing,
-        (dir, name): (Fid, &[u8]),
-        fid: Fid,
+        (dir, home): (Fid, Fid),
+        (name, fid): (&[u8], Fid),
     ) -> bool {
-        let named = self.attrs.named(dir, name);
         sharing.entry_valid > Nanos(0)
-            && named == Some(fid)
-            && self.validity.used(Used::Quiet(dir), now).is_none()
+            && self.attrs.named(home, name) == Some(fid)
+            && [dir, home].iter().all(|dir| self.validity.used(Used::Quiet(*dir), now).is_none())
             && (sharing.is_for_one_user || self.is_open_to_all(dir))
             && self.attrs.permissions_of(dir).is_some_and(|(import, ..)| {
                 // Otherwise the lock would go with each change of the client in the directory.

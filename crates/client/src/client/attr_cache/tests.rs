@@ -75,7 +75,8 @@ fn an_entry_is_given_to_those_whom_the_server_has_answered() {
 #[test]
 fn a_name_is_given_to_those_who_may_search_the_directory() {
     let mut cache = filled(9, 2);
-    let found = |cache: &mut AttrCache, uid| cache.find_name(fid(1), b"a", &caller(uid), Time(9));
+    let found =
+        |cache: &mut AttrCache, uid| cache.find_name((fid(1), fid(1)), b"a", &caller(uid), Time(9));
     cache.add_name(fid(1), b"a", fid(2));
     assert_eq!(found(&mut cache, 5), Named::Unknown);
     // The directory had another lock when the server was asked.
@@ -105,10 +106,11 @@ fn a_missing_name_goes_with_the_lock_of_its_directory() {
     for name in [b"a", b"b", b"c"] {
         cache.add_missing((fid(1), Handle(1)), name);
     }
-    let found = |cache: &mut AttrCache, name| cache.find_name(fid(1), name, &caller(5), Time(1));
+    let found =
+        |cache: &mut AttrCache, name| cache.find_name((fid(1), fid(1)), name, &caller(5), Time(1));
     assert_eq!(found(&mut cache, b"a"), Named::Unknown, "there is room for two");
     assert_eq!(found(&mut cache, b"c"), Named::Missing);
-    assert_eq!(cache.find_name(fid(1), b"c", &caller(6), Time(1)), Named::Unknown);
+    assert_eq!(cache.find_name((fid(1), fid(1)), b"c", &caller(6), Time(1)), Named::Unknown);
     cache.remove(fid(1), Handle(1));
     assert_eq!(found(&mut cache, b"c"), Named::Unknown);
     assert_eq!(cache.counts().missing, 0);
@@ -154,7 +156,7 @@ fn the_server_is_asked_again_ten_minutes_after_its_answer_however_often_it_is_us
     cache.add_name(fid(1), b"a", fid(2));
     cache.add_missing((fid(1), Handle(1)), b"b");
     let shown = |cache: &mut AttrCache, now| {
-        let mut name = |name: &[u8]| cache.find_name(fid(1), name, &caller(5), now);
+        let mut name = |name: &[u8]| cache.find_name((fid(1), fid(1)), name, &caller(5), now);
         let names = [name(b"a") == Named::File(attr(2)), name(b"b") == Named::Missing];
         (cache.find(fid(1), &caller(5), now).is_some(), names)
     };
@@ -182,7 +184,8 @@ fn what_anybody_may_know_is_known_for_ten_minutes() {
     cache.add_name(fid(1), b"a", fid(2));
     cache.add_missing((fid(1), Handle(1)), b"b");
     let shown = |cache: &AttrCache, now| {
-        let name = |name: &[u8]| cache.peek_name(fid(1), name, None, now) != Named::Unknown;
+        let name =
+            |name: &[u8]| cache.peek_name((fid(1), fid(1)), name, None, now) != Named::Unknown;
         (cache.peek(fid(2), None, now).is_some(), [name(b"a"), name(b"b")])
     };
     // No caller has been let in yet.
@@ -261,7 +264,8 @@ fn a_name_on_another_target_has_its_own_lock() {
     cache.allow_search((fid(1), Handle(1)), caller(5), Time(1));
     let name_lock = lock(20, Ibits::LOOKUP);
     let attr_lock = InodeLock { import: elsewhere(), ..lock(21, Ibits::UPDATE | Ibits::PERM) };
-    let found = |cache: &mut AttrCache| cache.find_name(fid(1), b"a", &caller(5), Time(9));
+    let found =
+        |cache: &mut AttrCache| cache.find_name((fid(1), fid(1)), b"a", &caller(5), Time(9));
     assert!(cache.keep(name_lock, &Attr { fid: fid(2), ..Attr::default() }, Time(1)).is_empty());
     assert!(!cache.allow(fid(2), caller(5), Time(1)), "nothing is known of its permissions");
     cache.add_name(fid(1), b"a", fid(2));
@@ -502,7 +506,7 @@ proptest! {
                     _ => Named::Unknown,
                 };
                 prop_assert_eq!(cache.named(fid(dir), &[name]), file.map(fid));
-                let found = cache.find_name(fid(dir), &[name], &caller(uid), now);
+                let found = cache.find_name((fid(dir), fid(dir)), &[name], &caller(uid), now);
                 prop_assert_eq!(found, expected);
                 let found = cache.find(fid(dir), &caller(uid), now);
                 prop_assert_eq!(found, allowed(dir).then(|| attr(dir)));

@@ -13,10 +13,10 @@ use crate::client::OpenArgs;
 use crate::error::{ClientError, errno};
 
 /// The stripes of the directory.
-const STRIPES: [Fid; 2] =
+pub(super) const STRIPES: [Fid; 2] =
     [Fid { seq: 0x2_0000_0401, oid: 20, ver: 0 }, Fid { seq: 0x2_0000_0401, oid: 21, ver: 0 }];
 /// The stripes of these two names by FNV-1a.
-const NAMES: [&[u8]; 2] = [b"x1", b"x2"];
+pub(super) const NAMES: [&[u8]; 2] = [b"x1", b"x2"];
 
 fn lmv(kind: HashKind, flags: HashFlags, stripes: &[Fid]) -> Vec<u8> {
     use lustrine_fswire::codec::{Wire, Writer};
@@ -35,7 +35,7 @@ fn lmv(kind: HashKind, flags: HashFlags, stripes: &[Fid]) -> Vec<u8> {
     ea
 }
 
-fn dir_body(fid: Fid) -> MdtBody {
+pub(super) fn dir_body(fid: Fid) -> MdtBody {
     let valid = MdValid::ID | MdValid::MODE | MdValid::SIZE | MdValid::BLOCKS;
     MdtBody { fid1: fid, mode: 0o040_755, nlink: 2, valid, ..MdtBody::default() }
 }
@@ -83,7 +83,7 @@ impl World {
     }
 }
 
-fn fnv() -> Vec<u8> {
+pub(super) fn fnv() -> Vec<u8> {
     lmv(HashKind::FNV_1A_64, HashFlags::empty(), &STRIPES)
 }
 
