@@ -306,6 +306,12 @@ impl AttrCache {
         self.entry(fid).is_some_and(|entry| entry.attr.is_dir())
     }
 
+    /// Whether a file is known as a directory that is not striped.
+    pub(super) fn is_plain_dir(&self, fid: Fid) -> bool {
+        let entry = self.entry(fid).filter(|entry| entry.lock_with(Ibits::PERM).is_some());
+        entry.is_some_and(|entry| entry.attr.is_dir() && !entry.attr.is_striped_dir())
+    }
+
     /// A lock of a file protects only these bits from now on.
     pub(super) fn narrow(&mut self, fid: Fid, handle: Handle, bits: Ibits) {
         let Some(entry) = self.entry_mut(fid) else { return };

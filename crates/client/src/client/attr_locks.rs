@@ -320,7 +320,14 @@ impl Client {
                     self.lookup_uncached(turn, caller, dir, name, done);
                 }
             },
-            Err(error) => done(self, turn, Err(error)),
+            Err(error) => {
+                // So a batch says that a name is missing.
+                if let (GetattrBy::Name(_, name), ClientError::Errno(errno::ENOENT)) = (&by, &error)
+                {
+                    self.ahead.is_missing(name);
+                }
+                done(self, turn, Err(error));
+            }
         }
     }
 
@@ -356,8 +363,9 @@ impl Client {
         let mut needed = Ibits::UPDATE | Ibits::PERM;
         needed.set(Ibits::LAYOUT, attr.is_file());
         // A file without a name ends when the last program closes it, for which no server takes a
-        // lock.
-        if !bits.contains(needed) || attr.nlink == 0 {
+        // lock. What a stripe has is of use with that of the others alone.
+        let is_stripe = self.whole_of(attr.fid) != attr.fid;
+        if !bits.contains(needed) || attr.nlink == 0 || is_stripe {
             self.cancel_soon(import, handle);
             return false;
         }
@@ -597,6 +605,19 @@ impl Client {
             }
         }
         handles
+    }
+
+    /// The client is about to rename files at a target. Locks on their names at other targets go
+    /// too: servers would call them back, and wait until the names are not in use.
+    pub(super) fn give_names_back(&mut self, import: ImportKey, renamed: &[Fid]) {
+        for fid in renamed {
+            for lock in self.attrs.locks_of(*fid) {
+                if lock.import != import && lock.bits.contains(Ibits::LOOKUP) {
+                    self.forget_attr(*fid, lock.handle);
+                    self.cancel_soon(lock.import, lock.handle);
+                }
+            }
+        }
     }
 
     /// The client is about to make or to remove names in directories. The same, but for locks that

@@ -248,7 +248,11 @@ impl Client {
     ) {
         self.at_mdt_of(turn, at, done, move |client, turn, import, done| {
             let sent = change.clone();
-            let mut locks = client.early_cancels(import, sent.files(client, turn.now));
+            let files: Vec<Fid> = sent.files(client, turn.now).collect();
+            if sent.record.op == ReintOp::RENAME {
+                client.give_names_back(import, &files);
+            }
+            let mut locks = client.early_cancels(import, files);
             locks.extend(client.early_cancels_of_dirs(import, sent.dirs()));
             let call = CallArgs::change(sent.request(&caller, &locks), &caller);
             client.call(turn, import, call, move |client, turn, answer| {

@@ -109,7 +109,10 @@ impl Client {
         let sought = name.to_vec();
         self.stat_ahead(turn, caller, parent, name);
         self.at_name(turn, (parent, name), NameUse::Find, done, move |client, turn, dir, done| {
-            client.lookup_kept(turn, caller, dir, sought, done);
+            match client.home_of(parent, &sought) {
+                Some(_) => client.lookup_kept(turn, caller, dir, sought, done),
+                None => client.lookup_uncached(turn, caller, dir, sought, done),
+            }
         });
     }
 

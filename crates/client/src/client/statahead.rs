@@ -19,6 +19,7 @@ use super::attr_cache::Named;
 use super::batch::Unanswered;
 use super::cache::ObjectKey;
 use super::data_attr::DataAttr;
+use super::metadata::check_name;
 use super::numbered::{NumberedNames, STEP_MIN, WINDOW_MIN};
 use super::{Caller, Client, Done, TargetKey};
 use crate::attr::{Attr, DirPage};
@@ -205,7 +206,8 @@ impl Client {
         dir: Fid,
         name: &[u8],
     ) {
-        if !self.attrs.is_on() || self.unmounted {
+        // Without a lock on the directory no name is shown to anybody.
+        if self.unmounted || self.attrs.perm_lock_of(dir).is_none() {
             return;
         }
         let next = self.next_names(turn.now, Some(&caller), dir, name);
@@ -287,6 +289,9 @@ impl Client {
         name: Box<[u8]>,
     ) -> Option<(Vec<u8>, Done<Attr>)> {
         let whole = self.whole_of(dir);
+        if check_name(&name).is_err() {
+            return None;
+        }
         match self.attrs.peek_name((whole, dir), &name, Some(&caller), turn.now) {
             Named::File(attr) => {
                 self.objects_ahead(turn, caller, &attr);

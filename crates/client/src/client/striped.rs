@@ -17,7 +17,7 @@ use crate::error::{ClientError, Outcome, malformed};
 pub const READDIR_LEN: u64 = 256 << 10;
 
 /// Most stripes that are remembered, of all directories together: 16 MiB.
-const STRIPES_MAX: usize = 1 << 20;
+const STRIPES_MAX: usize = 1 << 18;
 
 /// What the layout of a directory says; the error says why it cannot be used.
 type Known = Outcome<Arc<DirLayout>>;
@@ -28,7 +28,8 @@ type Spread = Option<Arc<DirLayout>>;
 #[derive(Debug, Default)]
 pub(super) struct Dirs {
     pub(super) striped: BTreeMap<Fid, Known>,
-    /// The directories that the stripes belong to.
+    /// The directories that the stripes belong to. A directory that is moved to other targets gets
+    /// a new FID, and has the stripes of the old one for a while.
     wholes: BTreeMap<Fid, Fid>,
     /// How many stripes they have.
     stripes: usize,
@@ -50,6 +51,9 @@ impl Dirs {
             Ok(Some(layout)) => Ok(Arc::new(layout)),
             Err(error) => Err(error),
         };
+        if self.striped.get(&attr.fid) == Some(&known) {
+            return;
+        }
         self.forget(attr.fid);
         self.stripes += stripes_of(&known);
         if let Ok(layout) = &known {
@@ -67,7 +71,9 @@ impl Dirs {
         if let Some(known) = self.striped.remove(&fid) {
             self.stripes -= stripes_of(&known);
             for stripe in known.iter().flat_map(|layout| &layout.stripes) {
-                self.wholes.remove(stripe);
+                if self.wholes.get(stripe) == Some(&fid) {
+                    self.wholes.remove(stripe);
+                }
             }
         }
     }
@@ -122,7 +128,7 @@ impl Client {
     /// while names move from stripe to stripe.
     pub(super) fn home_of(&self, parent: Fid, name: &[u8]) -> Option<Fid> {
         match self.dirs.striped.get(&parent) {
-            None => (!self.dirs.forgot).then_some(parent),
+            None => (!self.dirs.forgot || self.attrs.is_plain_dir(parent)).then_some(parent),
             Some(Ok(layout)) => {
                 let Homes { first, moved } = layout.homes(name);
                 moved.is_none().then_some(first)

@@ -309,3 +309,25 @@ fn both_locks_are_given_back_in_the_end() {
     assert_eq!(handles, [Handle(0x50), NAME_LOCK.0, ATTR_LOCK.0]);
     assert_eq!(scene.world.client.attr_counts().entries, 0);
 }
+
+/// A rename is carried out where the new name is. The server would call the lock of the old name
+/// back otherwise, and wait until no kernel uses it.
+#[test]
+fn a_rename_to_another_target_gives_the_lock_of_the_name_back() {
+    const NAME_OF_FILE: (Handle, Ibits) = (Handle(0x70), Ibits::all());
+    let mut scene = Scene::new();
+    let file = Fid { oid: 2, ..AWAY };
+    let slot = scene.world.start(|client, turn, done| {
+        client.lookup(turn, Caller::ROOT, AWAY, b"x", done);
+    });
+    let body = MdtBody { fid1: file, nlink: 1, ..file_body(0o100_644) };
+    scene.answer(1, (AWAY, b"x"), NAME_OF_FILE, body);
+    assert!(slot.outcome().is_ok());
+    let _moved = scene.world.start(|client, turn, done| {
+        client.rename(turn, Caller::ROOT, (AWAY, b"x"), (DIR, b"y"), 0o100_644, done);
+    });
+    assert_eq!(scene.world.client.attrs.lookup_lock_of(file), None);
+    scene.world.next(Kind::ReintRename);
+    scene.world.act(Client::cancel_useless);
+    assert_eq!(scene.given_back(), NAME_OF_FILE.0);
+}

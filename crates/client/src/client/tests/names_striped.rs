@@ -22,15 +22,13 @@ const DIR_BITS: Ibits = Ibits::LOOKUP.union(Ibits::UPDATE).union(Ibits::PERM);
 
 struct Scene {
     world: World,
-    /// The client's handle of the lock that it asked for last.
-    handle: Handle,
 }
 
 impl Scene {
     /// The client has seen the directory.
     fn new() -> Scene {
         let world = World::caching(CacheTunables { attrs: 100, ..CacheTunables::NONE });
-        let mut scene = Scene { world, handle: Handle::NONE };
+        let mut scene = Scene { world };
         let slot = scene.world.start(|client, turn, done| {
             client.getattr(turn, Caller::ROOT, DIR, done);
         });
@@ -70,10 +68,9 @@ impl Scene {
         ea: &[u8],
     ) {
         let asked = self.world.next(Kind::EnqueueGetattr);
-        self.handle = asked.with(|request| match request {
+        asked.with(|request| match request {
             Request::EnqueueGetattr(intent) => {
                 assert_eq!((intent.body.fid1, intent.name.as_bytes()), wanted);
-                intent.lock.handle(0).expect("a handle")
             }
             other => panic!("{other:?}"),
         });
@@ -183,6 +180,22 @@ fn other_permissions_by_this_client_take_the_names_away() {
         other => panic!("{other:?}"),
     });
     assert!(!scene.is_known());
+}
+
+/// What a stripe has is of use with that of the others alone, and its lock does not say who may
+/// search it.
+#[test]
+fn no_lock_of_a_stripe_is_kept() {
+    let mut scene = Scene::with_name();
+    let slot = scene.world.start(|client, turn, done| {
+        client.getattr(turn, Caller::ROOT, STRIPE, done);
+    });
+    let bits = Ibits::UPDATE | Ibits::PERM;
+    scene.answer((STRIPE, b""), (Handle(0x52), bits), dir_body(STRIPE), &[]);
+    assert!(slot.outcome().is_ok());
+    assert_eq!(scene.world.client.attrs.perm_lock_of(STRIPE), None);
+    scene.world.act(Client::cancel_useless);
+    scene.world.next(Kind::LdlmCancel);
 }
 
 /// The names of each stripe go together.
