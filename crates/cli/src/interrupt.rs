@@ -89,6 +89,53 @@ pub(crate) fn clean_up_first(left: &'static str) -> Result<(), Failure> {
     started.clone().map_err(Failure::Failed)
 }
 
+/// From now on a signal ends the process after `cleanup`; another one, a second later, ends it at
+/// once.
+///
+/// # Errors
+/// When the handler cannot be installed.
+pub(crate) fn end_after(cleanup: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let failed = |error| Failure::Failed(format!("cannot catch signals: {error}"));
+    let signals = Signals::install().map_err(failed)?;
+    let thread = thread::Builder::new().name("signals".to_owned());
+    let wait = move || {
+        let status = next_status(&signals);
+        let first = Instant::now();
+        let cleaning = thread::Builder::new().name("cleanup".to_owned()).spawn(move || {
+            cleanup();
+            process::exit(status.into());
+        });
+        while cleaning.is_ok() {
+            let again = next_status(&signals);
+            if first.elapsed() >= SAME_REQUEST {
+                process::exit(again.into());
+            }
+        }
+        process::exit(status.into());
+    };
+    thread.spawn(wait).map(drop).map_err(failed)
+}
+
+/// Waits for a signal: the exit status that it asks for.
+fn next_status(signals: &Signals) -> u8 {
+    loop {
+        signals.wait(LONG);
+        if let Some(status) = status_of(signals.take()) {
+            return status;
+        }
+    }
+}
+
+/// The exit status by which shells know a signal.
+fn status_of(pending: Pending) -> Option<u8> {
+    match pending {
+        Pending { interrupt: true, .. } => Some(130),
+        Pending { terminate: true, .. } => Some(143),
+        Pending { hangup: true, .. } => Some(129),
+        _ => None,
+    }
+}
+
 /// # Errors
 /// [`Failure::Interrupted`] once a signal has arrived.
 pub(crate) fn asked() -> Result<(), Failure> {
@@ -115,14 +162,7 @@ fn wait_for_signals(signals: &Signals, left: &str) {
     loop {
         let end = first.map(|first| first + GRACE);
         signals.wait(end.map_or(LONG, |end| end.saturating_duration_since(Instant::now())));
-        let pending = signals.take();
-        let status = match pending {
-            Pending { interrupt: true, .. } => Some(130),
-            Pending { terminate: true, .. } => Some(143),
-            Pending { hangup: true, .. } => Some(129),
-            _ => None,
-        };
-        match (status, first) {
+        match (status_of(signals.take()), first) {
             (Some(status), None) => {
                 ASKED.store(status, Ordering::SeqCst);
                 first = Some(Instant::now());

@@ -6,18 +6,20 @@ use std::io;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TryMapValueParser, TypedValueParser, ValueParserFactory};
 use clap::{Args, Subcommand};
 use lustrine_config::{NetConfig, NodeConfig};
 use lustrine_fs::{
-    Attr, CacheTunables, File, FileSystem, FsError, FsUrl, MountOptions, UrlError, shown,
+    Attr, CacheTunables, Fid, File, FileSystem, FsError, FsUrl, MountOptions, UrlError, shown,
 };
 use lustrine_node::Node;
 use lustrine_wire::nid::{Net, Nid};
 
 use crate::common::{NodeOptions, OtherNode, TemporaryNodeOptions, start_for_command};
+use crate::interrupt;
 use crate::output::{Failure, print_error};
 use crate::values::seconds;
 
@@ -142,7 +144,7 @@ fn with_file_system(
     options: &ClientOptions,
     work: impl FnOnce(&FileSystem) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    with_cache(url, options, CacheTunables::NONE, work)
+    with_cache(url, options, CacheTunables::NONE, |files| work(files))
 }
 
 /// Does something with each of several files of one file system. What fails is named, and the rest
@@ -152,27 +154,63 @@ fn on_files(
     client: &ClientOptions,
     each: impl Fn(&FileSystem, &[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let first = &urls[0];
-    if let Some(other) = urls.iter().find(|url| !url.is_same_file_system(first)) {
-        return Err(Failure::Usage(format!(
-            "{} is not in the file system of {}",
-            **other, **first
-        )));
-    }
-    with_file_system(first, client, |files| {
-        let mut failed = Ok(());
-        for url in urls {
-            match each(files, &url.path) {
-                Ok(()) => {}
-                Err(failure @ (Failure::Failed(_) | Failure::Reported(_))) => {
-                    failure.report();
-                    failed = Err(Failure::Reported(1));
-                }
-                Err(other) => return Err(other),
-            }
-        }
-        failed
+    with_file_system(same_file_system(urls)?, client, |files| {
+        each_file(urls, |path| each(files, path))
     })
+}
+
+/// The same for changes: each adds files of the metadata targets that it has changed, and what was
+/// changed is durable at the end.
+fn change_files(
+    urls: &[Url],
+    client: &ClientOptions,
+    each: impl Fn(&FileSystem, &[u8], &mut Vec<Fid>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    with_file_system(same_file_system(urls)?, client, |files| {
+        let mut changed = Vec::new();
+        let outcome = each_file(urls, |path| each(files, path, &mut changed));
+        let synced = match files.sync_all(changed.clone()) {
+            // One of them was removed since.
+            Err(error) if error.is_not_found() => changed.iter().try_for_each(|fid| {
+                files
+                    .sync(*fid)
+                    .or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
+            }),
+            synced => synced,
+        };
+        outcome.and(synced.map_err(Failure::from))
+    })
+}
+
+/// One of several files that have to be in one file system.
+fn same_file_system(urls: &[Url]) -> Result<&Url, Failure> {
+    let first = &urls[0];
+    match urls.iter().find(|url| !url.is_same_file_system(first)) {
+        None => Ok(first),
+        Some(other) => {
+            let text = format!("{} is not in the file system of {}", **other, **first);
+            Err(Failure::Usage(text))
+        }
+    }
+}
+
+fn each_file(
+    urls: &[Url],
+    mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut failed = Ok(());
+    for url in urls {
+        match each(&url.path) {
+            Ok(()) => {}
+            Err(failure @ (Failure::Failed(_) | Failure::Reported(_))) => {
+                failure.report();
+                failed = Err(Failure::Reported(1));
+            }
+            Err(Failure::ReaderLeft) => return failed.and(Err(Failure::ReaderLeft)),
+            Err(other) => return Err(other),
+        }
+    }
+    failed
 }
 
 /// Most names that a command keeps that looks at many files: as many as a mount by default.
@@ -185,23 +223,33 @@ fn with_names_kept(
     options: &ClientOptions,
     work: impl FnOnce(&FileSystem) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let cache = CacheTunables { attrs: NAMES_KEPT, ..CacheTunables::NONE };
-    with_cache(url, options, cache, work)
+    // Such a command knows itself what it asks for next.
+    let cache = CacheTunables { attrs: NAMES_KEPT, statahead_max: 0, ..CacheTunables::NONE };
+    with_cache(url, options, cache, |files| {
+        let held = Arc::downgrade(files);
+        interrupt::end_after(move || {
+            // Otherwise who wants such a lock would wait until the servers evict the client.
+            if let Some(files) = held.upgrade() {
+                let _ = files.disconnect();
+            }
+        })?;
+        work(files)
+    })
 }
 
 fn with_cache(
     url: &FsUrl,
     options: &ClientOptions,
     cache: CacheTunables,
-    work: impl FnOnce(&FileSystem) -> Result<(), Failure>,
+    work: impl FnOnce(&Arc<FileSystem>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let node = start_node(url, &options.node)?;
     let timeout = Duration::from_secs_f64(options.timeout);
     let mount = MountOptions { timeout, cache, ..Default::default() };
     let what = format!("cannot use {}", FsUrl { path: Vec::new(), ..url.clone() });
-    let files = wait::mount(&node, url, &mount, &what, || true)?;
+    let files = Arc::new(wait::mount(&node, url, &mount, &what, || true)?);
     let outcome = work(&files);
-    if let Err(error) = files.unmount() {
+    if let Err(error) = files.disconnect() {
         print_error(&format!("could not disconnect from the servers: {error}"));
     }
     node.stop();

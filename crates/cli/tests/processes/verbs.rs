@@ -6,13 +6,14 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use lustrine_testing::{Need, not_run};
 use rustix::fs::{FileType, Mode, OFlags, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};
 
-use crate::common::{finish, unprivileged};
+use crate::common::{eventually, finish, unprivileged};
 use crate::mounts::Lustre;
 
 /// Makes a file with these bytes in the file system.
@@ -203,6 +204,29 @@ fn a_verb_takes_several_files() {
     let mixed = finish(&mut lustre.client(&["fs", "mkdir", &lustre.url("m"), &other]));
     mixed.expect_bad_input(&["is not in the file system of"]);
     assert_eq!(run(&["ls"], &[""]).ok().stdout, "");
+}
+
+/// A walk holds locks, which others would wait for if it did not disconnect.
+#[test]
+fn a_signal_ends_a_walk() {
+    const PIPE: u64 = 60_000;
+    let lustre = Lustre::start();
+    let tree = lustre.scratch.file("tree");
+    fs::create_dir(&tree).unwrap();
+    for number in 0..400 {
+        File::create(tree.join(format!("{number:0200}"))).unwrap();
+    }
+    finish(lustre.client(&["fs", "put", "-r"]).arg(&tree).arg(lustre.url("tree"))).ok();
+    let mut find = lustre.client(&["fs", "find", &lustre.url("tree")]);
+    let mut find = find.stdout(Stdio::piped()).spawn().unwrap();
+    // What it has found does not fit into the pipe.
+    let out = find.stdout.take().unwrap();
+    eventually("the pipe is full", || {
+        (rustix::io::ioctl_fionread(&out).unwrap() >= PIPE).then_some(())
+    });
+    kill_process(Pid::from_child(&find), Signal::INT).unwrap();
+    assert_eq!(find.wait().unwrap().code(), Some(130));
+    finish(&mut lustre.client(&["fs", "rm", "-r", &lustre.url("tree")])).ok();
 }
 
 #[test]

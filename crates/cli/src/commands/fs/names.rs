@@ -8,7 +8,7 @@ use lustrine_fs::{Attr, FileSystem, FollowLinks, FsError, FsUrl, shown};
 
 use super::walk::{Entered, join};
 use super::{
-    ClientOptions, Url, no_dir, no_directory, on_files, split, with_file_system, without_slash,
+    ClientOptions, Url, change_files, no_dir, no_directory, split, with_file_system, without_slash,
 };
 use crate::output::{Failure, print_error};
 
@@ -85,18 +85,17 @@ fn names_of(urls: &[Url]) -> Result<(), Failure> {
 pub(super) fn mkdir(args: &MkdirArgs) -> Result<(), Failure> {
     if !args.parents {
         names_of(&args.urls)?;
-        return on_files(&args.urls, &args.client, |files, path| {
+        return change_files(&args.urls, &args.client, |files, path, changed| {
             let (dir, name) = split(path)?;
             let parent = files.walk(dir)?;
-            let made = files.mkdir(&parent, name, 0o777);
-            made.and_then(|made| files.sync(made.fid)).map_err(|error| error.at(path))?;
+            let made = files.mkdir(&parent, name, 0o777).map_err(|error| error.at(path))?;
+            changed.push(made.fid);
             Ok(())
         });
     }
-    on_files(&args.urls, &args.client, |files, path| {
+    change_files(&args.urls, &args.client, |files, path, changed| {
         let mut here = files.walk("")?;
         let mut done = Vec::new();
-        let mut made = Vec::new();
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             done = join(&done, name);
             let next = match files.walk(&done) {
@@ -107,20 +106,20 @@ pub(super) fn mkdir(args: &MkdirArgs) -> Result<(), Failure> {
                         .mkdir(&here, name, 0o777)
                         .and_then(|_| files.walk(&done))
                         .map_err(|error| error.at(&done))?;
-                    made.extend([here.fid, next.fid]);
+                    changed.extend([here.fid, next.fid]);
                     next
                 }
                 Err(error) => return Err(error.into()),
             };
             here = next;
         }
-        Ok(files.sync_all(made)?)
+        Ok(())
     })
 }
 
 pub(super) fn rm(args: &RmArgs) -> Result<(), Failure> {
     names_of(&args.urls)?;
-    on_files(&args.urls, &args.client, |files, path| {
+    change_files(&args.urls, &args.client, |files, path, changed| {
         let (dir, name) = split(path)?;
         let removed = files.walk(dir).and_then(|parent| {
             let attr = files.look(&parent, name).map_err(|error| error.at(path))?;
@@ -145,7 +144,7 @@ pub(super) fn rm(args: &RmArgs) -> Result<(), Failure> {
         let path = without_slash(path);
         let mut removal = Removal { files, force: args.force, entered: Entered::default() };
         let removed = removal.remove(&parent, name, &attr, path);
-        files.sync(parent.fid)?;
+        changed.push(parent.fid);
         if removed { Ok(()) } else { Err(Failure::Reported(1)) }
     })
 }
