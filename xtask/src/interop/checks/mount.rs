@@ -400,10 +400,11 @@ fn fail_over(testbed: &mut Testbed) -> Result<String> {
         testbed.sh("server", &format!("tgt restart {target}")).map(drop)
     };
     let fifo = "go";
-    // The shell holds the files open while the targets restart.
+    // The shell holds the files open while the targets restart. It reads the line that it waits
+    // for: who only opens the FIFO may have closed it before the line is written.
     let script = format!(
         "rm -rf over; mkdir over; cd over; mkfifo {fifo}; \
-         ( exec 3<>named 4<>gone; rm gone; echo before >&3; echo before >&4; : < {fifo}; \
+         ( exec 3<>named 4<>gone; rm gone; echo before >&3; echo before >&4; read go < {fifo}; \
            echo after >&3; echo after >&4; cat /proc/self/fd/4 > copy; : > ended ) > log 2>&1 &"
     );
     mount.sh(&script)?;
