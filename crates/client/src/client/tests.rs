@@ -22,10 +22,14 @@ use std::sync::{Arc, Mutex};
 use lustrine_fswire::body::{OpFlags, PtlrpcBody};
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::layout::{Ea, Striping};
+use lustrine_fswire::ldlm::{
+    Disposition, Ibits, IbitsPolicy, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode,
+    LockType, Policy, Resource,
+};
 use lustrine_fswire::mdt::{MdValid, MdtBody};
 use lustrine_fswire::message::{BARE_LEN, Header, HeaderFlags, Message};
 use lustrine_fswire::opcode::{Target, portal};
-use lustrine_fswire::rpc::{AclBytes, Kind, Reply as ReplyBuffers, Request, mds, obd, ost};
+use lustrine_fswire::rpc::{AclBytes, Kind, Reply as ReplyBuffers, Request, dlm, mds, obd, ost};
 use lustrine_lnet::event::{Event, EventKind};
 use lustrine_lnet::md::{MatchId, Md, MdOptions, Owner, Position, Unlink};
 use lustrine_lnet::memory::{Memory, Span};
@@ -212,6 +216,21 @@ impl World {
         world
     }
 
+    /// A server wants these bits of a lock of the client on a file. The client says that it knows.
+    fn want_bits(&mut self, import: ImportKey, (fid, handle): (Fid, Handle), bits: Ibits) {
+        let desc = LockDesc {
+            kind: LockType::IBITS,
+            resource: Resource::of_fid(fid),
+            policy: Policy::Ibits(IbitsPolicy { bits, ..IbitsPolicy::default() }),
+            ..LockDesc::default()
+        };
+        let handles = [handle];
+        let lock = LdlmRequest { desc, handles: handles.as_slice().into(), ..Default::default() };
+        self.send_callback(import, &Request::LdlmBlCallback(dlm::Lock { lock }));
+        self.settle();
+        assert_eq!(self.callbacks.pop_front(), Some(0));
+    }
+
     /// A server sends a callback to the client's import of it.
     fn send_callback(&mut self, import: ImportKey, request: &Request<'_>) {
         let import = self.client.rpc.import(import).expect("an import").client_handle();
@@ -392,6 +411,23 @@ fn any() -> MatchEntry {
 /// A regular file.
 fn file_body(mode: u32) -> MdtBody {
     MdtBody { fid1: FILE, mode, valid: MdValid::ID | MdValid::MODE, ..MdtBody::default() }
+}
+
+/// What a server says of an intent for which it has found a file: the file has a lock now.
+fn granted_intent(fid: Fid, (handle, bits): (Handle, Ibits)) -> LdlmReply {
+    LdlmReply {
+        flags: LockFlags::LOCK_CHANGED | LockFlags::HAS_INTENT,
+        desc: LockDesc {
+            kind: LockType::IBITS,
+            resource: Resource::of_fid(fid),
+            req_mode: LockMode::PR,
+            granted_mode: LockMode::PR,
+            policy: Policy::Ibits(IbitsPolicy { bits, ..IbitsPolicy::default() }),
+        },
+        handle,
+        policy_res1: (Disposition::EXECD | Disposition::LOOKUP_POS).bits(),
+        ..LdlmReply::default()
+    }
 }
 
 /// The object of a stripe, on the target of the same number.

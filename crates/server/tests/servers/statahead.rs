@@ -94,16 +94,21 @@ fn look_at_all(world: &mut World, count: usize) -> (Nanos, u64) {
 
 const RTT: Nanos = Nanos::from_millis(10);
 
+/// So many files on servers that are [`RTT`] away; nothing of them is with the client that wrote.
+fn far_away(count: usize, statahead_max: usize) -> World {
+    let mut world = mounted(keeping(1000, statahead_max));
+    files(&mut world, count);
+    world.pass(700);
+    world.links = Some(Links::new(1, (Nanos(RTT.0 / 2), Nanos(RTT.0 / 2))));
+    look_at_root(&mut world);
+    world
+}
+
 #[test]
 fn who_looks_at_all_files_of_a_directory_waits_for_few_of_them() {
     const FILES: usize = 300;
     let look = |statahead_max| {
-        let mut world = mounted(keeping(1000, statahead_max));
-        files(&mut world, FILES);
-        // Nothing is with the client that wrote.
-        world.pass(700);
-        world.links = Some(Links::new(1, (Nanos(RTT.0 / 2), Nanos(RTT.0 / 2))));
-        look_at_root(&mut world);
+        let mut world = far_away(FILES, statahead_max);
         let cold = look_at_all(&mut world, FILES);
         let warm = look_at_all(&mut world, FILES);
         (cold, warm, world.clients[LISTS].attr_counts().statahead)
@@ -129,11 +134,7 @@ fn who_looks_at_all_files_of_a_directory_waits_for_few_of_them() {
 fn who_looks_at_numbered_files_waits_for_few_of_them() {
     const FILES: usize = 300;
     let look = |statahead_max| {
-        let mut world = mounted(keeping(1000, statahead_max));
-        files(&mut world, FILES);
-        world.pass(700);
-        world.links = Some(Links::new(1, (Nanos(RTT.0 / 2), Nanos(RTT.0 / 2))));
-        look_at_root(&mut world);
+        let mut world = far_away(FILES, statahead_max);
         let sent = |world: &World| world.clients[LISTS].counters().requests_sent;
         let (began, before) = (world.now, sent(&world));
         for number in 0..FILES {

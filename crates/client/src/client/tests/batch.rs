@@ -1,11 +1,7 @@
 //! Several names that are looked up with one request [MDT-19].
 
 use lustrine_fswire::batch::Block;
-use lustrine_fswire::ldlm::{
-    Disposition, Ibits, IbitsPolicy, LdlmReply, LockDesc, LockFlags, LockMode, LockType, Policy,
-    Resource,
-};
-use lustrine_fswire::rpc::{BlockBuilder, BufferList, dlm};
+use lustrine_fswire::rpc::{BlockBuilder, BufferList};
 
 use super::*;
 use crate::client::batch::Unanswered;
@@ -21,19 +17,7 @@ fn file(number: u32) -> Fid {
 /// What a server says of a name: the file, with a lock on it.
 fn found(number: u32) -> dlm::GetattrIntentReply<'static> {
     let bits = Ibits::LOOKUP | Ibits::UPDATE | Ibits::PERM | Ibits::LAYOUT;
-    let reply = LdlmReply {
-        flags: LockFlags::LOCK_CHANGED | LockFlags::HAS_INTENT,
-        desc: LockDesc {
-            kind: LockType::IBITS,
-            resource: Resource::of_fid(file(number)),
-            req_mode: LockMode::PR,
-            granted_mode: LockMode::PR,
-            policy: Policy::Ibits(IbitsPolicy { bits, ..IbitsPolicy::default() }),
-        },
-        handle: Handle(0x100 + u64::from(number)),
-        policy_res1: (Disposition::EXECD | Disposition::LOOKUP_POS).bits(),
-        policy_res2: 0,
-    };
+    let reply = granted_intent(file(number), (Handle(0x100 + u64::from(number)), bits));
     let body = MdtBody { fid1: file(number), nlink: 1, ..file_body(0o100_644) };
     dlm::GetattrIntentReply { reply, body, ..dlm::GetattrIntentReply::default() }
 }

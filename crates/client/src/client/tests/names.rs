@@ -1,12 +1,7 @@
 //! Names: links and special files.
 
 use lustrine_fswire::fid::SeqRange;
-use lustrine_fswire::ldlm::{
-    Disposition, Ibits, IbitsPolicy, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode,
-    LockType, Policy, Resource,
-};
 use lustrine_fswire::mdt::Reint;
-use lustrine_fswire::rpc::dlm;
 
 use super::*;
 use crate::error::{ClientError, errno};
@@ -110,19 +105,7 @@ fn keeping() -> World {
 /// The answer to a getattr intent: [`FILE`], and a lock on it.
 fn found(world: &mut World, asked: &Asked, granted: Handle) {
     let bits = Ibits::LOOKUP | Ibits::UPDATE | Ibits::PERM | Ibits::LAYOUT;
-    let reply = LdlmReply {
-        flags: LockFlags::LOCK_CHANGED | LockFlags::HAS_INTENT,
-        desc: LockDesc {
-            kind: LockType::IBITS,
-            resource: Resource::of_fid(FILE),
-            req_mode: LockMode::PR,
-            granted_mode: LockMode::PR,
-            policy: Policy::Ibits(IbitsPolicy { bits, ..IbitsPolicy::default() }),
-        },
-        handle: granted,
-        policy_res1: (Disposition::EXECD | Disposition::LOOKUP_POS).bits(),
-        policy_res2: 0,
-    };
+    let reply = granted_intent(FILE, (granted, bits));
     let body = MdtBody { nlink: 1, ..file_body(0o100_644) };
     let reply = dlm::GetattrIntentReply { reply, body, ..dlm::GetattrIntentReply::default() };
     world.answer(asked, 0, &ReplyBuffers::EnqueueGetattr(reply));

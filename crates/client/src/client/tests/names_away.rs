@@ -1,11 +1,5 @@
 //! A directory on another metadata target than its name, which brings two locks [LOCK-24].
 
-use lustrine_fswire::ldlm::{
-    Disposition, Ibits, IbitsPolicy, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode,
-    LockType, Policy, Resource,
-};
-use lustrine_fswire::rpc::dlm;
-
 use super::*;
 use crate::error::errno;
 
@@ -77,19 +71,7 @@ impl Scene {
         });
         let lock = self.world.client.locks.get(self.mdts[mdt], self.handles[mdt]);
         assert!(lock.is_some(), "it is asked for at this target");
-        let reply = LdlmReply {
-            flags: LockFlags::LOCK_CHANGED | LockFlags::HAS_INTENT,
-            desc: LockDesc {
-                kind: LockType::IBITS,
-                resource: Resource::of_fid(body.fid1),
-                req_mode: LockMode::PR,
-                granted_mode: LockMode::PR,
-                policy: Policy::Ibits(IbitsPolicy { bits, ..IbitsPolicy::default() }),
-            },
-            handle: granted,
-            policy_res1: (Disposition::EXECD | Disposition::LOOKUP_POS).bits(),
-            ..LdlmReply::default()
-        };
+        let reply = granted_intent(body.fid1, (granted, bits));
         let reply = dlm::GetattrIntentReply { reply, body, ..dlm::GetattrIntentReply::default() };
         self.world.answer(&asked, 0, &ReplyBuffers::EnqueueGetattr(reply));
     }
@@ -116,20 +98,7 @@ impl Scene {
 
     /// A server wants these bits of the lock that came last from it.
     fn call_back(&mut self, mdt: usize, bits: Ibits) {
-        let handles = [self.handles[mdt]];
-        let policy = IbitsPolicy { bits, ..IbitsPolicy::default() };
-        let desc = LockDesc {
-            kind: LockType::IBITS,
-            resource: Resource::of_fid(AWAY),
-            policy: Policy::Ibits(policy),
-            ..LockDesc::default()
-        };
-        let handles = handles.as_slice().into();
-        let lock = LdlmRequest { desc, handles, ..LdlmRequest::default() };
-        let request = Request::LdlmBlCallback(dlm::Lock { lock });
-        self.world.send_callback(self.mdts[mdt], &request);
-        self.world.settle();
-        assert_eq!(self.world.callbacks.pop_front(), Some(0));
+        self.world.want_bits(self.mdts[mdt], (AWAY, self.handles[mdt]), bits);
     }
 
     /// The lock that the client gives back next.

@@ -2,11 +2,7 @@
 //! stripes [LOCK-22].
 
 use lustrine_fswire::batch::Block;
-use lustrine_fswire::ldlm::{
-    Disposition, Ibits, IbitsPolicy, LdlmReply, LdlmRequest, LockDesc, LockFlags, LockMode,
-    LockType, Policy, Resource,
-};
-use lustrine_fswire::rpc::{BufferList, dlm};
+use lustrine_fswire::rpc::BufferList;
 
 use super::striped::{NAMES, STRIPES, dir_body, fnv};
 use super::*;
@@ -74,19 +70,7 @@ impl Scene {
             }
             other => panic!("{other:?}"),
         });
-        let reply = LdlmReply {
-            flags: LockFlags::LOCK_CHANGED | LockFlags::HAS_INTENT,
-            desc: LockDesc {
-                kind: LockType::IBITS,
-                resource: Resource::of_fid(body.fid1),
-                req_mode: LockMode::PR,
-                granted_mode: LockMode::PR,
-                policy: Policy::Ibits(IbitsPolicy { bits, ..IbitsPolicy::default() }),
-            },
-            handle: granted,
-            policy_res1: (Disposition::EXECD | Disposition::LOOKUP_POS).bits(),
-            ..LdlmReply::default()
-        };
+        let reply = granted_intent(body.fid1, (granted, bits));
         let ea = Ea(ea);
         let reply =
             dlm::GetattrIntentReply { reply, body, ea, ..dlm::GetattrIntentReply::default() };
@@ -97,18 +81,7 @@ impl Scene {
     fn call_back(&mut self, bits: Ibits) {
         let mdt = self.world.client.mdts[&0];
         let locks = self.world.client.attrs.locks_of(DIR);
-        let handles = [locks[0].handle];
-        let desc = LockDesc {
-            kind: LockType::IBITS,
-            resource: Resource::of_fid(DIR),
-            policy: Policy::Ibits(IbitsPolicy { bits, ..IbitsPolicy::default() }),
-            ..LockDesc::default()
-        };
-        let handles = handles.as_slice().into();
-        let lock = LdlmRequest { desc, handles, ..LdlmRequest::default() };
-        self.world.send_callback(mdt, &Request::LdlmBlCallback(dlm::Lock { lock }));
-        self.world.settle();
-        assert_eq!(self.world.callbacks.pop_front(), Some(0));
+        self.world.want_bits(mdt, (DIR, locks[0].handle), bits);
     }
 }
 
