@@ -2,6 +2,7 @@
 //! run would go on sending load after its terminal is gone; `nohup` keeps it running.
 
 use std::cell::Cell;
+use std::io;
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -102,16 +103,20 @@ pub(crate) fn end_after(cleanup: impl FnOnce() + Send + 'static) -> Result<(), F
         let status = next_status(&signals);
         let first = Instant::now();
         let cleaning = thread::Builder::new().name("cleanup".to_owned()).spawn(move || {
+            // What fails because of the cleanup is not reported.
+            let _quiet = io::stderr().lock();
             cleanup();
             process::exit(status.into());
         });
-        while cleaning.is_ok() {
+        if cleaning.is_err() {
+            process::exit(status.into());
+        }
+        loop {
             let again = next_status(&signals);
             if first.elapsed() >= SAME_REQUEST {
                 process::exit(again.into());
             }
         }
-        process::exit(status.into());
     };
     thread.spawn(wait).map(drop).map_err(failed)
 }

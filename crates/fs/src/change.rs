@@ -76,20 +76,30 @@ impl FileSystem {
         self.ask(move |client, turn, done| client.sync(turn, caller, fid, done))
     }
 
-    /// Has the metadata servers of files commit all that they have done so far, each of them once.
+    /// Has the metadata servers of files commit all that they have done so far. Files may have been
+    /// removed since: a server is asked for one that is there.
     ///
     /// # Errors
     /// When a server does not answer. All others have committed then.
-    pub fn sync_all(&self, fids: Vec<Fid>) -> Result<(), FsError> {
-        let chosen = self.ask(move |client, turn, done| {
-            let chosen = client.one_for_each_mdt(&fids);
-            done(client, turn, Ok(chosen));
-        })?;
-        let mut synced = Ok(());
-        for fid in chosen {
-            synced = synced.and(self.sync(fid));
+    pub fn sync_all(&self, mut fids: Vec<Fid>) -> Result<(), FsError> {
+        loop {
+            let all = fids.clone();
+            let chosen = self.ask(move |client, turn, done| {
+                let chosen = client.one_for_each_mdt(&all);
+                done(client, turn, Ok(chosen));
+            })?;
+            let (mut synced, mut gone) = (Ok(()), Vec::new());
+            for fid in chosen {
+                match self.sync(fid) {
+                    Err(error) if error.is_not_found() => gone.push(fid),
+                    outcome => synced = synced.and(outcome),
+                }
+            }
+            if gone.is_empty() {
+                return synced;
+            }
+            fids.retain(|fid| !gone.contains(fid));
         }
-        synced
     }
 
     /// Makes a file durable: attributes, and the data of its objects.

@@ -147,77 +147,11 @@ fn with_file_system(
     with_cache(url, options, CacheTunables::NONE, |files| work(files))
 }
 
-/// Does something with each of several files of one file system. What fails is named, and the rest
-/// is done.
-fn on_files(
-    urls: &[Url],
-    client: &ClientOptions,
-    each: impl Fn(&FileSystem, &[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    with_file_system(same_file_system(urls)?, client, |files| {
-        each_file(urls, |path| each(files, path))
-    })
-}
-
-/// The same for changes: each adds files of the metadata targets that it has changed, and what was
-/// changed is durable at the end.
-fn change_files(
-    urls: &[Url],
-    client: &ClientOptions,
-    each: impl Fn(&FileSystem, &[u8], &mut Vec<Fid>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    with_file_system(same_file_system(urls)?, client, |files| {
-        let mut changed = Vec::new();
-        let outcome = each_file(urls, |path| each(files, path, &mut changed));
-        let synced = match files.sync_all(changed.clone()) {
-            // One of them was removed since.
-            Err(error) if error.is_not_found() => changed.iter().try_for_each(|fid| {
-                files
-                    .sync(*fid)
-                    .or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
-            }),
-            synced => synced,
-        };
-        outcome.and(synced.map_err(Failure::from))
-    })
-}
-
-/// One of several files that have to be in one file system.
-fn same_file_system(urls: &[Url]) -> Result<&Url, Failure> {
-    let first = &urls[0];
-    match urls.iter().find(|url| !url.is_same_file_system(first)) {
-        None => Ok(first),
-        Some(other) => {
-            let text = format!("{} is not in the file system of {}", **other, **first);
-            Err(Failure::Usage(text))
-        }
-    }
-}
-
-fn each_file(
-    urls: &[Url],
-    mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut failed = Ok(());
-    for url in urls {
-        match each(&url.path) {
-            Ok(()) => {}
-            Err(failure @ (Failure::Failed(_) | Failure::Reported(_))) => {
-                failure.report();
-                failed = Err(Failure::Reported(1));
-            }
-            Err(Failure::ReaderLeft) => return failed.and(Err(Failure::ReaderLeft)),
-            Err(other) => return Err(other),
-        }
-    }
-    failed
-}
-
 /// Most names that a command keeps that looks at many files: as many as a mount by default.
 const NAMES_KEPT: usize = 10_000;
 
 /// The same for a command that looks at many files: names are kept with their locks, so that
-/// servers can be asked for several with one request.
+/// servers can be asked for several with one request. At a signal the locks are given back.
 fn with_names_kept(
     url: &FsUrl,
     options: &ClientOptions,
@@ -237,6 +171,7 @@ fn with_names_kept(
     })
 }
 
+/// The same with a choice of what is kept.
 fn with_cache(
     url: &FsUrl,
     options: &ClientOptions,
@@ -254,6 +189,65 @@ fn with_cache(
     }
     node.stop();
     outcome
+}
+
+/// Does something with each of several files of one file system. What fails is named, and the rest
+/// is done.
+fn on_files(
+    urls: &[Url],
+    client: &ClientOptions,
+    each: impl Fn(&FileSystem, &[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    with_file_system(same_file_system(urls)?, client, |files| {
+        each_file(urls, |path| each(files, path))
+    })
+}
+
+/// The same for changes: each adds files of the metadata targets that it has changed, which commit
+/// at the end.
+fn change_files(
+    urls: &[Url],
+    client: &ClientOptions,
+    each: impl Fn(&FileSystem, &[u8], &mut Vec<Fid>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    with_file_system(same_file_system(urls)?, client, |files| {
+        let mut changed = Vec::new();
+        let outcome = each_file(urls, |path| each(files, path, &mut changed));
+        let synced = files.sync_all(changed).map_err(Failure::from);
+        outcome.and(synced)
+    })
+}
+
+/// One of several files that have to be in one file system.
+fn same_file_system(urls: &[Url]) -> Result<&Url, Failure> {
+    let first = &urls[0];
+    match urls.iter().find(|url| !url.is_same_file_system(first)) {
+        None => Ok(first),
+        Some(other) => {
+            let text = format!("{} is not in the file system of {}", **other, **first);
+            Err(Failure::Usage(text))
+        }
+    }
+}
+
+/// Does something with the path of each URL. What fails is named, and the rest is done.
+fn each_file(
+    urls: &[Url],
+    mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut failed = Ok(());
+    for url in urls {
+        match each(&url.path) {
+            Ok(()) => {}
+            Err(failure @ (Failure::Failed(_) | Failure::Reported(_))) => {
+                failure.report();
+                failed = Err(Failure::Reported(1));
+            }
+            Err(Failure::ReaderLeft) => return failed.and(Err(Failure::ReaderLeft)),
+            Err(other) => return Err(other),
+        }
+    }
+    failed
 }
 
 /// A node of this command's own. All servers belong to one event loop.

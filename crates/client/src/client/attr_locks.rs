@@ -124,7 +124,7 @@ impl Client {
         match self.attrs.find_name((whole, dir), &name, &caller, turn.now) {
             Named::File(attr) => done(self, turn, Ok(attr)),
             Named::Missing => {
-                self.ahead.is_missing(&name);
+                self.ahead.note_missing(&name);
                 done(self, turn, Err(ClientError::Errno(errno::ENOENT)));
             }
             Named::Unknown => {
@@ -306,7 +306,7 @@ impl Client {
             }
             Ok(Described::Missing) => {
                 if let GetattrBy::Name(dir, name) = &by {
-                    self.ahead.is_missing(name);
+                    self.ahead.note_missing(name);
                     if let Some(lock) = dir_lock {
                         self.attrs.add_missing((*dir, lock), name);
                     }
@@ -324,7 +324,7 @@ impl Client {
                 // So a batch says that a name is missing.
                 if let (GetattrBy::Name(_, name), ClientError::Errno(errno::ENOENT)) = (&by, &error)
                 {
-                    self.ahead.is_missing(name);
+                    self.ahead.note_missing(name);
                 }
                 done(self, turn, Err(error));
             }

@@ -54,9 +54,10 @@ impl Client {
         let together = self.attrs.is_on() && !self.unmounted;
         let mut unknown: BTreeMap<Fid, Vec<Wanted>> = BTreeMap::new();
         for (name, done) in names {
-            let known = self.peek_name(turn.now, Some(&caller), dir, &name);
-            let home = self.home_of(dir, &name).filter(|_| {
-                together && check_name(&name).is_ok() && matches!(known, Named::Unknown)
+            let home = self.home_of(dir, &name).filter(|home| {
+                let known =
+                    |home| self.attrs.peek_name((dir, home), &name, Some(&caller), turn.now);
+                together && check_name(&name).is_ok() && known(*home) == Named::Unknown
             });
             match home {
                 Some(home) => unknown.entry(home).or_default().push((name, done)),

@@ -2,8 +2,8 @@
 //! thread that uses the client between two turns need not wait for one.
 //!
 //! An answer is for a caller, or for anyone: then it does not matter who asks. Anyone may know the
-//! names in a directory that all users may search. Whoever has found a file by a name may know its
-//! attributes.
+//! names in a directory that all users may search. A user who has found a file by a name may know
+//! its attributes.
 
 use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
@@ -61,7 +61,7 @@ impl Client {
             Named::Unknown => return None,
             Named::Missing => {
                 self.attrs.count_name_hit(dir, None, now);
-                self.ahead.is_missing(name);
+                self.ahead.note_missing(name);
                 return Some((Err(ClientError::Errno(errno::ENOENT)), None));
             }
             Named::File(attr) => {

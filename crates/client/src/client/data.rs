@@ -150,7 +150,7 @@ impl Client {
                 *present = (*present).min(missing - *offset);
             }
             match run.pieces.as_slice() {
-                // All that was asked for.
+                // One object has the whole range.
                 [piece] if piece.offset == *offset && piece.len == *len as u64 => {
                     *whole = Some(bytes);
                 }

@@ -9,9 +9,9 @@ pub(super) const WINDOW_MIN: usize = 8;
 /// Fewer are not asked for unless they are the last ones: servers look up several names with one
 /// request.
 pub(super) const STEP_MIN: usize = 8;
-/// Most rows of names that are remembered.
-const ROWS_MAX: usize = 8;
-/// A program asks for as many names of a row before others are asked for ahead: as many as by
+/// Most series of names that are remembered.
+const SERIES_MAX: usize = 8;
+/// A program asks for as many names of a series before others are asked for ahead: as many as by
 /// kernel clients of 2.17.
 const FOLLOWED_MIN: usize = 7;
 
@@ -37,7 +37,7 @@ impl<'a> NumberedName<'a> {
 }
 
 /// Names of a directory that differ by a number, and how far a program has asked for them.
-struct Row {
+struct Series {
     dir: Fid,
     before: Box<[u8]>,
     after: Box<[u8]>,
@@ -57,9 +57,9 @@ struct Row {
     end: Option<u64>,
 }
 
-impl Row {
-    fn new(dir: Fid, name: NumberedName<'_>) -> Row {
-        Row {
+impl Series {
+    fn new(dir: Fid, name: NumberedName<'_>) -> Series {
+        Series {
             dir,
             before: name.before.into(),
             after: name.after.into(),
@@ -73,7 +73,7 @@ impl Row {
         }
     }
 
-    /// Whether a name can be of this row.
+    /// Whether a name can be of this series.
     fn has(&self, dir: Fid, name: NumberedName<'_>) -> bool {
         let digits = name.number.checked_ilog10().unwrap_or(0) as usize + 1;
         self.dir == dir
@@ -87,7 +87,7 @@ impl Row {
         [&self.before, digits.as_bytes(), &self.after].concat().into_boxed_slice()
     }
 
-    /// A program asks for a number of the row. The names to ask for ahead.
+    /// A program asks for a number of the series. The names to ask for ahead.
     fn follow(&mut self, number: u64, most: usize) -> Vec<Box<[u8]>> {
         if number == self.last {
             return Vec::new();
@@ -121,43 +121,43 @@ impl Row {
     }
 }
 
-/// Rows of names that programs ask for.
+/// Series of names that programs ask for.
 #[derive(Default)]
 pub(super) struct NumberedNames {
     /// The one that was used last is the last one.
-    rows: Vec<Row>,
+    series: Vec<Series>,
 }
 
 impl NumberedNames {
     /// A program asks for a name. The names to ask for ahead, which need not be there.
     pub(super) fn follow(&mut self, dir: Fid, name: &[u8], most: usize) -> Vec<Box<[u8]>> {
         let Some(name) = NumberedName::parse(name).filter(|_| most > 0) else { return Vec::new() };
-        let Some(at) = self.rows.iter().position(|row| row.has(dir, name)) else {
-            if self.rows.len() == ROWS_MAX {
-                self.rows.remove(0);
+        let Some(at) = self.series.iter().position(|one| one.has(dir, name)) else {
+            if self.series.len() == SERIES_MAX {
+                self.series.remove(0);
             }
-            self.rows.push(Row::new(dir, name));
+            self.series.push(Series::new(dir, name));
             return Vec::new();
         };
-        self.rows[at..].rotate_left(1);
-        self.rows.last_mut().map(|row| row.follow(name.number, most)).unwrap_or_default()
+        self.series[at..].rotate_left(1);
+        self.series.last_mut().map(|one| one.follow(name.number, most)).unwrap_or_default()
     }
 
-    /// There is no file of this name: the row ends there, in whatever directory it is. If the
+    /// There is no file of this name: the series ends there, in whatever directory it is. If the
     /// program has come so far, it looks for names that are free, or makes files.
-    pub(super) fn is_missing(&mut self, name: &[u8]) {
+    pub(super) fn note_missing(&mut self, name: &[u8]) {
         let Some(name) = NumberedName::parse(name) else { return };
-        self.rows.retain_mut(|row| {
-            if row.has(row.dir, name) {
-                row.end = Some(row.end.map_or(name.number, |end| end.min(name.number)));
+        self.series.retain_mut(|one| {
+            if one.has(one.dir, name) {
+                one.end = Some(one.end.map_or(name.number, |end| end.min(name.number)));
             }
-            row.end.is_none_or(|end| row.last < end)
+            one.end.is_none_or(|end| one.last < end)
         });
     }
 
     /// Nothing is known of a directory any more.
     pub(super) fn forget(&mut self, dir: Fid) {
-        self.rows.retain(|row| row.dir != dir);
+        self.series.retain(|one| one.dir != dir);
     }
 }
 
@@ -214,11 +214,11 @@ mod tests {
         let ahead: Vec<String> = before.flat_map(|name| ask(&mut names, &name)).collect();
         let expected = (100..=114).step_by(2).map(|number| format!("r{number:03}"));
         assert_eq!(ahead, Vec::from_iter(expected));
-        assert_eq!(names.rows.len(), 1);
+        assert_eq!(names.series.len(), 1);
         ask(&mut names, "r100");
-        assert_eq!(names.rows.len(), 1);
+        assert_eq!(names.series.len(), 1);
         ask(&mut names, "r0102");
-        assert_eq!(names.rows.len(), 2, "the number has another width");
+        assert_eq!(names.series.len(), 2, "the number has another width");
     }
 
     #[test]
@@ -229,30 +229,30 @@ mod tests {
         }
         for name in numbered(0..100) {
             assert_eq!(ask(&mut names, &name), [""; 0]);
-            names.is_missing(name.as_bytes());
+            names.note_missing(name.as_bytes());
         }
         for name in ["f18446744073709551612", "f18446744073709551613"] {
             ask(&mut names, name);
         }
         names.forget(DIR);
-        assert!(names.rows.is_empty());
+        assert!(names.series.is_empty());
     }
 
     #[test]
-    fn nothing_is_asked_for_behind_a_number_that_is_missing() {
+    fn nothing_is_asked_for_behind_a_number_that_note_missing() {
         let mut names = NumberedNames::default();
         for name in numbered(0..7) {
             ask(&mut names, &name);
         }
-        names.is_missing(b"f30.dat");
-        names.is_missing(b"f40.dat");
+        names.note_missing(b"f30.dat");
+        names.note_missing(b"f40.dat");
         let all: Vec<String> =
             numbered(7..30).iter().flat_map(|name| ask(&mut names, name)).collect();
         assert_eq!(all, numbered(15..30));
         // It is there now.
         assert_eq!(ask(&mut names, "f30.dat")[..1], ["f31.dat"]);
-        names.is_missing(b"f30.dat");
-        assert!(names.rows.is_empty());
+        names.note_missing(b"f30.dat");
+        assert!(names.series.is_empty());
     }
 
     #[test]
@@ -268,11 +268,11 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut names = NumberedNames::default();
-        for letter in b'a'..=b'z' {
-            assert_eq!(names.follow(DIR, &[letter, b'1'], 64).len(), 0);
+        for first in b'a'..=b'z' {
+            assert_eq!(names.follow(DIR, &[first, b'1'], 64).len(), 0);
         }
-        assert_eq!(names.rows.len(), ROWS_MAX);
+        assert_eq!(names.series.len(), SERIES_MAX);
         assert_eq!(names.follow(DIR, b"a1", 0).len(), 0);
-        assert_eq!(&*names.rows[0].before, b"s");
+        assert_eq!(&*names.series[0].before, b"s");
     }
 }

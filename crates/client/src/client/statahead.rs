@@ -168,8 +168,8 @@ impl StatAhead {
     }
 
     /// There is no file of a name: nothing is guessed from it.
-    pub(super) fn is_missing(&mut self, name: &[u8]) {
-        self.numbered.is_missing(name);
+    pub(super) fn note_missing(&mut self, name: &[u8]) {
+        self.numbered.note_missing(name);
     }
 
     /// A program asks for a name. The names to ask for ahead.
@@ -224,11 +224,11 @@ impl Client {
     ) -> NextNames {
         let mut next = self.ahead.follow(dir, name);
         if !next.are_listed {
-            // What is missing is the end of the row.
+            // What is missing is the end of the series.
             let is_missing =
                 |name: &[u8]| matches!(self.peek_name(now, caller, dir, name), Named::Missing);
             if let Some(end) = next.names.iter().position(|name| is_missing(name)) {
-                self.ahead.is_missing(&next.names[end]);
+                self.ahead.note_missing(&next.names[end]);
                 next.names.truncate(end);
             }
         }

@@ -170,11 +170,7 @@ fn change_all(
             work,
         )?;
         let done = done && dirs_done;
-        match files.sync_all(changed.into_values().collect()) {
-            // It was removed since.
-            Err(error) if error.is_not_found() => {}
-            synced => synced?,
-        }
+        files.sync_all(changed.into_values().collect())?;
         if done && !walk.failed { Ok(()) } else { Err(Failure::Reported(1)) }
     })
 }
