@@ -77,7 +77,7 @@ impl FileSystem {
     }
 
     /// Has the metadata servers of files commit all that they have done so far. Files may have been
-    /// removed since: a server is asked for one that is there.
+    /// removed since: a server is asked for one that is there [MDT-27].
     ///
     /// # Errors
     /// When a server does not answer. All others have committed then.

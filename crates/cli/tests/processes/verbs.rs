@@ -199,6 +199,9 @@ fn a_verb_takes_several_files() {
     run(&["rm"], &["d/a", "d/none", "d/b"]).expect_error(&["d/none"]);
     run(&["rm", "-r", "-f"], &["d", "f", "g", "none", "h"]).ok();
     assert_eq!(run(&["ls"], &[""]).ok().stdout, "");
+    // The directory from which the first one was removed is gone when both are committed.
+    run(&["mkdir", "-p"], &["k/l"]).ok();
+    run(&["rm", "-r"], &["k/l", "k"]).ok();
     // Nothing is done if one is in another file system.
     let other = lustre.url("x").replace("/lustre/", "/other/");
     let mixed = finish(&mut lustre.client(&["fs", "mkdir", &lustre.url("m"), &other]));

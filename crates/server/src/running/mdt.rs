@@ -128,7 +128,7 @@ impl Target {
             Request::MdsGetattrName(request) => self.getattr_name(job, request),
             Request::MdsReadpage(request) => self.readpage(job, request),
             Request::MdsStatfs(request) => self.mdt_statfs(job, request),
-            Request::MdsSync(_) => self.mdt_sync(job),
+            Request::MdsSync(request) => self.mdt_sync(job, request.body.fid1),
             Request::MdsGetxattr(request) => self.getxattr(job, request),
             Request::MdsClose(request) => self.close(now, job, request),
             Request::SeqQuery(request) => self.seq_query(job, request),

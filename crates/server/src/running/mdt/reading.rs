@@ -340,8 +340,12 @@ impl Target {
         job.answer(0, &Reply::MdsStatfs(ost::StatfsReply { statfs }))
     }
 
-    /// MDS_SYNC: everything so far is on the disk.
-    pub(super) fn mdt_sync(&mut self, job: &Job) -> Step {
+    /// MDS_SYNC: everything so far is on the disk. A file that has been removed is an error
+    /// [MDT-27].
+    pub(super) fn mdt_sync(&mut self, job: &Job, fid: Fid) -> Step {
+        if !fid.is_zero() && self.files().get(fid).is_none() {
+            return job.refuse(errno::ENOENT);
+        }
         let Ok(body) = MdtBody::parse(&[0; MdtBody::SIZE]) else { return Step::Over };
         match job.answer(0, &Reply::MdsSync(mds::Body { body })) {
             Step::Reply(reply) => Step::ReplyAfterCommit(reply),
