@@ -574,6 +574,7 @@ impl Client {
                 // Open files are released by the import.
                 RpcEvent::Evicted(import) => self.locks_evicted(turn, import),
                 RpcEvent::ReplayLocks(import) => self.replay_locks(turn, import),
+                RpcEvent::Unused(import) => self.target_unused(turn, import),
                 RpcEvent::State { import, to, .. } => {
                     self.state_changed(turn, import, to);
                     self.lend_locks(turn);

@@ -11,7 +11,7 @@ use lustrine_fswire::fid::Fid;
 use lustrine_lnet::service::Turn;
 use lustrine_lnet::time::Time;
 use lustrine_node::{NodeHandle, SharedService};
-use lustrine_ptlrpc::{ImportState, ImportTunables, ImportView};
+use lustrine_ptlrpc::{ImportTunables, ImportView};
 
 use crate::error::FsError;
 use crate::identity;
@@ -373,7 +373,7 @@ impl FileSystem {
         let Some(imports) = imports else { return "the client does not answer".to_owned() };
         let waiting: Vec<String> = imports
             .iter()
-            .filter(|import| import.state != ImportState::Full)
+            .filter(|import| !import.state.is_usable())
             .map(|import| {
                 let ImportView { target, peer, state, .. } = import;
                 format!("{target} at {} is {}", peer.nid, state.name())

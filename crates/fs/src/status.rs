@@ -6,7 +6,7 @@ use lustrine_client::{
 use lustrine_fswire::opcode::Target;
 use lustrine_lnet::latency::Histogram;
 use lustrine_lnet::time::{Nanos, Time};
-use lustrine_ptlrpc::{Deactivated, Import, Latencies};
+use lustrine_ptlrpc::{Deactivated, Import, ImportState, Latencies};
 use serde::{Deserialize, Serialize};
 
 /// What a client does now, and what it has done since it was mounted.
@@ -141,8 +141,9 @@ pub struct ConfigRow {
 pub struct TargetRow {
     /// Its name, such as lustre-OST0001.
     pub name: String,
-    /// The state of its import: FULL if all is well, INACTIVE if requests fail because it is not to
-    /// be used, `REFUSED (reason)` if they fail because the target refuses this client.
+    /// The state of its import: FULL if all is well, IDLE if it was disconnected because nothing
+    /// was to be done, INACTIVE if requests fail because it is not to be used, `REFUSED (reason)`
+    /// if they fail because the target refuses this client.
     pub state: String,
     /// The NID of the server that is used, or tried.
     pub nid: String,
@@ -305,6 +306,11 @@ impl ConfigurationRow {
 }
 
 impl TargetRow {
+    /// Whether the target is connected, or will be with the next request.
+    pub fn is_usable(&self) -> bool {
+        [ImportState::Full, ImportState::Idle].iter().any(|state| state.name() == self.state)
+    }
+
     fn of(import: &Import, locks: LockCounts) -> TargetRow {
         let view = import.view();
         let state = match view.deactivated {

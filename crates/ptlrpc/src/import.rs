@@ -75,7 +75,7 @@ pub struct ImportTunables {
     pub reconnect_delay_min: Nanos,
     /// The longest pause between attempts to connect.
     pub reconnect_delay_max: Nanos,
-    /// An import without requests and locks disconnects after this time; `None` for never.
+    /// After this time without a request [`Action::Unused`] says so; `None` for never.
     pub idle_timeout: Option<Nanos>,
 }
 
@@ -93,7 +93,7 @@ impl Default for ImportTunables {
             connect_timeout: Nanos::from_secs(5),
             reconnect_delay_min: Nanos::from_secs(5),
             reconnect_delay_max: Nanos::from_secs(50),
-            idle_timeout: None,
+            idle_timeout: Some(Nanos::from_secs(20)),
         }
     }
 }
@@ -126,6 +126,12 @@ pub enum ImportState {
 }
 
 impl ImportState {
+    /// Whether requests are answered soon, as far as the client knows: it is connected, or will be
+    /// with the next request.
+    pub const fn is_usable(self) -> bool {
+        matches!(self, ImportState::Full | ImportState::Idle)
+    }
+
     /// The name that Lustre's tools print.
     pub const fn name(self) -> &'static str {
         match self {
@@ -186,6 +192,9 @@ pub enum Action {
     /// The server has evicted this client, or [`Import::set_active`] has ended its use: locks, open
     /// files and unwritten data are void.
     Evicted,
+    /// The owner has asked for nothing for [`ImportTunables::idle_timeout`]. If it holds no locks
+    /// of the target, it can call [`Import::become_idle`]. This is said again after the same time.
+    Unused,
     /// The state changed.
     State {
         /// Before.
@@ -227,6 +236,8 @@ pub struct ImportView {
     pub peer: ProcessId,
     /// Attempts to connect.
     pub conn_cnt: u32,
+    /// The server's handle for this client; 0 if there is no connection to be taken up again.
+    pub export: u64,
     /// Requests sent and not answered.
     pub in_flight: usize,
     /// Requests that wait.
@@ -325,8 +336,6 @@ pub struct Import {
     connect: Option<RequestKey>,
     /// Whether a ping is not answered yet.
     awaits_ping: bool,
-    /// Whether the owner holds locks.
-    in_use: bool,
     evictions: u64,
     latencies: Latencies,
     actions: VecDeque<Action>,
@@ -387,7 +396,6 @@ impl Import {
             last_sent: Time::ZERO,
             connect: None,
             awaits_ping: false,
-            in_use: false,
             evictions: 0,
             latencies: Latencies::default(),
             actions: VecDeque::new(),
@@ -453,11 +461,6 @@ impl Import {
         if let Some(request) = self.requests.get_mut(key) {
             request.replay = Some(replay);
         }
-    }
-
-    /// Sets whether the owner holds locks of this target: only an import without them becomes idle.
-    pub fn set_in_use(&mut self, in_use: bool) {
-        self.in_use = in_use;
     }
 
     /// Sets the bytes of grant that a reconnect asks for: what the data of the owner cost which are
@@ -550,6 +553,7 @@ impl Import {
             state: self.state,
             peer: self.peer(),
             conn_cnt: self.conn_cnt,
+            export: self.export,
             in_flight: self.requests.values().filter(sent).count(),
             waiting: self.waiting.iter().map(VecDeque::len).sum::<usize>() + self.unsent.len(),
             kept: self.kept.len() + self.opens.len(),
@@ -566,7 +570,7 @@ impl Import {
     pub fn next_deadline(&self) -> Time {
         let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
         let timer = timer.min(self.paced_until);
-        timer.min(self.reconnect_at).min(self.ping_at()).min(self.idle_at())
+        timer.min(self.reconnect_at).min(self.ping_at()).min(self.unused_at())
     }
 
     /// Does what is due.
@@ -585,8 +589,9 @@ impl Import {
         if self.paced_until <= now {
             self.pump(now, xids);
         }
-        if self.idle_at() <= now {
-            self.become_idle(now, xids);
+        if self.unused_at() <= now {
+            self.last_used = now;
+            self.actions.push_back(Action::Unused);
         } else if self.ping_at() <= now {
             self.send_ping(now, xids);
         }
@@ -606,18 +611,17 @@ impl Import {
         self.last_sent + pause
     }
 
-    /// When the import becomes idle.
-    fn idle_at(&self) -> Time {
+    /// When the owner has asked for nothing for long.
+    fn unused_at(&self) -> Time {
         match self.tunables.idle_timeout {
-            Some(pause)
-                if self.state == ImportState::Full
-                    && !self.in_use
-                    && self.requests.values().all(|one| matches!(one.purpose, Purpose::Ping)) =>
-            {
-                self.last_used + pause
-            }
+            Some(pause) if self.is_unused() => self.last_used + pause,
             _ => Time::NEVER,
         }
+    }
+
+    /// Whether there is a connection, and the owner waits for nothing.
+    fn is_unused(&self) -> bool {
+        self.state == ImportState::Full && self.requests.len() <= usize::from(self.awaits_ping)
     }
 
     fn set_state(&mut self, to: ImportState) {

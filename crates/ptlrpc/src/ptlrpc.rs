@@ -95,6 +95,8 @@ pub enum RpcEvent {
     ReplayLocks(ImportKey),
     /// The server has evicted this client: locks, open files and unwritten data are void.
     Evicted(ImportKey),
+    /// An import is not used; see [`Action::Unused`].
+    Unused(ImportKey),
     /// The state of an import changed.
     State {
         /// The import.
@@ -345,6 +347,7 @@ impl Ptlrpc {
                 }
                 Action::ReplayLocks => self.events.push_back(RpcEvent::ReplayLocks(import)),
                 Action::Evicted => self.events.push_back(RpcEvent::Evicted(import)),
+                Action::Unused => self.events.push_back(RpcEvent::Unused(import)),
                 Action::State { from, to } => {
                     self.events.push_back(RpcEvent::State { import, from, to });
                 }

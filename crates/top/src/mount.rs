@@ -43,7 +43,7 @@ pub struct MountView {
 pub struct TargetView {
     /// Its name.
     pub name: String,
-    /// The state of its import: FULL if all is well.
+    /// The state of its import: FULL, or IDLE while nothing is to be done, if all is well.
     pub state: String,
     /// The NID of its server.
     pub nid: String,

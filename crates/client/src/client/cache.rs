@@ -19,6 +19,7 @@ use core::ops::Range;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use lustrine_fswire::connect::ConnectData;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::ost::Obdo;
 use lustrine_lnet::service::Turn;
@@ -551,6 +552,13 @@ impl Client {
         if self.cache.is_on() {
             self.cache.grant(import).connected(&granted);
             self.pump(turn, import);
+        }
+    }
+
+    /// A target is disconnected because nothing was to be done: its server promises nothing more.
+    pub(super) fn grant_ended(&mut self, import: ImportKey) {
+        if self.cache.is_on() {
+            self.cache.grant(import).connected(&ConnectData::default());
         }
     }
 

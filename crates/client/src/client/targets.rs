@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use lustrine_fswire::fid::Fid;
+use lustrine_fswire::opcode::Target;
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{Import, ImportKey, ImportState};
 
@@ -35,16 +36,25 @@ impl Client {
         self.known_mdt_of(fid).and_then(Result::ok).map(TargetKey)
     }
 
-    /// Whether requests to a target are over soon: its import is FULL, or they fail at once.
+    /// Whether requests to a target are over soon: its import is FULL, or IDLE and connects with
+    /// the next request, or they fail at once.
     pub fn is_connected(&self, target: TargetKey) -> bool {
-        let at_once =
-            |import: &Import| import.state() == ImportState::Full || import.is_deactivated();
-        self.rpc.import(target.0).is_some_and(at_once)
+        let soon = |import: &Import| import.state().is_usable() || import.is_deactivated();
+        self.rpc.import(target.0).is_some_and(soon)
     }
 
     /// Has `watch` called each time that a target is connected. It replaces what was given before.
     pub fn watch_connections(&mut self, watch: impl FnMut() + Send + 'static) {
         self.watch = Some(Box::new(watch));
+    }
+
+    /// An object target was not used for long. Its server keeps nothing of a client that has no
+    /// locks there, and has one less to answer pings of and to wait for when it restarts [IMP-14].
+    pub(super) fn target_unused(&mut self, turn: &mut Turn<'_>, key: ImportKey) {
+        let is_ost = self.rpc.import(key).is_some_and(|import| import.kind() == Target::Ost);
+        if is_ost && self.locks.at(key).is_empty() {
+            self.rpc.with(turn, key, |import, now, xids| import.become_idle(now, xids));
+        }
     }
 
     /// The state of an import has changed.
@@ -57,6 +67,9 @@ impl Client {
         if to == ImportState::Full {
             self.target_connected(turn, import);
             self.mgs_connected(turn, import);
+        }
+        if to == ImportState::Idle {
+            self.grant_ended(import);
         }
         if let (ImportState::Full, Some(watch)) = (to, &mut self.watch) {
             watch();

@@ -172,7 +172,8 @@ impl World {
             number: 0,
             wall_seconds: NOW as u64,
             wall_nanos: 0,
-            imports: ImportTunables::default(),
+            // Tests let time pass, and most want to see nothing of targets that are not used.
+            imports: ImportTunables { idle_timeout: None, ..ImportTunables::default() },
             cache,
             mgc: MgcTunables::default(),
         };

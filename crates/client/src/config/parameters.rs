@@ -153,6 +153,9 @@ pub(crate) enum Setting {
     MaxDirty(u64),
     /// Whether data have checksums.
     Checksums(bool),
+    /// After how long without requests and locks an object target is disconnected; `None` for
+    /// never.
+    IdleTimeout(Option<Nanos>),
     /// The base time-out: a ping is sent after a quarter of it.
     Timeout(Nanos),
     /// Limits and memory of adaptive time-outs, in seconds.
@@ -198,6 +201,10 @@ impl Setting {
                             .contains(&bytes)
                             .then_some((bytes / PAGE * PAGE) as u32)?,
                     )
+                }
+                "idle_timeout" if matches(&parameter.subsystem, "osc") => {
+                    let timeout = Nanos::from_secs(number(0, 86_400)?);
+                    Setting::IdleTimeout((timeout > Nanos::ZERO).then_some(timeout))
                 }
                 "max_dirty_mb" => {
                     Setting::MaxDirty(bytes_of(value, MIB).filter(|most| *most >= MIB)?)
@@ -339,7 +346,10 @@ mod tests {
             ("osc.*.max_rpcs_in_flight=0", None),
             ("osc.*.max_rpcs_in_flight=513", None),
             ("mdc.*.max_mod_rpcs_in_flight=3", Some(Setting::MaxModRpcsInFlight(3))),
-            ("osc.*.idle_timeout=0", None),
+            ("osc.*.idle_timeout=0", Some(Setting::IdleTimeout(None))),
+            ("osc.*.idle_timeout=40", Some(Setting::IdleTimeout(Some(Nanos::from_secs(40))))),
+            ("osc.*.idle_timeout=debug", None),
+            ("mdc.*.idle_timeout=40", None),
             ("timeout=40", Some(Setting::Timeout(Nanos::from_secs(40)))),
             ("timeout=0", None),
             ("at_min=15", Some(Setting::AtMin(15))),

@@ -42,8 +42,12 @@ impl Import {
         }
     }
 
-    /// Disconnects until the next request.
-    pub(super) fn become_idle(&mut self, now: Time, xids: &mut XidSource) {
+    /// Disconnects until the next request, if the owner waits for nothing [IMP-14]. It must hold no
+    /// locks of the target: the server ends them.
+    pub fn become_idle(&mut self, now: Time, xids: &mut XidSource) {
+        if !self.is_unused() {
+            return;
+        }
         self.fail_all(RpcError::Closed, false);
         self.going_idle = true;
         self.send_disconnect(now, xids);

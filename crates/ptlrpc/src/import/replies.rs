@@ -92,7 +92,7 @@ impl Import {
             }
             Purpose::Disconnect => {
                 self.finish(key, Err(RpcError::Closed));
-                self.disconnect_over(now, xids);
+                self.disconnect_over(now, xids, !lost(body.status));
             }
             Purpose::Ping => {
                 self.finish(key, Err(RpcError::Closed));
@@ -133,7 +133,7 @@ impl Import {
             Purpose::Disconnect => {
                 self.retract(key);
                 self.finish(key, Err(RpcError::Closed));
-                self.disconnect_over(now, xids);
+                self.disconnect_over(now, xids, false);
             }
             Purpose::Owner if request.args.no_resend && request.tag == 0 => {
                 self.retract(key);
@@ -300,7 +300,7 @@ impl Import {
             Purpose::Disconnect => {
                 self.retract(key);
                 self.finish(key, Err(RpcError::Closed));
-                self.disconnect_over(now, xids);
+                self.disconnect_over(now, xids, true);
             }
             Purpose::Owner | Purpose::LockReplay | Purpose::FinalPing => self.recovery_failed(now),
         }
@@ -321,13 +321,15 @@ impl Import {
     }
 
     /// DISCONNECT is answered, or was sent in vain. Requests of an idle import that came meanwhile
-    /// need a connection.
-    fn disconnect_over(&mut self, now: Time, xids: &mut XidSource) {
+    /// need a connection. So does an idle import if the server does not know the connection, or
+    /// does not answer: it has restarted, and its recovery waits for this client [IMP-14].
+    fn disconnect_over(&mut self, now: Time, xids: &mut XidSource, known: bool) {
         self.export = 0;
-        let to = if self.going_idle { ImportState::Idle } else { ImportState::Closed };
-        self.going_idle = false;
-        self.set_state(to);
-        if to == ImportState::Idle && self.waiting.iter().any(|queue| !queue.is_empty()) {
+        if !core::mem::take(&mut self.going_idle) {
+            return self.set_state(ImportState::Closed);
+        }
+        self.set_state(ImportState::Idle);
+        if !known || self.waiting.iter().any(|queue| !queue.is_empty()) {
             self.connect(now, xids);
         }
     }

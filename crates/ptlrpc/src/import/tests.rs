@@ -217,7 +217,11 @@ const LOCK: u64 = 1000;
 
 impl Pair {
     fn new() -> Pair {
-        let tunables = ImportTunables { max_rpcs_in_flight: 2, ..ImportTunables::default() };
+        let tunables = ImportTunables {
+            max_rpcs_in_flight: 2,
+            idle_timeout: None,
+            ..ImportTunables::default()
+        };
         Pair::with(tunables, &[1])
     }
 
@@ -279,6 +283,8 @@ impl Pair {
                     self.import.replay_lock(self.now, &mut self.xids, args);
                 }
                 Action::ReplayLocks => self.import.locks_replayed(self.now, &mut self.xids),
+                Action::Unused if self.has_lock => {}
+                Action::Unused => self.import.become_idle(self.now, &mut self.xids),
                 Action::Evicted => self.evictions.push(self.done.len()),
                 Action::State { to, .. } => self.states.push(to),
                 Action::Withdraw { .. } => {}
@@ -563,7 +569,8 @@ fn pings_keep_the_export_and_learn_what_is_committed() {
 #[test]
 fn a_ping_that_is_not_answered_is_followed_by_another() {
     let at = AtTunables { at_min: 200, ..AtTunables::default() };
-    let mut pair = Pair::with(ImportTunables { at, ..ImportTunables::default() }, &[1]);
+    let tunables = ImportTunables { at, idle_timeout: None, ..ImportTunables::default() };
+    let mut pair = Pair::with(tunables, &[1]);
     pair.import.connect(pair.now, &mut pair.xids);
     pair.run();
     pair.forget();

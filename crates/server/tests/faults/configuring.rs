@@ -31,7 +31,12 @@ pub(super) fn faults(rng: &mut Rng, evictions: bool) -> Vec<(Nanos, Fault)> {
 
 /// Sets a limit for all clients.
 pub(super) fn configure(world: &mut World, limit: u16) {
-    let change = ConfigChange::SetParam(format!("osc.*.max_rpcs_in_flight={limit}"));
+    set_param(world, &format!("osc.*.max_rpcs_in_flight={limit}"));
+}
+
+/// Sets a parameter for all clients.
+pub(super) fn set_param(world: &mut World, parameter: &str) {
+    let change = ConfigChange::SetParam(parameter.to_owned());
     world.at_server(|server, turn| server.configure(turn, "lustre", &change));
 }
 

@@ -65,6 +65,9 @@ struct Plan {
     cache: CacheTunables,
     /// Whether the management server notifies clients of targets that start.
     imperative_recovery: bool,
+    /// Clients disconnect from an object target that is not used for so many seconds; never if it
+    /// is 0.
+    idle_timeout: u64,
 }
 
 const fn seconds(seconds: u64) -> Nanos {
@@ -143,6 +146,9 @@ impl Plan {
             }
             faults.sort_by_key(|(at, _)| *at);
         }
+        // Short ones let clients go and come all the time.
+        let mut of_idle = Rng::new(operations ^ 0x1d1e);
+        let idle_timeout = if of_idle.chance(1, 2) { of_idle.between(1, 20) } else { 0 };
         Plan {
             clients,
             faults,
@@ -152,6 +158,7 @@ impl Plan {
             operations,
             cache,
             imperative_recovery,
+            idle_timeout,
         }
     }
 }
@@ -175,6 +182,7 @@ pub(crate) fn run(seed: u64, caches: Caches) -> Result<String, String> {
     let plan = Plan::new(&mut rng, caches);
     let mut world = World::caching(plan.clients, plan.tunables, plan.cache);
     world.server.set_imperative_recovery(plan.imperative_recovery);
+    configuring::set_param(&mut world, &format!("osc.*.idle_timeout={}", plan.idle_timeout));
     for client in 0..plan.clients {
         let root = world.wait(client, |client, turn, done| client.mount(turn, done));
         world.root = root.map_err(|error| format!("a mount failed: {error}"))?;
@@ -209,7 +217,7 @@ pub(crate) fn run(seed: u64, caches: Caches) -> Result<String, String> {
     let operations = load.finish(&mut world)?;
     configuring::check(&mut world, &plan.faults)?;
     if keeps != (false, false) {
-        age(&mut world)?;
+        age(&mut world, plan.idle_timeout)?;
     }
     rest(&mut world, keeps)?;
     let evictions = world.evictions.take().map_or(0, |evictions| evictions.forgotten.len());
@@ -281,7 +289,7 @@ fn heal(world: &mut World) {
 }
 
 /// Clients that do nothing keep nothing once it is old, and servers have no locks for them.
-fn age(world: &mut World) -> Result<(), String> {
+fn age(world: &mut World, idle_timeout: u64) -> Result<(), String> {
     world.pass(1300);
     for (number, client) in world.clients.iter().enumerate() {
         let CacheCounts { cached, dirty, objects, .. } = client.cache_counts();
@@ -301,8 +309,10 @@ fn age(world: &mut World) -> Result<(), String> {
             }
         }
     }
-    for target in world.server.targets().into_iter().skip(MDT) {
-        if target.locks != 0 || target.clients != world.clients.len() {
+    for (index, target) in world.server.targets().into_iter().enumerate().skip(MDT) {
+        let stay = index == MDT || idle_timeout == 0;
+        let connected = if stay { world.clients.len() } else { 0 };
+        if target.locks != 0 || target.clients != connected {
             let TargetView { name, locks, clients, .. } = target;
             return Err(format!("{name} has {locks} locks of {clients} clients"));
         }

@@ -8,7 +8,7 @@ use lustrine_client::{
 use lustrine_fswire::mdt::OpenFlags;
 use lustrine_lnet::service::{Service, Turn};
 use lustrine_lnet::time::Nanos;
-use lustrine_server::{CommitTunables, QuotaHolder, QuotaLimits, TargetTunables};
+use lustrine_server::{CommitTunables, ConfigChange, QuotaHolder, QuotaLimits, TargetTunables};
 use proptest::prelude::*;
 
 use crate::world::*;
@@ -377,6 +377,10 @@ fn granted(shared: &Shared) -> u64 {
 #[test]
 fn grant_that_is_not_used_is_given_back() {
     let mut shared = Shared::new(CACHE);
+    // Who is disconnected has no grant at all.
+    let stay = ConfigChange::SetParam("osc.*.idle_timeout=0".to_owned());
+    assert!(shared.world.at_server(|server, turn| server.configure(turn, "lustre", &stay)));
+    shared.world.pass(11);
     for _ in 0..20 {
         for client in 0..CLIENTS {
             shared.act(client, &Op::Write { at: client * 4096, len: 4096, byte: 1 });

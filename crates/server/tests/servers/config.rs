@@ -122,6 +122,45 @@ fn parameters_are_seen_while_mounted() {
     assert_eq!(last, "lustre-OST0001-osc.osc.max_rpcs_in_flight=5");
 }
 
+/// They hold no locks. Metadata targets stay connected.
+#[test]
+fn targets_are_disconnected_when_they_are_not_used_for_as_long_as_the_configuration_says() {
+    let mut world = World::mounted(1);
+    let states = |world: &World| {
+        ["MDT0000", "OST0000", "OST0001"].map(|name| state(world, 0, &format!("lustre-{name}")))
+    };
+    let (full, idle) = (Some(ImportState::Full), Some(ImportState::Idle));
+    world.pass(25);
+    assert_eq!(states(&world), [full, idle, idle]);
+    assert_eq!([OST, OST + 1].map(|ost| world.server.targets()[ost].clients), [0, 0]);
+    let file = create(&mut world, "data");
+    write(&mut world, &file, &[7; 200_000]).unwrap();
+    configure(&mut world, &set_param("osc.*.idle_timeout=0"));
+    world.pass(600);
+    assert_eq!(states(&world), [full; 3]);
+}
+
+/// A client whose connection was about to end when the target restarted is waited for in its
+/// recovery, and comes back to end it.
+#[test]
+fn a_recovery_does_not_wait_for_a_client_that_has_become_idle() {
+    let mgc = MgcTunables { imperative_recovery: false, ..MgcTunables::default() };
+    let mut world = World::following(1, TargetTunables::default(), mgc);
+    world.pass(15);
+    world.server.crash_target(OST);
+    world.server.start_target(OST);
+    world.pass(1);
+    assert!(world.server.targets()[OST].recovering, "it is known there");
+    world.pass(10);
+    assert!(!world.server.targets()[OST].recovering);
+    world.pass(25);
+    assert_eq!(state(&world, 0, "lustre-OST0000"), Some(ImportState::Idle));
+    assert_eq!(
+        (world.server.targets()[OST].clients, world.server.targets()[OST].evictions),
+        (0, 0)
+    );
+}
+
 #[test]
 fn who_sets_something_last_wins() {
     let mut world = World::mounted(1);
@@ -406,7 +445,8 @@ fn the_table_of_nids_is_read_from_where_it_is_known() {
         world.pass(60);
         assert_eq!(version(&world), first + lives);
     }
-    assert_eq!(state(&world, 0, "lustre-OST0000"), Some(ImportState::Full));
+    // A target that is not used is not connected for that.
+    assert_eq!(state(&world, 0, "lustre-OST0000"), Some(ImportState::Idle));
     // A restart that the client notices by itself makes no second one.
     let reconnects = view(&world, 0).reconnects;
     world.server.crash_target(OST);

@@ -24,6 +24,10 @@ pub(crate) struct Evictions {
     pub(crate) forgotten: Vec<(Place, Time)>,
     /// When clients have learnt that.
     pub(crate) learned: Vec<(Place, Time)>,
+    /// When clients that were idle have ended a connection, by which they held nothing any more.
+    pub(crate) ended: Vec<(Place, Time)>,
+    /// Connections of clients.
+    exports: BTreeMap<Place, u64>,
 }
 
 impl Evictions {
@@ -33,7 +37,9 @@ impl Evictions {
             for client in 0..clients {
                 let place = Place { client, target };
                 let knows = server.knows(target, format!("client-{client}").as_bytes());
-                if self.known.insert(place, knows) == Some(true) && !knows {
+                // A client without a connection has nothing that can be forgotten.
+                let holds = self.exports.get(&place) != Some(&0);
+                if self.known.insert(place, knows) == Some(true) && !knows && holds {
                     self.forgotten.push((place, now));
                 }
             }
@@ -53,6 +59,10 @@ impl Evictions {
                 if view.evictions > before {
                     self.learned.push((place, now));
                 }
+                let export = self.exports.insert(place, view.export).unwrap_or_default();
+                if export != 0 && view.export == 0 {
+                    self.ended.push((place, now));
+                }
             }
         }
     }
@@ -62,14 +72,19 @@ impl Evictions {
         self.learned.iter().any(|(place, at)| place.client == client && *at >= since)
     }
 
-    /// Evictions of a client from a target: when it was forgotten, and when it has learnt that.
+    /// When clients have nothing any more that a target has forgotten, in no order.
+    pub(crate) fn over(&self) -> impl Iterator<Item = (Place, Time)> {
+        self.learned.iter().chain(&self.ended).copied()
+    }
+
+    /// Evictions of a client from a target: when it was forgotten, and when that was over.
     pub(crate) fn of(&self, place: Place) -> Vec<(Time, Time)> {
         let forgotten = self.forgotten.iter().filter(|(other, _)| *other == place);
-        let learned = |from: Time| {
-            let later = self.learned.iter().filter(|(other, at)| *other == place && *at >= from);
-            later.map(|(_, at)| *at).next().unwrap_or(Time::NEVER)
+        let over = |from: Time| {
+            let later = self.over().filter(|(other, at)| *other == place && *at >= from);
+            later.map(|(_, at)| at).min().unwrap_or(Time::NEVER)
         };
-        forgotten.map(|(_, from)| (*from, learned(*from))).collect()
+        forgotten.map(|(_, from)| (*from, over(*from))).collect()
     }
 }
 

@@ -294,7 +294,7 @@ fn since(dir: &Path, before: &Status, now: &Status) -> String {
         rate(now.rpcs_sent, before.rpcs_sent),
         now.rpcs,
     );
-    for target in now.targets.iter().filter(|target| target.state != "FULL") {
+    for target in now.targets.iter().filter(|target| !target.is_usable()) {
         let (name, state) = (shown(target.name.as_bytes()), &target.state);
         let waiting = counted((target.waiting + target.in_flight) as u64, "RPC");
         let _ = writeln!(out, "  {name} at {} is {state}, {waiting} wait", target.nid);

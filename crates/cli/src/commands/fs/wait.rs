@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lustrine_control::{Answer, Request};
-use lustrine_fs::{FileSystem, FsError, FsUrl, ImportState, ImportView, MountOptions};
+use lustrine_fs::{FileSystem, FsError, FsUrl, ImportView, MountOptions};
 use lustrine_node::Node;
 use lustrine_wire::nid::Nid;
 
@@ -83,7 +83,7 @@ impl Wait<'_> {
         self.since = Instant::now();
         let Ok(imports) = files.imports() else { return };
         let Some(ImportView { target, peer, .. }) =
-            imports.into_iter().find(|import| import.state != ImportState::Full)
+            imports.into_iter().find(|import| !import.state.is_usable())
         else {
             return;
         };

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use lustrine_fs::{Fid, LostWrites};
+use lustrine_fs::{Fid, ImportState, LostWrites};
 use lustrine_fuse::Mount;
 
 use crate::output::{Failure, note};
@@ -44,7 +44,12 @@ struct Target {
 fn watch_imports(mount: &Mount, seen: &mut BTreeMap<String, Target>) {
     let Ok(imports) = mount.imports() else { return };
     for import in imports {
-        let state = format!("{} at {}", import.state.name(), import.peer.nid);
+        // That a target was not used for a while is no news.
+        let state = match import.state {
+            ImportState::Idle => ImportState::Full,
+            other => other,
+        };
+        let state = format!("{} at {}", state.name(), import.peer.nid);
         let now = Target { state, evictions: import.evictions };
         let before = seen.insert(import.target.clone(), now.clone());
         for line in before.iter().flat_map(|before| news(&import.target, before, &now)) {

@@ -315,6 +315,7 @@ fn set(tunables: &mut ImportTunables, setting: Setting) {
         Setting::MaxTransfer(most) => tunables.max_transfer = most,
         Setting::MaxDirty(most) => tunables.max_dirty = most,
         Setting::Checksums(on) => tunables.checksums = on,
+        Setting::IdleTimeout(timeout) => tunables.idle_timeout = timeout,
         Setting::Timeout(timeout) => tunables.ping_interval = Nanos(timeout.0 / 4),
         Setting::AtMin(seconds) => tunables.at.at_min = seconds,
         Setting::AtMax(seconds) => tunables.at.at_max = seconds,

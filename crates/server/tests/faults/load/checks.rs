@@ -217,9 +217,9 @@ fn evictions(world: &World, target: usize, seen: bool) -> Vec<Event> {
     let Some(evictions) = world.evictions.as_ref().filter(|_| seen) else { return Vec::new() };
     let here = |place: &Place| place.target == target;
     let forgotten = evictions.forgotten.iter().filter(|(place, _)| here(place));
-    let learned = evictions.learned.iter().filter(|(place, _)| here(place));
+    let over = evictions.over().filter(|(place, _)| here(place));
     forgotten
         .map(|(place, at)| event(place.client, *at, Effect::Evicted))
-        .chain(learned.map(|(place, at)| event(place.client, *at, Effect::Learned)))
+        .chain(over.map(|(place, at)| event(place.client, at, Effect::Learned)))
         .collect()
 }
