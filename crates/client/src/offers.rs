@@ -12,10 +12,6 @@ pub(crate) const MDT_BRW: u32 = 1 << 20;
 /// Largest transfer with an object target, in bytes.
 pub(crate) const OST_BRW: u32 = 4 << 20;
 
-/// The kinds of checksums of data.
-const CHECKSUMS: ChecksumTypes =
-    ChecksumTypes::CRC32C.union(ChecksumTypes::ADLER).union(ChecksumTypes::CRC32);
-
 /// The offer to a target of a kind, as `docs/protocol` [RPC-18] describes it.
 ///
 /// A client that caches writes asks for a grant; one that `follows` restarts of targets asks the
@@ -87,7 +83,7 @@ pub(crate) fn of(kind: Target, caches: bool, follows: bool) -> ConnectData {
             brw_size: OST_BRW,
             grant: if caches { 2 * OST_BRW } else { 0 },
             grant_blkbits: if caches { 12 } else { 0 },
-            cksum_types: CHECKSUMS,
+            cksum_types: ChecksumTypes::all(),
             ..data
         },
     }

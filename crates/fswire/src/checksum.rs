@@ -230,7 +230,8 @@ const T10: Crc<u16, crc::Table<16>> = Crc::<u16, crc::Table<16>>::new(&CRC_16_T1
 static T10_TABLE: Crc<u16, crc::Table<16>> = T10;
 
 enum GuardState {
-    /// The sum of the words, and the odd byte of the last piece.
+    /// The sum of the words in the order of the machine's bytes, which commutes with a swap of each
+    /// word's bytes, and the odd byte of the last piece.
     Internet {
         sum: u64,
         odd: Option<u8>,
@@ -254,16 +255,20 @@ impl GuardState {
                 *crc = digest.finalize();
             }
             GuardState::Internet { sum, odd } => {
-                if let (Some(high), Some((low, rest))) = (*odd, bytes.split_first()) {
-                    *sum += u64::from(u16::from_be_bytes([high, *low]));
+                if let (Some(first), Some((second, rest))) = (*odd, bytes.split_first()) {
+                    *sum += u64::from(u16::from_ne_bytes([first, *second]));
                     *odd = None;
                     bytes = rest;
                 }
-                // Words of four bytes: a sector has at most 1024, so that the sum has room.
-                let (words, rest) = bytes.as_chunks::<4>();
-                *sum += words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum::<u64>();
+                // Eight bytes at a time: a sector has 512 of these at most; the sum has room.
+                let (words, rest) = bytes.as_chunks::<8>();
+                let halves = |word: &[u8; 8]| {
+                    let word = u64::from_ne_bytes(*word);
+                    (word & 0xffff_ffff) + (word >> 32)
+                };
+                *sum += words.iter().map(halves).sum::<u64>();
                 let (words, rest) = rest.as_chunks::<2>();
-                *sum += words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum::<u64>();
+                *sum += words.iter().map(|word| u64::from(u16::from_ne_bytes(*word))).sum::<u64>();
                 if let [last] = rest {
                     *odd = Some(*last);
                 }
@@ -276,11 +281,11 @@ impl GuardState {
         match self {
             GuardState::T10(crc) => crc.to_be_bytes(),
             GuardState::Internet { sum, odd } => {
-                let mut sum = sum + u64::from(odd.unwrap_or_default()) * 256;
+                let mut sum = sum + u64::from(u16::from_ne_bytes([odd.unwrap_or_default(), 0]));
                 while sum > 0xffff {
                     sum = (sum & 0xffff) + (sum >> 16);
                 }
-                (!(sum as u16)).to_be_bytes()
+                (!(sum as u16)).to_ne_bytes()
             }
         }
     }

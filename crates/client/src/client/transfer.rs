@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use bytes::Bytes;
-use lustrine_fswire::checksum::{Checksum, ChecksumKind};
+use lustrine_fswire::checksum::{Checksum, ChecksumKind, ChecksumTypes};
 use lustrine_fswire::connect::ConnectFlags;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::mdt::MdValid;
@@ -333,13 +333,13 @@ impl Client {
     /// The kind of checksums that a target and the client use; none if they are switched off.
     fn checksum_kind(&self, import: ImportKey) -> Option<ChecksumKind> {
         let import = self.rpc.import(import)?;
-        let granted = import.granted().cksum_types;
-        if !import.tunables().checksums {
-            return None;
-        }
-        let kinds = PREFERRED_CHECKSUMS.into_iter();
-        kinds.filter(|_| !granted.is_empty()).find(|kind| granted.contains(kind.mask()))
+        import.tunables().checksums.then(|| preferred(import.granted().cksum_types)).flatten()
     }
+}
+
+/// The kind of checksums to use of those that a server has granted, if there is one.
+fn preferred(granted: ChecksumTypes) -> Option<ChecksumKind> {
+    PREFERRED_CHECKSUMS.into_iter().find(|kind| granted.contains(kind.mask()))
 }
 
 /// The obdo in the reply to a write. One that quota has stopped has all its buffers, and a status
@@ -352,9 +352,17 @@ fn write_obdo(reply: &Reply) -> Option<Obdo> {
     }
 }
 
-/// The kinds of checksums that are used, the preferred one first: those that the client offers.
-const PREFERRED_CHECKSUMS: [ChecksumKind; 3] =
-    [ChecksumKind::Crc32c, ChecksumKind::Adler32, ChecksumKind::Crc32];
+/// The kinds of checksums, the preferred one first [OST-8]. Processors have instructions for
+/// CRC-32C; the sums of sectors cost little on any; then those for which code of vectors is in use.
+const PREFERRED_CHECKSUMS: [ChecksumKind; 7] = [
+    ChecksumKind::Crc32c,
+    ChecksumKind::T10Ip4k,
+    ChecksumKind::T10Ip512,
+    ChecksumKind::Adler32,
+    ChecksumKind::Crc32,
+    ChecksumKind::T10Crc4k,
+    ChecksumKind::T10Crc512,
+];
 
 /// The head of a request for ranges of an object.
 pub(super) fn io_object(oi: Fid, ranges: &[Range<u64>]) -> IoObj {
@@ -395,4 +403,21 @@ fn check_sum(body: &Obdo, offset: u64, data: &[u8]) -> Outcome<()> {
     let mut sum = Checksum::new(kind);
     sum.range(offset, &[data]);
     if sum.value() == value { Ok(()) } else { Err(ClientError::Errno(errno::EIO)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What servers of 2.17 have granted, without code for CRC-32C and with it; the kernel's client
+    /// beside the first one uses the same kind.
+    #[test]
+    fn the_cheapest_kind_of_checksums_that_is_granted_is_used() {
+        let of = |bits| preferred(ChecksumTypes::from_bits_retain(bits));
+        assert_eq!(of(0x32), Some(ChecksumKind::T10Ip4k));
+        assert_eq!(of(0xf7), Some(ChecksumKind::Crc32c));
+        assert_eq!(of(0x2), Some(ChecksumKind::Adler32));
+        assert_eq!(of(0), None);
+        assert!(ChecksumKind::ALL.iter().all(|kind| PREFERRED_CHECKSUMS.contains(kind)));
+    }
 }
