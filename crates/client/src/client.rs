@@ -564,6 +564,7 @@ impl Client {
                     self.answered(turn, (CallKey::of_user(user), key), result);
                 }
                 RpcEvent::Release { user, .. } => {
+                    self.write_released(CallKey::of_user(user));
                     let spans = self.calls.remove(CallKey::of_user(user)).map(|call| call.spans);
                     spans.into_iter().flatten().for_each(|span| turn.memory.free(span));
                 }

@@ -60,6 +60,9 @@ pub struct CacheRow {
     pub cached: u64,
     /// Bytes that programs have written and the servers do not have.
     pub dirty: u64,
+    /// Bytes that the servers have and have not committed: they are kept for servers that restart.
+    #[serde(default)]
+    pub unstable: u64,
     /// Objects of which there are data or locks.
     pub objects: usize,
     /// Bytes that programs have read and that were in memory.
@@ -251,9 +254,9 @@ fn short(target: &str) -> &str {
 
 impl CacheRow {
     fn of(client: &Client) -> CacheRow {
-        let CacheCounts { cached, dirty, objects, hits, misses, read_ahead, lost } =
+        let CacheCounts { cached, dirty, unstable, objects, hits, misses, read_ahead, lost } =
             client.cache_counts();
-        CacheRow { cached, dirty, objects, hits, misses, read_ahead, lost }
+        CacheRow { cached, dirty, unstable, objects, hits, misses, read_ahead, lost }
     }
 }
 

@@ -13,6 +13,7 @@ mod quota;
 mod read_op;
 mod reads;
 mod streams;
+mod unstable;
 mod writes;
 
 use core::ops::Range;
@@ -40,6 +41,7 @@ pub(super) use object::{Mode, Writer};
 use quota::OverQuota;
 pub(super) use read_op::ObjectBytes;
 use reads::QueuedRead;
+use unstable::Unstable;
 use writes::{QueuedWrites, ThrottledWrite};
 
 /// How much a client keeps of files. The names are those of Lustre's parameters.
@@ -102,6 +104,8 @@ pub struct CacheCounts {
     pub cached: u64,
     /// Bytes that the servers do not have.
     pub dirty: u64,
+    /// Bytes that servers have, and have not committed: they are kept for servers that restart.
+    pub unstable: u64,
     /// Objects of which there are data or locks.
     pub objects: usize,
     /// Bytes of reads that were in memory.
@@ -201,6 +205,8 @@ pub(super) struct Cache {
     quota_is_used_up: bool,
     counts: CacheCounts,
     losses: Losses,
+    /// What servers have, and have not committed.
+    unstable: Unstable,
 }
 
 impl Cache {
@@ -230,6 +236,7 @@ impl Cache {
             quota_is_used_up: false,
             counts: CacheCounts::default(),
             losses: Losses::default(),
+            unstable: Unstable::default(),
         }
     }
 
@@ -244,7 +251,8 @@ impl Cache {
     }
 
     pub(super) fn counts(&self) -> CacheCounts {
-        CacheCounts { objects: self.objects.len(), ..self.counts }
+        let (objects, unstable) = (self.objects.len(), self.unstable.bytes());
+        CacheCounts { objects, unstable, ..self.counts }
     }
 
     /// Whether so many more bytes for a target may be dirty. If nothing is, any number. Few dirty
@@ -452,7 +460,11 @@ impl Client {
     pub fn flush_all(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
         let keys = self.cache.objects.iter();
         let keys = keys.filter(|(_, object)| object.has_unwritten()).map(|(key, _)| *key).collect();
-        self.flush_objects(turn, keys, done);
+        let then: Done<()> = Box::new(move |client, turn, flushed| match flushed {
+            Ok(()) => client.commit_all(turn, done),
+            Err(error) => done(client, turn, Err(error)),
+        });
+        self.flush_objects(turn, keys, then);
     }
 
     /// Begins to send what programs have written to a file; nobody waits for it.

@@ -320,7 +320,8 @@ impl Client {
                 None => None,
             };
             let write = ObjectWrite { import, oi, parts: vec![range], lock, caller };
-            let args = WriteArgs { owner, time, paid: false, version: layout.version() };
+            let args =
+                WriteArgs { owner, time, paid: false, version: layout.version(), commit: true };
             self.write_until_stored(turn, write, args, data, move |client, turn, written| {
                 match written {
                     Ok(()) => client.io_answered(turn, io),

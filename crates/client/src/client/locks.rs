@@ -399,6 +399,7 @@ impl Client {
         self.attrs_lost(import);
         self.configs_lost(turn, import);
         self.cache_evicted(turn, import);
+        self.unstable_evicted(import);
         for handle in asked {
             self.wake(turn, handle, Err(ClientError::Rpc(RpcError::Evicted)));
         }

@@ -11,7 +11,7 @@ use lustrine_ptlrpc::{Keep, RpcError};
 use super::end_locks::{ObjectLock, Place};
 use super::io::{Work, part_of};
 use super::mirrors::FileChange;
-use super::transfer::Versioned as _;
+use super::transfer::{OBJECT, Versioned as _};
 use super::{CallArgs, Caller, Client, Done};
 use crate::error::{ClientError, Outcome, errno};
 use crate::layout::FileLayout;
@@ -338,6 +338,3 @@ impl Client {
         });
     }
 }
-
-/// Says that an obdo names an object.
-pub(super) const OBJECT: MdValid = MdValid::ID.union(MdValid::GROUP);

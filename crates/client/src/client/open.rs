@@ -303,6 +303,9 @@ impl Client {
         call: CallKey,
         reply: &Reply,
     ) {
+        if self.write_replayed(call, reply) {
+            return;
+        }
         if let Some(open) = self.calls.get_mut(call).and_then(|call| call.open.as_mut()) {
             // A server that could not open the file does not know the handle of the close.
             let Ok(answer) = reply_of!(reply, EnqueueOpen) else { return };

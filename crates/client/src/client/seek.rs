@@ -7,7 +7,7 @@ use lustrine_fswire::rpc::{Request, ost};
 use lustrine_lnet::service::Turn;
 
 use super::io::{Io, IoKey, Work};
-use super::objects::OBJECT;
+use super::transfer::OBJECT;
 use super::{CallArgs, Caller, Client, Done};
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::layout::{FileLayout, Place};

@@ -100,6 +100,9 @@ struct World {
     recovering: bool,
     /// Whether it says at a connect that it knows the client.
     reconnects: bool,
+    /// The transactions of writes so far, and those that are committed; writes have none if these
+    /// are the same.
+    transactions: (u64, u64),
     /// By portal.
     request_buffers: BTreeMap<u32, Span>,
 }
@@ -186,6 +189,7 @@ impl World {
             callbacks: VecDeque::new(),
             recovering: false,
             reconnects: false,
+            transactions: (0, 0),
             request_buffers,
         };
         world.act(|client, turn| client.drive(turn));
@@ -324,8 +328,13 @@ impl World {
 
     /// Answers a request.
     fn answer(&mut self, asked: &Asked, status: i32, buffers: &ReplyBuffers<'_>) {
+        let (last, committed) = &mut self.transactions;
+        let lasts = asked.kind == Kind::OstWrite && last > committed;
+        *last += u64::from(lasts);
         let body = PtlrpcBody {
             status,
+            transno: if lasts { *last } else { 0 },
+            last_committed: *committed,
             handle: Handle(0x1234),
             op_flags: match asked.body.opcode.is_connect() {
                 true if self.recovering => OpFlags::REPLAYABLE | OpFlags::RECOVERING,

@@ -12,10 +12,10 @@ use lustrine_fswire::opcode::portal;
 use lustrine_fswire::ost::{BULK_FRAGMENT, IoObj, Niobuf, NiobufFlags, Obdo, ObdoFlags};
 use lustrine_fswire::rpc::{Kind, Reply as ReplyBuffers, Request, ost};
 use lustrine_lnet::service::Turn;
-use lustrine_ptlrpc::{Import, ImportKey, Reply, RpcError};
+use lustrine_ptlrpc::{Import, ImportKey, Keep, Reply, RpcError};
 
 use super::later::pause_after;
-use super::{Answer, CallArgs, Caller, Client, Data, Done};
+use super::{Answer, CallArgs, CallKey, Caller, Client, Data, Done};
 use crate::attr::FileOwner;
 use crate::error::{ClientError, Outcome, errno, malformed};
 use crate::reply::reply_of;
@@ -53,7 +53,22 @@ pub(super) struct WriteArgs {
     pub(super) paid: bool,
     /// The version of the layout of a file with mirrors [LAYOUT-12].
     pub(super) version: Option<u32>,
+    /// Whether the server commits before it answers. Otherwise the request is kept until it has
+    /// [OST-24].
+    pub(super) commit: bool,
 }
+
+/// The outcome of a write.
+pub(super) struct Written {
+    pub(super) outcome: Outcome<()>,
+    /// The obdo of the reply, also of a write that failed, if there is one.
+    pub(super) body: Option<Obdo>,
+    /// The call, if its request is kept.
+    pub(super) kept: Option<CallKey>,
+}
+
+/// Says that an obdo names an object.
+pub(super) const OBJECT: MdValid = MdValid::ID.union(MdValid::GROUP);
 
 /// Most bytes within a reply (`short_io_bytes`).
 const SHORT_MAX: u64 = 16 << 10;
@@ -132,8 +147,8 @@ impl Client {
     ) {
         let again = (write.clone(), args, data.clone());
         let report = move |body: &mut Obdo| mark_repeated(body, attempt.before > 0);
-        self.write_rpc(turn, write, args, report, data, move |client, turn, written, _| {
-            let Err(error) = written else { return then(client, turn, written) };
+        self.write_rpc(turn, write, args, report, data, move |client, turn, written| {
+            let Err(error) = written.outcome else { return then(client, turn, Ok(())) };
             let import = again.0.import;
             client.redo(turn, import, (attempt, error), then, move |client, turn, next, then| {
                 client.try_write(turn, again, next, then);
@@ -234,9 +249,8 @@ impl Client {
         });
     }
 
-    /// Writes ranges of an object, whose bytes follow each other in `data`: one request, after
-    /// which they are on stable storage. `report` adds to its obdo. `then` gets the obdo of the
-    /// reply, also that of a write which failed, if there is one.
+    /// Writes ranges of an object, whose bytes follow each other in `data`, with one request.
+    /// `report` adds to its obdo.
     pub(super) fn write_rpc(
         &mut self,
         turn: &mut Turn<'_>,
@@ -244,10 +258,10 @@ impl Client {
         args: WriteArgs,
         report: impl FnOnce(&mut Obdo),
         data: Bytes,
-        then: impl FnOnce(&mut Client, &mut Turn<'_>, Outcome<()>, Option<Obdo>) + Send + 'static,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, Written) + Send + 'static,
     ) {
         let ObjectWrite { import, oi, parts, lock, caller } = write;
-        let WriteArgs { owner, time, paid, version } = args;
+        let WriteArgs { owner, time, paid, version, commit } = args;
         let mut body = caller.obdo(oi);
         (body.uid, body.gid, body.projid) = (owner.uid, owner.gid, owner.projid);
         // A file may have a project that the metadata server did not name.
@@ -269,7 +283,8 @@ impl Client {
         if let Some((kind, sum)) = sum {
             body.set_checksum(kind, sum);
         }
-        let mut flags = NiobufFlags::WRITE | NiobufFlags::SYNC;
+        let mut flags = NiobufFlags::WRITE;
+        flags |= if commit { NiobufFlags::SYNC } else { NiobufFlags::ASYNC };
         flags.set(NiobufFlags::FROM_GRANT, paid);
         // Quota and reserved space do not stop who may exceed them [OST-19].
         flags.set(NiobufFlags::SYS_RESOURCE, caller.may_exceed());
@@ -297,13 +312,18 @@ impl Client {
         // Those that count may all wait at the server for the lock of one that does not.
         call.counted = lock.is_none();
         call.caller = Some(caller);
+        call.keep = if commit { Keep::No } else { Keep::UntilCommitted };
         call.bulk = Some((portal::OST_BULK, Data::Out { ranges: &parts, bytes: data }));
         let count = parts.len();
         // A result for each.
         call.reply_len += 4 * count as u32;
         self.call(turn, import, call, move |client, turn, answer| {
             let body = answer.as_ref().ok().and_then(|answer| write_obdo(&answer.reply));
-            let written = answer.and_then(|answer| {
+            let kept = answer.as_ref().ok().and_then(|answer| {
+                let import = client.rpc.import(import)?;
+                import.is_kept(answer.request).then_some(answer.call)
+            });
+            let outcome = answer.and_then(|answer| {
                 let reply = reply_of!(&answer.reply, OstWrite)?;
                 // A server stores what arrived, and says what it was.
                 let stored = reply.body.checksum();
@@ -316,7 +336,7 @@ impl Client {
                     _ => Err(malformed("the results of a write")),
                 }
             });
-            then(client, turn, written, body);
+            then(client, turn, Written { outcome, body, kept });
         });
     }
 

@@ -80,7 +80,10 @@ impl Shared {
     /// At targets with these settings, which commit rarely.
     fn at(tunables: TargetTunables, cache: CacheTunables) -> Shared {
         let commit = CommitTunables { interval: Nanos::from_secs(1000), latency: Nanos(0) };
-        let tunables = TargetTunables { commit, ..tunables };
+        Shared::of(TargetTunables { commit, ..tunables }, cache)
+    }
+
+    fn of(tunables: TargetTunables, cache: CacheTunables) -> Shared {
         let mut world = World::caching(CLIENTS, tunables, cache);
         for client in 0..CLIENTS {
             world.root = world.wait(client, |client, turn, done| client.mount(turn, done)).unwrap();
@@ -398,6 +401,39 @@ fn grant_that_is_not_used_is_given_back() {
         shared.act(client, &Op::Fsync);
     }
     assert!(granted(&shared) > 200);
+    shared.end();
+}
+
+/// Writes that nobody waits for take no time of a disk that is slow. A power cut before they are
+/// committed takes nothing.
+#[test]
+fn a_slow_disk_is_waited_for_by_fsync_alone() {
+    let commit = CommitTunables { interval: Nanos::from_secs(5), latency: Nanos::from_millis(100) };
+    let tunables = TargetTunables { commit, ..TargetTunables::default() };
+    let mut shared = Shared::of(tunables, CACHE);
+    // The file is on the disk.
+    shared.world.pass(10);
+    let fid = shared.file.attr.fid;
+    let counts = |shared: &Shared| {
+        let counts = shared.world.clients[0].cache_counts();
+        (counts.dirty, counts.unstable)
+    };
+    let began = shared.world.now;
+    for at in 0..20 {
+        shared.act(0, &Op::Write { at: at * 10_000, len: 1000, byte: 7 });
+        shared.world.at_client(0, |client, turn| client.start_flush(turn, fid));
+        shared.world.settle();
+    }
+    assert_eq!((shared.world.now, counts(&shared)), (began, (0, 20_000)));
+    shared.world.server.crash_target(OST);
+    shared.world.server.start_target(OST);
+    shared.act(1, &Op::Read { at: 0, len: 200_000 });
+    assert_eq!(shared.world.clients[0].cache_counts().lost, 0);
+    let before = shared.world.now;
+    shared.act(0, &Op::Write { at: 0, len: 1000, byte: 8 });
+    shared.act(0, &Op::Fsync);
+    assert!(shared.world.now.since(before) >= commit.latency);
+    assert_eq!(counts(&shared), (0, 0));
     shared.end();
 }
 

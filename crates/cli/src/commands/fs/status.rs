@@ -128,7 +128,7 @@ fn text(dir: &Path, status: &MountStatus) -> String {
     let mut out = format!(
         "{} at {}: mounted for {}, process {pid}, release {release}\n\
          {} open, {} awaited, {} sent, {} read, {} written\n\
-         cache: {} of {}, {} dirty; reads: {} from the cache, {} from servers, {} \
+         cache: {} of {}, {} dirty, {} unstable; reads: {} from the cache, {} from servers, {} \
          asked for ahead{}\n\
          {}",
         shown(source.as_bytes()),
@@ -142,6 +142,7 @@ fn text(dir: &Path, status: &MountStatus) -> String {
         size(client.cache.cached),
         counted(client.cache.objects as u64, "object"),
         size(client.cache.dirty),
+        size(client.cache.unstable),
         size(client.cache.hits),
         size(client.cache.misses),
         size(client.cache.read_ahead),

@@ -16,7 +16,7 @@ use super::gather::Gathered;
 use super::object::{Mode, Writer};
 use super::{Cache, ObjectKey, TargetIo};
 use crate::attr::FileOwner;
-use crate::client::transfer::{ObjectWrite, WriteArgs};
+use crate::client::transfer::{ObjectWrite, WriteArgs, Written};
 use crate::client::{Caller, Client, Done};
 use crate::error::{ClientError, Outcome};
 
@@ -72,10 +72,12 @@ struct Sent {
     writer: Writer,
     /// What it cost of the grant.
     paid: Option<u64>,
+    /// Its bytes, if the server need not commit them.
+    unstable: Option<u64>,
 }
 
 /// Bytes of ranges.
-fn total(parts: &[Range<u64>]) -> u64 {
+pub(super) fn total(parts: &[Range<u64>]) -> u64 {
     parts.iter().map(|part| part.end - part.start).sum()
 }
 
@@ -218,8 +220,8 @@ impl Client {
         }
     }
 
-    /// Waits until what was last written to ranges of objects is at their servers; fails if a part
-    /// of it is lost.
+    /// Waits until the servers have committed what was last written to ranges of objects; fails if
+    /// a part of it is lost.
     pub(in crate::client) fn flush_parts(
         &mut self,
         turn: &mut Turn<'_>,
@@ -232,7 +234,11 @@ impl Client {
             let lost = all.iter().find_map(|(key, range)| {
                 client.cache.objects.get(key).and_then(|object| object.lost_in(range)).cloned()
             });
-            done(client, turn, outcome.and(lost.map_or(Ok(()), Err)));
+            if let Err(error) = outcome.and(lost.map_or(Ok(()), Err)) {
+                return done(client, turn, Err(error));
+            }
+            // A part may have been on its way already.
+            client.commit_objects(turn, all.into_iter().map(|(key, _)| key), done);
         });
         let work = crate::client::io::Work::Change { done: then };
         let Some(io) = self.start_io(turn, parts.len(), work) else { return };
@@ -331,17 +337,26 @@ impl Client {
         self.cache.object(key).was_sent(number, &parts);
         let (import, oi) = (key.import, key.oi);
         let write = ObjectWrite { import, oi, parts: parts.clone(), lock: Some(lock), caller };
-        let args = WriteArgs { owner, time, paid: paid.is_some(), version: None };
-        let sent = Sent { number, parts, writer: Writer { caller, owner }, paid };
+        let commit = self.has_to_commit(key, total(&parts));
+        let unstable = (!commit).then(|| total(&parts));
+        self.cache.unstable.begins(unstable.unwrap_or(0));
+        let args = WriteArgs { owner, time, paid: paid.is_some(), version: None, commit };
+        let sent = Sent { number, parts, writer: Writer { caller, owner }, paid, unstable };
         self.write_rpc(
             turn,
             write,
             args,
             report,
             bytes.into(),
-            move |client, turn, outcome, body| {
+            move |client, turn, Written { outcome, body, kept }| {
                 let of = (owner, connection);
                 client.note_write_reply(turn.now, key.import, of, body.as_ref());
+                match kept {
+                    Some(call) => {
+                        client.cache.is_unstable(call, (key, number), caller.uid, &sent.parts)
+                    }
+                    None => client.cache.unstable.ends(sent.unstable.unwrap_or(0)),
+                }
                 client.write_answered(turn, key, sent, outcome.map(|()| body));
             },
         );
@@ -417,7 +432,7 @@ impl Client {
         sent: Sent,
         outcome: Outcome<Option<Obdo>>,
     ) {
-        let Sent { number, parts, writer, paid } = sent;
+        let Sent { number, parts, writer, paid, unstable: _ } = sent;
         let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
         target.writing = target.writing.saturating_sub(1);
         self.cache.grant(key.import).settled(paid.unwrap_or(0));

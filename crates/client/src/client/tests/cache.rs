@@ -6,6 +6,7 @@ mod gathered;
 mod grown;
 mod least_used;
 mod model;
+mod unstable;
 mod unused;
 
 use core::ops::Range;

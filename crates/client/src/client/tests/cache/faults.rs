@@ -520,7 +520,7 @@ fn a_close_of_another_program_does_not_take_the_error_of_a_write() {
 
 impl World {
     /// The server of the first object evicts the client.
-    fn evict(&mut self, osts: &mut Osts) {
+    pub(super) fn evict(&mut self, osts: &mut Osts) {
         osts.locks.retain(|(_, _, stripe, _)| *stripe != 0);
         self.act(|client, turn| {
             let import = client.osts[&0];

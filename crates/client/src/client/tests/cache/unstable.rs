@@ -1,0 +1,198 @@
+//! Data that servers have, and have not committed [OST-24].
+
+use lustrine_fswire::body::BodyFlags;
+
+use super::*;
+
+/// A client whose servers answer writes before they commit them.
+fn scene() -> (World, Osts) {
+    let (mut world, osts) = super::scene();
+    world.transactions = (1, 0);
+    (world, osts)
+}
+
+/// The flags of a write.
+fn flags(asked: &Asked) -> NiobufFlags {
+    asked.with(|request| match request {
+        Request::OstWrite(write) => write.niobufs.get(0).expect("a range").flags,
+        other => panic!("{other:?}"),
+    })
+}
+
+/// Has data at the first server, which has not committed them.
+fn unstable() -> (World, Osts) {
+    let (mut world, mut osts) = scene();
+    let written = world.write(10, b"hello");
+    osts.serve(&mut world);
+    assert_eq!(written.outcome(), Ok(()));
+    world.act(|client, turn| client.start_flush(turn, FILE));
+    let asked = world.next(Kind::OstWrite);
+    assert_eq!(flags(&asked) & (NiobufFlags::SYNC | NiobufFlags::ASYNC), NiobufFlags::ASYNC);
+    osts.answer(&mut world, &asked);
+    let counts = world.client.cache_counts();
+    assert_eq!((counts.dirty, counts.unstable), (0, 5));
+    (world, osts)
+}
+
+fn unstable_bytes(world: &World) -> u64 {
+    world.client.cache_counts().unstable
+}
+
+#[test]
+fn it_is_forgotten_when_the_server_has_committed_it() {
+    let (mut world, mut osts) = unstable();
+    // A ping asks for that.
+    world.pass(Nanos::from_secs(5));
+    osts.serve(&mut world);
+    assert_eq!(unstable_bytes(&world), 5);
+    world.transactions.1 = 2;
+    world.pass(Nanos::from_secs(5));
+    osts.serve(&mut world);
+    assert_eq!(unstable_bytes(&world), 0);
+    assert!(world.client.calls.is_empty(), "nothing is kept");
+}
+
+#[test]
+fn fsync_has_it_committed() {
+    let (mut world, mut osts) = unstable();
+    let synced = world.fsync();
+    world.transactions.1 = 2;
+    osts.serve(&mut world);
+    assert_eq!(synced.outcome(), Ok(()));
+    assert!(osts.seen.contains(&Kind::OstSync));
+    assert_eq!(unstable_bytes(&world), 0);
+}
+
+#[test]
+fn an_unmount_has_all_of_it_committed() {
+    let (mut world, mut osts) = unstable();
+    osts.seen.clear();
+    let flushed = world.start(|client, turn, done| client.flush_all(turn, done));
+    assert!(flushed.is_pending());
+    osts.serve(&mut world);
+    assert_eq!(flushed.outcome(), Ok(()));
+    assert_eq!(osts.seen, [Kind::OstSync]);
+}
+
+#[test]
+fn who_writes_through_waits_for_the_disk() {
+    let (mut world, mut osts) = scene();
+    let through = |world: &mut World| {
+        world.start(|client, turn, done| {
+            client.write_through(turn, FILE, &striped(), (10, 5), done);
+        })
+    };
+    let written = world.write(10, b"hello");
+    osts.serve(&mut world);
+    assert_eq!(written.outcome(), Ok(()));
+    let stored = through(&mut world);
+    let asked = world.next(Kind::OstWrite);
+    assert!(flags(&asked).contains(NiobufFlags::SYNC));
+    world.transactions = (2, 2);
+    osts.answer(&mut world, &asked);
+    assert_eq!(stored.outcome(), Ok(()));
+    // What is on its way already need not be committed.
+    world.transactions = (3, 2);
+    assert_eq!(world.write(10, b"HELLO").outcome(), Ok(()));
+    world.act(|client, turn| client.start_flush(turn, FILE));
+    let asked = world.next(Kind::OstWrite);
+    assert!(flags(&asked).contains(NiobufFlags::ASYNC));
+    let stored = through(&mut world);
+    osts.answer(&mut world, &asked);
+    assert!(stored.is_pending());
+    let asked = world.next(Kind::OstSync);
+    osts.answer(&mut world, &asked);
+    assert_eq!(stored.outcome(), Ok(()));
+}
+
+#[test]
+fn not_more_is_kept_than_may_be_dirty() {
+    let most = 2 * 65_536;
+    let tunables = CacheTunables { max_dirty: most, ..CACHE };
+    let (mut world, mut osts) = (World::caching(tunables), Osts::default());
+    world.transactions = (1, 0);
+    let mut synchronous = Vec::new();
+    for number in 0..6 {
+        // Chunks of the first object.
+        let written = world.write(number * 2 * 65_536, &[7; 65_536]);
+        osts.serve(&mut world);
+        assert_eq!(written.outcome(), Ok(()));
+        world.act(|client, turn| client.start_flush(turn, FILE));
+        let asked = world.next(Kind::OstWrite);
+        let is_synchronous = flags(&asked).contains(NiobufFlags::SYNC);
+        synchronous.push(is_synchronous);
+        if is_synchronous {
+            // With what came before.
+            world.transactions.1 = world.transactions.0;
+        }
+        osts.answer(&mut world, &asked);
+        world.transactions.0 += u64::from(is_synchronous);
+        assert!(unstable_bytes(&world) <= most);
+    }
+    assert_eq!(synchronous, [false, false, true, false, false, true]);
+}
+
+/// A server that restarts, and what it says of the write that it gets again.
+fn restart(world: &mut World, osts: &mut Osts, status: i32) {
+    world.recovering = true;
+    world.transactions = (world.transactions.0, 0);
+    world.pass(Nanos::from_secs(5));
+    world.refuse(Kind::ObdPing, crate::error::errno::ENOTCONN);
+    let asked = world.next(Kind::OstConnect);
+    let granted = obd::ConnectReply { data: offers::of(Target::Ost, true, false) };
+    world.answer(&asked, 0, &ReplyBuffers::OstConnect(granted));
+    // Its data were not on the disk.
+    osts.objects.remove(&0);
+    let replay = world.next(Kind::OstWrite);
+    assert!(replay.body.flags.contains(BodyFlags::REPLAY) && replay.body.transno == 2);
+    world.transactions = (1, 0);
+    osts.status = status;
+    osts.answer(world, &replay);
+    osts.status = 0;
+    let lock = world.next(Kind::Enqueue);
+    let desc = LockDesc { granted_mode: LockMode::PW, ..extent_desc(0) };
+    let reply = LdlmReply { handle: osts.locks[0].1, desc, ..LdlmReply::default() };
+    let reply = dlm::EnqueueReply { reply, lvb: None };
+    world.answer(&lock, 0, &ReplyBuffers::Enqueue(reply));
+    let ping = world.next(Kind::ObdPing);
+    world.answer(&ping, 0, &ReplyBuffers::Bare);
+}
+
+#[test]
+fn a_server_that_restarts_gets_it_again() {
+    let (mut world, mut osts) = unstable();
+    restart(&mut world, &mut osts, 0);
+    assert_eq!(&osts.objects[&0][10..], b"hello");
+    assert_eq!(world.client.cache_counts().lost, 0);
+    let synced = world.fsync();
+    world.transactions.1 = 10;
+    osts.serve(&mut world);
+    assert_eq!(synced.outcome(), Ok(()));
+    assert_eq!(unstable_bytes(&world), 0);
+}
+
+#[test]
+fn what_a_server_that_has_restarted_does_not_take_is_lost_and_reported_once() {
+    let (mut world, mut osts) = unstable();
+    restart(&mut world, &mut osts, -ENOSPC);
+    assert_eq!((world.client.cache_counts().lost, unstable_bytes(&world)), (5, 0));
+    let lost = LostWrites { fid: FILE, uid: 0, error: ClientError::Errno(ENOSPC), bytes: 5 };
+    assert_eq!(world.client.take_losses(), [lost]);
+    assert_eq!(world.fsync().outcome(), Err(ClientError::Errno(ENOSPC)));
+    let synced = world.fsync();
+    osts.serve(&mut world);
+    assert_eq!(synced.outcome(), Ok(()));
+}
+
+/// The server may have restarted before it has evicted this client.
+#[test]
+fn an_eviction_may_have_taken_it() {
+    let (mut world, mut osts) = unstable();
+    world.evict(&mut osts);
+    assert_eq!((world.client.cache_counts().lost, unstable_bytes(&world)), (5, 0));
+    let error = ClientError::Rpc(RpcError::Evicted);
+    assert_eq!(world.fsync().outcome(), Err(error));
+    let synced = world.fsync();
+    osts.serve(&mut world);
+    assert_eq!(synced.outcome(), Ok(()));
+}
