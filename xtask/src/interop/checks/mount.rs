@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Listed, eventually, holds};
 use crate::interop::testbed::Testbed;
@@ -41,6 +41,12 @@ pub(super) const CHECKS: &[Listed] = &[
         "OSTs restart, and evict the mount, while data are not written",
         "nothing is lost in a restart; after an eviction fsync reports an error, once",
         unwritten,
+    ),
+    (
+        "mount",
+        "the server loses power before it has committed data that the kernel client has read",
+        "they are written again; the kernel client and the mount read what they had read",
+        power_cut,
     ),
     ("mount", "a tree is copied, compiled with make, and compared", "as on a local disk", build),
     ("mount", "git and SQLite, with a write-ahead log", "no error, and whole", databases),
@@ -289,6 +295,35 @@ fn unwritten(testbed: &mut Testbed) -> Result<String> {
     ))?;
     ensure!(seen == "written\n5\nfsync ok\nbbb\n", "{seen}");
     Ok("24 MB over two restarts; an error of fsync after the eviction, then it goes on".to_owned())
+}
+
+/// How often it may happen that the server has committed before its power is cut.
+const CUTS: usize = 3;
+
+fn power_cut(testbed: &mut Testbed) -> Result<String> {
+    let mount = Mounted::new(testbed)?;
+    let sums = "md5sum a b c d";
+    for _ in 0..CUTS {
+        let write = "rm -rf cut; mkdir cut; sync cut; cd cut; \
+                     for f in a b c d; do head -c 3000000 /dev/urandom > $f; done";
+        let ours = mount.sh(&format!("{write}; {sums}"))?;
+        let theirs = testbed.sh("client1", &format!("cd {KERNEL}/cut; {sums}"))?;
+        ensure!(theirs == ours, "{ours}, and the kernel client has {theirs}");
+        testbed.power_off("server")?;
+        testbed.kernel("server", Modules::USUAL)?;
+        let again = "lctl set_param -n ldlm.namespaces.*.lru_size=clear";
+        let theirs = testbed.sh("client1", &format!("{again}; cd {KERNEL}/cut; {sums}"))?;
+        ensure!(theirs == ours, "{ours}, and afterwards the kernel client has {theirs}");
+        let now = mount.sh(&format!("cd cut; {sums}"))?;
+        ensure!(now == ours, "{ours}, and afterwards the mount has {now}");
+        let replayed = "lctl get_param -n obdfilter.*.recovery_status | \
+                        awk '/^replayed_requests/ {n += $2} END {print n + 0}'";
+        let replayed = testbed.sh("server", replayed)?;
+        if replayed.trim() != "0" {
+            return Ok(format!("12 MB; the OSTs got {} requests again", replayed.trim()));
+        }
+    }
+    bail!("{CUTS} times the server had committed everything")
 }
 
 fn build(testbed: &mut Testbed) -> Result<String> {
