@@ -463,11 +463,6 @@ impl Import {
         }
     }
 
-    /// Whether a request is answered, and is kept to be replayed.
-    pub fn is_kept(&self, key: RequestKey) -> bool {
-        self.requests.get(key).is_some_and(|request| matches!(request.stage, Stage::Kept))
-    }
-
     /// Sets the bytes of grant that a reconnect asks for: what the data of the owner cost which are
     /// dirty or on their way to the server [OST-17].
     pub fn set_grant_claim(&mut self, bytes: u32) {

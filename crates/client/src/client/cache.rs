@@ -460,11 +460,32 @@ impl Client {
     pub fn flush_all(&mut self, turn: &mut Turn<'_>, done: Done<()>) {
         let keys = self.cache.objects.iter();
         let keys = keys.filter(|(_, object)| object.has_unwritten()).map(|(key, _)| *key).collect();
-        let then: Done<()> = Box::new(move |client, turn, flushed| match flushed {
-            Ok(()) => client.commit_all(turn, done),
-            Err(error) => done(client, turn, Err(error)),
+        // What some files have lost is no reason not to commit the rest.
+        let then: Done<()> = Box::new(move |client, turn, flushed| {
+            let then: Done<()> = Box::new(move |client, turn, committed| {
+                let files = client.cache.unwritten.keys().copied().collect::<Vec<_>>();
+                let lost = files.into_iter().find_map(|fid| client.take_loss(fid));
+                done(client, turn, flushed.and(committed).and(lost.map_or(Ok(()), Err)));
+            });
+            client.commit_all(turn, then);
         });
         self.flush_objects(turn, keys, then);
+    }
+
+    /// The error of a write to a file that no fsync has reported yet; now one does.
+    pub(super) fn take_loss(&mut self, fid: Fid) -> Option<ClientError> {
+        let mut found = None;
+        for key in self.written_objects(fid) {
+            // A look through `&mut` would make the part that has data.
+            let object = self.cache.object(key);
+            if object.data.error.is_some()
+                && let Some(error) = object.data.error.take()
+            {
+                found.get_or_insert(error.error);
+                self.cache.tidy(key);
+            }
+        }
+        found
     }
 
     /// Begins to send what programs have written to a file; nobody waits for it.

@@ -59,11 +59,19 @@ impl Client {
             if let Err(error) = flushed {
                 return done(client, turn, Err(error));
             }
+            // A server that restarts meanwhile may refuse what it gets again.
+            let done: Done<()> = Box::new(move |client, turn, committed| {
+                let lost = client.take_loss(fid);
+                done(client, turn, committed.and(lost.map_or(Ok(()), Err)));
+            });
             // The metadata server has a part in it, so that there is one request at least.
             let work = Work::Change { done };
-            let Some(io) = client.start_io(turn, 1 + requests.len(), work) else { return };
+            let Some(io) = client.start_io(turn, 2 + requests.len(), work) else { return };
             let part = part_of(io);
             client.sync(turn, caller, fid, part);
+            // Other programs may have written to objects that are not in this layout.
+            let part = part_of(io);
+            client.commit_file(turn, fid, part);
             for request in requests {
                 let part = part_of(io);
                 client.at_object(turn, caller, (fid, &file), request, Request::OstSync, part);

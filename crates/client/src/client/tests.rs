@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use lustrine_fswire::body::{OpFlags, PtlrpcBody};
+use lustrine_fswire::connect::ConnectData;
 use lustrine_fswire::fid::{Fid, Handle};
 use lustrine_fswire::layout::{Ea, Striping};
 use lustrine_fswire::ldlm::{
@@ -88,6 +89,9 @@ impl Asked {
         })
     }
 }
+
+/// How often the targets of a client that keeps data had been started.
+const INSTANCE: u32 = 3;
 
 struct World {
     net: Net,
@@ -212,8 +216,9 @@ impl World {
                     Kind::OstConnect => (Target::Ost, ReplyBuffers::OstConnect),
                     other => panic!("{other:?}"),
                 };
-            let granted =
-                obd::ConnectReply { data: offers::of(target, cache.max_cached > 0, false) };
+            let data = offers::of(target, cache.max_cached > 0, false);
+            let instance = if cache.max_cached > 0 { INSTANCE } else { 0 };
+            let granted = obd::ConnectReply { data: ConnectData { instance, ..data } };
             world.answer(&asked, 0, &reply(granted));
         }
         let states = world.client.imports().into_iter().map(|import| import.state);

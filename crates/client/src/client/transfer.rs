@@ -58,13 +58,13 @@ pub(super) struct WriteArgs {
     pub(super) commit: bool,
 }
 
-/// The outcome of a write.
-pub(super) struct Written {
+/// What came of a write.
+pub(super) struct WriteAnswer {
     pub(super) outcome: Outcome<()>,
     /// The obdo of the reply, also of a write that failed, if there is one.
     pub(super) body: Option<Obdo>,
-    /// The call, if its request is kept.
-    pub(super) kept: Option<CallKey>,
+    /// The call and the checksum of its data, if its request is kept.
+    pub(super) kept: Option<(CallKey, Option<(ChecksumKind, u32)>)>,
 }
 
 /// Says that an obdo names an object.
@@ -258,7 +258,7 @@ impl Client {
         args: WriteArgs,
         report: impl FnOnce(&mut Obdo),
         data: Bytes,
-        then: impl FnOnce(&mut Client, &mut Turn<'_>, Written) + Send + 'static,
+        then: impl FnOnce(&mut Client, &mut Turn<'_>, WriteAnswer) + Send + 'static,
     ) {
         let ObjectWrite { import, oi, parts, lock, caller } = write;
         let WriteArgs { owner, time, paid, version, commit } = args;
@@ -319,24 +319,22 @@ impl Client {
         call.reply_len += 4 * count as u32;
         self.call(turn, import, call, move |client, turn, answer| {
             let body = answer.as_ref().ok().and_then(|answer| write_obdo(&answer.reply));
-            let kept = answer.as_ref().ok().and_then(|answer| {
-                let import = client.rpc.import(import)?;
-                import.is_kept(answer.request).then_some(answer.call)
-            });
+            let import = client.rpc.import(import);
+            let kept = answer
+                .as_ref()
+                .ok()
+                .and_then(|answer| import?.is_kept(answer.request).then_some((answer.call, sum)));
+            // The connection may have ended since the answer came, and with it what was kept.
+            let is_safe =
+                |transno| kept.is_some() || import.is_some_and(|i| i.is_committed(transno));
             let outcome = answer.and_then(|answer| {
-                let reply = reply_of!(&answer.reply, OstWrite)?;
-                // A server stores what arrived, and says what it was.
-                let stored = reply.body.checksum();
-                if stored.is_some() && stored != sum {
-                    return Err(ClientError::Errno(errno::EIO));
-                }
-                match reply.results.iter().find(|result| *result != 0) {
-                    None if reply.results.len() == count => Ok(()),
-                    Some(result @ ..0) => Err(ClientError::Errno(result.saturating_neg())),
-                    _ => Err(malformed("the results of a write")),
+                check_stored(&answer.reply, sum, count)?;
+                match is_safe(answer.reply.transno) {
+                    true => Ok(()),
+                    false => Err(ClientError::Rpc(RpcError::Evicted)),
                 }
             });
-            then(client, turn, Written { outcome, body, kept });
+            then(client, turn, WriteAnswer { outcome, body, kept });
         });
     }
 
@@ -360,6 +358,25 @@ impl Client {
 /// The kind of checksums to use of those that a server has granted, if there is one.
 fn preferred(granted: ChecksumTypes) -> Option<ChecksumKind> {
     PREFERRED_CHECKSUMS.into_iter().find(|kind| granted.contains(kind.mask()))
+}
+
+/// Whether a reply says that `count` ranges are stored whose data have this checksum.
+pub(super) fn check_stored(
+    reply: &Reply,
+    sum: Option<(ChecksumKind, u32)>,
+    count: usize,
+) -> Outcome<()> {
+    let reply = reply_of!(reply, OstWrite)?;
+    // A server stores what arrived, and says what it was.
+    let stored = reply.body.checksum();
+    if stored.is_some() && stored != sum {
+        return Err(ClientError::Errno(errno::EIO));
+    }
+    match reply.results.iter().find(|result| *result != 0) {
+        None if reply.results.len() == count => Ok(()),
+        Some(result @ ..0) => Err(ClientError::Errno(result.saturating_neg())),
+        _ => Err(malformed("the results of a write")),
+    }
 }
 
 /// The obdo in the reply to a write. One that quota has stopped has all its buffers, and a status

@@ -1,7 +1,7 @@
 //! What others say of a target: that it restarted or moved, and whether it is to be used
 //! [IMP-15] [IMP-16].
 
-use lustrine_lnet::time::Time;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_wire::nid::ProcessId;
 
 use super::{Action, Deactivated, Import, ImportState};
@@ -10,6 +10,10 @@ use crate::xid::XidSource;
 
 /// Most peers of a target. Others are left out: what the management server says grows nothing.
 pub(super) const PEERS_MAX: usize = 64;
+
+/// After so long a server has committed that a client has disconnected. One that restarts before
+/// may know the client still, and waits for it in its recovery [IMP-14].
+const IDLE_COMMITTED: Nanos = Nanos::from_secs(30);
 
 impl Import {
     /// Adds peers at which the target can be, behind those that are known. At most 64 are kept.
@@ -24,7 +28,7 @@ impl Import {
     /// Takes what the management server's table of NIDs says of the target: where it is, the
     /// preferred NID first, and how often it was started (`instance`). If that is another start
     /// than the one that granted the connection, it connects again at once [IMP-15]. An import that
-    /// is idle, or was deactivated, does so when it is used again.
+    /// has been idle for half a minute, or was deactivated, does so when it is used again.
     ///
     /// Whether it connects now.
     pub fn target_started(
@@ -66,8 +70,10 @@ impl Import {
         self.tried = 0;
         self.reconnect_delay = self.tunables.reconnect_delay_min;
         match self.state {
-            ImportState::Closed | ImportState::New | ImportState::Idle => return false,
-            ImportState::Disconn => self.connect(now, xids),
+            ImportState::Closed | ImportState::New => return false,
+            // The server has committed the disconnect long ago, and does not wait for this client.
+            ImportState::Idle if now.since(self.last_used) > IDLE_COMMITTED => return false,
+            ImportState::Disconn | ImportState::Idle => self.connect(now, xids),
             ImportState::Connecting => {
                 // What is in flight may have been sent to the one that is gone.
                 if let Some(key) = self.connect.take() {

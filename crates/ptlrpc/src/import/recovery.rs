@@ -141,6 +141,17 @@ impl Import {
         }
     }
 
+    /// Whether a request is answered, and is kept to be replayed.
+    pub fn is_kept(&self, key: RequestKey) -> bool {
+        self.requests.get(key).is_some_and(|request| matches!(request.stage, Stage::Kept))
+    }
+
+    /// Whether a transaction is known to be on stable storage; those of a connection that has ended
+    /// are not.
+    pub fn is_committed(&self, transno: u64) -> bool {
+        transno <= self.last_committed
+    }
+
     /// Forgets a kept request.
     pub(super) fn drop_kept(&mut self, key: RequestKey) {
         if let Some(request) = self.requests.get(key) {

@@ -329,6 +329,8 @@ impl Import {
             return self.set_state(ImportState::Closed);
         }
         self.set_state(ImportState::Idle);
+        // Nothing is kept. A target that is restored meanwhile begins with lower numbers.
+        self.last_committed = 0;
         if !known || self.waiting.iter().any(|queue| !queue.is_empty()) {
             self.connect(now, xids);
         }

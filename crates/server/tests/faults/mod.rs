@@ -292,10 +292,10 @@ fn heal(world: &mut World) {
 fn age(world: &mut World, idle_timeout: u64) -> Result<(), String> {
     world.pass(1300);
     for (number, client) in world.clients.iter().enumerate() {
-        let CacheCounts { cached, dirty, objects, .. } = client.cache_counts();
+        let CacheCounts { cached, dirty, unstable, objects, .. } = client.cache_counts();
         let AttrCounts { entries, names, missing, .. } = client.attr_counts();
-        let kept = (cached, dirty, objects, (entries, names, missing));
-        if kept != (0, 0, 0, (0, 0, 0)) || client.in_use() != (0, 0) {
+        let kept = ((cached, dirty, unstable), objects, (entries, names, missing));
+        if kept != ((0, 0, 0), 0, (0, 0, 0)) || client.in_use() != (0, 0) {
             let in_use = client.in_use();
             return Err(format!("client {number} keeps {kept:?}, and uses {in_use:?}"));
         }
@@ -367,6 +367,12 @@ fn unmount(world: &mut World, load: &Load) -> Result<(), String> {
     // that they go: the pause between their attempts can be so long.
     world.pass(60);
     for client in 0..world.clients.len() {
+        // An error that is reported here is one of those that were found before.
+        let _ = world.wait(client, |client, turn, done| client.flush_all(turn, done));
+        let left = world.clients[client].cache_counts();
+        if (left.dirty, left.unstable) != (0, 0) {
+            return Err(format!("client {client} goes with {left:?}"));
+        }
         let gone = world.wait(client, |client, turn, done| client.unmount(turn, done));
         gone.map_err(|error| format!("an unmount failed: {error}"))?;
     }

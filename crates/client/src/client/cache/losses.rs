@@ -7,6 +7,7 @@ use lustrine_ptlrpc::RpcError;
 
 use super::ObjectKey;
 use super::object::ObjectData;
+use super::unstable::total;
 use crate::client::Client;
 use crate::error::ClientError;
 
@@ -60,8 +61,8 @@ impl Client {
         core::mem::take(&mut self.cache.losses).0
     }
 
-    /// What is lost if the client ends now: the files of which servers lack something, at most
-    /// 1,000.
+    /// What is lost if the client ends now, or may be: the files of which servers lack something,
+    /// or have something that is not committed; at most 1,000.
     pub fn unwritten(&self) -> Vec<LostWrites> {
         let mut losses = Losses::default();
         let keys =
@@ -75,6 +76,12 @@ impl Client {
                 let bytes = part.end - part.start;
                 losses.note(LostWrites { fid, uid: object.data.user_at(part.start), error, bytes });
             }
+        }
+        for (fid, write) in self.cache.unstable.missed() {
+            let Some(fid) = fid else { continue };
+            let error = ClientError::Rpc(RpcError::TimedOut);
+            let bytes = total(&write.parts);
+            losses.note(LostWrites { fid, uid: write.uid, error, bytes });
         }
         losses.0
     }

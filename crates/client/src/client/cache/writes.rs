@@ -14,9 +14,10 @@ use rangemap::RangeSet;
 
 use super::gather::Gathered;
 use super::object::{Mode, Writer};
+use super::unstable::{UnstableWrite, total};
 use super::{Cache, ObjectKey, TargetIo};
 use crate::attr::FileOwner;
-use crate::client::transfer::{ObjectWrite, WriteArgs, Written};
+use crate::client::transfer::{ObjectWrite, WriteAnswer, WriteArgs};
 use crate::client::{Caller, Client, Done};
 use crate::error::{ClientError, Outcome};
 
@@ -74,11 +75,6 @@ struct Sent {
     paid: Option<u64>,
     /// Its bytes, if the server need not commit them.
     unstable: Option<u64>,
-}
-
-/// Bytes of ranges.
-pub(super) fn total(parts: &[Range<u64>]) -> u64 {
-    parts.iter().map(|part| part.end - part.start).sum()
 }
 
 /// What begins a write.
@@ -228,17 +224,18 @@ impl Client {
         mut parts: Vec<(ObjectKey, Range<u64>)>,
         done: Done<()>,
     ) {
-        parts.retain(|(key, _)| self.cache.objects.contains_key(key));
+        // A part may have been on its way already, and the object may be forgotten since.
         let all = parts.clone();
-        let then: Done<()> = Box::new(move |client, turn, outcome| {
-            let lost = all.iter().find_map(|(key, range)| {
-                client.cache.objects.get(key).and_then(|object| object.lost_in(range)).cloned()
+        parts.retain(|(key, _)| self.cache.objects.contains_key(key));
+        let then: Done<()> = Box::new(move |client, turn, flushed| {
+            let keys: BTreeSet<ObjectKey> = all.iter().map(|(key, _)| *key).collect();
+            let then: Done<()> = Box::new(move |client, turn, committed| {
+                let lost = all.iter().find_map(|(key, range)| {
+                    client.cache.objects.get(key).and_then(|object| object.lost_in(range)).cloned()
+                });
+                done(client, turn, flushed.and(committed).and(lost.map_or(Ok(()), Err)));
             });
-            if let Err(error) = outcome.and(lost.map_or(Ok(()), Err)) {
-                return done(client, turn, Err(error));
-            }
-            // A part may have been on its way already.
-            client.commit_objects(turn, all.into_iter().map(|(key, _)| key), done);
+            client.commit_objects(turn, keys, then);
         });
         let work = crate::client::io::Work::Change { done: then };
         let Some(io) = self.start_io(turn, parts.len(), work) else { return };
@@ -339,7 +336,7 @@ impl Client {
         let write = ObjectWrite { import, oi, parts: parts.clone(), lock: Some(lock), caller };
         let commit = self.has_to_commit(key, total(&parts));
         let unstable = (!commit).then(|| total(&parts));
-        self.cache.unstable.begins(unstable.unwrap_or(0));
+        self.cache.unstable.begins(key.import, unstable.unwrap_or(0));
         let args = WriteArgs { owner, time, paid: paid.is_some(), version: None, commit };
         let sent = Sent { number, parts, writer: Writer { caller, owner }, paid, unstable };
         self.write_rpc(
@@ -348,14 +345,15 @@ impl Client {
             args,
             report,
             bytes.into(),
-            move |client, turn, Written { outcome, body, kept }| {
+            move |client, turn, WriteAnswer { outcome, body, kept }| {
                 let of = (owner, connection);
                 client.note_write_reply(turn.now, key.import, of, body.as_ref());
                 match kept {
-                    Some(call) => {
-                        client.cache.is_unstable(call, (key, number), caller.uid, &sent.parts)
+                    Some((call, sum)) => {
+                        let (uid, parts) = (caller.uid, sent.parts.clone());
+                        client.note_unstable(call, UnstableWrite { number, key, uid, parts, sum });
                     }
-                    None => client.cache.unstable.ends(sent.unstable.unwrap_or(0)),
+                    None => client.cache.unstable.ends(key.import, sent.unstable.unwrap_or(0)),
                 }
                 client.write_answered(turn, key, sent, outcome.map(|()| body));
             },
@@ -484,7 +482,7 @@ impl Client {
 
     /// A range that was sent is not stored, and is not going to be. What a program has written
     /// there since stays.
-    fn forget_sent(&mut self, key: ObjectKey, range: &Range<u64>) {
+    pub(super) fn forget_sent(&mut self, key: ObjectKey, range: &Range<u64>) {
         let mut at = range.start;
         for part in self.cache.object(key).data.pages.dirty(range) {
             self.cache.forget(key, at..part.start);

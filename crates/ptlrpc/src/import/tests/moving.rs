@@ -175,3 +175,41 @@ fn a_close_gets_a_slot_before_changes_that_wait() {
     pair.run();
     assert_eq!(pair.done.len(), 7);
 }
+
+/// A server that loses power forgets that it has committed nothing of a DISCONNECT yet, and waits
+/// for the client.
+#[test]
+fn a_target_that_restarts_soon_after_a_disconnect_gets_its_idle_client_back() {
+    for (pause, connects) in [(5, true), (60, false)] {
+        let mut pair = connected(&[1]);
+        pair.pass(Nanos::from_secs(21));
+        pair.run();
+        assert_eq!(pair.import.state(), ImportState::Idle);
+        pair.pass(Nanos::from_secs(pause));
+        (pair.server.recovering, pair.server.knows) = (true, true);
+        pair.server.grants.instance = 3;
+        assert_eq!(started(&mut pair, &[1], 3), connects);
+        pair.run();
+        let state = if connects { ImportState::Full } else { ImportState::Idle };
+        assert_eq!((pair.import.state(), pair.server.recovering), (state, !connects));
+    }
+}
+
+/// As one that was restored while nothing used it.
+#[test]
+fn a_target_may_begin_with_lower_transactions_after_an_idle_time() {
+    let mut pair = connected(&[1]);
+    pair.server.next_transno = 1000;
+    pair.submit(1, true);
+    pair.run();
+    pair.server.committed = 1000;
+    pair.pass(Nanos::from_secs(6));
+    pair.run();
+    pair.pass(Nanos::from_secs(21));
+    pair.run();
+    assert_eq!(pair.import.state(), ImportState::Idle);
+    (pair.server.next_transno, pair.server.committed) = (5, 0);
+    pair.submit(2, true);
+    pair.run();
+    assert_eq!(pair.import.view().kept, 1, "it is not committed");
+}

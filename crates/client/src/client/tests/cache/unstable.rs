@@ -1,6 +1,7 @@
 //! Data that servers have, and have not committed [OST-24].
 
 use lustrine_fswire::body::BodyFlags;
+use lustrine_lnet::status::Status;
 
 use super::*;
 
@@ -107,8 +108,9 @@ fn who_writes_through_waits_for_the_disk() {
 
 #[test]
 fn not_more_is_kept_than_may_be_dirty() {
+    // One target has half.
     let most = 2 * 65_536;
-    let tunables = CacheTunables { max_dirty: most, ..CACHE };
+    let tunables = CacheTunables { max_dirty: 2 * most, ..CACHE };
     let (mut world, mut osts) = (World::caching(tunables), Osts::default());
     world.transactions = (1, 0);
     let mut synchronous = Vec::new();
@@ -184,15 +186,134 @@ fn what_a_server_that_has_restarted_does_not_take_is_lost_and_reported_once() {
     assert_eq!(synced.outcome(), Ok(()));
 }
 
-/// The server may have restarted before it has evicted this client.
+/// A server that evicts this client, and is connected again.
+fn evict(world: &mut World, osts: &mut Osts, instance: u32) {
+    world.pass(Nanos::from_secs(5));
+    world.refuse(Kind::ObdPing, crate::error::errno::ENOTCONN);
+    let asked = world.next(Kind::OstConnect);
+    osts.locks.clear();
+    let data = ConnectData { instance, ..offers::of(Target::Ost, true, false) };
+    world.answer(&asked, 0, &ReplyBuffers::OstConnect(obd::ConnectReply { data }));
+}
+
+/// It has what it had, unless it has restarted.
 #[test]
-fn an_eviction_may_have_taken_it() {
+fn an_eviction_takes_what_the_server_has_lost_by_a_restart() {
+    for (instance, lost) in [(INSTANCE, 0), (INSTANCE + 1, 5), (0, 5)] {
+        let (mut world, mut osts) = unstable();
+        evict(&mut world, &mut osts, instance);
+        assert_eq!((world.client.cache_counts().lost, unstable_bytes(&world)), (lost, 0));
+        let synced = world.fsync();
+        osts.serve(&mut world);
+        let error = ClientError::Rpc(RpcError::Evicted);
+        assert_eq!(synced.outcome(), if lost == 0 { Ok(()) } else { Err(error) });
+        let synced = world.fsync();
+        osts.serve(&mut world);
+        assert_eq!(synced.outcome(), Ok(()));
+    }
+}
+
+/// Nobody misses the data of a file that was removed.
+#[test]
+fn what_was_written_to_a_file_that_is_removed_is_not_lost() {
     let (mut world, mut osts) = unstable();
-    world.evict(&mut osts);
-    assert_eq!((world.client.cache_counts().lost, unstable_bytes(&world)), (5, 0));
-    let error = ClientError::Rpc(RpcError::Evicted);
-    assert_eq!(world.fsync().outcome(), Err(error));
-    let synced = world.fsync();
+    osts.call_back(&mut world, 0, LockFlags::DISCARD_DATA);
     osts.serve(&mut world);
+    // The request takes its memory until the server has committed it.
+    assert_eq!(unstable_bytes(&world), 5);
+    assert!(world.client.unwritten().is_empty());
+    evict(&mut world, &mut osts, INSTANCE + 1);
+    assert_eq!((world.client.cache_counts().lost, unstable_bytes(&world)), (0, 0));
+    let (mut world, mut osts) = unstable();
+    restart(&mut world, &mut osts, -crate::error::errno::ENOENT);
+    assert_eq!(world.client.cache_counts().lost, 0);
+}
+
+#[test]
+fn an_fsync_that_waits_over_a_restart_reports_what_the_server_does_not_take_again() {
+    let (mut world, mut osts) = unstable();
+    let synced = world.fsync();
+    let asked: Vec<Asked> = world.asked.drain(..).collect();
+    let first = world.client.osts[&0];
+    let of_first = |asked: &&Asked| asked.kind == Kind::OstSync && asked.object().oi == object(0);
+    assert!(asked.iter().any(|asked| of_first(&asked)));
+    for asked in asked.iter().filter(|asked| !of_first(asked)) {
+        osts.answer(&mut world, asked);
+    }
+    world.recovering = true;
+    let nobody = Status::ConnectionLost;
+    world.act(|client, turn| {
+        let peer = client.rpc.import(first).expect("it is there").peer();
+        client.on_peer_down(turn, &peer, nobody);
+    });
+    let mut replays = 0;
+    for _ in 0..20 {
+        let Some(asked) = world.asked.pop_front() else { break };
+        match asked.kind {
+            Kind::OstConnect | Kind::MdsConnect => {
+                let target = if asked.kind == Kind::OstConnect { Target::Ost } else { Target::Mdt };
+                let data = offers::of(target, true, false);
+                let reply = obd::ConnectReply { data };
+                let reply = match target {
+                    Target::Ost => ReplyBuffers::OstConnect(reply),
+                    _ => ReplyBuffers::MdsConnect(reply),
+                };
+                world.answer(&asked, 0, &reply);
+            }
+            Kind::OstWrite => {
+                replays += 1;
+                world.answer(&asked, -ENOSPC, &ReplyBuffers::Bare);
+            }
+            Kind::Enqueue => {
+                let desc = LockDesc { granted_mode: LockMode::PW, ..extent_desc(0) };
+                let handle = osts.locks[0].1;
+                let reply = LdlmReply { handle, desc, ..LdlmReply::default() };
+                let reply = dlm::EnqueueReply { reply, lvb: None };
+                world.answer(&asked, 0, &ReplyBuffers::Enqueue(reply));
+            }
+            _ => osts.answer(&mut world, &asked),
+        }
+    }
+    assert_eq!(replays, 1);
+    assert_eq!(synced.outcome(), Err(ClientError::Errno(ENOSPC)));
+}
+
+/// Another program may have written to an object that this one does not know.
+#[test]
+fn fsync_has_all_objects_of_the_file_committed() {
+    let (mut world, mut osts) = unstable();
+    osts.seen.clear();
+    let mut other = striped();
+    let Place::Objects { objects, .. } = &mut other.components[0].place else { panic!() };
+    objects.remove(0);
+    let synced = world.start(|client, turn, done| {
+        client.fsync(turn, Caller::ROOT, FILE, &other, done);
+    });
+    let asked: Vec<Asked> = world.asked.drain(..).collect();
+    assert!(asked.iter().any(|one| one.kind == Kind::OstSync && one.object().oi == object(0)));
+    asked.iter().for_each(|asked| osts.answer(&mut world, asked));
     assert_eq!(synced.outcome(), Ok(()));
+}
+
+/// Another file has lost something, and the server of this one says that it has no such object.
+#[test]
+fn an_unmount_has_everything_committed_that_can_be() {
+    let (mut world, mut osts) = unstable();
+    assert_eq!(world.client.unwritten().len(), 1);
+    assert!(world.write(65_536, b"lost").is_pending());
+    osts.serve(&mut world);
+    osts.fails = Some(-ENOSPC);
+    osts.seen.clear();
+    let flushed = world.start(|client, turn, done| client.flush_all(turn, done));
+    while let Some(asked) = world.asked.pop_front() {
+        match asked.kind {
+            Kind::OstSync => {
+                osts.seen.push(asked.kind);
+                world.answer(&asked, -crate::error::errno::ENOENT, &ReplyBuffers::Bare);
+            }
+            _ => osts.answer(&mut world, &asked),
+        }
+    }
+    assert!(osts.seen.contains(&Kind::OstSync));
+    assert_eq!(flushed.outcome(), Err(ClientError::Errno(ENOSPC)));
 }
