@@ -1,25 +1,29 @@
-//! `cargo xtask bench files`: `lustrine fs`, `lustrine mount` and the kernel's client in one
-//! machine of a laboratory.
+//! `cargo xtask bench files`: the library, `lustrine fs`, `lustrine mount` and the kernel's client
+//! in one machine of a laboratory.
 //!
 //! The machine is emulated: times mean nothing, only the ratio of two clients in one round does.
 //! Each command is measured from its start to its end; those of `lustrine fs` start a node, mount
-//! and unmount. All clients begin with empty caches, and leave what they wrote at the servers.
+//! and unmount. The library (`crates/fs/examples/tasks`) is measured once it has mounted, as the
+//! kernel's client and `lustrine mount` are. All clients begin with empty caches, and leave what
+//! they wrote at the servers.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 use tempfile::TempDir;
 
-use super::ours::Programs;
+use super::ours::{BUILD_MAX, Programs};
 use super::results::{self, Conditions};
 use super::statistics::Summary;
 use crate::kernel_lab::{Lab, Modules};
+use crate::process;
+use crate::repository::{cargo, target_dir};
 
-/// `lustrine fs` and `lustrine mount` beside the kernel's client.
+/// The library, `lustrine fs` and `lustrine mount` beside the kernel's client.
 #[derive(Args)]
 pub(crate) struct FilesArgs {
     /// The folder of the laboratory: a program `lab` with Lustre nodes
@@ -55,6 +59,9 @@ struct Task {
     mounted: &'static str,
     /// `$F` is `lustrine fs`, `$U` the URL of its directory; none where no verb does the same.
     fs: Option<&'static str>,
+    /// `$T` is the program of the library, which prints microseconds; none where it has no such
+    /// task.
+    library: Option<&'static str>,
 }
 
 /// In this order: each finds what the one before left.
@@ -63,31 +70,56 @@ const TASKS: [Task; 9] = [
         name: "write a large file",
         mounted: "dd if=/tmp/large of=$D/large bs=1M conv=fsync",
         fs: Some("$F put -q -f /tmp/large $U/large"),
+        library: Some("$T write /tmp/large $R/library/large"),
     },
     Task {
         name: "read it",
         mounted: "cat $D/large >/dev/null",
         fs: Some("$F cat $U/large >/dev/null"),
+        library: Some("$T read $R/library/large"),
     },
-    Task { name: "create empty files", mounted: "cd $D && touch $NAMES && cd / && $S", fs: None },
-    Task { name: "stat them", mounted: "cd $D && stat $NAMES >/dev/null", fs: None },
-    Task { name: "unlink them", mounted: "cd $D && rm $NAMES && cd / && $S", fs: None },
+    Task {
+        name: "create empty files",
+        mounted: "cd $D && touch $NAMES && cd / && $S",
+        fs: None,
+        library: Some("$T create /tmp/names $R/library"),
+    },
+    Task {
+        name: "stat them",
+        mounted: "cd $D && stat $NAMES >/dev/null",
+        fs: None,
+        library: Some("$T stat /tmp/names $R/library"),
+    },
+    Task {
+        name: "unlink them",
+        mounted: "cd $D && rm $NAMES && cd / && $S",
+        fs: None,
+        library: Some("$T unlink /tmp/names $R/library"),
+    },
     Task {
         name: "ls -l of many files",
         mounted: "ls -l $M/many >/dev/null",
         fs: Some("$F ls -l $R/many >/dev/null"),
+        library: Some("$T list $R/many"),
     },
     Task {
         name: "copy small files there",
         mounted: "cp -r /tmp/small $D/small && $S",
         fs: Some("$F put -q -r /tmp/small $U/small"),
+        library: None,
     },
     Task {
         name: "copy them here",
         mounted: "cp -r $D/small /tmp/copy",
         fs: Some("$F get -q -r $U/small /tmp/copy"),
+        library: None,
     },
-    Task { name: "remove them", mounted: "rm -r $D/small && $S", fs: Some("$F rm -r $U/small") },
+    Task {
+        name: "remove them",
+        mounted: "rm -r $D/small && $S",
+        fs: Some("$F rm -r $U/small"),
+        library: None,
+    },
 ];
 
 /// Who does it.
@@ -96,9 +128,10 @@ enum Side {
     Kernel,
     Fs,
     Mount,
+    Library,
 }
 
-const SIDES: [Side; 3] = [Side::Kernel, Side::Fs, Side::Mount];
+const SIDES: [Side; 4] = [Side::Kernel, Side::Fs, Side::Mount, Side::Library];
 
 impl Side {
     /// What it does for a task, in a shell of the machine.
@@ -106,6 +139,7 @@ impl Side {
         match self {
             Side::Kernel | Side::Mount => Some(task.mounted),
             Side::Fs => task.fs,
+            Side::Library => task.library,
         }
     }
 
@@ -113,7 +147,7 @@ impl Side {
     fn prepare(self) -> &'static str {
         match self {
             Side::Kernel => "M=/mnt/lustre; D=$M/kernel; S=sync",
-            Side::Fs => ":",
+            Side::Fs | Side::Library => ":",
             // The kernel does not pass sync(2) on to a mount; umount waits until all is written.
             Side::Mount => {
                 "$L umount /tmp/mount 2>/dev/null; M=/tmp/mount; D=$M/mount; \
@@ -126,11 +160,11 @@ impl Side {
 
 /// Variables of the commands.
 const SETTINGS: &str = "R=lustre://10.77.0.9@tcp/lustre; U=$R/fs; L=/tmp/lustrine; \
-                        F=\"$L fs\"; NAMES=$(cat /tmp/names)";
+                        F=\"$L fs\"; T=\"/tmp/tasks 10.77.0.11\"; NAMES=$(cat /tmp/names)";
 /// Empties the caches of the kernel's client.
 const COLD: &str = "sync; lctl set_param -n ldlm.namespaces.*.lru_size=clear >/dev/null; \
                     echo 3 >/proc/sys/vm/drop_caches";
-/// The machine of both clients.
+/// The machine of the clients.
 const CLIENT: &str = "client1";
 
 #[derive(Debug, Serialize)]
@@ -142,13 +176,16 @@ struct Row {
     fs: Option<Summary>,
     /// Seconds.
     mount: Summary,
+    /// Seconds.
+    library: Option<Summary>,
     /// Times as fast as the kernel's client.
     fs_ratio: Option<Summary>,
     mount_ratio: Summary,
+    library_ratio: Option<Summary>,
 }
 
-/// How fast `lustrine fs` and `lustrine mount` are to be, compared with the kernel's client.
-const FS_GOAL: f64 = 1.0;
+/// How fast the library and `lustrine mount` are to be, compared with the kernel's client.
+const LIBRARY_GOAL: f64 = 1.0;
 const MOUNT_GOAL: f64 = 0.5;
 
 #[derive(Debug, Serialize)]
@@ -169,8 +206,8 @@ pub(crate) fn run(args: &FilesArgs) -> Result<()> {
     for machine in ["server", CLIENT] {
         lab.up(machine, Modules::USUAL)?;
     }
-    prepare(&lab, &programs.lustrine, args)?;
-    let mut times: Vec<[Vec<f64>; 3]> = TASKS.iter().map(|_| Default::default()).collect();
+    prepare(&lab, &[&programs.lustrine, &tasks()?], args)?;
+    let mut times: Vec<[Vec<f64>; 4]> = TASKS.iter().map(|_| Default::default()).collect();
     for round in 0..args.rounds as usize {
         eprintln!("round {} of {}", round + 1, args.rounds);
         for (task, times) in TASKS.iter().zip(&mut times) {
@@ -192,19 +229,40 @@ pub(crate) fn run(args: &FilesArgs) -> Result<()> {
     results::write(Some(&file), &render(&found), &found)
 }
 
-/// Brings the program and the files into the machine.
-fn prepare(lab: &Lab, lustrine: &Path, args: &FilesArgs) -> Result<()> {
+/// Builds the program of the library.
+fn tasks() -> Result<PathBuf> {
+    let mut command = cargo();
+    command.args([
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "lustrine-fs",
+        "--example",
+        "tasks",
+    ]);
+    let status = process::shown(&mut command, BUILD_MAX, |_| {})?;
+    ensure!(status.success(), "the build of the library's program failed");
+    Ok(target_dir().join("release/examples/tasks"))
+}
+
+/// Brings programs and the files into the machine.
+fn prepare(lab: &Lab, programs: &[&Path], args: &FilesArgs) -> Result<()> {
     let dir = TempDir::new()?;
-    let stripped = dir.path().join("lustrine");
-    let mut strip = Command::new("strip");
-    strip.arg("-o").arg(&stripped).arg(lustrine);
-    let done = strip.status().context("strip (Debian: binutils)")?;
-    anyhow::ensure!(done.success(), "strip failed");
-    lab.put(CLIENT, &stripped, "/tmp/lustrine")?;
+    for program in programs {
+        let name = program.file_name().context("a program has a name")?;
+        let stripped = dir.path().join(name);
+        let mut strip = Command::new("strip");
+        strip.arg("-o").arg(&stripped).arg(program);
+        let done = strip.status().context("strip (Debian: binutils)")?;
+        ensure!(done.success(), "strip failed");
+        lab.put(CLIENT, &stripped, &format!("/tmp/{}", name.display()))?;
+    }
     let FilesArgs { mib, files, many, .. } = args;
     let make = format!(
-        "set -e; modprobe fuse; chmod +x /tmp/lustrine; mkdir -p /tmp/small /tmp/mount; \
-         cd /mnt/lustre; mkdir kernel fs mount many; (cd many; touch $(seq {many})); \
+        "set -e; modprobe fuse; chmod +x /tmp/lustrine /tmp/tasks; \
+         mkdir -p /tmp/small /tmp/mount; cd /mnt/lustre; mkdir kernel fs mount library many; \
+         (cd many; touch $(seq {many})); \
          dd if=/dev/urandom of=/tmp/large bs=1M count={mib} 2>/dev/null; \
          for i in $(seq {files}); do head -c 4096 /tmp/large >/tmp/small/$i; \
          echo file$i >>/tmp/names; done"
@@ -215,23 +273,30 @@ fn prepare(lab: &Lab, lustrine: &Path, args: &FilesArgs) -> Result<()> {
 /// How long a task takes in the machine, in seconds.
 fn timed(lab: &Lab, side: Side, command: &str) -> Result<f64> {
     let prepare = side.prepare();
+    // The program of the library has measured itself.
+    let shown = match side {
+        Side::Library => "cat /tmp/out",
+        Side::Kernel | Side::Fs | Side::Mount => "echo $(((e-s)/1000))",
+    };
     let script = format!(
         "{SETTINGS}; {COLD}; rm -rf /tmp/copy; {{ {prepare}; }} >/tmp/out 2>&1; \
          s=$(date +%s%N); {{ {command}; }} >/tmp/out 2>/tmp/err || \
          {{ cat /tmp/out /tmp/err | tail -n 3; exit 1; }}; \
-         e=$(date +%s%N); echo $(((e-s)/1000))"
+         e=$(date +%s%N); {shown}"
     );
     let text = lab.sh(CLIENT, &script)?.output(command)?;
     let micros: u64 = text.trim().parse().with_context(|| format!("`{command}` shows {text:?}"))?;
     Ok(micros as f64 / 1e6)
 }
 
-fn row(task: &Task, [kernel, fs, mount]: &[Vec<f64>; 3]) -> Option<Row> {
+fn row(task: &Task, [kernel, fs, mount, library]: &[Vec<f64>; 4]) -> Option<Row> {
     let (kernel, fs, mount) = (Summary::of(kernel)?, Summary::of(fs), Summary::of(mount)?);
+    let library = Summary::of(library);
     // The rate is the inverse of the time.
-    let fs_ratio = fs.as_ref().and_then(|fs| Summary::ratio(&kernel, fs));
+    let ratio = |of: &Option<Summary>| of.as_ref().and_then(|of| Summary::ratio(&kernel, of));
+    let (fs_ratio, library_ratio) = (ratio(&fs), ratio(&library));
     let mount_ratio = Summary::ratio(&kernel, &mount)?;
-    Some(Row { name: task.name, kernel, fs, mount, fs_ratio, mount_ratio })
+    Some(Row { name: task.name, kernel, fs, mount, library, fs_ratio, mount_ratio, library_ratio })
 }
 
 fn render(files: &Files) -> String {
@@ -244,10 +309,18 @@ fn render(files: &Files) -> String {
     let _ = writeln!(
         out,
         "\nseconds, and times as fast as the kernel's client: median (min..max)\n\
-         {:24} {:>19} {:>19} {:>19} {:>26} {:>26}",
-        "task", "kernel", "fs", "mount", "fs, goal >= 1", "mount, goal >= 0.5"
+         {:24} {:>19} {:>19} {:>19} {:>19} {:>18} {:>26} {:>26}",
+        "task",
+        "kernel",
+        "fs",
+        "mount",
+        "library",
+        "fs",
+        "mount, goal >= 0.5",
+        "library, goal >= 1"
     );
-    for Row { name, kernel, fs, mount, fs_ratio, mount_ratio } in &files.rows {
+    for row in &files.rows {
+        let Row { name, kernel, fs, mount, library, fs_ratio, mount_ratio, library_ratio } = row;
         let spread = |Summary { median, min, max, .. }: &Summary| {
             format!("{median:.2} ({min:.2}..{max:.2})")
         };
@@ -258,12 +331,14 @@ fn render(files: &Files) -> String {
         };
         let _ = writeln!(
             out,
-            "{name:24} {:>19} {:>19} {:>19} {:>26} {:>26}",
+            "{name:24} {:>19} {:>19} {:>19} {:>19} {:>18} {:>26} {:>26}",
             spread(kernel),
             or_dash(fs.as_ref().map(spread)),
             spread(mount),
-            or_dash(fs_ratio.as_ref().map(|ratio| verdict(ratio, FS_GOAL))),
+            or_dash(library.as_ref().map(spread)),
+            or_dash(fs_ratio.as_ref().map(spread)),
             verdict(mount_ratio, MOUNT_GOAL),
+            or_dash(library_ratio.as_ref().map(|ratio| verdict(ratio, LIBRARY_GOAL))),
         );
     }
     out
@@ -271,10 +346,12 @@ fn render(files: &Files) -> String {
 
 #[test]
 fn the_ratio_is_that_of_the_rates() {
-    let times = [vec![3.0, 4.0, 5.0], vec![2.0, 4.0, 2.0], vec![12.0, 8.0, 12.5]];
+    let times =
+        [vec![3.0, 4.0, 5.0], vec![2.0, 4.0, 2.0], vec![12.0, 8.0, 12.5], vec![6.0, 2.0, 10.0]];
     let row = row(&TASKS[0], &times).expect("values");
     assert_eq!(row.fs_ratio.as_ref().expect("it has a verb").rounds, [1.5, 1.0, 2.5]);
     assert_eq!(row.mount_ratio.rounds, [0.25, 0.5, 0.4]);
+    assert_eq!(row.library_ratio.as_ref().expect("it has a task").rounds, [0.5, 2.0, 0.5]);
     let files = Files {
         conditions: Conditions::without_versions(),
         rounds: 3,
@@ -287,5 +364,7 @@ fn the_ratio_is_that_of_the_rates() {
     let last = table.lines().last().expect("a row");
     let fields: Vec<&str> = last.split_whitespace().collect();
     assert_eq!(fields[4..7], ["4.00", "(3.00..5.00)", "2.00"], "{table}");
-    assert_eq!(fields[10..], ["1.50", "(1.00..2.50)", "reached", "0.40", "(0.25..0.50)", "MISSED"]);
+    assert_eq!(fields[12..14], ["1.50", "(1.00..2.50)"], "{table}");
+    assert_eq!(fields[14..17], ["0.40", "(0.25..0.50)", "MISSED"], "{table}");
+    assert_eq!(fields[17..], ["0.50", "(0.50..2.00)", "MISSED"], "{table}");
 }

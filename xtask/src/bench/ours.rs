@@ -13,7 +13,7 @@ use crate::process;
 use crate::repository::{cargo, target_dir};
 
 /// A release build from nothing, with optimisation across crates, on a small machine.
-const BUILD_MAX: Duration = Duration::from_secs(20 * 60);
+pub(super) const BUILD_MAX: Duration = Duration::from_secs(20 * 60);
 /// Beyond its time a measurement gets this long for its nodes to start and end.
 const GRACE: Duration = Duration::from_secs(30);
 
