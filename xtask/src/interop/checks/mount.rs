@@ -262,12 +262,22 @@ fn locks(testbed: &mut Testbed) -> Result<String> {
     Ok("refused, waited for, and granted; flock and fcntl".to_owned())
 }
 
+/// Restarts targets. Their recoveries wait for the kernel client, which may take a minute to
+/// notice. If it becomes idle before, it never does, and all clients are evicted in the end
+/// [IMP-14]: it asks something.
+fn restart(testbed: &Testbed, targets: &[&str]) -> Result<()> {
+    for target in targets {
+        testbed.sh("server", &format!("tgt restart {target}"))?;
+    }
+    testbed.sh("client1", "lfs df > /tmp/df 2>&1 &").map(drop)
+}
+
 fn unwritten(testbed: &mut Testbed) -> Result<String> {
     let mount = Mounted::new(testbed)?;
     let write = "rm -rf dirty; mkdir dirty; head -c 8000000 /dev/urandom > dirty/a; \
                  cp dirty/a dirty/b; md5sum < dirty/a";
     let sum = mount.sh(write)?;
-    testbed.sh("server", "tgt restart ost0; tgt restart ost1")?;
+    restart(testbed, &["ost0", "ost1"])?;
     mount.sh("cp dirty/a dirty/c; sync dirty/a dirty/b dirty/c")?;
     let all = "for f in a b c; do md5sum < $f; done";
     let theirs = testbed.sh("client1", &format!("cd {KERNEL}/dirty; {all}"))?;
@@ -431,9 +441,6 @@ fn again(testbed: &mut Testbed) -> Result<String> {
 
 fn fail_over(testbed: &mut Testbed) -> Result<String> {
     let mount = Mounted::new(testbed)?;
-    let server = |testbed: &Testbed, target: &str| {
-        testbed.sh("server", &format!("tgt restart {target}")).map(drop)
-    };
     let fifo = "go";
     // The shell holds the files open while the targets restart. It reads the line that it waits
     // for: who only opens the FIFO may have closed it before the line is written.
@@ -443,12 +450,7 @@ fn fail_over(testbed: &mut Testbed) -> Result<String> {
            echo after >&3; echo after >&4; cat /proc/self/fd/4 > copy; : > ended ) > log 2>&1 &"
     );
     mount.sh(&script)?;
-    for target in ["mdt0", "ost0", "ost1"] {
-        server(testbed, target)?;
-    }
-    // A recovery waits for the kernel client, which may take a minute to notice. If it becomes idle
-    // before, it never does, and all clients are evicted in the end [IMP-14]: it asks something.
-    testbed.sh("client1", "lfs df > /tmp/df 2>&1 &")?;
+    restart(testbed, &["mdt0", "ost0", "ost1"])?;
     let wait = "for i in $(seq 180); do [ -e ended ] && break; sleep 1; done";
     let said = mount.sh(&format!("cd over; echo > {fifo}; {wait}; cat named copy log"))?;
     ensure!(said == "before\nafter\nbefore\nafter\n", "{said}");
