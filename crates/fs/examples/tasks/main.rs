@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use bytes::Bytes;
-use lustrine_config::{InterfaceChoice, NetConfig, NodeConfig};
+use lustrine_config::{AcceptPolicy, InterfaceChoice, NetConfig, NodeConfig};
 use lustrine_fs::{Attr, CacheTunables, FileSystem, FsError, FsUrl, MountOptions};
 use lustrine_node::Node;
 use lustrine_wire::nid::Net;
@@ -43,7 +43,10 @@ fn run(words: &[String]) -> Result<u128, Box<dyn Error>> {
     };
     let address: IpAddr = address.parse()?;
     let net = NetConfig::new(Net::TCP, InterfaceChoice::Address(address));
-    let node = Node::start_for_command(&NodeConfig { nets: vec![net], ..NodeConfig::default() })?;
+    // Where a kernel has the address, it is a userland node.
+    let config =
+        NodeConfig { nets: vec![net], accept: AcceptPolicy::None, ..NodeConfig::default() };
+    let node = Node::start_for_command(&config)?;
     let url: FsUrl = url.parse()?;
     let options = MountOptions { cache: CacheTunables::of(CACHED), ..MountOptions::default() };
     let files = FileSystem::mount(&node, &url, &options)?;
