@@ -324,9 +324,10 @@ impl Client {
                 .as_ref()
                 .ok()
                 .and_then(|answer| import?.is_kept(answer.request).then_some((answer.call, sum)));
-            // The connection may have ended since the answer came, and with it what was kept.
-            let is_safe =
-                |transno| kept.is_some() || import.is_some_and(|i| i.is_committed(transno));
+            // The connection may have ended since the answer came, and with it what was kept. A
+            // server that was asked to commit says what it likes of transactions.
+            let is_committed = |transno| import.is_some_and(|import| import.is_committed(transno));
+            let is_safe = |transno| commit || kept.is_some() || is_committed(transno);
             let outcome = answer.and_then(|answer| {
                 check_stored(&answer.reply, sum, count)?;
                 match is_safe(answer.reply.transno) {

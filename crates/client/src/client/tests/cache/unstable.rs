@@ -317,3 +317,21 @@ fn an_unmount_has_everything_committed_that_can_be() {
     assert!(osts.seen.contains(&Kind::OstSync));
     assert_eq!(flushed.outcome(), Err(ClientError::Errno(ENOSPC)));
 }
+
+/// One of metadata may number a transaction that it has not committed, also if it is asked to.
+#[test]
+fn a_server_that_was_asked_to_commit_is_believed() {
+    let mut world = World::new();
+    world.transactions = (1, 0);
+    let written = world.write(7, b"data");
+    let asked = world.next(Kind::OstWrite);
+    assert!(flags(&asked).contains(NiobufFlags::SYNC));
+    let body = asked.with(|request| match request {
+        Request::OstWrite(write) => write.body,
+        other => panic!("{other:?}"),
+    });
+    let results = [0];
+    let reply = ost::WriteReply { body, results: results.as_slice().into() };
+    world.answer(&asked, 0, &ReplyBuffers::OstWrite(reply));
+    assert_eq!(written.outcome(), Ok(()));
+}
