@@ -8,6 +8,7 @@ use lustrine_fswire::rpc::{Request, mds, ost};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{Keep, RpcError};
 
+use super::cache::ObjectKey;
 use super::end_locks::{ObjectLock, Place};
 use super::io::{Work, part_of};
 use super::mirrors::FileChange;
@@ -70,8 +71,13 @@ impl Client {
             let part = part_of(io);
             client.sync(turn, caller, fid, part);
             // Other programs may have written to objects that are not in this layout.
+            let own = requests.iter().filter_map(|(place, _)| {
+                let target = client.target_of(fid, &file, *place).ok()?;
+                Some(ObjectKey { import: target.import, oi: target.oi })
+            });
+            let own = own.collect();
             let part = part_of(io);
-            client.commit_file(turn, fid, part);
+            client.commit_file(turn, fid, &own, part);
             for request in requests {
                 let part = part_of(io);
                 client.at_object(turn, caller, (fid, &file), request, Request::OstSync, part);

@@ -235,10 +235,18 @@ impl Client {
         }
     }
 
-    /// The same for all objects of a file, whatever its layout was when they were written.
-    pub(in crate::client) fn commit_file(&mut self, turn: &mut Turn<'_>, fid: Fid, done: Done<()>) {
+    /// The same for all objects of a file, whatever its layout was when they were written, but for
+    /// some.
+    pub(in crate::client) fn commit_file(
+        &mut self,
+        turn: &mut Turn<'_>,
+        fid: Fid,
+        others: &BTreeSet<ObjectKey>,
+        done: Done<()>,
+    ) {
         let writes = self.cache.unstable.missed().filter(|(of, _)| *of == Some(fid));
-        let keys = writes.map(|(_, write)| write.key).collect();
+        let keys = writes.map(|(_, write)| write.key).filter(|key| !others.contains(key));
+        let keys = keys.collect();
         self.commit_objects(turn, keys, done);
     }
 
