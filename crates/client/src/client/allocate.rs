@@ -9,8 +9,7 @@ use lustrine_lnet::service::Turn;
 
 use super::end_locks::{ObjectLock, Place};
 use super::mirrors::FileChange;
-use super::transfer::OBJECT;
-use super::transfer::Versioned as _;
+use super::transfer::{OBJECT, Versioned as _};
 use super::{Caller, Client, Done};
 use crate::attr::FileOwner;
 use crate::error::{ClientError, Outcome, errno};

@@ -48,8 +48,8 @@ impl Client {
         self.watch = Some(Box::new(watch));
     }
 
-    /// An object target was not used for long. Its server keeps nothing of a client that has no
-    /// locks there, and has one less to answer pings of and to wait for when it restarts [IMP-14].
+    /// An object target was not used for long. A client that holds no locks there disconnects: the
+    /// server then answers fewer pings, and waits for fewer clients when it restarts [IMP-14].
     pub(super) fn target_unused(&mut self, turn: &mut Turn<'_>, key: ImportKey) {
         let is_ost = self.rpc.import(key).is_some_and(|import| import.kind() == Target::Ost);
         if is_ost && self.locks.at(key).is_empty() {

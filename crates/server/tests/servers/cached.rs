@@ -404,7 +404,7 @@ fn grant_that_is_not_used_is_given_back() {
     shared.end();
 }
 
-/// Writes that nobody waits for take no time of a disk that is slow. A power cut before they are
+/// Writes that no program waits for do not wait for a slow disk. A power cut before they are
 /// committed takes nothing.
 #[test]
 fn a_slow_disk_is_waited_for_by_fsync_alone() {

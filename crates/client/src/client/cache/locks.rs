@@ -241,7 +241,7 @@ impl Client {
             let lock = self.locks.at(key.import).get(handle);
             if lock.is_some_and(|lock| lock.discard) {
                 self.drop_dirty(turn, key, extent.clone(), None);
-                self.cache.void_unstable(key);
+                self.cache.discard_unstable(key);
             }
             let object = self.cache.object(key);
             if !object.data.pages.dirty(&extent).is_empty() || object.is_writing(&extent) {

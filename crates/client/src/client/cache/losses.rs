@@ -77,7 +77,7 @@ impl Client {
                 losses.note(LostWrites { fid, uid: object.data.user_at(part.start), error, bytes });
             }
         }
-        for (fid, write) in self.cache.unstable.missed() {
+        for (fid, write) in self.cache.unstable.needed() {
             let Some(fid) = fid else { continue };
             let error = ClientError::Rpc(RpcError::TimedOut);
             let bytes = total(&write.parts);

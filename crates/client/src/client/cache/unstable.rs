@@ -51,6 +51,9 @@ pub(super) struct UnstableWrite {
     pub(super) uid: u32,
     pub(super) parts: Vec<Range<u64>>,
     pub(super) sum: Option<(ChecksumKind, u32)>,
+    /// Whether the data are not needed: they are written once more, or the file was removed. Then
+    /// they are not lost.
+    pub(super) is_discarded: bool,
 }
 
 /// What is kept of it.
@@ -59,8 +62,6 @@ struct Kept {
     fid: Option<Fid>,
     /// How often the server had been started; 0 if it did not say.
     instance: u32,
-    /// Whether nobody misses the data any more: they are not lost.
-    is_void: bool,
 }
 
 impl Unstable {
@@ -114,19 +115,20 @@ impl Unstable {
         Some(kept)
     }
 
-    /// Those that are not void, with their files.
-    pub(super) fn missed(&self) -> impl Iterator<Item = (Option<Fid>, &UnstableWrite)> {
-        self.writes.values().filter(|kept| !kept.is_void).map(|kept| (kept.fid, &kept.write))
+    /// Those whose data are needed, with their files.
+    pub(super) fn needed(&self) -> impl Iterator<Item = (Option<Fid>, &UnstableWrite)> {
+        let needed = self.writes.values().filter(|kept| !kept.write.is_discarded);
+        needed.map(|kept| (kept.fid, &kept.write))
     }
 }
 
 impl Cache {
-    /// An object is destroyed: nobody misses what its server has not committed. The request is kept
-    /// for as long as before.
-    pub(super) fn void_unstable(&mut self, key: ObjectKey) {
+    /// An object is destroyed, and what its server has not committed of it is not needed. The
+    /// request is kept for as long as before.
+    pub(super) fn discard_unstable(&mut self, key: ObjectKey) {
         if self.unstable.objects.contains_key(&key) {
             let kept = self.unstable.writes.values_mut().filter(|kept| kept.write.key == key);
-            kept.for_each(|kept| kept.is_void = true);
+            kept.for_each(|kept| kept.write.is_discarded = true);
         }
     }
 }
@@ -136,7 +138,7 @@ impl Client {
     pub(super) fn note_unstable(&mut self, call: CallKey, write: UnstableWrite) {
         let fid = self.cache.objects.get(&write.key).and_then(|object| object.data.fid);
         let instance = self.instance(write.key.import);
-        self.cache.unstable.insert(call, Kept { write, fid, instance, is_void: false });
+        self.cache.unstable.insert(call, Kept { write, fid, instance });
     }
 
     /// How often a target had been started when it was connected; 0 if it did not say.
@@ -168,7 +170,7 @@ impl Client {
         match check_stored(reply, sum, parts.len()) {
             Ok(()) => {}
             // The file was removed meanwhile.
-            Err(ClientError::Errno(errno::ENOENT)) => kept.is_void = true,
+            Err(ClientError::Errno(errno::ENOENT)) => kept.write.is_discarded = true,
             Err(error) => {
                 if let Some(kept) = self.cache.unstable.remove(call) {
                     self.unstable_lost(kept, &error);
@@ -196,8 +198,8 @@ impl Client {
     /// What a server had is lost, or may be. A program learns of it when it asks, and sees what the
     /// server has.
     fn unstable_lost(&mut self, kept: Kept, error: &ClientError) {
-        let Kept { write: UnstableWrite { key, uid, parts, .. }, fid, is_void, .. } = kept;
-        if is_void {
+        let Kept { write: UnstableWrite { key, uid, parts, is_discarded, .. }, fid, .. } = kept;
+        if is_discarded {
             return;
         }
         let object = self.cache.object(key);
@@ -244,7 +246,7 @@ impl Client {
         others: &BTreeSet<ObjectKey>,
         done: Done<()>,
     ) {
-        let writes = self.cache.unstable.missed().filter(|(of, _)| *of == Some(fid));
+        let writes = self.cache.unstable.needed().filter(|(of, _)| *of == Some(fid));
         let keys = writes.map(|(_, write)| write.key).filter(|key| !others.contains(key));
         let keys = keys.collect();
         self.commit_objects(turn, keys, done);
@@ -265,7 +267,7 @@ impl Client {
         done: Done<()>,
     ) {
         let mut last: BTreeMap<ImportKey, (u64, ObjectKey)> = BTreeMap::new();
-        for (_, write) in self.cache.unstable.missed().filter(|(_, w)| !asked.contains(&w.key)) {
+        for (_, write) in self.cache.unstable.needed().filter(|(_, w)| !asked.contains(&w.key)) {
             let known = last.entry(write.key.import).or_insert((write.number, write.key));
             *known = (*known).max((write.number, write.key));
         }

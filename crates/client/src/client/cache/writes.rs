@@ -73,8 +73,6 @@ struct Sent {
     writer: Writer,
     /// What it cost of the grant.
     paid: Option<u64>,
-    /// Its bytes, if the server need not commit them.
-    unstable: Option<u64>,
 }
 
 /// What begins a write.
@@ -335,10 +333,10 @@ impl Client {
         let (import, oi) = (key.import, key.oi);
         let write = ObjectWrite { import, oi, parts: parts.clone(), lock: Some(lock), caller };
         let commit = self.has_to_commit(key, total(&parts));
-        let unstable = (!commit).then(|| total(&parts));
-        self.cache.unstable.begins(key.import, unstable.unwrap_or(0));
+        let unstable = if commit { 0 } else { total(&parts) };
+        self.cache.unstable.begins(key.import, unstable);
         let args = WriteArgs { owner, time, paid: paid.is_some(), version: None, commit };
-        let sent = Sent { number, parts, writer: Writer { caller, owner }, paid, unstable };
+        let sent = Sent { number, parts, writer: Writer { caller, owner }, paid };
         self.write_rpc(
             turn,
             write,
@@ -351,9 +349,12 @@ impl Client {
                 match kept {
                     Some((call, sum)) => {
                         let (uid, parts) = (caller.uid, sent.parts.clone());
-                        client.note_unstable(call, UnstableWrite { number, key, uid, parts, sum });
+                        // What was not stored as it is here is sent again, or is lost already.
+                        let is_discarded = outcome.is_err();
+                        let write = UnstableWrite { number, key, uid, parts, sum, is_discarded };
+                        client.note_unstable(call, write);
                     }
-                    None => client.cache.unstable.ends(key.import, sent.unstable.unwrap_or(0)),
+                    None => client.cache.unstable.ends(key.import, unstable),
                 }
                 client.write_answered(turn, key, sent, outcome.map(|()| body));
             },
@@ -430,7 +431,7 @@ impl Client {
         sent: Sent,
         outcome: Outcome<Option<Obdo>>,
     ) {
-        let Sent { number, parts, writer, paid, unstable: _ } = sent;
+        let Sent { number, parts, writer, paid } = sent;
         let target: &mut TargetIo = self.cache.targets.entry(key.import).or_default();
         target.writing = target.writing.saturating_sub(1);
         self.cache.grant(key.import).settled(paid.unwrap_or(0));

@@ -214,7 +214,7 @@ fn an_eviction_takes_what_the_server_has_lost_by_a_restart() {
     }
 }
 
-/// Nobody misses the data of a file that was removed.
+/// The data of a file that was removed are not needed.
 #[test]
 fn what_was_written_to_a_file_that_is_removed_is_not_lost() {
     let (mut world, mut osts) = unstable();
@@ -242,10 +242,9 @@ fn an_fsync_that_waits_over_a_restart_reports_what_the_server_does_not_take_agai
         osts.answer(&mut world, asked);
     }
     world.recovering = true;
-    let nobody = Status::ConnectionLost;
     world.act(|client, turn| {
         let peer = client.rpc.import(first).expect("it is there").peer();
-        client.on_peer_down(turn, &peer, nobody);
+        client.on_peer_down(turn, &peer, Status::ConnectionLost);
     });
     let mut replays = 0;
     for _ in 0..20 {
@@ -335,4 +334,21 @@ fn a_server_that_was_asked_to_commit_is_believed() {
     let reply = ost::WriteReply { body, results: results.as_slice().into() };
     world.answer(&asked, 0, &ReplyBuffers::OstWrite(reply));
     assert_eq!(written.outcome(), Ok(()));
+}
+
+/// The server says that it could not store a part, which is dirty again.
+#[test]
+fn what_was_not_stored_is_lost_once() {
+    let (mut world, mut osts) = scene();
+    let written = world.write(10, b"hello");
+    osts.serve(&mut world);
+    assert_eq!(written.outcome(), Ok(()));
+    world.act(|client, turn| client.start_flush(turn, FILE));
+    osts.fails = Some(-crate::error::errno::EIO);
+    osts.serve(&mut world);
+    let counts = world.client.cache_counts();
+    assert_eq!((counts.dirty, counts.unstable), (5, 5));
+    assert_eq!(world.client.unwritten().iter().map(|loss| loss.bytes).sum::<u64>(), 5);
+    world.evict(&mut osts);
+    assert_eq!(world.client.cache_counts().lost, 5);
 }
