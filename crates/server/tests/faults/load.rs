@@ -17,9 +17,8 @@ use super::history::{Event, has_room};
 use crate::world::{CALLER, OST, Rng, Slot, World};
 
 const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
-/// Bytes of a register, and the distance from one to the next: over all objects in turn.
-const REGISTER: usize = 4096;
-const DISTANCE: u64 = 65536;
+/// Bytes from one register to the next: over all objects in turn.
+pub(crate) const DISTANCE: u64 = 65536;
 const REGISTERS: usize = 4;
 const NAMES: usize = 4;
 /// Operations of a client at a time.
@@ -84,6 +83,8 @@ pub(crate) struct LoadArgs {
     pub(crate) keeps: (bool, bool),
     /// Operations of each worker.
     pub(crate) operations: u64,
+    /// Bytes of a register; those of [`DISTANCE`] bytes follow each other.
+    pub(crate) register_len: u64,
 }
 
 /// One thing after the other that a client does.
@@ -337,7 +338,7 @@ impl Load {
             0..=2 if !no_register => self.start_write(world, client, register),
             3 | 4 if !no_register => {
                 let (fid, layout) = self.registers.clone();
-                let place = (register as u64 * DISTANCE, REGISTER as u32);
+                let place = self.place_of(register);
                 let slot =
                     world.start(client, |c, t, done| c.read(t, CALLER, fid, &layout, place, done));
                 Op::Read { register, slot }
@@ -407,12 +408,17 @@ impl Load {
         Op::Sync { file, slot }
     }
 
+    /// The range of a register.
+    fn place_of(&self, register: usize) -> (u64, u32) {
+        (register as u64 * DISTANCE, self.args.register_len as u32)
+    }
+
     fn start_write(&mut self, world: &mut World, client: usize, register: usize) -> Op {
         self.next_value += 1;
         let value = self.next_value;
         let (fid, layout) = self.registers.clone();
-        let bytes = value.to_le_bytes().repeat(REGISTER / 8);
-        let at = register as u64 * DISTANCE;
+        let (at, len) = self.place_of(register);
+        let bytes = value.to_le_bytes().repeat(len as usize / 8);
         let slot = world.start(client, |c, t, done| {
             c.write(t, CALLER, (fid, OWNER), &layout, (at, bytes.into()), done);
         });

@@ -68,6 +68,8 @@ struct Plan {
     /// Clients disconnect from an object target that is not used for so many seconds; never if it
     /// is 0.
     idle_timeout: u64,
+    /// Bytes of a register.
+    register_len: u64,
 }
 
 const fn seconds(seconds: u64) -> Nanos {
@@ -149,6 +151,9 @@ impl Plan {
         // Short ones let clients go and come all the time.
         let mut of_idle = Rng::new(operations ^ 0x1d1e);
         let idle_timeout = if of_idle.chance(1, 2) { of_idle.between(1, 20) } else { 0 };
+        // Long ones are not copied into the cache, and meet.
+        let long = Rng::new(operations ^ 0x10e6).chance(1, 2);
+        let register_len = if long { load::DISTANCE } else { 4096 };
         Plan {
             clients,
             faults,
@@ -159,6 +164,7 @@ impl Plan {
             cache,
             imperative_recovery,
             idle_timeout,
+            register_len,
         }
     }
 }
@@ -193,7 +199,7 @@ pub(crate) fn run(seed: u64, caches: Caches) -> Result<String, String> {
     }
     let (evictions, operations) = (plan.evictions, plan.operations);
     let keeps = (plan.cache.max_cached > 0, plan.cache.attrs > 0);
-    let args = LoadArgs { evictions, keeps, operations };
+    let args = LoadArgs { evictions, keeps, operations, register_len: plan.register_len };
     let mut load = Load::new(&mut world, rng.draw(), args);
     world.evictions = Some(Evictions::default());
     world.links = Some(Links::new(rng.draw(), plan.latency));

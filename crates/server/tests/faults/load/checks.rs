@@ -6,7 +6,7 @@ use lustrine_client::ClientError;
 use lustrine_lnet::time::Time;
 
 use super::ending::value_of;
-use super::{CALLER, DISTANCE, File, Load, NAMES, RECORD, REGISTER, REGISTERS, Record};
+use super::{CALLER, DISTANCE, File, Load, NAMES, RECORD, REGISTERS, Record};
 use super::{id_of, name_of};
 use crate::faults::history::{Effect, Event, is_explained, listed};
 use crate::world::{MDT, Place, World};
@@ -94,7 +94,7 @@ impl Load {
     ) -> Result<(), String> {
         let start = world.now;
         let (fid, layout) = self.registers.clone();
-        let place = (register as u64 * DISTANCE, REGISTER as u32);
+        let place = self.place_of(register);
         let bytes = world.wait(client, |c, t, done| c.read(t, CALLER, fid, &layout, place, done));
         let bytes = bytes.map_err(|error| format!("the last read failed: {error}"))?;
         let effect = Effect::Saw(value_of(&bytes)?);

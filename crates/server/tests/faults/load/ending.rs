@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use lustrine_client::ClientError;
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::{
-    CALLER, DISTANCE, Done, File, FlockMode, Load, Op, REGISTER, REGISTERS, Record, Report,
-};
+use super::{CALLER, DISTANCE, Done, File, FlockMode, Load, Op, REGISTERS, Record, Report};
 use super::{id_of, range};
 use crate::faults::history::{ANY, Effect, Event};
 use crate::world::{OST, World};
@@ -291,7 +289,8 @@ impl Load {
                 let Some(outcome) = slot.take() else { return Ok(Some(Op::Size { slot })) };
                 match outcome {
                     Ok((size, _)) => {
-                        let end = |register: usize| register as u64 * DISTANCE + REGISTER as u64;
+                        let end =
+                            |register: usize| register as u64 * DISTANCE + self.args.register_len;
                         let possible: BTreeSet<u64> = (0..REGISTERS).map(end).collect();
                         if size != 0 && !possible.contains(&size) {
                             return Err(format!("the registers have a size of {size}"));
