@@ -1,91 +1,70 @@
 //! The bytes of one object that a client has in memory: which ones are there, and which of them the
 //! server does not have yet.
 
+mod chunk;
 #[cfg(test)]
 #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges are meant")]
 mod tests;
 
 use core::ops::Range;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use rangemap::RangeSet;
+
+use chunk::OwnChunk;
 
 /// Bytes are kept in chunks of this length, at multiples of it.
 pub(crate) const CHUNK_LEN: u64 = 64 << 10;
-/// The memory of a chunk grows in steps of this length.
-const STEP: usize = 4096;
 
-/// The memory of a chunk: from its first page that is in use to the last one.
-#[derive(Debug, Default)]
-struct Chunk {
-    /// Where the memory begins within the chunk.
-    start: usize,
-    bytes: Vec<u8>,
+/// The memory of a chunk.
+#[derive(Debug)]
+enum Chunk {
+    Own(OwnChunk),
+    /// Whole, in this piece.
+    Shared(PieceNumber),
 }
 
-impl Chunk {
-    /// Puts bytes at a place within the chunk, with zeros behind them up to a length. Returns how
-    /// much memory was taken for that.
-    fn store(&mut self, within: usize, known: &[u8], len: usize) -> u64 {
-        let is_behind = self.bytes.is_empty() || within >= self.start + self.bytes.len();
-        if !is_behind {
-            let taken = self.grow(&(within..within + len));
-            let within = within - self.start;
-            let (head, tail) = self.bytes[within..within + len].split_at_mut(known.len());
-            head.copy_from_slice(known);
-            tail.fill(0);
-            return taken;
-        }
-        // Memory that is not there yet need not be cleared first.
-        let before = self.bytes.capacity();
-        if self.bytes.is_empty() {
-            self.start = within / STEP * STEP;
-        }
-        let whole = (within + len).next_multiple_of(STEP) - self.start;
-        self.bytes.reserve_exact(whole - self.bytes.len());
-        self.bytes.resize(within - self.start, 0);
-        self.bytes.extend_from_slice(known);
-        self.bytes.resize(whole, 0);
-        (self.bytes.capacity() - before) as u64
+/// The number of a piece among those of its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PieceNumber(u64);
+
+/// Bytes that came together, and are the memory of several chunks: they are not copied.
+#[derive(Debug)]
+struct Piece {
+    /// Where the bytes begin in the object.
+    start: u64,
+    bytes: Bytes,
+    /// The chunks that had their memory in it at first.
+    chunks: Range<u64>,
+    /// How many of them have it there still.
+    left: u64,
+}
+
+impl Piece {
+    /// The bytes of a range of the object.
+    fn get(&self, range: &Range<u64>) -> Option<&[u8]> {
+        self.bytes.get(self.places(range)?)
     }
 
-    /// Has memory for a range within the chunk. Returns how much was taken for that.
-    fn grow(&mut self, range: &Range<usize>) -> u64 {
-        let before = self.bytes.capacity();
-        let (start, end) = (range.start / STEP * STEP, range.end.next_multiple_of(STEP));
-        if self.bytes.is_empty() {
-            self.start = start;
-        } else if start < self.start {
-            let len = end.max(self.start + self.bytes.len()) - start;
-            let mut grown = Vec::with_capacity(len);
-            grown.resize(self.start - start, 0);
-            grown.append(&mut self.bytes);
-            (self.start, self.bytes) = (start, grown);
-        }
-        let len = end - self.start;
-        if self.bytes.len() < len {
-            self.bytes.reserve_exact(len - self.bytes.len());
-            self.bytes.resize(len, 0);
-        }
-        (self.bytes.capacity() - before) as u64
-    }
-
-    /// The bytes of a range within the chunk, if there is memory for them.
-    fn get(&self, range: Range<usize>) -> Option<&[u8]> {
-        self.bytes.get(range.start.checked_sub(self.start)?..range.end.checked_sub(self.start)?)
+    /// Where the bytes of a range of the object are.
+    fn places(&self, range: &Range<u64>) -> Option<Range<usize>> {
+        let place = |at: u64| usize::try_from(at.checked_sub(self.start)?).ok();
+        Some(place(range.start)?..place(range.end)?)
     }
 }
 
 /// The bytes of an object that are in memory.
 ///
 /// A byte is *present* if its value is known. A present byte is *dirty* if the server does not have
-/// its value yet. Memory is counted by its users: each change says how much was taken or given
-/// back.
+/// its value yet.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
     chunks: BTreeMap<u64, Chunk>,
+    pieces: BTreeMap<PieceNumber, Piece>,
     present: RangeSet<u64>,
     dirty: RangeSet<u64>,
+    memory: u64,
 }
 
 /// The numbers of the chunks that a range touches.
@@ -96,9 +75,20 @@ pub(crate) fn chunks_of(range: &Range<u64>) -> Range<u64> {
     range.start / CHUNK_LEN..(range.end - 1) / CHUNK_LEN + 1
 }
 
+/// The range of a chunk. The last one of an object is shorter.
+fn chunk_range(number: u64) -> Range<u64> {
+    number * CHUNK_LEN..(number + 1).saturating_mul(CHUNK_LEN)
+}
+
 impl Pages {
     pub(crate) const fn new() -> Pages {
-        Pages { chunks: BTreeMap::new(), present: RangeSet::new(), dirty: RangeSet::new() }
+        Pages {
+            chunks: BTreeMap::new(),
+            pieces: BTreeMap::new(),
+            present: RangeSet::new(),
+            dirty: RangeSet::new(),
+            memory: 0,
+        }
     }
 
     /// Whether nothing is in memory.
@@ -106,94 +96,215 @@ impl Pages {
         self.chunks.is_empty() && self.present.is_empty() && self.dirty.is_empty()
     }
 
-    /// Takes bytes that a program writes: they are present and dirty. Returns the memory that was
-    /// taken for them, in bytes.
-    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> u64 {
+    /// The memory that the bytes take, in bytes. A piece counts as a whole as long as a chunk is in
+    /// it.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Takes bytes that a program writes: they are present and dirty.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &Bytes) {
         let range = offset..offset + bytes.len() as u64;
         if range.is_empty() {
-            return 0;
+            return;
         }
         self.present.insert(range.clone());
         self.dirty.insert(range.clone());
-        self.store(&range, bytes)
+        self.keep(&range, bytes, range.clone());
     }
 
     /// Takes bytes that the server sent for a range. Behind them are zeros up to the end of the
-    /// range. What is present stays as it is: it is newer. Returns the memory that was taken.
-    pub(crate) fn fill(&mut self, range: &Range<u64>, bytes: &[u8]) -> u64 {
-        let gaps: Vec<Range<u64>> = self.gaps(range);
-        let mut taken = 0;
-        for gap in gaps {
+    /// range. What is present stays as it is: it is newer.
+    pub(crate) fn fill(&mut self, range: &Range<u64>, bytes: &Bytes) {
+        for gap in self.gaps(range) {
             self.present.insert(gap.clone());
-            let at = |position: u64| ((position - range.start) as usize).min(bytes.len());
-            let known = &bytes[at(gap.start)..at(gap.end)];
-            taken += self.store(&gap, known);
+            self.keep(range, bytes, gap);
         }
-        taken
+    }
+
+    /// Keeps a part of a range of which there are these bytes, and zeros behind them. Whole chunks
+    /// of it are not copied.
+    fn keep(&mut self, range: &Range<u64>, bytes: &Bytes, part: Range<u64>) {
+        let shared = self.share(range.start, bytes, &part);
+        for rest in [part.start..shared.start, shared.end..part.end] {
+            let at = |place: u64| ((place - range.start) as usize).min(bytes.len());
+            self.store(&rest, &bytes[at(rest.start)..at(rest.end)]);
+        }
+    }
+
+    /// Has the whole chunks of a part share bytes that begin at `start`, unless most of the bytes
+    /// are elsewhere. Returns the range of these chunks; an empty one at the start of the part if
+    /// there are none.
+    fn share(&mut self, start: u64, bytes: &Bytes, part: &Range<u64>) -> Range<u64> {
+        let len = bytes.len() as u64;
+        let end = part.end.min(start + len);
+        let chunks = part.start.div_ceil(CHUNK_LEN)..end / CHUNK_LEN;
+        let left = chunks.end.saturating_sub(chunks.start);
+        if left == 0 || left * CHUNK_LEN * 2 < len {
+            return part.start..part.start;
+        }
+        let last = self.pieces.last_key_value();
+        let piece = PieceNumber(last.map_or(0, |(PieceNumber(last), _)| last + 1));
+        let left_by: BTreeSet<PieceNumber> = chunks
+            .clone()
+            .filter_map(|number| self.replace(number, Some(Chunk::Shared(piece))))
+            .collect();
+        left_by.into_iter().for_each(|piece| self.settle(piece));
+        let range = chunks.start * CHUNK_LEN..chunks.end * CHUNK_LEN;
+        self.memory += len;
+        self.pieces.insert(piece, Piece { start, bytes: bytes.clone(), chunks, left });
+        range
     }
 
     /// Copies bytes into the chunks of a range, and zeros behind them.
-    fn store(&mut self, range: &Range<u64>, bytes: &[u8]) -> u64 {
-        let mut taken = 0;
+    fn store(&mut self, range: &Range<u64>, bytes: &[u8]) {
         let mut at = range.start;
         while at < range.end {
             let (number, within) = (at / CHUNK_LEN, (at % CHUNK_LEN) as usize);
             let len = (range.end - at).min(CHUNK_LEN - at % CHUNK_LEN) as usize;
             let from = ((at - range.start) as usize).min(bytes.len());
             let known = &bytes[from..(from + len).min(bytes.len())];
-            taken += self.chunks.entry(number).or_default().store(within, known, len);
+            match self.chunks.get_mut(&number) {
+                Some(Chunk::Own(chunk)) => {
+                    let before = chunk.memory();
+                    chunk.store(within, known, len);
+                    self.memory = self.memory - before + chunk.memory();
+                }
+                _ => {
+                    let mut chunk = self.copied(number);
+                    chunk.store(within, known, len);
+                    if let Some(piece) = self.replace(number, Some(Chunk::Own(chunk))) {
+                        self.settle(piece);
+                    }
+                }
+            }
             at += len as u64;
         }
-        taken
     }
 
-    /// Copies what is present of a range to the same places of `bytes`, which stand for the range.
-    /// Returns the parts that were copied.
-    pub(crate) fn read(&self, range: &Range<u64>, bytes: &mut [u8]) -> Vec<Range<u64>> {
-        let present: Vec<Range<u64>> = parts(&self.present, range);
-        for part in &present {
-            let mut at = part.start;
-            while at < part.end {
-                let (number, within) = (at / CHUNK_LEN, (at % CHUNK_LEN) as usize);
-                let len = (part.end - at).min(CHUNK_LEN - at % CHUNK_LEN) as usize;
-                let to = (at - range.start) as usize;
-                let chunk = self.chunks.get(&number);
-                if let Some(known) = chunk.and_then(|chunk| chunk.get(within..within + len)) {
-                    bytes[to..to + len].copy_from_slice(known);
-                }
-                at += len as u64;
-            }
+    /// The bytes of a chunk that is in a piece; none of one that is not there.
+    fn copied(&self, number: u64) -> OwnChunk {
+        self.get(&chunk_range(number)).map_or_else(OwnChunk::default, OwnChunk::whole)
+    }
+
+    /// Gives a chunk other memory, or none. Returns the piece in which it was, if others are there
+    /// still.
+    fn replace(&mut self, number: u64, chunk: Option<Chunk>) -> Option<PieceNumber> {
+        if let Some(Chunk::Own(chunk)) = &chunk {
+            self.memory += chunk.memory();
         }
-        present
+        let before = match chunk {
+            Some(chunk) => self.chunks.insert(number, chunk),
+            None => self.chunks.remove(&number),
+        };
+        match before {
+            Some(Chunk::Own(chunk)) => self.memory -= chunk.memory(),
+            Some(Chunk::Shared(number)) => {
+                let piece = self.pieces.get_mut(&number)?;
+                piece.left -= 1;
+                if piece.left > 0 {
+                    return Some(number);
+                }
+                self.memory -= piece.bytes.len() as u64;
+                self.pieces.remove(&number);
+            }
+            None => {}
+        }
+        None
     }
 
-    /// The bytes of a range, if all of them are present.
-    pub(crate) fn whole(&self, range: &Range<u64>) -> Option<Vec<u8>> {
+    /// Chunks of a piece have other memory now, or are gone. If few are left there, they get memory
+    /// of their own, so that they do not keep the rest.
+    pub(crate) fn settle(&mut self, number: PieceNumber) {
+        let Some(piece) = self.pieces.get(&number) else { return };
+        if piece.left * 4 >= piece.chunks.end - piece.chunks.start {
+            return;
+        }
+        let chunks = piece.chunks.clone();
+        let shared: Vec<u64> = self
+            .chunks
+            .range(chunks)
+            .filter(|(_, chunk)| matches!(chunk, Chunk::Shared(there) if *there == number))
+            .map(|(number, _)| *number)
+            .collect();
+        for chunk in shared {
+            let own = self.copied(chunk);
+            self.memory += own.memory();
+            self.chunks.insert(chunk, Chunk::Own(own));
+        }
+        let gone = self.pieces.remove(&number);
+        self.memory -= gone.map_or(0, |piece| piece.bytes.len() as u64);
+    }
+
+    /// The bytes of a range that is within one chunk, if there is memory for them.
+    fn get(&self, range: &Range<u64>) -> Option<&[u8]> {
+        let within = (range.start % CHUNK_LEN) as usize;
+        match self.chunks.get(&(range.start / CHUNK_LEN))? {
+            Chunk::Own(chunk) => chunk.get(within..within + (range.end - range.start) as usize),
+            Chunk::Shared(piece) => self.pieces.get(piece)?.get(range),
+        }
+    }
+
+    /// The bytes of a range, if all of them are present. They are not copied if they are many, and
+    /// came together.
+    pub(crate) fn whole(&self, range: &Range<u64>) -> Option<Bytes> {
         if range.is_empty() {
-            return Some(Vec::new());
+            return Some(Bytes::new());
         }
         self.present.get(&range.start).filter(|present| range.end <= present.end)?;
+        if range.end - range.start >= CHUNK_LEN
+            && let Some(bytes) = self.shared(range)
+        {
+            return Some(bytes);
+        }
         let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
         self.append_to(range, &mut bytes);
-        Some(bytes)
+        Some(bytes.into())
+    }
+
+    /// The bytes of a range if all of them are in one piece.
+    fn shared(&self, range: &Range<u64>) -> Option<Bytes> {
+        let mut chunks = self.chunks.range(chunks_of(range)).map(|(_, chunk)| chunk);
+        let Some(Chunk::Shared(number)) = chunks.next() else { return None };
+        if !chunks.all(|chunk| matches!(chunk, Chunk::Shared(other) if other == number)) {
+            return None;
+        }
+        let piece = self.pieces.get(number)?;
+        Some(piece.bytes.slice(piece.places(range)?))
+    }
+
+    /// The bytes of ranges one after another, all of which are present.
+    pub(crate) fn joined(&self, ranges: &[Range<u64>]) -> Bytes {
+        if let [range] = ranges
+            && let Some(bytes) = self.whole(range)
+        {
+            return bytes;
+        }
+        let len: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let mut bytes = Vec::with_capacity(len as usize);
+        for range in ranges {
+            self.append_to(range, &mut bytes);
+        }
+        bytes.into()
     }
 
     /// Appends the bytes of a range, all of which are present.
-    pub(crate) fn append_to(&self, range: &Range<u64>, bytes: &mut Vec<u8>) {
+    fn append_to(&self, range: &Range<u64>, bytes: &mut Vec<u8>) {
         let end = bytes.len() + (range.end - range.start) as usize;
         let mut at = range.start;
         while at < range.end {
-            let (number, within) = (at / CHUNK_LEN, (at % CHUNK_LEN) as usize);
-            let len = (range.end - at).min(CHUNK_LEN - at % CHUNK_LEN) as usize;
-            let chunk = self.chunks.get(&number);
-            let Some(known) = chunk.and_then(|chunk| chunk.get(within..within + len)) else {
-                break;
-            };
+            let next = range.end.min((at / CHUNK_LEN + 1) * CHUNK_LEN);
+            let Some(known) = self.get(&(at..next)) else { break };
             bytes.extend_from_slice(known);
-            at += len as u64;
+            at = next;
         }
         debug_assert_eq!(bytes.len(), end, "a part of {range:?} is not present");
         bytes.resize(end, 0);
+    }
+
+    /// The parts of a range that are present, in order.
+    pub(crate) fn present(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        parts(&self.present, range)
     }
 
     /// The parts of a range that are not present, in order.
@@ -234,34 +345,43 @@ impl Pages {
         }
     }
 
-    /// Forgets a range, also what is dirty. Returns the memory that was given back.
-    pub(crate) fn forget(&mut self, range: Range<u64>) -> u64 {
+    /// A range that was on its way to the server has to be sent again, as far as it is present.
+    pub(crate) fn redirty(&mut self, range: &Range<u64>) {
+        self.dirty.extend(parts(&self.present, range));
+    }
+
+    /// Forgets a range, also what is dirty.
+    pub(crate) fn forget(&mut self, range: Range<u64>) {
         if range.is_empty() {
-            return 0;
+            return;
         }
         self.present.remove(range.clone());
         self.dirty.remove(range.clone());
-        let numbers = chunks_of(&range);
-        let touched: Vec<u64> = self.chunks.range(numbers).map(|(number, _)| *number).collect();
-        let mut given = 0;
-        for number in touched {
-            let chunk = number * CHUNK_LEN..(number + 1).saturating_mul(CHUNK_LEN);
-            if !self.present.overlaps(&chunk) {
-                let memory = |chunk: Chunk| chunk.bytes.capacity() as u64;
-                given += self.chunks.remove(&number).map_or(0, memory);
-            }
-        }
-        given
+        let mut unused: Vec<u64> = self.chunks_within(chunks_of(&range)).collect();
+        unused.retain(|number| !self.present.overlaps(&chunk_range(*number)));
+        let left_by: BTreeSet<PieceNumber> =
+            unused.into_iter().filter_map(|number| self.replace(number, None)).collect();
+        left_by.into_iter().for_each(|piece| self.settle(piece));
     }
 
-    /// Forgets a chunk unless something in it is dirty. Returns the memory that was given back;
-    /// none if it has to stay.
-    pub(crate) fn evict(&mut self, number: u64) -> Option<u64> {
-        let chunk = number * CHUNK_LEN..(number + 1).saturating_mul(CHUNK_LEN);
-        if self.dirty.overlaps(&chunk) {
-            return None;
+    /// The piece in which a chunk has its memory; none if it has memory of its own.
+    pub(crate) fn piece_of(&self, number: u64) -> Option<PieceNumber> {
+        match self.chunks.get(&number)? {
+            Chunk::Own(_) => None,
+            Chunk::Shared(piece) => Some(*piece),
         }
-        Some(self.forget(chunk))
+    }
+
+    /// Forgets a chunk unless something in it is dirty. Whether it is gone. When no others of its
+    /// piece are to follow, [`Pages::settle`] gives back what is not needed of that.
+    pub(crate) fn evict(&mut self, number: u64) -> bool {
+        let chunk = chunk_range(number);
+        let goes = !self.dirty.overlaps(&chunk);
+        if goes {
+            self.present.remove(chunk);
+            self.replace(number, None);
+        }
+        goes
     }
 
     /// Those of some chunks that there are.

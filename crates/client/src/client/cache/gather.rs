@@ -84,6 +84,8 @@ impl CachedObject {
 #[cfg(test)]
 #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges are meant")]
 mod tests {
+    use bytes::Bytes;
+
     use super::super::object::{Held, Mode, Writer};
     use super::*;
     use crate::attr::FileOwner;
@@ -96,7 +98,7 @@ mod tests {
     fn dirty(ranges: &[(Range<u64>, Caller)]) -> CachedObject {
         let mut object = CachedObject::default();
         for (range, caller) in ranges {
-            let bytes = vec![1; (range.end - range.start) as usize];
+            let bytes = Bytes::from(vec![1; (range.end - range.start) as usize]);
             object.data.pages.write(range.start, &bytes);
             let owner = FileOwner { uid: 0, gid: 0, projid: 0 };
             object.was_written_by(range, Writer { caller: *caller, owner });

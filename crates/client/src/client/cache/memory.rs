@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use super::object::{ObjectData, Used};
 use super::{Cache, ObjectKey};
-use crate::pages::chunks_of;
+use crate::pages::{Pages, PieceNumber, chunks_of};
 
 impl Cache {
     /// The chunks of a range are used now. Ones that are not in memory are forgotten.
@@ -28,10 +28,20 @@ impl Cache {
         }
     }
 
+    /// Changes the bytes of an object that is there, and counts their memory.
+    pub(super) fn change_pages(&mut self, key: ObjectKey, change: impl FnOnce(&mut Pages)) {
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        let pages = &mut object.data.pages;
+        let before = pages.memory();
+        change(pages);
+        let after = pages.memory();
+        self.counts.cached = self.counts.cached - before + after;
+    }
+
     /// Bytes of an object are not in memory any more: its chunks that are gone are not counted.
     pub(super) fn forget(&mut self, key: ObjectKey, range: Range<u64>) {
+        self.change_pages(key, |pages| pages.forget(range));
         let Some(object) = self.objects.get_mut(&key) else { return };
-        self.counts.cached -= object.data.pages.forget(range);
         for place in object.drop_unused_chunks() {
             self.chunks.remove(&place);
         }
@@ -41,6 +51,8 @@ impl Cache {
     /// way, stays.
     pub(super) fn trim(&mut self) {
         let mut from = 0;
+        // Where the last chunk was that went: the chunks of a piece go together, mostly.
+        let mut last: Option<(ObjectKey, PieceNumber)> = None;
         while self.counts.cached > self.tunables.max_cached {
             let Some((place, (key, number))) =
                 self.chunks.range(from..).next().map(|(place, chunk)| (*place, *chunk))
@@ -54,11 +66,27 @@ impl Cache {
                 used.place = used.last;
                 self.chunks.insert(used.place, (key, number));
                 self.chunks.remove(&place);
-            } else if let Some(given) = object.evict(number) {
-                self.counts.cached -= given;
-                self.chunks.remove(&place);
-                self.tidy(key);
+                continue;
             }
+            let piece = object.data.pages.piece_of(number).map(|piece| (key, piece));
+            let before = object.data.pages.memory();
+            if !object.evict(number) {
+                continue;
+            }
+            self.counts.cached -= before - object.data.pages.memory();
+            self.chunks.remove(&place);
+            if piece != last {
+                self.settle(core::mem::replace(&mut last, piece));
+            }
+            self.tidy(key);
+        }
+        self.settle(last);
+    }
+
+    /// No more chunks of a piece are evicted for now.
+    fn settle(&mut self, piece: Option<(ObjectKey, PieceNumber)>) {
+        if let Some((key, piece)) = piece {
+            self.change_pages(key, |pages| pages.settle(piece));
         }
     }
 
@@ -80,5 +108,74 @@ impl Cache {
         if is_over {
             self.objects.remove(&key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use lustrine_fswire::fid::{Fid, Handle};
+    use lustrine_ptlrpc::ImportKey;
+    use slotmap::SlotMap;
+
+    use super::super::CacheTunables;
+    use super::super::object::{Held, Mode};
+    use super::*;
+    use crate::pages::CHUNK_LEN;
+
+    /// A cache, and an object in it that is not forgotten, since there is a lock on it.
+    fn cache(max_cached: u64) -> (Cache, ObjectKey) {
+        let mut imports: SlotMap<ImportKey, ()> = SlotMap::with_key();
+        let key = ObjectKey { import: imports.insert(()), oi: Fid { seq: 1, oid: 1, ver: 0 } };
+        let mut cache = Cache::new(CacheTunables::of(max_cached));
+        let held = Held::new(Mode::Read, 0..u64::MAX, false);
+        cache.object(key).locks.insert(Handle(1), held);
+        (cache, key)
+    }
+
+    /// An answer with so many MiB comes.
+    fn fill(cache: &mut Cache, key: ObjectKey, from: u64, mebibytes: u64) -> u64 {
+        let len = mebibytes << 20;
+        let range = from..from + len;
+        cache.change_pages(key, |pages| pages.fill(&range, &Bytes::from(vec![7; len as usize])));
+        cache.touch(key, &range);
+        cache.trim();
+        assert_eq!(cache.counts.cached, cache.objects[&key].data.pages.memory());
+        assert!(cache.counts.cached <= cache.tunables.max_cached);
+        range.end
+    }
+
+    /// What goes does so as it came, and the rest is not copied.
+    #[test]
+    fn a_stream_through_a_full_cache_copies_nothing() {
+        let (mut cache, key) = cache(8 << 20);
+        let mut end = 0;
+        for mebibytes in [4, 4, 4, 4, 1, 1, 1, 4, 1, 4] {
+            end = fill(&mut cache, key, end, mebibytes);
+            let pages = &cache.objects[&key].data.pages;
+            let all = 0..end / CHUNK_LEN;
+            assert!(pages.chunks_within(all).all(|number| pages.piece_of(number).is_some()));
+            assert_eq!(pages.present(&(0..end)).last().map(|last| last.end), Some(end));
+        }
+    }
+
+    /// It does not keep the memory of all that came with it.
+    #[test]
+    fn a_chunk_that_is_in_use_stays_when_what_came_with_it_goes() {
+        let (mut cache, key) = cache(16 << 20);
+        let used = [0, 4, 8].map(|mebibytes: u64| mebibytes << 20..(mebibytes << 20) + 4096);
+        let mut end = 0;
+        for _ in 0..20 {
+            end = fill(&mut cache, key, end, 4);
+            for range in used.iter().filter(|range| range.end <= end) {
+                cache.touch(key, range);
+            }
+        }
+        let pages = &cache.objects[&key].data.pages;
+        for range in &used {
+            assert!(pages.gaps(range).is_empty());
+        }
+        let read_last = end - (12 << 20)..end;
+        assert!(pages.gaps(&read_last).is_empty());
     }
 }

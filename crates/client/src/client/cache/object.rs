@@ -551,16 +551,14 @@ impl CachedObject {
         dropped
     }
 
-    /// Gives the memory of a chunk back. None if it has to stay: something in it is not at the
-    /// server.
-    pub(super) fn evict(&mut self, number: u64) -> Option<u64> {
+    /// Forgets a chunk. Whether it is gone: it has to stay if something in it is not at the server.
+    pub(super) fn evict(&mut self, number: u64) -> bool {
         let chunk = number * CHUNK_LEN..(number + 1).saturating_mul(CHUNK_LEN);
-        if self.is_writing(&chunk) {
-            return None;
+        let goes = !self.is_writing(&chunk) && self.data.pages.evict(number);
+        if goes {
+            self.data.used.remove(&number);
         }
-        let given = self.data.pages.evict(number)?;
-        self.data.used.remove(&number);
-        Some(given)
+        goes
     }
 
     /// Whether there is nothing to remember of it. Gives memory back that it does not need.
@@ -577,6 +575,8 @@ pub(super) fn covers(range: &Range<u64>, other: &Range<u64>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     /// There is one for each object that is kept. `cargo xtask bench library` measures all of it.
@@ -591,7 +591,7 @@ mod tests {
         object.fails(ClientError::NoMemory, []);
         object.data.pause = pause;
         assert!(!object.tidy() && object.data.pause == pause);
-        object.data.pages.write(0, &[1]);
+        object.data.pages.write(0, &Bytes::from_static(&[1]));
         object.data.pages.clean(0..1);
         object.data.error = None;
         assert!(object.tidy(), "it is to be forgotten without a lock");
@@ -640,7 +640,7 @@ mod tests {
     #[test]
     fn a_refused_write_does_not_count_although_a_lock_came_meanwhile() {
         let mut object = CachedObject::default();
-        object.data.pages.write(0, &[1; 100]);
+        object.data.pages.write(0, &Bytes::from_static(&[1; 100]));
         object.was_written(&(0..100), 1);
         object.data.pages.clean(0..100);
         object.was_sent(1, core::slice::from_ref(&(0..100)));

@@ -20,7 +20,8 @@ pub(in crate::client) struct ObjectBytes {
 /// A read of a program that lacks something.
 pub(super) struct ReadOp {
     pub(super) range: Range<u64>,
-    pub(super) bytes: Vec<u8>,
+    /// What is there, with its place in the object. The cache may forget it meanwhile.
+    parts: Vec<(u64, Bytes)>,
     pub(super) missing: RangeSet<u64>,
     pub(super) handle: Handle,
     pub(super) caller: Caller,
@@ -28,18 +29,46 @@ pub(super) struct ReadOp {
 }
 
 impl ReadOp {
-    /// Copies what is in memory now. What is behind `stored`, the end of the object at the server,
+    pub(super) fn new(
+        range: Range<u64>,
+        (handle, caller): (Handle, Caller),
+        done: Done<ObjectBytes>,
+    ) -> ReadOp {
+        let mut missing = RangeSet::new();
+        if !range.is_empty() {
+            missing.insert(range.clone());
+        }
+        ReadOp { range, parts: Vec::new(), missing, handle, caller, done }
+    }
+
+    /// Takes what is in memory now. What is behind `stored`, the end of the object at the server,
     /// is zeros.
     pub(super) fn advance(&mut self, pages: &Pages, stored: u64) {
         for gap in self.missing.iter().cloned().collect::<Vec<_>>() {
-            let at = |position: u64| (position - self.range.start) as usize;
-            let bytes = &mut self.bytes[at(gap.start)..at(gap.end)];
-            for part in pages.read(&gap, bytes) {
+            for part in pages.present(&gap) {
+                let Some(bytes) = pages.whole(&part) else { continue };
+                self.parts.push((part.start, bytes));
                 self.missing.remove(part);
             }
         }
         if stored < self.range.end {
             self.missing.remove(stored.max(self.range.start)..self.range.end);
+        }
+    }
+
+    /// All bytes, which are copied unless they came together. Nothing is missing any more.
+    pub(super) fn bytes(&mut self) -> Bytes {
+        let len = (self.range.end - self.range.start) as usize;
+        match self.parts.as_mut_slice() {
+            [(_, bytes)] if bytes.len() == len => core::mem::take(bytes),
+            parts => {
+                let mut whole = vec![0; len];
+                for (place, bytes) in parts {
+                    let at = (*place - self.range.start) as usize;
+                    whole[at..at + bytes.len()].copy_from_slice(bytes);
+                }
+                whole.into()
+            }
         }
     }
 }

@@ -104,7 +104,7 @@ impl Client {
         }
         cache.counts.hits += bytes.len() as u64;
         cache.touch(key, &known);
-        Some(ObjectBytes { bytes: bytes.into(), present })
+        Some(ObjectBytes { bytes, present })
     }
 
     fn read_under(
@@ -124,12 +124,7 @@ impl Client {
             self.pump(turn, key.import);
             return self.read_over(turn, key, (handle, &range), Ok(bytes), done);
         }
-        let mut missing = RangeSet::new();
-        if !range.is_empty() {
-            missing.insert(range.clone());
-        }
-        let bytes = vec![0; (range.end - range.start) as usize];
-        let mut op = ReadOp { range: range.clone(), bytes, missing, handle, caller, done };
+        let mut op = ReadOp::new(range.clone(), (handle, caller), done);
         let object = self.cache.object(key);
         op.advance(&object.data.pages, object.stored);
         let missed: u64 = op.missing.iter().map(|gap| gap.end - gap.start).sum();
@@ -148,8 +143,8 @@ impl Client {
         }
         self.read_ahead(turn.now, key, (handle, caller), &asked);
         self.pump(turn, key.import);
-        let ReadOp { range, bytes, handle, done, .. } = op;
-        self.read_over(turn, key, (handle, &range), Ok(bytes), done);
+        let bytes = op.bytes();
+        self.read_over(turn, key, (handle, &range), Ok(bytes), op.done);
     }
 
     /// A read of a range has all its bytes, or cannot have them.
@@ -158,13 +153,13 @@ impl Client {
         turn: &mut Turn<'_>,
         key: ObjectKey,
         (handle, range): (Handle, &Range<u64>),
-        outcome: Outcome<Vec<u8>>,
+        outcome: Outcome<Bytes>,
         done: Done<ObjectBytes>,
     ) {
         let size = self.cache.object(key).size;
         let present = size.saturating_sub(range.start).min(range.end - range.start);
         self.unlock(turn, key, handle);
-        done(self, turn, outcome.map(|bytes| ObjectBytes { bytes: bytes.into(), present }));
+        done(self, turn, outcome.map(|bytes| ObjectBytes { bytes, present }));
     }
 
     /// Asks for a range of an object that is not in memory, apart from what is asked for already.
@@ -348,12 +343,12 @@ impl Client {
         let error: Option<ClientError> = match got {
             // Without the lock it would not be known how long they are good for.
             Ok(bytes) if object.locks.contains_key(&handle) => {
-                let mut taken = 0;
-                for part in reading.valid {
-                    let at = |place: u64| ((place - range.start) as usize).min(bytes.len());
-                    taken += object.data.pages.fill(&part, &bytes[at(part.start)..at(part.end)]);
-                }
-                self.cache.counts.cached += taken;
+                self.cache.change_pages(key, |pages| {
+                    for part in reading.valid {
+                        let at = |place: u64| ((place - range.start) as usize).min(bytes.len());
+                        pages.fill(&part, &bytes.slice(at(part.start)..at(part.end)));
+                    }
+                });
                 self.cache.touch(key, &range);
                 None
             }
@@ -381,9 +376,9 @@ impl Client {
         if partial || error.is_some() {
             self.fetch_missing(key);
         }
-        for (op, outcome) in over {
-            let ReadOp { range, bytes, handle, done, .. } = op;
-            self.read_over(turn, key, (handle, &range), outcome.map(|()| bytes), done);
+        for (mut op, outcome) in over {
+            let outcome = outcome.map(|()| op.bytes());
+            self.read_over(turn, key, (op.handle, &op.range), outcome, op.done);
         }
         self.unlock(turn, key, handle);
         self.cache.trim();

@@ -158,20 +158,20 @@ impl Client {
         turn: &mut Turn<'_>,
         (key, fid): (ObjectKey, Fid),
         writer: Writer,
-        (range, bytes): (Range<u64>, &[u8]),
+        (range, bytes): (Range<u64>, &Bytes),
         done: Done<()>,
     ) {
         let now = self.wall(turn);
         let object = self.cache.object(key);
         let before = object.data.pages.dirty_around(&range);
         let dirty = object.data.pages.dirty_len();
-        let taken = object.data.pages.write(range.start, bytes);
+        self.cache.change_pages(key, |pages| pages.write(range.start, bytes));
+        let object = self.cache.object(key);
         let (after, added) =
             (object.data.pages.dirty_around(&range), object.data.pages.dirty_len() - dirty);
         object.was_written(&range, now);
         object.was_written_by(&range, writer);
         object.data.fid = Some(fid);
-        self.cache.counts.cached += taken;
         self.cache.count_dirty(key.import, added);
         self.cache.touch(key, &range);
         self.cache.note_dirty(key, turn.now);
@@ -312,10 +312,7 @@ impl Client {
             }
             return true;
         };
-        let mut bytes = Vec::with_capacity(total(&parts) as usize);
-        for part in &parts {
-            object.data.pages.append_to(part, &mut bytes);
-        }
+        let bytes = object.data.pages.joined(&parts);
         let time = object.data.written;
         let number = self.cache.next_io();
         for part in &parts {
@@ -342,7 +339,7 @@ impl Client {
             write,
             args,
             report,
-            bytes.into(),
+            bytes,
             move |client, turn, WriteAnswer { outcome, body, kept }| {
                 let of = (owner, connection);
                 client.note_write_reply(turn.now, key.import, of, body.as_ref());
@@ -494,18 +491,15 @@ impl Client {
 
     fn redirty(&mut self, key: ObjectKey, range: &Range<u64>, caller: Caller, now: Time) {
         let object = self.cache.object(key);
-        let mut bytes = vec![0; (range.end - range.start) as usize];
         let before = object.data.pages.dirty_around(range);
         let dirty = object.data.pages.dirty_len();
-        object.data.pages.read(range, &mut bytes);
-        let taken = object.data.pages.write(range.start, &bytes);
+        object.data.pages.redirty(range);
         // Others may have written there since.
         for gap in object.data.writers.gaps(range).collect::<Vec<_>>() {
             object.data.writers.insert(gap, caller);
         }
         let (after, added) =
             (object.data.pages.dirty_around(range), object.data.pages.dirty_len() - dirty);
-        self.cache.counts.cached += taken;
         self.cache.count_dirty(key.import, added);
         self.cache.grant(key.import).release(&before, &after);
         self.cache.note_dirty(key, now);
