@@ -1,5 +1,6 @@
 //! The laboratory: machines with Lustre's kernel modules in a namespace of their own.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
@@ -20,6 +21,8 @@ pub(crate) struct Lab {
     program: PathBuf,
     namespace: String,
     state: TempDir,
+    /// Where this host mounts the laboratory's file system, once that was asked for.
+    mounts: Option<PathBuf>,
 }
 
 /// Options of a machine's modules.
@@ -46,7 +49,7 @@ impl Lab {
         let namespace = format!("lstri{}", process::id());
         let (place, at) = (state.path().display(), program.display());
         eprintln!("if this is interrupted: LAB_STATE={place} LAB_NET={namespace} {at} down -a");
-        Ok(Lab { program, namespace, state })
+        Ok(Lab { program, namespace, state, mounts: None })
     }
 
     pub(crate) fn namespace(&self) -> &str {
@@ -56,6 +59,27 @@ impl Lab {
     /// A file that goes with the laboratory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.state.path().join(name)
+    }
+
+    /// A directory on which this host can mount the laboratory's file system.
+    ///
+    /// A machine that is started later has a copy of the mount, as any `ip netns exec`, and the
+    /// program of the mount would stay for as long as the machine. The copies of what is below a
+    /// shared mount are unmounted with it.
+    pub(crate) fn mount_point(&mut self) -> Result<PathBuf> {
+        let dir = self.file("mounts");
+        let point = dir.join("mount");
+        if self.mounts.is_none() {
+            fs::create_dir_all(&point).with_context(|| point.display().to_string())?;
+            let bind = [OsStr::new("--bind"), dir.as_os_str(), dir.as_os_str()];
+            let share = [OsStr::new("--make-shared"), dir.as_os_str()];
+            for args in [&bind[..], &share] {
+                let done = capture(Command::new("mount").args(args), COMMAND_LIMIT)?;
+                done.output(&format!("mount {args:?}"))?;
+            }
+            self.mounts = Some(dir);
+        }
+        Ok(point)
     }
 
     fn lab(&self, args: &[&str], modules: Modules, limit: Duration) -> Result<Finished> {
@@ -120,6 +144,11 @@ impl Drop for Lab {
     fn drop(&mut self) {
         if let Err(error) = self.lab(&["down", "-a"], Modules::USUAL, BOOT_LIMIT) {
             eprintln!("the laboratory {} was not taken down: {error:#}", self.namespace);
+        }
+        if let Some(dir) = &self.mounts
+            && let Err(error) = capture(Command::new("umount").arg(dir), COMMAND_LIMIT)
+        {
+            eprintln!("{} was not unmounted: {error:#}", dir.display());
         }
     }
 }

@@ -41,6 +41,11 @@ impl Testbed {
         &self.lab
     }
 
+    /// A directory on which this host can mount the laboratory's file system.
+    pub(super) fn mount_point(&mut self) -> Result<PathBuf> {
+        self.lab.mount_point()
+    }
+
     /// The program under test.
     pub(super) fn lustrine_file(&self) -> &Path {
         &self.program.file

@@ -93,8 +93,7 @@ impl Mounted {
         }
         testbed.kernel("server", Modules::USUAL)?;
         testbed.kernel("client1", Modules::USUAL)?;
-        let dir = testbed.lab().file("mount");
-        std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+        let dir = testbed.mount_point()?;
         let namespace = testbed.lab().namespace().to_owned();
         let program = testbed.lustrine_file().to_owned();
         let mounted = Mounted { namespace, program, dir };
