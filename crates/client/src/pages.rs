@@ -44,11 +44,11 @@ struct Piece {
 impl Piece {
     /// The bytes of a range of the object.
     fn get(&self, range: &Range<u64>) -> Option<&[u8]> {
-        self.bytes.get(self.places(range)?)
+        self.bytes.get(self.within(range)?)
     }
 
     /// Where the bytes of a range of the object are.
-    fn places(&self, range: &Range<u64>) -> Option<Range<usize>> {
+    fn within(&self, range: &Range<u64>) -> Option<Range<usize>> {
         let place = |at: u64| usize::try_from(at.checked_sub(self.start)?).ok();
         Some(place(range.start)?..place(range.end)?)
     }
@@ -76,7 +76,7 @@ pub(crate) fn chunks_of(range: &Range<u64>) -> Range<u64> {
 }
 
 /// The range of a chunk. The last one of an object is shorter.
-fn chunk_range(number: u64) -> Range<u64> {
+pub(crate) fn chunk_range(number: u64) -> Range<u64> {
     number * CHUNK_LEN..(number + 1).saturating_mul(CHUNK_LEN)
 }
 
@@ -96,8 +96,8 @@ impl Pages {
         self.chunks.is_empty() && self.present.is_empty() && self.dirty.is_empty()
     }
 
-    /// The memory that the bytes take, in bytes. A piece counts as a whole as long as a chunk is in
-    /// it.
+    /// The memory that the bytes take, in bytes. A piece counts as a whole for as long as a chunk is
+    /// in it.
     pub(crate) fn memory(&self) -> u64 {
         self.memory
     }
@@ -113,10 +113,10 @@ impl Pages {
         self.keep(&range, bytes, range.clone());
     }
 
-    /// Takes bytes that the server sent for a range. Behind them are zeros up to the end of the
-    /// range. What is present stays as it is: it is newer.
-    pub(crate) fn fill(&mut self, range: &Range<u64>, bytes: &Bytes) {
-        for gap in self.gaps(range) {
+    /// Takes a part of the bytes that the server sent for a range. Behind them are zeros up to the
+    /// end of the range. What is present stays as it is: it is newer.
+    pub(crate) fn fill(&mut self, range: &Range<u64>, bytes: &Bytes, part: &Range<u64>) {
+        for gap in self.gaps(part) {
             self.present.insert(gap.clone());
             self.keep(range, bytes, gap);
         }
@@ -132,27 +132,27 @@ impl Pages {
         }
     }
 
-    /// Has the whole chunks of a part share bytes that begin at `start`, unless most of the bytes
-    /// are elsewhere. Returns the range of these chunks; an empty one at the start of the part if
-    /// there are none.
+    /// Has the whole chunks of a part share bytes that begin at `start`, if they are three quarters
+    /// of these: all of them take memory. Returns the range of these chunks; an empty one at the
+    /// start of the part if they are copied.
     fn share(&mut self, start: u64, bytes: &Bytes, part: &Range<u64>) -> Range<u64> {
         let len = bytes.len() as u64;
         let end = part.end.min(start + len);
         let chunks = part.start.div_ceil(CHUNK_LEN)..end / CHUNK_LEN;
-        let left = chunks.end.saturating_sub(chunks.start);
-        if left == 0 || left * CHUNK_LEN * 2 < len {
+        let count = chunks.end.saturating_sub(chunks.start);
+        if count == 0 || count * CHUNK_LEN * 4 < len * 3 {
             return part.start..part.start;
         }
         let last = self.pieces.last_key_value();
         let piece = PieceNumber(last.map_or(0, |(PieceNumber(last), _)| last + 1));
-        let left_by: BTreeSet<PieceNumber> = chunks
+        let before: BTreeSet<PieceNumber> = chunks
             .clone()
             .filter_map(|number| self.replace(number, Some(Chunk::Shared(piece))))
             .collect();
-        left_by.into_iter().for_each(|piece| self.settle(piece));
+        before.into_iter().for_each(|piece| self.settle(piece));
         let range = chunks.start * CHUNK_LEN..chunks.end * CHUNK_LEN;
         self.memory += len;
-        self.pieces.insert(piece, Piece { start, bytes: bytes.clone(), chunks, left });
+        self.pieces.insert(piece, Piece { start, bytes: bytes.clone(), chunks, left: count });
         range
     }
 
@@ -213,27 +213,28 @@ impl Pages {
         None
     }
 
-    /// Chunks of a piece have other memory now, or are gone. If few are left there, they get memory
-    /// of their own, so that they do not keep the rest.
-    pub(crate) fn settle(&mut self, number: PieceNumber) {
-        let Some(piece) = self.pieces.get(&number) else { return };
-        if piece.left * 4 >= piece.chunks.end - piece.chunks.start {
-            return;
+    /// Chunks of a piece have other memory now, or are gone. If less than a quarter is left there,
+    /// it gets memory of its own, so that it does not keep the rest.
+    fn settle(&mut self, number: PieceNumber) {
+        let few = |piece: &Piece| piece.left * 4 < piece.chunks.end - piece.chunks.start;
+        if self.pieces.get(&number).is_some_and(few) {
+            self.dissolve(number);
         }
-        let chunks = piece.chunks.clone();
-        let shared: Vec<u64> = self
-            .chunks
-            .range(chunks)
-            .filter(|(_, chunk)| matches!(chunk, Chunk::Shared(there) if *there == number))
-            .map(|(number, _)| *number)
-            .collect();
-        for chunk in shared {
-            let own = self.copied(chunk);
-            self.memory += own.memory();
-            self.chunks.insert(chunk, Chunk::Own(own));
+    }
+
+    /// The chunks of a piece get memory of their own.
+    fn dissolve(&mut self, piece: PieceNumber) {
+        for number in self.chunks_in(piece) {
+            let own = self.copied(number);
+            self.replace(number, Some(Chunk::Own(own)));
         }
-        let gone = self.pieces.remove(&number);
-        self.memory -= gone.map_or(0, |piece| piece.bytes.len() as u64);
+    }
+
+    /// The chunks that have their memory in a piece.
+    pub(crate) fn chunks_in(&self, number: PieceNumber) -> Vec<u64> {
+        let Some(piece) = self.pieces.get(&number) else { return Vec::new() };
+        let chunks = self.chunks_within(piece.chunks.clone());
+        chunks.filter(|chunk| self.piece_of(*chunk) == Some(number)).collect()
     }
 
     /// The bytes of a range that is within one chunk, if there is memory for them.
@@ -245,8 +246,8 @@ impl Pages {
         }
     }
 
-    /// The bytes of a range, if all of them are present. They are not copied if they are many, and
-    /// came together.
+    /// The bytes of a range, if all of them are present. They are not copied if they are many and
+    /// in one piece.
     pub(crate) fn whole(&self, range: &Range<u64>) -> Option<Bytes> {
         if range.is_empty() {
             return Some(Bytes::new());
@@ -257,9 +258,14 @@ impl Pages {
         {
             return Some(bytes);
         }
+        Some(self.copy(range))
+    }
+
+    /// A copy of the bytes of a range, all of which are present.
+    pub(crate) fn copy(&self, range: &Range<u64>) -> Bytes {
         let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
         self.append_to(range, &mut bytes);
-        Some(bytes.into())
+        bytes.into()
     }
 
     /// The bytes of a range if all of them are in one piece.
@@ -270,22 +276,48 @@ impl Pages {
             return None;
         }
         let piece = self.pieces.get(number)?;
-        Some(piece.bytes.slice(piece.places(range)?))
+        Some(piece.bytes.slice(piece.within(range)?))
     }
 
-    /// The bytes of ranges one after another, all of which are present.
-    pub(crate) fn joined(&self, ranges: &[Range<u64>]) -> Bytes {
-        if let [range] = ranges
-            && let Some(bytes) = self.whole(range)
-        {
-            return bytes;
-        }
-        let len: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-        let mut bytes = Vec::with_capacity(len as usize);
+    /// The bytes of ranges, all of which are present, in parts that follow each other. What is in
+    /// a piece is not copied.
+    pub(crate) fn gather(&self, ranges: &[Range<u64>]) -> Vec<Bytes> {
+        let mut gathered = Vec::new();
+        // What is copied of the chunks before.
+        let mut copied = Vec::new();
         for range in ranges {
-            self.append_to(range, &mut bytes);
+            let mut at = range.start;
+            while at < range.end {
+                let (next, piece) = self.run(at, range.end);
+                match piece.and_then(|piece| Some(piece.bytes.slice(piece.within(&(at..next))?))) {
+                    Some(shared) => {
+                        if !copied.is_empty() {
+                            gathered.push(Bytes::from(core::mem::take(&mut copied)));
+                        }
+                        gathered.push(shared);
+                    }
+                    None => {
+                        copied.reserve((next - at) as usize);
+                        self.append_to(&(at..next), &mut copied);
+                    }
+                }
+                at = next;
+            }
         }
-        bytes.into()
+        if !copied.is_empty() {
+            gathered.push(copied.into());
+        }
+        gathered
+    }
+
+    /// Up to where, and at most to `end`, the bytes from a place on are in one piece, and that
+    /// piece; none if they are in chunks with memory of their own.
+    fn run(&self, at: u64, end: u64) -> (u64, Option<&Piece>) {
+        let chunks = chunks_of(&(at..end));
+        let piece = self.piece_of(chunks.start);
+        let mut others = chunks.skip(1).skip_while(|number| self.piece_of(*number) == piece);
+        let next = others.next().map_or(end, |number| number * CHUNK_LEN);
+        (next, piece.and_then(|piece| self.pieces.get(&piece)))
     }
 
     /// Appends the bytes of a range, all of which are present.
@@ -293,7 +325,7 @@ impl Pages {
         let end = bytes.len() + (range.end - range.start) as usize;
         let mut at = range.start;
         while at < range.end {
-            let next = range.end.min((at / CHUNK_LEN + 1) * CHUNK_LEN);
+            let next = range.end.min(chunk_range(at / CHUNK_LEN).end);
             let Some(known) = self.get(&(at..next)) else { break };
             bytes.extend_from_slice(known);
             at = next;
@@ -359,9 +391,9 @@ impl Pages {
         self.dirty.remove(range.clone());
         let mut unused: Vec<u64> = self.chunks_within(chunks_of(&range)).collect();
         unused.retain(|number| !self.present.overlaps(&chunk_range(*number)));
-        let left_by: BTreeSet<PieceNumber> =
+        let pieces: BTreeSet<PieceNumber> =
             unused.into_iter().filter_map(|number| self.replace(number, None)).collect();
-        left_by.into_iter().for_each(|piece| self.settle(piece));
+        pieces.into_iter().for_each(|piece| self.settle(piece));
     }
 
     /// The piece in which a chunk has its memory; none if it has memory of its own.
@@ -372,16 +404,29 @@ impl Pages {
         }
     }
 
-    /// Forgets a chunk unless something in it is dirty. Whether it is gone. When no others of its
-    /// piece are to follow, [`Pages::settle`] gives back what is not needed of that.
-    pub(crate) fn evict(&mut self, number: u64) -> bool {
-        let chunk = chunk_range(number);
-        let goes = !self.dirty.overlaps(&chunk);
-        if goes {
-            self.present.remove(chunk);
-            self.replace(number, None);
+    /// Whether something in a chunk is dirty.
+    pub(crate) fn is_dirty(&self, number: u64) -> bool {
+        self.dirty.overlaps(&chunk_range(number))
+    }
+
+    /// Gives the memory of a chunk back, of which nothing is dirty. If it is in a piece, that goes:
+    /// `goes` says which of the other chunks go with it, and the rest get memory of their own.
+    /// Returns the chunks that are gone.
+    pub(crate) fn evict(&mut self, number: u64, goes: impl Fn(u64) -> bool) -> Vec<u64> {
+        let piece = self.piece_of(number);
+        let mut gone = piece.map_or_else(Vec::new, |piece| self.chunks_in(piece));
+        gone.retain(|other| *other == number || !self.is_dirty(*other) && goes(*other));
+        if piece.is_none() {
+            gone.push(number);
         }
-        goes
+        for number in &gone {
+            self.present.remove(chunk_range(*number));
+            self.replace(*number, None);
+        }
+        if let Some(piece) = piece {
+            self.dissolve(piece);
+        }
+        gone
     }
 
     /// Those of some chunks that there are.

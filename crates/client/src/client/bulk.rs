@@ -1,6 +1,7 @@
 //! The data of calls, and the memory from which LNet moves them.
 
 use core::ops::Range;
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use lustrine_fswire::ost::{BULK_FRAGMENT, BULK_MD_FRAGMENTS};
@@ -11,15 +12,40 @@ use lustrine_lnet::service::Turn;
 pub(super) enum Data<'a> {
     /// To be received: at most so many bytes, which start at an offset of an object.
     In { offset: u64, len: u64 },
-    /// To be sent: the bytes of ranges of an object, one after another.
-    Out { ranges: &'a [Range<u64>], bytes: Bytes },
+    /// To be sent: the bytes of ranges of an object, in parts that follow each other.
+    Out { ranges: &'a [Range<u64>], bytes: Vec<Bytes> },
+}
+
+/// Bytes in parts that follow each other, of which some are used up.
+pub(super) struct Parts(VecDeque<Bytes>);
+
+impl Parts {
+    pub(super) fn new(parts: Vec<Bytes>) -> Parts {
+        Parts(parts.into())
+    }
+
+    /// The next bytes, as far as there are so many.
+    pub(super) fn split_to(&mut self, mut len: usize) -> Vec<Bytes> {
+        let mut taken = Vec::new();
+        while len > 0
+            && let Some(mut part) = self.0.pop_front()
+        {
+            let now = part.split_to(len.min(part.len()));
+            len -= now.len();
+            taken.push(now);
+            if !part.is_empty() {
+                self.0.push_front(part);
+            }
+        }
+        taken
+    }
 }
 
 /// The memory of a transfer, and what each of its descriptors has of it; `None` if there is none.
 pub(super) fn bulk_memory(turn: &mut Turn<'_>, data: &Data<'_>) -> Option<(Vec<Span>, Vec<Spans>)> {
-    let piece = |span| Spans::from_slice(&[span]);
-    let mut rest = Bytes::new();
-    let lens = match data {
+    let mut spans = Vec::new();
+    let mut pieces = Vec::new();
+    let moved = match data {
         Data::In { offset, len } => {
             let lens = descriptor_lens(core::slice::from_ref(&(*offset..*offset + len)));
             // In one piece it can be taken out.
@@ -27,38 +53,43 @@ pub(super) fn bulk_memory(turn: &mut Turn<'_>, data: &Data<'_>) -> Option<(Vec<S
                 let parts = lens.into_iter().scan(0, |at, len| {
                     let part = whole.part(*at, len as u32);
                     *at += part.len;
-                    Some(piece(part))
+                    Some(Spans::from_slice(&[part]))
                 });
                 return Some((vec![whole], parts.collect()));
             }
-            lens
+            lens.into_iter().try_for_each(|len| {
+                let span = turn.memory.alloc(len as u32)?;
+                spans.push(span);
+                pieces.push(Spans::from_slice(&[span]));
+                Some(())
+            })
         }
         Data::Out { ranges, bytes } => {
-            rest = bytes.clone();
-            descriptor_lens(ranges)
+            let mut rest = Parts::new(bytes.clone());
+            descriptor_lens(ranges).into_iter().try_for_each(|len| {
+                let mut piece = Spans::new();
+                for part in rest.split_to(len as usize) {
+                    let span = turn.memory.lend(part)?;
+                    spans.push(span);
+                    piece.push(span);
+                }
+                pieces.push(piece);
+                Some(())
+            })
         }
     };
-    let mut spans = Vec::new();
-    for len in lens {
-        let span = match data {
-            Data::In { .. } => turn.memory.alloc(len as u32),
-            Data::Out { .. } => turn.memory.lend(rest.split_to(len as usize)),
-        };
-        let Some(span) = span else {
-            spans.into_iter().for_each(|span| turn.memory.free(span));
-            return None;
-        };
-        spans.push(span);
+    if moved.is_none() {
+        spans.into_iter().for_each(|span| turn.memory.free(span));
+        return None;
     }
-    let pieces = spans.iter().copied().map(piece).collect();
     Some((spans, pieces))
 }
 
-/// So many bytes from the start of the memory of a transfer. Most of a piece is taken as it is;
-/// less is copied, so that it does not keep the rest.
+/// So many bytes from the start of the memory of a transfer. Three quarters of a piece and more are
+/// taken as they are; less is copied, so that it does not keep the rest.
 pub(super) fn received(turn: &mut Turn<'_>, spans: &mut Vec<Span>, moved: u32) -> Bytes {
     if let [whole] = spans[..]
-        && moved >= whole.len / 2
+        && moved >= whole.len - whole.len / 4
     {
         spans.clear();
         let mut bytes = turn.memory.take(whole);

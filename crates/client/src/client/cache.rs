@@ -17,6 +17,8 @@ mod streams;
 mod unstable;
 mod writes;
 
+#[cfg(test)]
+use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lustrine_fswire::connect::ConnectData;
@@ -126,9 +128,9 @@ pub(super) fn brw_of(import: &Import, most: u32) -> u64 {
 const REPORTED_MAX: usize = 1000;
 
 /// Most bytes of requests of the cache in flight, at all targets: those of reads are in the node's
-/// memory, those of writes are copies beside the cache. One target gets less, so that it leaves
-/// room for the others when it is down. A target that has none in flight may begin one beyond the
-/// limit, so that several targets that are down do not stop it either.
+/// memory, those of small writes are copies beside the cache. One target gets less, so that it
+/// leaves room for the others when it is down. A target that has none in flight may begin one beyond
+/// the limit, so that several targets that are down do not stop it either.
 const IN_FLIGHT_MAX: u64 = 96 << 20;
 const IN_FLIGHT_MAX_OF_TARGET: u64 = IN_FLIGHT_MAX / 4 * 3;
 const IN_FLIGHT_MAX_FOR_FIRST: u64 = IN_FLIGHT_MAX / 2 * 3;
@@ -526,6 +528,12 @@ impl Client {
         };
         self.cache.targets.entry(import).or_default().max_dirty = Some(most);
         self.pump(turn, import);
+    }
+
+    /// A range of an object is not in memory any more.
+    #[cfg(test)]
+    pub(super) fn forget_for_tests(&mut self, (import, oi): (ImportKey, Fid), range: Range<u64>) {
+        self.cache.forget(ObjectKey { import, oi }, range);
     }
 
     /// The grant of a target is as large as a test wants it.

@@ -241,8 +241,9 @@ impl Client {
     }
 
     /// Writes a range of a file. When it is over, the data are on stable storage, or, if the client
-    /// keeps data, in its memory under a lock; see [`Client::flush`]. An object belongs to the
-    /// owner that its first write names [OST-14].
+    /// keeps data, in its memory under a lock; see [`Client::flush`]. The bytes are kept where they
+    /// are: those that are a small part of larger memory are best copied before. An object belongs
+    /// to the owner that its first write names [OST-14].
     #[allow(clippy::too_many_arguments, reason = "the file, the range, and whom to answer")]
     pub fn write(
         &mut self,
@@ -301,6 +302,9 @@ impl Client {
                 let writer = Writer { caller, owner };
                 let part = super::io::part_of(io);
                 let key = ObjectKey { import, oi };
+                // A small part of what was written does not keep all of it.
+                let is_small = data.len() < bytes.len() / 2;
+                let data = if is_small { Bytes::copy_from_slice(&data) } else { data };
                 self.write_object(turn, (key, fid), writer, (range.start, data), part);
                 continue;
             }

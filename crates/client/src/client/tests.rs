@@ -549,8 +549,8 @@ fn descriptors_are_cut_where_the_server_cuts() {
 #[test]
 fn what_was_received_is_taken_out_or_copied() {
     World::new().act(|_, turn| {
-        // In one piece, of which half has come: its memory is taken.
-        for (moved, left) in [(200_000, 0), (100_000, 0), (99_999, 1), (0, 1)] {
+        // In one piece, of which three quarters have come: its memory is taken.
+        for (moved, left) in [(200_000, 0), (150_000, 0), (149_999, 1), (0, 1)] {
             let data = Data::In { offset: 7, len: 200_000 };
             let (mut spans, pieces) = bulk_memory(turn, &data).expect("memory");
             assert_eq!((spans.len(), pieces.len()), (1, 1));

@@ -14,6 +14,7 @@ use lustrine_fswire::rpc::{Kind, Reply as ReplyBuffers, Request, ost};
 use lustrine_lnet::service::Turn;
 use lustrine_ptlrpc::{Import, ImportKey, Keep, Reply, RpcError};
 
+use super::bulk::Parts;
 use super::later::pause_after;
 use super::{Answer, CallArgs, CallKey, Caller, Client, Data, Done};
 use crate::attr::FileOwner;
@@ -147,7 +148,7 @@ impl Client {
     ) {
         let again = (write.clone(), args, data.clone());
         let report = move |body: &mut Obdo| mark_repeated(body, attempt.before > 0);
-        self.write_rpc(turn, write, args, report, data, move |client, turn, written| {
+        self.write_rpc(turn, write, args, report, vec![data], move |client, turn, written| {
             let Err(error) = written.outcome else { return then(client, turn, Ok(())) };
             let import = again.0.import;
             client.redo(turn, import, (attempt, error), then, move |client, turn, next, then| {
@@ -241,7 +242,11 @@ impl Client {
                 if data.len() < sent || sent as u64 > len {
                     return Err(malformed("not as much data as the reply says"));
                 }
-                data.truncate(sent);
+                // It does not keep much more than it has.
+                match sent < data.len() / 2 {
+                    true => data = Bytes::copy_from_slice(&data[..sent]),
+                    false => data.truncate(sent),
+                }
                 check_sum(&reply.body, offset, &data)?;
                 Ok(data)
             });
@@ -249,15 +254,15 @@ impl Client {
         });
     }
 
-    /// Writes ranges of an object, whose bytes follow each other in `data`, with one request.
-    /// `report` adds to its obdo.
+    /// Writes ranges of an object, whose bytes follow each other in the parts of `data`, with one
+    /// request. `report` adds to its obdo.
     pub(super) fn write_rpc(
         &mut self,
         turn: &mut Turn<'_>,
         write: ObjectWrite,
         args: WriteArgs,
         report: impl FnOnce(&mut Obdo),
-        data: Bytes,
+        data: Vec<Bytes>,
         then: impl FnOnce(&mut Client, &mut Turn<'_>, WriteAnswer) + Send + 'static,
     ) {
         let ObjectWrite { import, oi, parts, lock, caller } = write;
@@ -272,11 +277,11 @@ impl Client {
         report(&mut body);
         let sum = self.checksum_kind(import).map(|kind| {
             let mut sum = Checksum::new(kind);
-            let mut rest = &*data;
+            let mut rest = Parts::new(data.clone());
             for part in &parts {
-                let (now, others) = rest.split_at((part.end - part.start) as usize);
-                sum.range(part.start, &[now]);
-                rest = others;
+                let now = rest.split_to((part.end - part.start) as usize);
+                let now: Vec<&[u8]> = now.iter().map(|bytes| &**bytes).collect();
+                sum.range(part.start, &now);
             }
             (kind, sum.value())
         });

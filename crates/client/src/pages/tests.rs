@@ -94,9 +94,7 @@ fn check(pages: &Pages, model: &[Byte]) {
         let range = part.start as usize..part.end as usize;
         seen[range.clone()].fill(true);
         found[range.clone()].copy_from_slice(&pages.whole(part).expect("all of it is present"));
-        let mut known = Vec::new();
-        pages.append_to(part, &mut known);
-        assert_eq!(known, found[range]);
+        assert_eq!(pages.gather(std::slice::from_ref(part)).concat(), found[range]);
         assert_eq!(pages.whole(&(part.start..part.end + 1)), None);
     }
     for at in 0..LEN {
@@ -108,6 +106,12 @@ fn check(pages: &Pages, model: &[Byte]) {
         };
         assert_eq!(found, model[at], "byte {at}");
     }
+    let all: Vec<u8> = present
+        .iter()
+        .flat_map(|part| &found[part.start as usize..part.end as usize])
+        .copied()
+        .collect();
+    assert_eq!(pages.gather(&present).concat(), all);
     let absent: u64 = pages.gaps(&whole).iter().map(|gap| gap.end - gap.start).sum();
     assert_eq!(absent, model.iter().filter(|byte| **byte == Byte::Absent).count() as u64);
     assert_eq!(pages.memory(), memory_of(pages), "the memory that was counted");
@@ -134,8 +138,13 @@ proptest! {
                     }
                 }
                 Step::Fill(at, len, sent, byte) => {
-                    pages.fill(&range(at, len), &bytes(at, sent, byte));
-                    for (place, known) in model.iter_mut().enumerate().skip(at).take(len) {
+                    // As when a program has written some of it meanwhile.
+                    let (from, wanted) = match byte % 4 {
+                        0 => (at + len / 3, len / 2),
+                        _ => (at, len),
+                    };
+                    pages.fill(&range(at, len), &bytes(at, sent, byte), &range(from, wanted));
+                    for (place, known) in model.iter_mut().enumerate().skip(from).take(wanted) {
                         if *known == Byte::Absent {
                             let was_sent = place < at + sent;
                             *known = Byte::Clean(if was_sent { value(place, byte) } else { 0 });
@@ -162,21 +171,34 @@ proptest! {
                     pages.forget(range(at, len));
                     model[at..at + len].fill(Byte::Absent);
                 }
-                Step::Evict(number, settles) => {
-                    let from = number as usize * CHUNK_LEN as usize;
-                    let part = &mut model[from..(from + CHUNK_LEN as usize).min(LEN)];
-                    let stays = part.iter().any(|byte| matches!(byte, Byte::Dirty(_)));
-                    let piece = pages.piece_of(number);
-                    prop_assert_eq!(pages.evict(number), !stays);
-                    if let Some(piece) = piece.filter(|_| settles) {
-                        pages.settle(piece);
-                        let few = |piece: &Piece| {
-                            piece.left * 4 < piece.chunks.end - piece.chunks.start
-                        };
-                        prop_assert!(!pages.pieces.get(&piece).is_some_and(few));
+                Step::Evict(number, goes) => {
+                    let chunk = |number: u64| {
+                        let from = number as usize * CHUNK_LEN as usize;
+                        from..(from + CHUNK_LEN as usize).min(LEN)
+                    };
+                    let is_dirty = |byte: &Byte| matches!(byte, Byte::Dirty(_));
+                    prop_assert_eq!(
+                        pages.is_dirty(number),
+                        model[chunk(number)].iter().any(is_dirty)
+                    );
+                    if pages.is_dirty(number) || !pages.has_chunk(number) {
+                        continue;
                     }
-                    if !stays {
-                        part.fill(Byte::Absent);
+                    let with = match pages.piece_of(number) {
+                        Some(piece) => pages.chunks_in(piece),
+                        None => vec![number],
+                    };
+                    let before = pages.memory();
+                    let gone = pages.evict(number, |other| goes && other % 2 == 0);
+                    prop_assert!(gone.contains(&number) && pages.memory() < before);
+                    for other in with {
+                        let is_clean = !model[chunk(other)].iter().any(is_dirty);
+                        let is_gone = other == number || goes && other % 2 == 0 && is_clean;
+                        prop_assert_eq!(gone.contains(&other), is_gone);
+                        prop_assert_eq!(pages.piece_of(other), None);
+                        if is_gone {
+                            model[chunk(other)].fill(Byte::Absent);
+                        }
                     }
                 }
             }
@@ -213,7 +235,7 @@ fn a_page_anywhere_takes_the_memory_of_a_page() {
     pages.write(60 << 10, &Bytes::from_static(b"hello"));
     assert_eq!(pages.memory(), 4096);
     let (page, place) = (Bytes::from(vec![7; 1 << 10]), 40 << 10..41 << 10);
-    pages.fill(&place, &page);
+    pages.fill(&place, &page, &place);
     assert_eq!(pages.memory(), 24 << 10);
     assert_eq!(pages.whole(&place), Some(page));
     assert_eq!(pages.whole(&(60 << 10..(60 << 10) + 5)).as_deref(), Some(&b"hello"[..]));
@@ -224,28 +246,49 @@ fn a_page_anywhere_takes_the_memory_of_a_page() {
 }
 
 /// A megabyte that came with one answer is kept where it is, and who reads it gets it from there.
-/// When less than a quarter of it is needed, the rest is given back.
+/// When a chunk of it has to go, the others are copied, unless they go too.
 #[test]
 fn what_came_together_is_not_copied() {
-    let mut pages = Pages::default();
+    let (mut pages, whole) = (Pages::default(), 0..1 << 20);
     let sent = bytes(0, 1 << 20, 3);
-    pages.fill(&(0..1 << 20), &sent);
+    pages.fill(&whole, &sent, &whole);
     let read = pages.whole(&(64 << 10..512 << 10)).expect("it is present");
     assert_eq!(read.as_ptr(), sent[64 << 10..].as_ptr());
+    let [gathered] = &pages.gather(&[0..128 << 10, 128 << 10..256 << 10])[..1] else { panic!() };
+    assert_eq!(gathered.as_ptr(), sent.as_ptr());
     // A few bytes are copied: who keeps them does not keep all.
     let few = pages.whole(&(0..4096)).expect("it is present");
     assert_ne!(few.as_ptr(), sent.as_ptr());
-    let piece = pages.piece_of(0).expect("it is not copied");
-    for number in 0..12 {
-        assert!(pages.evict(number));
-        pages.settle(piece);
-        assert_eq!(pages.memory(), 1 << 20);
-    }
-    assert!(pages.evict(12));
-    pages.settle(piece);
+    assert_eq!(pages.evict(2, |number| number < 13), (0..13).collect::<Vec<_>>());
     assert_eq!(pages.memory(), 3 * CHUNK_LEN);
     let rest = pages.whole(&(13 * CHUNK_LEN..1 << 20)).expect("it is present");
     assert_eq!(rest, sent[13 * CHUNK_LEN as usize..]);
-    drop((read, rest));
-    assert!(sent.is_unique());
+    drop((read, gathered.clone()));
+    assert_eq!(few, sent[..4096]);
+}
+
+/// One that is written over chunk by chunk gives its memory back when less than a quarter is left.
+#[test]
+fn what_is_replaced_does_not_keep_its_memory() {
+    let (mut pages, whole) = (Pages::default(), 0..1 << 20);
+    pages.fill(&whole, &bytes(0, 1 << 20, 3), &whole);
+    for number in 0..13 {
+        assert_eq!(pages.memory(), (1 << 20) + number * CHUNK_LEN);
+        pages.write(number * CHUNK_LEN + 5, &Bytes::from_static(b"x"));
+    }
+    assert_eq!(pages.memory(), 1 << 20);
+}
+
+/// Bytes of which a part is not needed take as much memory as all of them, so they are copied.
+#[test]
+fn a_part_of_what_came_does_not_keep_the_rest() {
+    let (mut pages, whole) = (Pages::default(), 0..1 << 20);
+    pages.write(128 << 10, &Bytes::from(vec![1; 512 << 10]));
+    assert_eq!(pages.memory(), 512 << 10);
+    pages.fill(&whole, &bytes(0, 1 << 20, 3), &whole);
+    assert_eq!(pages.memory(), 1 << 20);
+    // So are those that have few whole chunks.
+    let mut pages = Pages::default();
+    pages.write(4096, &Bytes::from(vec![1; 128 << 10]));
+    assert_eq!(pages.memory(), 128 << 10);
 }

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use super::object::{ObjectData, Used};
 use super::{Cache, ObjectKey};
-use crate::pages::{Pages, PieceNumber, chunks_of};
+use crate::pages::{Pages, chunks_of};
 
 impl Cache {
     /// The chunks of a range are used now. Ones that are not in memory are forgotten.
@@ -51,8 +51,6 @@ impl Cache {
     /// way, stays.
     pub(super) fn trim(&mut self) {
         let mut from = 0;
-        // Where the last chunk was that went: the chunks of a piece go together, mostly.
-        let mut last: Option<(ObjectKey, PieceNumber)> = None;
         while self.counts.cached > self.tunables.max_cached {
             let Some((place, (key, number))) =
                 self.chunks.range(from..).next().map(|(place, chunk)| (*place, *chunk))
@@ -68,25 +66,17 @@ impl Cache {
                 self.chunks.remove(&place);
                 continue;
             }
-            let piece = object.data.pages.piece_of(number).map(|piece| (key, piece));
+            // What came with it goes too, but for what was used in the later half of the time since.
+            let since = place + (self.last_use - place) / 2;
             let before = object.data.pages.memory();
-            if !object.evict(number) {
-                continue;
-            }
+            let places = object.evict(number, since);
             self.counts.cached -= before - object.data.pages.memory();
-            self.chunks.remove(&place);
-            if piece != last {
-                self.settle(core::mem::replace(&mut last, piece));
+            for place in &places {
+                self.chunks.remove(place);
             }
-            self.tidy(key);
-        }
-        self.settle(last);
-    }
-
-    /// No more chunks of a piece are evicted for now.
-    fn settle(&mut self, piece: Option<(ObjectKey, PieceNumber)>) {
-        if let Some((key, piece)) = piece {
-            self.change_pages(key, |pages| pages.settle(piece));
+            if !places.is_empty() {
+                self.tidy(key);
+            }
         }
     }
 
@@ -135,12 +125,14 @@ mod tests {
 
     /// An answer with so many MiB comes.
     fn fill(cache: &mut Cache, key: ObjectKey, from: u64, mebibytes: u64) -> u64 {
-        let len = mebibytes << 20;
-        let range = from..from + len;
-        cache.change_pages(key, |pages| pages.fill(&range, &Bytes::from(vec![7; len as usize])));
+        let range = from..from + (mebibytes << 20);
+        let bytes = Bytes::from(vec![7; (mebibytes << 20) as usize]);
+        cache.change_pages(key, |pages| pages.fill(&range, &bytes, &range));
         cache.touch(key, &range);
         cache.trim();
-        assert_eq!(cache.counts.cached, cache.objects[&key].data.pages.memory());
+        let pages = &cache.objects[&key].data.pages;
+        assert_eq!(cache.counts.cached, pages.memory());
+        assert_eq!(cache.chunks.len(), pages.chunks_within(0..u64::MAX).count());
         assert!(cache.counts.cached <= cache.tunables.max_cached);
         range.end
     }
@@ -153,9 +145,9 @@ mod tests {
         for mebibytes in [4, 4, 4, 4, 1, 1, 1, 4, 1, 4] {
             end = fill(&mut cache, key, end, mebibytes);
             let pages = &cache.objects[&key].data.pages;
-            let all = 0..end / CHUNK_LEN;
-            assert!(pages.chunks_within(all).all(|number| pages.piece_of(number).is_some()));
-            assert_eq!(pages.present(&(0..end)).last().map(|last| last.end), Some(end));
+            assert!(pages.chunks_within(0..u64::MAX).all(|chunk| pages.piece_of(chunk).is_some()));
+            let least = end.saturating_sub(4 << 20);
+            assert!(pages.gaps(&(least..end)).is_empty());
         }
     }
 
@@ -177,5 +169,24 @@ mod tests {
         }
         let read_last = end - (12 << 20)..end;
         assert!(pages.gaps(&read_last).is_empty());
+    }
+
+    /// What was read ahead is read here and there, for long: what goes is about as much as comes.
+    #[test]
+    fn data_that_are_used_in_another_order_do_not_all_go_at_once() {
+        let (mut cache, key) = cache(32 << 20);
+        let mut end = 0;
+        while end < 32 << 20 {
+            end = fill(&mut cache, key, end, 4);
+        }
+        let mut chunk = 1_u64;
+        for _ in 0..4096 {
+            chunk = chunk * 181 % 509;
+            cache.touch(key, &(chunk * CHUNK_LEN..(chunk + 1) * CHUNK_LEN));
+        }
+        let before = cache.chunks.len();
+        fill(&mut cache, key, end, 1);
+        let gone = before + 16 - cache.chunks.len();
+        assert!(gone <= 2 * 64, "{gone} chunks of {before} are gone");
     }
 }

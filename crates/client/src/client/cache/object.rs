@@ -18,7 +18,7 @@ use crate::client::{Caller, Done};
 use crate::error::ClientError;
 use crate::few::FewMap;
 use crate::lru::LruKey;
-use crate::pages::{CHUNK_LEN, Pages};
+use crate::pages::{Pages, chunk_range};
 
 /// What a lock is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -257,8 +257,7 @@ impl CachedObject {
 
     /// Whether a write of a part of a range is in flight.
     pub(super) fn is_writing(&self, range: &Range<u64>) -> bool {
-        let mut writing = self.data.writing.values().flatten();
-        writing.any(|writing| writing.start < range.end && range.start < writing.end)
+        is_among(&self.data.writing, range)
     }
 
     /// The parts of a range that were neither dirty nor on their way when `dirty` was.
@@ -551,14 +550,17 @@ impl CachedObject {
         dropped
     }
 
-    /// Forgets a chunk. Whether it is gone: it has to stay if something in it is not at the server.
-    pub(super) fn evict(&mut self, number: u64) -> bool {
-        let chunk = number * CHUNK_LEN..(number + 1).saturating_mul(CHUNK_LEN);
-        let goes = !self.is_writing(&chunk) && self.data.pages.evict(number);
-        if goes {
-            self.data.used.remove(&number);
+    /// Forgets a chunk, and those in the same piece that were not used since then. Returns the
+    /// places of those that are gone; none if something in the chunk is not at the server.
+    pub(super) fn evict(&mut self, number: u64, since: u64) -> Vec<u64> {
+        if self.data.pages.is_dirty(number) || self.is_writing(&chunk_range(number)) {
+            return Vec::new();
         }
-        goes
+        let ObjectData { pages, used, writing, .. } = &mut *self.data;
+        let is_old = |number| used.get(&number).is_none_or(|used: &Used| used.last <= since);
+        let gone =
+            pages.evict(number, |other| is_old(other) && !is_among(writing, &chunk_range(other)));
+        gone.iter().filter_map(|number| used.remove(number)).map(|used| used.place).collect()
     }
 
     /// Whether there is nothing to remember of it. Gives memory back that it does not need.
@@ -571,6 +573,12 @@ impl CachedObject {
 /// Whether a range has all of another one.
 pub(super) fn covers(range: &Range<u64>, other: &Range<u64>) -> bool {
     range.start <= other.start && other.end <= range.end
+}
+
+/// Whether a request for a part of a range is among these.
+fn is_among(requests: &BTreeMap<u64, Vec<Range<u64>>>, range: &Range<u64>) -> bool {
+    let mut parts = requests.values().flatten();
+    parts.any(|part| part.start < range.end && range.start < part.end)
 }
 
 #[cfg(test)]

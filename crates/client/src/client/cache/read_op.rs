@@ -46,7 +46,9 @@ impl ReadOp {
     pub(super) fn advance(&mut self, pages: &Pages, stored: u64) {
         for gap in self.missing.iter().cloned().collect::<Vec<_>>() {
             for part in pages.present(&gap) {
-                let Some(bytes) = pages.whole(&part) else { continue };
+                // A part is copied: while it waits for others it does not keep more.
+                let shared = pages.whole(&part).filter(|_| part == self.range);
+                let bytes = shared.unwrap_or_else(|| pages.copy(&part));
                 self.parts.push((part.start, bytes));
                 self.missing.remove(part);
             }

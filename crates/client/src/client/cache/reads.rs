@@ -1,5 +1,5 @@
-//! Reading objects under locks: what is in memory is copied, the rest is asked for, and a program
-//! that reads on gets what follows before it asks.
+//! Reading objects under locks: what is not in memory is asked for, and for a program that reads on
+//! also what follows.
 
 use core::ops::Range;
 
@@ -344,10 +344,7 @@ impl Client {
             // Without the lock it would not be known how long they are good for.
             Ok(bytes) if object.locks.contains_key(&handle) => {
                 self.cache.change_pages(key, |pages| {
-                    for part in reading.valid {
-                        let at = |place: u64| ((place - range.start) as usize).min(bytes.len());
-                        pages.fill(&part, &bytes.slice(at(part.start)..at(part.end)));
-                    }
+                    reading.valid.iter().for_each(|part| pages.fill(&range, &bytes, part));
                 });
                 self.cache.touch(key, &range);
                 None

@@ -312,7 +312,7 @@ impl Client {
             }
             return true;
         };
-        let bytes = object.data.pages.joined(&parts);
+        let bytes = object.data.pages.gather(&parts);
         let time = object.data.written;
         let number = self.cache.next_io();
         for part in &parts {
@@ -444,8 +444,12 @@ impl Client {
                 }
             }
             Err(error) => {
-                let (lost, again) = self.divide_refused(key, &parts, &error, turn.now);
+                let (mut lost, again) = self.divide_refused(key, &parts, &error, turn.now);
                 let object = self.cache.object(key);
+                // What was forgotten meanwhile, such as with a lock, cannot be sent again.
+                let pages = &object.data.pages;
+                lost.extend(again.iter().flat_map(|part| pages.gaps(part)));
+                let again: Vec<_> = again.iter().flat_map(|part| pages.present(part)).collect();
                 let unreported = object.was_refused(number, (&lost, &again), &error);
                 if !unreported.is_empty() {
                     object.fails(error.clone(), unreported.iter().cloned());
@@ -481,12 +485,11 @@ impl Client {
     /// A range that was sent is not stored, and is not going to be. What a program has written
     /// there since stays.
     pub(super) fn forget_sent(&mut self, key: ObjectKey, range: &Range<u64>) {
-        let mut at = range.start;
-        for part in self.cache.object(key).data.pages.dirty(range) {
-            self.cache.forget(key, at..part.start);
-            at = part.end;
+        let object = self.cache.object(key);
+        let dirty = object.data.pages.dirty(range);
+        for part in object.stored_parts(range, &dirty) {
+            self.cache.forget(key, part);
         }
-        self.cache.forget(key, at..range.end);
     }
 
     fn redirty(&mut self, key: ObjectKey, range: &Range<u64>, caller: Caller, now: Time) {

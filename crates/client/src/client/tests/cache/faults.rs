@@ -297,6 +297,23 @@ fn a_write_that_failed_for_now_is_tried_again() {
     assert_eq!((synced.outcome(), world.client.cache_counts().lost), (Ok(()), 0));
 }
 
+/// As when a lock has gone meanwhile under which they were written.
+#[test]
+fn bytes_that_are_not_there_any_more_cannot_be_sent_again() {
+    let (mut world, mut osts) = dirty();
+    let synced = world.fsync();
+    let asked = world.next(Kind::OstWrite);
+    let first = (world.client.osts[&0], object(0));
+    world.client.forget_for_tests(first, 10..12);
+    osts.fails = Some(-5);
+    osts.answer(&mut world, &asked);
+    world.pass(Nanos::from_secs(1));
+    osts.serve(&mut world);
+    assert_eq!(synced.outcome(), Err(ClientError::Errno(5)));
+    assert_eq!((world.client.cache_counts().lost, world.client.cache_counts().dirty), (2, 0));
+    assert_eq!(&osts.objects[&0][12..], b"llo");
+}
+
 /// However many requests fail at the same time.
 #[test]
 fn writes_that_fail_for_now_are_tried_again_for_ten_seconds() {

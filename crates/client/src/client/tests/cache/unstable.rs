@@ -187,6 +187,27 @@ fn what_a_server_that_has_restarted_does_not_take_is_lost_and_reported_once() {
     assert_eq!(synced.outcome(), Ok(()));
 }
 
+/// What was written since, and is on its way, is not lost with it.
+#[test]
+fn what_is_lost_does_not_take_what_was_written_over_it() {
+    let (mut world, mut osts) = unstable();
+    assert_eq!(world.write(10, b"HELLO").outcome(), Ok(()));
+    world.act(|client, turn| client.start_flush(turn, FILE));
+    let newer = world.next(Kind::OstWrite);
+    restart(&mut world, &mut osts, -ENOSPC);
+    assert_eq!(world.client.cache_counts().lost, 5);
+    let again = world.asked.iter().position(|asked| asked.kind == Kind::OstWrite);
+    let newer = again.and_then(|at| world.asked.remove(at)).unwrap_or(newer);
+    osts.fails = Some(-5);
+    osts.answer(&mut world, &newer);
+    assert_eq!(world.client.cache_counts().dirty, 5);
+    for _ in 0..3 {
+        world.pass(Nanos::from_secs(3));
+        osts.serve(&mut world);
+    }
+    assert_eq!(&osts.objects[&0][10..], b"HELLO");
+}
+
 /// A server that evicts this client, and is connected again.
 fn evict(world: &mut World, osts: &mut Osts, instance: u32) {
     world.pass(Nanos::from_secs(5));
