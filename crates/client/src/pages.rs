@@ -96,8 +96,8 @@ impl Pages {
         self.chunks.is_empty() && self.present.is_empty() && self.dirty.is_empty()
     }
 
-    /// The memory that the bytes take, in bytes. A piece counts as a whole for as long as a chunk is
-    /// in it.
+    /// The memory that the bytes take, in bytes. A piece counts as a whole for as long as a chunk
+    /// is in it.
     pub(crate) fn memory(&self) -> u64 {
         self.memory
     }

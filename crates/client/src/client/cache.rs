@@ -129,8 +129,8 @@ const REPORTED_MAX: usize = 1000;
 
 /// Most bytes of requests of the cache in flight, at all targets: those of reads are in the node's
 /// memory, those of small writes are copies beside the cache. One target gets less, so that it
-/// leaves room for the others when it is down. A target that has none in flight may begin one beyond
-/// the limit, so that several targets that are down do not stop it either.
+/// leaves room for the others when it is down. A target that has none in flight may begin one
+/// beyond the limit, so that several targets that are down do not stop it either.
 const IN_FLIGHT_MAX: u64 = 96 << 20;
 const IN_FLIGHT_MAX_OF_TARGET: u64 = IN_FLIGHT_MAX / 4 * 3;
 const IN_FLIGHT_MAX_FOR_FIRST: u64 = IN_FLIGHT_MAX / 2 * 3;

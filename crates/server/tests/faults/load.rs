@@ -17,8 +17,6 @@ use super::history::{Event, has_room};
 use crate::world::{CALLER, OST, Rng, Slot, World};
 
 const OWNER: FileOwner = FileOwner { uid: 0, gid: 0, projid: 0 };
-/// Bytes from one register to the next: over all objects in turn.
-pub(crate) const DISTANCE: u64 = 65536;
 const REGISTERS: usize = 4;
 const NAMES: usize = 4;
 /// Operations of a client at a time.
@@ -83,8 +81,9 @@ pub(crate) struct LoadArgs {
     pub(crate) keeps: (bool, bool),
     /// Operations of each worker.
     pub(crate) operations: u64,
-    /// Bytes of a register; those of [`DISTANCE`] bytes follow each other.
-    pub(crate) register_len: u64,
+    /// Bytes of a stripe, and of a register, which is at the start of one: over all objects in
+    /// turn.
+    pub(crate) register: (u32, u32),
 }
 
 /// One thing after the other that a client does.
@@ -410,7 +409,8 @@ impl Load {
 
     /// The range of a register.
     fn place_of(&self, register: usize) -> (u64, u32) {
-        (register as u64 * DISTANCE, self.args.register_len as u32)
+        let (stripe, len) = self.args.register;
+        (register as u64 * u64::from(stripe), len)
     }
 
     fn start_write(&mut self, world: &mut World, client: usize, register: usize) -> Op {

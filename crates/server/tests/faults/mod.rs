@@ -68,8 +68,8 @@ struct Plan {
     /// Clients disconnect from an object target that is not used for so many seconds; never if it
     /// is 0.
     idle_timeout: u64,
-    /// Bytes of a register.
-    register_len: u64,
+    /// Bytes of a stripe, and of a register.
+    register: (u32, u32),
 }
 
 const fn seconds(seconds: u64) -> Nanos {
@@ -134,8 +134,7 @@ impl Plan {
         let mut cache = match of_cache.below(3) {
             0 => CacheTunables::NONE,
             1 => CacheTunables::of(32 << 20),
-            // So little that data have to go all the time.
-            _ => CacheTunables { max_cached: 200_000, max_dirty: 50_000, ..CacheTunables::of(1) },
+            _ => LITTLE,
         };
         cache.attrs = [0, 2, 1000][of_cache.below(3) as usize];
         if evictions && caches == Caches::WithoutEvictions {
@@ -151,9 +150,12 @@ impl Plan {
         // Short ones let clients go and come all the time.
         let mut of_idle = Rng::new(operations ^ 0x1d1e);
         let idle_timeout = if of_idle.chance(1, 2) { of_idle.between(1, 20) } else { 0 };
-        // Long ones are not copied into the cache, and meet.
-        let long = Rng::new(operations ^ 0x10e6).chance(1, 2);
-        let register_len = if long { load::DISTANCE } else { 4096 };
+        // Most of a long one is not copied into the cache.
+        let is_long = Rng::new(operations ^ 0x10e6).chance(1, 2);
+        let register = if is_long { (512 << 10, 400_000) } else { (65_536, 4096) };
+        if is_long && cache.max_cached == LITTLE.max_cached {
+            (cache.max_cached, cache.max_dirty) = (1_200_000, 500_000);
+        }
         Plan {
             clients,
             faults,
@@ -164,10 +166,14 @@ impl Plan {
             cache,
             imperative_recovery,
             idle_timeout,
-            register_len,
+            register,
         }
     }
 }
+
+/// So little that data have to go all the time.
+const LITTLE: CacheTunables =
+    CacheTunables { max_cached: 200_000, max_dirty: 50_000, ..CacheTunables::of(1) };
 
 /// Targets that can crash: all but the management server.
 const TARGETS: [usize; 3] = [MDT, OST, OST + 1];
@@ -186,7 +192,8 @@ const LATE_GRANTS: u64 = 4 * (8 << 20);
 pub(crate) fn run(seed: u64, caches: Caches) -> Result<String, String> {
     let mut rng = Rng::new(seed.wrapping_mul(0x1234_5678_9abc_def1) ^ 0x5eed);
     let plan = Plan::new(&mut rng, caches);
-    let mut world = World::caching(plan.clients, plan.tunables, plan.cache);
+    let caches = vec![plan.cache; plan.clients];
+    let mut world = World::with_stripes(plan.tunables, &caches, (2, plan.register.0));
     world.server.set_imperative_recovery(plan.imperative_recovery);
     configuring::set_param(&mut world, &format!("osc.*.idle_timeout={}", plan.idle_timeout));
     for client in 0..plan.clients {
@@ -199,7 +206,7 @@ pub(crate) fn run(seed: u64, caches: Caches) -> Result<String, String> {
     }
     let (evictions, operations) = (plan.evictions, plan.operations);
     let keeps = (plan.cache.max_cached > 0, plan.cache.attrs > 0);
-    let args = LoadArgs { evictions, keeps, operations, register_len: plan.register_len };
+    let args = LoadArgs { evictions, keeps, operations, register: plan.register };
     let mut load = Load::new(&mut world, rng.draw(), args);
     world.evictions = Some(Evictions::default());
     world.links = Some(Links::new(rng.draw(), plan.latency));

@@ -72,14 +72,14 @@ impl<T: Send + 'static> Slot<T> {
 }
 
 /// The disks of a file system with one metadata target and some object targets, all on one node.
-pub(crate) fn disks(node: usize, osts: u32, stripe_count: u16) -> Vec<Disk> {
+pub(crate) fn disks(node: usize, osts: u16, stripe_size: u32) -> Vec<Disk> {
     Disk::format_filesystem(FilesystemArgs {
         name: "lustre".to_owned(),
         nid: test_nid(node),
-        osts,
+        osts: osts.into(),
         capacity: 1 << 30,
-        stripe_count,
-        stripe_size: 65536,
+        stripe_count: osts,
+        stripe_size,
         created: WALL as i64,
     })
 }
@@ -146,10 +146,19 @@ impl World {
         caches: &[CacheTunables],
         osts: u16,
     ) -> World {
+        World::with_stripes(tunables, caches, (osts, 65536))
+    }
+
+    /// The same with stripes of so many bytes.
+    pub(crate) fn with_stripes(
+        tunables: TargetTunables,
+        caches: &[CacheTunables],
+        (osts, stripe_size): (u16, u32),
+    ) -> World {
         let clients = caches.len();
         let net = Net::new(clients + 1, &Tunables::default());
         let args = ServerArgs { wall_seconds: WALL, seed: 99, tunables };
-        let server = Server::new(SERVER, args.clone(), disks(clients, u32::from(osts), osts));
+        let server = Server::new(SERVER, args.clone(), disks(clients, osts, stripe_size));
         World {
             net,
             clients: caches

@@ -66,7 +66,7 @@ impl Cache {
                 self.chunks.remove(&place);
                 continue;
             }
-            // What came with it goes too, but for what was used in the later half of the time since.
+            // What came with it goes too, unless it was used in the later half of the time since.
             let since = place + (self.last_use - place) / 2;
             let before = object.data.pages.memory();
             let places = object.evict(number, since);

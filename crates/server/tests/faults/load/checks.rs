@@ -6,7 +6,7 @@ use lustrine_client::ClientError;
 use lustrine_lnet::time::Time;
 
 use super::ending::value_of;
-use super::{CALLER, DISTANCE, File, Load, NAMES, RECORD, REGISTERS, Record};
+use super::{CALLER, File, Load, NAMES, RECORD, REGISTERS, Record};
 use super::{id_of, name_of};
 use crate::faults::history::{Effect, Event, is_explained, listed};
 use crate::world::{MDT, Place, World};
@@ -38,7 +38,7 @@ impl Load {
             for client in 0..lookers {
                 self.last_read(world, client, register)?;
             }
-            let target = self.target_of(File::Registers, register as u64 * DISTANCE);
+            let target = self.target_of(File::Registers, self.place_of(register).0);
             let evictions = evictions(world, target, self.loses());
             let history = self.of_registers.entry(register).or_default();
             history.extend(evictions);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lustrine_client::ClientError;
 use lustrine_lnet::time::{Nanos, Time};
 
-use super::{CALLER, DISTANCE, Done, File, FlockMode, Load, Op, REGISTERS, Record, Report};
+use super::{CALLER, Done, File, FlockMode, Load, Op, REGISTERS, Record, Report};
 use super::{id_of, range};
 use crate::faults::history::{ANY, Effect, Event};
 use crate::world::{OST, World};
@@ -289,8 +289,10 @@ impl Load {
                 let Some(outcome) = slot.take() else { return Ok(Some(Op::Size { slot })) };
                 match outcome {
                     Ok((size, _)) => {
-                        let end =
-                            |register: usize| register as u64 * DISTANCE + self.args.register_len;
+                        let end = |register: usize| {
+                            let (at, len) = self.place_of(register);
+                            at + u64::from(len)
+                        };
                         let possible: BTreeSet<u64> = (0..REGISTERS).map(end).collect();
                         if size != 0 && !possible.contains(&size) {
                             return Err(format!("the registers have a size of {size}"));
