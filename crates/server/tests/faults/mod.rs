@@ -150,11 +150,12 @@ impl Plan {
         // Short ones let clients go and come all the time.
         let mut of_idle = Rng::new(operations ^ 0x1d1e);
         let idle_timeout = if of_idle.chance(1, 2) { of_idle.between(1, 20) } else { 0 };
-        // Most of a long one is not copied into the cache.
+        // Most of a long one is not copied into the cache. It goes with one request in any case: who
+        // reads may see a part of what goes with several.
         let is_long = Rng::new(operations ^ 0x10e6).chance(1, 2);
-        let register = if is_long { (512 << 10, 400_000) } else { (65_536, 4096) };
+        let register = if is_long { (512 << 10, 200_000) } else { (65_536, 4096) };
         if is_long && cache.max_cached == LITTLE.max_cached {
-            (cache.max_cached, cache.max_dirty) = (1_200_000, 500_000);
+            (cache.max_cached, cache.max_dirty) = (600_000, 400_000);
         }
         Plan {
             clients,
@@ -216,6 +217,7 @@ pub(crate) fn run(seed: u64, caches: Caches) -> Result<String, String> {
         if let Fault::Crash(which) = fault {
             load.crashed(which & 1 == 1, which & 6 != 0);
         }
+        eprintln!("{:?} FAULT {fault:?}", world.now);
         apply(&mut world, *fault);
     }
     heal(&mut world);

@@ -20,7 +20,8 @@ pub(in crate::client) struct ObjectBytes {
 /// A read of a program that lacks something.
 pub(super) struct ReadOp {
     pub(super) range: Range<u64>,
-    /// What is there, with its place in the object. The cache may forget it meanwhile.
+    /// What is there, with its place in the object; what comes later counts. The cache may forget
+    /// it meanwhile.
     parts: Vec<(u64, Bytes)>,
     pub(super) missing: RangeSet<u64>,
     pub(super) handle: Handle,
@@ -55,6 +56,17 @@ impl ReadOp {
         }
         if stored < self.range.end {
             self.missing.remove(stored.max(self.range.start)..self.range.end);
+        }
+    }
+
+    /// A program has written bytes at a place: the read has all of them, or none.
+    pub(super) fn overwrite(&mut self, offset: u64, bytes: &Bytes) {
+        let (start, end) = (self.range.start.max(offset), self.range.end);
+        let end = end.min(offset + bytes.len() as u64);
+        if start < end {
+            let within = (start - offset) as usize..(end - offset) as usize;
+            self.parts.push((start, bytes.slice(within)));
+            self.missing.remove(start..end);
         }
     }
 

@@ -355,7 +355,7 @@ impl Client {
         let mut over = Vec::new();
         let object = self.cache.object(key);
         for mut op in core::mem::take(&mut object.data.readers) {
-            if !op.missing.overlaps(&range) {
+            if !op.missing.is_empty() && !op.missing.overlaps(&range) {
                 object.data.readers.push(op);
                 continue;
             }

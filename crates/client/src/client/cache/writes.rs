@@ -167,6 +167,7 @@ impl Client {
         let dirty = object.data.pages.dirty_len();
         self.cache.change_pages(key, |pages| pages.write(range.start, bytes));
         let object = self.cache.object(key);
+        object.data.readers.iter_mut().for_each(|read| read.overwrite(range.start, bytes));
         let (after, added) =
             (object.data.pages.dirty_around(&range), object.data.pages.dirty_len() - dirty);
         object.was_written(&range, now);

@@ -1,11 +1,11 @@
 //! Data that the client keeps, against object servers of a few lines.
 
-mod ahead;
 mod faults;
 mod gathered;
 mod grown;
 mod least_used;
 mod model;
+mod reads;
 mod unstable;
 mod unused;
 

@@ -1,4 +1,4 @@
-//! What is read before a program asks for it.
+//! Reads: what they wait for, and what is read before a program asks for it.
 
 use super::*;
 
@@ -44,4 +44,27 @@ fn what_is_behind_the_end_is_not_read() {
     osts.serve(&mut world);
     assert_eq!(rest.outcome().unwrap().0, []);
     assert_eq!(world.client.cache_counts().hits, 100);
+}
+
+/// Another program writes while it waits, to all that it waits for or to some of it.
+#[test]
+fn a_read_has_all_of_a_write_or_nothing_of_it() {
+    let tunables = CacheTunables { max_read_ahead: 0, ..CACHE };
+    for end in [8_000, 20_000] {
+        let (mut world, mut osts) = (World::caching(tunables), Osts::default());
+        osts.objects.insert(0, vec![b'o'; 10_000]);
+        let written = world.write(0, b"o");
+        osts.serve(&mut world);
+        assert_eq!(written.outcome(), Ok(()));
+        let first = world.read(0, 100);
+        osts.serve(&mut world);
+        assert_eq!(first.outcome().unwrap().0, [b'o'; 100]);
+        let read = world.read(0, 10_000);
+        let asked = world.next(Kind::OstRead);
+        assert_eq!(world.write(100, &vec![b'n'; end - 100]).outcome(), Ok(()));
+        osts.answer(&mut world, &asked);
+        let mut expected = vec![b'o'; 10_000];
+        expected[100..end.min(10_000)].fill(b'n');
+        assert_eq!(read.outcome().unwrap().0, expected);
+    }
 }
