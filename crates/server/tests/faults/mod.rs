@@ -150,8 +150,8 @@ impl Plan {
         // Short ones let clients go and come all the time.
         let mut of_idle = Rng::new(operations ^ 0x1d1e);
         let idle_timeout = if of_idle.chance(1, 2) { of_idle.between(1, 20) } else { 0 };
-        // Most of a long one is not copied into the cache. It goes with one request in any case: who
-        // reads may see a part of what goes with several.
+        // Most of a long one is not copied into the cache. It goes with one request in any case:
+        // who reads may see a part of what goes with several.
         let is_long = Rng::new(operations ^ 0x10e6).chance(1, 2);
         let register = if is_long { (512 << 10, 200_000) } else { (65_536, 4096) };
         if is_long && cache.max_cached == LITTLE.max_cached {
