@@ -195,6 +195,16 @@ fn a_name_whose_lock_has_to_be_waited_for_is_asked_for_alone() {
     scene.alone(b"b");
 }
 
+#[test]
+fn a_name_that_leads_to_another_server_is_asked_for_alone() {
+    let mut scene = Scene::new(&NAMES[..3]);
+    let asked = scene.asked(&NAMES[..3]);
+    scene.answer(&asked, -errno::EREMOTE, &[found(0), failed(errno::EREMOTE)]);
+    assert_eq!(scene.outcome(0), Ok(file(0)));
+    scene.alone(b"b");
+    scene.alone(b"c");
+}
+
 /// A server that refuses a batch, or whose answer makes no sense, is asked for each name.
 #[test]
 fn after_an_answer_without_names_each_is_asked_for_alone() {
