@@ -652,6 +652,10 @@ impl Service for Client {
         taken
     }
 
+    fn on_unclaimed(&mut self, turn: &mut Turn<'_>, stray: &Stray) {
+        self.rpc.on_unclaimed(turn, stray);
+    }
+
     /// Disconnects from all targets, unless that was done. It is quiet when the targets have
     /// answered, or have not within the time-out of a connect, and LNet has sent what was queued.
     fn retire(&mut self, turn: &mut Turn<'_>) {

@@ -71,6 +71,9 @@ pub trait Service: Any + Send {
         false
     }
 
+    /// A message that this service has received and passed on, and that no other one takes.
+    fn on_unclaimed(&mut self, _turn: &mut Turn<'_>, _stray: &Stray) {}
+
     /// The user of the service has gone. The service ends what it does, and gives its descriptors
     /// and memory back. It is called as before until [`Service::is_quiet`].
     fn retire(&mut self, _turn: &mut Turn<'_>) {}

@@ -71,6 +71,10 @@ impl<S: Service> Service for Locked<S> {
         self.lock().on_stray(turn, stray)
     }
 
+    fn on_unclaimed(&mut self, turn: &mut Turn<'_>, stray: &Stray) {
+        self.lock().on_unclaimed(turn, stray);
+    }
+
     fn retire(&mut self, turn: &mut Turn<'_>) {
         self.lock().retire(turn);
     }

@@ -117,8 +117,13 @@ impl Services {
         let others = self.slots.iter_mut().enumerate();
         let others = others.filter(|(index, _)| Some(*index) != receiver);
         let mut services = others.filter_map(|(_, slot)| slot.service.as_deref_mut());
-        if !services.any(|service| service.on_stray(turn, stray)) {
-            self.undelivered += 1;
+        if services.any(|service| service.on_stray(turn, stray)) {
+            return;
+        }
+        self.undelivered += 1;
+        let slot = self.slot_mut(stray.event.owner);
+        if let Some(service) = slot.and_then(|slot| slot.service.as_deref_mut()) {
+            service.on_unclaimed(turn, stray);
         }
     }
 

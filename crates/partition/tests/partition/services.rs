@@ -208,6 +208,7 @@ struct Sharing {
     number: u64,
     inbox: Option<Span>,
     taken: u32,
+    unclaimed: u32,
     quiet: bool,
 }
 
@@ -239,6 +240,11 @@ impl Service for Sharing {
         mine
     }
 
+    fn on_unclaimed(&mut self, _: &mut Turn<'_>, stray: &Stray) {
+        assert_eq!(stray.event.owner, self.owner);
+        self.unclaimed += 1;
+    }
+
     fn retire(&mut self, _: &mut Turn<'_>) {
         self.quiet = false;
     }
@@ -249,7 +255,7 @@ impl Service for Sharing {
 }
 
 fn sharing(number: u64) -> impl FnOnce(Owner) -> Sharing {
-    move |owner| Sharing { owner, number, inbox: None, taken: 0, quiet: true }
+    move |owner| Sharing { owner, number, inbox: None, taken: 0, unclaimed: 0, quiet: true }
 }
 
 #[test]
@@ -263,10 +269,14 @@ fn what_one_service_passes_on_reaches_the_one_that_takes_it() {
         partition.call(NOW, &mut memory, client, |client, turn| client.ask(turn, b"x"));
         partition.turn(NOW, &mut memory);
     }
+    let mut unclaimed = 0;
     for service in services {
-        assert_eq!(partition.service(service).map(|service| service.taken), Some(1));
+        let service = partition.service(service).expect("it is registered");
+        assert_eq!(service.taken, 1);
+        unclaimed += service.unclaimed;
     }
     assert_eq!(partition.undelivered(), 1, "no service takes the last one");
+    assert_eq!(unclaimed, 1, "the one that has received it learns of that");
 }
 
 #[test]

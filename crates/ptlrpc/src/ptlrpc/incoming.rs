@@ -1,8 +1,8 @@
 //! What servers ask of clients: callbacks to holders of locks, on portal 15.
 
-use lustrine_fswire::body::PtlrpcBody;
+use lustrine_fswire::body::{MessageType, PtlrpcBody};
 use lustrine_fswire::connect::ConnectFlags2;
-use lustrine_fswire::message::{BARE_LEN, HeaderFlags, Message};
+use lustrine_fswire::message::{BARE_LEN, Header, HeaderFlags, Message, MessageBuilder};
 use lustrine_fswire::opcode::portal;
 use lustrine_fswire::xid::{RepMbits, reply_match_bits};
 use lustrine_lnet::event::{Event, EventKind, Stray};
@@ -20,6 +20,8 @@ use crate::import::Import;
 const BUFFERS: usize = 4;
 /// Length of one, in bytes.
 const BUFFER_LEN: u32 = 256 << 10;
+/// What a server is answered whose client is not here.
+const ENOTCONN: i32 = 107;
 /// The longest request of a server: a completion can carry a layout of 64 KiB.
 const REQUEST_LEN_MAX: u32 = 72 << 10;
 
@@ -34,10 +36,32 @@ pub struct Incoming {
     pub message: Vec<u8>,
     /// The body.
     pub body: PtlrpcBody,
-    /// The match bits of the reply.
-    reply_bits: u64,
-    /// Where the reply is to be put in the server's memory.
-    reply_offset: u32,
+    reply_to: ReplyTo,
+}
+
+/// Where a reply goes.
+#[derive(Clone, Copy, Debug)]
+struct ReplyTo {
+    peer: ProcessId,
+    match_bits: u64,
+    /// Where it is to be put in the server's memory.
+    offset: u32,
+}
+
+impl ReplyTo {
+    fn new(
+        event: &Event,
+        message: &Message<'_>,
+        body: &PtlrpcBody,
+        rep_mbits: RepMbits,
+    ) -> ReplyTo {
+        let early = message.header().flags.contains(HeaderFlags::AT_SUPPORT);
+        ReplyTo {
+            peer: event.peer,
+            match_bits: reply_match_bits(event.match_bits, body.mbits, body.opcode, rep_mbits),
+            offset: if early { BARE_LEN as u32 } else { 0 },
+        }
+    }
 }
 
 /// The buffers on the callback portal.
@@ -152,21 +176,40 @@ impl Ptlrpc {
             true => RepMbits::Granted,
             false => RepMbits::Absent,
         };
-        let early = parsed.header().flags.contains(HeaderFlags::AT_SUPPORT);
-        self.events.push_back(RpcEvent::Request(Incoming {
-            import: key,
-            peer: event.peer,
-            reply_bits: reply_match_bits(event.match_bits, body.mbits, body.opcode, rep_mbits),
-            reply_offset: if early { BARE_LEN as u32 } else { 0 },
-            body,
-            message: message.to_vec(),
-        }));
+        let reply_to = ReplyTo::new(event, &parsed, &body, rep_mbits);
+        let message = message.to_vec();
+        let incoming = Incoming { import: key, peer: event.peer, message, body, reply_to };
+        self.events.push_back(RpcEvent::Request(incoming));
         Some(())
+    }
+
+    /// Refuses a request for an import that no client of this node has, such as that of a program
+    /// that was killed: otherwise the server waits for minutes until it evicts that client, and
+    /// with it whoever wants its locks [RPC-23].
+    pub fn on_unclaimed(&mut self, turn: &mut Turn<'_>, stray: &Stray) {
+        let Ok((parsed, body)) = Message::parse_request(&stray.message) else { return };
+        if stray.event.portal != portal::LDLM_CALLBACK || self.buffers.closed {
+            return;
+        }
+        // Match bits are in the body if the server has granted that they count for replies.
+        let granted = if body.mbits == 0 { RepMbits::Absent } else { RepMbits::Granted };
+        let to = ReplyTo::new(&stray.event, &parsed, &body, granted);
+        let mut refused = PtlrpcBody::reply(body.opcode);
+        (refused.kind, refused.status) = (MessageType::ERROR, -ENOTCONN);
+        let mut message = Vec::new();
+        let mut builder = MessageBuilder::new(&mut message, &Header::default(), 1);
+        builder.value(&refused);
+        builder.finish();
+        self.send_reply(turn, to, &message);
     }
 
     /// Answers a request of a server. A reply that cannot be sent is lost: the server asks again,
     /// or gives up.
     pub fn reply(&mut self, turn: &mut Turn<'_>, to: &Incoming, message: &[u8]) {
+        self.send_reply(turn, to.reply_to, message);
+    }
+
+    fn send_reply(&mut self, turn: &mut Turn<'_>, to: ReplyTo, message: &[u8]) {
         let Some(span) = turn.memory.alloc(message.len() as u32) else { return };
         turn.memory.write(span, message);
         let md = Md {
@@ -187,8 +230,8 @@ impl Ptlrpc {
             local: None,
             target: to.peer,
             portal: portal::LDLM_CALLBACK_REPLY,
-            match_bits: to.reply_bits,
-            offset: to.reply_offset,
+            match_bits: to.match_bits,
+            offset: to.offset,
             hdr_data: 0,
             ack: AckWanted::No,
             timeout: None,

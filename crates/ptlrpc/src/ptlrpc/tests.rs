@@ -1,6 +1,6 @@
 //! An import on LNet, against a server that answers as the test says.
 
-use lustrine_fswire::body::{BodyFlags, OpFlags, PtlrpcBody};
+use lustrine_fswire::body::{BodyFlags, MessageType, OpFlags, PtlrpcBody};
 use lustrine_fswire::codec::Wire;
 use lustrine_fswire::connect::{ConnectData, ConnectFlags, ConnectFlags2};
 use lustrine_fswire::fid::Handle;
@@ -481,6 +481,23 @@ fn a_callback_for_another_client_of_the_node_is_passed_on() {
     assert!(world.net.nodes[0].shard.next_stray().is_none());
     let elsewhere = Event { portal: portal::OST, ..stray.event };
     assert!(!other.on_stray(&Stray { event: elsewhere, ..stray }));
+}
+
+/// As that of a program that was killed, in whose place this one is.
+#[test]
+fn a_callback_for_a_client_that_is_not_here_is_refused() {
+    let (mut world, _) = World::connected();
+    world.put(portal::LDLM_CALLBACK, 512, 0, &callback(77));
+    world.settle();
+    let stray = world.net.nodes[0].shard.next_stray().expect("it is passed on");
+    let elsewhere = Event { portal: portal::OST, ..stray.event };
+    let of_another = Stray { event: elsewhere, message: stray.message.clone() };
+    world.act(|rpc, turn| rpc.on_unclaimed(turn, &of_another));
+    assert!(world.asked.is_empty());
+    world.act(|rpc, turn| rpc.on_unclaimed(turn, &stray));
+    let answer = world.next_asked(Opcode::LDLM_BL_CALLBACK);
+    assert_eq!((answer.xid, answer.offset), (640, BARE_LEN as u32));
+    assert_eq!((answer.body.kind, answer.body.status), (MessageType::ERROR, -107));
 }
 
 #[test]
