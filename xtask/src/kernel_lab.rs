@@ -147,6 +147,7 @@ impl Drop for Lab {
         }
         if let Some(dir) = &self.mounts
             && let Err(error) = capture(Command::new("umount").arg(dir), COMMAND_LIMIT)
+                .and_then(|done| done.output("umount"))
         {
             eprintln!("{} was not unmounted: {error:#}", dir.display());
         }

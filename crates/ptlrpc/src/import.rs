@@ -26,6 +26,7 @@ use crate::statistics::Latencies;
 use crate::xid::XidSource;
 
 pub use replies::ReplyEvent;
+pub(crate) use replies::errno;
 
 /// What an import is for.
 #[derive(Clone, Debug)]

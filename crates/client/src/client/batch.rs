@@ -214,7 +214,7 @@ fn message_len(name: &[u8]) -> usize {
 fn answered(message: &Message<'_>, by: &GetattrBy) -> Option<(LdlmReply, Outcome<Described>)> {
     let reply = dlm::GetattrIntentReply::parse_list(message, 0).ok()?;
     let found = read(&reply, by);
-    // What is on another server is not described to who asks for several [MDT-19].
+    // A batch does not describe what is on another server [MDT-19].
     const AGAIN: [i32; 3] = [errno::ECANCELED, errno::EINPROGRESS, errno::EREMOTE];
     let again = matches!(&found, Err(ClientError::Errno(errno)) if AGAIN.contains(errno));
     (!again).then_some((reply.reply, found))

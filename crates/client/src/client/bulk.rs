@@ -1,7 +1,6 @@
 //! The data of calls, and the memory from which LNet moves them.
 
 use core::ops::Range;
-use std::collections::VecDeque;
 
 use bytes::Bytes;
 use lustrine_fswire::ost::{BULK_FRAGMENT, BULK_MD_FRAGMENTS};
@@ -17,27 +16,34 @@ pub(super) enum Data<'a> {
 }
 
 /// Bytes in parts that follow each other, of which some are used up.
-pub(super) struct Parts(VecDeque<Bytes>);
+pub(super) struct Parts<'a> {
+    parts: &'a [Bytes],
+    /// So many bytes of the first part are used up.
+    used: usize,
+}
 
-impl Parts {
-    pub(super) fn new(parts: Vec<Bytes>) -> Parts {
-        Parts(parts.into())
+impl<'a> Parts<'a> {
+    pub(super) fn new(parts: &'a [Bytes]) -> Parts<'a> {
+        Parts { parts, used: 0 }
     }
 
-    /// The next bytes, as far as there are so many.
-    pub(super) fn split_to(&mut self, mut len: usize) -> Vec<Bytes> {
-        let mut taken = Vec::new();
-        while len > 0
-            && let Some(mut part) = self.0.pop_front()
-        {
-            let now = part.split_to(len.min(part.len()));
-            len -= now.len();
-            taken.push(now);
-            if !part.is_empty() {
-                self.0.push_front(part);
+    /// The next bytes, as far as there are so many: of each part, which of it.
+    pub(super) fn split_to(
+        &mut self,
+        mut len: usize,
+    ) -> impl Iterator<Item = (&'a Bytes, Range<usize>)> {
+        core::iter::from_fn(move || {
+            while let Some((first, rest)) = self.parts.split_first()
+                && self.used == first.len()
+            {
+                (self.parts, self.used) = (rest, 0);
             }
-        }
-        taken
+            let first = self.parts.first().filter(|_| len > 0)?;
+            let taken = self.used..first.len().min(self.used + len);
+            len -= taken.len();
+            self.used = taken.end;
+            Some((first, taken))
+        })
     }
 }
 
@@ -65,11 +71,11 @@ pub(super) fn bulk_memory(turn: &mut Turn<'_>, data: &Data<'_>) -> Option<(Vec<S
             })
         }
         Data::Out { ranges, bytes } => {
-            let mut rest = Parts::new(bytes.clone());
+            let mut rest = Parts::new(bytes);
             descriptor_lens(ranges).into_iter().try_for_each(|len| {
                 let mut piece = Spans::new();
-                for part in rest.split_to(len as usize) {
-                    let span = turn.memory.lend(part)?;
+                for (part, range) in rest.split_to(len as usize) {
+                    let span = turn.memory.lend(part.slice(range))?;
                     spans.push(span);
                     piece.push(span);
                 }

@@ -277,10 +277,10 @@ impl Client {
         report(&mut body);
         let sum = self.checksum_kind(import).map(|kind| {
             let mut sum = Checksum::new(kind);
-            let mut rest = Parts::new(data.clone());
+            let mut rest = Parts::new(&data);
             for part in &parts {
                 let now = rest.split_to((part.end - part.start) as usize);
-                let now: Vec<&[u8]> = now.iter().map(|bytes| &**bytes).collect();
+                let now: Vec<&[u8]> = now.map(|(bytes, range)| &bytes[range]).collect();
                 sum.range(part.start, &now);
             }
             (kind, sum.value())

@@ -14,7 +14,7 @@ use crate::request::{Keep, Purpose, Reply, RequestKey, RpcError, Stage};
 use crate::xid::XidSource;
 
 /// Linux's error numbers that an import acts on.
-pub(super) mod errno {
+pub(crate) mod errno {
     pub(crate) const EAGAIN: i32 = 11;
     pub(crate) const EACCES: i32 = 13;
     pub(crate) const EBUSY: i32 = 16;

@@ -14,14 +14,15 @@ use lustrine_lnet::shard::{AckWanted, PutArgs};
 use lustrine_wire::nid::{Nid, PID_ANY, ProcessId};
 
 use super::{ImportKey, Ptlrpc, RpcEvent};
-use crate::import::Import;
+use crate::import::{Import, errno};
 
 /// Buffers for requests of servers.
 const BUFFERS: usize = 4;
 /// Length of one, in bytes.
 const BUFFER_LEN: u32 = 256 << 10;
-/// What a server is answered whose client is not here.
-const ENOTCONN: i32 = 107;
+/// With so many replies in flight nothing is refused: anybody can send what is to be refused, and
+/// not take the answers.
+const REFUSALS_MAX: usize = 64;
 /// The longest request of a server: a completion can carry a layout of 64 KiB.
 const REQUEST_LEN_MAX: u32 = 72 << 10;
 
@@ -184,18 +185,19 @@ impl Ptlrpc {
     }
 
     /// Refuses a request for an import that no client of this node has, such as that of a program
-    /// that was killed: otherwise the server waits for minutes until it evicts that client, and
-    /// with it whoever wants its locks [RPC-23].
+    /// that was killed [RPC-23]. Without an answer the server waits for minutes until it evicts
+    /// that client, and others wait for the locks of that client.
     pub fn on_unclaimed(&mut self, turn: &mut Turn<'_>, stray: &Stray) {
         let Ok((parsed, body)) = Message::parse_request(&stray.message) else { return };
-        if stray.event.portal != portal::LDLM_CALLBACK || self.buffers.closed {
+        let is_idle = self.buffers.replies.len() < REFUSALS_MAX && !self.buffers.closed;
+        if stray.event.portal != portal::LDLM_CALLBACK || !is_idle {
             return;
         }
         // Match bits are in the body if the server has granted that they count for replies.
         let granted = if body.mbits == 0 { RepMbits::Absent } else { RepMbits::Granted };
         let to = ReplyTo::new(&stray.event, &parsed, &body, granted);
         let mut refused = PtlrpcBody::reply(body.opcode);
-        (refused.kind, refused.status) = (MessageType::ERROR, -ENOTCONN);
+        (refused.kind, refused.status) = (MessageType::ERROR, -errno::ENOTCONN);
         let mut message = Vec::new();
         let mut builder = MessageBuilder::new(&mut message, &Header::default(), 1);
         builder.value(&refused);

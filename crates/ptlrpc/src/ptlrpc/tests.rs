@@ -498,6 +498,10 @@ fn a_callback_for_a_client_that_is_not_here_is_refused() {
     let answer = world.next_asked(Opcode::LDLM_BL_CALLBACK);
     assert_eq!((answer.xid, answer.offset), (640, BARE_LEN as u32));
     assert_eq!((answer.body.kind, answer.body.status), (MessageType::ERROR, -107));
+    // Who sends many and takes no answers gets no more memory.
+    world.act(|rpc, turn| (0..200).for_each(|_| rpc.on_unclaimed(turn, &stray)));
+    world.settle();
+    assert_eq!(world.asked.len(), 64);
 }
 
 #[test]
