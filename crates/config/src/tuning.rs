@@ -1,5 +1,7 @@
 //! What a node that tunes itself starts with.
 
+use lustrine_partition::tunables::loops;
+
 use super::NodeConfig;
 
 /// Whether a node tunes itself.
@@ -45,6 +47,18 @@ impl NodeConfig {
                 let set = self.tunables.set(name, to);
                 assert!(set.is_ok(), "{name} is a tunable and {to} in its range");
             }
+        }
+    }
+
+    /// Lets the services of the node keep so many bytes where they were received, such as the data
+    /// of a cache or of a server in memory, in addition to what the tunable `kept_memory` allows by
+    /// default. If it is not the default, it stays.
+    pub fn keep_received(&mut self, bytes: u64) {
+        let Some(row) = loops::TABLE.iter().find(|row| row.name == "kept_memory") else { return };
+        let kept = &mut self.tunables.loops.kept_memory;
+        if *kept == row.default {
+            let mib = i64::try_from(bytes >> 20).unwrap_or(row.max);
+            *kept = row.default.saturating_add(mib).min(row.max);
         }
     }
 }
@@ -93,6 +107,18 @@ mod tests {
         let mut config = read("lustrine: {tuning: auto}").expect("one");
         config.set_tuning(Tuning::Fixed);
         assert_eq!(config.tunables, NodeConfig::default().tunables);
+    }
+
+    #[test]
+    fn memory_for_received_data_is_added_unless_it_was_given() {
+        let kept = |text: &str, bytes| {
+            let mut config = read(text).expect("a configuration");
+            config.keep_received(bytes);
+            config.tunables.value("kept_memory")
+        };
+        assert_eq!((kept("{}", 0), kept("{}", 1 << 30)), (Some(256), Some(1280)));
+        assert_eq!(kept("{}", u64::MAX), Some(16_777_216), "the most that there can be");
+        assert_eq!(kept("lustrine: {tunables: {kept_memory: 5}}", 1 << 30), Some(5));
     }
 
     #[test]

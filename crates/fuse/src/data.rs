@@ -201,7 +201,7 @@ impl Server {
         let targets = targets_of(&file, (offset, bytes), append || kills);
         // The thread waits if too many data wait, and takes no other request then.
         let held = Some(self.shared.held.take(bytes));
-        let data = Bytes::copy_from_slice(data);
+        let data = self.shared.memory.copy(data);
         let job = move |client: &mut Client, turn: &mut Turn<'_>, permit: Permit| {
             if asked.is_interrupted() {
                 return;

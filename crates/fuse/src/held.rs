@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Most bytes of writes, and of other requests with data, that wait to be sent. The threads that
 /// read requests of the kernel wait when there are as many.
-const LIMIT: u64 = 256 << 20;
+pub(crate) const LIMIT: u64 = 256 << 20;
 
 /// Room for the data of requests.
 #[derive(Debug)]

@@ -60,7 +60,8 @@ impl Mount {
         }
         // A read must not change anything either.
         let atime = if options.read_only { AtimeRule::Never } else { options.atime };
-        let shared = Shared::new(files, root.as_ref(), atime).map_err(MountError::Pipe)?;
+        let shared =
+            Shared::new(files, root.as_ref(), atime, options.cache).map_err(MountError::Pipe)?;
         let shared = Arc::new(shared);
         let server = Server {
             shared: Arc::clone(&shared),
@@ -84,7 +85,7 @@ impl Mount {
             shared.share_validity(sharing, session.notifier());
         }
         shared.watch_connections();
-        shared.watch_signals().map_err(MountError::Thread)?;
+        shared.watch().map_err(MountError::Thread)?;
         let session = thread::Builder::new()
             .name("fuse".to_owned())
             .spawn(move || session.run())

@@ -13,6 +13,7 @@ use lustrine_fs::{FileSystem, IdMaps};
 use lustrine_fswire::fid::Fid;
 use lustrine_fswire::mdt::OpenFlags as Wanted;
 use lustrine_lnet::service::Turn;
+use lustrine_mem::Pool;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::atime::AtimeRule;
@@ -20,7 +21,7 @@ use crate::budget::{Budget, Charge};
 use crate::closes::Closes;
 use crate::convert::{SET_GROUP_ID, SET_USER_ID, duration, file_attr};
 use crate::failed_writes::{AppendOrder, FailedWrite};
-use crate::held::Room;
+use crate::held::{self, Room};
 use crate::in_flight::InFlight;
 use crate::listings::{Listings, Part};
 use crate::lock_table::LockTable;
@@ -30,6 +31,8 @@ use crate::signals::is_killed;
 
 /// How often threads that wait are looked at for a signal that kills them.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(500);
+/// How often memory is released, in intervals of these.
+const RELEASE_INTERVALS: u32 = 20;
 /// How often the device is looked at for the end of the mount, if nothing else says so.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -47,6 +50,8 @@ pub(crate) struct Shared {
     data: Mutex<Data>,
     /// Room for the data of requests that wait.
     pub(crate) held: Arc<Room>,
+    /// Where data are copied to that programs write: requests and the cache keep them.
+    pub(crate) memory: Pool,
     listings: Mutex<Listings>,
     /// Locks that programs have and wait for.
     pub(crate) locks: LockTable,
@@ -206,12 +211,15 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
+    /// `cache` is how many bytes of data the client may keep.
+    ///
     /// # Errors
     /// When there can be no pipe.
     pub(crate) fn new(
         files: FileSystem,
         root: Option<&Attr>,
         atime: AtimeRule,
+        cache: u64,
     ) -> io::Result<Shared> {
         let (reader, writer) = io::pipe()?;
         let mut nodes = Nodes::new(files.root());
@@ -226,6 +234,7 @@ impl Shared {
             open: Mutex::default(),
             data: Mutex::default(),
             held: Room::new(),
+            memory: Pool::new(cache.saturating_add(held::LIMIT)),
             listings: Mutex::default(),
             locks: LockTable::default(),
             closes: Closes::default(),
@@ -317,20 +326,24 @@ impl Shared {
     }
 
     /// Answers operations of threads that are killed, as long as this is in use: servers may not
-    /// answer them for hours.
+    /// answer them for hours. Gives memory back that has not been in use for ten seconds.
     ///
     /// # Errors
     /// When there can be no thread for it.
-    pub(crate) fn watch_signals(self: &Arc<Shared>) -> io::Result<()> {
+    pub(crate) fn watch(self: &Arc<Shared>) -> io::Result<()> {
         let shared: Weak<Shared> = Arc::downgrade(self);
         let watch = move || {
-            while let Some(shared) = shared.upgrade() {
+            for interval in 1_u32.. {
+                let Some(shared) = shared.upgrade() else { break };
                 shared.in_flight.interrupt(Instant::now(), is_killed);
+                if interval.is_multiple_of(RELEASE_INTERVALS) {
+                    shared.memory.release_idle();
+                }
                 drop(shared);
                 thread::sleep(SIGNALS_INTERVAL);
             }
         };
-        thread::Builder::new().name("fuse-signals".to_owned()).spawn(watch).map(drop)
+        thread::Builder::new().name("fuse-watch".to_owned()).spawn(watch).map(drop)
     }
 
     /// Has the event loop of the client start an operation. If the loop has ended, the operation

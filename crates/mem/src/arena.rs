@@ -29,7 +29,7 @@ const LENT: u32 = 1 << 31;
 /// The memory of an [`Arena`]. All values are in bytes unless another unit is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArenaStats {
-    /// Mapped from the operating system: at most `limit` and half as much again, see `taken`.
+    /// Mapped from the operating system: at most `limit` and `taken_limit`.
     pub mapped: u64,
     /// Bytes in allocated slots. A slot counts with its whole length, even if less was requested.
     pub in_use: u64,
@@ -40,8 +40,10 @@ pub struct ArenaStats {
     pub limit: u64,
     /// Blocks that were allocated or lent, and those that were taken.
     pub blocks: u64,
-    /// Mapped for regions that have blocks which were taken; never more than half of `limit`.
+    /// Mapped for regions that have blocks which were taken.
     pub taken: u64,
+    /// The largest value that `taken` can have.
+    pub taken_limit: u64,
     /// Bytes that were lent; never more than half of `limit`.
     pub lent: u64,
 }
@@ -78,6 +80,8 @@ pub struct Arena {
     /// One list per region length: regions without users, the latest to become so in front.
     idle: Chains,
     idle_bytes: u64,
+    /// The smallest value that `idle_bytes` has had since memory was last released.
+    idle_min: u64,
     /// What was lent, by region number without [`LENT`]. `None`: the number is vacant.
     lent: Vec<Option<Bytes>>,
     vacant_lent: Vec<u32>,
@@ -92,17 +96,25 @@ impl Arena {
     /// An arena that maps at most `limit` bytes (rounded down to a multiple of [`REGION_LEN`]), and
     /// at most half as much again for what was [taken](Self::take).
     pub fn new(limit: u64) -> Arena {
-        let limit = limit - limit % u64::from(REGION_LEN);
+        Arena::with_taken(limit, limit / 2)
+    }
+
+    /// An arena that maps at most `limit` bytes, and at most `taken_limit` in addition for what was
+    /// [taken](Self::take); both are rounded down to a multiple of [`REGION_LEN`].
+    pub fn with_taken(limit: u64, taken_limit: u64) -> Arena {
+        let whole = |limit: u64| limit - limit % u64::from(REGION_LEN);
+        let (limit, taken_limit) = (whole(limit), whole(taken_limit));
         Arena {
             regions: Vec::new(),
             vacant: Vec::new(),
             open: Chains::new(CLASSES),
             idle: Chains::new(REGION_SIZES),
             idle_bytes: 0,
+            idle_min: 0,
             lent: Vec::new(),
             vacant_lent: Vec::new(),
             returns: Arc::default(),
-            stats: ArenaStats { limit, ..ArenaStats::default() },
+            stats: ArenaStats { limit, taken_limit, ..ArenaStats::default() },
             not_sync: PhantomData,
         }
     }
@@ -133,6 +145,7 @@ impl Arena {
         if region.is_idle() {
             self.idle.remove(idle_list(class), id);
             self.idle_bytes -= region.mapping.len() as u64;
+            self.idle_min = self.idle_min.min(self.idle_bytes);
         }
         let offset = region.alloc();
         if region.is_full() {
@@ -174,31 +187,73 @@ impl Arena {
     /// the block is free. Until then it counts as in use, and must not be used any more.
     ///
     /// `None`: the block stays as it is, and the caller has to copy. It is short, or the regions
-    /// with blocks that were taken would have more than half of the limit: so much is mapped beyond
-    /// the limit at most, and who keeps what was taken cannot use the memory up.
+    /// with blocks that were taken would have more than their limit: so much is mapped beyond the
+    /// other limit at most, and who keeps what was taken cannot use the memory up.
     ///
     /// # Panics
     /// If it was freed or taken before, or is not a block of this arena.
     pub fn take(&mut self, block: Block) -> Option<Bytes> {
         self.collect();
-        let Some(Some(region)) = self.regions.get_mut(block.region as usize) else {
+        if self.lent(block).is_some() {
             let bytes = self.lent(block).cloned();
             self.free_lent(block);
             return bytes;
+        }
+        self.detach(block).map(Bytes::from_owner)
+    }
+
+    /// Allocates a block and gives it away before it is written. `None`: [`alloc`](Self::alloc) or
+    /// [`take`](Self::take) would return `None`.
+    ///
+    /// # Safety
+    /// As long as it is away, the caller does not read it through this arena.
+    pub(crate) unsafe fn take_new(&mut self, len: u32) -> Option<Taken> {
+        self.collect();
+        let block = self.alloc(len)?;
+        let taken = self.detach(block);
+        if taken.is_none() {
+            self.free(block);
+        }
+        taken
+    }
+
+    /// Gives an allocated block away, if it is long enough and the limit allows it.
+    fn detach(&mut self, block: Block) -> Option<Taken> {
+        let Some(Some(region)) = self.regions.get_mut(block.region as usize) else {
+            panic!("taking a foreign block: {block:?}");
         };
         let more = if region.has_taken() { 0 } else { region.mapping.len() as u64 };
         if let Err(mistake) = region.take(block.offset, block.len) {
             panic!("taking a {mistake}: {block:?}");
         }
-        if block.len < TAKEN_MIN || self.stats.taken + more > self.stats.limit / 2 {
+        if block.len < TAKEN_MIN || self.stats.taken + more > self.stats.taken_limit {
             region.put_back(block.offset);
             return None;
         }
         self.stats.taken += more;
         let (mapping, returns) = (Arc::clone(&region.mapping), Arc::clone(&self.returns));
         // SAFETY: it is an allocated block of this mapping; from now on all that write refuse it,
-        // and it is not free before it has come back.
-        Some(Bytes::from_owner(unsafe { Taken::new(mapping, block, returns) }))
+        // it is given away once, and it is not free before it has come back. Who has it only reads
+        // it if it can still be read here: what `take_new` returns cannot.
+        Some(unsafe { Taken::new(mapping, block, returns) })
+    }
+
+    /// Unmaps regions that were idle all the time since the last call of this.
+    pub(crate) fn release_idle(&mut self) {
+        self.collect();
+        // What has just come back was in use.
+        let mut rest = self.idle_min;
+        for list in 0..REGION_SIZES {
+            while let Some(id) = self.idle.back(list) {
+                let bytes = live(&mut self.regions, id).mapping.len() as u64;
+                if bytes > rest {
+                    break;
+                }
+                rest -= bytes;
+                self.unmap(id);
+            }
+        }
+        self.idle_min = self.idle_bytes;
     }
 
     /// Frees the blocks that have come back.
@@ -461,6 +516,7 @@ impl Arena {
         self.idle.remove(idle_list(region.class()), id);
         self.open.remove(region.class().index(), id);
         self.idle_bytes -= bytes;
+        self.idle_min = self.idle_min.min(self.idle_bytes);
         self.stats.mapped -= bytes;
         self.vacant.push(id);
     }

@@ -4,13 +4,14 @@
 //! which the protocol core passes around as three plain numbers: payload never enters the core.
 //! This crate turns those numbers back into bytes, and into slices for system calls. What is to be
 //! sent can also stay where it is: it is [lent](Arena::lend), and has a block for that time. What
-//! was received can be [taken](Arena::take) out without a copy.
+//! was received can be [taken](Arena::take) out without a copy. Threads that keep copies of data
+//! have a [`Pool`] for them.
 //!
 //! Two rules make it dependable:
 //!
 //! * **Limits are strict.** An arena maps no more than its limit for what is allocated; when it is
 //!   used up, [`Arena::alloc`] returns `None` and the caller waits. Overload becomes back-pressure,
-//!   never growth. What was taken may have half as much again, and half as much may be lent.
+//!   never growth. What was taken has a limit of its own, and half of the other may be lent.
 //! * **A wrong block is a bug.** Freeing twice, freeing what was never allocated, or reaching past
 //!   the end of a region panics at once, in release builds too.
 //!
@@ -22,6 +23,7 @@ mod block;
 mod chains;
 mod class;
 mod mapping;
+mod pool;
 mod region;
 mod taken;
 mod words;
@@ -29,3 +31,4 @@ mod words;
 pub use arena::{Arena, ArenaStats};
 pub use block::Block;
 pub use class::{BLOCK_LEN_MAX, REGION_LEN};
+pub use pool::Pool;

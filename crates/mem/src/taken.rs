@@ -22,9 +22,18 @@ pub(crate) struct Returns {
 
 impl Taken {
     /// # Safety
-    /// The block is inside the mapping, and is not written until it has come back.
+    /// The block is inside the mapping. Others do not write it until it has come back, and do not
+    /// read it while [`bytes_mut`](Self::bytes_mut) is used.
     pub(crate) unsafe fn new(mapping: Arc<Mapping>, block: Block, returns: Arc<Returns>) -> Taken {
         Taken { mapping, block, returns }
+    }
+
+    /// The bytes, for writing.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        let (offset, len) = (self.block.offset as usize, self.block.len as usize);
+        // SAFETY: `self` keeps the mapping and is borrowed exclusively, and the promise that `new`
+        // got excludes all others.
+        unsafe { self.mapping.part_mut(offset, len) }.expect("the block is inside the mapping")
     }
 }
 

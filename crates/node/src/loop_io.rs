@@ -63,10 +63,8 @@ struct Pinned {
 }
 
 impl LoopIo {
-    /// No streams yet. At most `memory_limit` bytes are mapped, and half as much again for what is
-    /// [taken](Memory::take); `options` are for streams that are dialled.
-    pub fn new(poller: Poller, memory_limit: u64, options: SocketOptions) -> LoopIo {
-        let arena = Arena::new(memory_limit);
+    /// No streams yet. All blocks are in `arena`; `options` are for streams that are dialled.
+    pub fn new(poller: Poller, arena: Arena, options: SocketOptions) -> LoopIo {
         LoopIo {
             poller,
             arena,

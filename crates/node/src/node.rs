@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use lustrine_config::{AcceptPolicy, IdentityChoice, NodeConfig, ResolvedNi, own_peer};
 use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_lnet::topology::{Identity, Topology};
+use lustrine_mem::Arena;
 use lustrine_partition::{NodePartition, PartitionConfig};
 use lustrine_socklnd::{Accept, Config as DriverConfig};
 use lustrine_sys::{
@@ -281,12 +282,11 @@ impl Builder<'_> {
         others: &[Sender<LoopMessage>],
     ) -> Result<EventLoop, StartError> {
         let tunables = self.context.limited(&self.config.tunables);
-        let selftest_memory = (tunables.selftest.selftest_memory as u64) << 20;
-        let mut io = LoopIo::new(
-            Poller::new(256)?,
-            BASE_MEMORY + selftest_memory,
-            socket_options(&self.config.tunables),
-        );
+        let bytes = |mib: i64| (mib as u64) << 20;
+        let memory = BASE_MEMORY + bytes(tunables.selftest.selftest_memory);
+        let arena = Arena::with_taken(memory, bytes(tunables.loops.kept_memory));
+        let options = socket_options(&self.config.tunables);
+        let mut io = LoopIo::new(Poller::new(256)?, arena, options);
         let topology = Topology {
             nis: self.nis.iter().map(|ni| self.context.core_ni(ni)).collect(),
             identity: self.identity,

@@ -10,6 +10,8 @@ pub mod loops {
             "CPU partitions, one event loop each; 0 follows cpu_pattern or the machine."
         spin_us "" "us" 200 -1..=1_000_000 Live
             "How long a loop polls before it sleeps; 0 sleeps at once, -1 never sleeps."
+        kept_memory "" "MiB" 256 0..=16_777_216 Start
+            "Most data that a loop's services keep where they arrived; beyond that they copy them."
     }
 }
 

@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["wire", "fswire", "lnet", "ptlrpc", "ldlm"]),
     ("server", &["wire", "fswire", "lnet", "ptlrpc", "ldlm"]),
     ("fs", &["wire", "fswire", "lnet", "ptlrpc", "ldlm", "client", "node"]),
-    ("fuse", &["wire", "fswire", "lnet", "ptlrpc", "ldlm", "client", "node", "fs"]),
+    ("fuse", &["wire", "fswire", "lnet", "ptlrpc", "ldlm", "client", "node", "fs", "mem"]),
     // For tests only: no other row names it.
     ("lnet-testing", &["wire", "lnet"]),
     ("socklnd", &["wire", "lnet"]),

@@ -178,7 +178,7 @@ fn with_cache(
     cache: CacheTunables,
     work: impl FnOnce(&Arc<FileSystem>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let node = start_node(url, &options.node)?;
+    let node = start_node(url, &options.node, cache.max_cached)?;
     let timeout = Duration::from_secs_f64(options.timeout);
     let mount = MountOptions { timeout, cache, ..Default::default() };
     let what = format!("cannot use {}", FsUrl { path: Vec::new(), ..url.clone() });
@@ -250,8 +250,13 @@ fn each_file(
     failed
 }
 
-/// A node of this command's own. All servers belong to one event loop.
-pub(super) fn start_node(url: &FsUrl, options: &TemporaryNodeOptions) -> Result<Node, Failure> {
+/// A node of this command's own, which keeps so many bytes that it receives. All servers belong to
+/// one event loop.
+pub(super) fn start_node(
+    url: &FsUrl,
+    options: &TemporaryNodeOptions,
+    kept: u64,
+) -> Result<Node, Failure> {
     let options: NodeOptions = options.into();
     let mut config = options.short_lived(&url.mgs[0], None)?;
     if let Some(net) = named_twice(&config.nets) {
@@ -265,6 +270,7 @@ pub(super) fn start_node(url: &FsUrl, options: &TemporaryNodeOptions) -> Result<
     }
     config.tunables.loops.cpu_npartitions = 1;
     config.cpu_pattern = String::new();
+    config.keep_received(kept);
     start_for_command(&config, OtherNode::CannotBeAsked)
 }
 

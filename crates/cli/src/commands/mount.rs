@@ -277,7 +277,7 @@ fn serve(args: &MountArgs, plan: &Plan, detached: bool) -> Result<(), Failure> {
     }
     let log = args.log.as_deref().filter(|_| detached).map(log::open).transpose()?;
     let signals = Signals::install().map_err(|error| format!("cannot catch signals: {error}"))?;
-    let node = super::fs::start_node(&plan.url, &args.node)?;
+    let node = super::fs::start_node(&plan.url, &args.node, plan.options.cache)?;
     // A signal ends the wait for the servers, and so does the end of the program that waits for it.
     let mut reader_left = false;
     let goes_on = || {

@@ -201,7 +201,9 @@ fn mount(
     args: &Args,
     cache: CacheTunables,
 ) -> Result<(FileSystem, Node), Box<dyn Error>> {
-    let node = Node::start_for_command(&node_config(ip, port, &args.settings)?)?;
+    let mut config = node_config(ip, port, &args.settings)?;
+    config.keep_received(cache.max_cached);
+    let node = Node::start_for_command(&config)?;
     let url = FsUrl { mgs: vec![nid(SERVER)], fsname: FSNAME.to_owned(), path: Vec::new() };
     let slots = rpcs_at_once(args)?;
     let imports = ImportTunables {

@@ -60,7 +60,9 @@ impl Servers {
         settings: &[Setting],
         max_mod_rpcs: u16,
     ) -> Result<Servers, Box<dyn Error>> {
-        let config = NodeConfig { accept: AcceptPolicy::All, ..node_config(ip, port, settings)? };
+        let mut config =
+            NodeConfig { accept: AcceptPolicy::All, ..node_config(ip, port, settings)? };
+        config.keep_received(CAPACITY * u64::from(OSTS));
         let node = Node::start(&config)?;
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         let disks = Disk::format_filesystem(FilesystemArgs {

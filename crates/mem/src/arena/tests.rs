@@ -268,6 +268,29 @@ fn taken_bytes_outlive_their_arena() {
 }
 
 #[test]
+fn what_is_taken_has_a_limit() {
+    let len = u64::from(REGION_LEN);
+    for (taken_limit, count) in [(0, 0), (len - 1, 0), (len, 2), (5 * len, 4)] {
+        let mut arena = Arena::with_taken(2 * len, taken_limit);
+        let blocks: Vec<Block> = (0..4).map(|_| arena.alloc(MIB).unwrap()).collect();
+        let taken: Vec<Bytes> = blocks.iter().filter_map(|block| arena.take(*block)).collect();
+        assert_eq!(taken.len(), count, "{taken_limit}");
+        assert_eq!(arena.stats().taken, count as u64 * len / 2);
+    }
+    // More than all blocks of the event loop.
+    let mut arena = Arena::with_taken(len, 5 * len);
+    let mut take = || arena.alloc(MIB).and_then(|block| arena.take(block));
+    let taken: Vec<Bytes> = (0..10).map(|_| take().unwrap()).collect();
+    assert_eq!(take(), None);
+    assert_eq!((arena.stats().mapped, arena.stats().taken), (6 * len, 5 * len));
+    drop(taken);
+    // What comes back is too much.
+    assert!(arena.alloc(MIB).is_some());
+    assert_eq!(arena.alloc(MIB), None);
+    assert_eq!((arena.stats().mapped, arena.stats().taken), (len, 0));
+}
+
+#[test]
 fn half_of_the_limit_is_never_taken() {
     let mut arena = arena();
     let blocks: Vec<Block> = (0..6).map(|_| arena.alloc(MIB).unwrap()).collect();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lustrine_lnet::lnd::{NiIndex, PollOutcome};
 use lustrine_lnet::time::Time;
 use lustrine_lnet::topology::Identity;
+use lustrine_mem::Arena;
 use lustrine_node::idle::{IdlePolicy, LOOK_INTERVAL, Wait};
 use lustrine_node::loop_io::{LoopIo, OTHER_TOKEN};
 use lustrine_partition::tunables::Tunables;
@@ -56,7 +57,7 @@ pub(crate) fn nid(ip: Ipv4Addr) -> Nid {
 impl<L: Layer> Rig<L> {
     pub(crate) fn new(ip: Ipv4Addr, port: u16, shape: Shape) -> io::Result<Rig<L>> {
         let options = SocketOptions { nodelay: true, ..SocketOptions::default() };
-        let mut io = LoopIo::new(Poller::new(64)?, MEMORY, options.clone());
+        let mut io = LoopIo::new(Poller::new(64)?, Arena::new(MEMORY), options.clone());
         let local = SocketAddr::new(ip.into(), port);
         let listener = Listener::bind(local, 64, options)?;
         io.poller.add(&listener, OTHER_TOKEN, Interest::Readable)?;

@@ -20,7 +20,7 @@ fn stream(io: &mut LoopIo) -> (SockId, TcpStream) {
 }
 
 fn new_io() -> LoopIo {
-    LoopIo::new(Poller::new(8).unwrap(), 1 << 20, SocketOptions::default())
+    LoopIo::new(Poller::new(8).unwrap(), Arena::new(1 << 20), SocketOptions::default())
 }
 
 /// Sleeps until a report of the stream says what is wanted.

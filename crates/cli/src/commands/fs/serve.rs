@@ -111,6 +111,7 @@ fn start_node(args: &ServeArgs) -> Result<Node, Failure> {
     config.accept = AcceptPolicy::All;
     config.tunables.loops.cpu_npartitions = 1;
     config.cpu_pattern = String::new();
+    config.keep_received(args.size.saturating_mul(args.osts.into()));
     Node::start(&config).map_err(|error| match error {
         StartError::Listen { addr, error, .. } if error.kind() == ErrorKind::PermissionDenied => {
             let net = &args.net.net;
