@@ -31,8 +31,9 @@ use crate::signals::is_killed;
 
 /// How often threads that wait are looked at for a signal that kills them.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(500);
-/// How often memory is released, in intervals of these.
-const RELEASE_INTERVALS: u32 = 20;
+/// How often memory is given back that has not been in use since the last time, in intervals of
+/// these: programs that write large files one after the other get warm memory.
+const RELEASE_INTERVALS: u32 = 120;
 /// How often the device is looked at for the end of the mount, if nothing else says so.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -326,7 +327,7 @@ impl Shared {
     }
 
     /// Answers operations of threads that are killed, as long as this is in use: servers may not
-    /// answer them for hours. Gives memory back that has not been in use for ten seconds.
+    /// answer them for hours. Gives memory back that has not been in use for a minute.
     ///
     /// # Errors
     /// When there can be no thread for it.
