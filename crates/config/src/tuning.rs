@@ -51,14 +51,14 @@ impl NodeConfig {
     }
 
     /// Lets the services of the node keep so many bytes where they were received, such as the data
-    /// of a cache or of a server in memory, in addition to what the tunable `kept_memory` allows by
-    /// default. If it is not the default, it stays.
+    /// of a cache or of a server in memory, in addition to what each node may keep. If the tunable
+    /// `kept_memory` was given, it stays.
     pub fn keep_received(&mut self, bytes: u64) {
         let Some(row) = loops::TABLE.iter().find(|row| row.name == "kept_memory") else { return };
         let kept = &mut self.tunables.loops.kept_memory;
         if *kept == row.default {
             let mib = i64::try_from(bytes >> 20).unwrap_or(row.max);
-            *kept = row.default.saturating_add(mib).min(row.max);
+            *kept = loops::KEPT_MEMORY.saturating_add(mib).min(row.max);
         }
     }
 }
@@ -118,7 +118,10 @@ mod tests {
         };
         assert_eq!((kept("{}", 0), kept("{}", 1 << 30)), (Some(256), Some(1280)));
         assert_eq!(kept("{}", u64::MAX), Some(16_777_216), "the most that there can be");
-        assert_eq!(kept("lustrine: {tunables: {kept_memory: 5}}", 1 << 30), Some(5));
+        for given in [0, 5, 256] {
+            let text = format!("lustrine: {{tunables: {{kept_memory: {given}}}}}");
+            assert_eq!(kept(&text, 1 << 30), Some(given));
+        }
     }
 
     #[test]

@@ -31,9 +31,9 @@ use crate::signals::is_killed;
 
 /// How often threads that wait are looked at for a signal that kills them.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(500);
-/// How often memory is given back that has not been in use since the last time, in intervals of
-/// these: programs that write large files one after the other get warm memory.
-const RELEASE_INTERVALS: u32 = 120;
+/// Memory that was not in use for so many of these intervals is given back to the system. A minute:
+/// programs that write large files one after the other get warm memory.
+const MEMORY_INTERVALS: u32 = 120;
 /// How often the device is looked at for the end of the mount, if nothing else says so.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -337,8 +337,8 @@ impl Shared {
             for interval in 1_u32.. {
                 let Some(shared) = shared.upgrade() else { break };
                 shared.in_flight.interrupt(Instant::now(), is_killed);
-                if interval.is_multiple_of(RELEASE_INTERVALS) {
-                    shared.memory.release_idle();
+                if interval.is_multiple_of(MEMORY_INTERVALS) {
+                    shared.memory.end_period();
                 }
                 drop(shared);
                 thread::sleep(SIGNALS_INTERVAL);

@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 
 use crate::block::Block;
 use crate::chains::Chains;
-use crate::class::{CLASSES, Class, REGION_LEN, REGION_SIZES};
+use crate::class::{CLASSES, Class, REGION_LEN};
+use crate::idle::Idle;
 use crate::mapping::Mapping;
 use crate::region::Region;
 use crate::taken::{Returns, Taken};
@@ -29,14 +30,14 @@ const LENT: u32 = 1 << 31;
 /// The memory of an [`Arena`]. All values are in bytes unless another unit is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArenaStats {
-    /// Mapped from the operating system: at most `limit` and `taken_limit`.
+    /// Mapped from the operating system: at most `limit` plus `taken_limit`.
     pub mapped: u64,
     /// Bytes in allocated slots. A slot counts with its whole length, even if less was requested.
     pub in_use: u64,
     /// The largest value that `in_use` has had.
     pub high_water: u64,
     /// The most that is mapped for the event loop. What was taken and comes back may be above it,
-    /// until it is idle.
+    /// until it is idle and [released](Arena::release).
     pub limit: u64,
     /// Blocks that were allocated or lent, and those that were taken.
     pub blocks: u64,
@@ -77,16 +78,16 @@ pub struct Arena {
     vacant: Vec<u32>,
     /// One list per class: its regions with a free slot.
     open: Chains,
-    /// One list per region length: regions without users, the latest to become so in front.
-    idle: Chains,
-    idle_bytes: u64,
-    /// The smallest value that `idle_bytes` has had since memory was last released.
-    idle_min: u64,
+    idle: Idle,
+    /// Regions that the arena has no room for any more, until they are unmapped.
+    surplus: Vec<Region>,
+    surplus_bytes: u64,
     /// What was lent, by region number without [`LENT`]. `None`: the number is vacant.
     lent: Vec<Option<Bytes>>,
     vacant_lent: Vec<u32>,
     /// Blocks that were taken and have come back.
     returns: Arc<Returns>,
+    /// Without the surplus.
     stats: ArenaStats,
     /// It belongs to one event loop.
     not_sync: PhantomData<Cell<()>>,
@@ -108,9 +109,9 @@ impl Arena {
             regions: Vec::new(),
             vacant: Vec::new(),
             open: Chains::new(CLASSES),
-            idle: Chains::new(REGION_SIZES),
-            idle_bytes: 0,
-            idle_min: 0,
+            idle: Idle::new(),
+            surplus: Vec::new(),
+            surplus_bytes: 0,
             lent: Vec::new(),
             vacant_lent: Vec::new(),
             returns: Arc::default(),
@@ -121,7 +122,7 @@ impl Arena {
 
     /// The bytes that are mapped and in use now.
     pub fn stats(&self) -> ArenaStats {
-        self.stats
+        ArenaStats { mapped: self.stats.mapped + self.surplus_bytes, ..self.stats }
     }
 
     /// Allocates a block of `len` bytes, in constant time unless memory has to be mapped.
@@ -143,9 +144,7 @@ impl Arena {
         };
         let region = live(&mut self.regions, id);
         if region.is_idle() {
-            self.idle.remove(idle_list(class), id);
-            self.idle_bytes -= region.mapping.len() as u64;
-            self.idle_min = self.idle_min.min(self.idle_bytes);
+            self.idle.remove(class.units(), id);
         }
         let offset = region.alloc();
         if region.is_full() {
@@ -199,7 +198,8 @@ impl Arena {
             self.free_lent(block);
             return bytes;
         }
-        self.detach(block).map(Bytes::from_owner)
+        // SAFETY: it is only read from now on.
+        unsafe { self.detach(block) }.map(Bytes::from_owner)
     }
 
     /// Allocates a block and gives it away before it is written. `None`: [`alloc`](Self::alloc) or
@@ -210,7 +210,8 @@ impl Arena {
     pub(crate) unsafe fn take_new(&mut self, len: u32) -> Option<Taken> {
         self.collect();
         let block = self.alloc(len)?;
-        let taken = self.detach(block);
+        // SAFETY: the caller promises it.
+        let taken = unsafe { self.detach(block) };
         if taken.is_none() {
             self.free(block);
         }
@@ -218,7 +219,10 @@ impl Arena {
     }
 
     /// Gives an allocated block away, if it is long enough and the limit allows it.
-    fn detach(&mut self, block: Block) -> Option<Taken> {
+    ///
+    /// # Safety
+    /// As long as it is away, it is not read through this arena, or it is only read by who has it.
+    unsafe fn detach(&mut self, block: Block) -> Option<Taken> {
         let Some(Some(region)) = self.regions.get_mut(block.region as usize) else {
             panic!("taking a foreign block: {block:?}");
         };
@@ -233,27 +237,44 @@ impl Arena {
         self.stats.taken += more;
         let (mapping, returns) = (Arc::clone(&region.mapping), Arc::clone(&self.returns));
         // SAFETY: it is an allocated block of this mapping; from now on all that write refuse it,
-        // it is given away once, and it is not free before it has come back. Who has it only reads
-        // it if it can still be read here: what `take_new` returns cannot.
+        // it is given away once, and it is not free before it has come back. The caller promises
+        // the rest.
         Some(unsafe { Taken::new(mapping, block, returns) })
     }
 
-    /// Unmaps regions that were idle all the time since the last call of this.
-    pub(crate) fn release_idle(&mut self) {
+    /// Ends a period, such as a minute: regions that were idle in all of it are
+    /// [surplus](Self::has_surplus), apart from 16 MiB.
+    pub fn end_period(&mut self) {
         self.collect();
-        // What has just come back was in use.
-        let mut rest = self.idle_min;
-        for list in 0..REGION_SIZES {
-            while let Some(id) = self.idle.back(list) {
-                let bytes = live(&mut self.regions, id).mapping.len() as u64;
-                if bytes > rest {
-                    break;
-                }
-                rest -= bytes;
-                self.unmap(id);
-            }
+        self.idle.end_period();
+    }
+
+    /// Whether a region should be unmapped: it was taken, and now that it is idle there is no room
+    /// for it, or it was not needed for a while.
+    pub fn has_surplus(&self) -> bool {
+        !self.surplus.is_empty() || self.idle.has_due()
+    }
+
+    /// Whether the next but one [`end_period`](Self::end_period) may find a surplus, if nothing is
+    /// done until then.
+    pub fn may_have_surplus(&self) -> bool {
+        self.stats.taken > 0 || self.idle.has_more_than_stays()
+    }
+
+    /// Unmaps surplus regions, at most so many: each is a call of the operating system that can
+    /// take 0.1 ms.
+    pub fn release(&mut self, most: usize) {
+        (0..most).map_while(|_| self.take_surplus()).for_each(drop);
+    }
+
+    /// A surplus region, which is unmapped when it is dropped.
+    pub(crate) fn take_surplus(&mut self) -> Option<Region> {
+        if let Some(region) = self.surplus.pop() {
+            self.surplus_bytes -= region.mapping.len() as u64;
+            return Some(region);
         }
-        self.idle_min = self.idle_bytes;
+        let id = self.idle.take_due()?;
+        Some(self.remove_region(id))
     }
 
     /// Frees the blocks that have come back.
@@ -306,11 +327,12 @@ impl Arena {
             self.open.push_front(class.index(), block.region);
         }
         if region.is_idle() {
-            self.idle.push_front(idle_list(class), block.region);
-            self.idle_bytes += region.mapping.len() as u64;
+            self.idle.push(class.units(), block.region);
             // So it is when what was taken has come back.
             if self.stats.mapped - self.stats.taken > self.stats.limit {
-                self.unmap(block.region);
+                let region = self.remove_region(block.region);
+                self.surplus_bytes += region.mapping.len() as u64;
+                self.surplus.push(region);
             }
         }
         self.stats.blocks -= 1;
@@ -462,7 +484,7 @@ impl Arena {
     /// A region of `class` with a free slot, at the front of its list: an idle region of any former
     /// class, or else a new one.
     fn open_region(&mut self, class: Class) -> Option<u32> {
-        if let Some(id) = self.idle.back(idle_list(class)) {
+        if let Some(id) = self.idle.oldest(class.units()) {
             let region = live(&mut self.regions, id);
             self.open.remove(region.class().index(), id);
             region.convert(class);
@@ -471,7 +493,13 @@ impl Arena {
         }
         let len = u64::from(class.units()) * u64::from(REGION_LEN);
         self.make_room(len)?;
-        let region = Region::new(Mapping::new(len as usize, REGION_LEN as usize)?, class);
+        let region = match self.reclaim(len) {
+            Some(mut region) => {
+                region.convert(class);
+                region
+            }
+            None => Region::new(Mapping::new(len as usize, REGION_LEN as usize)?, class),
+        };
         let id = match self.vacant.pop() {
             Some(id) => id,
             None => {
@@ -484,50 +512,51 @@ impl Arena {
         self.open.admit(id);
         self.idle.admit(id);
         self.open.push_front(class.index(), id);
-        self.idle.push_front(idle_list(class), id);
-        self.idle_bytes += len;
+        self.idle.push(class.units(), id);
         Some(id)
     }
 
     /// Unmaps idle regions until `len` more bytes can be mapped; does nothing if that cannot be
     /// achieved.
     fn make_room(&mut self, len: u64) -> Option<()> {
-        let busy = self.stats.mapped - self.idle_bytes - self.stats.taken;
+        let busy = self.stats.mapped - self.idle.bytes() - self.stats.taken;
         if busy + len > self.stats.limit {
             return None;
         }
-        // Longest first: this needs the fewest calls, and short regions are the ones most often
-        // needed.
-        let mut list = REGION_SIZES;
         while self.stats.mapped - self.stats.taken + len > self.stats.limit {
-            let Some(id) = self.idle.back(list - 1) else {
-                list -= 1;
-                continue;
-            };
-            self.unmap(id);
+            let id = self.idle.longest()?;
+            drop(self.remove_region(id));
         }
         Some(())
     }
 
-    /// Unmaps an idle region.
-    fn unmap(&mut self, id: u32) {
+    /// A surplus region of this length. Without one, as much of the surplus is unmapped, so that no
+    /// more is mapped than before.
+    fn reclaim(&mut self, len: u64) -> Option<Region> {
+        let fits = |region: &Region| region.mapping.len() as u64 == len;
+        if self.surplus.last().is_some_and(fits) {
+            return self.take_surplus();
+        }
+        let before = self.surplus_bytes;
+        while !self.surplus.is_empty() && before - self.surplus_bytes < len {
+            drop(self.take_surplus());
+        }
+        None
+    }
+
+    /// An idle region, which is unmapped when it is dropped.
+    fn remove_region(&mut self, id: u32) -> Region {
         let region = self.regions[id as usize].take().expect("idle regions are mapped");
-        let bytes = region.mapping.len() as u64;
-        self.idle.remove(idle_list(region.class()), id);
+        self.idle.remove(region.class().units(), id);
         self.open.remove(region.class().index(), id);
-        self.idle_bytes -= bytes;
-        self.idle_min = self.idle_min.min(self.idle_bytes);
-        self.stats.mapped -= bytes;
+        self.stats.mapped -= region.mapping.len() as u64;
         self.vacant.push(id);
+        region
     }
 }
 
 fn live(regions: &mut [Option<Region>], id: u32) -> &mut Region {
     regions[id as usize].as_mut().expect("a listed region is mapped")
-}
-
-fn idle_list(class: Class) -> usize {
-    class.units() as usize - 1
 }
 
 #[cold]

@@ -9,9 +9,10 @@
 //!
 //! Two rules make it dependable:
 //!
-//! * **Limits are strict.** An arena maps no more than its limit for what is allocated; when it is
-//!   used up, [`Arena::alloc`] returns `None` and the caller waits. Overload becomes back-pressure,
-//!   never growth. What was taken has a limit of its own, and half of the other may be lent.
+//! * **Limits are strict.** An arena maps no more than its limit for what is allocated, and no more
+//!   than another one for regions with blocks that were taken. When there is no room,
+//!   [`Arena::alloc`] returns `None` and the caller waits, or [`Arena::take`] does and the caller
+//!   copies. Overload becomes back-pressure, never growth. Half of the limit may be lent.
 //! * **A wrong block is a bug.** Freeing twice, freeing what was never allocated, or reaching past
 //!   the end of a region panics at once, in release builds too.
 //!
@@ -22,6 +23,7 @@ mod arena;
 mod block;
 mod chains;
 mod class;
+mod idle;
 mod mapping;
 mod pool;
 mod region;

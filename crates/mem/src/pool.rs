@@ -12,9 +12,9 @@ const POOLED_MIN: usize = 64 << 10;
 
 /// Memory for copies that are kept for a while, such as the data of a cache, in any thread.
 ///
-/// The heap would give each large copy new pages, which the kernel has to clear, one fault for each
-/// 4 KiB. Here they come from regions of 2 MiB, which the kernel can map as huge pages, and which
-/// are used again.
+/// The heap would give each large copy new pages, which the kernel has to clear, with one fault for
+/// each 4 KiB. Here copies are in regions of 2 MiB, which the kernel can map as huge pages, and
+/// which are used again.
 ///
 /// ```
 /// let pool = lustrine_mem::Pool::new(64 << 20);
@@ -27,17 +27,17 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool for at most `limit` bytes that are in use at the same time.
+    /// A pool whose regions with copies have at most `limit` bytes together.
     pub fn new(limit: u64) -> Pool {
         // All of it is taken, apart from what is idle.
         Pool { arena: Mutex::new(Arena::with_taken(limit, limit)) }
     }
 
-    /// A copy of bytes. It is on the heap if they are less than 64 KiB or more than 1 MiB, if they
-    /// would leave more than a quarter of a block unused, or if the limit is reached.
+    /// A copy of bytes. It is on the heap if there are fewer than 64 KiB or more than 1 MiB, if
+    /// they would leave more than a quarter of a block unused, or if the limit is reached.
     pub fn copy(&self, bytes: &[u8]) -> Bytes {
         let Some(len) = pooled_len(bytes) else { return Bytes::copy_from_slice(bytes) };
-        // Others wait for no longer than the allocation takes.
+        // Other threads wait for the allocation, but not for the copy.
         // SAFETY: no block of this arena is ever read through it.
         let taken = unsafe { self.arena().take_new(len) };
         match taken {
@@ -49,10 +49,17 @@ impl Pool {
         }
     }
 
-    /// Gives memory back to the operating system: what was not in use at any time since the last
-    /// call of this method.
-    pub fn release_idle(&self) {
-        self.arena().release_idle();
+    /// Ends a period, such as a minute: what was in use at no time of it goes back to the operating
+    /// system, apart from 16 MiB.
+    pub fn end_period(&self) {
+        self.arena().end_period();
+        loop {
+            // Unmapped without the lock.
+            let surplus = self.arena().take_surplus();
+            if surplus.is_none() {
+                break;
+            }
+        }
     }
 
     /// The bytes that are mapped and in use now.
@@ -122,28 +129,79 @@ mod tests {
         }
         drop(copies);
         let _copies: Vec<Bytes> = (0..4).map(|number| pool.copy(&vec![number; MIB])).collect();
+        pool.end_period();
         assert_eq!(pool.stats().mapped, 4 << 20);
         assert!(Pool::new(0).copy(&[3; MIB]).iter().all(|byte| *byte == 3));
         assert!(Pool::new(u64::MAX).copy(&[3; MIB]).iter().all(|byte| *byte == 3));
     }
 
     #[test]
-    fn memory_that_was_not_in_use_between_two_calls_is_released() {
-        let pool = Pool::new(16 << 20);
+    fn memory_that_was_in_use_at_no_time_of_a_period_is_given_back() {
+        let pool = Pool::new(64 << 20);
         let copies = |count| (0..count).map(|_| pool.copy(&vec![1; MIB])).collect::<Vec<Bytes>>();
-        drop(copies(8));
-        pool.release_idle();
-        assert_eq!(pool.stats().mapped, 8 << 20, "they were in use since the pool was made");
+        let mapped = || pool.stats().mapped >> 20;
+        drop(copies(40));
+        pool.end_period();
+        assert_eq!(mapped(), 40, "they were in use in the first period");
+        drop(copies(30));
+        pool.end_period();
+        assert_eq!(mapped(), 40, "ten were not, and sixteen stay");
         drop(copies(4));
-        pool.release_idle();
-        assert_eq!(pool.stats().mapped, 4 << 20, "so much was in use");
+        pool.end_period();
+        assert_eq!(mapped(), 20, "four and sixteen");
         let kept = copies(1);
-        pool.release_idle();
-        pool.release_idle();
-        assert_eq!((pool.stats().mapped, pool.stats().taken), (2 << 20, 2 << 20));
+        (0..2).for_each(|_| pool.end_period());
+        assert_eq!((mapped(), pool.stats().taken >> 20), (18, 2));
         drop(kept);
-        pool.release_idle();
-        pool.release_idle();
-        assert_eq!((pool.stats().mapped, pool.stats().in_use), (0, 0));
+        (0..2).for_each(|_| pool.end_period());
+        assert_eq!((mapped(), pool.stats().in_use), (16, 0));
+    }
+
+    #[test]
+    fn threads_copy_while_memory_is_given_back() {
+        let pool = Pool::new(8 << 20);
+        std::thread::scope(|scope| {
+            for thread in 0..4_u8 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    let data: Vec<Vec<u8>> =
+                        (0..8).map(|number| vec![thread * 8 + number; 100_000]).collect();
+                    let mut copies: Vec<Bytes> = Vec::new();
+                    for round in 0..200 {
+                        let given = &data[round % 8];
+                        copies.push(pool.copy(given));
+                        if copies.len() > 20 {
+                            copies.swap_remove(round % 20);
+                        }
+                        let same = |copy: &Bytes| data.iter().any(|data| copy == data);
+                        assert!(round % 50 > 0 || copies.iter().all(same));
+                    }
+                });
+            }
+            scope.spawn(|| (0..100).for_each(|_| pool.end_period()));
+        });
+        (0..2).for_each(|_| pool.end_period());
+        let stats = pool.stats();
+        assert_eq!((stats.in_use, stats.taken, stats.blocks), (0, 0, 0));
+        assert!(stats.mapped <= 16 << 20);
+    }
+
+    /// Blocks of all sizes, of which one of each region stays: the limit is for regions.
+    #[test]
+    fn a_region_counts_as_long_as_one_copy_is_in_it() {
+        let pool = Pool::new(8 << 20);
+        let mut copies: Vec<Bytes> = (0..128).map(|_| pool.copy(&[1; 64 << 10])).collect();
+        assert_eq!((pool.stats().taken, pool.stats().in_use), (8 << 20, 8 << 20));
+        let mut number = 0;
+        copies.retain(|_| {
+            number += 1;
+            number % 32 == 1
+        });
+        // The others are used again, and a larger one has no room.
+        let others: Vec<Bytes> = (0..124).map(|_| pool.copy(&[2; 64 << 10])).collect();
+        assert_eq!((pool.stats().taken, pool.stats().in_use), (8 << 20, 8 << 20));
+        drop(others);
+        let larger = pool.copy(&[3; MIB]);
+        assert!(larger.iter().all(|byte| *byte == 3) && pool.stats().in_use == 4 * (64 << 10));
     }
 }

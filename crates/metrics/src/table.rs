@@ -82,7 +82,7 @@ metrics! {
     ResidentMemory Gauge "lustrine_resident_memory_bytes" []
         "Memory of the process that is in RAM."
     MappedMemory Gauge "lustrine_message_memory_bytes" []
-        "Memory mapped for messages."
+        "Memory mapped for messages, and for received data that are kept."
     Partitions Gauge "lustrine_cpu_partitions" []
         "CPU partitions, one event loop each."
     Nis Gauge "lustrine_nis" []

@@ -162,7 +162,8 @@ impl EventLoop {
         } else {
             self.accept_paused_until
         };
-        self.partition.next_deadline().min(rest).min(self.watch.deadline())
+        let others = rest.min(self.watch.deadline()).min(self.io.release_deadline());
+        self.partition.next_deadline().min(others)
     }
 
     fn turn(&mut self, now: Time, ready: &[Ready]) {
@@ -208,6 +209,7 @@ impl EventLoop {
         if self.watch.is_due(now) {
             self.log_events(Some(now));
         }
+        self.io.release_memory(now);
     }
 
     /// Logs what is due; everything, if there is no time, as the loop ends.

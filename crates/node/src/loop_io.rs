@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lustrine_lnet::driver_report::StreamStats;
 use lustrine_lnet::memory::{Memory, Span, Words};
-use lustrine_lnet::time::Nanos;
+use lustrine_lnet::time::{Nanos, Time};
 use lustrine_mem::{Arena, Block};
 use lustrine_socklnd::io::{
     Io, IoError, IoOutcome, Piece, Readiness, SockId, SourcePort, WriteMode,
@@ -25,6 +25,13 @@ use crate::hot_stream::HotStream;
 /// Set in the poller's tokens of everything that is not a stream.
 pub const OTHER_TOKEN: u64 = 1 << 63;
 
+/// Memory that was not in use for so long is given back to the system.
+const MEMORY_PERIOD: Nanos = Nanos::from_secs(60);
+/// Most regions that are given back at once, and how long others wait then: that takes up to 0.1 ms
+/// for each, and messages wait for it.
+const RELEASED_AT_ONCE: usize = 4;
+const RELEASE_INTERVAL: Nanos = Nanos::from_millis(1);
+
 /// Blocks per read that need no allocation.
 type Blocks = SmallVec<[Block; 8]>;
 
@@ -33,6 +40,10 @@ pub struct LoopIo {
     /// Watches the streams, and what else its owner adds with tokens that have [`OTHER_TOKEN`].
     pub poller: Poller,
     arena: Arena,
+    /// When it is looked at what was not in use for a while.
+    period_ends_at: Time,
+    /// Surplus memory stays mapped until then.
+    release_at: Time,
     slots: Vec<Slot>,
     free: Vec<u32>,
     options: SocketOptions,
@@ -68,6 +79,8 @@ impl LoopIo {
         LoopIo {
             poller,
             arena,
+            period_ends_at: Time::ZERO,
+            release_at: Time::ZERO,
             slots: Vec::new(),
             free: Vec::new(),
             options,
@@ -89,6 +102,30 @@ impl LoopIo {
     /// Memory mapped, in bytes.
     pub(crate) fn memory_mapped(&self) -> u64 {
         self.arena.stats().mapped
+    }
+
+    /// When memory is to be given back to the system, if nothing else happens until then.
+    pub(crate) fn release_deadline(&self) -> Time {
+        if self.arena.has_surplus() {
+            self.release_at
+        } else if self.arena.may_have_surplus() {
+            self.period_ends_at
+        } else {
+            Time::NEVER
+        }
+    }
+
+    /// Gives memory back to the system, some of it each time: what has no room any more, and what
+    /// was not in use for a minute.
+    pub(crate) fn release_memory(&mut self, now: Time) {
+        if now >= self.period_ends_at {
+            self.arena.end_period();
+            self.period_ends_at = now + MEMORY_PERIOD;
+        }
+        if now >= self.release_at && self.arena.has_surplus() {
+            self.arena.release(RELEASED_AT_ONCE);
+            self.release_at = now + RELEASE_INTERVAL;
+        }
     }
 
     /// Takes over a stream and starts watching it.

@@ -12,6 +12,7 @@ use lustrine_config::{AcceptPolicy, IdentityChoice, NodeConfig, ResolvedNi, own_
 use lustrine_lnet::time::{Nanos, Time, WallClock};
 use lustrine_lnet::topology::{Identity, Topology};
 use lustrine_mem::Arena;
+use lustrine_partition::tunables::loops;
 use lustrine_partition::{NodePartition, PartitionConfig};
 use lustrine_socklnd::{Accept, Config as DriverConfig};
 use lustrine_sys::{
@@ -284,7 +285,11 @@ impl Builder<'_> {
         let tunables = self.context.limited(&self.config.tunables);
         let bytes = |mib: i64| (mib as u64) << 20;
         let memory = BASE_MEMORY + bytes(tunables.selftest.selftest_memory);
-        let arena = Arena::with_taken(memory, bytes(tunables.loops.kept_memory));
+        let kept = match tunables.loops.kept_memory {
+            ..0 => loops::KEPT_MEMORY,
+            kept => kept,
+        };
+        let arena = Arena::with_taken(memory, bytes(kept));
         let options = socket_options(&self.config.tunables);
         let mut io = LoopIo::new(Poller::new(256)?, arena, options);
         let topology = Topology {

@@ -5,13 +5,16 @@ use lustrine_lnet::tunables::{Tunable, TunableError};
 /// Declares how many event loops there are and how they wait. The loops are in `node`; their
 /// tunables are here because `config`, which reads all tunables, may not use `node`.
 pub mod loops {
+    /// `kept_memory` in MiB if it is -1 and no service of the node needs more.
+    pub const KEPT_MEMORY: i64 = 256;
+
     lustrine_lnet::declare_tunables! {
         cpu_npartitions "cpu_npartitions" "" 0 0..=256 Start
             "CPU partitions, one event loop each; 0 follows cpu_pattern or the machine."
         spin_us "" "us" 200 -1..=1_000_000 Live
             "How long a loop polls before it sleeps; 0 sleeps at once, -1 never sleeps."
-        kept_memory "" "MiB" 256 0..=16_777_216 Start
-            "Most data that a loop's services keep where they arrived; beyond that they copy them."
+        kept_memory "" "MiB" -1 -1..=16_777_216 Start
+            "Received data that a loop keeps where they are, at most; -1: 256 and what is cached."
     }
 }
 

@@ -250,8 +250,8 @@ fn each_file(
     failed
 }
 
-/// A node of this command's own, which keeps so many bytes that it receives. All servers belong to
-/// one event loop.
+/// A node of this command's own, which may keep up to `kept` bytes of what it receives. All servers
+/// belong to one event loop.
 pub(super) fn start_node(
     url: &FsUrl,
     options: &TemporaryNodeOptions,

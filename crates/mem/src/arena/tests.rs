@@ -287,7 +287,88 @@ fn what_is_taken_has_a_limit() {
     // What comes back is too much.
     assert!(arena.alloc(MIB).is_some());
     assert_eq!(arena.alloc(MIB), None);
-    assert_eq!((arena.stats().mapped, arena.stats().taken), (len, 0));
+    assert_eq!((arena.stats().mapped, arena.stats().taken), (6 * len, 0));
+    arena.release(3);
+    assert_eq!(arena.stats().mapped, 3 * len);
+    assert!(arena.has_surplus());
+    arena.release(3);
+    assert_eq!(arena.stats().mapped, len);
+    assert!(!arena.has_surplus());
+}
+
+/// Regions count as taken as a whole.
+#[test]
+fn the_event_loop_uses_what_is_left_of_regions_with_taken_blocks() {
+    let len = u64::from(REGION_LEN);
+    let mut arena = Arena::with_taken(len, 8 * len);
+    let mut pair = || {
+        let blocks = [arena.alloc(MIB).unwrap(), arena.alloc(MIB).unwrap()];
+        (arena.take(blocks[0]).unwrap(), blocks[1])
+    };
+    let pairs: Vec<(Bytes, Block)> = (0..8).map(|_| pair()).collect();
+    let (taken, own): (Vec<Bytes>, Vec<Block>) = pairs.into_iter().unzip();
+    assert_eq!((arena.stats().mapped, arena.stats().taken), (8 * len, 8 * len));
+    drop(taken);
+    // All are busy with what is not taken: this is more than the limit, and not idle.
+    arena.end_period();
+    assert!(!arena.has_surplus());
+    assert_eq!(arena.alloc(3 * MIB), None);
+    own.into_iter().for_each(|block| arena.free(block));
+    assert!(arena.has_surplus());
+    arena.release(7);
+    assert!(arena.stats().mapped == len && !arena.has_surplus());
+}
+
+#[test]
+fn what_is_idle_for_a_period_is_released() {
+    let mut arena = Arena::new(64 << 20);
+    let (blocks, long): (Vec<Block>, _) =
+        ((0..40).map(|_| arena.alloc(MIB).unwrap()).collect(), arena.alloc(4 * MIB).unwrap());
+    assert!(!arena.may_have_surplus(), "all are in use");
+    blocks.into_iter().for_each(|block| arena.free(block));
+    arena.free(long);
+    assert!(arena.may_have_surplus());
+    arena.end_period();
+    assert!(!arena.has_surplus());
+    arena.end_period();
+    assert!(arena.has_surplus());
+    arena.release(5);
+    assert_eq!(arena.stats().mapped, 34 << 20);
+    arena.release(100);
+    assert_eq!(arena.stats().mapped, 16 << 20);
+    assert!(!arena.has_surplus() && !arena.may_have_surplus());
+    // Taken blocks come back in any thread.
+    let taken = [arena.alloc(MIB), arena.alloc(MIB)].map(|block| arena.take(block.unwrap()));
+    assert!(arena.may_have_surplus());
+    drop(taken);
+    arena.end_period();
+    assert!(!arena.may_have_surplus() && arena.stats().in_use == 0);
+}
+
+#[test]
+fn surplus_is_used_again_before_more_is_mapped() {
+    let len = u64::from(REGION_LEN);
+    let mut arena = Arena::with_taken(2 * len, 8 * len);
+    let mut take = || arena.alloc(MIB).and_then(|block| arena.take(block)).unwrap();
+    let taken: Vec<Bytes> = (0..16).map(|_| take()).collect();
+    let places: Vec<usize> = taken.iter().map(|bytes| bytes.as_ptr().addr()).collect();
+    let own = arena.alloc(2 * REGION_LEN).unwrap();
+    drop(taken);
+    arena.end_period();
+    assert_eq!((arena.stats().mapped, arena.stats().taken), (10 * len, 0));
+    assert_eq!(arena.alloc(MIB), None, "the limit");
+    arena.free(own);
+    // One fits as it is.
+    let short = arena.alloc(MIB).unwrap();
+    assert!(places.contains(&arena.bytes(short).as_ptr().addr()));
+    assert_eq!(arena.stats().mapped, 8 * len);
+    arena.free(short);
+    // A longer one takes the place of two.
+    let long = arena.alloc(2 * REGION_LEN).unwrap();
+    assert_eq!(arena.stats().mapped, 7 * len);
+    arena.free(long);
+    arena.release(usize::MAX);
+    assert_eq!(arena.stats().mapped, 2 * len);
 }
 
 #[test]
@@ -318,9 +399,10 @@ fn what_was_taken_does_not_count() {
     let stats = arena.stats();
     assert_eq!((stats.mapped, stats.taken), (stats.limit / 2 * 3, stats.limit / 2));
     assert_eq!(arena.alloc(MIB), None);
-    // What comes back is too much, and is unmapped.
+    // What comes back is too much, and can be unmapped.
     drop(taken);
     assert_eq!(arena.alloc(MIB), None);
+    arena.release(usize::MAX);
     let stats = arena.stats();
     assert_eq!((stats.mapped, stats.taken, stats.blocks), (stats.limit, 0, 1));
     arena.free(all);
@@ -462,6 +544,8 @@ enum Step {
     Take(prop::sample::Index),
     /// Drops what was taken.
     Drop(prop::sample::Index),
+    EndPeriod,
+    Release(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -475,6 +559,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<prop::sample::Index>().prop_map(Step::Free),
         1 => any::<prop::sample::Index>().prop_map(Step::Take),
         1 => any::<prop::sample::Index>().prop_map(Step::Drop),
+        1 => Just(Step::EndPeriod),
+        1 => (0..4_usize).prop_map(Step::Release),
     ]
 }
 
@@ -503,8 +589,12 @@ proptest! {
     /// limit holds; the counters are sums over the allocated blocks; and after all are freed, a
     /// block of any size that fits can be allocated.
     #[test]
-    fn agrees_with_a_model(steps in prop::collection::vec(step(), 0..120), regions in 1..10u64) {
-        let mut arena = Arena::new(regions * u64::from(REGION_LEN));
+    fn agrees_with_a_model(
+        steps in prop::collection::vec(step(), 0..120),
+        (regions, regions_taken) in (1..10_u64, 0..30_u64),
+    ) {
+        let len = u64::from(REGION_LEN);
+        let mut arena = Arena::with_taken(regions * len, regions_taken * len);
         // Maps the start of an allocated block to the block and its mark.
         let mut model = BTreeMap::<(u32, u32), (Block, u8)>::new();
         let mut taken: Vec<(Block, Bytes, u8)> = Vec::new();
@@ -536,14 +626,21 @@ proptest! {
                     let (_, bytes, seed) = taken.swap_remove(index.index(taken.len()));
                     prop_assert!(bytes[0] == seed && bytes[bytes.len() - 1] == seed);
                 }
+                Step::EndPeriod => arena.end_period(),
+                Step::Release(most) => {
+                    let before = arena.stats().mapped;
+                    let had_surplus = arena.has_surplus();
+                    arena.release(most);
+                    prop_assert_eq!(arena.stats().mapped < before, had_surplus && most > 0);
+                }
                 Step::Free(_) | Step::Take(_) | Step::Drop(_) => {}
             }
             let stats = arena.stats();
             high_water = high_water.max(stats.in_use);
             prop_assert!(stats.in_use <= stats.mapped);
-            prop_assert!(stats.mapped <= stats.limit + stats.limit / 2);
+            prop_assert!(stats.mapped <= stats.limit + stats.taken_limit);
             prop_assert_eq!(stats.high_water, high_water);
-            prop_assert!(stats.taken <= stats.limit / 2);
+            prop_assert!(stats.taken <= stats.taken_limit);
             // Those that were dropped count until they are looked for.
             let mut all: Vec<Block> = model.values().map(|(block, _)| *block).collect();
             all.extend(taken.iter().map(|(block, ..)| *block));
@@ -563,7 +660,9 @@ proptest! {
         arena.collect();
         let stats = arena.stats();
         prop_assert_eq!((stats.in_use, stats.blocks, stats.taken), (0, 0, 0));
-        let all = u32::try_from(arena.stats().limit).unwrap();
+        let all = u32::try_from(stats.limit).unwrap();
         prop_assert!(arena.alloc(all).is_some(), "nothing is lost");
+        arena.release(usize::MAX);
+        prop_assert_eq!(arena.stats().mapped, stats.limit);
     }
 }

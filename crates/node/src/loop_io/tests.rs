@@ -201,3 +201,34 @@ fn zero_copy_writes_that_were_copied_are_counted() {
     }
     assert_eq!((done, copied), (1, 1));
 }
+
+#[test]
+fn memory_that_was_taken_is_given_back_in_steps() {
+    const MIB: u64 = 1 << 20;
+    let mut io = LoopIo::new(
+        Poller::new(8).unwrap(),
+        Arena::with_taken(4 * MIB, 64 * MIB),
+        SocketOptions::default(),
+    );
+    let mut now = Time::ZERO + Nanos::from_secs(1);
+    io.release_memory(now);
+    assert_eq!(io.release_deadline(), Time::NEVER);
+    let mut take = || io.alloc(MIB as u32).map(|span| io.take(span)).unwrap();
+    let taken: Vec<Bytes> = (0..40).map(|_| take()).collect();
+    assert_eq!(io.memory_mapped(), 40 * MIB);
+    assert_eq!(io.release_deadline(), now + MEMORY_PERIOD);
+    drop(taken);
+    now = io.release_deadline();
+    io.release_memory(now);
+    // Four regions each time; there is room for two.
+    assert_eq!((io.memory_mapped(), io.release_deadline()), (32 * MIB, now + RELEASE_INTERVAL));
+    io.release_memory(now);
+    assert_eq!(io.memory_mapped(), 32 * MIB, "a moment for others");
+    let mut steps = 0;
+    while io.release_deadline() != Time::NEVER {
+        now = io.release_deadline();
+        io.release_memory(now);
+        steps += 1;
+    }
+    assert_eq!((io.memory_mapped(), steps), (4 * MIB, 4));
+}
