@@ -193,10 +193,9 @@ impl Arena {
     /// If it was freed or taken before, or is not a block of this arena.
     pub fn take(&mut self, block: Block) -> Option<Bytes> {
         self.collect();
-        if self.lent(block).is_some() {
-            let bytes = self.lent(block).cloned();
+        if let Some(bytes) = self.lent(block).cloned() {
             self.free_lent(block);
-            return bytes;
+            return Some(bytes);
         }
         // SAFETY: it is only read from now on.
         unsafe { self.detach(block) }.map(Bytes::from_owner)
@@ -255,7 +254,7 @@ impl Arena {
         !self.surplus.is_empty() || self.idle.has_due()
     }
 
-    /// Whether the next but one [`end_period`](Self::end_period) may find a surplus, if nothing is
+    /// Whether [`end_period`](Self::end_period) may find a surplus later, even if nothing else is
     /// done until then.
     pub fn may_have_surplus(&self) -> bool {
         self.stats.taken > 0 || self.idle.has_more_than_stays()
