@@ -78,6 +78,11 @@ fn unanswered(peer: &PeerView) -> Option<Finding> {
     Some(Finding::new(Code::BlackHole, Some(&peer.nid), words))
 }
 
+/// Bytes of a segment from which Linux may have chosen it by the peer's window and not by the MTU:
+/// it sends no segments of more than half of the largest window so far. A first window is hardly
+/// ever smaller than 32 KiB, and Ethernet has no such packets.
+const HALF_WINDOW: u32 = 16 << 10;
+
 /// With the view from both ends their interfaces are compared. Otherwise the segments to the peer
 /// tell: it asks for those that its interface takes, unless something on the way clamps them.
 fn mtu_mismatch(host: &HostView, peer: &PeerView) -> Option<Finding> {
@@ -95,7 +100,7 @@ fn mtu_mismatch(host: &HostView, peer: &PeerView) -> Option<Finding> {
             let there = segment.saturating_add(peer.header_bytes());
             // Smaller than the path for no reason that this host has found.
             let is_asked = there < path_mtu && there < here && segment_back > segment_out;
-            is_asked.then_some(())?;
+            (is_asked && segment < HALF_WINDOW).then_some(())?;
             let seen = format!(
                 "the TCP MSS allows segments of {segment} bytes, as the peer announced it or as it \
                  was clamped on the way; this host's interface sends packets of {here} bytes, and \

@@ -171,6 +171,19 @@ fn paths_are_judged_by_what_arrives() {
     assert_eq!(codes(&observed), []);
 }
 
+/// On the loopback segments can be half of the peer's window, which says nothing of its MTU.
+#[test]
+fn segments_that_the_window_limits_are_no_mtu() {
+    for (segment, found) in [(8948, vec![Code::MtuMismatch]), (32_741, vec![]), (47_616, vec![])] {
+        let mut observed = healthy();
+        observed.host.interfaces[0].mtu = Some(65_536);
+        let stream = observed.peers[0].stream.as_mut().unwrap();
+        (stream.path_mtu, stream.segment_back) = (65_535, 65_483);
+        stream.segment_out = segment;
+        assert_eq!(codes(&observed), found, "{segment}");
+    }
+}
+
 /// Segments that are smaller than this host's interface takes.
 fn smaller_segments(observed: &mut Observed) {
     observed.host.interfaces[0].mtu = Some(9000);
