@@ -15,7 +15,7 @@ use super::budget::{
 };
 use super::load::{Carried, Direction, LOOK, Load, Used, unexpected};
 use super::report::{Compared, NodeValues, PeerReport, Rtts, StepRow};
-use super::step::{Known, RUNS, STEP, STEP_RPCS, Step};
+use super::step::{BUDGET_BYTES, Known, RUNS, STEP, STEP_RPCS, Step};
 use super::{IN_FLIGHT_MAX, MESSAGE, RPCS_BEFORE, TuneArgs};
 use crate::access::{Link, RunningNode};
 use crate::common::NodeOptions;
@@ -401,17 +401,14 @@ fn ramps(
         let mut allowed = report.purse.take(WEIGHT_RAMP);
         let mut ramp = Ramp::new(IN_FLIGHT_MAX);
         let mut latency = 2 * rtt;
-        let mut lacks = "--budget-bytes";
+        session.lacks = BUDGET_BYTES;
         while let Some(count) = ramp.next() {
             let step = Step { direction, count, rtt, latency, least: STEP };
             if step.times(allowed.left()).is_none() {
                 let reserve = step.reserve(allowed.used());
                 report.purse.extend(&mut allowed, step.need(), reserve);
             }
-            let Some(mut row) = session.step(&step, &mut allowed)? else {
-                lacks = step.lacks(allowed.left());
-                break;
-            };
+            let Some(mut row) = session.step(&step, &mut allowed)? else { break };
             if count == 1 {
                 allow_slow(session.wanted, rtt, &row, &mut report.purse);
             }
@@ -446,7 +443,7 @@ fn ramps(
         let end = match (ramp.is_flat(), ramp.next()) {
             (true, _) => RampEnd::Flat,
             (false, None) => RampEnd::Most,
-            (false, Some(_)) => RampEnd::Budget(lacks),
+            (false, Some(_)) => RampEnd::Budget(session.lacks),
         };
         *found = ramp.best().map(|best| Ramped { best, end });
         report.notes.extend(end.note(direction));
@@ -495,6 +492,8 @@ enum Tried {
 struct Session<'a> {
     wanted: &'a Wanted<'a>,
     load: Load,
+    /// The option that allowed too little for the latest step that the budget ended.
+    lacks: &'static str,
 }
 
 impl<'a> Session<'a> {
@@ -525,8 +524,8 @@ impl<'a> Session<'a> {
     ) -> Result<Session<'a>, Failure> {
         let any = |direction| ramp.iter().any(|row| row.test == direction && row.rpcs > 0);
         let carried = Carried { read: any(Direction::Read), write: any(Direction::Write) };
-        let Session { wanted, load } = Session::next(wanted, config)?;
-        Ok(Session { wanted, load: load.with_carried(carried) })
+        let session = Session::next(wanted, config)?;
+        Ok(Session { load: session.load.with_carried(carried), ..session })
     }
 
     fn open(wanted: &'a Wanted<'a>, mut link: Link, tries: u32) -> Result<Session<'a>, Failure> {
@@ -537,7 +536,7 @@ impl<'a> Session<'a> {
             match (link.ask(&request), wanted.interrupt.check()) {
                 (Ok(_), Ok(())) => {
                     let load = Load::new(link, *wanted.nid, "lustrine-tune", wanted.args.take_over);
-                    return Ok(Session { wanted, load });
+                    return Ok(Session { wanted, load, lacks: BUDGET_BYTES });
                 }
                 (Err(_), Ok(())) if left > 0 => thread::sleep(DISCOVERY_GAP),
                 (answer, interrupted) => {
@@ -571,7 +570,10 @@ impl<'a> Session<'a> {
             let is_over = longer.times(allowed.left()).is_none();
             match self.load.has_carried() {
                 // It has carried such RPCs before, and so they only take long.
-                true if is_over => return Ok(None),
+                true if is_over => {
+                    self.lacks = longer.lacks(allowed.left());
+                    return Ok(None);
+                }
                 false if is_over || begun.elapsed() >= STALLED => {
                     return Err(self.load.nothing_ended().into());
                 }
@@ -583,6 +585,7 @@ impl<'a> Session<'a> {
 
     fn try_step(&mut self, step: &Step, allowed: &mut Allowance) -> Result<Tried, Failure> {
         let Some((warm_up_ns, time_ns)) = step.times(allowed.left()) else {
+            self.lacks = step.lacks(allowed.left());
             return Ok(Tried::Budget);
         };
         self.load.start()?;
@@ -594,6 +597,10 @@ impl<'a> Session<'a> {
         let waited = self.wait(step, before, most, (begun, limit), &mut pings);
         let rtt_ns = pings.and_then(Pings::end);
         let (load, cut) = waited?;
+        if cut {
+            // It had the time.
+            self.lacks = BUDGET_BYTES;
+        }
         let after = self.load.used()?;
         // Those of the first step are made after it has begun.
         let segments = self.load.streams()?.map(|after| {

@@ -17,6 +17,8 @@ const REORDERING_MIN: f64 = 1e-5;
 /// Packets that arrived and were dropped: less are those of protocols that this host does not have,
 /// of which switches send one every few seconds.
 const DROPPED_MIN: u64 = 1000;
+/// Bytes of the longest packet of IP.
+const PACKET_MAX: u32 = 65_535;
 /// Longer packets are worth a note from this rate on, in bits per second, over a path with this MTU
 /// or less.
 const LONG_PACKETS_RATE: u64 = 5_000_000_000;
@@ -115,7 +117,8 @@ pub(super) fn all(peer: &PeerReport) -> Vec<String> {
 
 /// The path, or the peer, takes less than the interface sends.
 fn shorter_path(peer: &PeerReport) -> Option<String> {
-    let (packets, mtu) = (peer.packets?, peer.host.mtu?);
+    // No packet of IP is longer than 65,535 bytes, which is less than the MTU of the loopback.
+    let (packets, mtu) = (peer.packets?, peer.host.mtu?.min(PACKET_MAX));
     let longest = packets.longest();
     if packets.path_mtu < mtu {
         return Some(format!(

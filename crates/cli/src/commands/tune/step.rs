@@ -24,6 +24,9 @@ const RUN_FILLS: u64 = 10;
 /// RPCs of a step: the one at its end is 5 % of them.
 pub(super) const STEP_RPCS: u64 = 20;
 
+/// The option for the bytes of the budget.
+pub(super) const BUDGET_BYTES: &str = "--budget-bytes";
+
 /// One step of load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
@@ -83,7 +86,7 @@ impl Step {
     pub(super) fn lacks(&self, allowed: Budget) -> &'static str {
         match self.bytes().saturating_mul(2) <= allowed.bytes {
             true => "--budget-time",
-            false => "--budget-bytes",
+            false => BUDGET_BYTES,
         }
     }
 
