@@ -1,7 +1,8 @@
 //! Code that several commands share: options that describe a node, and where a control socket is.
 
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -287,8 +288,10 @@ impl NodeOptions {
         port: Option<u16>,
     ) -> Result<NodeConfig, String> {
         if config.nets.is_empty() {
-            let (ip, made_up) = local_address_towards(target)?;
-            if made_up {
+            let used = port.map_or(config.tunables.socklnd.accept_port, i64::from);
+            let (ip, made_up) = local_address_towards(target, u16::try_from(used).unwrap_or(0))?;
+            // To the loopback, any address of it is as good.
+            if made_up && !target.ip().is_some_and(|ip| ip.is_loopback()) {
                 let nid = Nid::from_ip(target.net(), ip);
                 print_error(&format!(
                     "this command uses the NID {nid}: {target} is an address of this machine, and \
@@ -311,9 +314,9 @@ impl NodeOptions {
 }
 
 /// The address of this machine from which packets to `target` leave. Two nodes cannot share a NID,
-/// so for a target on this machine another loopback address is taken; the second value is true
-/// then.
-fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), String> {
+/// so for a target on this machine another loopback address is taken, if there is one at which no
+/// program listens on this port; the second value is true then.
+fn local_address_towards(target: &Nid, port: u16) -> Result<(IpAddr, bool), String> {
     let ip = match NetDriver::of(target.net().kind) {
         Some(NetDriver::Socklnd) => target.ip(),
         None => None,
@@ -336,8 +339,15 @@ fn local_address_towards(target: &Nid) -> Result<(IpAddr, bool), String> {
         return Ok((local, false));
     }
     // All of 127.0.0.0/8 is local; take an address other than the target's.
-    let others = [Ipv4Addr::new(127, 0, 0, 77), Ipv4Addr::new(127, 0, 0, 78)];
-    Ok((IpAddr::V4(if ip == others[0] { others[1] } else { others[0] }), true))
+    let mut others = (77..=92).map(|last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)));
+    let first = others.clone().find(|other| *other != ip).unwrap_or(ip);
+    let is_free = |other: &IpAddr| *other != ip && !is_listened_at(SocketAddr::new(*other, port));
+    Ok((others.find(is_free).unwrap_or(first), true))
+}
+
+/// Whether a program of this machine listens there.
+fn is_listened_at(at: SocketAddr) -> bool {
+    TcpListener::bind(at).is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
 }
 
 /// What a command can do with another node of this machine.
