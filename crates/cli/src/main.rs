@@ -4,6 +4,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -86,7 +87,16 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    output::end(match Cli::parse_from(arguments(std::env::args_os())).command {
+    let parsed = match Cli::try_parse_from(arguments(std::env::args_os())) {
+        Ok(parsed) => parsed,
+        // Help is what was asked for: a disk that is full is a failure.
+        Err(help) if help.exit_code() == 0 => {
+            let printed = help.print().and_then(|()| io::stdout().flush());
+            return output::end(printed.map_err(output::write_error));
+        }
+        Err(error) => error.exit(),
+    };
+    output::end(match parsed.command {
         Command::Selftest(args) => commands::selftest::run(&args),
         Command::Node(args) => commands::node::run(&args),
         Command::Ping(args) => commands::ping::run(&args),

@@ -161,6 +161,17 @@ fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_not() {
     }
 }
 
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    for args in [&["--help"][..], &["--version"], &["fs", "ls", "--help"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+        let done = lustrine().args(args).stdout(full).output().expect("it starts");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.starts_with("lustrine: cannot write to standard output"), "{said}");
+    }
+}
+
 /// Standard error without the first line, which says through which node the command went.
 fn without_node(said: &str) -> &str {
     match said.split_once('\n') {
