@@ -32,7 +32,7 @@ use crate::output::{Failure, print_error};
 use holes::write_here;
 use input::Input;
 pub(super) use options::{CopyOptions, check_options};
-use part::{PART_PREFIX, new_here, part_name, resume_here, resume_there};
+use part::{PART_PREFIX, kept_part, new_here, part_name, resume_here, resume_there};
 use pieces::read_here;
 use source::{Source, SourceFile, children_here, of_file, open_found, sum_of};
 pub(super) use stream::{Target, to_node, to_output};
@@ -422,9 +422,11 @@ impl Transfer<'_> {
         // A signal can have ended what writes to standard input: that is not the end of the data.
         let complete = copied.and(closed).and_then(|()| interrupt::asked());
         let named = complete.and_then(|()| self.give_name(dir, &part, name).map_err(of_copy));
-        if named.is_err() && !self.options.resume {
+        match &named {
             // A part must not be taken for the whole.
-            self.remove_part(dir, &part);
+            Err(_) if !self.options.resume => self.remove_part(dir, &part),
+            Err(Failure::Interrupted) => bar.suspend(|| print_error(&kept_part(&copy))),
+            _ => {}
         }
         named
     }

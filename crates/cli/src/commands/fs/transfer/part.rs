@@ -31,6 +31,11 @@ pub(super) fn part_name(name: &OsStr, size: u64, mtime: i64) -> String {
     format!("{PART_PREFIX}{}", &sum.text()[..32])
 }
 
+/// What is said of a copy with `--resume` that is interrupted.
+pub(super) fn kept_part(copy: &str) -> String {
+    format!("{copy}: what was copied is kept; the same command continues there")
+}
+
 /// Where the copying of a part goes on: behind what was complete when it was interrupted.
 pub(super) fn resume_at(len: u64) -> u64 {
     len.saturating_sub(WRITE_AHEAD)
