@@ -328,6 +328,7 @@ pub(in crate::lnetctl) const SET: &[CommandSyntax] = &[
     at_start("rpc_timeout", "set rpc_timeout VALUE"),
     at_start("session_timeout", "set session_timeout VALUE"),
     at_start("selftest_memory", "set selftest_memory VALUE"),
+    at_start("kept_memory", "set kept_memory VALUE"),
     at_start("selftest_auto", "set selftest_auto VALUE"),
     at_start("selftest_client_stats", "set selftest_client_stats VALUE"),
     at_start("cpu_npartitions", "set cpu_npartitions VALUE"),
