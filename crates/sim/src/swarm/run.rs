@@ -37,8 +37,8 @@ const RECOVERY: Nanos = Nanos::from_secs(300);
 const LOAD_LIMIT: Nanos = Nanos::from_secs(120);
 
 /// After this number of equal loads, memory must have stopped growing: the last ones in a row have
-/// not needed more. What each node keeps once it was needed, such as a buffer for messages that
-/// are dropped, can be needed in a different load by each.
+/// not needed more. What a node keeps once it was needed, such as one more buffer for requests of
+/// selftest, each node can need in another load.
 const LOADS_MAX: u32 = 24;
 const STILL: u32 = 2;
 
